@@ -1,0 +1,115 @@
+"""Adapters: how an implementation from elsewhere presents itself to the suite.
+
+An adapter is a function with the signature of its operator, in canonical layout, under the decorator `adapter`:
+
+    @adapter("attention", framework="torch", dtypes=("float32", "bfloat16"))
+    def my_kernel(q, k, v, *, causal=False, scale=None):
+        return my_package.flash(q, k, v, causal=causal, sm_scale=scale)
+
+Positional parameters are the operator's inputs; keyword-only ones are what the implementation claims, and only what it
+claims is tested. Each module here holds one family of implementations and imports its framework inside the calls, so
+that reading a declaration needs nothing installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+if __name__ != "attnspec.adapters":
+    raise ImportError(f"this folder is the package attnspec.adapters; do not import it as {__name__!r}")
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Unsupported(Exception):  # noqa: N818 - it is an answer, not an error
+    """Raised by an adapter for a combination outside its claim; such cases are counted and shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """One declaration; `adapter` says what each part means."""
+
+    name: str
+    operator: str
+    function: Callable[..., Any]
+    framework: str
+    dtypes: tuple[str, ...] = ("float32",)
+    conventions: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, Collection[int]] = field(default_factory=dict)
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    grade: str | Mapping[str, str] | None = None
+    deterministic: bool = False
+    compiled: bool = False
+    package: str = ""
+    extra: str = ""
+    summary: str = ""
+
+    @property
+    def module(self) -> str:
+        """Where the function was written."""
+        return self.function.__module__
+
+
+_registered: list[Adapter] = []
+
+
+def adapter(
+    operator: str,
+    *,
+    framework: str = "torch",
+    name: str | None = None,
+    dtypes: Collection[str] = ("float32",),
+    conventions: Mapping[str, str] | None = None,
+    limits: Mapping[str, Collection[int]] | None = None,
+    fixed: Mapping[str, Any] | None = None,
+    grade: str | Mapping[str, str] | None = None,
+    deterministic: bool = False,
+    compiled: bool = False,
+    package: str = "",
+    extra: str = "",
+) -> Callable[[F], F]:
+    """Declare the decorated function as an implementation of `operator`.
+
+    * `framework`: whose arrays it takes, "torch" or "numpy".
+    * `name`: by default the function's.
+    * `dtypes`: of inputs and outputs; each is tested.
+    * `conventions`: the word it follows where correct implementations differ; what is left out is identified.
+    * `limits`: the values that a size may have, as in `{"head_dim": (64, 128), "k_len": range(16, 8193, 16)}`.
+    * `fixed`: options that have one value only, as in `{"causal": True}`.
+    * `grade`: the precision it claims, for all dtypes or by dtype; by default the standard one of each.
+    * `deterministic`: whether repeated calls are bit for bit the same.
+    * `compiled`: whether it compiles for every shape, so that few shapes are drawn.
+    * `package`: the module that must be importable for it, and `extra` the extra of attnspec that installs it.
+
+    The function itself is returned unchanged.
+    """
+
+    def declare(function: F) -> F:
+        _registered.append(
+            Adapter(
+                name=name or function.__name__,
+                operator=operator,
+                function=function,
+                framework=framework,
+                dtypes=(dtypes,) if isinstance(dtypes, str) else tuple(dtypes),
+                conventions=dict(conventions or {}),
+                limits=dict(limits or {}),
+                fixed=dict(fixed or {}),
+                grade=grade,
+                deterministic=deterministic,
+                compiled=compiled,
+                package=package,
+                extra=extra,
+                summary=(function.__doc__ or "").strip().partition("\n")[0],
+            )
+        )
+        return function
+
+    return declare
+
+
+def registered() -> tuple[Adapter, ...]:
+    """Every adapter declared so far, in order."""
+    return tuple(_registered)

@@ -1,0 +1,53 @@
+"""attnspec: specification-driven conformance tests for attention mechanisms.
+
+The public names resolve when they are first used, so that importing this package costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from attnspec.adapters import Adapter, Unsupported, adapter
+
+    from .api import Report, check
+    from .errors import Error, SpecError, SpecErrors, TargetError, UsageError
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Adapter": "attnspec.adapters",
+    "Error": "attnspec.errors",
+    "Report": "attnspec.api",
+    "SpecError": "attnspec.errors",
+    "SpecErrors": "attnspec.errors",
+    "TargetError": "attnspec.errors",
+    "Unsupported": "attnspec.adapters",
+    "UsageError": "attnspec.errors",
+    "adapter": "attnspec.adapters",
+    "check": "attnspec.api",
+}
+
+__all__ = [
+    "Adapter",
+    "Error",
+    "Report",
+    "SpecError",
+    "SpecErrors",
+    "TargetError",
+    "Unsupported",
+    "UsageError",
+    "adapter",
+    "check",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'attnspec' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,188 @@
+"""Which word of each convention a subject follows: as declared, or as seen.
+
+A convention is identified on cases that tell its words apart, one convention at a time, first on cases that no other
+open convention affects; then the words found are confirmed together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from .cases import Sample
+from .definition import Frame
+from .errors import SpecError
+from .grades import FP64
+from .loader import library
+from .mechanism import Mechanism
+from .numbers import Number, value
+from .plans import PROFILES, plan, undeclared
+from .subject import Subject
+from .trial import Bench, Declined, Faulted, Trial
+
+NEAR = 1 / 16
+"""Two outputs are told apart by this share of the largest entry, which no rounding amounts to."""
+ENOUGH = 3
+"""Telling cases that are looked at for each convention."""
+LARGE = 20_000
+"""Entries beyond which a sample is too large to be looked at several times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The word of one convention, how it is known, and on how many telling cases it agreed."""
+
+    convention: str
+    word: str
+    how: Literal["declared", "observed", "unexplained", "untold"]
+    agreed: int = 0
+    cases: int = 0
+
+    @property
+    def shown(self) -> bool:
+        return self.how in ("observed", "unexplained")
+
+
+def identify(subject: Subject, operator: Mechanism, dtype: str, device: str, seed: int = 0) -> dict[str, Finding]:
+    """The conventions of an operator as the subject follows them, by name."""
+    declared = operator.declared(subject.claims.conventions)
+    found = {name: Finding(name, word, "declared") for name, word in declared.items()}
+    open_ = [name for name in operator.conventions if name not in found]
+    if not open_:
+        return found
+    known = {**operator.words, **{name: finding.word for name, finding in found.items()}}
+    trials = [Trial(Bench(subject, sample.mechanism, dtype, device, known), sample)
+              for sample in _samples(operator, subject, dtype, seed)]  # fmt: skip
+    while open_:
+        telling = {name: _telling(trials, name, open_, known) for name in open_}
+        name = max(open_, key=lambda n: len(telling[n]))
+        cases = telling[name]
+        if not cases:  # what is left is told by no case, or only together
+            cases = next(([t for t in trials if _affects(t, n, known)][:ENOUGH] for n in open_
+                          if any(_affects(t, n, known) for t in trials)), [])  # fmt: skip
+            name = next((n for n in open_ if any(_affects(t, n, known) for t in cases)), name)
+        found[name] = _judged(name, operator, cases, known)
+        known[name] = found[name].word
+        open_.remove(name)
+    return {name: _confirmed(finding, trials, known) for name, finding in found.items()}
+
+
+def _samples(operator: Mechanism, subject: Subject, dtype: str, seed: int) -> Iterator[Sample]:
+    """The scenarios of all mechanisms of the operator, as far as the subject claims them."""
+    for mechanism in library().values():
+        if mechanism.operator == operator.name and undeclared(mechanism, subject.claims) is None:
+            for sample in plan(mechanism, subject.claims, PROFILES["quick"], seed, dtype).scenarios:
+                if sample.entries <= LARGE:
+                    yield sample
+
+
+def _outputs(trial: Trial, words: Mapping[str, str]) -> dict[str, Number]:
+    """The definition under other words, with what it leaves unspecified marked by an infinite bound."""
+    key = ("words", trial.mechanism.name, tuple(sorted(words.items())))
+    if key not in trial.cache:
+        values = {**trial.sample.values, **words}
+        frame = Frame(trial.mechanism, values, grade=FP64, dtype=trial.bench.dtype)
+        outputs = {n: trial.normal(n, x) for n, x in frame.outputs().items()}
+        trial.cache[key] = {n: x if isinstance(x, Number) else Number(x) for n, x in outputs.items()}
+    return trial.cache[key]
+
+
+def _affects(trial: Trial, name: str, known: Mapping[str, str]) -> bool:
+    """Whether the words of a convention give different outputs on a case, the others being as known."""
+    return bool(_differing(trial, name, known))
+
+
+def _differing(trial: Trial, name: str, known: Mapping[str, str]) -> dict[str, Any]:
+    """Where the words of a convention differ on a case, by output."""
+    key = ("differing", trial.mechanism.name, name, tuple(sorted((n, w) for n, w in known.items() if n != name)))
+    if key not in trial.cache:
+        trial.cache[key] = _find_differing(trial, name, known)
+    return trial.cache[key]
+
+
+def _find_differing(trial: Trial, name: str, known: Mapping[str, str]) -> dict[str, Any]:
+    if not _mentions(trial.mechanism, name):
+        return {}
+    versions = [_outputs(trial, {**known, name: word}) for word in trial.mechanism.conventions[name]]
+    found = {}
+    for output in trial.mechanism.outputs:
+        first, *others = (version[output] for version in versions)
+        apart = np.zeros(first.shape, bool)
+        for other in others:
+            apart = apart | ~_near(first.value, other.value)
+        if apart.any():
+            found[output] = apart
+    return found
+
+
+def _mentions(mechanism: Mechanism, name: str) -> bool:
+    """Whether the definition turns on a convention, in a line of its own or in an operator that it calls."""
+    lines = mechanism.definition.values()
+    called = {operator for line in lines for operator in line.calls}
+    return any(name in line.words for line in lines) or any(name in library()[o].conventions for o in called)
+
+
+def _near(x: Any, y: Any) -> Any:
+    with np.errstate(all="ignore"):
+        scale = np.max(np.abs(np.where(np.isfinite(x), x, 0.0)), initial=0.0)
+        same = (x == y) | (np.isnan(x) & np.isnan(y))
+        return same | (np.abs(x - y) <= NEAR * scale)
+
+
+def _telling(trials: Sequence[Trial], name: str, open_: Sequence[str], known: Mapping[str, str]) -> list[Trial]:
+    """The first cases that one open convention affects and no other does."""
+    found = []
+    for trial in trials:
+        if _affects(trial, name, known) and not any(_affects(trial, n, known) for n in open_ if n != name):
+            found.append(trial)
+            if len(found) == ENOUGH:
+                break
+    return found
+
+
+def _judged(name: str, operator: Mechanism, cases: Sequence[Trial], known: Mapping[str, str]) -> Finding:
+    """The first word that explains every telling case, or the one that explains most."""
+    words = list(operator.conventions[name])
+    scores = {word: [_explains(trial, name, word, known) for trial in cases] for word in words}
+    told = {word: [share for share in shares if share is not None] for word, shares in scores.items()}
+    count = len(next(iter(told.values())))
+    if not count:
+        return Finding(name, words[0], "untold")
+    for word in words:
+        if all(share == 1.0 for share in told[word]):
+            return Finding(name, word, "observed", count, count)
+    best = max(words, key=lambda word: (sum(told[word]), -words.index(word)))
+    return Finding(name, best, "unexplained", sum(share == 1.0 for share in told[best]), count)
+
+
+def _explains(trial: Trial, name: str, word: str, known: Mapping[str, str]) -> float | None:
+    """The share of the entries in question that a word explains; None where the subject does not answer."""
+    version = _outputs(trial, {**known, name: word})
+    right = wrong = 0
+    for output, apart in _differing(trial, name, known).items():
+        try:
+            y = trial.reply(trial.base).outputs.get(output)
+        except (Declined, Faulted, SpecError):
+            return None
+        expected = version[output]
+        if y is None or y.shape != expected.shape:
+            continue
+        free = np.isinf(expected.full(np.asarray(expected.radius)))
+        fits = (_near(expected.value, value(trial.normal(output, y))) | free)[apart]
+        right, wrong = right + int(fits.sum()), wrong + int((~fits).sum())
+    return right / (right + wrong) if right + wrong else None
+
+
+def _confirmed(finding: Finding, trials: Sequence[Trial], known: Mapping[str, str]) -> Finding:
+    """The finding, once more with the words of all other conventions as they were found."""
+    if finding.how != "observed":
+        return finding
+    cases = [trial for trial in trials if _affects(trial, finding.convention, known)][: 2 * ENOUGH]
+    shares = [_explains(trial, finding.convention, finding.word, known) for trial in cases]
+    told = [share for share in shares if share is not None]
+    agreed = sum(share == 1.0 for share in told)
+    how = "observed" if agreed == len(told) else "unexplained"
+    return replace(finding, how=how, agreed=agreed, cases=len(told))

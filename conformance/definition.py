@@ -1,0 +1,174 @@
+"""Evaluating the definition of a mechanism: its lines, each when first asked for, on the inputs of one call.
+
+The same frame serves three purposes.
+Without a grade it gives exact float64 values; under a grade, values with the error that the grade allows; with the
+changes of a mistake, what an implementation with that mistake returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from . import limits
+from .draws import Source
+from .errors import SpecError
+from .formats import Format
+from .grades import Grade
+from .language import CallSite, Expression
+from .loader import library
+from .mechanism import Mechanism
+from .numbers import Number, value
+
+
+class Frame:
+    """One evaluation. Names resolve to inputs, options, sizes, conventions and lines; lines are kept once computed."""
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        values: Mapping[str, Any],
+        *,
+        grade: Grade | None = None,
+        dtype: str = "float64",
+        changes: Mapping[str, Expression] | None = None,
+        overflow: Format | None = None,
+        known: Mapping[str, Mechanism] | None = None,
+    ) -> None:
+        """`values` has inputs and options, and the words of conventions; what is left out is at its default.
+
+        With `overflow`, the lines are limited to the range of that format, as they would be in a kernel.
+        Raises `SpecError` where the shapes of the inputs contradict one another.
+        """
+        self.mechanism, self.grade, self.dtype = mechanism, grade, dtype
+        self.changes, self.overflow, self.known = changes or {}, overflow, known
+        self.values = {**mechanism.words, **mechanism.defaults, **values}
+        self.values |= sizes_of(mechanism, self.values)
+        if grade is not None:
+            for name in mechanism.inputs:
+                self.values[name] = _graded(self.values.get(name), grade)
+        self.memo: dict[str, Any] = {}
+        self._busy: list[str] = []
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self.memo:
+            return self.memo[name]
+        if name in self._busy:
+            raise SpecError(f"a circle: {' -> '.join([*self._busy, name])}")
+        self._busy.append(name)
+        try:
+            change = self.changes.get(name)
+            result = self.original(name) if change is None else change(_Replacing(self, name))
+        finally:
+            self._busy.pop()
+        self.memo[name] = self._limited(result) if name in self.mechanism.definition else result
+        return self.memo[name]
+
+    def original(self, name: str) -> Any:
+        """What a name means before any change."""
+        line = self.mechanism.definition.get(name)
+        if line is not None:
+            return line(self)
+        if name in self.values:
+            return self.values[name]
+        raise SpecError(f"{name!r} has no value here")
+
+    def _limited(self, result: Any) -> Any:
+        if self.overflow is None or not isinstance(result, np.ndarray) or result.dtype.kind != "f":
+            return result
+        return np.where(np.abs(result) > self.overflow.largest, np.copysign(np.inf, result), result)
+
+    def outputs(self, *names: str) -> dict[str, Any]:
+        """The outputs by name, all of them if none is named."""
+        names = names or self.mechanism.outputs
+        if self.mechanism.by_reference:
+            return by_reference(self.mechanism, self.values, names)
+        with np.errstate(all="ignore"), limits.metered():
+            return {name: self[name] for name in names}
+
+    # What else an environment can do
+
+    def word(self, convention: str) -> str:
+        return self.values[convention]
+
+    def operator(self, name: str, arguments: dict[str, Any]) -> Any:
+        mechanism = (self.known or library())[name]
+        passed_on = {c: self.values[c] for c in mechanism.conventions if c in self.values}
+        inner = Frame(mechanism, {**passed_on, **arguments}, grade=self.grade, dtype=self.dtype, known=self.known)
+        first = mechanism.outputs[0]
+        return by_reference(mechanism, inner.values, (first,))[first] if mechanism.by_reference else inner[first]
+
+    def output(self, name: str, site: CallSite | None) -> Any:
+        raise SpecError(f"{name} is what a subject returns; a definition has none")
+
+    def source(self, ordinal: int) -> Source:
+        raise SpecError("a definition draws nothing")
+
+
+class _Replacing:
+    """The environment of a change: the name that it replaces has its original meaning, and no other name has."""
+
+    def __init__(self, frame: Frame, name: str) -> None:
+        self.frame, self.name = frame, name
+        self.grade, self.dtype = frame.grade, frame.dtype
+        self.word, self.operator, self.output, self.source = frame.word, frame.operator, frame.output, frame.source
+
+    def __getitem__(self, name: str) -> Any:
+        return self.frame.original(name) if name == self.name else self.frame[name]
+
+
+def _graded(x: Any, grade: Grade) -> Any:
+    if isinstance(x, Number):
+        return Number(x.value, x.worst, x.variance, x.shared, grade=grade)
+    return Number(x, grade=grade) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
+
+
+def sizes_of(mechanism: Mechanism, values: Mapping[str, Any]) -> dict[str, int]:
+    """The sizes that the shapes of the required inputs fix; inputs that contradict one another are a `SpecError`."""
+    found: dict[str, tuple[int, str]] = {}
+    for name, axes in mechanism.shapes.items():
+        shape = np.shape(value(values[name]))
+        for axis, length in zip(reversed(axes), reversed(shape), strict=False):
+            if axis is None:
+                continue
+            known, where = found.setdefault(axis, (length, name))
+            if known != length:
+                raise SpecError(f"{axis} is {known} in {where}, but {length} in {name}")
+    return {axis: length for axis, (length, _) in found.items()}
+
+
+def refused(mechanism: Mechanism, values: Mapping[str, Any]) -> str | None:
+    """Why a call lies outside the domain of the mechanism, or None where it lies inside."""
+    try:
+        frame = Frame(mechanism, values)
+        with np.errstate(all="ignore"), limits.metered():
+            for name, condition in mechanism.requires.items():
+                if not bool(np.all(condition(frame))):
+                    return f"requires {name}: {condition.text}"
+        frame.outputs()
+    except (SpecError, ValueError) as error:
+        return str(error).splitlines()[0]
+    return None
+
+
+def by_reference(mechanism: Mechanism, values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Outputs as the float64 reference gives them."""
+    results = reference_outputs(mechanism, {n: value(x) for n, x in values.items()})
+    return {name: results[name] for name in names}
+
+
+def reference_outputs(mechanism: Mechanism, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What the float64 reference of the mechanism's operator returns, by output; the second witness."""
+    from attnspec import reference
+
+    values = {**mechanism.words, **mechanism.defaults, **values}
+    function = getattr(reference, mechanism.operator)
+    inputs = [values[name] for name in mechanism.required]
+    keywords = {name: values[name] for name in mechanism.optional if isinstance(values[name], np.ndarray)}
+    keywords |= {name: values[name] for name in (*mechanism.options, *mechanism.conventions)}
+    with np.errstate(all="ignore"):
+        results = function(*inputs, **keywords)
+    return results if isinstance(results, dict) else {mechanism.outputs[0]: results}
+

@@ -1,0 +1,109 @@
+"""YAML read strictly: every scalar is text that knows its place, and nothing is guessed.
+
+YAML 1.1 reads `no` as a falsehood, `1e-6` as text and `010` as eight.
+Here scalars are not interpreted at all; expressions are, by their own language.
+Aliases, anchors, tags, repeated keys and further documents are refused.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .errors import Place, SpecError
+from .limits import FILE_BYTES
+
+
+class Text(str):
+    """A scalar of a document, with its place."""
+
+    __slots__ = ("place",)
+    place: Place
+
+    @classmethod
+    def at(cls, text: str, place: Place) -> Text:
+        made = cls(text)
+        made.place = place
+        return made
+
+
+def read(path: Path, name: str | None = None) -> dict[Text, Any]:
+    """The document in a file, as dicts, lists and `Text`; `name` is what messages call the file.
+
+    A file that is no such document is a `SpecError` with its place.
+    """
+    name = name or str(path)
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise SpecError(f"cannot read {name}: {error.strerror or error}") from None
+    if len(raw) > FILE_BYTES:
+        raise SpecError(f"{name}: {len(raw):,} bytes are over the limit of {FILE_BYTES:,} for a specification")
+    try:
+        return parse(raw.decode("utf-8"), name)
+    except UnicodeDecodeError as error:
+        raise SpecError(f"{name}: not UTF-8 at byte {error.start}") from None
+
+
+def parse(text: str, name: str) -> dict[Text, Any]:
+    """The document in a text."""
+    loader = _Composer(text)
+    try:
+        loader.file = name
+        root = loader.get_single_node()
+        if not isinstance(root, yaml.MappingNode):
+            raise SpecError("a specification is a mapping: `mechanism: name`, and so on", Place(name, 1, 1))
+        return _plain(root, name)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = Place(name, mark.line + 1, mark.column + 1) if mark else None
+        raise SpecError(f"not YAML: {error.problem or error.context}{_hint(error)}", place) from None
+    except yaml.YAMLError as error:
+        raise SpecError(f"not YAML: {str(error).splitlines()[0]}", Place(name, 1, 1)) from None
+    except RecursionError:
+        raise SpecError("nested too deeply", Place(name, 1, 1)) from None
+    finally:
+        loader.dispose()
+
+
+class _Composer(yaml.SafeLoader):
+    """PyYAML up to its tree of nodes, without aliases."""
+
+    file = ""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        event = self.peek_event()
+        place = Place(self.file, event.start_mark.line + 1, event.start_mark.column + 1)
+        if self.check_event(yaml.AliasEvent):
+            raise SpecError("YAML reads a value that starts with '*' as an alias; quote it", place)
+        if getattr(event, "anchor", None):
+            raise SpecError("YAML reads a value that starts with '&' as an anchor; quote it", place)
+        if getattr(event, "tag", None):
+            raise SpecError("YAML reads a value that starts with '!' as a tag; quote it", place)
+        return super().compose_node(parent, index)
+
+
+def _hint(error: yaml.MarkedYAMLError) -> str:
+    if "mapping values are not allowed" in str(error.problem):
+        return " (quote a text that holds a colon followed by a space)"
+    return " (quote it)" if "cannot start any token" in str(error.problem) else ""
+
+
+def _plain(node: yaml.Node, name: str) -> Any:
+    place = Place(name, node.start_mark.line + 1, node.start_mark.column + 1)
+    if isinstance(node, yaml.ScalarNode):
+        quoted = node.style in ("'", '"')
+        return Text.at(node.value, place.right(1) if quoted else place)
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(item, name) for item in node.value]
+    result: dict[Text, Any] = {}
+    for key_node, value_node in node.value:
+        key = _plain(key_node, name)
+        if not isinstance(key, Text):
+            raise SpecError("a key is a word", place)
+        if key in result:
+            raise SpecError(f"{str(key)!r} is given twice", key.place)
+        result[key] = _plain(value_node, name)
+    return result

@@ -1,0 +1,486 @@
+"""Running one subject on one mechanism at one dtype: from cases to the cells of a report.
+
+A mechanism is tried block by block (scenarios, covering set, draws).
+The definition is tried on every case of a block, and every other law on its number of cases, each law starting at
+another one; a law that is refuted is shrunk and rests, and the others go on.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from . import limits
+from .cases import Case, Sample, Unfit
+from .conventions import Finding, identify
+from .definition import refused
+from .errors import SpecError
+from .grades import Grade, looser
+from .judge import Kind, Outcome, definition_law, judged
+from .loader import library
+from .mechanism import Law, Mechanism, Reject
+from .plans import Profile, plan, seed_of, undeclared
+from .shrink import Shrunk, shrink
+from .subject import Breach, Call, Subject
+from .trial import Bench, Declined, LawEnvironment, Settled, Trial
+from .truths import truth
+
+LARGE = 60_000
+"""Entries of a case beyond which it serves the definition alone."""
+REPEATED = 2
+"""Cases of each block on which a call is repeated."""
+CONTRACTS = {
+    "shape": "Every output has the shape that the definition gives it.",
+    "dtype": "Every output has the dtype of the inputs, or its own.",
+    "device": "Every output is on the device of the inputs.",
+    "fresh_output": "No output shares memory with an input or an earlier output.",
+    "inputs_unchanged": "A call leaves its inputs as they were.",
+    "written": "Every entry of an output is written.",
+    "repeatable": "The same call gives the same result.",
+    "precision": "The rounding errors are those of the precision that is claimed.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A law that does not hold, with its witness."""
+
+    law: str
+    outcome: Outcome
+    sample: Sample
+    found: Sample
+    """The sample on which it was found, before it was made smaller."""
+    tried: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One verdict: subject x law x dtype x device."""
+
+    subject: str
+    operator: str
+    mechanism: str
+    law: str
+    level: str
+    dtype: str
+    device: str
+    verdict: str
+    cases: int = 0
+    worst: float = 0.0
+    """The largest error in units of the bound."""
+    says: str = ""
+    failure: Failure | None = None
+
+    @property
+    def address(self) -> str:
+        return f"{self.mechanism}.{self.law}"
+
+    @property
+    def bad(self) -> bool:
+        return self.verdict in ("fail", "error")
+
+
+@dataclass(slots=True)
+class Tally:
+    """How a law has fared so far."""
+
+    law: Law
+    counts: Counter[Kind] = field(default_factory=Counter)
+    worst: float = 0.0
+    failure: Failure | None = None
+    declined: str = ""
+    doubted: int = 0
+
+    @property
+    def open(self) -> bool:
+        return self.failure is None
+
+    def verdict(self) -> tuple[str, str]:
+        """The verdict, and what to say of it."""
+        if self.failure is not None:
+            error = self.failure.outcome.kind is Kind.FAULTED
+            return ("error" if error else "fail"), self.failure.outcome.says
+        if self.counts[Kind.HELD]:
+            return "pass", ""
+        if self.counts[Kind.DECLINED]:
+            return "not_declared", self.declined
+        if self.counts[Kind.VACUOUS]:
+            return "not_tested", "every bound was too wide to say anything"
+        return "not_tested", "no case reached its condition"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to run."""
+
+    subject: Subject
+    mechanism: Mechanism
+    dtype: str
+    profile: Profile
+    device: str = "cpu"
+    seed: int = 0
+    laws: Collection[str] | None = None
+    """The laws by name; all of them if None."""
+    shrink: bool = True
+    deadline: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The cells of a run, and what else was learnt."""
+
+    cells: tuple[Cell, ...]
+    conventions: Mapping[str, Finding] = field(default_factory=dict)
+    grade: Grade | None = None
+    """The tightest grade, from the claimed one on, that explains everything that was returned."""
+    calls: int = 0
+    cases: int = 0
+    seconds: float = 0.0
+    bench: Bench | None = None
+    partial: bool = False
+
+
+def law_names(mechanism: Mechanism) -> list[str]:
+    """Everything that gets a verdict: the definition, the laws, the rejects and the contracts."""
+    return ["definition", *mechanism.laws, *mechanism.rejects, *(f"contract.{name}" for name in CONTRACTS)]
+
+
+def run(request: Request) -> Result:
+    """Try a subject on a mechanism. Raises `SpecError` where the specification cannot be evaluated."""
+    reason = undeclared(request.mechanism, request.subject.claims)
+    if reason is not None:
+        return Result(tuple(_Run(request, {}).unclaimed(reason)))
+    with warnings.catch_warnings(), request.subject.session():
+        warnings.simplefilter("ignore")
+        operator = library()[request.mechanism.operator]
+        found = identified(request.subject, operator, request.dtype, request.device)
+        return _Run(request, found).result()
+
+
+_FOUND: dict[tuple[Any, ...], dict[str, Finding]] = {}
+
+
+def identified(subject: Subject, operator: Mechanism, dtype: str, device: str) -> dict[str, Finding]:
+    """The conventions of a subject, found once in a process."""
+    key = (id(subject), operator.name, dtype, device)
+    if key not in _FOUND:
+        _FOUND[key] = identify(subject, operator, dtype, device)
+    return _FOUND[key]
+
+
+class _Run:
+    """One run, as it goes."""
+
+    def __init__(self, request: Request, found: Mapping[str, Finding]) -> None:
+        self.request, self.found = request, found
+        self.mechanism, self.subject = request.mechanism, request.subject
+        words = {**self.mechanism.words, **{name: finding.word for name, finding in found.items()}}
+        self.bench = Bench(self.subject, self.mechanism, request.dtype, request.device, words)
+        self.claim = self.subject.claims.grade(request.dtype)
+        self.grades = looser(request.dtype, self.claim)
+        self.level = self.claim
+        self.imprecise: Failure | None = None
+        laws = [definition_law(self.mechanism), *self.mechanism.laws.values()]
+        self.tallies = [Tally(law) for law in laws if self.wanted(law.name)]
+        self.definition = next((t for t in self.tallies if t.law.name == "definition"), None)
+        self.breaches: dict[str, tuple[Breach, Sample]] = {}
+        self.repeats = 0
+        self.calls = self.cases = 0
+        self.partial = False
+
+    def wanted(self, name: str) -> bool:
+        return self.request.laws is None or name in self.request.laws
+
+    def result(self) -> Result:
+        started = time.perf_counter()
+        samples = plan(self.mechanism, self.subject.claims, self.request.profile, self.request.seed,
+                       self.request.dtype)  # fmt: skip
+        for block in samples.blocks():
+            self.block(block)
+            if self.late():
+                break
+        if not self.partial:
+            self.top_up(samples.further(8 * self.request.profile.admitted))
+        refusal = self.wholesale_refusal()
+        if refusal is not None:
+            return Result(tuple(self.unclaimed(refusal)), self.found)
+        cells = [*self.law_cells(), *self.reject_cells(samples.scenarios), *self.contract_cells()]
+        return Result(
+            tuple(cells), self.found, self.level, self.calls, self.cases, time.perf_counter() - started, self.bench,
+            self.partial,
+        )  # fmt: skip
+
+    def late(self) -> bool:
+        if self.request.deadline is not None and time.monotonic() > self.request.deadline:
+            self.partial = True
+        return self.partial
+
+    # Cases
+
+    def block(self, samples: Sequence[Sample]) -> None:
+        """The definition on every sample, then each law on its number of them."""
+        trials = [Trial(self.bench, sample) for sample in samples]
+        right, wrong = [], []
+        for index, trial in enumerate(trials):
+            (right if self.defined(trial) else wrong).append(trial)
+            if index < REPEATED:
+                self.repeat(trial)
+            if self.late():
+                return
+        for turn, tally in enumerate(t for t in self.tallies if t.law.name != "definition"):
+            self.law_on(tally, _rotated(right, 5 * turn))
+            if tally.open and not tally.counts[Kind.HELD]:
+                self.law_on(tally, _rotated(wrong, 5 * turn))
+            if self.late():
+                break
+        for trial in trials[:1]:
+            self.repeat(trial)
+        for trial in trials:
+            self.collect(trial)
+
+    def defined(self, trial: Trial) -> bool:
+        """Whether the definition is kept on a trial; after its first failure it is only asked, not tallied.
+
+        Laws are tried on such cases, as long as there are any: a subject is not blamed for a law on a case that it gets
+        wrong anyway.
+        """
+        if self.definition is not None and self.definition.open:
+            return self.judge(self.definition, trial) not in (Kind.REFUTED, Kind.FAULTED)
+        return not judged(trial, definition_law(self.mechanism), self.grades).bad
+
+    def law_on(self, tally: Tally, trials: Sequence[Trial]) -> None:
+        admitted = 0
+        for trial in trials:
+            if not tally.open or admitted >= self.request.profile.admitted:
+                return
+            if trial.sample.entries > LARGE:
+                continue
+            admitted += self.judge(tally, trial) is Kind.HELD
+
+    def top_up(self, samples: Iterator[Sample]) -> None:
+        """Laws that the plan has hardly reached are drawn for until they have their cases."""
+        enough = self.request.profile.admitted
+        wanting = [t for t in self.tallies if t.open and t.counts[Kind.HELD] < enough and not t.counts[Kind.DECLINED]]
+        for sample in samples if wanting else ():
+            trial = Trial(self.bench, sample)
+            for tally in wanting:
+                self.judge(tally, trial)
+            self.collect(trial)
+            wanting = [t for t in wanting if t.open and t.counts[Kind.HELD] < enough]
+            if not wanting or self.late():
+                return
+
+    def judge(self, tally: Tally, trial: Trial) -> Kind:
+        """One law on one trial, with all that follows from it."""
+        outcome = judged(trial, tally.law, self.grades)
+        if outcome.kind is Kind.FAULTED and tally.law.name != "definition" and not (outcome.settled or Settled({})).key:
+            return Kind.IDLE  # the case itself gives no result; the definition has said so
+        if outcome.kind is Kind.REFUTED and not outcome.certain and not self.again(tally.law, trial.sample):
+            tally.doubted += 1
+            return Kind.IDLE
+        tally.counts[outcome.kind] += 1
+        tally.worst = max(tally.worst, outcome.excess) if not outcome.bad else tally.worst
+        if outcome.kind is Kind.DECLINED:
+            tally.declined = outcome.says
+        if outcome.bad:
+            tally.failure = Failure(tally.law.name, outcome, trial.sample, trial.sample)
+        elif outcome.grade in self.grades and self.grades.index(outcome.grade) > self.grades.index(self.level):
+            self.level = outcome.grade
+            claimed = judged(trial, tally.law, [self.claim])
+            self.imprecise = Failure(tally.law.name, claimed, trial.sample, trial.sample)
+        return outcome.kind
+
+    def again(self, law: Law, sample: Sample) -> bool:
+        """Whether a violation of the likely bound alone is found again on fresh seeds."""
+        for turn in range(3):
+            case = replace(sample.case, seed=seed_of(sample.case.seed, "again", turn))
+            try:
+                fresh = Sample(self.mechanism, case, self.request.dtype)
+            except (Unfit, SpecError):
+                continue
+            if judged(Trial(self.bench, fresh), law, self.grades).kind is Kind.REFUTED:
+                return True
+        return False
+
+    # Contracts
+
+    def collect(self, trial: Trial) -> None:
+        """What the calls of a trial have broken."""
+        self.cases += 1
+        self.calls += len(trial.replies)
+        for reply in trial.replies.values():
+            for breach in reply.breaches:
+                self.breaches.setdefault(breach.contract, (breach, trial.sample))
+            if reply.fault is not None and reply.fault.kind == "returned" and "shape" in reply.fault.says:
+                self.breaches.setdefault("shape", (Breach("shape", reply.fault.says), trial.sample))
+
+    def repeat(self, trial: Trial) -> None:
+        """The same call again, new memory being poisoned: what differs is not repeatable, or was never written."""
+        try:
+            first = trial.reply(trial.base)
+            call = trial.call(trial.base)
+        except Exception:  # noqa: BLE001 - the definition speaks of a call that gives no result
+            return
+        self.repeats += 1
+        second = self.subject.call(replace(call, poisoned=True))
+        for name, x in first.outputs.items():
+            y = second.outputs.get(name)
+            if y is None or (y.shape == x.shape and np.array_equal(x, y, equal_nan=x.dtype.kind == "f")):
+                continue
+            if y.dtype.kind == "f" and y.shape == x.shape and np.isnan(y).any() and not np.isnan(x).all():
+                breach = Breach("written", f"entries of {name!r} keep what their memory held before")
+            else:
+                breach = Breach("repeatable", f"the same call gave another {name!r}")
+            self.breaches.setdefault(breach.contract, (breach, trial.sample))
+
+    # Cells
+
+    def cell(self, law: str, level: str, verdict: str, **more: Any) -> Cell:
+        r = self.request
+        return Cell(
+            self.subject.name, self.mechanism.operator, self.mechanism.name, law, level, r.dtype, r.device, verdict,
+            **more,
+        )  # fmt: skip
+
+    def unclaimed(self, reason: str) -> Iterator[Cell]:
+        for name in law_names(self.mechanism):
+            if self.wanted(name):
+                yield self.cell(name, "must", "not_declared", says=reason)
+
+    def wholesale_refusal(self) -> str | None:
+        """Why a function that was merely pointed at refuses all of a further mechanism, if it does.
+
+        To refuse is not to be wrong; nobody has said that it can do this.
+        """
+        if self.subject.claims.declared or self.mechanism.operator == self.mechanism.name:
+            return None
+        definition = self.definition
+        if definition is None or definition.failure is None or definition.counts[Kind.HELD]:
+            return None
+        fault = definition.failure.outcome.fault
+        return f"refuses it: {fault.says}" if fault is not None and fault.kind == "raised" else None
+
+    def law_cells(self) -> Iterator[Cell]:
+        for tally in self.tallies:
+            verdict, says = tally.verdict()
+            failure = tally.failure
+            if failure is not None and self.request.shrink:
+                failure = self.shrunk(tally.law, failure)
+            cases = tally.counts[Kind.HELD] + (failure is not None)
+            worst = failure.outcome.excess if failure else tally.worst
+            yield self.cell(tally.law.name, tally.law.level, verdict, cases=cases, worst=worst, says=says,
+                            failure=failure)  # fmt: skip
+
+    def shrunk(self, law: Law, failure: Failure) -> Failure:
+        kind, last = failure.outcome.kind, {"outcome": failure.outcome}
+
+        def fails(case: Case) -> Sample | None:
+            try:
+                sample = Sample(self.mechanism, case, self.request.dtype, claims=self.subject.claims)
+                outcome = judged(Trial(self.bench, sample), law, self.grades)
+            except (Unfit, SpecError):
+                return None
+            if outcome.kind is not kind:
+                return None
+            last["outcome"] = outcome
+            return sample
+
+        smallest: Shrunk = shrink(self.mechanism, failure.sample, fails)
+        return replace(failure, sample=smallest.sample, outcome=last["outcome"], tried=smallest.tried)
+
+    def reject_cells(self, samples: Sequence[Sample]) -> Iterator[Cell]:
+        for reject in self.mechanism.rejects.values():
+            if self.wanted(reject.name):
+                yield self.reject_cell(reject, samples)
+
+    def reject_cell(self, reject: Reject, samples: Sequence[Sample]) -> Cell:
+        """Whether a subject refuses what it is to refuse, on the first cases from which the call can be made."""
+        tried, says = 0, "no case reached its condition"
+        for sample in samples:
+            if sample.entries > LARGE or tried >= self.request.profile.admitted:
+                continue
+            trial = Trial(self.bench, sample)
+            call = _wrong_call(trial, reject)
+            if isinstance(call, str):
+                says = call
+            if not isinstance(call, Call):
+                continue
+            tried += 1
+            reply = self.subject.call(call)
+            if reply.fault is None:
+                shown = Outcome(Kind.REFUTED, np.inf, says="the call was accepted")
+                failure = Failure(reject.name, shown, sample, sample)
+                return self.cell(reject.name, reject.level, "fail", cases=tried, says="the call was accepted",
+                                 failure=failure)  # fmt: skip
+        if tried:
+            return self.cell(reject.name, reject.level, "pass", cases=tried)
+        verdict = "not_declared" if says.startswith("does not") else "not_tested"
+        return self.cell(reject.name, reject.level, verdict, says=says)
+
+    def contract_cells(self) -> Iterator[Cell]:
+        for name in CONTRACTS:
+            law = f"contract.{name}"
+            if not self.wanted(law):
+                continue
+            if name == "precision":
+                yield self.precision_cell(law)
+            else:
+                yield self.contract_cell(name, law)
+
+    def contract_cell(self, name: str, law: str) -> Cell:
+        lenient = name == "repeatable" and not self.subject.claims.deterministic
+        level, cases = "should" if lenient else "must", self.calls
+        if name in ("repeatable", "written"):
+            cases = self.repeats
+        if name in self.breaches:
+            breach, sample = self.breaches[name]
+            failure = Failure(law, Outcome(Kind.REFUTED, np.inf, says=breach.says), sample, sample)
+            return self.cell(law, level, "fail", cases=cases, says=breach.says, failure=failure)
+        return self.cell(law, level, "pass" if cases else "not_tested", cases=cases)
+
+    def precision_cell(self, law: str) -> Cell:
+        if any(t.failure is not None and t.law.level == "must" for t in self.tallies):
+            return self.cell(law, "must", "not_tested", says="no grade explains what was returned")
+        tried = sum(t.counts[Kind.HELD] for t in self.tallies)
+        if self.imprecise is None:
+            return self.cell(law, "must", "pass" if tried else "not_tested", cases=tried)
+        says = (
+            f"right in every law; behaves as {self.level}, claims {self.claim}; "
+            f"declare grade={self.level.name!r} if intended"
+        )
+        return self.cell(law, "must", "fail", cases=tried, worst=self.imprecise.outcome.excess, says=says,
+                         failure=replace(self.imprecise, law=law))  # fmt: skip
+
+
+def _rotated(trials: Sequence[Trial], offset: int) -> Sequence[Trial]:
+    if not trials:
+        return trials
+    start = offset % len(trials)
+    return [*trials[start:], *trials[:start]]
+
+
+def _wrong_call(trial: Trial, reject: Reject) -> Call | str | None:
+    """The call that is to be refused, or why there is none."""
+    frame = trial.base_frame()
+    with np.errstate(all="ignore"), limits.metered():
+        if not truth(reject.when(frame)).sure:
+            return None
+        replaced = {name: expression(frame) for name, expression in reject.call.items()}
+    settled = trial.settle(replaced)
+    if refused(trial.mechanism, {**settled.values, **trial.bench.words}) is None:
+        raise SpecError(f"{trial.mechanism.address(reject.name)}: the definition does not refuse the call", reject.place)
+    try:
+        return trial.call(settled)
+    except Declined as answer:
+        return str(answer)
+    except SpecError:  # its sizes contradict one another, as they are to
+        return None
+
+
+Progress = Callable[[Cell], None]

@@ -1,0 +1,67 @@
+"""Floating-point formats, and correct rounding from float64 to each of them.
+
+NumPy has no bfloat16, and the packages that add it round float64 twice (through float32), so rounding is done here:
+once, to nearest, ties to even, by scaling with powers of two, which is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A binary format: `digits` of significand (the leading one included), normal numbers from 2 ** `least` on."""
+
+    name: str
+    digits: int
+    least: int
+    largest: float
+
+    @property
+    def unit(self) -> float:
+        """The unit roundoff: the largest relative error of rounding a normal number to nearest."""
+        return 2.0**-self.digits
+
+    @property
+    def tiny(self) -> float:
+        """Half the spacing of subnormal numbers."""
+        return 2.0 ** (self.least - self.digits)
+
+
+FLOAT64 = Format("float64", 53, -1022, 1.7976931348623157e308)
+FLOAT32 = Format("float32", 24, -126, (2 - 2.0**-23) * 2.0**127)
+BFLOAT16 = Format("bfloat16", 8, -126, (2 - 2.0**-7) * 2.0**127)
+FLOAT16 = Format("float16", 11, -14, 65504.0)
+FORMATS = {fmt.name: fmt for fmt in (FLOAT64, FLOAT32, BFLOAT16, FLOAT16)}
+
+
+def _spacing_exponent(x: NDArray[np.float64] | float, fmt: Format) -> NDArray[np.int32]:
+    return np.maximum(np.frexp(x)[1], fmt.least + 1) - fmt.digits
+
+
+def rounded(x: NDArray[np.float64], fmt: Format) -> NDArray[np.float64]:
+    """`x` rounded once to `fmt`, to nearest with ties to even; beyond the largest number, infinity."""
+    if fmt is FLOAT64:
+        return x
+    spacing = np.ldexp(1.0, _spacing_exponent(x, fmt))
+    nearest = np.rint(x / spacing) * spacing
+    return np.where(np.abs(nearest) > fmt.largest, np.copysign(np.inf, x), nearest)
+
+
+def half_unit(x: NDArray[np.float64], fmt: Format) -> NDArray[np.float64]:
+    """Half the distance of neighbouring numbers of `fmt` in the binade of `x`: the most that rounding moves."""
+    return np.ldexp(0.5, _spacing_exponent(x, fmt))
+
+
+def holds(x: float, fmt: Format) -> bool:
+    """Whether `fmt` has the number `x` itself."""
+    if fmt is FLOAT64 or not math.isfinite(x):
+        return True
+    significand, exponent = math.frexp(x)
+    digits = fmt.digits - max(0, fmt.least + 1 - exponent)
+    return abs(x) <= fmt.largest and math.ldexp(significand, digits).is_integer()

@@ -1,0 +1,684 @@
+"""The expression language: a safe part of Python's expression grammar, compiled to closures.
+
+`ast` parses, a whitelist of node types decides, and each node becomes a closure over its children; nothing of Python is
+executed that is not written here. The same closures run on plain arrays, on error-carrying numbers and on truths.
+An expression is compiled against a `Scope`, which says what names mean, and called with an `Environment`, which says
+what they are worth.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from .errors import Place, SpecError, did_you_mean
+from .grades import Grade
+from .library import FUNCTIONS, Function
+from .limits import NESTING, TEXT_LENGTH, WHOLE_NUMBER, charge, joined_shape
+from .numbers import Number, settled, value
+from .primitives import unspecified, where
+from .draws import DRAWS, Source
+from .truths import Truth, truth
+
+CONSTANTS: dict[str, Any] = {
+    "true": True,
+    "false": False,
+    "none": None,
+    "infinity": math.inf,
+    "nan": math.nan,
+    "pi": math.pi,
+}
+RESERVED = frozenset({*CONSTANTS, "unspecified", "implies"})
+
+
+class Environment(Protocol):
+    """What an expression is evaluated in."""
+
+    grade: Grade | None
+    """The precision that is claimed for what is computed, or None for exact values."""
+    dtype: str
+
+    def __getitem__(self, name: str) -> Any: ...
+
+    def output(self, name: str, site: CallSite | None) -> Any:
+        """What the subject returns: on the case itself, or with the replacements of a call."""
+        ...
+
+    def word(self, convention: str) -> str:
+        """The word of a convention that is in force."""
+        ...
+
+    def operator(self, name: str, arguments: dict[str, Any]) -> Any:
+        """The definition of another operator."""
+        ...
+
+    def source(self, ordinal: int) -> Source:
+        """The stream of the so-manieth draw of this expression."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Takes:
+    """What can be passed to an operator: inputs by position, and anything by name."""
+
+    positional: tuple[str, ...]
+    named: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What the names of an expression may be: values, words, outputs that can be called, operators, and draws."""
+
+    names: frozenset[str] = frozenset()
+    words: Mapping[str, str] = field(default_factory=dict)
+    """Every word, with the convention that it is a word of."""
+    outputs: frozenset[str] = frozenset()
+    replaceable: frozenset[str] = frozenset()
+    operators: Mapping[str, Takes] = field(default_factory=dict)
+    draws: bool = False
+
+    def having(self, *names: str) -> Scope:
+        """The same scope with further values."""
+        more = self.names | set(names)
+        return Scope(more, self.words, self.outputs, self.replaceable, self.operators, self.draws)
+
+
+@dataclass(frozen=True, slots=True)
+class DrawSite:
+    """A draw in an expression: its function, its place among them, and the number of its choices where that is known."""
+
+    name: str
+    ordinal: int
+    count: int | None
+    options: tuple[ast.expr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """A call of an output: what is replaced, by name, and the names that the replacements read."""
+
+    text: str
+    replaced: Mapping[str, Callable[[Any], Any]]
+    uses: frozenset[str]
+
+    def __call__(self, environment: Environment) -> dict[str, Any]:
+        """The replacements, evaluated."""
+        return {name: make(environment) for name, make in self.replaced.items()}
+
+
+class Expression:
+    """Compiled text; call it with an environment."""
+
+    __slots__ = ("_run", "asks", "calls", "draws", "place", "text", "uses", "words")
+
+    def __init__(self, text: str, scope: Scope, place: Place | None = None, *, claim: bool = False) -> None:
+        """`claim` says that the whole is asked for its truth. What is wrong with the text is a `SpecError`."""
+        self.text, self.place = text, place
+        compiler = _Compiler(text, scope, place, claim)
+        self._run: Callable[[Any], Any] = compiler.run
+        self.uses: frozenset[str] = frozenset(compiler.uses)
+        """The names whose values it reads, those of outputs included."""
+        self.calls: frozenset[str] = frozenset(compiler.calls)
+        """The operators that it calls."""
+        self.words: frozenset[str] = frozenset(compiler.words)
+        """The conventions whose words it names."""
+        self.asks: bool = compiler.asks
+        """Whether it reads an output of the subject."""
+        self.draws: tuple[DrawSite, ...] = tuple(compiler.draws)
+
+    def __call__(self, environment: Environment) -> Any:
+        return self._run(environment)
+
+    def __repr__(self) -> str:
+        return f"Expression({self.text!r})"
+
+
+def parse(text: str, place: Place | None = None) -> ast.expr:
+    """The syntax tree of an expression, within the limits on its text."""
+    if len(text) > TEXT_LENGTH:
+        raise SpecError(f"an expression of {len(text)} characters is over the limit of {TEXT_LENGTH}", place)
+    bad = next((i for i, c in enumerate(text) if not " " <= c <= "~"), None)
+    if bad is not None:
+        raise SpecError(f"only plain ASCII is allowed in an expression, not {text[bad]!r}", _at(place, bad))
+    try:
+        return ast.parse(text, mode="eval").body
+    except SyntaxError as error:
+        column = max((error.offset or 1) - 1, 0)
+        raise SpecError(f"not an expression: {error.msg}{_shown(text, column)}", _at(place, column)) from None
+    except (RecursionError, MemoryError, ValueError):
+        raise SpecError("nested too deeply", place) from None
+
+
+def assignments(text: str, place: Place | None = None) -> dict[str, tuple[str, Place | None]]:
+    """`a = 1, b = f(x)` as names with their expressions and places."""
+    head = "f("
+    moved = place.right(-len(head)) if place else None
+    tree = parse(f"{head}{text})", moved)
+    if not isinstance(tree, ast.Call) or tree.args or any(k.arg is None for k in tree.keywords):
+        raise SpecError("write assignments as: name = expression, name = expression", place)
+    result: dict[str, tuple[str, Place | None]] = {}
+    for keyword in tree.keywords:
+        name, source = str(keyword.arg), ast.get_source_segment(f"{head}{text})", keyword.value)
+        where_ = _at(moved, keyword.value.col_offset)
+        if name in result:
+            raise SpecError(f"{name!r} is assigned twice", where_)
+        result[name] = (source or "", where_)
+    return result
+
+
+def _at(place: Place | None, column: int) -> Place | None:
+    return place.right(column) if place else None
+
+
+def _shown(text: str, column: int) -> str:
+    return f"\n    {text}\n    {' ' * column}^"
+
+
+# What the operators do
+
+
+def _shape(x: Any) -> tuple[int, ...]:
+    return getattr(x, "shape", ())
+
+
+def numeric(x: Any) -> Any:
+    """`x` as something to reckon with: truths count as 0 and 1."""
+    if x is None or isinstance(x, str):
+        raise SpecError(f"{'none' if x is None else repr(x)} is not a number")
+    if isinstance(x, Truth):
+        return where(x, 1.0, 0.0)
+    if isinstance(x, np.ndarray) and x.dtype == bool:
+        return x.astype(np.int64)
+    return int(x) if isinstance(x, bool | np.bool_) else x
+
+
+def _graded(result: Any, grade: Grade | None) -> Any:
+    """A plain result of fractions, with the rounding that the claimed precision would have made."""
+    if grade is None or isinstance(result, int | np.integer) or getattr(result, "dtype", None) in (np.int64, bool):
+        return result
+    return settled(np.asarray(result, float), grade, 0.0, 0.0, 0.0)
+
+
+def _arithmetic(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Grade | None], Any]:
+    def apply(x: Any, y: Any, grade: Grade | None) -> Any:
+        x, y = numeric(x), numeric(y)
+        joined_shape(_shape(x), _shape(y))
+        if isinstance(x, Number) or isinstance(y, Number):
+            return operate(x, y)
+        return _graded(operate(x, y), grade)
+
+    return apply
+
+
+def _divide(x: Any, y: Any) -> Any:
+    if isinstance(x, Number) or isinstance(y, Number):
+        return x / y
+    return np.divide(x, y)
+
+
+def _bounded(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Python's whole numbers grow without limit; here they become fractions."""
+
+    def apply(x: Any, y: Any) -> Any:
+        result = operate(x, y)
+        return float(result) if isinstance(result, int) and abs(result) > 2**53 else result
+
+    return apply
+
+
+def _power(x: Any, y: Any) -> Any:
+    if isinstance(x, Number) or isinstance(y, Number):
+        return x**y
+    result = np.power(np.asarray(x, float), np.asarray(y, float))
+    whole = all(isinstance(t, int) or np.asarray(t).dtype.kind in "iu" for t in (x, y))
+    if whole and bool(np.all(np.abs(result) <= 2**53)) and bool(np.all(result == np.rint(result))):
+        return int(result) if result.ndim == 0 else result.astype(np.int64)
+    return result if result.ndim else float(result)
+
+
+def _whole_division(f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def apply(x: Any, y: Any) -> Any:
+        if not all(t.exact for t in (x, y) if isinstance(t, Number)):
+            raise SpecError("// and % take exact numbers")
+        x, y = value(x), value(y)
+        if _shape(x) == () == _shape(y) and y == 0:
+            raise SpecError("division by zero")
+        return f(x, y)
+
+    return apply
+
+
+def _matmul(x: Any, y: Any, grade: Grade | None) -> Any:
+    x, y = numeric(x), numeric(y)
+    a, b = _shape(x), _shape(y)
+    if len(a) < 2 or len(b) < 2 or a[-1] != b[-2]:
+        raise SpecError(f"cannot multiply matrices of shapes {a} and {b}")
+    charge(math.prod(joined_shape(a[:-2], b[:-2])) * a[-2] * b[-1])
+    if grade is not None and not isinstance(x, Number):
+        x = Number(x, grade=grade)
+    return x @ y
+
+
+BINARY: dict[type, Callable[[Any, Any, Grade | None], Any]] = {
+    ast.Add: _arithmetic(_bounded(operator.add)),
+    ast.Sub: _arithmetic(_bounded(operator.sub)),
+    ast.Mult: _arithmetic(_bounded(operator.mul)),
+    ast.Div: _arithmetic(_divide),
+    ast.FloorDiv: _arithmetic(_whole_division(np.floor_divide)),
+    ast.Mod: _arithmetic(_whole_division(np.mod)),
+    ast.Pow: _arithmetic(_power),
+    ast.MatMult: _matmul,
+}
+
+
+def _equal(x: Any, y: Any) -> Any:
+    """Equality, in which NaN equals NaN."""
+    if isinstance(x, Number) or isinstance(y, Number):
+        return x == y
+    return (x == y) | ((x != x) & (y != y))
+
+
+def _unequal(x: Any, y: Any) -> Any:
+    return negated(_equal(x, y))
+
+
+def _comparison(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    equality = compare is _equal or compare is _unequal
+
+    def apply(x: Any, y: Any) -> Any:
+        if isinstance(x, str | None) or isinstance(y, str | None):
+            if not equality:
+                raise SpecError("words and none can only be compared with == and !=")
+            return (type(x) is type(y) and x == y) is (compare is _equal)
+        joined_shape(_shape(x), _shape(y))
+        if isinstance(x, Truth) or isinstance(y, Truth):
+            if not equality:
+                raise SpecError("truths can only be compared with == and !=")
+            x, y = truth(x), truth(y)
+            same = (x & y) | (~x & ~y)
+            return same if compare is _equal else ~same
+        if isinstance(x, Number) or isinstance(y, Number):
+            return compare(x, y)
+        return compare(numeric(x), numeric(y))
+
+    return apply
+
+
+COMPARE: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Eq: _comparison(_equal),
+    ast.NotEq: _comparison(_unequal),
+    ast.Lt: _comparison(operator.lt),
+    ast.LtE: _comparison(operator.le),
+    ast.Gt: _comparison(operator.gt),
+    ast.GtE: _comparison(operator.ge),
+}
+
+
+def _is_single(x: Any) -> bool:
+    return _shape(x) == ()
+
+
+def _single_truth(x: Any) -> bool | None:
+    """A single plain truth, or None for arrays and for what is undecided."""
+    if isinstance(x, Truth):
+        return bool(x.must) if x.shape == () and bool(x.can) == bool(x.must) else None
+    if x is None or isinstance(x, str):
+        raise SpecError(f"{'none' if x is None else repr(x)} is not a truth")
+    return bool(x) if np.ndim(x) == 0 else None
+
+
+def both(x: Any, y: Any) -> Any:
+    joined_shape(_shape(x), _shape(y))
+    return truth(x) & y if isinstance(x, Truth) or isinstance(y, Truth) else np.logical_and(x, y)
+
+
+def either(x: Any, y: Any) -> Any:
+    joined_shape(_shape(x), _shape(y))
+    return truth(x) | y if isinstance(x, Truth) or isinstance(y, Truth) else np.logical_or(x, y)
+
+
+def negated(x: Any) -> Any:
+    return ~x if isinstance(x, Truth) else np.logical_not(x)
+
+
+_FAULTS = (
+    TypeError,
+    ValueError,
+    IndexError,
+    OverflowError,
+    AttributeError,
+    KeyError,
+    MemoryError,
+    ZeroDivisionError,
+    RecursionError,
+)
+"""What Python and NumPy raise when an expression asks for the impossible."""
+
+
+class _Compiler:
+    """One expression on its way to a closure; what it learns of the text on that way is kept beside it."""
+
+    def __init__(self, text: str, scope: Scope, place: Place | None, claim: bool) -> None:
+        self.text, self.scope, self.place = text, scope, place
+        self.uses: set[str] = set()
+        self.calls: set[str] = set()
+        self.words: set[str] = set()
+        self.draws: list[DrawSite] = []
+        self.asks = False
+        self.run = self.truth(parse(text, place), 0) if claim else self.build(parse(text, place), 0)
+
+    def error(self, node: ast.AST, message: str) -> SpecError:
+        column = getattr(node, "col_offset", 0)
+        return SpecError(message + _shown(self.text, column), _at(self.place, column))
+
+    def build(self, node: ast.AST, depth: int) -> Callable[[Any], Any]:
+        if depth > NESTING:
+            raise self.error(node, "nested too deeply")
+        make = getattr(self, "do_" + type(node).__name__, None)
+        if make is None:
+            raise self.error(node, f"{type(node).__name__} is not part of the language")
+        return make(node, depth + 1)
+
+    def guarded(self, node: ast.AST, run: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """`run`, with what goes wrong in it put at its place in the text."""
+
+        def guarded(env: Any) -> Any:
+            try:
+                return run(env)
+            except SpecError as error:
+                if error.place is None and "\n" not in error.message:
+                    located = self.error(node, error.message)
+                    raise type(error)(located.message, located.place) from None
+                raise
+            except _FAULTS as error:
+                raise self.error(node, f"{type(error).__name__}: {error}"[:200]) from error
+
+        return guarded
+
+    def truth(self, node: ast.expr, depth: int) -> Callable[[Any], Any]:
+        """A part that is asked for its truth: there a word alone says that its convention is at that word."""
+        if isinstance(node, ast.Name) and node.id in self.scope.words:
+            word, convention = node.id, self.scope.words[node.id]
+            self.words.add(convention)
+            return lambda env: env.word(convention) == word
+        return self.build(node, depth)
+
+    # Leaves
+
+    def do_Constant(self, node: ast.Constant, depth: int) -> Callable[[Any], Any]:
+        x = node.value
+        if x is Ellipsis:
+            return lambda env: x
+        if isinstance(x, bool) or not isinstance(x, int | float):
+            raise self.error(node, f"the constant {str(x)[:20]!r} is not part of the language")
+        if (type(x) is int and abs(x) > WHOLE_NUMBER) or not math.isfinite(x):
+            raise self.error(node, f"the constant {str(x)[:20]} is over the limit of {WHOLE_NUMBER:,}")
+        return lambda env: x
+
+    def do_Name(self, node: ast.Name, depth: int) -> Callable[[Any], Any]:
+        name = node.id
+        if name in CONSTANTS:
+            constant = CONSTANTS[name]
+            return lambda env: constant
+        if name == "unspecified":
+            return lambda env: unspecified(env.grade) if env.grade else math.nan
+        if name in self.scope.words:
+            self.words.add(self.scope.words[name])
+            return lambda env: name
+        if name in self.scope.outputs:
+            self.asks = True
+            self.uses.add(name)
+            return lambda env: env.output(name, None)
+        if name not in self.scope.names:
+            known = {*self.scope.names, *self.scope.outputs, *self.scope.words, *CONSTANTS}
+            hint = did_you_mean(name, known) or ("; it is a function" if name in FUNCTIONS else "")
+            raise self.error(node, f"unknown name {name!r}{hint}")
+        self.uses.add(name)
+        return self.guarded(node, lambda env: env[name])
+
+    def do_List(self, node: ast.List, depth: int) -> Callable[[Any], Any]:
+        try:
+            numbers = np.asarray(ast.literal_eval(node))
+        except (ValueError, TypeError, SyntaxError):
+            raise self.error(node, "a list holds numbers, in rows of equal length") from None
+        if numbers.dtype.kind not in "if":
+            raise self.error(node, "a list holds numbers, in rows of equal length")
+        return lambda env: numbers
+
+    # Operators
+
+    def do_BinOp(self, node: ast.BinOp, depth: int) -> Callable[[Any], Any]:
+        operate = BINARY.get(type(node.op))
+        if operate is None:
+            raise self.error(node, f"the operator {type(node.op).__name__} is not part of the language")
+        left, right = self.build(node.left, depth), self.build(node.right, depth)
+        return self.guarded(node, lambda env: operate(left(env), right(env), env.grade))
+
+    def do_UnaryOp(self, node: ast.UnaryOp, depth: int) -> Callable[[Any], Any]:
+        if isinstance(node.op, ast.Not):
+            claim = self.truth(node.operand, depth)
+            return self.guarded(node, lambda env: negated(claim(env)))
+        operand = self.build(node.operand, depth)
+        if isinstance(node.op, ast.USub):
+            return self.guarded(node, lambda env: -numeric(operand(env)))
+        raise self.error(node, f"the operator {type(node.op).__name__} is not part of the language")
+
+    def do_BoolOp(self, node: ast.BoolOp, depth: int) -> Callable[[Any], Any]:
+        parts = [self.truth(part, depth) for part in node.values]
+        join, decisive = (both, False) if isinstance(node.op, ast.And) else (either, True)
+
+        def run(env: Any) -> Any:
+            result = parts[0](env)
+            for part in parts[1:]:
+                if _single_truth(result) is decisive:
+                    return result
+                result = join(result, part(env))
+            return result
+
+        return self.guarded(node, run)
+
+    def do_Compare(self, node: ast.Compare, depth: int) -> Callable[[Any], Any]:
+        terms = [self.build(term, depth) for term in (node.left, *node.comparators)]
+        for op in node.ops:
+            if type(op) not in COMPARE:
+                raise self.error(node, f"{type(op).__name__} is not part of the language; write == or !=")
+        compare = [COMPARE[type(op)] for op in node.ops]
+        if len(compare) == 1:
+            left, right, only = terms[0], terms[1], compare[0]
+            return self.guarded(node, lambda env: only(left(env), right(env)))
+
+        def run(env: Any) -> Any:
+            values = [term(env) for term in terms]
+            results = [c(a, b) for c, a, b in zip(compare, values, values[1:], strict=False)]
+            joined = results[0]
+            for result in results[1:]:
+                joined = both(joined, result)
+            return joined
+
+        return self.guarded(node, run)
+
+    def do_IfExp(self, node: ast.IfExp, depth: int) -> Callable[[Any], Any]:
+        test = self.truth(node.test, depth)
+        body, other = self.build(node.body, depth), self.build(node.orelse, depth)
+
+        def run(env: Any) -> Any:
+            decided = _single_truth(test(env))
+            if decided is None:
+                raise SpecError("'if' takes one decided truth; choose between arrays with where(...)")
+            return body(env) if decided else other(env)
+
+        return self.guarded(node, run)
+
+    # Indexing
+
+    def do_Subscript(self, node: ast.Subscript, depth: int) -> Callable[[Any], Any]:
+        subject, index = self.build(node.value, depth), self.index(node.slice, depth)
+
+        def run(env: Any) -> Any:
+            x = subject(env)
+            if x is None or isinstance(x, str):
+                raise SpecError("only arrays can be indexed")
+            return x if _is_single(x) else x[index(env)]
+
+        return self.guarded(node, run)
+
+    def index(self, node: ast.expr, depth: int) -> Callable[[Any], Any]:
+        if isinstance(node, ast.Tuple):
+            parts = [self.index(part, depth) for part in node.elts]
+            return lambda env: tuple(part(env) for part in parts)
+        if isinstance(node, ast.Slice):
+            ends = [self.build(end, depth) if end else None for end in (node.lower, node.upper, node.step)]
+            return lambda env: slice(*(None if end is None else _whole_index(end(env)) for end in ends))
+        plain = self.build(node, depth)
+        return lambda env: _index(plain(env))
+
+    # Calls
+
+    def do_Call(self, node: ast.Call, depth: int) -> Callable[[Any], Any]:
+        if not isinstance(node.func, ast.Name):
+            raise self.error(node, "only a plain name can be called")
+        if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
+            raise self.error(node, "* and ** arguments are not part of the language")
+        name = node.func.id
+        if name == "implies":
+            return self.implication(node, depth)
+        if name in self.scope.outputs:
+            return self.output(node, name, depth)
+        if name in self.scope.operators:
+            return self.operator(node, name, depth)
+        if name in DRAWS:
+            return self.draw(node, name, depth)
+        if name in FUNCTIONS:
+            return self.function(node, FUNCTIONS[name], depth)
+        known = {*FUNCTIONS, *self.scope.outputs, *self.scope.operators, *(DRAWS if self.scope.draws else ())}
+        raise self.error(node, f"unknown function {name!r}{did_you_mean(name, known)}")
+
+    def arguments(self, node: ast.Call, depth: int) -> tuple[list[Any], dict[str, Any]]:
+        keywords = {str(k.arg): self.build(k.value, depth) for k in node.keywords}
+        if len(keywords) != len(node.keywords):
+            raise self.error(node, "an argument is given twice")
+        return [self.build(a, depth) for a in node.args], keywords
+
+    def bind(self, node: ast.Call, function: Function) -> None:
+        try:
+            function.signature.bind(*node.args, **{str(k.arg): k.value for k in node.keywords})
+        except TypeError as error:
+            raise self.error(node, f"{function.usage}: {error}") from None
+
+    def function(self, node: ast.Call, function: Function, depth: int) -> Callable[[Any], Any]:
+        self.bind(node, function)
+        args, keywords = self.arguments(node, depth)
+        call = function.call
+        if function.contextual:
+            return self.guarded(
+                node, lambda env: call(env, *[a(env) for a in args], **{k: f(env) for k, f in keywords.items()})
+            )
+        if function.graded is not None:
+            graded = function.graded
+            return self.guarded(
+                node,
+                lambda env: call(
+                    *[graded(a(env), env.grade) for a in args], **{k: f(env) for k, f in keywords.items()}
+                ),
+            )
+        return self.guarded(node, lambda env: call(*[a(env) for a in args], **{k: f(env) for k, f in keywords.items()}))
+
+    def draw(self, node: ast.Call, name: str, depth: int) -> Callable[[Any], Any]:
+        if not self.scope.draws:
+            raise self.error(node, f"{name} draws; it stands only where cases are drawn, not here")
+        function, ordinal = DRAWS[name], len(self.draws)
+        self.bind(node, function)
+        self.draws.append(DrawSite(name, ordinal, _choices(name, node), tuple(node.args)))
+        args, keywords = self.arguments(node, depth)
+        call = function.call
+        return self.guarded(
+            node,
+            lambda env: call(
+                env.source(ordinal), *[a(env) for a in args], **{k: f(env) for k, f in keywords.items()}
+            ),
+        )
+
+    def output(self, node: ast.Call, name: str, depth: int) -> Callable[[Any], Any]:
+        if node.args:
+            raise self.error(node, f"write {name}(input = value, ...)")
+        for keyword in node.keywords:
+            if keyword.arg not in self.scope.replaceable:
+                hint = did_you_mean(str(keyword.arg), self.scope.replaceable)
+                raise self.error(keyword.value, f"{name} has no input or option {keyword.arg!r}{hint}")
+        outer, self.uses = self.uses, set()
+        _, replaced = self.arguments(node, depth)
+        text = ast.get_source_segment(self.text, node) or ""
+        site = CallSite(text, replaced, frozenset(self.uses))
+        self.uses = outer | self.uses | {name}
+        self.asks = True
+        return lambda env: env.output(name, site)
+
+    def operator(self, node: ast.Call, name: str, depth: int) -> Callable[[Any], Any]:
+        takes = self.scope.operators[name]
+        if len(node.args) > len(takes.positional):
+            raise self.error(node, f"{name} takes {len(takes.positional)} inputs by position")
+        for keyword in node.keywords:
+            if keyword.arg not in takes.named:
+                hint = did_you_mean(str(keyword.arg), takes.named)
+                raise self.error(keyword.value, f"{name} has no input or option {keyword.arg!r}{hint}")
+        args, given = self.arguments(node, depth)
+        given = {**dict(zip(takes.positional, args, strict=False)), **given}
+        self.calls.add(name)
+        return self.guarded(node, lambda env: env.operator(name, {k: f(env) for k, f in given.items()}))
+
+    def implication(self, node: ast.Call, depth: int) -> Callable[[Any], Any]:
+        if len(node.args) != 2 or node.keywords:
+            raise self.error(node, "write implies(condition, claim)")
+        condition, claim = self.truth(node.args[0], depth), self.build(node.args[1], depth)
+
+        def run(env: Any) -> Any:
+            given = condition(env)
+            return True if _single_truth(given) is False else either(negated(given), claim(env))
+
+        return self.guarded(node, run)
+
+
+def _choices(name: str, node: ast.Call) -> int | None:
+    """How many values a draw of one number has, where the text says so."""
+    if name == "choice":
+        return len(node.args)
+    if name == "maybe":
+        return 2
+    if name in ("between", "every"):
+        try:
+            low, high = (ast.literal_eval(a) for a in node.args)
+            return max(int(high) - int(low) + 1, 1)
+        except (ValueError, TypeError):
+            return None
+    return None
+
+
+def _whole_index(x: Any) -> int | None:
+    if x is None:
+        return None
+    x = value(x)
+    if np.ndim(x) or isinstance(x, str | Truth) or float(x) != int(x):
+        raise SpecError(f"{x!r} is not a whole number")
+    return int(x)
+
+
+def _index(x: Any) -> Any:
+    """One part of an index: a whole number, `none`, an ellipsis, or an array of whole numbers or plain truths."""
+    if x is None or x is Ellipsis or isinstance(x, int) and not isinstance(x, bool):
+        return x
+    if isinstance(x, str | Truth):
+        raise SpecError("an index is a whole number, a slice, none, or an array of whole numbers or truths")
+    plain = np.asarray(value(x))
+    charge(plain.size)
+    if plain.dtype == bool:
+        return plain
+    whole = plain.astype(np.int64)
+    if not np.array_equal(whole, plain):
+        raise SpecError("an index is not a whole number")
+    return whole if whole.ndim else int(whole)

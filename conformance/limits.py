@@ -1,0 +1,77 @@
+"""What a specification may spend: the size of one array, and the work of one law on one case.
+
+A spec may come from a stranger, so every array is measured before it is made and all work is counted; what goes over is
+a `SpecError`, never a machine out of memory or a run that hangs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from .errors import SpecError
+
+TEXT_LENGTH = 600
+"""Characters of one expression."""
+NESTING = 30
+"""Levels of nesting in one expression."""
+WHOLE_NUMBER = 10**6
+"""The largest whole number that an expression may name, or use as a size."""
+FILE_BYTES = 256 * 1024
+"""Bytes of one specification file."""
+
+
+class Overspent(SpecError):
+    """More is asked for than is allowed."""
+
+
+@dataclass(slots=True)
+class Meter:
+    """Entries that one array may have, and that all of a law's arrays may have together."""
+
+    array: int = 1 << 23
+    work: int = 10**8
+
+
+_meter = Meter()
+
+
+@contextmanager
+def metered(array: int = 1 << 23, work: int = 10**8) -> Iterator[None]:
+    """Evaluate the body with a fresh allowance."""
+    global _meter
+    outer, _meter = _meter, Meter(array, work)
+    try:
+        yield
+    finally:
+        _meter = outer
+
+
+def charge(entries: int) -> None:
+    """Account for an array about to be made."""
+    if entries > _meter.array:
+        raise Overspent(f"an array of {entries:,} entries is over the limit of {_meter.array:,}")
+    _meter.work -= entries
+    if _meter.work < 0:
+        raise Overspent("the work allowed to one law on one case is spent")
+
+
+def joined_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that arrays broadcast to, accounted for; shapes that do not fit are an error."""
+    first = shapes[0]
+    for shape in shapes[1:]:
+        if shape and shape != first:
+            break
+    else:
+        charge(math.prod(first))
+        return first
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise SpecError(f"shapes {' and '.join(map(str, shapes))} do not fit") from None
+    charge(math.prod(shape))
+    return shape

@@ -1,0 +1,161 @@
+"""What a specification file becomes: frozen values, with every expression compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from .errors import Place
+from .language import Expression
+
+Level = Literal["must", "should"]
+Assignments = Mapping[str, Expression]
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """One invariant: a sentence and a claim, under a condition, for all `given` draws."""
+
+    name: str
+    says: str
+    given: Assignments
+    when: Expression
+    holds: Expression
+    level: Level
+    contract: str
+    """Why the law need not refute a known mistake; empty where it must."""
+    sources: tuple[str, ...]
+    place: Place | None
+    asking: frozenset[str] = frozenset()
+    """The givens that depend on what the subject returns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """A known way to be wrong: assignments that replace inputs, options or lines of the definition."""
+
+    name: str
+    says: str
+    change: Assignments
+    seen: str
+    place: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A call that an implementation is to refuse."""
+
+    name: str
+    says: str
+    when: Expression
+    call: Assignments
+    level: Level
+    place: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A scenario or a regime: assignments that take the place of draws."""
+
+    name: str
+    assigned: Assignments
+    place: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """Numbers as a reader would print them: right to half a unit of their last digit."""
+
+    value: Any
+    tolerance: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A worked case: what is given, and the digits that come out."""
+
+    name: str
+    given: Assignments
+    gives: Mapping[str, Printed]
+    place: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanism:
+    """One specification file, together with what it takes over from its operator's file."""
+
+    name: str
+    operator: str
+    title: str
+    summary: str
+    formula: str
+    sources: tuple[str, ...]
+    version: int
+    digest: str
+    """Of this file and its operator's: it tells whether two results speak of the same text."""
+    path: str
+
+    sizes: Assignments
+    inputs: Assignments
+    options: Assignments
+    conventions: Mapping[str, Mapping[str, str]]
+    follows: Mapping[str, str]
+    """Conventions that, left undeclared, follow the declared word of another."""
+    requires: Assignments
+    dtypes: Mapping[str, str]
+    definition: Assignments
+    by_reference: bool
+    """Whether the definition is the float64 reference, for an operator whose meaning is a loop."""
+    outputs: tuple[str, ...]
+    random: tuple[str, ...]
+    normal_form: Assignments
+
+    examples: Mapping[str, Example]
+    regimes: Mapping[str, Setting]
+    scenarios: Mapping[str, Setting]
+    laws: Mapping[str, Law]
+    mistakes: Mapping[str, Mistake]
+    rejects: Mapping[str, Reject]
+
+    required: tuple[str, ...]
+    """The inputs that bind by position."""
+    defaults: Mapping[str, Any]
+    """What an option or an optional input is when it is not passed; an option without one is always passed."""
+    shapes: Mapping[str, tuple[str | None, ...]]
+    """The sizes that the shape of a required input fixes, axis by axis."""
+    own: frozenset[str] = field(default_factory=frozenset)
+    """The sizes, inputs and options that a further mechanism draws in its own way."""
+
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """The inputs that bind by name."""
+        return tuple(name for name in self.inputs if name not in self.required)
+
+    @property
+    def signature(self) -> frozenset[str]:
+        """Everything that can be passed in a call."""
+        return frozenset({*self.inputs, *self.options})
+
+    @property
+    def words(self) -> dict[str, str]:
+        """Every convention at its first word."""
+        return {convention: next(iter(words)) for convention, words in self.conventions.items()}
+
+    def declared(self, words: Mapping[str, str]) -> dict[str, str]:
+        """What a declaration of words says, with what follows from it."""
+        result = dict(words)
+        for convention, other in self.follows.items():
+            if convention not in words and other in words:
+                position = list(self.conventions[other]).index(words[other])
+                result[convention] = list(self.conventions[convention])[position]
+        return result
+
+    def dtype_of(self, name: str, dtype: str) -> str:
+        """The dtype of an input or output when `dtype` is under test: its own, or the wider of both."""
+        own = self.dtypes.get(name)
+        return dtype if own is None or dtype == "float64" else own
+
+    def address(self, item: str) -> str:
+        """The name of a law, mistake or reject as people write it."""
+        return f"{self.name}.{item}"

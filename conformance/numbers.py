@@ -1,0 +1,328 @@
+"""Numbers that carry the rounding error which a grade of precision allows.
+
+A number is a float64 value together with
+
+* `worst`, a bound on the error in the worst case (first order, to nearest);
+* `variance`, that of rounding errors which are independent between entries: it adds as squares do, after
+  Higham and Mary (SIAM J. Sci. Comput. 41(5), 2019);
+* `shared`, the size (as of a standard deviation) of errors that entries along an axis have in common: it adds linearly.
+  Without it the square-root rule is wrong on structured inputs, such as ties and constant rows.
+
+Its `radius` is min(worst, K * (sqrt(variance) + shared)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .formats import Format, holds, rounded
+from .grades import FP64, Grade
+from .truths import Truth
+
+K = 6.0
+"""Standard deviations in a statistical bound; the most that correct implementations were seen to need is 2.4."""
+
+Array = Any
+"""A float64 array, or the float 0.0 for an error that is absent."""
+
+
+def absent(part: Array) -> bool:
+    """Whether an error is nowhere: represented by the float 0.0, so that nothing is computed for it."""
+    return type(part) is float
+
+
+def finite(x: Array) -> Array:
+    """`x` with zeros for what is infinite or not a number: such a value has no rounding error."""
+    return np.where(np.isfinite(x), x, 0.0)
+
+
+class Number:
+    """An error-carrying array. Errors broadcast against the value; the grade says how operations round."""
+
+    __slots__ = ("grade", "shared", "value", "variance", "worst")
+    __array_ufunc__ = None
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(
+        self, value: Any, worst: Array = 0.0, variance: Array = 0.0, shared: Array = 0.0, *, grade: Grade = FP64
+    ) -> None:
+        self.value: Any = value if isinstance(value, np.ndarray) else np.asarray(value, float)
+        self.worst, self.variance, self.shared, self.grade = worst, variance, shared, grade
+
+    @classmethod
+    def within(cls, value: Any, radius: Array, *, grade: Grade = FP64) -> Number:
+        """A number known to lie within `radius` of a value, and nothing more."""
+        return cls(value, radius, 0.0, radius if absent(radius) else radius / K, grade=grade)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.value.shape
+
+    @property
+    def exact(self) -> bool:
+        return absent(self.worst)
+
+    @property
+    def radius(self) -> Any:
+        """What rounding may have done to each entry, under the statistical model."""
+        if absent(self.worst):
+            return 0.0
+        likely = K * (np.sqrt(self.variance) + self.shared)
+        return np.minimum(self.worst, likely)
+
+    def map(self, f: Callable[[Any], Any]) -> Number:
+        """The entries rearranged by `f`, which only moves them."""
+        parts = (p if absent(p) else f(self.full(p)) for p in (self.worst, self.variance, self.shared))
+        return Number(f(self.value), *parts, grade=self.grade)
+
+    def full(self, part: Array) -> Any:
+        """An error in the shape of the value."""
+        return part if np.shape(part) == self.value.shape else np.broadcast_to(part, self.value.shape)
+
+    def __getitem__(self, index: Any) -> Number:
+        return self.map(lambda part: part[index])
+
+    # Arithmetic. Every operation passes errors on by its slope and adds the rounding of its own result.
+
+    def __neg__(self) -> Number:
+        return Number(-self.value, self.worst, self.variance, self.shared, grade=self.grade)
+
+    def __abs__(self) -> Number:
+        return Number(np.abs(self.value), self.worst, self.variance, self.shared, grade=self.grade)
+
+    def __add__(self, other: Any) -> Number:
+        x, y = aligned(self, other)
+        return made(x.value + y.value, x.grade, (x, 1.0), (y, 1.0))
+
+    def __sub__(self, other: Any) -> Number:
+        x, y = aligned(self, other)
+        return made(x.value - y.value, x.grade, (x, 1.0), (y, 1.0))
+
+    def __mul__(self, other: Any) -> Number:
+        x, y = aligned(self, other)
+        both = 0.0 if x.exact or y.exact else x.worst * y.worst
+        return made(x.value * y.value, x.grade, (x, np.abs(y.value)), (y, np.abs(x.value)), extra=both)
+
+    def __truediv__(self, other: Any) -> Number:
+        x, y = aligned(self, other)
+        quotient, divisor = x.value / y.value, np.abs(y.value)
+        if not y.exact:  # the slope is taken at the smallest divisor there may be
+            divisor = np.where(divisor > 0, np.maximum(divisor - y.radius, 1e-300), divisor)
+        return made(quotient, x.grade, (x, 1 / divisor), (y, np.abs(quotient) / divisor))
+
+    def __pow__(self, other: Any) -> Number:
+        x, y = aligned(self, other)
+        power = np.power(x.value, y.value)
+        by_base = np.abs(y.value * np.power(x.value, y.value - 1))
+        by_exponent = 0.0 if y.exact else np.abs(power * np.log(np.abs(x.value)))
+        whole = y.exact and y.value.ndim == 0 and float(y.value) in (1.0, 2.0, 0.5)
+        return made(power, x.grade, (x, by_base), (y, by_exponent), roundings=1.0 if whole else 8.0)
+
+    def __matmul__(self, other: Any) -> Number:
+        x, y = self, number(other, self.grade)
+        return product(x, y)
+
+    def __radd__(self, other: Any) -> Number:
+        return self + other
+
+    def __rmul__(self, other: Any) -> Number:
+        return self * other
+
+    def __rsub__(self, other: Any) -> Number:
+        return number(other, self.grade) - self
+
+    def __rtruediv__(self, other: Any) -> Number:
+        return number(other, self.grade) / self
+
+    def __rpow__(self, other: Any) -> Number:
+        return number(other, self.grade) ** self
+
+    def __rmatmul__(self, other: Any) -> Number:
+        return number(other, self.grade) @ self
+
+    # Comparison: three-valued. NaN equals NaN here; whether a NaN may be there at all is for the judge.
+
+    def __eq__(self, other: Any) -> Truth:  # type: ignore[override]
+        x, y = self, number(other, self.grade)
+        same = (x.value == y.value) | (np.isnan(x.value) & np.isnan(y.value))
+        return _compared(x, y, same, np.abs(x.value - y.value))
+
+    def __ne__(self, other: Any) -> Truth:  # type: ignore[override]
+        return ~(self == other)
+
+    def __le__(self, other: Any) -> Truth:
+        x, y = self, number(other, self.grade)
+        return _compared(x, y, x.value <= y.value, x.value - y.value)
+
+    def __lt__(self, other: Any) -> Truth:
+        x, y = self, number(other, self.grade)
+        return _compared(x, y, x.value < y.value, x.value - y.value)
+
+    def __ge__(self, other: Any) -> Truth:
+        return number(other, self.grade) <= self
+
+    def __gt__(self, other: Any) -> Truth:
+        return number(other, self.grade) < self
+
+
+def number(x: Any, grade: Grade) -> Number:
+    """`x` as a number; a float that the grade's arithmetic cannot hold carries its own rounding."""
+    if isinstance(x, Number):
+        return x
+    if isinstance(x, float) and not holds(x, grade.arithmetic):
+        return Number.within(x, np.asarray(grade.arithmetic.unit * abs(x)), grade=grade)
+    return Number(x, grade=grade)
+
+
+def value(x: Any) -> Any:
+    """The nominal value of a number; anything else as it is."""
+    return x.value if isinstance(x, Number) else x
+
+
+def aligned(x: Number, other: Any) -> tuple[Number, Number]:
+    """Two numbers for an operation entry by entry: an independent error that is broadcast becomes a shared one."""
+    y = number(other, x.grade)
+    if x.value.shape == y.value.shape or (absent(x.variance) and absent(y.variance)):
+        return x, y
+    shape = np.broadcast_shapes(x.value.shape, y.value.shape)
+    return shared_along(x, shape), shared_along(y, shape)
+
+
+def shared_along(x: Number, shape: tuple[int, ...]) -> Number:
+    """`x` about to be broadcast to `shape`: what its entries err, whole rows of the result will err alike."""
+    if absent(x.variance) or x.value.shape == shape:
+        return x
+    return Number(x.value, x.worst, 0.0, x.shared + np.sqrt(x.variance), grade=x.grade)
+
+
+def carried(x: Number, slope: Any) -> tuple[Array, Array, Array]:
+    """The three errors of `x` through an operation of that slope."""
+    if absent(x.worst):
+        return 0.0, 0.0, 0.0
+    slope = finite(slope)
+    return (
+        x.worst * slope,
+        x.variance if absent(x.variance) else x.variance * (slope * slope),
+        x.shared if absent(x.shared) else x.shared * slope,
+    )
+
+
+def made(
+    result: Any, grade: Grade, *terms: tuple[Number, Any], roundings: float = 1.0, extra: Array = 0.0
+) -> Number:
+    """A result with the errors of its terms, each by its slope, and its own `roundings` in the grade's arithmetic.
+
+    `extra` is a further error, counted as shared.
+    """
+    worst, variance, shared = extra, 0.0, extra if absent(extra) else extra / K
+    for term, slope in terms:
+        w, v, s = carried(term, slope)
+        worst, variance, shared = worst + w, variance + v, shared + s
+    return settled(result, grade, worst, variance, shared, roundings)
+
+
+def settled(
+    result: Any, grade: Grade, worst: Array, variance: Array, shared: Array, roundings: float = 1.0
+) -> Number:
+    """A result after the rounding of its last operation, and of its storage where the grade stores every result."""
+    own = (roundings * grade.arithmetic.unit) * finite(np.abs(result)) + flushed(grade)
+    worst, variance = worst + own, variance + own * own / 3
+    if grade.stored is not None:
+        kept = _storing(result, worst, grade.stored)
+        worst, shared = worst + kept, shared + kept / K
+    return Number(result, worst, variance, shared, grade=grade)
+
+
+def flushed(grade: Grade) -> float:
+    """What an operation may lose to underflow: results below the least normal number may be flushed to zero."""
+    return 2.0**grade.arithmetic.least
+
+
+def _storing(result: Any, worst: Array, stored: Format) -> Any:
+    """The error of rounding to `stored`, without bound where the result may overflow it."""
+    size = np.abs(result)
+    kept = stored.unit * finite(size) + stored.tiny
+    return np.where(np.isfinite(size) & (size + worst > stored.largest), np.inf, kept)
+
+
+def operand_error(x: Number) -> tuple[float, Any]:
+    """The unit to which a factor of a product is rounded first, and that of underflow; zero if the format holds it.
+
+    Where every intermediate is stored, the factor may have been scaled before, and is rounded in any case.
+    """
+    fmt = x.grade.operand
+    if fmt is None or (x.exact and x.grade.stored is None and bool(np.all((rounded(x.value, fmt) == x.value) | ~np.isfinite(x.value)))):
+        return 0.0, 0.0
+    return fmt.unit, fmt.tiny
+
+
+def product(x: Number, y: Number) -> Number:
+    """The matrix product: n roundings of the sum of sizes in the worst case, their square root in the likely one."""
+    grade, n = x.grade, x.value.shape[-1]
+    u = grade.arithmetic.unit
+    size_x, size_y = finite(np.abs(x.value)), finite(np.abs(y.value))
+    size = size_x @ size_y
+    worst: Array = (n * u) * size
+    variance: Array = (n / 3 * u * u) * size * size
+    shared: Array = 0.0
+    if grade.operand is not None:
+        unit = operand_error(x)[0] + operand_error(y)[0]
+        worst = worst + unit * size
+        shared = unit / np.sqrt(3) * np.sqrt(size_x**2 @ size_y**2)
+    for a, b, times in ((x, size_y, _on_the_left), (y, size_x, _on_the_right)):
+        if not a.exact:
+            worst = worst + times(a.full(a.worst), b)
+            variance = variance + (0.0 if absent(a.variance) else times(a.full(a.variance), b * b))
+            shared = shared + (0.0 if absent(a.shared) else times(a.full(a.shared), b))
+    return settled(x.value @ y.value, grade, worst, variance, shared, roundings=0.0)
+
+
+def _on_the_left(error: Any, size: Any) -> Any:
+    return error @ size
+
+
+def _on_the_right(error: Any, size: Any) -> Any:
+    return size @ error
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One comparison as it was made: both sides, the bound, and the error in units of the bound."""
+
+    left: Number
+    right: Number
+    radius: Any
+    units: Any
+
+
+_record: list[Comparison] | None = None
+
+
+@contextmanager
+def recording() -> Iterator[list[Comparison]]:
+    """Keep the comparisons of error-carrying numbers that are made in the body."""
+    global _record
+    outer, _record = _record, []
+    try:
+        yield _record
+    finally:
+        _record = outer
+
+
+def _compared(x: Number, y: Number, holds_nominally: Any, gap: Any) -> Truth:
+    radius = x.radius + y.radius
+    if absent(radius):
+        if _record is not None:
+            _record.append(Comparison(x, y, 0.0, np.where(holds_nominally, 0.0, np.inf)))
+        return Truth(holds_nominally, holds_nominally)
+    units = np.where(holds_nominally, 0.0, gap / radius)
+    units = np.where(np.isnan(units), np.where(np.isnan(gap) & np.isfinite(radius), np.inf, 0.0), units)
+    if _record is not None:
+        _record.append(Comparison(x, y, radius, units))
+    sure = (radius == 0) | (np.abs(gap) > radius) | (np.isnan(gap) & np.isfinite(radius))
+    return Truth(holds_nominally | (units <= 1), holds_nominally & sure, units)

@@ -1,0 +1,325 @@
+"""Which cases a subject is tried on: directed ones first, then a covering set of pairs, then Hypothesis.
+
+Scenarios find most, for each was designed to; the covering set tries every two settings together; Hypothesis draws
+structure, regime and seed for the rest. A plan is drawn once and serves every subject that claims the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import zlib
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .cases import Case, Picker, Sample, Unfit
+from .errors import UsageError, did_you_mean
+from .language import Expression
+from .limits import Overspent
+from .loader import LAYOUTS, NO_DEFAULT, default_of
+from .mechanism import Mechanism
+from .streams import Stream
+from .subject import Claims
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How much is tried. The definition is tried on every case; every other law has its number of cases."""
+
+    name: str
+    covering: int
+    """Rows of the covering set."""
+    draws: int
+    """Cases that Hypothesis draws."""
+    admitted: int
+    """Cases of each block (scenarios, covering set, draws) that a law is tried on, and the least it is to have in all."""
+    strict: bool = False
+    """Whether an undeclared convention is a failure: a gate must know what it gates."""
+
+
+PROFILES = {
+    "quick": Profile("quick", covering=8, draws=6, admitted=3),
+    "ci": Profile("ci", covering=80, draws=60, admitted=12, strict=True),
+    "nightly": Profile("nightly", covering=400, draws=1000, admitted=100, strict=True),
+}
+
+
+def profile_named(name: str) -> Profile:
+    """The profile of that name; an unknown one is a `UsageError`."""
+    if name not in PROFILES:
+        raise UsageError(f"unknown profile {name!r}{did_you_mean(name, PROFILES)} (profiles: {', '.join(PROFILES)})")
+    return PROFILES[name]
+
+
+def undeclared(mechanism: Mechanism, claims: Claims) -> str | None:
+    """What of a mechanism a subject does not claim at all, or None where it can be tried."""
+    for name in (*mechanism.optional, *mechanism.options):
+        if name in claims.names or name in claims.fixed:
+            expression = mechanism.options.get(name)
+            fixed = claims.fixed.get(name, _NOTHING)
+            if name in mechanism.own and expression is not None and fixed is not _NOTHING:
+                constant = default_of(expression, ())
+                if not expression.draws and constant is not NO_DEFAULT and constant != fixed:
+                    return f"takes {name} = {fixed} only"
+        elif name in mechanism.own or name not in mechanism.defaults:
+            return f"does not take {name}"
+    return None
+
+
+_NOTHING = object()
+
+
+def pins(mechanism: Mechanism, claims: Claims) -> dict[str, Any]:
+    """What is settled before drawing: options that are fixed, and the defaults of what is not claimed."""
+    optional = (*mechanism.optional, *mechanism.options)
+    unclaimed = {n: mechanism.defaults[n] for n in optional if n not in claims.names and n in mechanism.defaults}
+    return {**unclaimed, **{n: x for n, x in claims.fixed.items() if n in mechanism.options or n in mechanism.sizes}}
+
+
+def plain_options(mechanism: Mechanism) -> dict[str, Any]:
+    """The options and optional inputs of a mechanism at the first choice of their draws."""
+    drawn = {**mechanism.options, **{name: mechanism.inputs[name] for name in mechanism.optional}}
+    words = {word for convention in mechanism.conventions.values() for word in convention}
+    found = {name: default_of(expression, words) for name, expression in drawn.items()}
+    return {name: default for name, default in found.items() if default is not NO_DEFAULT}
+
+
+def applicable(setting: Mapping[str, Expression], pinned: Mapping[str, Any]) -> bool:
+    """Whether a scenario or regime asks for nothing but what is pinned, where something is."""
+    for name, expression in setting.items():
+        if name in pinned:
+            wanted = default_of(expression, ())
+            if wanted is NO_DEFAULT or wanted != pinned[name]:
+                return False
+    return True
+
+
+def seed_of(seed: int, *key: object) -> int:
+    """The seed of one case of a run."""
+    return int(Stream(seed, *key).bits(1)[0] >> np.uint64(32))
+
+
+def directed(mechanism: Mechanism, claims: Claims, seed: int) -> Iterator[Case]:
+    """The scenarios and the worked examples, as far as the claims go.
+
+    What they do not assign is plain: options and optional inputs are at their default, and only sizes are drawn.
+    """
+    pinned, plain = pins(mechanism, claims), plain_options(mechanism)
+    settings = [(name, name, setting.assigned) for name, setting in mechanism.scenarios.items()]
+    settings += [(f"example:{name}", name, example.given) for name, example in mechanism.examples.items()]
+    for scenario, label, assigned in settings:
+        if not applicable(assigned, pinned):
+            continue
+        free = {n: x for n, x in {**plain, **pinned}.items() if n not in assigned}
+        counts = [
+            (f"{name}.{site.ordinal}@scenario", site.count or 1)
+            for name, expression in assigned.items()
+            for site in expression.draws
+            if site.name == "every"
+        ]
+        for indices in itertools.product(*(range(count) for _, count in counts)):
+            number = f"[{', '.join(map(str, indices))}]" if indices else ""
+            picks = {key: index for (key, _), index in zip(counts, indices, strict=True)}
+            yield Case(mechanism.name, label + number, seed_of(seed, mechanism.name, label), free, picks, scenario)
+
+
+def drawn(
+    mechanism: Mechanism, case: Case, claims: Claims, dtype: str, picker: Picker | None = None
+) -> Sample | None:
+    """A sample of a case that is still to be settled, or None where it comes out unfit or, under limits, too large."""
+    try:
+        return Sample(mechanism, case, dtype, claims=claims, picker=picker)
+    except Unfit:
+        return None
+    except Overspent:
+        if not claims.limits:
+            raise
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """Something that a covering set varies: a draw of one number, the regime, or the layout."""
+
+    key: str
+    levels: tuple[Any, ...]
+
+
+def factors(mechanism: Mechanism, claims: Claims) -> list[Factor]:
+    """What there is to vary, the most significant first."""
+    pinned = pins(mechanism, claims)
+    found = []
+    for name, expression in {**mechanism.sizes, **mechanism.options, **mechanism.inputs}.items():
+        if name in pinned:
+            continue
+        for site in expression.draws:
+            if site.name in ("between", "choice", "maybe"):
+                levels = tuple(range(site.count)) if site.count and site.count <= 12 else (0, -1, 1)
+                found.append(Factor(f"{name}.{site.ordinal}", levels))
+    regimes = [name for name, regime in mechanism.regimes.items() if applicable(regime.assigned, pinned)]
+    found.append(Factor("regime", ("", *regimes)))
+    if mechanism.required:
+        found.append(Factor("layout", LAYOUTS))
+    return found
+
+
+def covering(factors: Sequence[Factor]) -> Iterator[dict[str, Any]]:
+    """Rows of levels that cover every pair of levels of two factors, greedily, the richest rows first."""
+    pairs = {
+        (i, a, j, b)
+        for (i, f), (j, g) in itertools.combinations(enumerate(factors), 2)
+        for a in range(len(f.levels))
+        for b in range(len(g.levels))
+    }
+    turn = 0
+    while pairs:
+        i, a, j, b = min(pairs, key=lambda pair: _scattered(turn, pair))
+        row = {i: a, j: b}
+        for k, factor in enumerate(factors):
+            if k not in row:
+                row[k] = max(
+                    range(len(factor.levels)),
+                    key=lambda level: (sum(_pair(k, level, *item) in pairs for item in row.items()),
+                                       -_scattered(turn, k, level)),
+                )  # fmt: skip
+        pairs -= {_pair(k, level, *other) for k, level in row.items() for other in row.items()}
+        turn += 1
+        yield {factor.key: factor.levels[row[k]] for k, factor in enumerate(factors)}
+
+
+def _pair(i: int, a: int, j: int, b: int) -> tuple[int, int, int, int]:
+    return (i, a, j, b) if i < j else (j, b, i, a)
+
+
+def _scattered(*key: Any) -> int:
+    """A fixed but patternless order."""
+    return zlib.crc32(repr(key).encode())
+
+
+def covered(mechanism: Mechanism, claims: Claims, seed: int, dtype: str) -> Iterator[Sample]:
+    """The samples of the covering set."""
+    pinned = pins(mechanism, claims)
+    for number, row in enumerate(covering(factors(mechanism, claims))):
+        label = f"pair {number + 1}"
+        case = Case(
+            mechanism.name,
+            label,
+            seed_of(seed, mechanism.name, label),
+            pinned,
+            regime=row.get("regime", ""),
+            layout=row.get("layout", "contiguous"),
+        )
+
+        def picker(key: str, count: int, row: dict[str, Any] = row, case: Case = case) -> int:
+            return row[key] if key in row else Stream(case.seed, key).pick(count)
+
+        sample = drawn(mechanism, case, claims, dtype, picker)
+        if sample is not None:
+            yield sample
+
+
+def explored(mechanism: Mechanism, claims: Claims, seed: int, dtype: str, count: int) -> list[Sample]:
+    """Samples that Hypothesis draws: structure, regime, layout and seed."""
+    import hypothesis
+    from hypothesis import strategies
+
+    pinned = pins(mechanism, claims)
+    regimes = [f.levels for f in factors(mechanism, claims) if f.key == "regime"][0]
+    found: list[Sample] = []
+
+    @hypothesis.seed(seed_of(seed, mechanism.name, "explored"))
+    @hypothesis.settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=[hypothesis.Phase.generate],
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    @hypothesis.given(strategies.data())
+    def explore(data: Any) -> None:
+        def below(n: int) -> int:
+            return data.draw(strategies.integers(0, n - 1))
+
+        regime, layout = regimes[below(len(regimes))], LAYOUTS[below(len(LAYOUTS))]
+        label, own = f"draw {len(found) + 1}", below(2**32)
+        case = Case(mechanism.name, label, own, pinned, regime=regime, layout=layout)
+        sample = drawn(mechanism, case, claims, dtype, lambda key, n: below(max(n, 1)))
+        hypothesis.assume(sample is not None)
+        if sample is not None:
+            found.append(sample)
+
+    try:
+        explore()
+    except hypothesis.errors.Unsatisfiable:
+        pass
+    return found
+
+
+# Plans, drawn once
+
+
+class Plan:
+    """The samples of one mechanism for all subjects with the same claims, drawn when they are first asked for."""
+
+    def __init__(self, mechanism: Mechanism, claims: Claims, profile: Profile, seed: int, dtype: str) -> None:
+        self.mechanism, self.claims, self.profile, self.seed, self.dtype = mechanism, claims, profile, seed, dtype
+        self._further: list[Sample] = []
+
+    def blocks(self) -> Iterator[list[Sample]]:
+        """The scenarios, the covering set, the draws."""
+        yield self.scenarios
+        yield self.pairs
+        yield self.draws
+
+    @functools.cached_property
+    def scenarios(self) -> list[Sample]:
+        cases = directed(self.mechanism, self.claims, self.seed)
+        samples = (drawn(self.mechanism, case, self.claims, self.dtype) for case in cases)
+        return [sample for sample in samples if sample is not None]
+
+    @functools.cached_property
+    def pairs(self) -> list[Sample]:
+        rows = covered(self.mechanism, self.claims, self.seed, self.dtype)
+        return list(itertools.islice(rows, min(self.profile.covering, 4) if self.few else self.profile.covering))
+
+    @functools.cached_property
+    def draws(self) -> list[Sample]:
+        if self.few or not self.profile.draws:
+            return []
+        return explored(self.mechanism, self.claims, self.seed, self.dtype, self.profile.draws)
+
+    @property
+    def few(self) -> bool:
+        """Whether the subject compiles for every shape, so that few shapes are tried."""
+        return self.claims.compiled
+
+    def further(self, count: int) -> Iterator[Sample]:
+        """Samples beyond the plan, for laws that the plan has hardly reached."""
+        for index in range(count):
+            if index == len(self._further):
+                label = f"further {index + 1}"
+                own = seed_of(self.seed, self.mechanism.name, label)
+                case = Case(self.mechanism.name, label, own, pins(self.mechanism, self.claims))
+                sample = drawn(self.mechanism, case, self.claims, self.dtype)
+                if sample is None:
+                    return
+                self._further.append(sample)
+            yield self._further[index]
+
+
+_PLANS: OrderedDict[tuple[Any, ...], Plan] = OrderedDict()
+
+
+def plan(mechanism: Mechanism, claims: Claims, profile: Profile, seed: int, dtype: str, room: int = 48) -> Plan:
+    """The plan for a mechanism and claims; the last ones asked for are kept."""
+    key = (mechanism.name, mechanism.digest, claims.key, profile, seed, dtype)
+    if key not in _PLANS:
+        _PLANS[key] = Plan(mechanism, claims, profile, seed, dtype)
+        if len(_PLANS) > room:
+            _PLANS.popitem(last=False)
+    _PLANS.move_to_end(key)
+    return _PLANS[key]

@@ -1,0 +1,377 @@
+"""One sample against one subject: the environment in which laws are evaluated.
+
+An output of the subject enters a law as a number with a bound: what the definition, run on the inputs of that very call
+at a claimed precision, says that rounding may do, and the rounding of the result.
+Equal calls are run once, and what does not depend on the subject is computed once for all subjects.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .cases import DrawSource, Sample
+from .definition import Frame, sizes_of
+from .draws import Source
+from .errors import SpecError
+from .formats import FORMATS, half_unit, rounded
+from .grades import FP64, Grade, result_format
+from .language import CallSite
+from .mechanism import Law, Mechanism
+from .numbers import Number, value
+from .streams import Stream
+from .subject import Call, Fault, Reply, Subject
+from .truths import Truth
+
+
+FAR = 1 / 16
+"""The bound of an entry that is far from the definition, as a share of the largest entry."""
+
+
+class Declined(Exception):  # noqa: N818 - an answer
+    """The subject does not claim what a call asks for."""
+
+
+class Faulted(Exception):  # noqa: N818 - an answer
+    """A call gave no result: it raised, or returned what is no result."""
+
+    def __init__(self, fault: Fault, settled: Settled) -> None:
+        super().__init__(fault.says)
+        self.fault, self.settled = fault, settled
+
+
+class Stray(Exception):  # noqa: N818 - an answer
+    """An output is NaN where the definition has a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A call as a subject will see it: every input rounded, every option resolved."""
+
+    values: Mapping[str, Any]
+    errors: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    """What rounding moved, for inputs that a law computed; the definition is asked about what was meant."""
+    key: tuple[Any, ...] = ()
+    """Equal for equal calls; empty for the case itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A subject on a device, with the words of all conventions, at one dtype of one mechanism."""
+
+    subject: Subject
+    mechanism: Mechanism
+    dtype: str
+    device: str
+    words: Mapping[str, str]
+
+    @property
+    def words_key(self) -> tuple[str, ...]:
+        return tuple(self.words[c] for c in self.mechanism.conventions)
+
+
+class Trial:
+    """A sample on a bench. Replies are kept; what belongs to the sample alone is kept with it."""
+
+    def __init__(self, bench: Bench, sample: Sample) -> None:
+        self.bench, self.sample, self.mechanism = bench, sample, bench.mechanism
+        self.cache = sample.cache
+        self.base = Settled(sample.values)
+        self.replies: dict[tuple[Any, ...], Reply] = {}
+        self._numbers: dict[tuple[Any, ...], Any] = {}
+
+    # Calls
+
+    def settle(self, replaced: Mapping[str, Any]) -> Settled:
+        """The call with some inputs and options replaced."""
+        values, errors, key = dict(self.sample.values), {}, []
+        for name, x in replaced.items():
+            plain = self._plain(name, x, errors)
+            if _same(plain, self.sample.values[name]) and name not in errors:
+                continue
+            values[name] = plain
+            key.append((name, _digest(plain), _digest(errors.get(name))))
+        return Settled(values, errors, tuple(sorted(key)))
+
+    def _plain(self, name: str, x: Any, errors: dict[str, NDArray[np.float64]]) -> Any:
+        if isinstance(x, Truth):
+            if not np.array_equal(x.can, x.must):
+                raise SpecError(f"{name} cannot be replaced by an undecided truth")
+            return np.asarray(x.must)
+        plain = value(x)
+        if name not in self.mechanism.inputs or not isinstance(plain, np.ndarray) or plain.dtype.kind != "f":
+            return plain.item() if isinstance(plain, np.generic | np.ndarray) and np.ndim(plain) == 0 else plain
+        near = rounded(plain, FORMATS[self.mechanism.dtype_of(name, self.bench.dtype)])
+        moved = np.abs(np.where(np.isfinite(plain), plain - near, 0.0))
+        if isinstance(x, Number):
+            moved = moved + x.radius
+        if np.any(moved):
+            errors[name] = moved
+        return near
+
+    def call(self, settled: Settled, *, poisoned: bool = False) -> Call:
+        """The call in terms of what the subject claims; `Declined` where it claims too little."""
+        claims, m = self.bench.subject.claims, self.mechanism
+        inputs, options = {}, {}
+        for name in m.inputs:
+            x = settled.values[name]
+            if name not in m.required and not isinstance(x, np.ndarray):
+                if _same(x, m.defaults.get(name)):
+                    continue
+                x = np.full((1, 1), x)
+            if name not in m.required and name not in claims.names:
+                raise Declined(f"does not take {name}")
+            inputs[name] = x
+        for name in m.options:
+            x = settled.values[name]
+            at_default = name in m.defaults and _same(x, m.defaults[name])
+            if at_default and name not in claims.always:
+                continue
+            if name not in claims.names and not (name in claims.fixed and _same(x, claims.fixed[name])):
+                raise Declined(f"does not take {name}")
+            if name in claims.fixed and not _same(x, claims.fixed[name]):
+                raise Declined(f"takes {name} = {claims.fixed[name]} only")
+            if name in claims.names:
+                options[name] = x
+        if claims.limits and settled.key:
+            sizes = sizes_of(m, settled.values)
+            for name, allowed in claims.limits.items():
+                if name in sizes and sizes[name] not in allowed:
+                    raise Declined(f"takes no {name} = {sizes[name]}")
+        return Call(inputs, options, self.bench.dtype, self.bench.device, self.sample.layout, poisoned)
+
+    def reply(self, settled: Settled) -> Reply:
+        """What the subject returned; `Declined` or `Faulted` where it returned nothing."""
+        reply = self.replies.get(settled.key)
+        if reply is None:
+            reply = self.replies[settled.key] = self.bench.subject.call(self.call(settled))
+        if reply.fault is not None:
+            if reply.fault.kind == "unsupported":
+                raise Declined(reply.fault.says)
+            raise Faulted(reply.fault, settled)
+        return reply
+
+    # The definition, kept with the sample
+
+    def _key(self, kind: str, settled: Settled, *more: Any) -> tuple[Any, ...]:
+        return kind, self.mechanism.name, self.bench.words_key, settled.key, *more
+
+    def _frame(self, settled: Settled, grade: Grade | None) -> Frame:
+        values = {**settled.values, **self.bench.words}
+        if grade is not None:
+            for name, moved in settled.errors.items():
+                values[name] = Number.within(values[name], moved, grade=grade)
+        return Frame(self.mechanism, values, grade=grade, dtype=self.bench.dtype)
+
+    def base_frame(self) -> Frame:
+        """The definition on the case itself, whose lines laws may name."""
+        key = self._key("frame", self.base)
+        if key not in self.cache:
+            self.cache[key] = self._frame(self.base, None)
+        return self.cache[key]
+
+    def exact(self, name: str, settled: Settled) -> Any:
+        """An output as the definition has it."""
+        if not settled.key:
+            return self.base_frame().outputs(name)[name]
+        key = self._key("exact", settled, name)
+        if key not in self.cache:
+            self.cache[key] = self._frame(settled, None).outputs(name)[name]
+        return self.cache[key]
+
+    def bound(self, name: str, settled: Settled, grade: Grade) -> tuple[Any, Any, Any]:
+        """An output and its error under a grade: likely and worst."""
+        key = self._key("bound", settled, name, grade.name)
+        if key not in self.cache:
+            x = self._frame(settled, grade).outputs(name)[name]
+            if not isinstance(x, Number):
+                x = Number(x, grade=grade)
+            known = np.isfinite(x.value) | ~np.isfinite(x.radius)
+            twice = 2.0 if grade is FP64 else 1.0  # the definition was computed in double precision, too
+            parts = (np.where(known, twice * part, 0.0) for part in (x.radius, x.worst))
+            self.cache[key] = (x.value, *parts)
+        return self.cache[key]
+
+    def shape(self, name: str, settled: Settled) -> tuple[int, ...]:
+        """The shape that an output has for inputs of these shapes."""
+        shapes = tuple(np.shape(settled.values[n]) for n in self.mechanism.inputs)
+        options = () if self.mechanism.required else tuple(settled.values[n] for n in self.mechanism.options)
+        key = ("shape", self.mechanism.name, name, shapes, options)
+        if key not in self.cache:
+            self.cache[key] = np.shape(self.exact(name, settled))
+        return self.cache[key]
+
+    def normal(self, name: str, x: Any) -> Any:
+        """An output in its normal form, which is what is compared of it."""
+        form = self.mechanism.normal_form.get(name)
+        return x if form is None else form(_With(self.base_frame(), {name: x}))
+
+    # Outputs as numbers
+
+    def observed(self, name: str, settled: Settled) -> NDArray[np.float64]:
+        """What the subject returned as an output; one of the wrong shape is `Faulted`."""
+        reply = self.reply(settled)
+        y = reply.outputs.get(name)
+        if y is None:
+            raise Declined(f"does not return {name}")
+        expected = self.shape(name, settled)
+        if y.shape != expected:
+            says = f"{name} has the shape {list(y.shape)}, not {list(expected)}"
+            raise Faulted(Fault("returned", says), settled)
+        return y
+
+    def number(self, name: str, settled: Settled, grade: Grade | None, *, worst: bool = False, fair: bool = True) -> Any:
+        """An output with its bound (`Faulted` and `Stray` where it is none): under a grade, or (grade None) nothing but the rounding of the result.
+
+        With `worst`, the bound of the worst case in place of the likely one.
+        A bound belongs to outputs near the definition; with `fair`, entries that are far from it get a wide one, so that
+        a subject is not convicted of laws that it keeps.
+        """
+        key = (name, settled.key, grade, worst, fair)
+        if key not in self._numbers:
+            y = self.observed(name, settled)
+            if y.dtype.kind != "f":
+                self._numbers[key] = y
+            else:
+                radius = self._radius(y, name, settled, grade, worst, fair)
+                self._check_numbers(y, radius, name, settled)
+                self._numbers[key] = Number.within(y, radius)
+        return self._numbers[key]
+
+    def _check_numbers(self, y: NDArray[np.float64], radius: Any, name: str, settled: Settled) -> None:
+        """NaN is nothing that a law may meet by accident: it is `Stray` where the definition has a number."""
+        lost = np.isnan(y) & np.isfinite(radius)
+        if lost.any() and name not in self.mechanism.random and not np.isnan(self.exact(name, settled))[lost].all():
+            raise Stray(f"{name} is NaN where the definition has a number")
+
+    def _radius(
+        self, y: NDArray[np.float64], name: str, settled: Settled, grade: Grade | None, worst: bool, fair: bool
+    ) -> Any:
+        if name in self.mechanism.random:
+            return 0.0
+        dtype = self.mechanism.dtype_of(name, self.bench.dtype)
+        own = np.abs(np.where(np.isfinite(y), y, 0.0))
+        if grade is None:
+            return half_unit(own, FORMATS[dtype])
+        x, likely, certain = self.bound(name, settled, grade)
+        radius = certain if worst else likely
+        size = np.abs(np.where(np.isfinite(x), x, 0.0))
+        reach = np.maximum(size + np.where(np.isfinite(radius), radius, 0.0), own)
+        radius = radius + half_unit(reach, result_format(dtype, grade))
+        if fair:
+            far = ~(np.abs(y - x) <= radius) & np.isfinite(y)
+            if far.any():
+                radius = np.where(far, np.maximum(radius, FAR * own.max(initial=0.0)), radius)
+        return radius
+
+
+class _With:
+    """A frame in which some names have another value."""
+
+    grade: Grade | None = None
+
+    def __init__(self, frame: Frame, values: Mapping[str, Any]) -> None:
+        self.frame, self.values, self.dtype = frame, values, frame.dtype
+        self.word, self.operator, self.output, self.source = frame.word, frame.operator, frame.output, frame.source
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name] if name in self.values else self.frame[name]
+
+
+class LawEnvironment:
+    """The environment of one law in one trial, at one grade. Its arithmetic is exact but for double precision."""
+
+    grade: Grade | None = None
+
+    def __init__(self, trial: Trial, law: Law, grade: Grade | None, worst: bool = False) -> None:
+        self.trial, self.law, self.precision, self.worst = trial, law, grade, worst
+        self.dtype = trial.bench.dtype
+        self.false_alarm = 1e-12
+        self._given: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self.law.given:
+            return self.given(name)
+        if name in self.trial.sample.values:
+            return self.trial.sample.values[name]
+        if name in self.trial.bench.words:
+            return self.trial.bench.words[name]
+        return self.trial.base_frame()[name]
+
+    def given(self, name: str) -> Any:
+        if name in self._given:
+            return self._given[name]
+        kept = self.trial.cache if name not in self.law.asking else self._given
+        key = ("given", self.law.name, self.trial.bench.words_key, name) if kept is self.trial.cache else name
+        if key not in kept:
+            literal = self.trial.sample.case.literals.get(f"{self.law.name}.{name}")
+            kept[key] = self.law.given[name](_Giving(self, name)) if literal is None else np.asarray(literal)
+        self._given[name] = kept[key]
+        return self._given[name]
+
+    def output(self, name: str, site: CallSite | None) -> Any:
+        return self.trial.number(name, self.settled(site), self.precision, worst=self.worst)
+
+    def settled(self, site: CallSite | None) -> Settled:
+        trial = self.trial
+        if site is None:
+            return trial.base
+        if site.uses & (self.law.asking | set(trial.mechanism.outputs)):
+            return trial.settle(site(self))
+        key = ("site", self.law.name, trial.bench.words_key, site.text)
+        if key not in trial.cache:
+            trial.cache[key] = trial.settle(site(self))
+        return trial.cache[key]
+
+    def word(self, convention: str) -> str:
+        return self.trial.bench.words[convention]
+
+    def operator(self, name: str, arguments: dict[str, Any]) -> Any:
+        return self.trial.base_frame().operator(name, arguments)
+
+    def source(self, ordinal: int) -> Source:
+        raise SpecError("a claim draws nothing; draw under `given`")
+
+
+class _Giving:
+    """The environment of one `given`: the law's, with draws."""
+
+    grade: Grade | None = None
+
+    def __init__(self, law: LawEnvironment, name: str) -> None:
+        self.law, self.name, self.dtype = law, name, law.dtype
+        self.false_alarm = law.false_alarm
+        self.output, self.operator, self.word = law.output, law.operator, law.word
+
+    def __getitem__(self, name: str) -> Any:
+        return self.law[name]
+
+    def source(self, ordinal: int) -> Source:
+        return _LawSource(self.law.trial.sample, f"{self.law.law.name}.{self.name}.{ordinal}")
+
+
+class _LawSource(DrawSource):
+    """The source of a law's own draw: its picks are of the sample's stream unless a stored case says otherwise."""
+
+    def pick(self, count: int) -> int:
+        stored = self.sample.case.picks.get(self.key)
+        return (Stream(self.sample.case.seed, self.key).pick(count) if stored is None else stored) % max(count, 1)
+
+
+def _same(x: Any, y: Any) -> bool:
+    """Whether two values are one and the same, truths and numbers told apart."""
+    if isinstance(x, np.ndarray) or isinstance(y, np.ndarray):
+        both = isinstance(x, np.ndarray) and isinstance(y, np.ndarray)
+        return both and x.dtype == y.dtype and np.array_equal(x, y, equal_nan=x.dtype.kind == "f")
+    return isinstance(x, bool) == isinstance(y, bool) and (x == y)
+
+
+def _digest(x: Any) -> Any:
+    if not isinstance(x, np.ndarray):
+        return x
+    return x.shape, hashlib.blake2b(np.ascontiguousarray(x).tobytes(), digest_size=12).digest()
