@@ -25,7 +25,7 @@ from .language import CallSite, Expression
 from .loader import library
 from .mechanism import Mechanism
 from .numbers import value
-from .streams import Stream
+from .streams import Stream, pick
 from .subject import Claims
 
 Picker = Callable[[str, int], int]
@@ -159,7 +159,7 @@ class Sample:
     def _stored(self, key: str, count: int) -> int:
         if key in self.case.picks:
             return self.case.picks[key]
-        return self.stream(key, "pick").pick(count)
+        return pick(count, self.case.seed, self.mechanism.name, key)
 
     def stream(self, *key: object) -> Stream:
         return Stream(self.case.seed, self.mechanism.name, *key)

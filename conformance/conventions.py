@@ -104,7 +104,7 @@ def _differing(trial: Trial, name: str, known: Mapping[str, str]) -> dict[str, A
 
 
 def _find_differing(trial: Trial, name: str, known: Mapping[str, str]) -> dict[str, Any]:
-    if not _mentions(trial.mechanism, name):
+    if not _asked(trial, name):
         return {}
     versions = [_outputs(trial, {**known, name: word}) for word in trial.mechanism.conventions[name]]
     found = {}
@@ -118,11 +118,11 @@ def _find_differing(trial: Trial, name: str, known: Mapping[str, str]) -> dict[s
     return found
 
 
-def _mentions(mechanism: Mechanism, name: str) -> bool:
-    """Whether the definition turns on a convention, in a line of its own or in an operator that it calls."""
-    lines = mechanism.definition.values()
-    called = {operator for line in lines for operator in line.calls}
-    return any(name in line.words for line in lines) or any(name in library()[o].conventions for o in called)
+def _asked(trial: Trial, name: str) -> bool:
+    """Whether the definition asks for a convention at all in order to give the outputs of a case."""
+    frame = trial.base_frame()
+    frame.outputs()
+    return name in frame.turned_on
 
 
 def _near(x: Any, y: Any) -> Any:

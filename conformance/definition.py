@@ -50,6 +50,8 @@ class Frame:
             for name in mechanism.inputs:
                 self.values[name] = _graded(self.values.get(name), grade)
         self.memo: dict[str, Any] = {}
+        self.turned_on: set[str] = set()
+        """The conventions whose word was asked for so far."""
         self._busy: list[str] = []
 
     def __getitem__(self, name: str) -> Any:
@@ -72,6 +74,8 @@ class Frame:
         if line is not None:
             return line(self)
         if name in self.values:
+            if name in self.mechanism.conventions:
+                self.turned_on.add(name)
             return self.values[name]
         raise SpecError(f"{name!r} has no value here")
 
@@ -91,11 +95,13 @@ class Frame:
     # What else an environment can do
 
     def word(self, convention: str) -> str:
+        self.turned_on.add(convention)
         return self.values[convention]
 
     def operator(self, name: str, arguments: dict[str, Any]) -> Any:
         mechanism = (self.known or library())[name]
         passed_on = {c: self.values[c] for c in mechanism.conventions if c in self.values}
+        self.turned_on.update(passed_on)
         inner = Frame(mechanism, {**passed_on, **arguments}, grade=self.grade, dtype=self.dtype, known=self.known)
         first = mechanism.outputs[0]
         return by_reference(mechanism, inner.values, (first,))[first] if mechanism.by_reference else inner[first]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -127,7 +127,6 @@ class Request:
     seed: int = 0
     laws: Collection[str] | None = None
     """The laws by name; all of them if None."""
-    shrink: bool = True
     deadline: float | None = None
 
 
@@ -143,12 +142,24 @@ class Result:
     cases: int = 0
     seconds: float = 0.0
     bench: Bench | None = None
+    grades: Sequence[Grade] = ()
+    """The grades that were tried, the claimed one first."""
     partial: bool = False
 
 
 def law_names(mechanism: Mechanism) -> list[str]:
-    """Everything that gets a verdict: the definition, the laws, the rejects and the contracts."""
-    return ["definition", *mechanism.laws, *mechanism.rejects, *(f"contract.{name}" for name in CONTRACTS)]
+    """Everything that gets a verdict: laws, definition, rejects and contracts, and an operator's conventions.
+
+    Laws come first, for what they say of a failure is more than that the definition is not kept.
+    """
+    conventions = mechanism.conventions if mechanism.name == mechanism.operator else ()
+    return [
+        *mechanism.laws,
+        "definition",
+        *mechanism.rejects,
+        *(f"convention.{name}" for name in conventions),
+        *(f"contract.{name}" for name in CONTRACTS),
+    ]
 
 
 def run(request: Request) -> Result:
@@ -210,10 +221,15 @@ class _Run:
         refusal = self.wholesale_refusal()
         if refusal is not None:
             return Result(tuple(self.unclaimed(refusal)), self.found)
-        cells = [*self.law_cells(), *self.reject_cells(samples.scenarios), *self.contract_cells()]
+        cells = [
+            *self.law_cells(),
+            *self.reject_cells(samples.scenarios),
+            *self.convention_cells(),
+            *self.contract_cells(),
+        ]
         return Result(
             tuple(cells), self.found, self.level, self.calls, self.cases, time.perf_counter() - started, self.bench,
-            self.partial,
+            self.grades, self.partial,
         )  # fmt: skip
 
     def late(self) -> bool:
@@ -370,29 +386,10 @@ class _Run:
         for tally in self.tallies:
             verdict, says = tally.verdict()
             failure = tally.failure
-            if failure is not None and self.request.shrink:
-                failure = self.shrunk(tally.law, failure)
             cases = tally.counts[Kind.HELD] + (failure is not None)
             worst = failure.outcome.excess if failure else tally.worst
             yield self.cell(tally.law.name, tally.law.level, verdict, cases=cases, worst=worst, says=says,
                             failure=failure)  # fmt: skip
-
-    def shrunk(self, law: Law, failure: Failure) -> Failure:
-        kind, last = failure.outcome.kind, {"outcome": failure.outcome}
-
-        def fails(case: Case) -> Sample | None:
-            try:
-                sample = Sample(self.mechanism, case, self.request.dtype, claims=self.subject.claims)
-                outcome = judged(Trial(self.bench, sample), law, self.grades)
-            except (Unfit, SpecError):
-                return None
-            if outcome.kind is not kind:
-                return None
-            last["outcome"] = outcome
-            return sample
-
-        smallest: Shrunk = shrink(self.mechanism, failure.sample, fails)
-        return replace(failure, sample=smallest.sample, outcome=last["outcome"], tried=smallest.tried)
 
     def reject_cells(self, samples: Sequence[Sample]) -> Iterator[Cell]:
         for reject in self.mechanism.rejects.values():
@@ -422,6 +419,30 @@ class _Run:
             return self.cell(reject.name, reject.level, "pass", cases=tried)
         verdict = "not_declared" if says.startswith("does not") else "not_tested"
         return self.cell(reject.name, reject.level, verdict, says=says)
+
+    def convention_cells(self) -> Iterator[Cell]:
+        for name in law_names(self.mechanism):
+            if name.startswith("convention.") and self.wanted(name):
+                yield self.convention_cell(name, self.found[name.removeprefix("convention.")])
+
+    def convention_cell(self, law: str, finding: Finding) -> Cell:
+        """Whether a convention is known, and the same for all dtypes."""
+        if finding.how == "declared":
+            return self.cell(law, "must", "pass", says=f"declared: {finding.word}")
+        if finding.how == "untold":
+            return self.cell(law, "must", "not_tested", says="no case tells its words apart")
+        first = self.subject.claims.dtypes[0]
+        if finding.how == "unexplained":
+            says = f"no word explains all outputs; {finding.word} explains {finding.agreed} of {finding.cases} cases"
+            return self.cell(law, "must", "fail", cases=finding.cases, says=says)
+        other = identified(self.subject, library()[self.mechanism.operator], first, self.request.device)
+        known = other[finding.convention]
+        if known.how == "observed" and known.word != finding.word:
+            says = f"follows {known.word} in {first}, but {finding.word} in {self.request.dtype}"
+            return self.cell(law, "must", "fail", cases=finding.cases, says=says)
+        verdict = "fail" if self.request.profile.strict else "pass"
+        says = f"observed: {finding.word}" + ("; a gate declares it" if verdict == "fail" else "")
+        return self.cell(law, "must", verdict, cases=finding.cases, says=says)
 
     def contract_cells(self) -> Iterator[Cell]:
         for name in CONTRACTS:
@@ -458,6 +479,39 @@ class _Run:
                          failure=replace(self.imprecise, law=law))  # fmt: skip
 
 
+def made_small(failure: Failure, result: Result) -> Failure:
+    """A failure on the smallest case near it on which it persists; contracts and rejects are left as they are."""
+    bench = result.bench
+    law = None if bench is None else law_of(bench.mechanism, failure.law)
+    if bench is None or law is None:
+        return failure
+    kind, last = failure.outcome.kind, [failure.outcome]
+
+    def fails(case: Case) -> Sample | None:
+        try:
+            sample = Sample(bench.mechanism, case, bench.dtype, claims=bench.subject.claims)
+            outcome = judged(Trial(bench, sample), law, result.grades)
+        except (Unfit, SpecError):
+            return None
+        if outcome.kind is not kind:
+            return None
+        last[0] = outcome
+        return sample
+
+    with bench.subject.session():
+        smallest: Shrunk = shrink(bench.mechanism, failure.sample, fails)
+        outcome = last[0]
+        if outcome.kind is Kind.REFUTED:  # people read the error in units of the bound that is claimed
+            claimed = judged(Trial(bench, smallest.sample), law, result.grades[:1])
+            outcome = replace(claimed, certain=outcome.certain)
+    return replace(failure, sample=smallest.sample, outcome=outcome, tried=smallest.tried)
+
+
+def law_of(mechanism: Mechanism, name: str) -> Law | None:
+    """A law by name, the definition included; None for rejects, conventions and contracts."""
+    return definition_law(mechanism) if name == "definition" else mechanism.laws.get(name)
+
+
 def _rotated(trials: Sequence[Trial], offset: int) -> Sequence[Trial]:
     if not trials:
         return trials
@@ -481,6 +535,3 @@ def _wrong_call(trial: Trial, reject: Reject) -> Call | str | None:
         return str(answer)
     except SpecError:  # its sizes contradict one another, as they are to
         return None
-
-
-Progress = Callable[[Cell], None]

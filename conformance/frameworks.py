@@ -202,7 +202,7 @@ class TorchFramework:
     def poisoned(self) -> Iterator[None]:
         torch = self.torch
         mode, filling = torch.get_deterministic_debug_mode(), torch.utils.deterministic.fill_uninitialized_memory
-        torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.set_deterministic_debug_mode("warn")
         torch.utils.deterministic.fill_uninitialized_memory = True
         try:
             yield

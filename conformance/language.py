@@ -115,7 +115,7 @@ class CallSite:
 class Expression:
     """Compiled text; call it with an environment."""
 
-    __slots__ = ("_run", "asks", "calls", "draws", "place", "text", "uses", "words")
+    __slots__ = ("_run", "asks", "calls", "draws", "place", "text", "uses")
 
     def __init__(self, text: str, scope: Scope, place: Place | None = None, *, claim: bool = False) -> None:
         """`claim` says that the whole is asked for its truth. What is wrong with the text is a `SpecError`."""
@@ -126,8 +126,6 @@ class Expression:
         """The names whose values it reads, those of outputs included."""
         self.calls: frozenset[str] = frozenset(compiler.calls)
         """The operators that it calls."""
-        self.words: frozenset[str] = frozenset(compiler.words)
-        """The conventions whose words it names."""
         self.asks: bool = compiler.asks
         """Whether it reads an output of the subject."""
         self.draws: tuple[DrawSite, ...] = tuple(compiler.draws)
@@ -368,7 +366,6 @@ class _Compiler:
         self.text, self.scope, self.place = text, scope, place
         self.uses: set[str] = set()
         self.calls: set[str] = set()
-        self.words: set[str] = set()
         self.draws: list[DrawSite] = []
         self.asks = False
         self.run = self.truth(parse(text, place), 0) if claim else self.build(parse(text, place), 0)
@@ -405,7 +402,6 @@ class _Compiler:
         """A part that is asked for its truth: there a word alone says that its convention is at that word."""
         if isinstance(node, ast.Name) and node.id in self.scope.words:
             word, convention = node.id, self.scope.words[node.id]
-            self.words.add(convention)
             return lambda env: env.word(convention) == word
         return self.build(node, depth)
 
@@ -429,7 +425,6 @@ class _Compiler:
         if name == "unspecified":
             return lambda env: unspecified(env.grade) if env.grade else math.nan
         if name in self.scope.words:
-            self.words.add(self.scope.words[name])
             return lambda env: name
         if name in self.scope.outputs:
             self.asks = True

@@ -38,7 +38,8 @@ def absent(part: Array) -> bool:
 
 def finite(x: Array) -> Array:
     """`x` with zeros for what is infinite or not a number: such a value has no rounding error."""
-    return np.where(np.isfinite(x), x, 0.0)
+    fine = np.isfinite(x)
+    return x if fine.all() else np.where(fine, x, 0.0)
 
 
 class Number:

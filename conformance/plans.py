@@ -14,15 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from .cases import Case, Picker, Sample, Unfit
 from .errors import UsageError, did_you_mean
 from .language import Expression
 from .limits import Overspent
 from .loader import LAYOUTS, NO_DEFAULT, default_of
 from .mechanism import Mechanism
-from .streams import Stream
+from .streams import digest, pick
 from .subject import Claims
 
 
@@ -42,7 +40,7 @@ class Profile:
 
 
 PROFILES = {
-    "quick": Profile("quick", covering=8, draws=6, admitted=3),
+    "quick": Profile("quick", covering=8, draws=6, admitted=2),
     "ci": Profile("ci", covering=80, draws=60, admitted=12, strict=True),
     "nightly": Profile("nightly", covering=400, draws=1000, admitted=100, strict=True),
 }
@@ -58,19 +56,16 @@ def profile_named(name: str) -> Profile:
 def undeclared(mechanism: Mechanism, claims: Claims) -> str | None:
     """What of a mechanism a subject does not claim at all, or None where it can be tried."""
     for name in (*mechanism.optional, *mechanism.options):
-        if name in claims.names or name in claims.fixed:
-            expression = mechanism.options.get(name)
-            fixed = claims.fixed.get(name, _NOTHING)
-            if name in mechanism.own and expression is not None and fixed is not _NOTHING:
-                constant = default_of(expression, ())
-                if not expression.draws and constant is not NO_DEFAULT and constant != fixed:
-                    return f"takes {name} = {fixed} only"
-        elif name in mechanism.own or name not in mechanism.defaults:
+        claimed = name in claims.names or name in claims.fixed
+        if not claimed and name not in mechanism.defaults:
             return f"does not take {name}"
+        only = claims.fixed.get(name, mechanism.defaults.get(name)) if name not in claims.names or name in claims.fixed \
+            else NO_DEFAULT  # fmt: skip
+        if name in mechanism.own and only is not NO_DEFAULT:
+            drawn = {**mechanism.inputs, **mechanism.options}[name]
+            if drawn.draws or default_of(drawn, ()) != only:
+                return f"takes {name} = {only} only" if claimed else f"does not take {name}"
     return None
-
-
-_NOTHING = object()
 
 
 def pins(mechanism: Mechanism, claims: Claims) -> dict[str, Any]:
@@ -100,7 +95,7 @@ def applicable(setting: Mapping[str, Expression], pinned: Mapping[str, Any]) -> 
 
 def seed_of(seed: int, *key: object) -> int:
     """The seed of one case of a run."""
-    return int(Stream(seed, *key).bits(1)[0] >> np.uint64(32))
+    return digest(seed, *key, size=4)
 
 
 def directed(mechanism: Mechanism, claims: Claims, seed: int) -> Iterator[Case]:
@@ -175,9 +170,10 @@ def covering(factors: Sequence[Factor]) -> Iterator[dict[str, Any]]:
         for a in range(len(f.levels))
         for b in range(len(g.levels))
     }
+    order = {pair: _scattered(*pair) for pair in pairs}
     turn = 0
     while pairs:
-        i, a, j, b = min(pairs, key=lambda pair: _scattered(turn, pair))
+        i, a, j, b = min(pairs, key=lambda pair: order[pair])
         row = {i: a, j: b}
         for k, factor in enumerate(factors):
             if k not in row:
@@ -215,7 +211,7 @@ def covered(mechanism: Mechanism, claims: Claims, seed: int, dtype: str) -> Iter
         )
 
         def picker(key: str, count: int, row: dict[str, Any] = row, case: Case = case) -> int:
-            return row[key] if key in row else Stream(case.seed, key).pick(count)
+            return row[key] if key in row else pick(count, case.seed, key)
 
         sample = drawn(mechanism, case, claims, dtype, picker)
         if sample is not None:

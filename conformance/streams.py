@@ -12,20 +12,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+def digest(*key: object, size: int = 8) -> int:
+    """A whole number of `size` bytes that a key (any numbers and words, in order) stands for."""
+    text = "\x1f".join(map(str, key)).encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=size).digest(), "little")
+
+
+def pick(count: int, *key: object) -> int:
+    """A whole number from 0 to `count` - 1 that a key stands for."""
+    return digest(*key) % max(count, 1)
+
+
 class Stream:
-    """The random stream of a key (any numbers and words, in order)."""
+    """The random stream of a key."""
 
     def __init__(self, *key: object) -> None:
-        digest = hashlib.blake2b("\x1f".join(map(str, key)).encode(), digest_size=16).digest()
-        self._philox = np.random.Philox(key=int.from_bytes(digest, "little"))
+        self._philox = np.random.Philox(key=digest(*key, size=16))
 
     def bits(self, count: int) -> NDArray[np.uint64]:
         """The next `count` words of 64 bits."""
         return self._philox.random_raw(count)
-
-    def pick(self, count: int) -> int:
-        """A whole number from 0 to `count` - 1."""
-        return int(self.bits(1)[0] % np.uint64(max(count, 1)))
 
     def normal(self, shape: tuple[int, ...]) -> NDArray[np.float64]:
         """Nearly normal numbers: the sum of twelve uniform ones, of mean 0 and variance 1, multiples of 2 ** -16."""

@@ -24,7 +24,7 @@ from .grades import FP64, Grade, result_format
 from .language import CallSite
 from .mechanism import Law, Mechanism
 from .numbers import Number, value
-from .streams import Stream
+from .streams import pick
 from .subject import Call, Fault, Reply, Subject
 from .truths import Truth
 
@@ -107,7 +107,7 @@ class Trial:
         if name not in self.mechanism.inputs or not isinstance(plain, np.ndarray) or plain.dtype.kind != "f":
             return plain.item() if isinstance(plain, np.generic | np.ndarray) and np.ndim(plain) == 0 else plain
         near = rounded(plain, FORMATS[self.mechanism.dtype_of(name, self.bench.dtype)])
-        moved = np.abs(np.where(np.isfinite(plain), plain - near, 0.0))
+        moved = np.abs(np.where(np.isfinite(near), plain - near, 0.0))
         if isinstance(x, Number):
             moved = moved + x.radius
         if np.any(moved):
@@ -360,7 +360,7 @@ class _LawSource(DrawSource):
 
     def pick(self, count: int) -> int:
         stored = self.sample.case.picks.get(self.key)
-        return (Stream(self.sample.case.seed, self.key).pick(count) if stored is None else stored) % max(count, 1)
+        return pick(count, self.sample.case.seed, self.key) if stored is None else stored % max(count, 1)
 
 
 def _same(x: Any, y: Any) -> bool:

@@ -1,0 +1,111 @@
+"""The Python interface: the same cells as the command line, from a function in a project's own tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .engine import law_names
+from .errors import Error
+from .loader import library
+from .report.results import Results, environment
+from .report.summary import page
+from .runs import Group, Options, Runner, chosen, groups, subject_verdict
+from .targets import subject, undecorated
+
+
+class NotConformantError(Error, AssertionError):
+    """Raised by `Report.expect_conformant`; its text is the report."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a check found. It is true if every subject is conformant, and prints as the command line would."""
+
+    lines: Sequence[Mapping[str, Any]]
+
+    @property
+    def cells(self) -> list[Mapping[str, Any]]:
+        """Every verdict: subject, mechanism, law, dtype, device, verdict, cases, worst, says, ..."""
+        return [line for line in self.lines if line["kind"] == "cell"]
+
+    @property
+    def failures(self) -> list[Mapping[str, Any]]:
+        """The cells that fail or raise, those included that only should hold."""
+        return [cell for cell in self.cells if cell["verdict"] in ("fail", "error")]
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        """`conformant`, `violated` or `not_tested`, by subject."""
+        return {line["subject"]: line["verdict"] for line in self.lines if line["kind"] == "subject"}
+
+    @property
+    def conformant(self) -> bool:
+        return bool(self.verdicts) and set(self.verdicts.values()) == {"conformant"}
+
+    def expect_conformant(self) -> None:
+        """Raise `NotConformantError` (an `AssertionError`) with the report unless every subject is conformant."""
+        if not self.conformant:
+            raise NotConformantError(str(self))
+
+    def __bool__(self) -> bool:
+        return self.conformant
+
+    def __str__(self) -> str:
+        return "\n".join(page([dict(line) for line in self.lines]))
+
+
+def check(
+    target: Callable[..., Any] | str,
+    *,
+    operator: str | None = None,
+    framework: str | None = None,
+    dtypes: Sequence[str] = (),
+    device: str = "cpu",
+    mechanisms: Sequence[str] = (),
+    laws: Sequence[str] = (),
+    profile: str = "quick",
+    seed: int = 0,
+    fail_on: str = "must",
+    report_dir: str | Path | None = None,
+    **declaration: Any,
+) -> Report:
+    """Check a function, or whatever the command line takes as a target.
+
+    A function is taken as the operator that its name says, or `operator`; its arrays are those of `framework`, or of
+    what its module imports. `declaration` may hold whatever `attnspec.adapter` takes: conventions, limits, fixed,
+    grade, deterministic, compiled, name. With `report_dir`, the results are written there as well.
+
+    Raises `TargetError` for a target that cannot be loaded, and `UsageError` for an unknown name.
+    """
+    options = Options(
+        targets=(target,) if isinstance(target, str) else (), operator=operator, framework=framework,
+        dtypes=tuple(dtypes), device=device, mechanisms=tuple(mechanisms), laws=tuple(laws), profile=profile, seed=seed,
+        fail_on=fail_on,
+    )  # fmt: skip
+    wanted = groups(options) if isinstance(target, str) else _groups(target, options, declaration)
+    runner = Runner(options)
+    folder = None if report_dir is None else Path(report_dir)
+    results = Results(folder, environment("attnspec.check", {"profile": profile, "seed": seed, "device": device}))
+    for group in wanted:
+        for cell in runner.cells(group):
+            results.add(cell)
+    names = dict.fromkeys(group.subject.name for group in wanted)
+    verdicts = {n: subject_verdict([c for c in results.cells if c["subject"] == n], fail_on) for n in names}
+    results.finish(verdicts, partial=False)
+    return Report(results.lines)
+
+
+def _groups(function: Callable[..., Any], options: Options, declaration: dict[str, Any]) -> list[Group]:
+    name = declaration.pop("name", getattr(function, "__name__", type(function).__name__))
+    dtypes = options.dtypes or declaration.pop("dtypes", ("float32",))
+    adapter = undecorated(function, name, None, options.operator, options.framework, dtypes=tuple(dtypes), **declaration)
+    one = subject(adapter, declared=bool(declaration))
+    return [
+        Group(name, one, library()[mechanism], dtype, tuple(laws) or tuple(law_names(library()[mechanism])))
+        for mechanism, laws in chosen(options).items()
+        if library()[mechanism].operator == one.operator
+        for dtype in one.claims.dtypes
+    ]

@@ -1,0 +1,314 @@
+"""The command line. It imports what a command needs when the command runs, so that `--help` is instant."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .errors import Error, Exit
+
+REPORT_DIR = "attnspec-report"
+
+
+@contextmanager
+def mended(verbose: bool) -> Iterator[None]:
+    """Errors that a user can mend become one message and their exit code; all others are ours, and say so."""
+    try:
+        yield
+    except Error as error:
+        click.echo(f"attnspec: {error}", err=True)
+        if verbose:
+            traceback.print_exc()
+        sys.exit(int(error.exit))
+    except KeyboardInterrupt:
+        click.echo("attnspec: interrupted", err=True)
+        sys.exit(int(Exit.INTERRUPTED))
+    except (click.exceptions.Exit, click.ClickException, SystemExit):
+        raise
+    except Exception as error:  # noqa: BLE001
+        click.echo(f"attnspec: internal error: {type(error).__name__}: {error}", err=True)
+        if verbose:
+            traceback.print_exc()
+        else:
+            click.echo("attnspec: this is a fault of attnspec; -v shows where", err=True)
+        sys.exit(int(Exit.INTERNAL))
+
+
+class Group(click.Group):
+    """Usage errors leave with the code of bad usage."""
+
+    def main(self, *args: Any, **keywords: Any) -> Any:
+        keywords["standalone_mode"] = False
+        try:
+            return super().main(*args, **keywords)
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.ctx.get_help() if error.ctx else str(error))
+            sys.exit(int(Exit.USAGE))
+        except click.ClickException as error:
+            error.show()
+            sys.exit(int(Exit.USAGE))
+        except click.exceptions.Abort:
+            sys.exit(int(Exit.INTERRUPTED))
+
+
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="attnspec", message="%(package)s %(version)s")
+def main() -> None:
+    """Conformance tests for attention mechanisms: laws, a float64 reference, and derived error bounds.
+
+    Exit codes: 0 conformant, 1 violated, 2 interrupted, 3 internal error, 4 bad usage or specification,
+    5 nothing tested, 6 a target cannot be loaded.
+    """
+
+
+Command = Callable[..., Any]
+
+
+def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+verbosity = click.option("-v", "--verbose", count=True, help="All failures in full, with traces.")
+report_dir = click.option("--report-dir", default=REPORT_DIR, show_default=True, metavar="DIR", help="Where results go.")
+function_options = _options(
+    click.option("--operator", metavar="NAME", help="The operator of a function whose name does not say it."),
+    click.option("--framework", metavar="NAME", help="The framework of its arrays: torch or numpy."),
+)
+
+
+@main.command()
+@click.argument("targets", nargs=-1, metavar="TARGET...")
+@click.option("--all", "every", is_flag=True, help="Every adapter that is installed.")
+@function_options
+@click.option("--dtype", "dtypes", multiple=True, metavar="DTYPE", help="Only this dtype; may be repeated.")
+@click.option("--device", default="cpu", show_default=True, metavar="DEVICE", help="cpu, cuda or cuda:N.")
+@click.option("--mechanism", "mechanisms", multiple=True, metavar="NAME", help="Only this mechanism; may be repeated.")
+@click.option("--law", "laws", multiple=True, metavar="NAME", help="Only this law: mechanism.law, or law.")
+@click.option("--profile", default="quick", show_default=True, help="How much is tried: quick, ci or nightly.")
+@click.option("--seed", default=0, show_default=True, help="The seed of all cases.")
+@click.option("--max-time", type=float, metavar="SECONDS", help="Stop drawing cases after so long.")
+@click.option("--fail-on", type=click.Choice(["must", "should"]), default="must", show_default=True,
+              help="The level of a law that makes a subject violated.")  # fmt: skip
+@click.option("-n", "--workers", default="0", metavar="N", help="Processes to run in.")
+@click.option("--shard", default="", metavar="I/N", help="Only the I-th of N parts.")
+@click.option("-x", "--exitfirst", is_flag=True, help="Stop at the first failure.")
+@report_dir
+@verbosity
+def check(
+    targets: tuple[str, ...], every: bool, workers: str, exitfirst: bool, report_dir: str, verbose: int, **options: Any
+) -> None:
+    """Check TARGETs: adapters by name, files of adapters, or file.py:function.
+
+    \b
+    attnspec check torch_sdpa
+    attnspec check my_kernels.py --dtype bfloat16
+    attnspec check my_kernels.py:flash --operator attention
+    attnspec check reference
+    attnspec check mistake:attention.no_scale
+    """
+    with mended(bool(verbose)):
+        if every:
+            from .targets import installed, shipped
+
+            targets = (*targets, *(adapter.name for adapter in shipped() if installed(adapter)))
+        if not targets:
+            raise click.UsageError("name a target, or --all ('attnspec list adapters' lists them)")
+        code, lines = run_pytest(targets, options, workers, exitfirst, report_dir)
+        from .report.summary import page
+
+        for line in page(lines, verbose=verbose, folder=report_dir):
+            click.echo(line)
+        sys.exit(code)
+
+
+def run_pytest(
+    targets: Sequence[str], options: dict[str, Any], workers: str, exitfirst: bool, report_dir: str
+) -> tuple[int, list[dict[str, Any]]]:
+    """Run the cells as pytest items, and give back the exit code and the lines of the results."""
+    os.environ.setdefault("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    from .devices import check_device
+    from .runs import Options, groups
+
+    asked = Options(tuple(targets), **{k: tuple(v) if isinstance(v, tuple) else v for k, v in options.items()})
+    check_device(asked.device)
+    if not groups(asked):  # so that what is wrong with a target is said before anything runs
+        raise NothingError("nothing to test: no mechanism, dtype and target go together")
+    import pytest
+
+    folder = Path(report_dir)
+    args = ["-c", os.devnull, "--rootdir", str(Path.cwd()), "--noconftest", "-p", "no:cacheprovider",
+            "-p", "attnspec.plugin", "--junitxml", str(folder / "junit.xml"), "-o", "junit_family=xunit2",
+            "-W", "ignore", "--attnspec-report-dir", report_dir]  # fmt: skip
+    args += _plugin_arguments(asked)
+    args += ["-x"] if exitfirst else []
+    if workers not in ("0", ""):
+        args += ["-p", "xdist", "-n", workers, "--dist", "worksteal"]
+    keeper = _Keeper(sum(1 for _ in ()))
+    with redirect_stdout(io.StringIO()) as said, _progress(keeper):
+        status = int(pytest.main(args, plugins=[keeper]))
+    if keeper.lines is None or status in (3, 4):
+        message = said.getvalue().strip().splitlines()
+        raise RuntimeError(f"pytest ended with {status}: {' | '.join(message[-3:])}")
+    return _code(status, keeper.lines), keeper.lines
+
+
+class NothingError(Error):
+    """There was nothing to test."""
+
+    exit = Exit.NOTHING_TESTED
+
+
+def _plugin_arguments(asked: Any) -> list[str]:
+    args: list[str] = []
+    for option, values in (("", asked.targets), ("-dtype", asked.dtypes), ("-mechanism", asked.mechanisms),
+                           ("-law", asked.laws)):  # fmt: skip
+        for value in values:
+            args += [f"--attnspec{option}", value]
+    for option in ("operator", "framework", "device", "profile", "seed", "shard", "max_time", "fail_on"):
+        value = getattr(asked, option)
+        if value not in (None, ""):
+            args += [f"--attnspec-{option.replace('_', '-')}", str(value)]
+    return args
+
+
+def _code(status: int, lines: list[dict[str, Any]]) -> int:
+    if status == int(Exit.INTERRUPTED):
+        return status
+    verdicts = {line["verdict"] for line in lines if line["kind"] == "subject"}
+    if "violated" in verdicts:
+        return int(Exit.VIOLATED)
+    return int(Exit.CONFORMANT if "conformant" in verdicts else Exit.NOTHING_TESTED)
+
+
+class _Keeper:
+    """A pytest plugin that keeps the lines of the results, and counts what is done."""
+
+    def __init__(self, total: int) -> None:
+        self.lines: list[dict[str, Any]] | None = None
+        self.done, self.total = 0, total
+        self.tick: Callable[[int, int], None] = lambda done, total: None
+
+    def pytest_addoption(self, parser: Any) -> None:
+        parser.addoption("--attnspec-quiet", dest="attnspec_quiet", action="store_true", default=True)
+
+    def pytest_collection_finish(self, session: Any) -> None:
+        self.total = len(session.items)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.when == "call":
+            self.done += 1
+            self.tick(self.done, self.total)
+
+    def pytest_unconfigure(self, config: Any) -> None:
+        session = config.pluginmanager.get_plugin("attnspec-session")
+        if session is not None and session.results is not None:
+            session.pytest_sessionfinish(exitstatus=2 if not session.finished else 0)
+            self.lines = session.results.lines
+
+
+@contextmanager
+def _progress(keeper: _Keeper) -> Iterator[None]:
+    """A bar on a terminal, and nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("checking"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("cells", total=None)
+        keeper.tick = lambda done, total: progress.update(task, completed=done, total=total or None)
+        yield
+
+
+@main.command()
+@click.argument("case")
+@report_dir
+@function_options
+@verbosity
+def replay(case: str, report_dir: str, operator: str | None, framework: str | None, verbose: int) -> None:
+    """Run a failing CASE again, by its key or the path of its file."""
+    with mended(bool(verbose)):
+        from .replay import replayed
+
+        sys.exit(int(replayed(case, Path(report_dir), operator, framework, click.echo)))
+
+
+@main.command("list")
+@click.argument(
+    "what", type=click.Choice(["mechanisms", "laws", "operators", "adapters", "mistakes", "conventions", "functions"])
+)
+def list_(what: str) -> None:
+    """List what there is: mechanisms, laws, operators, adapters, mistakes, conventions or functions."""
+    with mended(False):
+        from . import pages
+
+        for line in pages.listed(what):
+            click.echo(line)
+
+
+@main.command()
+@click.argument("name")
+def explain(name: str) -> None:
+    """Explain NAME: a mechanism, law, mistake, convention, contract, operator, adapter, grade or function."""
+    with mended(False):
+        from . import pages
+
+        click.echo("\n".join(pages.explained(name)))
+
+
+@main.command()
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path))
+@verbosity
+def lint(files: tuple[Path, ...], verbose: int) -> None:
+    """Check specification FILES, or all that are shipped: schema, names, expressions, prose."""
+    with mended(bool(verbose)):
+        from .lint import lint_files
+
+        found, count = lint_files(files)
+        for fault in found:
+            click.echo(str(fault))
+        click.echo(f"{count} files, {len(found)} faults" if found else f"{count} files, no faults")
+        sys.exit(int(Exit.USAGE if found else Exit.CONFORMANT))
+
+
+@main.command()
+@click.option("--mechanism", "mechanisms", multiple=True, metavar="NAME", help="Only this mechanism; may be repeated.")
+@click.option("--deep", is_flag=True, help="Correct variants on 2000 drawn cases each.")
+@click.option("--table/--no-table", default=False, help="Print which law refutes which mistake.")
+@verbosity
+def audit(mechanisms: tuple[str, ...], deep: bool, table: bool, verbose: int) -> None:
+    """Would this suite notice? Run every known mistake, and correct variants, against the laws."""
+    with mended(bool(verbose)):
+        from .audit import audited
+
+        started = time.time()
+        faults = 0
+        for part in audited(mechanisms, deep=deep):
+            for line in part.lines(table=table or bool(verbose)):
+                click.echo(line)
+            faults += len(part.faults)
+        click.echo(f"audit: {faults} faults in {time.time() - started:.0f} s" if faults else
+                   f"audit: no faults in {time.time() - started:.0f} s")  # fmt: skip
+        sys.exit(int(Exit.VIOLATED if faults else Exit.CONFORMANT))
+
+
+if __name__ == "__main__":
+    main()

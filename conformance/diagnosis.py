@@ -1,0 +1,133 @@
+"""Naming what is wrong: the known mistake that a subject behaves like, if there is one.
+
+Every mistake is run as a reference on the cases of the mechanism. A name is given only to a mistake that agrees with the
+subject on every case, those included that tell it from the definition; otherwise nothing is said, for a wrong name is
+worse than none. The other words of conventions come first: what they explain may well be intended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .cases import Sample
+from .definition import Frame
+from .errors import SpecError
+from .language import Expression
+from .loader import library
+from .mechanism import Mechanism
+from .trial import Bench, Declined, Faulted, Trial
+
+AGREEMENT = {"float64": 1e-6, "float32": 1e-4, "bfloat16": 2.0**-5, "float16": 2.0**-8}
+"""Outputs agree when they differ by no more than this share of the largest entry."""
+LARGE = 20_000
+"""Entries beyond which a case is too large to be run for every mistake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """What a subject behaves like: a mistake or another word of a convention, and on how many cases."""
+
+    name: str
+    says: str
+    agreed: int
+    """Cases that tell it from the definition, on all of which it agrees with the subject."""
+    convention: str = ""
+    word: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    name: str
+    says: str
+    changes: Mapping[str, Expression]
+    words: Mapping[str, str]
+
+
+def diagnose(bench: Bench, failing: Sample, samples: Sequence[Sample]) -> Likeness | None:
+    """What the subject behaves like on the failing sample and on the others, or None."""
+    first = _answers(bench, [failing])
+    if not first:
+        return None
+    candidates = [c for c in _candidates(bench) if _agreement(bench, c, first) == 1]
+    if not candidates:
+        return None
+    others = _answers(bench, [s for s in samples if s is not failing and s.entries <= LARGE])
+    found: list[tuple[int, _Candidate]] = []
+    for candidate in candidates:
+        told = _agreement(bench, candidate, others)
+        if told is not None:
+            found.append((told + 1, candidate))
+    if not found:
+        return None
+    agreed, best = max(found, key=lambda item: item[0])
+    convention = next((c for c, word in best.words.items() if word != bench.words[c]), "")
+    return Likeness(best.name, best.says, agreed, convention, best.words[convention] if convention else "")
+
+
+def _candidates(bench: Bench) -> Iterator[_Candidate]:
+    """Other words of conventions, then the mistakes of the mechanism, of its operator, and of its kin."""
+    m = bench.mechanism
+    for convention, words in m.conventions.items():
+        for word, says in words.items():
+            if word != bench.words[convention]:
+                yield _Candidate(f"{convention} = {word}", says, {}, {**bench.words, convention: word})
+    kin = [m, *(k for k in library().values() if k.operator == m.operator and k is not m)]
+    for mechanism in kin:
+        for mistake in mechanism.mistakes.values():
+            yield _Candidate(mechanism.address(mistake.name), mistake.says, mistake.change, bench.words)
+
+
+_Answer = tuple[Sample, dict[str, Any], dict[str, Any]]
+
+
+def _answers(bench: Bench, samples: Sequence[Sample]) -> list[_Answer]:
+    """The samples with what the subject returned, and what the definition gives."""
+    found = []
+    for sample in samples:
+        trial = Trial(bench, sample)
+        try:
+            reply = trial.reply(trial.base)
+        except (Declined, Faulted):
+            continue
+        exact = {name: trial.exact(name, trial.base) for name in reply.outputs if name not in bench.mechanism.random}
+        if all(np.shape(reply.outputs[name]) == np.shape(exact[name]) for name in exact):
+            found.append((sample, dict(reply.outputs), exact))
+    return found
+
+
+def _agreement(bench: Bench, candidate: _Candidate, answers: Sequence[_Answer]) -> int | None:
+    """On how many cases the candidate differs from the definition and agrees; None where it disagrees on any."""
+    told = 0
+    for sample, outputs, exact in answers:
+        version = _outputs(bench.mechanism, candidate, sample)
+        if version is None:
+            return None
+        for name, expected in exact.items():
+            if not _agree(version[name], outputs[name], bench.dtype):
+                return None
+            told += not _agree(version[name], expected, bench.dtype)
+    return told if len(answers) > 1 else int(told > 0)
+
+
+def _outputs(mechanism: Mechanism, candidate: _Candidate, sample: Sample) -> dict[str, Any] | None:
+    key = ("candidate", mechanism.name, candidate.name, tuple(candidate.words.values()))
+    if key not in sample.cache:
+        try:
+            frame = Frame(mechanism, {**sample.values, **candidate.words}, changes=candidate.changes)
+            sample.cache[key] = frame.outputs()
+        except (SpecError, ValueError):
+            sample.cache[key] = None
+    return sample.cache[key]
+
+
+def _agree(x: Any, y: Any, dtype: str) -> bool:
+    if np.shape(x) != np.shape(y):
+        return False
+    with np.errstate(all="ignore"):
+        scale = np.max(np.abs(np.where(np.isfinite(x), x, 0.0)), initial=0.0)
+        same = (x == y) | (np.isnan(x) & np.isnan(y)) | (np.abs(x - y) <= AGREEMENT[dtype] * scale)
+    return bool(np.all(same))

@@ -1,0 +1,258 @@
+"""The pytest plugin: `pytest --attnspec TARGET` runs the cells of the command line as pytest items.
+
+One item is one law, subject and dtype, named `attnspec/MECHANISM.yaml::LAW[SUBJECT-DTYPE]`. The first item of a group
+that a process meets runs the group, the others read its result; so selection, reruns, parallel runs and JUnit files are
+pytest's own.
+With `--attnspec` and no path, only these items are collected.
+
+Installed, this module is loaded into every pytest of its environment, so it imports nothing of its own until it is asked
+to run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from .report.results import Results
+    from .runs import Group, Options, Runner
+
+PREFIX = "attnspec/"
+REFUSED = ("loadgroup", "loadscope", "loadfile")
+"""Ways of xdist to distribute that hang or repeat work when a test crashes."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("attnspec", "conformance of attention mechanisms")
+    add = group.addoption
+    add("--attnspec", action="append", default=[], metavar="TARGET", help="check an adapter, a file, or file.py:function")
+    add("--attnspec-operator", metavar="NAME", help="the operator of a function whose name does not say it")
+    add("--attnspec-framework", metavar="NAME", help="the framework of its arrays: torch or numpy")
+    add("--attnspec-dtype", action="append", default=[], metavar="DTYPE", help="only this dtype")
+    add("--attnspec-device", default="cpu", metavar="DEVICE", help="cpu, cuda or cuda:N")
+    add("--attnspec-mechanism", action="append", default=[], metavar="NAME", help="only this mechanism")
+    add("--attnspec-law", action="append", default=[], metavar="NAME", help="only this law, as mechanism.law or law")
+    add("--attnspec-profile", default="quick", metavar="NAME", help="quick, ci or nightly")
+    add("--attnspec-seed", type=int, default=0, metavar="N", help="the seed of all cases")
+    add("--attnspec-shard", default="", metavar="I/N", help="only the I-th of N parts")
+    add("--attnspec-max-time", type=float, metavar="SECONDS", help="stop drawing cases after so long")
+    add("--attnspec-fail-on", choices=("must", "should"), default="must", help="the level that fails a subject")
+    add("--attnspec-report-dir", metavar="DIR", help="write results.ndjson and cases/ there")
+
+
+def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
+    """Node ids of cells are paths of the installed specifications to pytest."""
+    for index, arg in enumerate(args):
+        path, separator, rest = arg.partition("::")
+        if path.startswith(PREFIX) and path.endswith(".yaml") and not Path(path).exists():
+            from .loader import spec_folder
+
+            args[index] = f"{spec_folder() / path.removeprefix(PREFIX)}{separator}{rest}"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not config.getoption("--attnspec", []):
+        return
+    if getattr(config.option, "dist", "no") in REFUSED:
+        raise pytest.UsageError(f"attnspec does not run with --dist {config.option.dist}; use worksteal or load")
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    from .errors import Error
+    from .loader import spec_folder
+
+    try:
+        session = Session(config)
+    except Error as error:
+        raise pytest.UsageError(str(error)) from None
+    config.pluginmanager.register(session, "attnspec-session")
+    paths = [str(spec_folder() / f"{name}.yaml") for name in dict.fromkeys(g.mechanism.name for g in session.groups)]
+    given = config.args_source is pytest.Config.ArgsSource.ARGS
+    named = [arg for arg in config.args if str(arg).startswith(str(spec_folder()))]
+    if not named:
+        config.args = [*(config.args if given else []), *paths]
+
+
+def options_of(config: pytest.Config) -> Options:
+    """The options of a run, from those of pytest."""
+    from .runs import Options
+
+    get = config.getoption
+    return Options(
+        targets=tuple(get("--attnspec")),
+        operator=get("--attnspec-operator"),
+        framework=get("--attnspec-framework"),
+        dtypes=tuple(get("--attnspec-dtype")),
+        device=get("--attnspec-device"),
+        mechanisms=tuple(get("--attnspec-mechanism")),
+        laws=tuple(get("--attnspec-law")),
+        profile=get("--attnspec-profile"),
+        seed=get("--attnspec-seed"),
+        shard=get("--attnspec-shard"),
+        max_time=get("--attnspec-max-time"),
+        fail_on=get("--attnspec-fail-on"),
+    )
+
+
+class Session:
+    """One run inside pytest: its groups, and in the controlling process, its results."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        from .devices import check_device
+        from .runs import Runner, groups
+
+        self.config, self.options = config, options_of(config)
+        check_device(self.options.device)
+        self.groups: list[Group] = groups(self.options)
+        self.runner = Runner(self.options)
+        self.controls = not hasattr(config, "workerinput")
+        self.results: Results | None = self._results() if self.controls else None
+        self.finished = False
+        self.expected = 0
+
+    def _results(self) -> Results:
+        from .report.results import Results, environment
+
+        folder = self.config.getoption("--attnspec-report-dir")
+        o = self.options
+        asked = {"profile": o.profile, "seed": o.seed, "device": o.device, "targets": list(o.targets)}
+        command = self.config.getoption("attnspec_command", None) or " ".join(self.config.invocation_params.args)
+        return Results(Path(folder) if folder else None, environment(command, asked))
+
+    # Collection
+
+    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+        from .loader import spec_folder
+
+        if file_path.suffix != ".yaml" or file_path.parent != spec_folder():
+            return None
+        own = [group for group in self.groups if group.mechanism.name == file_path.stem]
+        if not own:
+            return None
+        return SpecFile.from_parent(parent, path=file_path, nodeid=f"{PREFIX}{file_path.name}", groups=own, session_=self)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """What is left of each group after deselection."""
+        self.wanted: dict[tuple[str, str, str], list[str]] = {}
+        for item in session.items:
+            if isinstance(item, CellItem):
+                self.wanted.setdefault(item.group.key, []).append(item.law)
+                self.expected += 1
+
+    def cell(self, group: Group, law: str) -> dict[str, Any]:
+        cells = self.runner.cells(group, self.wanted.get(group.key, [law]))
+        return next(cell for cell in cells if cell["law"] == law)
+
+    # Results, in the controlling process
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        cell = getattr(report, "attnspec", None)
+        if cell is None or self.results is None or report.when != "call":
+            return
+        self.results.add(cell)
+        folder = self.config.getoption("--attnspec-report-dir")
+        if "witness" in cell and folder:
+            from .witness import save
+
+            save(Path(folder), {**cell["witness"], "law": cell["law"]})
+
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        if self.results is not None and not self.finished:
+            self.finished = True
+            partial = self.results.cells == [] or exitstatus in (2, 3) or len(self.results.cells) < self.expected
+            late = any(c.get("run", {}).get("partial") for c in self.results.cells)
+            self.results.finish(self.verdicts(), partial=(partial and self.expected > 0) or late)
+
+    def verdicts(self) -> dict[str, str]:
+        from .runs import subject_verdict
+
+        assert self.results is not None
+        cells = self.results.cells
+        names = dict.fromkeys(group.subject.name for group in self.groups)
+        return {n: subject_verdict([c for c in cells if c["subject"] == n], self.options.fail_on) for n in names}
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if self.results is None or self.config.getoption("attnspec_quiet", False):
+            return
+        from .report.summary import page
+
+        for line in page(self.results.lines, folder=self.config.getoption("--attnspec-report-dir") or ""):
+            terminalreporter.write_line(line)
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Iterator[None]:
+        outcome: Any = yield
+        if isinstance(item, CellItem) and item.result is not None:
+            outcome.get_result().attnspec = item.result
+
+
+class SpecFile(pytest.File):
+    """A specification file, with an item for every cell."""
+
+    def __init__(self, *, groups: list[Group], session_: Session, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.groups, self.session_ = groups, session_
+
+    def collect(self) -> Iterator[pytest.Item]:
+        for group in self.groups:
+            for law in group.laws:
+                name = f"{law}[{group.subject.name}-{group.dtype}]"
+                yield CellItem.from_parent(self, name=name, group=group, law=law, session_=self.session_)
+
+
+class CellItem(pytest.Item):
+    """One cell: a law of a mechanism, for one subject and dtype."""
+
+    result: dict[str, Any] | None = None
+
+    def __init__(self, *, group: Group, law: str, session_: Session, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.group, self.law, self.session_ = group, law, session_
+
+    def runtest(self) -> None:
+        cell = self.session_.cell(self.group, self.law)
+        self.result = cell
+        verdict, says = cell["verdict"], cell["says"]
+        if verdict in ("not_declared", "not_tested"):
+            pytest.skip(f"{verdict}: {says}")
+        if verdict in ("fail", "error"):
+            if not self.session_.runner.counts(cell["level"]):
+                pytest.xfail(f"should: {says or 'the law does not hold'}")
+            raise ViolationError(cell)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        if isinstance(excinfo.value, ViolationError):
+            return excinfo.value.text()
+        from .errors import Error
+
+        if isinstance(excinfo.value, Error):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        place = self.group.mechanism.laws.get(self.law)
+        line = place.place.line - 1 if place is not None and place.place is not None else None
+        return self.path, line, f"{self.group.mechanism.name}.{self.law} [{self.group.subject.name}, {self.group.dtype}]"
+
+
+class ViolationError(Exception):
+    """A cell that fails."""
+
+    def __init__(self, cell: dict[str, Any]) -> None:
+        super().__init__(f"{cell['mechanism']}.{cell['law']}")
+        self.cell = cell
+
+    def text(self) -> str:
+        from .report.blocks import block
+
+        cell = self.cell
+        if "witness" in cell:
+            return "\n".join(block(cell["witness"], cell))
+        says = cell["says"] or "the law does not hold"
+        return f"{cell['subject']}   {cell['mechanism']}.{cell['law']}   {cell['dtype']}   {says}"
+
+

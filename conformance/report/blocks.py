@@ -1,0 +1,147 @@
+"""A failure as people read it: the law first, the smallest witness, the innocent reading, and how to go on.
+
+It fits on a screen, whatever the witness is.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+WIDTH = 100
+LABEL = 10
+Witness = Mapping[str, Any]
+
+
+def block(witness: Witness, cell: Mapping[str, Any]) -> list[str]:
+    """The lines of a block."""
+    head = f"== {cell['subject']}   {cell['mechanism']}.{cell['law']}   {cell['dtype']} {cell['device']} "
+    tail = f" case {witness['key']}"
+    lines = [head + "=" * max(WIDTH - len(head) - len(tail), 2) + tail]
+    for label, text in _entries(witness, cell):
+        lines += _entry(label, text)
+    return lines
+
+
+def line(witness: Witness, cell: Mapping[str, Any]) -> str:
+    """A failure in one line."""
+    address = f"{cell['mechanism']}.{cell['law']}"
+    more = f", and {len(witness['broken'])} more laws" if witness["broken"] else ""
+    return f"{cell['subject']}   {address}   {cell['dtype']}   {_error(witness, cell)}{more}   case {witness['key']}"
+
+
+def _entry(label: str, text: str) -> list[str]:
+    wrapped = textwrap.wrap(text, WIDTH - LABEL, break_long_words=True, break_on_hyphens=False) or [""]
+    return [f"{label:<{LABEL}}{wrapped[0]}", *(" " * LABEL + more for more in wrapped[1:])]
+
+
+def _entries(witness: Witness, cell: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    law = cell["law"]
+    yield "Law", witness["says"]
+    if witness["holds"]:
+        yield "", _short(witness["holds"], 180)
+    words = ", ".join(f"{name} = {witness['words'][name]}" for name in witness["declared"])
+    yield "", witness["place"] + (f"   declared: {words}" if words else "")
+    if not law.startswith("convention."):
+        yield "Smallest", _sizes(witness["sizes"])
+        for name, text in {**witness["arrays"], **witness["givens"]}.items():
+            yield ("given" if name in witness["givens"] else "input"), f"{name} = {_short(text, 84)}"
+    yield "Result", _error(witness, cell)
+    if witness["outcome"]:
+        yield "Where", _where(witness["outcome"])
+    origin = witness["from"]
+    steps = f", made smaller in {origin['tried']} steps" if origin["tried"] else ""
+    yield "Found", f"in {_named(origin)}{steps}"
+    if witness["likeness"]:
+        likeness = witness["likeness"]
+        cases = "case" if likeness["agreed"] == 1 else "cases"
+        yield "Like", f"{likeness['name']}: {likeness['says']}"
+        yield "", f"it agrees with the subject on every case, {likeness['agreed']} {cases} that tell it apart among them"
+    if witness["broken"]:
+        yield "Also", _short("breaks " + ", ".join(witness["broken"]), 180)
+    yield "Then", _innocent(witness, cell)
+    yield "Replay", f"attnspec replay {witness['key']}"
+
+
+def _named(origin: Mapping[str, Any]) -> str:
+    label = origin["label"]
+    if label.startswith(("pair ", "draw ", "further ")):
+        return label + (f" (regime {origin['regime']})" if origin["regime"] else "")
+    return f"scenario {label}"
+
+
+def _sizes(values: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={_value(x)}" for name, x in values.items() if x is not None and _telling(name, x))
+
+
+def _telling(name: str, x: Any) -> bool:
+    return not (x is False or (name == "mask" and x is True) or (name == "bias" and x == 0) or x == "-inf")
+
+
+def _value(x: Any) -> str:
+    return f"{x:g}" if isinstance(x, float) else str(x)
+
+
+def _error(witness: Witness, cell: Mapping[str, Any]) -> str:
+    outcome = witness["outcome"]
+    if cell["law"] == "contract.precision":
+        return cell["says"]
+    if outcome is None:
+        return witness["reason"] or cell["says"] or "the claim is false"
+    found, expected = _number(outcome["found"]), _number(outcome["expected"])
+    if outcome["units"] is None:
+        return f"got {found}, expected {expected}" + (f": {witness['reason']}" if witness["reason"] else "")
+    kind = "" if witness["certain"] else ", under the likely bound and not the worst one"
+    return (
+        f"got {found}, expected {expected}: the error is {outcome['units']:.3g} x the bound "
+        f"{_number(outcome['bound'])} ({witness['grade']}{kind})"
+    )
+
+
+def _number(x: Any) -> str:
+    return f"{x:.6g}" if isinstance(x, int | float) else "unbounded" if x is None else str(x)
+
+
+def _where(outcome: Mapping[str, Any]) -> str:
+    place = f"entry {outcome['where']}, " if outcome["where"] else ""
+    share = f"{outcome['spoiled']} of {outcome['entries']} entries" if outcome["entries"] > 1 else "the only entry"
+    return f"{place}{share} beyond the bound" if outcome["units"] is not None else f"{place}{share}"
+
+
+def _innocent(witness: Witness, cell: Mapping[str, Any]) -> str:
+    """What to do if it is meant, and what if it is not."""
+    likeness = witness["likeness"]
+    if likeness and likeness["convention"]:
+        return f"if intended, declare conventions={{{likeness['convention']!r}: {likeness['word']!r}}}; if not, compare"
+    if cell["law"] == "contract.precision":
+        return "if intended, declare the grade; if not, look for an intermediate stored in a narrow type"
+    if cell["law"].startswith("convention."):
+        return "declare the word that is meant; the laws then test it"
+    unusual = ", ".join(f"{name} = {_value(x)}" for name, x in witness["unusual"].items())
+    if cell["verdict"] == "error":
+        return "if such a call is not claimed, raise attnspec.Unsupported or declare limits; if it is, see -v for the trace"
+    if unusual:
+        return f"if {unusual} is not claimed, raise attnspec.Unsupported or leave the option out; if it is, mend it"
+    return f"attnspec explain {cell['mechanism']}.{cell['law']}" if _has_page(cell["law"]) else "mend it"
+
+
+def _has_page(law: str) -> bool:
+    return not law.startswith("contract.")
+
+
+def _short(text: str, room: int) -> str:
+    return text if len(text) <= room else text[: room - 4].rstrip() + " ..."
+
+
+def texts(witnessed: Sequence[tuple[Witness, Mapping[str, Any]]], full: int) -> Iterator[str]:
+    """The first failures as blocks, the others one line each."""
+    for index, (witness, cell) in enumerate(witnessed):
+        if index < full and witness.get("full"):
+            yield "\n".join(block(witness, cell))
+            yield ""
+    rest = [pair for index, pair in enumerate(witnessed) if index >= full or not pair[0].get("full")]
+    for witness, cell in rest:
+        yield line(witness, cell)
+    if rest:
+        yield ""

@@ -1,0 +1,135 @@
+"""The page that a run ends with: a row for every mechanism, the failures, and the verdicts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from .blocks import texts
+from .results import Line, grades, observed
+
+MARKS = {"pass": "", "fail": "x", "error": "!", "waived": "w", "not_declared": "-", "not_tested": "?"}
+FULL = 3
+"""Failures that are shown in full."""
+
+
+def page(lines: Sequence[Line], *, verbose: int = 0, folder: str = "") -> Iterator[str]:
+    """The report of a run, as lines of text."""
+    header, cells = lines[0], [line for line in lines if line["kind"] == "cell"]
+    subjects = [line for line in lines if line["kind"] == "subject"]
+    yield title(header)
+    yield ""
+    for subject in subjects:
+        yield from rows(subject["subject"], [c for c in cells if c["subject"] == subject["subject"]])
+        yield ""
+    failures = [(cell["witness"], cell) for cell in cells if "witness" in cell]
+    yield from texts(failures, 10**6 if verbose else FULL)
+    if verbose:
+        yield from traces(failures)
+    yield from verdicts(lines, folder)
+
+
+def title(header: Line) -> str:
+    """What ran, and where."""
+    packages = "   ".join(f"{name} {number}" for name, number in header.get("packages", {}).items())
+    return (
+        f"attnspec {header['attnspec']}   profile {header.get('profile')}   seed {header.get('seed')}   "
+        f"{header.get('device')}   {packages}"
+    )
+
+
+def rows(subject: str, cells: Sequence[Line]) -> Iterator[str]:
+    """A subject's table: mechanisms down, dtypes across, cells that pass of those that were tried."""
+    dtypes = list(dict.fromkeys(cell["dtype"] for cell in cells))
+    mechanisms = list(dict.fromkeys(cell["mechanism"] for cell in cells))
+    yield f"{subject:<24}" + "".join(f"{dtype:<22}" for dtype in dtypes).rstrip()
+    for mechanism in mechanisms:
+        shown = [_count([c for c in cells if c["mechanism"] == mechanism and c["dtype"] == d]) for d in dtypes]
+        yield f"  {mechanism:<22}" + "".join(f"{text:<22}" for text in shown).rstrip()
+    for dtype, words in _alike(observed(cells)).items():
+        yield f"  observed{dtype}: " + ", ".join(f"{name} = {word}" for name, word in words.items())
+    beyond = {dtype: grade for dtype, grade in grades(cells).items() if grade.endswith("_naive")}
+    if beyond:
+        yield "  precision: " + ", ".join(f"{dtype} as {grade}" for dtype, grade in beyond.items())
+
+
+def _alike(found: Mapping[str, Mapping[str, str]]) -> dict[str, Mapping[str, str]]:
+    """What was observed, once if it is the same in every dtype."""
+    versions = list(found.values())
+    if versions and all(version == versions[0] for version in versions):
+        return {"": versions[0]}
+    return {f" in {dtype}": words for dtype, words in found.items()}
+
+
+def _count(cells: Sequence[Line]) -> str:
+    """`12/14 x mirrored`, or why there is nothing to count."""
+    counts = Counter(cell["verdict"] for cell in cells)
+    tried = counts["pass"] + counts["fail"] + counts["error"] + counts["waived"]
+    if not tried:
+        return "not declared" if counts["not_declared"] else "not tested"
+    must = [c for c in cells if c["verdict"] in ("fail", "error")]
+    marks = " ".join(dict.fromkeys(("~" if c["level"] == "should" else MARKS[c["verdict"]]) for c in must))
+    return f"{counts['pass']}/{tried}" + (f" {marks}" if marks else "")
+
+
+def traces(failures: Sequence[tuple[Mapping[str, Any], Line]]) -> Iterator[str]:
+    """The traces of calls that raised."""
+    for witness, cell in failures:
+        if witness.get("trace"):
+            yield f"-- trace of {cell['subject']}, case {witness['key']}"
+            yield witness["trace"]
+
+
+def verdicts(lines: Sequence[Line], folder: str) -> Iterator[str]:
+    """The last lines: verdicts, counts, what weakens them, and where the rest is."""
+    cells = [line for line in lines if line["kind"] == "cell"]
+    yield "== SUMMARY " + "=" * 89
+    for line in lines:
+        if line["kind"] == "subject":
+            yield _verdict(line, [c for c in cells if c["subject"] == line["subject"]])
+    if not cells:
+        yield "nothing was tested"
+    passing = [c for c in cells if c["verdict"] == "pass" and c["worst"] and c["worst"] <= 1]
+    calls = sum(c.get("run", {}).get("calls", 0) for c in cells)
+    cases = sum(c.get("run", {}).get("cases", 0) for c in cells)
+    seconds = next((line["seconds"] for line in lines if line["kind"] == "end"), None)
+    if cells:
+        worst = max(passing, key=lambda c: c["worst"], default=None)
+        nearest = f", worst passing error {worst['worst']:.2f} x bound ({_address(worst)})" if worst else ""
+        yield f"  {cases} cases, {calls} calls" + (f" in {seconds:.1f} s" if seconds is not None else "") + nearest
+    yield from weakest(cells)
+    lenient = [c for c in cells if c["verdict"] in ("fail", "error") and c["level"] == "should"]
+    if lenient:
+        names = list(dict.fromkeys(f"{c['subject']} {_address(c)}" for c in lenient))
+        yield f"  should (~): {', '.join(names[:4])}" + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    end = next((line for line in lines if line["kind"] == "end"), None)
+    if end is None or end["partial"]:
+        yield "  PARTIAL: the run did not finish; what it found so far stands"
+    if folder:
+        yield f"reports  {folder}/results.ndjson  {folder}/junit.xml"
+
+
+def weakest(cells: Sequence[Line]) -> Iterator[str]:
+    """The laws that a run could hardly test, or not at all."""
+    laws = [c for c in cells if not c["law"].startswith(("contract.", "convention."))]
+    untested = list(dict.fromkeys(_address(c) for c in laws if c["verdict"] == "not_tested"))
+    few = [c for c in laws if c["verdict"] == "pass" and 0 < c["cases"] < 3]
+    if untested:
+        shown = ", ".join(untested[:5]) + (f" and {len(untested) - 5} more" if len(untested) > 5 else "")
+        yield f"  not tested, for no case reached their condition: {shown}"
+    if few:
+        least = min(few, key=lambda c: c["cases"])
+        yield f"  weakest evidence: {_address(least)} ({least['cases']} of its cases)"
+
+
+def _verdict(line: Line, cells: Sequence[Line]) -> str:
+    words = {"conformant": "CONFORMANT", "violated": "NOT CONFORMANT", "not_tested": "NOT TESTED"}
+    counts = line["cells"]
+    listed = [f"{counts[v]} {v.replace('_', ' ')}" for v in MARKS if counts.get(v)]
+    dtypes = " ".join(dict.fromkeys(c["dtype"] for c in cells))
+    return f"{words[line['verdict']]:<15} {line['subject']} ({dtypes})   {sum(counts.values())} cells: {', '.join(listed)}"
+
+
+def _address(cell: Line) -> str:
+    return f"{cell['mechanism']}.{cell['law']}"

@@ -1,0 +1,227 @@
+"""What a run consists of: groups of one subject, mechanism and dtype, and how their cells become plain data.
+
+The command line, the pytest plugin and the Python interface all run groups, and so give the same cells.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .conventions import Finding
+from .diagnosis import diagnose
+from .engine import Cell, Request, Result, law_names, made_small, run
+from .errors import UsageError, did_you_mean
+from .formats import FORMATS
+from .loader import library
+from .mechanism import Mechanism
+from .plans import Profile, plan, profile_named
+from .subject import Subject
+from .targets import resolve
+from .witness import describe, finite_or_none
+
+BLOCKS = 3
+"""Failures of one subject that are made small and explained in full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to run, as it was asked for."""
+
+    targets: tuple[str, ...] = ()
+    operator: str | None = None
+    framework: str | None = None
+    dtypes: tuple[str, ...] = ()
+    device: str = "cpu"
+    mechanisms: tuple[str, ...] = ()
+    laws: tuple[str, ...] = ()
+    profile: str = "quick"
+    seed: int = 0
+    shard: str = ""
+    max_time: float | None = None
+    fail_on: str = "must"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One subject on one mechanism at one dtype: what shares its cases."""
+
+    target: str
+    subject: Subject
+    mechanism: Mechanism
+    dtype: str
+    laws: tuple[str, ...]
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.subject.name, self.mechanism.name, self.dtype
+
+
+def groups(options: Options) -> list[Group]:
+    """The groups of a run, subject by subject. Whatever names nothing is a `UsageError`."""
+    for dtype in options.dtypes:
+        if dtype not in FORMATS:
+            raise UsageError(f"unknown dtype {dtype!r}{did_you_mean(dtype, FORMATS)} (dtypes: {', '.join(FORMATS)})")
+    mechanisms = chosen(options)
+    found = []
+    for target in options.targets:
+        for subject in resolve(target, operator=options.operator, framework=options.framework):
+            claimed = subject.claims.dtypes
+            asked = options.dtypes or claimed
+            dtypes = [d for d in asked if d in claimed or not subject.claims.declared]
+            for mechanism, laws in mechanisms.items():
+                if library()[mechanism].operator == subject.operator:
+                    found += [Group(target, subject, library()[mechanism], dtype, laws) for dtype in dtypes]
+    names: dict[str, int] = {}
+    for name in {id(g.subject): g.subject.name for g in found}.values():
+        names[name] = names.get(name, 0) + (name != "reference")
+    double = [name for name, count in names.items() if count > 1]
+    if double:
+        raise UsageError(f"two subjects are called {double[0]!r}; give one another name")
+    return _sharded(found, options.shard)
+
+
+def chosen(options: Options) -> dict[str, tuple[str, ...]]:
+    """The mechanisms of a run with the laws to be tried; unknown names are a `UsageError`."""
+    for name in options.mechanisms:
+        if name not in library():
+            raise UsageError(f"unknown mechanism {name!r}{did_you_mean(name, library())}")
+    found = {m.name: tuple(law_names(m)) for m in library().values() if m.name in options.mechanisms or
+             not options.mechanisms}  # fmt: skip
+    if not options.laws:
+        return found
+    known = {f"{m}.{law}": (m, law) for m, laws in found.items() for law in laws}
+    picked: dict[str, list[str]] = {}
+    for name in options.laws:
+        matching = [pair for address, pair in known.items() if name in (address, pair[1])]
+        if not matching:
+            raise UsageError(f"unknown law {name!r}{did_you_mean(name, {*known, *(law for _, law in known.values())})}")
+        for mechanism, law in matching:
+            picked.setdefault(mechanism, []).append(law)
+    return {mechanism: tuple(laws) for mechanism, laws in picked.items()}
+
+
+def _sharded(found: list[Group], shard: str) -> list[Group]:
+    if not shard:
+        return found
+    index, _, count = shard.partition("/")
+    if not index.isdigit() or not count.isdigit() or not 1 <= int(index) <= int(count):
+        raise UsageError(f"a shard is written as 1/4, not {shard!r}")
+    return found[int(index) - 1 :: int(count)]
+
+
+@dataclass(slots=True)
+class Runner:
+    """Runs groups, each once, and keeps what they gave."""
+
+    options: Options
+    profile: Profile = field(init=False)
+    deadline: float | None = field(init=False)
+    results: dict[tuple[str, str, str], list[dict[str, Any]]] = field(default_factory=dict)
+    explained: dict[str, set[str]] = field(default_factory=dict)
+    """What has been shown in full of each subject: one fault gets one block."""
+
+    def __post_init__(self) -> None:
+        self.profile = profile_named(self.options.profile)
+        self.deadline = None if self.options.max_time is None else time.monotonic() + self.options.max_time
+
+    def cells(self, group: Group, laws: Collection[str] | None = None) -> list[dict[str, Any]]:
+        """The cells of a group as plain data, computed when first asked for."""
+        if group.key not in self.results:
+            self.results[group.key] = list(self._run(group, group.laws if laws is None else laws))
+        return self.results[group.key]
+
+    def _run(self, group: Group, laws: Collection[str]) -> Iterator[dict[str, Any]]:
+        request = Request(
+            group.subject, group.mechanism, group.dtype, self.profile, self.options.device, self.options.seed,
+            frozenset(laws), self.deadline,
+        )  # fmt: skip
+        result = run(request)
+        witness = self._witness(group, result)
+        for cell in result.cells:
+            data = cell_data(cell, group, result)
+            if witness is not None and cell is witness[0]:
+                data["witness"] = witness[1]
+            yield data
+
+    def _witness(self, group: Group, result: Result) -> tuple[Cell, dict[str, Any]] | None:
+        """The failure that stands for all of the group, explained; the others are listed under it."""
+        failed = [c for c in result.cells if c.bad and c.failure is not None and self.counts(c.level)]
+        if not failed or result.bench is None:
+            return None
+        head, shown = headline(failed), self.explained.setdefault(group.subject.name, set())
+        failure, likeness = head.failure, None
+        if failure is None:
+            return None
+        room = len(shown) < BLOCKS
+        with group.subject.session():
+            if room:
+                failure = made_small(failure, result)
+            if room and not head.law.startswith("contract."):
+                samples = plan(group.mechanism, group.subject.claims, self.profile, self.options.seed, group.dtype)
+                likeness = diagnose(result.bench, failure.sample, samples.scenarios)
+            fault = likeness.name.partition(".")[2] if likeness else f"{group.mechanism.name}.{head.law}"
+            others = [c.law for c in failed if c is not head]
+            data = describe(failure, result.bench, group.target, likeness, others)
+        data["full"] = room and fault not in shown
+        shown.add(fault)
+        return head, data
+
+    def counts(self, level: str) -> bool:
+        """Whether a failure at this level makes a subject violated."""
+        return level == "must" or self.options.fail_on == "should"
+
+
+def headline(failed: Sequence[Cell]) -> Cell:
+    """The failure that says most: a law before the definition, and those before contracts and rejects."""
+
+    def rank(cell: Cell) -> tuple[int, int]:
+        kind = 2 if cell.law.startswith(("contract.", "convention.")) else 1 if cell.law == "definition" else 0
+        return cell.level != "must", kind
+
+    return min(failed, key=rank)
+
+
+def cell_data(cell: Cell, group: Group, result: Result) -> dict[str, Any]:
+    """A cell as one line of the results."""
+    data: dict[str, Any] = {
+        "kind": "cell",
+        "subject": cell.subject,
+        "operator": cell.operator,
+        "mechanism": cell.mechanism,
+        "law": cell.law,
+        "level": cell.level,
+        "dtype": cell.dtype,
+        "device": cell.device,
+        "verdict": cell.verdict,
+        "cases": cell.cases,
+        "worst": finite_or_none(cell.worst),
+        "says": cell.says,
+        "version": group.mechanism.version,
+        "digest": group.mechanism.digest,
+    }
+    if cell.law == "definition":
+        data["run"] = {
+            "cases": result.cases,
+            "calls": result.calls,
+            "seconds": round(result.seconds, 4),
+            "grade": result.grade.name if result.grade else "",
+            "partial": result.partial,
+            "conventions": {name: convention_data(f) for name, f in result.conventions.items()},
+        }
+    return data
+
+
+def convention_data(finding: Finding) -> dict[str, Any]:
+    return {"word": finding.word, "how": finding.how, "agreed": finding.agreed, "cases": finding.cases}
+
+
+def subject_verdict(cells: Sequence[Mapping[str, Any]], fail_on: str) -> str:
+    """`violated` if a cell that counts is bad, `conformant` if one passes, else `not_tested`."""
+    bad = [c for c in cells if c["verdict"] in ("fail", "error") and (c["level"] == "must" or fail_on == "should")]
+    if bad:
+        return "violated"
+    laws = [c for c in cells if not c["law"].startswith(("contract.", "convention."))]
+    return "conformant" if any(c["verdict"] == "pass" for c in laws) else "not_tested"

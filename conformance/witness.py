@@ -1,0 +1,269 @@
+"""A failure as plain data: enough to show it, to keep it, and to replay it.
+
+A witness holds the resolved sizes and options and, where they are small, the arrays themselves, so that it outlives a
+change of the generator or of the specification's draws.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import limits
+from .cases import Case, Sample
+from .diagnosis import Likeness
+from .engine import Failure, law_of
+from .errors import SpecError, UsageError
+from .judge import Kind
+from .mechanism import Law, Mechanism
+from .numbers import Comparison, recording
+from .trial import Bench, Declined, Faulted, LawEnvironment, Stray, Trial
+
+SMALL = 256
+"""Entries up to which the arrays of a case are kept with it."""
+SHOWN = 12
+"""Entries up to which an array is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Where a law fails: what was found, what it ought to be, and by how much it is off."""
+
+    found: Any
+    expected: Any
+    bound: float
+    units: float
+    where: tuple[int, ...]
+    spoiled: int
+    entries: int
+
+
+def describe(
+    failure: Failure, bench: Bench, target: str, likeness: Likeness | None, broken: list[str]
+) -> dict[str, Any]:
+    """A failure as plain data. `broken` are the further laws that the subject breaks on the mechanism."""
+    m, sample, name = bench.mechanism, failure.sample, failure.law
+    law, reject = law_of(m, name), m.rejects.get(name)
+    stated = law or reject
+    outcome = _outcome(Trial(bench, sample), law, failure)
+    return {
+        "key": sample.case.key,
+        "target": target,
+        "subject": bench.subject.name,
+        "mechanism": m.name,
+        "law": name,
+        "says": stated.says if stated else failure.outcome.says,
+        "holds": law.holds.text if law and name != "definition" else "",
+        "place": str(stated.place) if stated and stated.place else m.path,
+        "dtype": bench.dtype,
+        "device": bench.device,
+        "words": dict(bench.words),
+        "declared": sorted(m.declared(bench.subject.claims.conventions)),
+        "digest": m.digest,
+        "case": stored_case(sample, law),
+        "sizes": {n: _plain(x) for n, x in sample.values.items() if not isinstance(x, np.ndarray)},
+        "arrays": {n: shown(x) for n, x in sample.values.items() if isinstance(x, np.ndarray)},
+        "givens": _givens(Trial(bench, sample), law),
+        "from": {"label": failure.found.case.label, "regime": failure.found.case.regime, "tried": failure.tried,
+                 "sizes": {n: _plain(failure.found.values[n]) for n in m.sizes}},  # fmt: skip
+        "reason": failure.outcome.says,
+        "trace": failure.outcome.fault.trace if failure.outcome.fault else "",
+        "certain": failure.outcome.certain,
+        "grade": failure.outcome.grade.name if failure.outcome.grade else "",
+        "units": finite_or_none(failure.outcome.excess),
+        "outcome": None if outcome is None else _outcome_data(outcome),
+        "likeness": None if likeness is None else {
+            "name": likeness.name, "says": likeness.says, "agreed": likeness.agreed,
+            "convention": likeness.convention, "word": likeness.word,
+        },
+        "unusual": _unusual(m, sample),
+        "broken": broken,
+    }  # fmt: skip
+
+
+def _outcome_data(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "found": _plain(outcome.found), "expected": _plain(outcome.expected), "bound": finite_or_none(outcome.bound),
+        "units": finite_or_none(outcome.units), "where": list(outcome.where), "spoiled": outcome.spoiled,
+        "entries": outcome.entries,
+    }  # fmt: skip
+
+
+def _outcome(trial: Trial, law: Law | None, failure: Failure) -> Outcome | None:
+    """The worst entry of the comparison that refutes a law."""
+    if law is None or failure.outcome.kind is Kind.FAULTED:
+        return None
+    try:
+        with np.errstate(all="ignore"), limits.metered(), recording() as records:
+            if law.name == "definition":
+                _compare_outputs(trial, failure)
+            else:
+                law.holds(LawEnvironment(trial, law, failure.outcome.grade))
+    except (Stray, Declined, Faulted, SpecError):
+        return _stray(trial)
+    return _worst(records)
+
+
+def _compare_outputs(trial: Trial, failure: Failure) -> None:
+    for name in trial.mechanism.outputs:
+        if name in trial.mechanism.random:
+            continue
+        try:
+            y = trial.number(name, trial.base, failure.outcome.grade, fair=False)
+        except Declined:
+            continue
+        _ = trial.normal(name, y) == trial.normal(name, trial.exact(name, trial.base))
+
+
+def _worst(records: list[Comparison]) -> Outcome | None:
+    worst: Outcome | None = None
+    for record in records:
+        left, right, units = np.broadcast_arrays(record.left.value, record.right.value, record.units)
+        if not units.size:
+            continue
+        index = np.unravel_index(int(np.argmax(units)), units.shape)
+        if worst is None or units[index] > worst.units:
+            bound = np.broadcast_to(record.radius, units.shape)[index]
+            place = tuple(int(i) for i in index)
+            worst = Outcome(
+                left[index], right[index], float(bound), float(units[index]), place, int((units > 1).sum()), units.size
+            )
+    return worst if worst is not None and worst.units > 1 else None
+
+
+def _stray(trial: Trial) -> Outcome | None:
+    """The first NaN that has no business in an output of the case itself."""
+    try:
+        outputs = trial.reply(trial.base).outputs
+        for name, y in outputs.items():
+            exact = np.broadcast_to(trial.exact(name, trial.base), y.shape)
+            lost = np.isnan(y) & ~np.isnan(exact)
+            if lost.any():
+                index = tuple(int(i) for i in np.argwhere(lost)[0])
+                return Outcome(y[index], exact[index], 0.0, math.inf, index, int(lost.sum()), y.size)
+    except (Declined, Faulted, SpecError):
+        return None
+    return None
+
+
+def _unusual(m: Mechanism, sample: Sample) -> dict[str, Any]:
+    """The options of a case that are not at their default: what a subject may not have meant to claim."""
+    return {
+        name: _plain(sample.values[name])
+        for name in m.options
+        if name in m.defaults and name not in m.own and sample.values[name] != m.defaults[name]
+    }
+
+
+def _givens(trial: Trial, law: Law | None) -> dict[str, str]:
+    """What a law drew for itself, as far as it can be shown."""
+    if law is None:
+        return {}
+    environment, found = LawEnvironment(trial, law, None), {}
+    for name in law.given:
+        try:
+            with np.errstate(all="ignore"), limits.metered():
+                x = environment[name]
+        except (Stray, Declined, Faulted, SpecError):
+            continue
+        if isinstance(x, np.ndarray | int | float | str | bool):
+            found[name] = shown(x) if isinstance(x, np.ndarray) else str(_plain(x))
+    return found
+
+
+def shown(x: Any) -> str:
+    """An array for people: its entries if they are few, else its shape and range."""
+    if x.size <= SHOWN:
+        return str(np.array2string(x, separator=", ", precision=5, threshold=SHOWN + 1)).replace("\n", "")
+    if x.dtype == bool:
+        return f"{list(x.shape)}, {int(x.sum())} of {x.size} true"
+    return f"{list(x.shape)}, from {np.nanmin(x):.4g} to {np.nanmax(x):.4g}"
+
+
+def _plain(x: Any) -> Any:
+    """A value that JSON has."""
+    if isinstance(x, np.generic):
+        x = x.item()
+    if isinstance(x, float) and not math.isfinite(x):
+        return str(x)
+    return x
+
+
+def finite_or_none(x: float) -> float | None:
+    """`x` for JSON, which has no infinities."""
+    return float(x) if math.isfinite(x) else None
+
+
+# Storing and replaying
+
+
+def stored_case(sample: Sample, law: Law | None) -> dict[str, Any]:
+    """A case with its arrays, as far as they are small."""
+    case = sample.case
+    arrays = {n: sample.values[n] for n in sample.mechanism.inputs if isinstance(sample.values[n], np.ndarray)}
+    if law is not None:
+        kept = {key[1:]: x for key, x in sample.cache.items() if key[0] == "given" and isinstance(x, np.ndarray)}
+        arrays |= {f"{law.name}.{key[2]}": x for key, x in kept.items() if key[0] == law.name}
+    small = sum(x.size for x in arrays.values()) <= SMALL
+    return {
+        "mechanism": case.mechanism,
+        "label": case.label,
+        "seed": case.seed,
+        "fixed": {n: _plain(x) for n, x in case.fixed.items()},
+        "picks": dict(case.picks),
+        "scenario": case.scenario,
+        "regime": case.regime,
+        "layout": case.layout,
+        "literals": {n: _written(x) for n, x in arrays.items()} if small else {n: _written(np.asarray(x)) for n, x in
+                                                                              case.literals.items()},  # fmt: skip
+    }
+
+
+def _written(x: Any) -> dict[str, Any]:
+    return {"dtype": str(x.dtype), "shape": list(x.shape), "entries": [_plain(e) for e in x.ravel().tolist()]}
+
+
+def read_case(data: Mapping[str, Any]) -> Case:
+    """A case as it was stored."""
+    fixed = {n: float(x) if x in ("inf", "-inf", "nan") else x for n, x in data["fixed"].items()}
+    literals = {
+        n: np.asarray([float(e) if isinstance(e, str) else e for e in x["entries"]], x["dtype"]).reshape(x["shape"])
+        for n, x in data["literals"].items()
+    }
+    return Case(
+        data["mechanism"], data["label"], data["seed"], fixed, data["picks"], data["scenario"], data["regime"],
+        data["layout"], literals,
+    )  # fmt: skip
+
+
+def save(folder: Path, witness: Mapping[str, Any]) -> Path:
+    """Keep a witness under its key."""
+    path = folder / "cases" / f"{witness['key']}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(witness, indent=1) + "\n", "utf-8")
+    return path
+
+
+def find(name: str, folder: Path) -> dict[str, Any]:
+    """A kept witness, by key or by path; a missing or broken one is a `UsageError`."""
+    path = Path(name) if name.endswith(".json") else folder / "cases" / f"{name}.json"
+    if not path.is_file():
+        known = ", ".join(sorted(p.stem for p in (folder / "cases").glob("*.json"))[:8])
+        raise UsageError(f"no case {name!r} in {folder / 'cases'}" + (f" (there are {known})" if known else ""))
+    try:
+        data = json.loads(path.read_text("utf-8"))
+        read_case(data["case"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{path} is no stored case: {error}") from None
+    return data
+
+
+def kept(folder: Path) -> Iterator[str]:
+    """The keys of all kept witnesses."""
+    return (path.stem for path in sorted((folder / "cases").glob("*.json")))

@@ -1,0 +1,14 @@
+"""A kernel with one mistake: it scales by the width of the model, all heads together, instead of that of one head."""
+
+import torch
+
+from attnspec import adapter
+
+
+@adapter("attention")
+def wrong_scale(q, k, v):
+    k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
+    v = v.repeat_interleave(q.shape[1] // v.shape[1], dim=1)
+    width = q.shape[1] * q.shape[3]
+    scores = q @ k.transpose(-1, -2) / width**0.5
+    return torch.softmax(scores, dim=-1) @ v
