@@ -84,6 +84,14 @@ class Frame:
             return result
         return np.where(np.abs(result) > self.overflow.largest, np.copysign(np.inf, result), result)
 
+    def check_domain(self) -> None:
+        """Raise `SpecError` for a call outside the domain of the operator."""
+        operator = (self.known or library()).get(self.mechanism.operator, self.mechanism)
+        with np.errstate(all="ignore"), limits.metered():
+            for name, condition in operator.requires.items():
+                if not bool(np.all(condition(self))):
+                    raise SpecError(f"outside the domain, {name}: {condition.text}")
+
     def outputs(self, *names: str) -> dict[str, Any]:
         """The outputs by name, all of them if none is named."""
         names = names or self.mechanism.outputs
@@ -149,10 +157,7 @@ def refused(mechanism: Mechanism, values: Mapping[str, Any]) -> str | None:
     """Why a call lies outside the domain of the mechanism, or None where it lies inside."""
     try:
         frame = Frame(mechanism, values)
-        with np.errstate(all="ignore"), limits.metered():
-            for name, condition in mechanism.requires.items():
-                if not bool(np.all(condition(frame))):
-                    return f"requires {name}: {condition.text}"
+        frame.check_domain()
         frame.outputs()
     except (SpecError, ValueError) as error:
         return str(error).splitlines()[0]

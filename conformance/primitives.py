@@ -194,12 +194,19 @@ def _peak(x: Any, axis: int) -> Any:
 
 
 def shift(x: Any, axis: int = -1) -> Any:
-    """`x` less its own maximum (less 0 where that is infinite), free of the maximum's error."""
+    """`x` less its own maximum (less 0 where that is infinite), free of the maximum's error.
+
+    What is rounded at the size of `x` itself may be shared by many entries: partial results that are merged by their
+    logsumexps carry the rounding of those.
+    """
     if not isinstance(x, Number):
         return x - _peak(x, axis)
     result = x.value - _peak(x.value, axis)
-    own = x.grade.arithmetic.unit * finite(np.abs(result) + np.abs(x.value))
-    return settled(result, x.grade, x.worst + own, x.variance + own * own / 3, x.shared, roundings=0.0)
+    unit = x.grade.arithmetic.unit
+    own, common = unit * finite(np.abs(result)), 2 * unit * finite(np.abs(x.value))
+    return settled(
+        result, x.grade, x.worst + own + common, x.variance + own * own / 3, x.shared + common / K, roundings=0.0
+    )
 
 
 def logsumexp(x: Any, axis: int = -1, keep: bool = False) -> Any:
@@ -337,8 +344,9 @@ def _average_errors(w: Number, v: Number, p: Any, sums: Any, result: Any) -> tup
         worst = worst + linear(weight * relative(w.worst))
         if not absent(w.variance):
             variance = variance + spread(weight * weight * ties * relative(w.variance / safe))
-        if not absent(w.shared):
-            shared = shared + linear(weight * relative(w.shared))
+        if not absent(w.shared):  # does not cancel: partial results may be normalised by their logsumexps
+            common = (weight * relative(w.shared)) @ size
+            worst, shared = worst + K * common, shared + common
         ghosts = np.where(present, 0.0, w.full(w.worst)) / np.abs(sums)
         if np.any(ghosts):  # a weight that is nominally zero but might not be
             far = ghosts @ size + np.abs(result) * np.sum(ghosts, axis=-1, keepdims=True)

@@ -363,6 +363,7 @@ class DefinitionSubject:
         values = {**self.words, **call.inputs, **call.options}
         try:
             frame = Frame(self.mechanism, values, changes=self.changes, overflow=overflow)
+            frame.check_domain()
             outputs = frame.outputs()
         except Exception as error:  # noqa: BLE001
             return Reply(fault=Fault("raised", f"{type(error).__name__}: {_first_line(error)}", _trace(error)))

@@ -78,8 +78,9 @@ class Bench:
 class Trial:
     """A sample on a bench. Replies are kept; what belongs to the sample alone is kept with it."""
 
-    def __init__(self, bench: Bench, sample: Sample) -> None:
-        self.bench, self.sample, self.mechanism = bench, sample, bench.mechanism
+    def __init__(self, bench: Bench, sample: Sample, *, fair: bool = True) -> None:
+        """With `fair`, laws give a wide bound to entries that are far from the definition; see `number`."""
+        self.bench, self.sample, self.mechanism, self.fair = bench, sample, bench.mechanism, fair
         self.cache = sample.cache
         self.base = Settled(sample.values)
         self.replies: dict[tuple[Any, ...], Reply] = {}
@@ -315,7 +316,7 @@ class LawEnvironment:
         return self._given[name]
 
     def output(self, name: str, site: CallSite | None) -> Any:
-        return self.trial.number(name, self.settled(site), self.precision, worst=self.worst)
+        return self.trial.number(name, self.settled(site), self.precision, worst=self.worst, fair=self.trial.fair)
 
     def settled(self, site: CallSite | None) -> Settled:
         trial = self.trial

@@ -1,0 +1,325 @@
+"""Would this suite notice? The audit answers for every mechanism.
+
+* Definition, reference and examples agree, under every word of every convention.
+* Every known mistake is refuted, in every dtype; and put into the definition, it is noticed by the reference.
+* Every law refutes a known mistake, unless it is marked as a contract, and every law is reached by some case.
+* A subject that declares one word of a convention and follows another is refuted.
+* Correct implementations that compute in other ways pass.
+
+That a law refutes a mistake is decided in float64 and with slack, so that no law is credited with a mistake that merely
+left an error budget.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from attnspec import adapters
+
+from .cases import Sample
+from .definition import Frame, reference_outputs
+from .engine import LARGE, Request, run
+from .errors import SpecError
+from .grades import FP64
+from .judge import Kind, definition_law, judged
+from .loader import library
+from .mechanism import Law, Mechanism, Mistake
+from .numbers import Number
+from .plans import Plan, Profile
+from .runs import chosen
+from .subject import DefinitionSubject
+from .targets import subject
+from .trial import Bench, Trial
+
+SLACK = 1e6
+"""Units of the float64 bound beyond which a refutation counts."""
+TRIED = 8
+"""Cases that a law gets to refute a mistake on."""
+DTYPES = ("float32", "bfloat16", "float16")
+CASES = Profile("audit", covering=10, draws=8, admitted=2)
+CONTROLS = Profile("controls", covering=16, draws=24, admitted=4)
+DEEP = 2000
+"""Drawn cases of each correct variant in a deep audit."""
+
+
+@dataclass(slots=True)
+class Part:
+    """What the audit of one mechanism, or of the controls, found."""
+
+    name: str
+    kills: dict[str, list[str]] = field(default_factory=dict)
+    """For each mistake, the laws that refute it."""
+    laws: tuple[str, ...] = ()
+    faults: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def lines(self, *, table: bool) -> Iterator[str]:
+        """The part as text; with `table`, every mistake with the laws that refute it."""
+        credited = {law: sum(law in laws for laws in self.kills.values()) for law in self.laws}
+        note = f"{len(self.laws)} laws, {len(self.kills)} mistakes" if self.kills else ", ".join(self.notes)
+        yield f"{self.name:<18} {note}" + ("" if self.faults else "   ok")
+        if table and self.kills:
+            width = max(map(len, self.kills)) + 2
+            for mistake, laws in self.kills.items():
+                yield f"    {mistake:<{width}}{', '.join(laws) or '-'}"
+            idle = [law for law, count in credited.items() if not count]
+            if idle:
+                yield f"    refute nothing: {', '.join(idle)}"
+        for fault in self.faults:
+            yield f"    FAULT {fault}"
+
+
+def audited(names: Sequence[str] = (), *, deep: bool = False) -> Iterator[Part]:
+    """The audit, part by part. Unknown mechanisms are a `UsageError`."""
+    from .runs import Options
+
+    wanted = chosen(Options(mechanisms=tuple(names)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in wanted:
+            yield _Audit(library()[name]).part()
+        yield controls(set(wanted), deep=deep)
+
+
+def variants(mechanism: Mechanism) -> Iterator[dict[str, str]]:
+    """The words of all conventions: the first ones, and then every other word by itself."""
+    yield mechanism.words
+    for convention, words in mechanism.conventions.items():
+        for word in list(words)[1:]:
+            yield {**mechanism.words, convention: word}
+
+
+class _Audit:
+    """The audit of one mechanism."""
+
+    def __init__(self, mechanism: Mechanism) -> None:
+        self.m = mechanism
+        self.laws: list[Law] = [definition_law(mechanism), *mechanism.laws.values()]
+        self.part_ = Part(mechanism.name, laws=tuple(law.name for law in self.laws))
+        claims = self.subject(None).claims
+        self.plan = Plan(mechanism, claims, CASES, 0, "float64")
+
+    def part(self) -> Part:
+        self.examples()
+        self.witnesses()
+        self.mistakes()
+        self.conventions()
+        self.rejects()
+        return self.part_
+
+    def fault(self, text: str) -> None:
+        self.part_.faults.append(text)
+
+    def subject(self, mistake: Mistake | None, words: Mapping[str, str] | None = None, **more: Any) -> DefinitionSubject:
+        name = "definition" if mistake is None else f"mistake:{self.m.address(mistake.name)}"
+        return DefinitionSubject(self.m, name, mistake.change if mistake else None, conventions=words, **more)
+
+    def samples(self, *, large: bool = False) -> list[Sample]:
+        return [s for block in self.plan.blocks() for s in block if large or s.entries <= LARGE]
+
+    # Two witnesses
+
+    def examples(self) -> None:
+        """The printed digits come out of the definition and of the reference."""
+        for sample in self.plan.scenarios:
+            example = self.m.examples.get(sample.case.scenario.removeprefix("example:"))
+            if example is None or not sample.case.scenario.startswith("example:"):
+                continue
+            witnesses = {"definition": Frame(self.m, sample.values).outputs(), "reference": self.reference(sample, {})}
+            for witness, outputs in witnesses.items():
+                for output, printed in example.gives.items():
+                    given = np.asarray(outputs[output])
+                    if given.shape != printed.value.shape or np.any(np.abs(given - printed.value) > printed.tolerance):
+                        self.fault(f"example {example.name}: the {witness} gives {output} = {given.tolist()}")
+
+    def reference(self, sample: Sample, words: Mapping[str, str]) -> dict[str, Any]:
+        return reference_outputs(self.m, {**sample.values, **words})
+
+    def witnesses(self) -> None:
+        """Definition and reference agree on every case, under every word; and every law is reached."""
+        reached: set[str] = set()
+        for words in variants(self.m):
+            bench = Bench(self.subject(None, words, rounding=False), self.m, "float64", "cpu", words)
+            first = words == self.m.words
+            for sample in self.samples():
+                self.compare(sample, words)
+                if not first and sample.case.scenario == "" and len(reached) == len(self.laws):
+                    continue
+                trial = Trial(bench, sample)
+                for law in self.laws:
+                    if first or law.name not in reached:
+                        self.holds(trial, law, words, reached)
+        for law in self.laws:
+            if law.name not in reached:
+                self.fault(f"no case reaches the law {law.name}")
+
+    def compare(self, sample: Sample, words: Mapping[str, str]) -> None:
+        exact = Frame(self.m, {**sample.values, **words}, grade=FP64, dtype="float64").outputs()
+        for name, other in self.reference(sample, words).items():
+            if name in self.m.random:
+                continue
+            known = exact[name] if isinstance(exact[name], Number) else Number(exact[name])
+            twice = Number.within(known.value, 2 * np.asarray(known.radius) + 1e-300)
+            if known.shape != np.shape(other) or (twice == np.asarray(other, float)).refuted:
+                self.fault(f"definition and reference differ in {name} on {sample.case.label}, {_told(words, self.m)}")
+
+    def holds(self, trial: Trial, law: Law, words: Mapping[str, str], reached: set[str]) -> None:
+        try:
+            outcome = judged(trial, law, [FP64])
+        except SpecError as error:
+            self.fault(f"{law.name} cannot be evaluated on {trial.sample.case.label}: {error}")
+            reached.add(law.name)
+            return
+        if outcome.bad:
+            where = f"{trial.sample.case.label}, {_told(words, self.m)}"
+            self.fault(f"{law.name} is false of the definition itself on {where} {outcome.says}")
+        if outcome.kind in (Kind.HELD, Kind.REFUTED):
+            reached.add(law.name)
+
+    # Mistakes
+
+    def mistakes(self) -> None:
+        for mistake in self.m.mistakes.values():
+            words = self.m.words
+            kills = self.kills(mistake, words, self.laws)
+            if not kills:  # it may be wrong under another word only
+                words, kills = next(((w, k) for w in variants(self.m) if (k := self.kills(mistake, w, self.laws))),
+                                    (words, []))  # fmt: skip
+            self.part_.kills[mistake.name] = kills
+            if not kills:
+                self.fault(f"the mistake {mistake.name} survives")
+                continue
+            if not self.noticed(mistake, words):
+                self.fault(f"put into the definition, {mistake.name} is not noticed by the reference")
+            for dtype in DTYPES:
+                if not self.violated(self.subject(mistake, words, dtypes=(dtype,)), dtype):
+                    self.fault(f"the mistake {mistake.name} survives in {dtype}")
+        self.credits()
+
+    def credits(self) -> None:
+        """Every law refutes a mistake, under some words, or is a contract."""
+        credited = {law for kills in self.part_.kills.values() for law in kills}
+        idle = [law for law in self.laws[1:] if law.name not in credited and not law.contract]
+        for law in idle:
+            for words in list(variants(self.m))[1:]:
+                for mistake in self.m.mistakes.values():
+                    if law.name not in credited and self.kills(mistake, words, [self.laws[0], law])[1:]:
+                        credited.add(law.name)
+                        self.part_.kills[mistake.name].append(law.name)
+            if law.name not in credited:
+                self.fault(f"the law {law.name} refutes no mistake, and is not marked as a contract")
+
+    def kills(self, mistake: Mistake, words: Mapping[str, str], laws: Sequence[Law]) -> list[str]:
+        """Which of the laws refute a mistake, those cases first on which the definition does."""
+        bench = Bench(self.subject(mistake, words, rounding=False), self.m, "float64", "cpu", words)
+        trials = [Trial(bench, sample, fair=False) for sample in self.samples()]
+        wrong = [trial for trial in trials if self.refuted(trial, laws[0])]
+        others = [trial for trial in trials if trial not in wrong]
+        found = ["definition"] if wrong else []
+        for law in laws[1:]:
+            tried = 0
+            for trial in (*wrong, *others):
+                outcome = self.refuted(trial, law)
+                if outcome:
+                    found.append(law.name)
+                tried += outcome is not None
+                if outcome or tried == TRIED:
+                    break
+        if not found and any(self.refuted(Trial(bench, s), laws[0]) for s in self.samples(large=True)):
+            found.append("definition")
+        return found
+
+    def refuted(self, trial: Trial, law: Law) -> bool | None:
+        """Whether a law is refuted beyond doubt; None where it does not speak of the case."""
+        try:
+            outcome = judged(trial, law, [FP64])
+        except SpecError as error:
+            self.fault(f"{law.name} cannot be evaluated on {trial.sample.case.label}: {error}")
+            return None
+        if outcome.kind is Kind.REFUTED:
+            return outcome.excess > SLACK
+        return None if outcome.kind in (Kind.IDLE, Kind.DECLINED) else outcome.kind is Kind.FAULTED
+
+    def noticed(self, mistake: Mistake, words: Mapping[str, str]) -> bool:
+        """Whether the reference contradicts a definition with the mistake in it."""
+        for sample in self.samples(large=True):
+            wrong = Frame(self.m, {**sample.values, **words}, changes=mistake.change).outputs()
+            try:
+                right = self.reference(sample, words)
+            except ValueError:
+                continue
+            for name, x in wrong.items():
+                scale = np.max(np.abs(np.where(np.isfinite(right[name]), right[name], 0.0)), initial=0.0)
+                with np.errstate(all="ignore"):
+                    near = (x == right[name]) | (np.abs(x - right[name]) <= 1e-9 * scale)
+                if np.shape(x) != np.shape(right[name]) or not np.all(near | np.isnan(right[name])):
+                    return True
+        return False
+
+    def violated(self, wrong: DefinitionSubject, dtype: str) -> bool:
+        """Whether the suite, run as its users run it, finds a subject violated."""
+        result = run(Request(wrong, self.m, dtype, replace(CASES, covering=6, draws=4)))
+        return any(cell.bad and cell.level == "must" for cell in result.cells)
+
+    # Conventions and rejects
+
+    def conventions(self) -> None:
+        """A subject that declares one word and follows another is found out, by this mechanism or by its kin."""
+        if self.m.name != self.m.operator:
+            return
+        kin = [m for m in library().values() if m.operator == self.m.name]
+        for convention, words in self.m.conventions.items():
+            for word in list(words)[1:]:
+                if not any(self.found_out(m, convention, word) for m in kin):
+                    self.fault(f"nobody notices a subject that declares {convention} = {next(iter(words))} and "
+                               f"follows {word}")  # fmt: skip
+
+    def found_out(self, m: Mechanism, convention: str, word: str) -> bool:
+        liar = DefinitionSubject(m, f"{convention} = {word}", conventions={convention: word}, dtypes=("float32",))
+        liar.claims = replace(liar.claims, conventions=m.words)
+        result = run(Request(liar, m, "float32", replace(CASES, covering=4, draws=0)))
+        return any(cell.bad and cell.level == "must" for cell in result.cells)
+
+    def rejects(self) -> None:
+        """Every reject can be tried, and the definition refuses it."""
+        result = run(Request(self.subject(None), self.m, "float32", replace(CASES, covering=0, draws=0),
+                             laws=frozenset(self.m.rejects)))  # fmt: skip
+        for cell in result.cells:
+            if cell.verdict not in ("pass", "not_declared"):
+                self.fault(f"the reject {cell.law}: {cell.verdict}, {cell.says}")
+
+
+def _told(words: Mapping[str, str], mechanism: Mechanism) -> str:
+    """What is not at its first word."""
+    other = [f"{c} = {w}" for c, w in words.items() if mechanism.words[c] != w]
+    return ", ".join(other) or "every convention at its first word"
+
+
+def controls(mechanisms: set[str], *, deep: bool) -> Part:
+    """Correct variants on their mechanisms, in all their dtypes."""
+    import importlib
+
+    module = importlib.import_module("attnspec.adapters.controls")
+    part, cases = Part("controls"), 0
+    declared = [a for a in adapters.registered() if a.module == module.__name__]
+    for adapter in declared:
+        one = subject(adapter)
+        own = [m for m in library().values() if m.operator == adapter.operator and m.name in mechanisms]
+        profile = replace(CONTROLS, name="deep", draws=-(-DEEP // max(len(own), 1))) if deep else CONTROLS
+        for mechanism in own:
+            for dtype in adapter.dtypes:
+                result = run(Request(one, mechanism, dtype, profile))
+                cases += result.cases
+                for cell in result.cells:
+                    if cell.bad and cell.level == "must":
+                        says = f"{cell.says} ({cell.worst:.3g} x the bound)" if cell.worst else cell.says
+                        part.faults.append(f"{adapter.name} is accused of {cell.address} in {dtype}: {says}")
+    part.notes.append(f"{len(declared)} correct variants, {cases} cases")
+    return part
+
+
