@@ -12,9 +12,12 @@ from . import adapter
 
 DTYPES = ("float32", "bfloat16", "float16")
 CONVENTIONS = {
-    "causal_alignment": "bottom_right", "empty_row": "zeros", "masked_nonfinite": "ignored", "grouping": "block",
+    "causal_alignment": "bottom_right",
+    "empty_row": "zeros",
+    "masked_nonfinite": "ignored",
+    "grouping": "block",
     "lse_base": "natural",
-}  # fmt: skip
+}
 
 
 def positions(q: Any, k: Any, causal: bool, window_left: int | None, window_right: int | None) -> Any:
@@ -34,11 +37,23 @@ def positions(q: Any, k: Any, causal: bool, window_left: int | None, window_righ
 
 
 def online(
-    q: Any, k: Any, v: Any, *, mask: Any = None, bias: Any = None, sink: Any = None, causal: bool = False,
-    window_left: int | None = None, window_right: int | None = None, scale: float | None = None,
-    softcap: float | None = None, block: int = 16, backwards: bool = False, base_two: bool = False,
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    mask: Any = None,
+    bias: Any = None,
+    sink: Any = None,
+    causal: bool = False,
+    window_left: int | None = None,
+    window_right: int | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    block: int = 16,
+    backwards: bool = False,
+    base_two: bool = False,
     narrow_weights: bool = False,
-) -> Any:  # fmt: skip
+) -> Any:
     """Attention block by block of keys, with a running maximum: out and lse, both float32."""
     import torch
 
@@ -88,27 +103,61 @@ def _declared(function: Attention, dtypes: tuple[str, ...] = DTYPES, grade: Any 
     return adapter("attention", dtypes=dtypes, conventions=CONVENTIONS, grade=grade)(function)
 
 
-def control_blockwise(q: Any, k: Any, v: Any, *, mask: Any = None, bias: Any = None, sink: Any = None,
-                      causal: bool = False, window_left: int | None = None, window_right: int | None = None,
-                      scale: float | None = None, softcap: float | None = None) -> Any:  # fmt: skip
+def control_blockwise(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    mask: Any = None,
+    bias: Any = None,
+    sink: Any = None,
+    causal: bool = False,
+    window_left: int | None = None,
+    window_right: int | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+) -> Any:
     """Online softmax over blocks of 16 keys."""
-    out, lse = online(q, k, v, mask=mask, bias=bias, sink=sink, causal=causal, window_left=window_left,
-                      window_right=window_right, scale=scale, softcap=softcap)  # fmt: skip
+    out, lse = online(
+        q,
+        k,
+        v,
+        mask=mask,
+        bias=bias,
+        sink=sink,
+        causal=causal,
+        window_left=window_left,
+        window_right=window_right,
+        scale=scale,
+        softcap=softcap,
+    )
     return out.to(q.dtype), lse if sink is None else None
 
 
-def control_reversed(q: Any, k: Any, v: Any, *, mask: Any = None, bias: Any = None, causal: bool = False,
-                     scale: float | None = None) -> Any:  # fmt: skip
+def control_reversed(
+    q: Any, k: Any, v: Any, *, mask: Any = None, bias: Any = None, causal: bool = False, scale: float | None = None
+) -> Any:
     """Online softmax over blocks of 32 keys, the last block first."""
     out, lse = online(q, k, v, mask=mask, bias=bias, causal=causal, scale=scale, block=32, backwards=True)
     return out.to(q.dtype), lse
 
 
-def control_exp2(q: Any, k: Any, v: Any, *, mask: Any = None, bias: Any = None, sink: Any = None, causal: bool = False,
-                 scale: float | None = None, softcap: float | None = None) -> Any:  # fmt: skip
+def control_exp2(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    mask: Any = None,
+    bias: Any = None,
+    sink: Any = None,
+    causal: bool = False,
+    scale: float | None = None,
+    softcap: float | None = None,
+) -> Any:
     """Online softmax by powers of two."""
-    out, lse = online(q, k, v, mask=mask, bias=bias, sink=sink, causal=causal, scale=scale, softcap=softcap, block=64,
-                      base_two=True)  # fmt: skip
+    out, lse = online(
+        q, k, v, mask=mask, bias=bias, sink=sink, causal=causal, scale=scale, softcap=softcap, block=64, base_two=True
+    )
     return out.to(q.dtype), lse if sink is None else None
 
 
@@ -128,16 +177,26 @@ def control_split_keys(q: Any, k: Any, v: Any, *, mask: Any = None, scale: float
     return (shares[..., None] * outs).sum(0).to(q.dtype), lse
 
 
-def control_narrow_weights(q: Any, k: Any, v: Any, *, mask: Any = None, bias: Any = None, causal: bool = False,
-                           scale: float | None = None) -> Any:  # fmt: skip
+def control_narrow_weights(
+    q: Any, k: Any, v: Any, *, mask: Any = None, bias: Any = None, causal: bool = False, scale: float | None = None
+) -> Any:
     """Weights rounded to the dtype of the inputs before they meet the values, as tensor cores take them."""
     out, lse = online(q, k, v, mask=mask, bias=bias, causal=causal, scale=scale, block=64, narrow_weights=True)
     return out.to(q.dtype), lse
 
 
-def control_float64(q: Any, k: Any, v: Any, *, mask: Any = None, bias: Any = None, causal: bool = False,
-                    window_left: int | None = None, window_right: int | None = None,
-                    scale: float | None = None) -> Any:  # fmt: skip
+def control_float64(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    mask: Any = None,
+    bias: Any = None,
+    causal: bool = False,
+    window_left: int | None = None,
+    window_right: int | None = None,
+    scale: float | None = None,
+) -> Any:
     """Everything in double precision, rounded once."""
     import torch
 
@@ -153,8 +212,9 @@ def control_float64(q: Any, k: Any, v: Any, *, mask: Any = None, bias: Any = Non
     return torch.einsum("bhqk,bhkd->bhqd", weights, values).to(q.dtype)
 
 
-def control_chunked_queries(q: Any, k: Any, v: Any, *, mask: Any = None, bias: Any = None,
-                            scale: float | None = None) -> Any:  # fmt: skip
+def control_chunked_queries(
+    q: Any, k: Any, v: Any, *, mask: Any = None, bias: Any = None, scale: float | None = None
+) -> Any:
     """Queries seven at a time."""
     import torch
 
@@ -168,8 +228,14 @@ def control_chunked_queries(q: Any, k: Any, v: Any, *, mask: Any = None, bias: A
     return torch.cat(outs, 2).to(q.dtype)
 
 
-for _control in (control_blockwise, control_reversed, control_exp2, control_split_keys, control_float64,
-                 control_chunked_queries):  # fmt: skip
+for _control in (
+    control_blockwise,
+    control_reversed,
+    control_exp2,
+    control_split_keys,
+    control_float64,
+    control_chunked_queries,
+):
     _declared(_control)
 _declared(control_narrow_weights, ("bfloat16", "float16"))
 

@@ -65,9 +65,16 @@ def attention(opset: int, q: Any, k: Any, v: Any, causal: bool, mask: Any, bias:
     "attention", framework="numpy", dtypes=DTYPES, conventions=CONVENTIONS, grade=GRADES, package="onnx", extra="onnx"
 )
 def onnx_reference(
-    q: Any, k: Any, v: Any, *, causal: bool = False, mask: Any = None, bias: Any = None,
-    scale: float | None = None, softcap: float | None = None,
-) -> Any:  # fmt: skip
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    causal: bool = False,
+    mask: Any = None,
+    bias: Any = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+) -> Any:
     """Attention of opset 24, by onnx.reference."""
     return attention(24, q, k, v, causal, mask, bias, scale, softcap)
 
@@ -76,8 +83,15 @@ def onnx_reference(
     "attention", framework="numpy", dtypes=DTYPES, conventions=CONVENTIONS, grade=GRADES, package="onnx", extra="onnx"
 )
 def onnx_reference_23(
-    q: Any, k: Any, v: Any, *, causal: bool = False, mask: Any = None, bias: Any = None,
-    scale: float | None = None, softcap: float | None = None,
-) -> Any:  # fmt: skip
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    causal: bool = False,
+    mask: Any = None,
+    bias: Any = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+) -> Any:
     """Attention of opset 23, by onnx.reference."""
     return attention(23, q, k, v, causal, mask, bias, scale, softcap)

@@ -14,7 +14,11 @@ from . import adapter
 
 
 @adapter(
-    "alibi_bias", conventions={"slopes": "interleaved"}, package="transformers", extra="transformers", name="bloom_alibi"
+    "alibi_bias",
+    conventions={"slopes": "interleaved"},
+    package="transformers",
+    extra="transformers",
+    name="bloom_alibi",
 )
 def bloom(*, heads: int, q_len: int, k_len: int) -> Any:
     """build_alibi_tensor of transformers.models.bloom."""

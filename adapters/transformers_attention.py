@@ -40,7 +40,9 @@ def additive(mask: Any, bias: Any, like: Any) -> Any:
     package="transformers",
     extra="transformers",
 )
-def transformers_eager(q: Any, k: Any, v: Any, *, mask: Any = None, bias: Any = None, scale: float | None = None) -> Any:
+def transformers_eager(
+    q: Any, k: Any, v: Any, *, mask: Any = None, bias: Any = None, scale: float | None = None
+) -> Any:
     """eager_attention_forward of transformers.models.llama."""
     from transformers.models.llama.modeling_llama import eager_attention_forward
 

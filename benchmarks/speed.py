@@ -18,16 +18,15 @@ from typing import Any
 
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
-import hypothesis  # noqa: E402, F401 - imported here, so that it is not counted below
-import torch  # noqa: E402, F401
-
-from attnspec import conventions, engine, trial  # noqa: E402
-from attnspec.definition import Frame  # noqa: E402
-from attnspec.grades import FP32, Grade  # noqa: E402
-from attnspec.loader import library  # noqa: E402
-from attnspec.plans import PROFILES, Plan, plan  # noqa: E402
-from attnspec.subject import AdapterSubject  # noqa: E402
-from attnspec.targets import resolve  # noqa: E402
+import hypothesis  # noqa: F401 - imported here, so that it is not counted below
+import torch  # noqa: F401
+from attnspec import conventions, engine, trial
+from attnspec.definition import Frame
+from attnspec.grades import FP32, Grade
+from attnspec.loader import library
+from attnspec.plans import PROFILES, Plan, plan
+from attnspec.subject import AdapterSubject
+from attnspec.targets import resolve
 
 
 class Clock:

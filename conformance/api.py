@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .engine import law_names
+from .cells import law_names
 from .errors import Error
 from .loader import library
 from .report.results import Results, environment
@@ -81,10 +81,17 @@ def check(
     Raises `TargetError` for a target that cannot be loaded, and `UsageError` for an unknown name.
     """
     options = Options(
-        targets=(target,) if isinstance(target, str) else (), operator=operator, framework=framework,
-        dtypes=tuple(dtypes), device=device, mechanisms=tuple(mechanisms), laws=tuple(laws), profile=profile, seed=seed,
+        targets=(target,) if isinstance(target, str) else (),
+        operator=operator,
+        framework=framework,
+        dtypes=tuple(dtypes),
+        device=device,
+        mechanisms=tuple(mechanisms),
+        laws=tuple(laws),
+        profile=profile,
+        seed=seed,
         fail_on=fail_on,
-    )  # fmt: skip
+    )
     wanted = groups(options) if isinstance(target, str) else _groups(target, options, declaration)
     runner = Runner(options)
     folder = None if report_dir is None else Path(report_dir)
@@ -101,7 +108,9 @@ def check(
 def _groups(function: Callable[..., Any], options: Options, declaration: dict[str, Any]) -> list[Group]:
     name = declaration.pop("name", getattr(function, "__name__", type(function).__name__))
     dtypes = options.dtypes or declaration.pop("dtypes", ("float32",))
-    adapter = undecorated(function, name, None, options.operator, options.framework, dtypes=tuple(dtypes), **declaration)
+    adapter = undecorated(
+        function, name, None, options.operator, options.framework, dtypes=tuple(dtypes), **declaration
+    )
     one = subject(adapter, declared=bool(declaration))
     return [
         Group(name, one, library()[mechanism], dtype, tuple(laws) or tuple(law_names(library()[mechanism])))

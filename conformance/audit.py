@@ -18,12 +18,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-
 from attnspec import adapters
 
 from .cases import Sample
+from .cells import Request
 from .definition import Frame, reference_outputs
-from .engine import LARGE, Request, run
+from .engine import LARGE, run
 from .errors import SpecError
 from .grades import FP64
 from .judge import Kind, definition_law, judged
@@ -32,7 +32,7 @@ from .mechanism import Law, Mechanism, Mistake
 from .numbers import Number
 from .plans import Plan, Profile
 from .runs import chosen
-from .subject import DefinitionSubject
+from .stand_ins import DefinitionSubject
 from .targets import subject
 from .trial import Bench, Trial
 
@@ -115,7 +115,9 @@ class _Audit:
     def fault(self, text: str) -> None:
         self.part_.faults.append(text)
 
-    def subject(self, mistake: Mistake | None, words: Mapping[str, str] | None = None, **more: Any) -> DefinitionSubject:
+    def subject(
+        self, mistake: Mistake | None, words: Mapping[str, str] | None = None, **more: Any
+    ) -> DefinitionSubject:
         name = "definition" if mistake is None else f"mistake:{self.m.address(mistake.name)}"
         return DefinitionSubject(self.m, name, mistake.change if mistake else None, conventions=words, **more)
 
@@ -188,8 +190,9 @@ class _Audit:
             words = self.m.words
             kills = self.kills(mistake, words, self.laws)
             if not kills:  # it may be wrong under another word only
-                words, kills = next(((w, k) for w in variants(self.m) if (k := self.kills(mistake, w, self.laws))),
-                                    (words, []))  # fmt: skip
+                words, kills = next(
+                    ((w, k) for w in variants(self.m) if (k := self.kills(mistake, w, self.laws))), (words, [])
+                )
             self.part_.kills[mistake.name] = kills
             if not kills:
                 self.fault(f"the mistake {mistake.name} survives")
@@ -276,8 +279,9 @@ class _Audit:
         for convention, words in self.m.conventions.items():
             for word in list(words)[1:]:
                 if not any(self.found_out(m, convention, word) for m in kin):
-                    self.fault(f"nobody notices a subject that declares {convention} = {next(iter(words))} and "
-                               f"follows {word}")  # fmt: skip
+                    self.fault(
+                        f"nobody notices a subject that declares {convention} = {next(iter(words))} and follows {word}"
+                    )
 
     def found_out(self, m: Mechanism, convention: str, word: str) -> bool:
         liar = DefinitionSubject(m, f"{convention} = {word}", conventions={convention: word}, dtypes=("float32",))
@@ -287,8 +291,15 @@ class _Audit:
 
     def rejects(self) -> None:
         """Every reject can be tried, and the definition refuses it."""
-        result = run(Request(self.subject(None), self.m, "float32", replace(CASES, covering=0, draws=0),
-                             laws=frozenset(self.m.rejects)))  # fmt: skip
+        result = run(
+            Request(
+                self.subject(None),
+                self.m,
+                "float32",
+                replace(CASES, covering=0, draws=0),
+                laws=frozenset(self.m.rejects),
+            )
+        )
         for cell in result.cells:
             if cell.verdict not in ("pass", "not_declared"):
                 self.fault(f"the reject {cell.law}: {cell.verdict}, {cell.says}")
@@ -321,5 +332,3 @@ def controls(mechanisms: set[str], *, deep: bool) -> Part:
                         part.faults.append(f"{adapter.name} is accused of {cell.address} in {dtype}: {says}")
     part.notes.append(f"{len(declared)} correct variants, {cases} cases")
     return part
-
-

@@ -16,17 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import limits
+from .claims import Claims
 from .definition import Frame, sizes_of
 from .draws import Source
 from .errors import SpecError
 from .formats import FORMATS, rounded
 from .grades import Grade
-from .language import CallSite, Expression
+from .language import CallSite, Expression, Values
 from .loader import library
 from .mechanism import Mechanism
 from .numbers import value
 from .streams import Stream, pick
-from .subject import Claims
 
 Picker = Callable[[str, int], int]
 """Decides a draw of one number: its key and the number of its choices, to the index of one."""
@@ -53,8 +53,18 @@ class Case:
     @property
     def key(self) -> str:
         """A short name for the case, the same wherever it is drawn."""
-        text = repr((self.mechanism, self.seed, sorted(self.fixed.items()), sorted(self.picks.items()), self.scenario,
-                     self.regime, self.layout, sorted((n, repr(x)) for n, x in self.literals.items())))  # fmt: skip
+        text = repr(
+            (
+                self.mechanism,
+                self.seed,
+                sorted(self.fixed.items()),
+                sorted(self.picks.items()),
+                self.scenario,
+                self.regime,
+                self.layout,
+                sorted((n, repr(x)) for n, x in self.literals.items()),
+            )
+        )
         return _letters(int.from_bytes(hashlib.blake2b(text.encode(), digest_size=5).digest(), "big"))
 
 
@@ -178,7 +188,7 @@ class Sample:
         for name, limit in allowed.items():
             if name in values and values[name] not in limit:
                 raise Unfit(f"{name} = {values[name]} is outside the limits")
-        context = _Values(values, self.dtype)
+        context = Values(values, self.dtype)
         for condition in self.mechanism.requires.values():
             if not bool(np.all(condition(context))):
                 raise Unfit(f"not {condition.text}")
@@ -257,19 +267,6 @@ class DrawSource:
 
     def permutation(self, n: int) -> NDArray[np.int64]:
         return self.sample.stream(self.key).permutation(n)
-
-
-class _Values(dict[str, Any]):
-    """Plain values as an environment."""
-
-    grade: Grade | None = None
-
-    def __init__(self, values: Mapping[str, Any], dtype: str) -> None:
-        super().__init__(values)
-        self.dtype = dtype
-
-    def word(self, convention: str) -> str:
-        raise SpecError(f"{convention} has no say in what the domain is")
 
 
 def _alike(x: Any) -> Any:

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,10 @@ def mended(verbose: bool) -> Iterator[None]:
         sys.exit(int(Exit.INTERRUPTED))
     except (click.exceptions.Exit, click.ClickException, SystemExit):
         raise
-    except Exception as error:  # noqa: BLE001
+    except BrokenPipeError:  # whoever read has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(int(Exit.CONFORMANT))
+    except Exception as error:
         click.echo(f"attnspec: internal error: {type(error).__name__}: {error}", err=True)
         if verbose:
             traceback.print_exc()
@@ -83,7 +86,9 @@ def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
 
 
 verbosity = click.option("-v", "--verbose", count=True, help="All failures in full, with traces.")
-report_dir = click.option("--report-dir", default=REPORT_DIR, show_default=True, metavar="DIR", help="Where results go.")
+report_dir = click.option(
+    "--report-dir", default=REPORT_DIR, show_default=True, metavar="DIR", help="Where results go."
+)
 function_options = _options(
     click.option("--operator", metavar="NAME", help="The operator of a function whose name does not say it."),
     click.option("--framework", metavar="NAME", help="The framework of its arrays: torch or numpy."),
@@ -101,8 +106,13 @@ function_options = _options(
 @click.option("--profile", default="quick", show_default=True, help="How much is tried: quick, ci or nightly.")
 @click.option("--seed", default=0, show_default=True, help="The seed of all cases.")
 @click.option("--max-time", type=float, metavar="SECONDS", help="Stop drawing cases after so long.")
-@click.option("--fail-on", type=click.Choice(["must", "should"]), default="must", show_default=True,
-              help="The level of a law that makes a subject violated.")  # fmt: skip
+@click.option(
+    "--fail-on",
+    type=click.Choice(["must", "should"]),
+    default="must",
+    show_default=True,
+    help="The level of a law that makes a subject violated.",
+)
 @click.option("-n", "--workers", default="0", metavar="N", help="Processes to run in.")
 @click.option("--shard", default="", metavar="I/N", help="Only the I-th of N parts.")
 @click.option("-x", "--exitfirst", is_flag=True, help="Stop at the first failure.")
@@ -111,7 +121,7 @@ function_options = _options(
 def check(
     targets: tuple[str, ...], every: bool, workers: str, exitfirst: bool, report_dir: str, verbose: int, **options: Any
 ) -> None:
-    """Check TARGETs: adapters by name, files of adapters, or file.py:function.
+    r"""Check TARGETs: adapters by name, files of adapters, or file.py:function.
 
     \b
     attnspec check torch_sdpa
@@ -136,7 +146,7 @@ def check(
 
 
 def run_pytest(
-    targets: Sequence[str], options: dict[str, Any], workers: str, exitfirst: bool, report_dir: str
+    targets: Sequence[str], options: Mapping[str, Any], workers: str, exitfirst: bool, report_dir: str
 ) -> tuple[int, list[dict[str, Any]]]:
     """Run the cells as pytest items, and give back the exit code and the lines of the results."""
     os.environ.setdefault("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
@@ -145,21 +155,37 @@ def run_pytest(
     from .devices import check_device
     from .runs import Options, groups
 
-    asked = Options(tuple(targets), **{k: tuple(v) if isinstance(v, tuple) else v for k, v in options.items()})
+    asked = Options(targets=tuple(targets), **options)
     check_device(asked.device)
     if not groups(asked):  # so that what is wrong with a target is said before anything runs
         raise NothingError("nothing to test: no mechanism, dtype and target go together")
     import pytest
 
     folder = Path(report_dir)
-    args = ["-c", os.devnull, "--rootdir", str(Path.cwd()), "--noconftest", "-p", "no:cacheprovider",
-            "-p", "attnspec.plugin", "--junitxml", str(folder / "junit.xml"), "-o", "junit_family=xunit2",
-            "-W", "ignore", "--attnspec-report-dir", report_dir]  # fmt: skip
+    args = [
+        "-c",
+        os.devnull,
+        "--rootdir",
+        str(Path.cwd()),
+        "--noconftest",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "attnspec.plugin",
+        "--junitxml",
+        str(folder / "junit.xml"),
+        "-o",
+        "junit_family=xunit2",
+        "-W",
+        "ignore",
+        "--attnspec-report-dir",
+        report_dir,
+    ]
     args += _plugin_arguments(asked)
     args += ["-x"] if exitfirst else []
     if workers not in ("0", ""):
         args += ["-p", "xdist", "-n", workers, "--dist", "worksteal"]
-    keeper = _Keeper(sum(1 for _ in ()))
+    keeper = _Keeper()
     with redirect_stdout(io.StringIO()) as said, _progress(keeper):
         status = int(pytest.main(args, plugins=[keeper]))
     if keeper.lines is None or status in (3, 4):
@@ -176,8 +202,12 @@ class NothingError(Error):
 
 def _plugin_arguments(asked: Any) -> list[str]:
     args: list[str] = []
-    for option, values in (("", asked.targets), ("-dtype", asked.dtypes), ("-mechanism", asked.mechanisms),
-                           ("-law", asked.laws)):  # fmt: skip
+    for option, values in (
+        ("", asked.targets),
+        ("-dtype", asked.dtypes),
+        ("-mechanism", asked.mechanisms),
+        ("-law", asked.laws),
+    ):
         for value in values:
             args += [f"--attnspec{option}", value]
     for option in ("operator", "framework", "device", "profile", "seed", "shard", "max_time", "fail_on"):
@@ -199,9 +229,9 @@ def _code(status: int, lines: list[dict[str, Any]]) -> int:
 class _Keeper:
     """A pytest plugin that keeps the lines of the results, and counts what is done."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self) -> None:
         self.lines: list[dict[str, Any]] | None = None
-        self.done, self.total = 0, total
+        self.done = self.total = 0
         self.tick: Callable[[int, int], None] = lambda done, total: None
 
     def pytest_addoption(self, parser: Any) -> None:
@@ -305,8 +335,11 @@ def audit(mechanisms: tuple[str, ...], deep: bool, table: bool, verbose: int) ->
             for line in part.lines(table=table or bool(verbose)):
                 click.echo(line)
             faults += len(part.faults)
-        click.echo(f"audit: {faults} faults in {time.time() - started:.0f} s" if faults else
-                   f"audit: no faults in {time.time() - started:.0f} s")  # fmt: skip
+        click.echo(
+            f"audit: {faults} faults in {time.time() - started:.0f} s"
+            if faults
+            else f"audit: no faults in {time.time() - started:.0f} s"
+        )
         sys.exit(int(Exit.VIOLATED if faults else Exit.CONFORMANT))
 
 

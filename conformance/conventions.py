@@ -54,15 +54,23 @@ def identify(subject: Subject, operator: Mechanism, dtype: str, device: str, see
     if not open_:
         return found
     known = {**operator.words, **{name: finding.word for name, finding in found.items()}}
-    trials = [Trial(Bench(subject, sample.mechanism, dtype, device, known), sample)
-              for sample in _samples(operator, subject, dtype, seed)]  # fmt: skip
+    trials = [
+        Trial(Bench(subject, sample.mechanism, dtype, device, known), sample)
+        for sample in _samples(operator, subject, dtype, seed)
+    ]
     while open_:
         telling = {name: _telling(trials, name, open_, known) for name in open_}
         name = max(open_, key=lambda n: len(telling[n]))
         cases = telling[name]
         if not cases:  # what is left is told by no case, or only together
-            cases = next(([t for t in trials if _affects(t, n, known)][:ENOUGH] for n in open_
-                          if any(_affects(t, n, known) for t in trials)), [])  # fmt: skip
+            cases = next(
+                (
+                    [t for t in trials if _affects(t, n, known)][:ENOUGH]
+                    for n in open_
+                    if any(_affects(t, n, known) for t in trials)
+                ),
+                [],
+            )
             name = next((n for n in open_ if any(_affects(t, n, known) for t in cases)), name)
         found[name] = _judged(name, operator, cases, known)
         known[name] = found[name].word

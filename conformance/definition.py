@@ -182,4 +182,3 @@ def reference_outputs(mechanism: Mechanism, values: Mapping[str, Any]) -> dict[s
     with np.errstate(all="ignore"):
         results = function(*inputs, **keywords)
     return results if isinstance(results, dict) else {mechanism.outputs[0]: results}
-

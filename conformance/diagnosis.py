@@ -1,8 +1,9 @@
 """Naming what is wrong: the known mistake that a subject behaves like, if there is one.
 
-Every mistake is run as a reference on the cases of the mechanism. A name is given only to a mistake that agrees with the
-subject on every case, those included that tell it from the definition; otherwise nothing is said, for a wrong name is
-worse than none. The other words of conventions come first: what they explain may well be intended.
+Every mistake is run as a reference on the cases of the mechanism.
+A name is given only to a mistake that agrees with the subject on every case, those included that tell it from the
+definition; otherwise nothing is said, for a wrong name is worse than none.
+The other words of conventions come first: what they explain may well be intended.
 """
 
 from __future__ import annotations

@@ -93,6 +93,5 @@ def _draw(f: Any) -> Function:
 
 
 DRAWS = {
-    f.__name__: _draw(f)
-    for f in (between, choice, maybe, normal, flags, indices, permutation, partition, like, every)
+    f.__name__: _draw(f) for f in (between, choice, maybe, normal, flags, indices, permutation, partition, like, every)
 }

@@ -9,157 +9,32 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from . import limits
 from .cases import Case, Sample, Unfit
+from .cells import CONTRACTS, Cell, Failure, Request, Result, Tally, law_names, law_of
 from .conventions import Finding, identify
 from .definition import refused
 from .errors import SpecError
-from .grades import Grade, looser
+from .grades import looser
 from .judge import Kind, Outcome, definition_law, judged
 from .loader import library
 from .mechanism import Law, Mechanism, Reject
-from .plans import Profile, plan, seed_of, undeclared
+from .plans import plan, seed_of, undeclared
 from .shrink import Shrunk, shrink
 from .subject import Breach, Call, Subject
-from .trial import Bench, Declined, LawEnvironment, Settled, Trial
+from .trial import Bench, Declined, Settled, Trial
 from .truths import truth
 
 LARGE = 60_000
 """Entries of a case beyond which it serves the definition alone."""
 REPEATED = 2
 """Cases of each block on which a call is repeated."""
-CONTRACTS = {
-    "shape": "Every output has the shape that the definition gives it.",
-    "dtype": "Every output has the dtype of the inputs, or its own.",
-    "device": "Every output is on the device of the inputs.",
-    "fresh_output": "No output shares memory with an input or an earlier output.",
-    "inputs_unchanged": "A call leaves its inputs as they were.",
-    "written": "Every entry of an output is written.",
-    "repeatable": "The same call gives the same result.",
-    "precision": "The rounding errors are those of the precision that is claimed.",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A law that does not hold, with its witness."""
-
-    law: str
-    outcome: Outcome
-    sample: Sample
-    found: Sample
-    """The sample on which it was found, before it was made smaller."""
-    tried: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One verdict: subject x law x dtype x device."""
-
-    subject: str
-    operator: str
-    mechanism: str
-    law: str
-    level: str
-    dtype: str
-    device: str
-    verdict: str
-    cases: int = 0
-    worst: float = 0.0
-    """The largest error in units of the bound."""
-    says: str = ""
-    failure: Failure | None = None
-
-    @property
-    def address(self) -> str:
-        return f"{self.mechanism}.{self.law}"
-
-    @property
-    def bad(self) -> bool:
-        return self.verdict in ("fail", "error")
-
-
-@dataclass(slots=True)
-class Tally:
-    """How a law has fared so far."""
-
-    law: Law
-    counts: Counter[Kind] = field(default_factory=Counter)
-    worst: float = 0.0
-    failure: Failure | None = None
-    declined: str = ""
-    doubted: int = 0
-
-    @property
-    def open(self) -> bool:
-        return self.failure is None
-
-    def verdict(self) -> tuple[str, str]:
-        """The verdict, and what to say of it."""
-        if self.failure is not None:
-            error = self.failure.outcome.kind is Kind.FAULTED
-            return ("error" if error else "fail"), self.failure.outcome.says
-        if self.counts[Kind.HELD]:
-            return "pass", ""
-        if self.counts[Kind.DECLINED]:
-            return "not_declared", self.declined
-        if self.counts[Kind.VACUOUS]:
-            return "not_tested", "every bound was too wide to say anything"
-        return "not_tested", "no case reached its condition"
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What to run."""
-
-    subject: Subject
-    mechanism: Mechanism
-    dtype: str
-    profile: Profile
-    device: str = "cpu"
-    seed: int = 0
-    laws: Collection[str] | None = None
-    """The laws by name; all of them if None."""
-    deadline: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The cells of a run, and what else was learnt."""
-
-    cells: tuple[Cell, ...]
-    conventions: Mapping[str, Finding] = field(default_factory=dict)
-    grade: Grade | None = None
-    """The tightest grade, from the claimed one on, that explains everything that was returned."""
-    calls: int = 0
-    cases: int = 0
-    seconds: float = 0.0
-    bench: Bench | None = None
-    grades: Sequence[Grade] = ()
-    """The grades that were tried, the claimed one first."""
-    partial: bool = False
-
-
-def law_names(mechanism: Mechanism) -> list[str]:
-    """Everything that gets a verdict: laws, definition, rejects and contracts, and an operator's conventions.
-
-    Laws come first, for what they say of a failure is more than that the definition is not kept.
-    """
-    conventions = mechanism.conventions if mechanism.name == mechanism.operator else ()
-    return [
-        *mechanism.laws,
-        "definition",
-        *mechanism.rejects,
-        *(f"convention.{name}" for name in conventions),
-        *(f"contract.{name}" for name in CONTRACTS),
-    ]
 
 
 def run(request: Request) -> Result:
@@ -210,8 +85,7 @@ class _Run:
 
     def result(self) -> Result:
         started = time.perf_counter()
-        samples = plan(self.mechanism, self.subject.claims, self.request.profile, self.request.seed,
-                       self.request.dtype)  # fmt: skip
+        samples = plan(self.mechanism, self.subject.claims, self.request.profile, self.request.seed, self.request.dtype)
         for block in samples.blocks():
             self.block(block)
             if self.late():
@@ -228,9 +102,16 @@ class _Run:
             *self.contract_cells(),
         ]
         return Result(
-            tuple(cells), self.found, self.level, self.calls, self.cases, time.perf_counter() - started, self.bench,
-            self.grades, self.partial,
-        )  # fmt: skip
+            tuple(cells),
+            self.found,
+            self.level,
+            self.calls,
+            self.cases,
+            time.perf_counter() - started,
+            self.bench,
+            self.grades,
+            self.partial,
+        )
 
     def late(self) -> bool:
         if self.request.deadline is not None and time.monotonic() > self.request.deadline:
@@ -341,7 +222,7 @@ class _Run:
         try:
             first = trial.reply(trial.base)
             call = trial.call(trial.base)
-        except Exception:  # noqa: BLE001 - the definition speaks of a call that gives no result
+        except Exception:
             return
         self.repeats += 1
         second = self.subject.call(replace(call, poisoned=True))
@@ -360,9 +241,16 @@ class _Run:
     def cell(self, law: str, level: str, verdict: str, **more: Any) -> Cell:
         r = self.request
         return Cell(
-            self.subject.name, self.mechanism.operator, self.mechanism.name, law, level, r.dtype, r.device, verdict,
+            self.subject.name,
+            self.mechanism.operator,
+            self.mechanism.name,
+            law,
+            level,
+            r.dtype,
+            r.device,
+            verdict,
             **more,
-        )  # fmt: skip
+        )
 
     def unclaimed(self, reason: str) -> Iterator[Cell]:
         for name in law_names(self.mechanism):
@@ -388,8 +276,9 @@ class _Run:
             failure = tally.failure
             cases = tally.counts[Kind.HELD] + (failure is not None)
             worst = failure.outcome.excess if failure else tally.worst
-            yield self.cell(tally.law.name, tally.law.level, verdict, cases=cases, worst=worst, says=says,
-                            failure=failure)  # fmt: skip
+            yield self.cell(
+                tally.law.name, tally.law.level, verdict, cases=cases, worst=worst, says=says, failure=failure
+            )
 
     def reject_cells(self, samples: Sequence[Sample]) -> Iterator[Cell]:
         for reject in self.mechanism.rejects.values():
@@ -413,8 +302,9 @@ class _Run:
             if reply.fault is None:
                 shown = Outcome(Kind.REFUTED, np.inf, says="the call was accepted")
                 failure = Failure(reject.name, shown, sample, sample)
-                return self.cell(reject.name, reject.level, "fail", cases=tried, says="the call was accepted",
-                                 failure=failure)  # fmt: skip
+                return self.cell(
+                    reject.name, reject.level, "fail", cases=tried, says="the call was accepted", failure=failure
+                )
         if tried:
             return self.cell(reject.name, reject.level, "pass", cases=tried)
         verdict = "not_declared" if says.startswith("does not") else "not_tested"
@@ -475,8 +365,15 @@ class _Run:
             f"right in every law; behaves as {self.level}, claims {self.claim}; "
             f"declare grade={self.level.name!r} if intended"
         )
-        return self.cell(law, "must", "fail", cases=tried, worst=self.imprecise.outcome.excess, says=says,
-                         failure=replace(self.imprecise, law=law))  # fmt: skip
+        return self.cell(
+            law,
+            "must",
+            "fail",
+            cases=tried,
+            worst=self.imprecise.outcome.excess,
+            says=says,
+            failure=replace(self.imprecise, law=law),
+        )
 
 
 def made_small(failure: Failure, result: Result) -> Failure:
@@ -507,11 +404,6 @@ def made_small(failure: Failure, result: Result) -> Failure:
     return replace(failure, sample=smallest.sample, outcome=outcome, tried=smallest.tried)
 
 
-def law_of(mechanism: Mechanism, name: str) -> Law | None:
-    """A law by name, the definition included; None for rejects, conventions and contracts."""
-    return definition_law(mechanism) if name == "definition" else mechanism.laws.get(name)
-
-
 def _rotated(trials: Sequence[Trial], offset: int) -> Sequence[Trial]:
     if not trials:
         return trials
@@ -528,7 +420,9 @@ def _wrong_call(trial: Trial, reject: Reject) -> Call | str | None:
         replaced = {name: expression(frame) for name, expression in reject.call.items()}
     settled = trial.settle(replaced)
     if refused(trial.mechanism, {**settled.values, **trial.bench.words}) is None:
-        raise SpecError(f"{trial.mechanism.address(reject.name)}: the definition does not refuse the call", reject.place)
+        raise SpecError(
+            f"{trial.mechanism.address(reject.name)}: the definition does not refuse the call", reject.place
+        )
     try:
         return trial.call(settled)
     except Declined as answer:

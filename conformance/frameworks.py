@@ -8,12 +8,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .errors import UsageError, did_you_mean
+
 
 class Framework(Protocol):
     """What a runner needs of a framework. Arrays are of its own type except where NumPy is named."""
@@ -200,14 +201,14 @@ class TorchFramework:
 
     @contextmanager
     def poisoned(self) -> Iterator[None]:
-        torch = self.torch
-        mode, filling = torch.get_deterministic_debug_mode(), torch.utils.deterministic.fill_uninitialized_memory
+        torch, memory = self.torch, cast(Any, self.torch.utils.deterministic)
+        mode, filling = torch.get_deterministic_debug_mode(), memory.fill_uninitialized_memory
         torch.set_deterministic_debug_mode("warn")
-        torch.utils.deterministic.fill_uninitialized_memory = True
+        memory.fill_uninitialized_memory = True
         try:
             yield
         finally:
-            torch.utils.deterministic.fill_uninitialized_memory = filling
+            memory.fill_uninitialized_memory = filling
             torch.set_deterministic_debug_mode(mode)
 
     @contextmanager

@@ -1,8 +1,9 @@
 """The verdict of one law on one trial.
 
-A law is first evaluated with nothing allowed to the subject but the rounding of its results; most laws hold even so, and
-no bound is computed for them. Where that fails, the bound of the claimed grade decides, and then that of looser grades:
-a law is refuted only if no grade explains what was returned.
+A law is first evaluated with nothing allowed to the subject but the rounding of its results; most laws hold even so,
+and no bound is computed for them.
+Where that fails, the bound of the claimed grade decides, and then that of looser grades: a law is refuted only if no
+grade explains what was returned.
 """
 
 from __future__ import annotations

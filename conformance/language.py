@@ -10,21 +10,21 @@ from __future__ import annotations
 
 import ast
 import math
-import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
+from .draws import DRAWS, Source
 from .errors import Place, SpecError, did_you_mean
 from .grades import Grade
 from .library import FUNCTIONS, Function
-from .limits import NESTING, TEXT_LENGTH, WHOLE_NUMBER, charge, joined_shape
-from .numbers import Number, settled, value
-from .primitives import unspecified, where
-from .draws import DRAWS, Source
-from .truths import Truth, truth
+from .limits import NESTING, TEXT_LENGTH, WHOLE_NUMBER, charge
+from .numbers import value
+from .operations import BINARY, COMPARE, both, either, is_single, negated, numeric, single_truth
+from .primitives import unspecified
+from .truths import Truth
 
 CONSTANTS: dict[str, Any] = {
     "true": True,
@@ -63,6 +63,30 @@ class Environment(Protocol):
         ...
 
 
+class Values:
+    """Plain values as an environment, in which nothing is drawn or called."""
+
+    grade: Grade | None = None
+
+    def __init__(self, values: Mapping[str, Any], dtype: str) -> None:
+        self.values, self.dtype = values, dtype
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    def output(self, name: str, site: CallSite | None) -> Any:
+        raise SpecError(f"there is no {name} here")
+
+    def word(self, convention: str) -> str:
+        raise SpecError(f"{convention} has no say here")
+
+    def operator(self, name: str, arguments: dict[str, Any]) -> Any:
+        raise SpecError(f"{name} cannot be called here")
+
+    def source(self, ordinal: int) -> Source:
+        raise SpecError("nothing is drawn here")
+
+
 @dataclass(frozen=True, slots=True)
 class Takes:
     """What can be passed to an operator: inputs by position, and anything by name."""
@@ -91,7 +115,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class DrawSite:
-    """A draw in an expression: its function, its place among them, and the number of its choices where that is known."""
+    """A draw in an expression: its function, its place among them, and how many choices it has where that is known."""
 
     name: str
     ordinal: int
@@ -176,173 +200,6 @@ def _at(place: Place | None, column: int) -> Place | None:
 
 def _shown(text: str, column: int) -> str:
     return f"\n    {text}\n    {' ' * column}^"
-
-
-# What the operators do
-
-
-def _shape(x: Any) -> tuple[int, ...]:
-    return getattr(x, "shape", ())
-
-
-def numeric(x: Any) -> Any:
-    """`x` as something to reckon with: truths count as 0 and 1."""
-    if x is None or isinstance(x, str):
-        raise SpecError(f"{'none' if x is None else repr(x)} is not a number")
-    if isinstance(x, Truth):
-        return where(x, 1.0, 0.0)
-    if isinstance(x, np.ndarray) and x.dtype == bool:
-        return x.astype(np.int64)
-    return int(x) if isinstance(x, bool | np.bool_) else x
-
-
-def _graded(result: Any, grade: Grade | None) -> Any:
-    """A plain result of fractions, with the rounding that the claimed precision would have made."""
-    if grade is None or isinstance(result, int | np.integer) or getattr(result, "dtype", None) in (np.int64, bool):
-        return result
-    return settled(np.asarray(result, float), grade, 0.0, 0.0, 0.0)
-
-
-def _arithmetic(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Grade | None], Any]:
-    def apply(x: Any, y: Any, grade: Grade | None) -> Any:
-        x, y = numeric(x), numeric(y)
-        joined_shape(_shape(x), _shape(y))
-        if isinstance(x, Number) or isinstance(y, Number):
-            return operate(x, y)
-        return _graded(operate(x, y), grade)
-
-    return apply
-
-
-def _divide(x: Any, y: Any) -> Any:
-    if isinstance(x, Number) or isinstance(y, Number):
-        return x / y
-    return np.divide(x, y)
-
-
-def _bounded(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Python's whole numbers grow without limit; here they become fractions."""
-
-    def apply(x: Any, y: Any) -> Any:
-        result = operate(x, y)
-        return float(result) if isinstance(result, int) and abs(result) > 2**53 else result
-
-    return apply
-
-
-def _power(x: Any, y: Any) -> Any:
-    if isinstance(x, Number) or isinstance(y, Number):
-        return x**y
-    result = np.power(np.asarray(x, float), np.asarray(y, float))
-    whole = all(isinstance(t, int) or np.asarray(t).dtype.kind in "iu" for t in (x, y))
-    if whole and bool(np.all(np.abs(result) <= 2**53)) and bool(np.all(result == np.rint(result))):
-        return int(result) if result.ndim == 0 else result.astype(np.int64)
-    return result if result.ndim else float(result)
-
-
-def _whole_division(f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    def apply(x: Any, y: Any) -> Any:
-        if not all(t.exact for t in (x, y) if isinstance(t, Number)):
-            raise SpecError("// and % take exact numbers")
-        x, y = value(x), value(y)
-        if _shape(x) == () == _shape(y) and y == 0:
-            raise SpecError("division by zero")
-        return f(x, y)
-
-    return apply
-
-
-def _matmul(x: Any, y: Any, grade: Grade | None) -> Any:
-    x, y = numeric(x), numeric(y)
-    a, b = _shape(x), _shape(y)
-    if len(a) < 2 or len(b) < 2 or a[-1] != b[-2]:
-        raise SpecError(f"cannot multiply matrices of shapes {a} and {b}")
-    charge(math.prod(joined_shape(a[:-2], b[:-2])) * a[-2] * b[-1])
-    if grade is not None and not isinstance(x, Number):
-        x = Number(x, grade=grade)
-    return x @ y
-
-
-BINARY: dict[type, Callable[[Any, Any, Grade | None], Any]] = {
-    ast.Add: _arithmetic(_bounded(operator.add)),
-    ast.Sub: _arithmetic(_bounded(operator.sub)),
-    ast.Mult: _arithmetic(_bounded(operator.mul)),
-    ast.Div: _arithmetic(_divide),
-    ast.FloorDiv: _arithmetic(_whole_division(np.floor_divide)),
-    ast.Mod: _arithmetic(_whole_division(np.mod)),
-    ast.Pow: _arithmetic(_power),
-    ast.MatMult: _matmul,
-}
-
-
-def _equal(x: Any, y: Any) -> Any:
-    """Equality, in which NaN equals NaN."""
-    if isinstance(x, Number) or isinstance(y, Number):
-        return x == y
-    return (x == y) | ((x != x) & (y != y))
-
-
-def _unequal(x: Any, y: Any) -> Any:
-    return negated(_equal(x, y))
-
-
-def _comparison(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    equality = compare is _equal or compare is _unequal
-
-    def apply(x: Any, y: Any) -> Any:
-        if isinstance(x, str | None) or isinstance(y, str | None):
-            if not equality:
-                raise SpecError("words and none can only be compared with == and !=")
-            return (type(x) is type(y) and x == y) is (compare is _equal)
-        joined_shape(_shape(x), _shape(y))
-        if isinstance(x, Truth) or isinstance(y, Truth):
-            if not equality:
-                raise SpecError("truths can only be compared with == and !=")
-            x, y = truth(x), truth(y)
-            same = (x & y) | (~x & ~y)
-            return same if compare is _equal else ~same
-        if isinstance(x, Number) or isinstance(y, Number):
-            return compare(x, y)
-        return compare(numeric(x), numeric(y))
-
-    return apply
-
-
-COMPARE: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Eq: _comparison(_equal),
-    ast.NotEq: _comparison(_unequal),
-    ast.Lt: _comparison(operator.lt),
-    ast.LtE: _comparison(operator.le),
-    ast.Gt: _comparison(operator.gt),
-    ast.GtE: _comparison(operator.ge),
-}
-
-
-def _is_single(x: Any) -> bool:
-    return _shape(x) == ()
-
-
-def _single_truth(x: Any) -> bool | None:
-    """A single plain truth, or None for arrays and for what is undecided."""
-    if isinstance(x, Truth):
-        return bool(x.must) if x.shape == () and bool(x.can) == bool(x.must) else None
-    if x is None or isinstance(x, str):
-        raise SpecError(f"{'none' if x is None else repr(x)} is not a truth")
-    return bool(x) if np.ndim(x) == 0 else None
-
-
-def both(x: Any, y: Any) -> Any:
-    joined_shape(_shape(x), _shape(y))
-    return truth(x) & y if isinstance(x, Truth) or isinstance(y, Truth) else np.logical_and(x, y)
-
-
-def either(x: Any, y: Any) -> Any:
-    joined_shape(_shape(x), _shape(y))
-    return truth(x) | y if isinstance(x, Truth) or isinstance(y, Truth) else np.logical_or(x, y)
-
-
-def negated(x: Any) -> Any:
-    return ~x if isinstance(x, Truth) else np.logical_not(x)
 
 
 _FAULTS = (
@@ -471,7 +328,7 @@ class _Compiler:
         def run(env: Any) -> Any:
             result = parts[0](env)
             for part in parts[1:]:
-                if _single_truth(result) is decisive:
+                if single_truth(result) is decisive:
                     return result
                 result = join(result, part(env))
             return result
@@ -503,7 +360,7 @@ class _Compiler:
         body, other = self.build(node.body, depth), self.build(node.orelse, depth)
 
         def run(env: Any) -> Any:
-            decided = _single_truth(test(env))
+            decided = single_truth(test(env))
             if decided is None:
                 raise SpecError("'if' takes one decided truth; choose between arrays with where(...)")
             return body(env) if decided else other(env)
@@ -519,7 +376,7 @@ class _Compiler:
             x = subject(env)
             if x is None or isinstance(x, str):
                 raise SpecError("only arrays can be indexed")
-            return x if _is_single(x) else x[index(env)]
+            return x if is_single(x) else x[index(env)]
 
         return self.guarded(node, run)
 
@@ -594,9 +451,7 @@ class _Compiler:
         call = function.call
         return self.guarded(
             node,
-            lambda env: call(
-                env.source(ordinal), *[a(env) for a in args], **{k: f(env) for k, f in keywords.items()}
-            ),
+            lambda env: call(env.source(ordinal), *[a(env) for a in args], **{k: f(env) for k, f in keywords.items()}),
         )
 
     def output(self, node: ast.Call, name: str, depth: int) -> Callable[[Any], Any]:
@@ -634,7 +489,7 @@ class _Compiler:
 
         def run(env: Any) -> Any:
             given = condition(env)
-            return True if _single_truth(given) is False else either(negated(given), claim(env))
+            return True if single_truth(given) is False else either(negated(given), claim(env))
 
         return self.guarded(node, run)
 
@@ -665,7 +520,7 @@ def _whole_index(x: Any) -> int | None:
 
 def _index(x: Any) -> Any:
     """One part of an index: a whole number, `none`, an ellipsis, or an array of whole numbers or plain truths."""
-    if x is None or x is Ellipsis or isinstance(x, int) and not isinstance(x, bool):
+    if x is None or x is Ellipsis or (isinstance(x, int) and not isinstance(x, bool)):
         return x
     if isinstance(x, str | Truth):
         raise SpecError("an index is a whole number, a slice, none, or an array of whole numbers or truths")

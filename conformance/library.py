@@ -65,14 +65,18 @@ def _rounds_fractions(x: Any, grade: Grade | None) -> Any:
 
 
 def _function(
-    name: str = "", *, graded: Callable[[Any, Grade | None], Any] | None = None, contextual: bool = False
+    name: str = "",
+    *,
+    graded: Callable[[Any, Grade | None], Any] | None = None,
+    contextual: bool = False,
+    says: str = "",
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def register(f: Callable[..., Any]) -> Callable[..., Any]:
         full = inspect.signature(f)
         parameters = list(full.parameters.values())[1 if contextual else 0 :]
         label = name or f.__name__.strip("_")
-        says = " ".join((f.__doc__ or "").split())
-        FUNCTIONS[label] = Function(label, f, full.replace(parameters=parameters), says, graded, contextual)
+        sentence = says or " ".join((f.__doc__ or "").split())
+        FUNCTIONS[label] = Function(label, f, full.replace(parameters=parameters), sentence, graded, contextual)
         return f
 
     return register
@@ -122,23 +126,16 @@ def _abs(x: Any) -> Any:
     return abs(x)
 
 
-for _name, _says in {
-    "exp": "The exponential.",
-    "log": "The natural logarithm.",
-    "sqrt": "The square root.",
-    "sin": "The sine.",
-    "cos": "The cosine.",
-    "tanh": "The hyperbolic tangent.",
-    "sigmoid": "1 / (1 + exp(-x)).",
-}.items():
-
-    def _apply(x: Any, _f: Callable[[Any], Any] = getattr(primitives, _name)) -> Any:
-        return _f(x)
-
-    FUNCTIONS[_name] = Function(
-        _name, _apply, inspect.Signature([inspect.Parameter("x", inspect.Parameter.POSITIONAL_OR_KEYWORD)]), _says,
-        _rounds,
-    )  # fmt: skip
+for _name, _says in (
+    ("exp", "The exponential."),
+    ("log", "The natural logarithm."),
+    ("sqrt", "The square root."),
+    ("sin", "The sine."),
+    ("cos", "The cosine."),
+    ("tanh", "The hyperbolic tangent."),
+    ("sigmoid", "1 / (1 + exp(-x))."),
+):
+    _function(_name, graded=_rounds, says=_says)(getattr(primitives, _name))
 
 
 @_function("round")
@@ -155,7 +152,7 @@ def finite(x: Any) -> Any:
 
 @_function()
 def where(c: Any, x: Any, y: Any) -> Any:
-    """x where c, else y; where c is undecided, with the distance of both as error."""
+    """X where c, else y; where c is undecided, with the distance of both as error."""
     shape = joined_shape(shape_of(c), shape_of(x), shape_of(y))
     if isinstance(c, bool | np.bool_):
         chosen = x if c else y
@@ -166,7 +163,7 @@ def where(c: Any, x: Any, y: Any) -> Any:
 
 @_function(contextual=True)
 def stored(env: Any, x: Any) -> Any:
-    """x after one more rounding to the dtype under test."""
+    """X after one more rounding to the dtype under test."""
     return primitives.stored(x, env.dtype, env.grade) if env.grade is not None else x
 
 
@@ -202,12 +199,13 @@ def _min(x: Any, *y: Any, axis: Any = -1, keep: Any = False) -> Any:
 
 
 def _extreme(f: Callable[..., Any], x: Any, y: tuple[Any, ...], axis: Any, keep: Any) -> Any:
-    if not y:
-        return primitives.extreme(f, _reducible(x), _axis(axis), bool(keep))
-    if len(y) > 1:
-        raise SpecError("max and min take one array or two")
-    joined_shape(shape_of(x), shape_of(y[0]))
-    return primitives.extreme_of_two(f, x, y[0])
+    match y:
+        case ():
+            return primitives.extreme(f, _reducible(x), _axis(axis), bool(keep))
+        case (other,):
+            joined_shape(shape_of(x), shape_of(other))
+            return primitives.extreme_of_two(f, x, other)
+    raise SpecError("max and min take one array or two")
 
 
 def _reducible(x: Any) -> Any:
@@ -243,7 +241,7 @@ def cumsum(x: Any, axis: Any = -1) -> Any:
 
 @_function(graded=_rounds)
 def shift(x: Any, axis: Any = -1) -> Any:
-    """x minus its own maximum (0 for a row of minus infinities), free of the maximum's error."""
+    """X minus its own maximum (0 for a row of minus infinities), free of the maximum's error."""
     return primitives.shift(x, _axis(axis))
 
 
@@ -255,7 +253,7 @@ def logsumexp(x: Any, axis: Any = -1, keep: Any = False) -> Any:
 
 @_function(graded=_rounds)
 def average(w: Any, x: Any, axis: Any = None) -> Any:
-    """The sum of w x over the sum of w, rows of w against rows of x; with axis, entry by entry; 0 where no weight is."""
+    """The sum of w x over that of w, rows of w against rows of x; with axis, entry by entry; 0 where no weight is."""
     a, b = shape_of(w), shape_of(x)
     if axis is None and (len(a) < 2 or len(b) < 2 or a[-1] != b[-2]):
         raise SpecError(f"average takes weights [..., q, n] and values [..., n, d], not {a} and {b}")
@@ -422,7 +420,7 @@ def within(a: Any, b: Any, tolerance: Any) -> Any:
 
 @_function(contextual=True)
 def likely(env: Any, counts: Any, chances: Any) -> Any:
-    """False if the counts are too improbable with these chances, by Chernoff's bound; one claim in 10 ** 9 runs errs."""
+    """False if the counts are too improbable with these chances, by Chernoff's bound."""
     joined_shape(shape_of(counts), shape_of(chances))
     observed, expected = np.asarray(value(counts), float), np.clip(np.asarray(value(chances), float), 0.0, 1.0)
     n = np.sum(observed, axis=-1, keepdims=True)

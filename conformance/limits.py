@@ -25,7 +25,7 @@ FILE_BYTES = 256 * 1024
 """Bytes of one specification file."""
 
 
-class Overspent(SpecError):
+class OverspentError(SpecError):
     """More is asked for than is allowed."""
 
 
@@ -54,10 +54,10 @@ def metered(array: int = 1 << 23, work: int = 10**8) -> Iterator[None]:
 def charge(entries: int) -> None:
     """Account for an array about to be made."""
     if entries > _meter.array:
-        raise Overspent(f"an array of {entries:,} entries is over the limit of {_meter.array:,}")
+        raise OverspentError(f"an array of {entries:,} entries is over the limit of {_meter.array:,}")
     _meter.work -= entries
     if _meter.work < 0:
-        raise Overspent("the work allowed to one law on one case is spent")
+        raise OverspentError("the work allowed to one law on one case is spent")
 
 
 def joined_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:

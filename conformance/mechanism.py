@@ -11,6 +11,8 @@ from .language import Expression
 
 Level = Literal["must", "should"]
 Assignments = Mapping[str, Expression]
+LAYOUTS = ("contiguous", "strided", "transposed", "offset", "expanded", "mixed")
+"""The memory layouts of inputs; scenarios may choose one by `layout = ...`."""
 
 
 @dataclass(frozen=True, slots=True)

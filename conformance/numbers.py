@@ -213,9 +213,7 @@ def carried(x: Number, slope: Any) -> tuple[Array, Array, Array]:
     )
 
 
-def made(
-    result: Any, grade: Grade, *terms: tuple[Number, Any], roundings: float = 1.0, extra: Array = 0.0
-) -> Number:
+def made(result: Any, grade: Grade, *terms: tuple[Number, Any], roundings: float = 1.0, extra: Array = 0.0) -> Number:
     """A result with the errors of its terms, each by its slope, and its own `roundings` in the grade's arithmetic.
 
     `extra` is a further error, counted as shared.
@@ -227,9 +225,7 @@ def made(
     return settled(result, grade, worst, variance, shared, roundings)
 
 
-def settled(
-    result: Any, grade: Grade, worst: Array, variance: Array, shared: Array, roundings: float = 1.0
-) -> Number:
+def settled(result: Any, grade: Grade, worst: Array, variance: Array, shared: Array, roundings: float = 1.0) -> Number:
     """A result after the rounding of its last operation, and of its storage where the grade stores every result."""
     own = (roundings * grade.arithmetic.unit) * finite(np.abs(result)) + flushed(grade)
     worst, variance = worst + own, variance + own * own / 3
@@ -257,7 +253,9 @@ def operand_error(x: Number) -> tuple[float, Any]:
     Where every intermediate is stored, the factor may have been scaled before, and is rounded in any case.
     """
     fmt = x.grade.operand
-    if fmt is None or (x.exact and x.grade.stored is None and bool(np.all((rounded(x.value, fmt) == x.value) | ~np.isfinite(x.value)))):
+    if fmt is None or (
+        x.exact and x.grade.stored is None and bool(np.all((rounded(x.value, fmt) == x.value) | ~np.isfinite(x.value)))
+    ):
         return 0.0, 0.0
     return fmt.unit, fmt.tiny
 

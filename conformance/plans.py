@@ -6,6 +6,7 @@ structure, regime and seed for the rest. A plan is drawn once and serves every s
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import zlib
@@ -15,13 +16,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from .cases import Case, Picker, Sample, Unfit
+from .claims import Claims
 from .errors import UsageError, did_you_mean
 from .language import Expression
-from .limits import Overspent
-from .loader import LAYOUTS, NO_DEFAULT, default_of
-from .mechanism import Mechanism
+from .limits import OverspentError
+from .mechanism import LAYOUTS, Mechanism
+from .reading import NO_DEFAULT, default_of
 from .streams import digest, pick
-from .subject import Claims
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Profile:
     draws: int
     """Cases that Hypothesis draws."""
     admitted: int
-    """Cases of each block (scenarios, covering set, draws) that a law is tried on, and the least it is to have in all."""
+    """Cases of each block (scenarios, covering set, draws) that a law is tried on; the least it is to have in all."""
     strict: bool = False
     """Whether an undeclared convention is a failure: a gate must know what it gates."""
 
@@ -59,8 +60,11 @@ def undeclared(mechanism: Mechanism, claims: Claims) -> str | None:
         claimed = name in claims.names or name in claims.fixed
         if not claimed and name not in mechanism.defaults:
             return f"does not take {name}"
-        only = claims.fixed.get(name, mechanism.defaults.get(name)) if name not in claims.names or name in claims.fixed \
-            else NO_DEFAULT  # fmt: skip
+        only = (
+            claims.fixed.get(name, mechanism.defaults.get(name))
+            if name not in claims.names or name in claims.fixed
+            else NO_DEFAULT
+        )
         if name in mechanism.own and only is not NO_DEFAULT:
             drawn = {**mechanism.inputs, **mechanism.options}[name]
             if drawn.draws or default_of(drawn, ()) != only:
@@ -122,15 +126,13 @@ def directed(mechanism: Mechanism, claims: Claims, seed: int) -> Iterator[Case]:
             yield Case(mechanism.name, label + number, seed_of(seed, mechanism.name, label), free, picks, scenario)
 
 
-def drawn(
-    mechanism: Mechanism, case: Case, claims: Claims, dtype: str, picker: Picker | None = None
-) -> Sample | None:
+def drawn(mechanism: Mechanism, case: Case, claims: Claims, dtype: str, picker: Picker | None = None) -> Sample | None:
     """A sample of a case that is still to be settled, or None where it comes out unfit or, under limits, too large."""
     try:
         return Sample(mechanism, case, dtype, claims=claims, picker=picker)
     except Unfit:
         return None
-    except Overspent:
+    except OverspentError:
         if not claims.limits:
             raise
         return None
@@ -179,9 +181,11 @@ def covering(factors: Sequence[Factor]) -> Iterator[dict[str, Any]]:
             if k not in row:
                 row[k] = max(
                     range(len(factor.levels)),
-                    key=lambda level: (sum(_pair(k, level, *item) in pairs for item in row.items()),
-                                       -_scattered(turn, k, level)),
-                )  # fmt: skip
+                    key=lambda level: (
+                        sum(_pair(k, level, *item) in pairs for item in row.items()),
+                        -_scattered(turn, k, level),
+                    ),
+                )
         pairs -= {_pair(k, level, *other) for k, level in row.items() for other in row.items()}
         turn += 1
         yield {factor.key: factor.levels[row[k]] for k, factor in enumerate(factors)}
@@ -222,9 +226,10 @@ def explored(mechanism: Mechanism, claims: Claims, seed: int, dtype: str, count:
     """Samples that Hypothesis draws: structure, regime, layout and seed."""
     import hypothesis
     from hypothesis import strategies
+    from hypothesis.errors import Unsatisfiable
 
     pinned = pins(mechanism, claims)
-    regimes = [f.levels for f in factors(mechanism, claims) if f.key == "regime"][0]
+    regimes = next(f.levels for f in factors(mechanism, claims) if f.key == "regime")
     found: list[Sample] = []
 
     @hypothesis.seed(seed_of(seed, mechanism.name, "explored"))
@@ -233,7 +238,7 @@ def explored(mechanism: Mechanism, claims: Claims, seed: int, dtype: str, count:
         database=None,
         deadline=None,
         phases=[hypothesis.Phase.generate],
-        suppress_health_check=list(hypothesis.HealthCheck),
+        suppress_health_check=[*hypothesis.HealthCheck.__members__.values()],
     )
     @hypothesis.given(strategies.data())
     def explore(data: Any) -> None:
@@ -248,10 +253,8 @@ def explored(mechanism: Mechanism, claims: Claims, seed: int, dtype: str, count:
         if sample is not None:
             found.append(sample)
 
-    try:
+    with contextlib.suppress(Unsatisfiable):
         explore()
-    except hypothesis.errors.Unsatisfiable:
-        pass
     return found
 
 

@@ -5,8 +5,8 @@ that a process meets runs the group, the others read its result; so selection, r
 pytest's own.
 With `--attnspec` and no path, only these items are collected.
 
-Installed, this module is loaded into every pytest of its environment, so it imports nothing of its own until it is asked
-to run.
+Installed, this module is loaded into every pytest of its environment, so it imports nothing of its own until it is
+asked to run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pytest
 
 if TYPE_CHECKING:
     from .report.results import Results
-    from .runs import Group, Options, Runner
+    from .runs import Group, Options
 
 PREFIX = "attnspec/"
 REFUSED = ("loadgroup", "loadscope", "loadfile")
@@ -30,7 +30,13 @@ REFUSED = ("loadgroup", "loadscope", "loadfile")
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("attnspec", "conformance of attention mechanisms")
     add = group.addoption
-    add("--attnspec", action="append", default=[], metavar="TARGET", help="check an adapter, a file, or file.py:function")
+    add(
+        "--attnspec",
+        action="append",
+        default=[],
+        metavar="TARGET",
+        help="check an adapter, a file, or file.py:function",
+    )
     add("--attnspec-operator", metavar="NAME", help="the operator of a function whose name does not say it")
     add("--attnspec-framework", metavar="NAME", help="the framework of its arrays: torch or numpy")
     add("--attnspec-dtype", action="append", default=[], metavar="DTYPE", help="only this dtype")
@@ -50,7 +56,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
     for index, arg in enumerate(args):
         path, separator, rest = arg.partition("::")
         if path.startswith(PREFIX) and path.endswith(".yaml") and not Path(path).exists():
-            from .loader import spec_folder
+            from .schema import spec_folder
 
             args[index] = f"{spec_folder() / path.removeprefix(PREFIX)}{separator}{rest}"
 
@@ -63,7 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
     from .errors import Error
-    from .loader import spec_folder
+    from .schema import spec_folder
 
     try:
         session = Session(config)
@@ -81,7 +87,9 @@ def options_of(config: pytest.Config) -> Options:
     """The options of a run, from those of pytest."""
     from .runs import Options
 
-    get = config.getoption
+    def get(name: str) -> Any:
+        return config.getoption(name)
+
     return Options(
         targets=tuple(get("--attnspec")),
         operator=get("--attnspec-operator"),
@@ -126,14 +134,16 @@ class Session:
     # Collection
 
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-        from .loader import spec_folder
+        from .schema import spec_folder
 
         if file_path.suffix != ".yaml" or file_path.parent != spec_folder():
             return None
         own = [group for group in self.groups if group.mechanism.name == file_path.stem]
         if not own:
             return None
-        return SpecFile.from_parent(parent, path=file_path, nodeid=f"{PREFIX}{file_path.name}", groups=own, session_=self)
+        return SpecFile.from_parent(
+            parent, path=file_path, nodeid=f"{PREFIX}{file_path.name}", groups=own, session_=self
+        )
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """What is left of each group after deselection."""
@@ -236,7 +246,11 @@ class CellItem(pytest.Item):
     def reportinfo(self) -> tuple[Path, int | None, str]:
         place = self.group.mechanism.laws.get(self.law)
         line = place.place.line - 1 if place is not None and place.place is not None else None
-        return self.path, line, f"{self.group.mechanism.name}.{self.law} [{self.group.subject.name}, {self.group.dtype}]"
+        return (
+            self.path,
+            line,
+            f"{self.group.mechanism.name}.{self.law} [{self.group.subject.name}, {self.group.dtype}]",
+        )
 
 
 class ViolationError(Exception):
@@ -254,5 +268,3 @@ class ViolationError(Exception):
             return "\n".join(block(cell["witness"], cell))
         says = cell["says"] or "the law does not hold"
         return f"{cell['subject']}   {cell['mechanism']}.{cell['law']}   {cell['dtype']}   {says}"
-
-

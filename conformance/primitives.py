@@ -20,7 +20,6 @@ from .numbers import (
     K,
     Number,
     absent,
-    carried,
     finite,
     flushed,
     made,
@@ -150,9 +149,7 @@ def total(x: Any, axis: int = -1, keep: bool = False) -> Any:
 
     size = add(finite(np.abs(x.value)))
     worst, variance = add(x.worst) + n * unit * size, add(x.variance) + n / 3 * (unit * size) ** 2
-    return settled(
-        np.sum(x.value, axis=axis, keepdims=keep), x.grade, worst, variance, add(x.shared), roundings=0.0
-    )
+    return settled(np.sum(x.value, axis=axis, keepdims=keep), x.grade, worst, variance, add(x.shared), roundings=0.0)
 
 
 def mean(x: Any, axis: int = -1, keep: bool = False) -> Any:
@@ -263,9 +260,10 @@ def _runs(bucket: Any) -> Any:
 
 
 def average(weights: Any, x: Any, axis: int | None = None) -> Any:
-    """The sum of `weights` times `x` over the sum of the weights: rows of weights `[..., q, n]` against `x [..., n, d]`.
+    """The sum of `weights` times `x` over that of the weights: rows of weights `[..., q, n]` against `x [..., n, d]`.
 
-    With `axis`, entry by entry along that axis. Zero where all weights are zero; an entry of no weight may hold anything.
+    With `axis`, entry by entry along that axis.
+    Zero where all weights are zero; an entry of no weight may hold anything.
     """
     if axis is not None:
         return _average_along(weights, x, axis)
@@ -297,7 +295,7 @@ def _average_along(weights: Any, x: Any, axis: int) -> Any:
 
 
 def _weighted(p: Any, v: Any) -> Any:
-    """p @ v, where an entry of weight zero may hold anything: 0 times infinity is 0 here."""
+    """P @ v, where an entry of weight zero may hold anything: 0 times infinity is 0 here."""
     if np.isfinite(v).all():
         return p @ v
     result, used = p @ finite(v), (p != 0).astype(float)
@@ -408,5 +406,3 @@ def above(x: Any, axis: int = -1) -> Any:
 def unspecified(grade: Grade) -> Number:
     """A number of which nothing is claimed: no comparison with it is ever decided."""
     return Number.within(np.asarray(np.nan), np.asarray(np.inf), grade=grade)
-
-

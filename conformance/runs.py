@@ -10,9 +10,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .cells import Cell, Request, Result, law_names
 from .conventions import Finding
 from .diagnosis import diagnose
-from .engine import Cell, Request, Result, law_names, made_small, run
+from .engine import made_small, run
 from .errors import UsageError, did_you_mean
 from .formats import FORMATS
 from .loader import library
@@ -88,8 +89,11 @@ def chosen(options: Options) -> dict[str, tuple[str, ...]]:
     for name in options.mechanisms:
         if name not in library():
             raise UsageError(f"unknown mechanism {name!r}{did_you_mean(name, library())}")
-    found = {m.name: tuple(law_names(m)) for m in library().values() if m.name in options.mechanisms or
-             not options.mechanisms}  # fmt: skip
+    found = {
+        m.name: tuple(law_names(m))
+        for m in library().values()
+        if m.name in options.mechanisms or not options.mechanisms
+    }
     if not options.laws:
         return found
     known = {f"{m}.{law}": (m, law) for m, laws in found.items() for law in laws}
@@ -135,9 +139,15 @@ class Runner:
 
     def _run(self, group: Group, laws: Collection[str]) -> Iterator[dict[str, Any]]:
         request = Request(
-            group.subject, group.mechanism, group.dtype, self.profile, self.options.device, self.options.seed,
-            frozenset(laws), self.deadline,
-        )  # fmt: skip
+            group.subject,
+            group.mechanism,
+            group.dtype,
+            self.profile,
+            self.options.device,
+            self.options.seed,
+            frozenset(laws),
+            self.deadline,
+        )
         result = run(request)
         witness = self._witness(group, result)
         for cell in result.cells:

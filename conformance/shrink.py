@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from .cases import Case, Sample
-from .loader import NO_DEFAULT
 from .mechanism import Mechanism
 from .plans import plain_options
+from .reading import NO_DEFAULT
 
 LITERAL = 64
 """Entries up to which an array is written out, and simplified entry by entry."""

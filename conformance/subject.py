@@ -7,56 +7,22 @@ with an input or with an earlier output, inputs that were changed.
 
 from __future__ import annotations
 
-import inspect
 import traceback
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import numpy as np
+from attnspec.adapters import Adapter, Unsupported
 from numpy.typing import NDArray
 
-from attnspec.adapters import Adapter, Unsupported
-
-from .definition import Frame, reference_outputs
-from .errors import TargetError, UsageError, did_you_mean
-from .formats import FORMATS, rounded
+from .claims import Claims, claims_of
+from .errors import did_you_mean
+from .formats import FORMATS
 from .frameworks import Framework, framework_named
-from .grades import LADDER, STANDARD, Grade, grade_named
-from .loader import library
 from .mechanism import Mechanism
-
-
-@dataclass(frozen=True, slots=True)
-class Claims:
-    """What an implementation says of itself."""
-
-    names: frozenset[str]
-    """The optional inputs and the options that it takes."""
-    dtypes: tuple[str, ...]
-    conventions: Mapping[str, str] = field(default_factory=dict)
-    limits: Mapping[str, Collection[int]] = field(default_factory=dict)
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-    grades: Mapping[str, Grade] = field(default_factory=dict)
-    deterministic: bool = False
-    compiled: bool = False
-    declared: bool = True
-    """Whether it was declared as an adapter, and not merely pointed at."""
-    always: frozenset[str] = frozenset()
-    """Options that are passed even at their default, for the function has no default of its own."""
-    unknown: tuple[str, ...] = ()
-    """Parameters that mean nothing to the operator."""
-
-    def grade(self, dtype: str) -> Grade:
-        return self.grades.get(dtype, STANDARD[dtype])
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """What the drawing of cases depends on."""
-        limits = tuple(sorted((n, tuple(v)) for n, v in self.limits.items()))
-        return self.names, limits, tuple(sorted(self.fixed.items())), self.compiled
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +109,8 @@ class AdapterSubject:
                 result = self.adapter.function(*passed, **named, **call.options)
         except Unsupported as answer:
             return Reply(fault=Fault("unsupported", str(answer) or "unsupported"))
-        except Exception as error:  # noqa: BLE001 - whatever a subject raises is a verdict on it
-            return Reply(fault=Fault("raised", f"{type(error).__name__}: {_first_line(error)}", _trace(error)))
+        except Exception as error:
+            return Reply(fault=raised(error))
         outputs = self._named(result)
         if isinstance(outputs, Fault):
             return Reply(fault=outputs)
@@ -218,78 +184,14 @@ class AdapterSubject:
                 yield Breach("device", f"the output {name!r} is on {device}, not on {call.device}")
 
 
-def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool) -> Claims:
-    """The claims of an adapter: its declaration, read together with the signature of its function."""
-    label = f"{adapter.name}: "
-    parameters = inspect.signature(adapter.function).parameters.values()
-    takes_any = [p for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL]
-    plain = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    inputs = [p for p in plain if p.kind is not p.KEYWORD_ONLY][: len(mechanism.required)]
-    if len(inputs) < len(mechanism.required) and not takes_any:
-        wanted = ", ".join(mechanism.required)
-        raise TargetError(f"{label}{mechanism.operator} passes {len(mechanism.required)} inputs by position ({wanted})")
-    further = [p for p in plain if p not in inputs]
-    optional = {*mechanism.optional, *mechanism.options}
-    unknown = [p for p in further if p.name not in optional]
-    needed = [p.name for p in unknown if p.default is p.empty]
-    if needed:
-        hint = did_you_mean(needed[0], optional)
-        raise TargetError(f"{label}the parameter {needed[0]!r} is neither input nor option of {adapter.operator}{hint}")
-    for convention, word in adapter.conventions.items():
-        if convention not in mechanism.conventions:
-            raise UsageError(f"{label}unknown convention {convention!r}{did_you_mean(convention, mechanism.conventions)}")
-        words = mechanism.conventions[convention]
-        if word not in words:
-            raise UsageError(f"{label}{convention} is one of {', '.join(words)}, not {word!r}{did_you_mean(word, words)}")
-    for dtype in adapter.dtypes:
-        if dtype not in FORMATS:
-            raise UsageError(f"{label}unknown dtype {dtype!r}{did_you_mean(dtype, FORMATS)}")
-    kin = [m for m in library().values() if m.operator == mechanism.name] or [mechanism]
-    names = {name for m in kin for name in (*m.sizes, *m.options)}
-    for name in (*adapter.limits, *adapter.fixed):
-        if name not in names:
-            raise UsageError(f"{label}limits and fixed speak of sizes and options, not of {name!r}"
-                             f"{did_you_mean(name, names)}")  # fmt: skip
-    return Claims(
-        names=frozenset(p.name for p in further if p.name in optional),
-        dtypes=adapter.dtypes,
-        conventions=adapter.conventions,
-        limits={n: v if isinstance(v, Collection) else (v,) for n, v in adapter.limits.items()},
-        fixed=adapter.fixed,
-        grades=_grades(adapter),
-        deterministic=adapter.deterministic,
-        compiled=adapter.compiled,
-        declared=declared,
-        always=frozenset(p.name for p in further if p.name in optional and _says_otherwise(p, mechanism)),
-        unknown=tuple(p.name for p in unknown),
-    )
-
-
-def _says_otherwise(parameter: inspect.Parameter, mechanism: Mechanism) -> bool:
-    """Whether leaving an option out means something else to the function than to the operator."""
-    if parameter.default is parameter.empty:
-        return True
-    return isinstance(parameter.default, bool) and parameter.default is not mechanism.defaults.get(parameter.name)
-
-
-def _grades(adapter: Adapter) -> dict[str, Grade]:
-    if adapter.grade is None:
-        return {}
-    if isinstance(adapter.grade, str):
-        return {dtype: grade_named(adapter.grade) for dtype in adapter.dtypes}
-    return {dtype: grade_named(name) for dtype, name in adapter.grade.items()}
-
-
 def _described(x: Any) -> str:
     return "None" if x is None else f"a {type(x).__name__}"
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or ["(no message)"])[0][:300]
-
-
-def _trace(error: Exception) -> str:
-    return "".join(traceback.format_exception(error)[-8:])
+def raised(error: Exception) -> Fault:
+    """An exception as a fault: its first line, and the end of its trace."""
+    line = (str(error).strip().splitlines() or ["(no message)"])[0][:300]
+    return Fault("raised", f"{type(error).__name__}: {line}", "".join(traceback.format_exception(error)[-8:]))
 
 
 # Arrays, made once for all subjects that are given the same ones
@@ -331,60 +233,3 @@ class _Arrays:
 
 
 _ARRAYS = _Arrays()
-
-
-# Subjects that need no adapter
-
-
-class DefinitionSubject:
-    """The definition itself in float64, rounded once; with the changes of a mistake, that mistake."""
-
-    def __init__(
-        self,
-        mechanism: Mechanism,
-        name: str,
-        changes: Mapping[str, Any] | None = None,
-        *,
-        conventions: Mapping[str, str] | None = None,
-        dtypes: Sequence[str] = tuple(FORMATS),
-        rounding: bool = True,
-    ) -> None:
-        self.mechanism, self.name, self.operator = mechanism, name, mechanism.operator
-        self.changes, self.rounding = changes or {}, rounding
-        self.words = {**mechanism.words, **(conventions or {})}
-        names = frozenset({*mechanism.optional, *mechanism.options})
-        self.claims = Claims(names=names, dtypes=tuple(dtypes), conventions=self.words)
-
-    def session(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def call(self, call: Call) -> Reply:
-        overflow = LADDER[call.dtype][0].arithmetic
-        values = {**self.words, **call.inputs, **call.options}
-        try:
-            frame = Frame(self.mechanism, values, changes=self.changes, overflow=overflow)
-            frame.check_domain()
-            outputs = frame.outputs()
-        except Exception as error:  # noqa: BLE001
-            return Reply(fault=Fault("raised", f"{type(error).__name__}: {_first_line(error)}", _trace(error)))
-        return Reply({name: self._rounded(x, name, call.dtype) for name, x in outputs.items()})
-
-    def _rounded(self, x: Any, name: str, dtype: str) -> NDArray[Any]:
-        array = np.asarray(x)
-        if not self.rounding or array.dtype.kind != "f":
-            return array
-        return rounded(array, FORMATS[self.mechanism.dtype_of(name, dtype)])
-
-
-class ReferenceSubject(DefinitionSubject):
-    """The float64 reference of an operator, rounded once."""
-
-    def __init__(self, mechanism: Mechanism) -> None:
-        super().__init__(mechanism, "reference")
-
-    def call(self, call: Call) -> Reply:
-        try:
-            outputs = reference_outputs(self.mechanism, {**self.words, **call.inputs, **call.options})
-        except Exception as error:  # noqa: BLE001
-            return Reply(fault=Fault("raised", f"{type(error).__name__}: {_first_line(error)}", _trace(error)))
-        return Reply({name: self._rounded(x, name, call.dtype) for name, x in outputs.items()})

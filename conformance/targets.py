@@ -1,10 +1,10 @@
 """From what people type to subjects: shipped adapters, registered ones, files, functions in files, mistakes.
 
-    torch_sdpa                      an adapter that is shipped, or registered by a package
-    path/to/file.py                 every adapter declared in a file
-    path/to/file.py:function        one of them, or a function that is not decorated at all
-    reference                       the float64 reference, as a subject of every operator
-    mistake:attention.no_scale      a known mistake
+torch_sdpa                      an adapter that is shipped, or registered by a package
+path/to/file.py                 every adapter declared in a file
+path/to/file.py:function        one of them, or a function that is not decorated at all
+reference                       the float64 reference, as a subject of every operator
+mistake:attention.no_scale      a known mistake
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from .errors import TargetError, UsageError, did_you_mean
 from .frameworks import FRAMEWORKS
 from .loader import library, mechanism_named
 from .mechanism import Mechanism
-from .subject import AdapterSubject, DefinitionSubject, ReferenceSubject, Subject
+from .stand_ins import DefinitionSubject, ReferenceSubject
+from .subject import AdapterSubject, Subject
 
 GROUP = "attnspec.adapters"
 """The entry points under which other packages register modules of adapters."""
@@ -61,7 +62,9 @@ def subject(adapter: Adapter, *, declared: bool = True) -> AdapterSubject:
     """An adapter as a subject; what it declares wrongly is an error with its place."""
     known = operators()
     if adapter.operator not in known:
-        raise UsageError(f"{adapter.name}: unknown operator {adapter.operator!r}{did_you_mean(adapter.operator, known)}")
+        raise UsageError(
+            f"{adapter.name}: unknown operator {adapter.operator!r}{did_you_mean(adapter.operator, known)}"
+        )
     if adapter.framework not in FRAMEWORKS:
         hint = did_you_mean(adapter.framework, FRAMEWORKS)
         raise UsageError(f"{adapter.name}: unknown framework {adapter.framework!r}{hint}")
@@ -91,7 +94,7 @@ def shipped() -> list[Adapter]:
     for entry in entry_points(group=GROUP):
         try:
             modules.add(entry.load().__name__)
-        except Exception as error:  # noqa: BLE001 - somebody else's module
+        except Exception as error:
             raise TargetError(f"the entry point {entry.name!r} ({entry.value}) cannot be loaded: {error}") from error
     return [adapter for adapter in adapters.registered() if adapter.module in modules]
 
@@ -100,7 +103,9 @@ def find(name: str) -> Adapter:
     """The adapter of that name; an unknown one is a `TargetError`."""
     known = {adapter.name: adapter for adapter in shipped()}
     if name not in known:
-        hint = did_you_mean(name, known) or "; a file is given as path/to/file.py, and 'attnspec list adapters' lists them"
+        hint = (
+            did_you_mean(name, known) or "; a file is given as path/to/file.py, and 'attnspec list adapters' lists them"
+        )
         raise TargetError(f"unknown target {name!r}{hint}")
     return known[name]
 
@@ -130,7 +135,7 @@ def from_file(path: Path, function: str, operator: str | None, framework: str | 
                 f"or name one as {path}:function"
             )
         return [subject(adapter) for adapter in declared]
-    named = [adapter for adapter in declared if adapter.name == function or adapter.function.__name__ == function]
+    named = [adapter for adapter in declared if function in (adapter.name, adapter.function.__name__)]
     if named:
         return [subject(adapter) for adapter in named]
     found = getattr(module, function, None)
@@ -191,9 +196,7 @@ def _mentioned(texts: Iterable[str]) -> set[str]:
 
 
 def _frameworks_of(things: Iterable[Any]) -> set[str]:
-    names = [
-        x.__name__ if isinstance(x, ModuleType) else str(getattr(x, "__module__", "") or "") for x in list(things)
-    ]
+    names = [x.__name__ if isinstance(x, ModuleType) else str(getattr(x, "__module__", "") or "") for x in list(things)]
     return {name.partition(".")[0] for name in names} & set(FRAMEWORKS)
 
 

@@ -28,7 +28,6 @@ from .streams import pick
 from .subject import Call, Fault, Reply, Subject
 from .truths import Truth
 
-
 FAR = 1 / 16
 """The bound of an entry that is far from the definition, as a share of the largest entry."""
 
@@ -226,12 +225,15 @@ class Trial:
             raise Faulted(Fault("returned", says), settled)
         return y
 
-    def number(self, name: str, settled: Settled, grade: Grade | None, *, worst: bool = False, fair: bool = True) -> Any:
-        """An output with its bound (`Faulted` and `Stray` where it is none): under a grade, or (grade None) nothing but the rounding of the result.
+    def number(
+        self, name: str, settled: Settled, grade: Grade | None, *, worst: bool = False, fair: bool = True
+    ) -> Any:
+        """An output with its bound; `Faulted` or `Stray` where it is none.
 
-        With `worst`, the bound of the worst case in place of the likely one.
-        A bound belongs to outputs near the definition; with `fair`, entries that are far from it get a wide one, so that
-        a subject is not convicted of laws that it keeps.
+        Under no grade, nothing is allowed but the rounding of the result.
+        With `worst`, the bound is that of the worst case in place of the likely one.
+        A bound belongs to outputs near the definition; with `fair`, entries that are far from it get a wide one, so
+        that a subject is not convicted of laws that it keeps.
         """
         key = (name, settled.key, grade, worst, fair)
         if key not in self._numbers:
@@ -307,13 +309,16 @@ class LawEnvironment:
     def given(self, name: str) -> Any:
         if name in self._given:
             return self._given[name]
-        kept = self.trial.cache if name not in self.law.asking else self._given
-        key = ("given", self.law.name, self.trial.bench.words_key, name) if kept is self.trial.cache else name
-        if key not in kept:
+        key = ("given", self.law.name, self.trial.bench.words_key, name)
+        if name not in self.law.asking and key in self.trial.cache:
+            drawn = self.trial.cache[key]
+        else:
             literal = self.trial.sample.case.literals.get(f"{self.law.name}.{name}")
-            kept[key] = self.law.given[name](_Giving(self, name)) if literal is None else np.asarray(literal)
-        self._given[name] = kept[key]
-        return self._given[name]
+            drawn = self.law.given[name](_Giving(self, name)) if literal is None else np.asarray(literal)
+        if name not in self.law.asking:  # it does not depend on the subject, and serves all of them
+            self.trial.cache[key] = drawn
+        self._given[name] = drawn
+        return drawn
 
     def output(self, name: str, site: CallSite | None) -> Any:
         return self.trial.number(name, self.settled(site), self.precision, worst=self.worst, fair=self.trial.fair)

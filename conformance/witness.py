@@ -17,8 +17,8 @@ import numpy as np
 
 from . import limits
 from .cases import Case, Sample
+from .cells import Failure, law_of
 from .diagnosis import Likeness
-from .engine import Failure, law_of
 from .errors import SpecError, UsageError
 from .judge import Kind
 from .mechanism import Law, Mechanism
@@ -70,29 +70,42 @@ def describe(
         "sizes": {n: _plain(x) for n, x in sample.values.items() if not isinstance(x, np.ndarray)},
         "arrays": {n: shown(x) for n, x in sample.values.items() if isinstance(x, np.ndarray)},
         "givens": _givens(Trial(bench, sample), law),
-        "from": {"label": failure.found.case.label, "regime": failure.found.case.regime, "tried": failure.tried,
-                 "sizes": {n: _plain(failure.found.values[n]) for n in m.sizes}},  # fmt: skip
+        "from": {
+            "label": failure.found.case.label,
+            "regime": failure.found.case.regime,
+            "tried": failure.tried,
+            "sizes": {n: _plain(failure.found.values[n]) for n in m.sizes},
+        },
         "reason": failure.outcome.says,
         "trace": failure.outcome.fault.trace if failure.outcome.fault else "",
         "certain": failure.outcome.certain,
         "grade": failure.outcome.grade.name if failure.outcome.grade else "",
         "units": finite_or_none(failure.outcome.excess),
         "outcome": None if outcome is None else _outcome_data(outcome),
-        "likeness": None if likeness is None else {
-            "name": likeness.name, "says": likeness.says, "agreed": likeness.agreed,
-            "convention": likeness.convention, "word": likeness.word,
+        "likeness": None
+        if likeness is None
+        else {
+            "name": likeness.name,
+            "says": likeness.says,
+            "agreed": likeness.agreed,
+            "convention": likeness.convention,
+            "word": likeness.word,
         },
         "unusual": _unusual(m, sample),
         "broken": broken,
-    }  # fmt: skip
+    }
 
 
 def _outcome_data(outcome: Outcome) -> dict[str, Any]:
     return {
-        "found": _plain(outcome.found), "expected": _plain(outcome.expected), "bound": finite_or_none(outcome.bound),
-        "units": finite_or_none(outcome.units), "where": list(outcome.where), "spoiled": outcome.spoiled,
+        "found": _plain(outcome.found),
+        "expected": _plain(outcome.expected),
+        "bound": finite_or_none(outcome.bound),
+        "units": finite_or_none(outcome.units),
+        "where": list(outcome.where),
+        "spoiled": outcome.spoiled,
         "entries": outcome.entries,
-    }  # fmt: skip
+    }
 
 
 def _outcome(trial: Trial, law: Law | None, failure: Failure) -> Outcome | None:
@@ -220,8 +233,9 @@ def stored_case(sample: Sample, law: Law | None) -> dict[str, Any]:
         "scenario": case.scenario,
         "regime": case.regime,
         "layout": case.layout,
-        "literals": {n: _written(x) for n, x in arrays.items()} if small else {n: _written(np.asarray(x)) for n, x in
-                                                                              case.literals.items()},  # fmt: skip
+        "literals": {n: _written(x) for n, x in arrays.items()}
+        if small
+        else {n: _written(np.asarray(x)) for n, x in case.literals.items()},
     }
 
 
@@ -237,9 +251,16 @@ def read_case(data: Mapping[str, Any]) -> Case:
         for n, x in data["literals"].items()
     }
     return Case(
-        data["mechanism"], data["label"], data["seed"], fixed, data["picks"], data["scenario"], data["regime"],
-        data["layout"], literals,
-    )  # fmt: skip
+        data["mechanism"],
+        data["label"],
+        data["seed"],
+        fixed,
+        data["picks"],
+        data["scenario"],
+        data["regime"],
+        data["layout"],
+        literals,
+    )
 
 
 def save(folder: Path, witness: Mapping[str, Any]) -> Path:

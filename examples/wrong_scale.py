@@ -1,4 +1,7 @@
-"""A kernel with one mistake: it scales by the width of the model, all heads together, instead of that of one head."""
+"""A kernel with one mistake: it scales by the width of the model, all heads together, instead of that of one head.
+
+attnspec check examples/wrong_scale.py
+"""
 
 import torch
 
@@ -10,5 +13,5 @@ def wrong_scale(q, k, v):
     k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
     v = v.repeat_interleave(q.shape[1] // v.shape[1], dim=1)
     width = q.shape[1] * q.shape[3]
-    scores = q @ k.transpose(-1, -2) / width**0.5
-    return torch.softmax(scores, dim=-1) @ v
+    weights = torch.softmax(q @ k.transpose(-1, -2) / width**0.5, dim=-1)
+    return weights @ v

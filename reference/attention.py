@@ -26,7 +26,7 @@ def attention(
     causal_alignment="bottom_right",
     empty_row="zeros",
     empty_bias_row="zero_row",
-    masked_nonfinite="ignored",  # noqa: ARG001 - what propagates is not specified
+    masked_nonfinite="ignored",
     grouping="block",
     lse_base="natural",
 ):
@@ -49,7 +49,9 @@ def attention(
     for b, h, i in np.ndindex(batch, heads, q_len):
         g = h // (heads // kv_heads) if grouping == "block" else h % kv_heads
         K, V = k[b, g], v[b, g]
-        seen = [j for j in range(k_len) if mask[b, h, i, j] and within(i + offset, j, causal, window_left, window_right)]
+        seen = [
+            j for j in range(k_len) if mask[b, h, i, j] and within(i + offset, j, causal, window_left, window_right)
+        ]
         left = [j for j in seen if bias[b, h, i, j] > -math.inf]
         if not left:
             word = (empty_bias_row if seen else empty_row).split("_")[0].rstrip("s")

@@ -57,7 +57,10 @@ def _entries(witness: Witness, cell: Mapping[str, Any]) -> Iterator[tuple[str, s
         likeness = witness["likeness"]
         cases = "case" if likeness["agreed"] == 1 else "cases"
         yield "Like", f"{likeness['name']}: {likeness['says']}"
-        yield "", f"it agrees with the subject on every case, {likeness['agreed']} {cases} that tell it apart among them"
+        yield (
+            "",
+            f"it agrees with the subject on every case, {likeness['agreed']} {cases} that tell it apart among them",
+        )
     if witness["broken"]:
         yield "Also", _short("breaks " + ", ".join(witness["broken"]), 180)
     yield "Then", _innocent(witness, cell)
@@ -120,7 +123,7 @@ def _innocent(witness: Witness, cell: Mapping[str, Any]) -> str:
         return "declare the word that is meant; the laws then test it"
     unusual = ", ".join(f"{name} = {_value(x)}" for name, x in witness["unusual"].items())
     if cell["verdict"] == "error":
-        return "if such a call is not claimed, raise attnspec.Unsupported or declare limits; if it is, see -v for the trace"
+        return "if it is not claimed, raise attnspec.Unsupported or declare limits; if it is, -v shows the trace"
     if unusual:
         return f"if {unusual} is not claimed, raise attnspec.Unsupported or leave the option out; if it is, mend it"
     return f"attnspec explain {cell['mechanism']}.{cell['law']}" if _has_page(cell["law"]) else "mend it"

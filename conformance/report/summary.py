@@ -128,7 +128,9 @@ def _verdict(line: Line, cells: Sequence[Line]) -> str:
     counts = line["cells"]
     listed = [f"{counts[v]} {v.replace('_', ' ')}" for v in MARKS if counts.get(v)]
     dtypes = " ".join(dict.fromkeys(c["dtype"] for c in cells))
-    return f"{words[line['verdict']]:<15} {line['subject']} ({dtypes})   {sum(counts.values())} cells: {', '.join(listed)}"
+    return (
+        f"{words[line['verdict']]:<15} {line['subject']} ({dtypes})   {sum(counts.values())} cells: {', '.join(listed)}"
+    )
 
 
 def _address(cell: Line) -> str:

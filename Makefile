@@ -1,0 +1,39 @@
+# Two commands do everything on a fresh machine: `make check` and `make test`. Both set up first.
+
+PYTHON ?= python3
+VENV := .venv
+READY := $(VENV)/.ready
+
+.PHONY: setup check test lint types audit bench clean
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
+	touch $(READY)
+
+# Released packages are checked as they are: that some of them violate a law (exit 1) is what the report is about.
+check: setup
+	$(VENV)/bin/attnspec check torch_sdpa transformers_eager --profile quick || test $$? -eq 1
+
+test: setup
+	$(VENV)/bin/python -m pytest -n 2 --dist worksteal
+
+lint: setup
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/attnspec lint
+
+types: setup
+	.ci/types $(VENV)/bin/python
+
+audit: setup
+	$(VENV)/bin/attnspec audit
+
+bench: setup
+	$(VENV)/bin/python benchmarks/speed.py
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info attnspec-report .pytest_cache .ruff_cache

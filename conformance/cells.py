@@ -1,0 +1,147 @@
+"""Verdicts: what a run is asked, what it tallies, and the cells that come of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .cases import Sample
+from .conventions import Finding
+from .grades import Grade
+from .judge import Kind, Outcome, definition_law
+from .mechanism import Law, Mechanism
+from .plans import Profile
+from .subject import Subject
+from .trial import Bench
+
+CONTRACTS = {
+    "shape": "Every output has the shape that the definition gives it.",
+    "dtype": "Every output has the dtype of the inputs, or its own.",
+    "device": "Every output is on the device of the inputs.",
+    "fresh_output": "No output shares memory with an input or an earlier output.",
+    "inputs_unchanged": "A call leaves its inputs as they were.",
+    "written": "Every entry of an output is written.",
+    "repeatable": "The same call gives the same result.",
+    "precision": "The rounding errors are those of the precision that is claimed.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A law that does not hold, with its witness."""
+
+    law: str
+    outcome: Outcome
+    sample: Sample
+    found: Sample
+    """The sample on which it was found, before it was made smaller."""
+    tried: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One verdict: subject x law x dtype x device."""
+
+    subject: str
+    operator: str
+    mechanism: str
+    law: str
+    level: str
+    dtype: str
+    device: str
+    verdict: str
+    cases: int = 0
+    worst: float = 0.0
+    """The largest error in units of the bound."""
+    says: str = ""
+    failure: Failure | None = None
+
+    @property
+    def address(self) -> str:
+        return f"{self.mechanism}.{self.law}"
+
+    @property
+    def bad(self) -> bool:
+        return self.verdict in ("fail", "error")
+
+
+@dataclass(slots=True)
+class Tally:
+    """How a law has fared so far."""
+
+    law: Law
+    counts: Counter[Kind] = field(default_factory=Counter)
+    worst: float = 0.0
+    failure: Failure | None = None
+    declined: str = ""
+    doubted: int = 0
+
+    @property
+    def open(self) -> bool:
+        return self.failure is None
+
+    def verdict(self) -> tuple[str, str]:
+        """The verdict, and what to say of it."""
+        if self.failure is not None:
+            error = self.failure.outcome.kind is Kind.FAULTED
+            return ("error" if error else "fail"), self.failure.outcome.says
+        if self.counts[Kind.HELD]:
+            return "pass", ""
+        if self.counts[Kind.DECLINED]:
+            return "not_declared", self.declined
+        if self.counts[Kind.VACUOUS]:
+            return "not_tested", "every bound was too wide to say anything"
+        return "not_tested", "no case reached its condition"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to run."""
+
+    subject: Subject
+    mechanism: Mechanism
+    dtype: str
+    profile: Profile
+    device: str = "cpu"
+    seed: int = 0
+    laws: Collection[str] | None = None
+    """The laws by name; all of them if None."""
+    deadline: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The cells of a run, and what else was learnt."""
+
+    cells: tuple[Cell, ...]
+    conventions: Mapping[str, Finding] = field(default_factory=dict)
+    grade: Grade | None = None
+    """The tightest grade, from the claimed one on, that explains everything that was returned."""
+    calls: int = 0
+    cases: int = 0
+    seconds: float = 0.0
+    bench: Bench | None = None
+    grades: Sequence[Grade] = ()
+    """The grades that were tried, the claimed one first."""
+    partial: bool = False
+
+
+def law_names(mechanism: Mechanism) -> list[str]:
+    """Everything that gets a verdict: laws, definition, rejects and contracts, and an operator's conventions.
+
+    Laws come first, for what they say of a failure is more than that the definition is not kept.
+    """
+    conventions = mechanism.conventions if mechanism.name == mechanism.operator else ()
+    return [
+        *mechanism.laws,
+        "definition",
+        *mechanism.rejects,
+        *(f"convention.{name}" for name in conventions),
+        *(f"contract.{name}" for name in CONTRACTS),
+    ]
+
+
+def law_of(mechanism: Mechanism, name: str) -> Law | None:
+    """A law by name, the definition included; None for rejects, conventions and contracts."""
+    return definition_law(mechanism) if name == "definition" else mechanism.laws.get(name)

@@ -1,0 +1,113 @@
+"""What an implementation says of itself: its declaration, read together with the signature of its function."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from attnspec.adapters import Adapter
+
+from .errors import TargetError, UsageError, did_you_mean
+from .formats import FORMATS
+from .grades import STANDARD, Grade, grade_named
+from .loader import library
+from .mechanism import Mechanism
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What an implementation says of itself."""
+
+    names: frozenset[str]
+    """The optional inputs and the options that it takes."""
+    dtypes: tuple[str, ...]
+    conventions: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, Collection[int]] = field(default_factory=dict)
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    grades: Mapping[str, Grade] = field(default_factory=dict)
+    deterministic: bool = False
+    compiled: bool = False
+    declared: bool = True
+    """Whether it was declared as an adapter, and not merely pointed at."""
+    always: frozenset[str] = frozenset()
+    """Options that are passed even at their default, for the function has no default of its own."""
+    unknown: tuple[str, ...] = ()
+    """Parameters that mean nothing to the operator."""
+
+    def grade(self, dtype: str) -> Grade:
+        return self.grades.get(dtype, STANDARD[dtype])
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What the drawing of cases depends on."""
+        limits = tuple(sorted((n, tuple(v)) for n, v in self.limits.items()))
+        return self.names, limits, tuple(sorted(self.fixed.items())), self.compiled
+
+
+def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool) -> Claims:
+    """The claims of an adapter: its declaration, read together with the signature of its function."""
+    label = f"{adapter.name}: "
+    parameters = inspect.signature(adapter.function).parameters.values()
+    takes_any = [p for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL]
+    plain = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    inputs = [p for p in plain if p.kind is not p.KEYWORD_ONLY][: len(mechanism.required)]
+    if len(inputs) < len(mechanism.required) and not takes_any:
+        wanted = ", ".join(mechanism.required)
+        raise TargetError(f"{label}{mechanism.operator} passes {len(mechanism.required)} inputs by position ({wanted})")
+    further = [p for p in plain if p not in inputs]
+    optional = {*mechanism.optional, *mechanism.options}
+    unknown = [p for p in further if p.name not in optional]
+    needed = [p.name for p in unknown if p.default is p.empty]
+    if needed:
+        hint = did_you_mean(needed[0], optional)
+        raise TargetError(f"{label}the parameter {needed[0]!r} is neither input nor option of {adapter.operator}{hint}")
+    for convention, word in adapter.conventions.items():
+        if convention not in mechanism.conventions:
+            raise UsageError(
+                f"{label}unknown convention {convention!r}{did_you_mean(convention, mechanism.conventions)}"
+            )
+        words = mechanism.conventions[convention]
+        if word not in words:
+            raise UsageError(
+                f"{label}{convention} is one of {', '.join(words)}, not {word!r}{did_you_mean(word, words)}"
+            )
+    for dtype in adapter.dtypes:
+        if dtype not in FORMATS:
+            raise UsageError(f"{label}unknown dtype {dtype!r}{did_you_mean(dtype, FORMATS)}")
+    kin = [m for m in library().values() if m.operator == mechanism.name] or [mechanism]
+    names = {name for m in kin for name in (*m.sizes, *m.options)}
+    for name in (*adapter.limits, *adapter.fixed):
+        if name not in names:
+            raise UsageError(
+                f"{label}limits and fixed speak of sizes and options, not of {name!r}{did_you_mean(name, names)}"
+            )
+    return Claims(
+        names=frozenset(p.name for p in further if p.name in optional),
+        dtypes=adapter.dtypes,
+        conventions=adapter.conventions,
+        limits={n: v if isinstance(v, Collection) else (v,) for n, v in adapter.limits.items()},
+        fixed=adapter.fixed,
+        grades=_grades(adapter),
+        deterministic=adapter.deterministic,
+        compiled=adapter.compiled,
+        declared=declared,
+        always=frozenset(p.name for p in further if p.name in optional and _says_otherwise(p, mechanism)),
+        unknown=tuple(p.name for p in unknown),
+    )
+
+
+def _says_otherwise(parameter: inspect.Parameter, mechanism: Mechanism) -> bool:
+    """Whether leaving an option out means something else to the function than to the operator."""
+    if parameter.default is parameter.empty:
+        return True
+    return isinstance(parameter.default, bool) and parameter.default is not mechanism.defaults.get(parameter.name)
+
+
+def _grades(adapter: Adapter) -> dict[str, Grade]:
+    if adapter.grade is None:
+        return {}
+    if isinstance(adapter.grade, str):
+        return {dtype: grade_named(adapter.grade) for dtype in adapter.dtypes}
+    return {dtype: grade_named(name) for dtype, name in adapter.grade.items()}

@@ -1,0 +1,95 @@
+"""What a document means as a whole: no name means two things, and no part contradicts another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .draws import DRAWS
+from .errors import SpecError, did_you_mean
+from .language import RESERVED, Expression
+from .library import FUNCTIONS
+from .mechanism import Mechanism
+from .reading import find_circle
+from .schema import Document, place_of
+
+KINDS = {"sizes": "a size", "inputs": "an input", "options": "an option"}
+
+
+def clashes(document: Document, base: Mechanism | None) -> Iterator[SpecError]:
+    """Names that mean two things."""
+    taken = {**dict.fromkeys({*FUNCTIONS, *DRAWS}, "a function"), **dict.fromkeys(RESERVED, "a constant")}
+    for key, kind in KINDS.items() if base else ():
+        taken |= dict.fromkeys(getattr(base, key), kind)
+    for key, kind in KINDS.items():
+        for name in _section(document, key):
+            if taken.get(name, kind) != kind:
+                yield _clash(name, taken[name])
+            taken[name] = kind
+    inherited = base.definition if base else ()
+    for name in _section(document, "definition"):
+        if name in taken and name not in inherited:
+            yield _clash(name, taken[name])
+        taken[name] = "a line of the definition"
+    for words in _section(document, "conventions").values():
+        yield from (_clash(word, taken[word]) for word in words if word in taken)
+    seen = {"definition"}
+    for name in (*_section(document, "laws"), *_section(document, "rejects")):
+        if name in seen:
+            yield SpecError(f"two laws are called {str(name)!r}", place_of(name))
+        seen.add(name)
+
+
+def contradictions(mechanism: Mechanism, document: Document) -> Iterator[SpecError]:
+    """Parts that contradict one another, or speak of what is not there."""
+    yield from _outputs(mechanism, document)
+    yield from _follows(mechanism, _section(document, "follows"))
+    yield from _circles(mechanism)
+    fixed = {size for shape in mechanism.shapes.values() for size in shape}
+    for name, line in mechanism.definition.items():
+        for size in sorted(line.uses & set(mechanism.sizes) - fixed):
+            text = f"definition.{name}: the size {size!r} is not fixed by the shape of a required input"
+            yield SpecError(text, line.place)
+
+
+def _section(document: Document, key: str) -> Mapping[Any, Any]:
+    found = document.get(key, {})  # type: ignore[call-overload]
+    return found if isinstance(found, dict) else {}
+
+
+def _clash(name: Any, meaning: str) -> SpecError:
+    return SpecError(f"{str(name)!r} is already the name of {meaning}", place_of(name))
+
+
+def _outputs(mechanism: Mechanism, document: Document) -> Iterator[SpecError]:
+    where = place_of(document["mechanism"])  # type: ignore[index]
+    if not mechanism.outputs:
+        yield SpecError("the key 'outputs' is missing", where)
+    for output in () if mechanism.by_reference else mechanism.outputs:
+        if output not in mechanism.definition:
+            yield SpecError(f"outputs: no line of the definition is called {output!r}", where)
+    for part in ("random", "dtypes", "normal_form"):
+        for name in document.get(part, ()):  # type: ignore[call-overload]
+            if name not in mechanism.outputs and name not in mechanism.inputs:
+                yield SpecError(f"{part}: {str(name)!r} is neither input nor output", place_of(name))
+
+
+def _follows(mechanism: Mechanism, follows: Mapping[Any, Any]) -> Iterator[SpecError]:
+    known = mechanism.conventions
+    for name, other in follows.items():
+        for convention in (name, other):
+            if convention not in known:
+                hint = did_you_mean(convention, known)
+                yield SpecError(f"follows: no convention {str(convention)!r}{hint}", place_of(convention))
+        if len(known.get(name, ())) != len(known.get(other, ())):
+            yield SpecError(f"follows: {str(name)!r} has not as many words as {str(other)!r}", place_of(name))
+
+
+def _circles(mechanism: Mechanism) -> Iterator[SpecError]:
+    drawn = {**mechanism.sizes, **mechanism.inputs, **mechanism.options}
+    parts: list[tuple[str, Mapping[str, Expression]]] = [("definition", mechanism.definition), ("draws", drawn)]
+    parts += [(f"laws.{law.name}.given", law.given) for law in mechanism.laws.values()]
+    for label, expressions in parts:
+        circle = find_circle({name: expression.uses for name, expression in expressions.items()})
+        if circle:
+            yield SpecError(f"{label}: a circle: {' -> '.join(circle)}", expressions[circle[0]].place)
