@@ -65,10 +65,11 @@ class Case:
                 sorted((n, repr(x)) for n, x in self.literals.items()),
             )
         )
-        return _letters(int.from_bytes(hashlib.blake2b(text.encode(), digest_size=5).digest(), "big"))
+        return letters(int.from_bytes(hashlib.blake2b(text.encode(), digest_size=5).digest(), "big"))
 
 
-def _letters(n: int) -> str:
+def letters(n: int) -> str:
+    """A number in letters and digits that are not mistaken for one another."""
     alphabet = "23456789abcdefghjkmnpqrstuvwxyzABCDEFGHJKMNPQRSTUVWXYZ"
     digits = ""
     while n or not digits:
@@ -237,7 +238,8 @@ class _Drawing:
         return DrawSource(self.sample, f"{self.name}.{ordinal}{layer}")
 
     def word(self, convention: str) -> str:
-        return self.sample.mechanism.words[convention]
+        words = self.sample.mechanism.words
+        return words[convention] if convention in words else self.sample[convention]
 
     def operator(self, name: str, arguments: dict[str, Any]) -> Any:
         mechanism = library()[name]

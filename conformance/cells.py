@@ -108,6 +108,8 @@ class Request:
     laws: Collection[str] | None = None
     """The laws by name; all of them if None."""
     deadline: float | None = None
+    only: Sequence[Sample] = ()
+    """The samples to try, where none are to be drawn."""
 
 
 @dataclass(frozen=True, slots=True)

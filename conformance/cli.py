@@ -121,7 +121,7 @@ function_options = _options(
 def check(
     targets: tuple[str, ...], every: bool, workers: str, exitfirst: bool, report_dir: str, verbose: int, **options: Any
 ) -> None:
-    r"""Check TARGETs: adapters by name, files of adapters, or file.py:function.
+    """Check TARGETs: adapters by name, files of adapters, or file.py:function.
 
     \b
     attnspec check torch_sdpa
@@ -129,7 +129,7 @@ def check(
     attnspec check my_kernels.py:flash --operator attention
     attnspec check reference
     attnspec check mistake:attention.no_scale
-    """
+    """  # noqa: D301 - click leaves the lines alone that follow the character itself
     with mended(bool(verbose)):
         if every:
             from .targets import installed, shipped
@@ -188,6 +188,8 @@ def run_pytest(
     keeper = _Keeper()
     with redirect_stdout(io.StringIO()) as said, _progress(keeper):
         status = int(pytest.main(args, plugins=[keeper]))
+    if keeper.broken and status == int(Exit.VIOLATED):
+        raise RuntimeError(keeper.broken[0])
     if keeper.lines is None or status in (3, 4):
         message = said.getvalue().strip().splitlines()
         raise RuntimeError(f"pytest ended with {status}: {' | '.join(message[-3:])}")
@@ -227,10 +229,11 @@ def _code(status: int, lines: list[dict[str, Any]]) -> int:
 
 
 class _Keeper:
-    """A pytest plugin that keeps the lines of the results, and counts what is done."""
+    """A pytest plugin that keeps the lines of the results and what broke the run, and counts what is done."""
 
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] | None = None
+        self.broken: list[str] = []
         self.done = self.total = 0
         self.tick: Callable[[int, int], None] = lambda done, total: None
 
@@ -241,6 +244,8 @@ class _Keeper:
         self.total = len(session.items)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed and getattr(report, "attnspec", None) is None:  # it says nothing of the subject
+            self.broken.append(f"{report.nodeid}: {str(report.longrepr).strip().splitlines()[-1]}")
         if report.when == "call":
             self.done += 1
             self.tick(self.done, self.total)

@@ -6,20 +6,18 @@ open convention affects; then the words found are confirmed together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from .cases import Sample
 from .definition import Frame
 from .errors import SpecError
 from .grades import FP64
-from .loader import library
 from .mechanism import Mechanism
 from .numbers import Number, value
-from .plans import PROFILES, plan, undeclared
+from .plans import scenarios_of
 from .subject import Subject
 from .trial import Bench, Declined, Faulted, Trial
 
@@ -56,7 +54,8 @@ def identify(subject: Subject, operator: Mechanism, dtype: str, device: str, see
     known = {**operator.words, **{name: finding.word for name, finding in found.items()}}
     trials = [
         Trial(Bench(subject, sample.mechanism, dtype, device, known), sample)
-        for sample in _samples(operator, subject, dtype, seed)
+        for sample in scenarios_of(operator.name, subject.claims, seed=seed, dtype=dtype)
+        if sample.entries <= LARGE
     ]
     while open_:
         telling = {name: _telling(trials, name, open_, known) for name in open_}
@@ -76,15 +75,6 @@ def identify(subject: Subject, operator: Mechanism, dtype: str, device: str, see
         known[name] = found[name].word
         open_.remove(name)
     return {name: _confirmed(finding, trials, known) for name, finding in found.items()}
-
-
-def _samples(operator: Mechanism, subject: Subject, dtype: str, seed: int) -> Iterator[Sample]:
-    """The scenarios of all mechanisms of the operator, as far as the subject claims them."""
-    for mechanism in library().values():
-        if mechanism.operator == operator.name and undeclared(mechanism, subject.claims) is None:
-            for sample in plan(mechanism, subject.claims, PROFILES["quick"], seed, dtype).scenarios:
-                if sample.entries <= LARGE:
-                    yield sample
 
 
 def _outputs(trial: Trial, words: Mapping[str, str]) -> dict[str, Number]:

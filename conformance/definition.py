@@ -96,7 +96,7 @@ class Frame:
         """The outputs by name, all of them if none is named."""
         names = names or self.mechanism.outputs
         if self.mechanism.by_reference:
-            return by_reference(self.mechanism, self.values, names)
+            return by_reference(self.mechanism, self.values, names, self.grade)
         with np.errstate(all="ignore"), limits.metered():
             return {name: self[name] for name in names}
 
@@ -112,7 +112,7 @@ class Frame:
         self.turned_on.update(passed_on)
         inner = Frame(mechanism, {**passed_on, **arguments}, grade=self.grade, dtype=self.dtype, known=self.known)
         first = mechanism.outputs[0]
-        return by_reference(mechanism, inner.values, (first,))[first] if mechanism.by_reference else inner[first]
+        return inner.outputs(first)[first] if mechanism.by_reference else inner[first]
 
     def output(self, name: str, site: CallSite | None) -> Any:
         raise SpecError(f"{name} is what a subject returns; a definition has none")
@@ -164,10 +164,31 @@ def refused(mechanism: Mechanism, values: Mapping[str, Any]) -> str | None:
     return None
 
 
-def by_reference(mechanism: Mechanism, values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """Outputs as the float64 reference gives them."""
+def by_reference(
+    mechanism: Mechanism, values: Mapping[str, Any], names: tuple[str, ...], grade: Grade | None
+) -> dict[str, Any]:
+    """Outputs as the float64 reference gives them, under a grade with what that leaves open.
+
+    Beside its outputs, the reference of an operator whose meaning is a loop returns `rounding`, the error of what it
+    compares in units of relative rounding, and `margin`, how far the closest of its decisions was from going the other
+    way. A decision closer than twice the error may go either way, and then nothing is determined.
+    """
     results = reference_outputs(mechanism, {n: value(x) for n, x in values.items()})
-    return {name: results[name] for name in names}
+    if grade is None:
+        return {name: results[name] for name in names}
+    narrowest = grade.stored or grade.arithmetic
+    error = results.get("rounding", 0.0) * 2.0**-narrowest.digits
+    if results.get("margin", np.inf) <= 2 * error:
+        error = np.inf
+    return {
+        name: Number.within(np.asarray(results[name], np.float64), error if _open(results[name], error) else 0.0)
+        for name in names
+    }
+
+
+def _open(x: Any, error: float) -> bool:
+    """Whether a result is in error at all: whole numbers are right unless a decision may go the other way."""
+    return np.asarray(x).dtype.kind == "f" or not np.isfinite(error)
 
 
 def reference_outputs(mechanism: Mechanism, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -178,7 +199,8 @@ def reference_outputs(mechanism: Mechanism, values: Mapping[str, Any]) -> dict[s
     function = getattr(reference, mechanism.operator)
     inputs = [values[name] for name in mechanism.required]
     keywords = {name: values[name] for name in mechanism.optional if isinstance(values[name], np.ndarray)}
-    keywords |= {name: values[name] for name in (*mechanism.options, *mechanism.conventions)}
+    keywords |= {name: mechanism.passed(name, values[name]) for name in mechanism.options}
+    keywords |= {name: values[name] for name in mechanism.conventions}
     with np.errstate(all="ignore"):
         results = function(*inputs, **keywords)
     return results if isinstance(results, dict) else {mechanism.outputs[0]: results}

@@ -9,7 +9,7 @@ The other words of conventions come first: what they explain may well be intende
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from .errors import SpecError
 from .language import Expression
 from .loader import library
 from .mechanism import Mechanism
+from .plans import scenarios_of
 from .trial import Bench, Declined, Faulted, Trial
 
 AGREEMENT = {"float64": 1e-6, "float32": 1e-4, "bfloat16": 2.0**-5, "float16": 2.0**-8}
@@ -48,15 +49,16 @@ class _Candidate:
     words: Mapping[str, str]
 
 
-def diagnose(bench: Bench, failing: Sample, samples: Sequence[Sample]) -> Likeness | None:
-    """What the subject behaves like on the failing sample and on the others, or None."""
+def diagnose(bench: Bench, failing: Sample, seed: int) -> Likeness | None:
+    """What the subject behaves like on the failing sample and on the scenarios of all its operator, or None."""
     first = _answers(bench, [failing])
     if not first:
         return None
     candidates = [c for c in _candidates(bench) if _agreement(bench, c, first) == 1]
     if not candidates:
         return None
-    others = _answers(bench, [s for s in samples if s is not failing and s.entries <= LARGE])
+    scenarios = scenarios_of(bench.mechanism.operator, bench.subject.claims, seed=seed, dtype=bench.dtype)
+    others = _answers(bench, [s for s in scenarios if s is not failing and s.entries <= LARGE])
     found: list[tuple[int, _Candidate]] = []
     for candidate in candidates:
         told = _agreement(bench, candidate, others)
@@ -89,7 +91,7 @@ def _answers(bench: Bench, samples: Sequence[Sample]) -> list[_Answer]:
     """The samples with what the subject returned, and what the definition gives."""
     found = []
     for sample in samples:
-        trial = Trial(bench, sample)
+        trial = Trial(replace(bench, mechanism=sample.mechanism), sample)
         try:
             reply = trial.reply(trial.base)
         except (Declined, Faulted):
@@ -104,13 +106,14 @@ def _agreement(bench: Bench, candidate: _Candidate, answers: Sequence[_Answer]) 
     """On how many cases the candidate differs from the definition and agrees; None where it disagrees on any."""
     told = 0
     for sample, outputs, exact in answers:
-        version = _outputs(bench.mechanism, candidate, sample)
+        version = _outputs(sample.mechanism, candidate, sample)
         if version is None:
-            return None
-        for name, expected in exact.items():
-            if not _agree(version[name], outputs[name], bench.dtype):
+            if sample.mechanism is bench.mechanism:
                 return None
-            told += not _agree(version[name], expected, bench.dtype)
+            continue  # a line that it changes is not a line of that mechanism
+        if not all(_agree(version[name], outputs[name], bench.dtype) for name in exact):
+            return None
+        told += not all(_agree(version[name], expected, bench.dtype) for name, expected in exact.items())
     return told if len(answers) > 1 else int(told > 0)
 
 

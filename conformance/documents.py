@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from yaml.reader import ReaderError
 
 from .errors import Place, SpecError
 from .limits import FILE_BYTES
@@ -49,7 +50,12 @@ def read(path: Path, name: str | None = None) -> dict[Text, Any]:
 
 def parse(text: str, name: str) -> dict[Text, Any]:
     """The document in a text."""
-    loader = _Composer(text)
+    try:
+        loader = _Composer(text)
+    except ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        place = Place(name, line, error.position - text.rfind("\n", 0, error.position))
+        raise SpecError(f"not YAML: {chr(error.character)!r} is no character of a text", place) from None
     try:
         loader.file = name
         root = loader.get_single_node()
@@ -59,9 +65,10 @@ def parse(text: str, name: str) -> dict[Text, Any]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(name, mark.line + 1, mark.column + 1) if mark else None
-        raise SpecError(f"not YAML: {error.problem or error.context}{_hint(error)}", place) from None
-    except yaml.YAMLError as error:
-        raise SpecError(f"not YAML: {str(error).splitlines()[0]}", Place(name, 1, 1)) from None
+        raise SpecError(f"not YAML: {_problem(error)}", place) from None
+    except ValueError:
+        place = Place(name, loader.line + 1, loader.column + 1)
+        raise SpecError("not YAML: an escape that stands for no character", place) from None
     except RecursionError:
         raise SpecError("nested too deeply", Place(name, 1, 1)) from None
     finally:
@@ -85,10 +92,15 @@ class _Composer(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-def _hint(error: yaml.MarkedYAMLError) -> str:
-    if "mapping values are not allowed" in str(error.problem):
-        return " (quote a text that holds a colon followed by a space)"
-    return " (quote it)" if "cannot start any token" in str(error.problem) else ""
+def _problem(error: yaml.MarkedYAMLError) -> str:
+    problem = error.problem or error.context or ""
+    if problem.startswith("but "):
+        return f"{error.context}, {problem}"
+    if "mapping values are not allowed" in problem:
+        return f"{problem} (quote a text that holds a colon followed by a space)"
+    if "cannot start any token" in problem:
+        return f"{problem} ({'indent with spaces' if repr(chr(9)) in problem else 'quote it'})"
+    return problem
 
 
 def _plain(node: yaml.Node, name: str) -> Any:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from .errors import SpecError
 from .library import Function, dimensions, shape_of, whole
+from .limits import joined_shape
 from .numbers import value
 
 
@@ -51,12 +52,16 @@ def maybe(source: Source, x: Any, otherwise: Any) -> Any:
 
 def normal(source: Source, *n: Any, spread: Any = 1) -> Any:
     """Normal numbers of mean 0 and standard deviation `spread`, of the shape n."""
-    return source.normal(dimensions(n)) * value(spread)
+    shape = dimensions(n)
+    joined_shape(shape, shape_of(spread))
+    return source.normal(shape) * value(spread)
 
 
 def flags(source: Source, *n: Any, chance: Any = 0.7) -> Any:
     """Truths, each true with that chance."""
-    return source.uniform(dimensions(n)) < value(chance)
+    shape = dimensions(n)
+    joined_shape(shape, shape_of(chance))
+    return source.uniform(shape) < value(chance)
 
 
 def indices(source: Source, limit: Any, *n: Any) -> Any:

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -49,15 +50,15 @@ def run(request: Request) -> Result:
         return _Run(request, found).result()
 
 
-_FOUND: dict[tuple[Any, ...], dict[str, Finding]] = {}
+_FOUND: WeakKeyDictionary[Subject, dict[tuple[str, ...], dict[str, Finding]]] = WeakKeyDictionary()
 
 
 def identified(subject: Subject, operator: Mechanism, dtype: str, device: str) -> dict[str, Finding]:
     """The conventions of a subject, found once in a process."""
-    key = (id(subject), operator.name, dtype, device)
-    if key not in _FOUND:
-        _FOUND[key] = identify(subject, operator, dtype, device)
-    return _FOUND[key]
+    found, key = _FOUND.setdefault(subject, {}), (operator.name, dtype, device)
+    if key not in found:
+        found[key] = identify(subject, operator, dtype, device)
+    return found[key]
 
 
 class _Run:
@@ -77,7 +78,7 @@ class _Run:
         self.definition = next((t for t in self.tallies if t.law.name == "definition"), None)
         self.breaches: dict[str, tuple[Breach, Sample]] = {}
         self.repeats = 0
-        self.calls = self.cases = 0
+        self.calls = self.answered = self.cases = 0
         self.partial = False
 
     def wanted(self, name: str) -> bool:
@@ -86,18 +87,19 @@ class _Run:
     def result(self) -> Result:
         started = time.perf_counter()
         samples = plan(self.mechanism, self.subject.claims, self.request.profile, self.request.seed, self.request.dtype)
-        for block in samples.blocks():
+        only = self.request.only
+        for block in [only] if only else samples.blocks():
             self.block(block)
             if self.late():
                 break
-        if not self.partial:
+        if not self.partial and not only:
             self.top_up(samples.further(8 * self.request.profile.admitted))
         refusal = self.wholesale_refusal()
         if refusal is not None:
             return Result(tuple(self.unclaimed(refusal)), self.found)
         cells = [
             *self.law_cells(),
-            *self.reject_cells(samples.scenarios),
+            *self.reject_cells(only or samples.scenarios),
             *self.convention_cells(),
             *self.contract_cells(),
         ]
@@ -149,7 +151,9 @@ class _Run:
         """
         if self.definition is not None and self.definition.open:
             return self.judge(self.definition, trial) not in (Kind.REFUTED, Kind.FAULTED)
-        return not judged(trial, definition_law(self.mechanism), self.grades).bad
+        outcome = judged(trial, definition_law(self.mechanism), self.grades)
+        self.shaped(outcome, trial)
+        return not outcome.bad
 
     def law_on(self, tally: Tally, trials: Sequence[Trial]) -> None:
         admitted = 0
@@ -176,6 +180,8 @@ class _Run:
     def judge(self, tally: Tally, trial: Trial) -> Kind:
         """One law on one trial, with all that follows from it."""
         outcome = judged(trial, tally.law, self.grades)
+        if tally.law.level == "must":
+            self.shaped(outcome, trial)
         if outcome.kind is Kind.FAULTED and tally.law.name != "definition" and not (outcome.settled or Settled({})).key:
             return Kind.IDLE  # the case itself gives no result; the definition has said so
         if outcome.kind is Kind.REFUTED and not outcome.certain and not self.again(tally.law, trial.sample):
@@ -207,15 +213,19 @@ class _Run:
 
     # Contracts
 
+    def shaped(self, outcome: Outcome, trial: Trial) -> None:
+        """What an output of another shape breaks, besides the law that has met it."""
+        if outcome.fault is not None and outcome.fault.kind == "misshapen":
+            self.breaches.setdefault("shape", (Breach("shape", outcome.says), trial.sample))
+
     def collect(self, trial: Trial) -> None:
         """What the calls of a trial have broken."""
         self.cases += 1
         self.calls += len(trial.replies)
+        self.answered += sum(reply.fault is None for reply in trial.replies.values())
         for reply in trial.replies.values():
             for breach in reply.breaches:
                 self.breaches.setdefault(breach.contract, (breach, trial.sample))
-            if reply.fault is not None and reply.fault.kind == "returned" and "shape" in reply.fault.says:
-                self.breaches.setdefault("shape", (Breach("shape", reply.fault.says), trial.sample))
 
     def repeat(self, trial: Trial) -> None:
         """The same call again, new memory being poisoned: what differs is not repeatable, or was never written."""
@@ -346,7 +356,7 @@ class _Run:
 
     def contract_cell(self, name: str, law: str) -> Cell:
         lenient = name == "repeatable" and not self.subject.claims.deterministic
-        level, cases = "should" if lenient else "must", self.calls
+        level, cases = "should" if lenient else "must", self.answered
         if name in ("repeatable", "written"):
             cases = self.repeats
         if name in self.breaches:

@@ -41,7 +41,8 @@ FORMATS = {fmt.name: fmt for fmt in (FLOAT64, FLOAT32, BFLOAT16, FLOAT16)}
 
 
 def _spacing_exponent(x: NDArray[np.float64] | float, fmt: Format) -> NDArray[np.int32]:
-    return np.maximum(np.frexp(x)[1], fmt.least + 1) - fmt.digits
+    exponent = np.where(np.equal(x, 0), fmt.least, np.frexp(x)[1])  # for frexp, zero is in the binade of one half
+    return np.maximum(exponent, fmt.least + 1) - fmt.digits
 
 
 def rounded(x: NDArray[np.float64], fmt: Format) -> NDArray[np.float64]:

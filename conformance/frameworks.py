@@ -180,7 +180,7 @@ class TorchFramework:
 
     def read(self, x: Any) -> NDArray[Any]:
         x = x.detach()
-        if x.dtype in (self.torch.bool, self.torch.int64, self.torch.int32, self.torch.uint8):
+        if not x.dtype.is_floating_point and not x.dtype.is_complex:
             return x.cpu().numpy().copy()
         return x.to(device="cpu", dtype=self.torch.float64, copy=True).numpy()
 

@@ -106,6 +106,7 @@ def _evaluated(trial: Trial, law: Law, grade: Grade | None, worst: bool) -> Outc
         environment = LawEnvironment(trial, law, grade, worst)
         if not truth(law.when(environment)).sure:
             return Outcome(Kind.IDLE)
+        environment.claiming = True
         with recording() as records:
             claim = truth(law.holds(environment))
     if claim is None:

@@ -22,7 +22,7 @@ from .grades import Grade
 from .library import FUNCTIONS, Function
 from .limits import NESTING, TEXT_LENGTH, WHOLE_NUMBER, charge
 from .numbers import value
-from .operations import BINARY, COMPARE, both, either, is_single, negated, numeric, single_truth
+from .operations import BINARY, COMPARE, both, claimed, either, is_single, negated, numeric, single_truth
 from .primitives import unspecified
 from .truths import Truth
 
@@ -161,17 +161,17 @@ class Expression:
         return f"Expression({self.text!r})"
 
 
-def parse(text: str, place: Place | None = None) -> ast.expr:
-    """The syntax tree of an expression, within the limits on its text."""
+def parse(text: str, place: Place | None = None, within: str = "{}") -> ast.expr:
+    """The syntax tree of an expression, within the limits on its text; `within` is what is put around it first."""
     if len(text) > TEXT_LENGTH:
         raise SpecError(f"an expression of {len(text)} characters is over the limit of {TEXT_LENGTH}", place)
     bad = next((i for i, c in enumerate(text) if not " " <= c <= "~"), None)
     if bad is not None:
         raise SpecError(f"only plain ASCII is allowed in an expression, not {text[bad]!r}", _at(place, bad))
     try:
-        return ast.parse(text, mode="eval").body
+        return ast.parse(within.format(text), mode="eval").body
     except SyntaxError as error:
-        column = max((error.offset or 1) - 1, 0)
+        column = min(max((error.offset or 1) - 1 - within.index("{"), 0), len(text))
         raise SpecError(f"not an expression: {error.msg}{_shown(text, column)}", _at(place, column)) from None
     except (RecursionError, MemoryError, ValueError):
         raise SpecError("nested too deeply", place) from None
@@ -179,15 +179,15 @@ def parse(text: str, place: Place | None = None) -> ast.expr:
 
 def assignments(text: str, place: Place | None = None) -> dict[str, tuple[str, Place | None]]:
     """`a = 1, b = f(x)` as names with their expressions and places."""
-    head = "f("
-    moved = place.right(-len(head)) if place else None
-    tree = parse(f"{head}{text})", moved)
-    if not isinstance(tree, ast.Call) or tree.args or any(k.arg is None for k in tree.keywords):
+    call = "f({})"
+    tree = parse(text, place, call)
+    plain = isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and not tree.args
+    if not plain or any(k.arg is None for k in tree.keywords):
         raise SpecError("write assignments as: name = expression, name = expression", place)
     result: dict[str, tuple[str, Place | None]] = {}
     for keyword in tree.keywords:
-        name, source = str(keyword.arg), ast.get_source_segment(f"{head}{text})", keyword.value)
-        where_ = _at(moved, keyword.value.col_offset)
+        name, source = str(keyword.arg), ast.get_source_segment(call.format(text), keyword.value)
+        where_ = _at(place, keyword.value.col_offset - call.index("{"))
         if name in result:
             raise SpecError(f"{name!r} is assigned twice", where_)
         result[name] = (source or "", where_)
@@ -260,7 +260,8 @@ class _Compiler:
         if isinstance(node, ast.Name) and node.id in self.scope.words:
             word, convention = node.id, self.scope.words[node.id]
             return lambda env: env.word(convention) == word
-        return self.build(node, depth)
+        run = self.build(node, depth)
+        return self.guarded(node, lambda env: claimed(run(env)))
 
     # Leaves
 
@@ -301,6 +302,8 @@ class _Compiler:
             raise self.error(node, "a list holds numbers, in rows of equal length") from None
         if numbers.dtype.kind not in "if":
             raise self.error(node, "a list holds numbers, in rows of equal length")
+        if not np.all(np.isfinite(numbers)) or (numbers.dtype.kind == "i" and np.any(np.abs(numbers) > WHOLE_NUMBER)):
+            raise self.error(node, f"a number of the list is over the limit of {WHOLE_NUMBER:,}")
         return lambda env: numbers
 
     # Operators
@@ -376,7 +379,11 @@ class _Compiler:
             x = subject(env)
             if x is None or isinstance(x, str):
                 raise SpecError("only arrays can be indexed")
-            return x if is_single(x) else x[index(env)]
+            if is_single(x):
+                return x
+            chosen = index(env)
+            _charge_picked(x.shape, chosen)
+            return x[chosen]
 
         return self.guarded(node, run)
 
@@ -426,17 +433,21 @@ class _Compiler:
     def function(self, node: ast.Call, function: Function, depth: int) -> Callable[[Any], Any]:
         self.bind(node, function)
         args, keywords = self.arguments(node, depth)
+        bound = function.signature.bind(*args, **keywords)
+        args, keywords = [_charged(f) for f in bound.args], bound.kwargs
         call = function.call
         if function.contextual:
             return self.guarded(
                 node, lambda env: call(env, *[a(env) for a in args], **{k: f(env) for k, f in keywords.items()})
             )
         if function.graded is not None:
-            graded = function.graded
+            graded, required = function.graded, function.required
             return self.guarded(
                 node,
                 lambda env: call(
-                    *[graded(a(env), env.grade) for a in args], **{k: f(env) for k, f in keywords.items()}
+                    *[graded(numeric(a(env)), env.grade) for a in args[:required]],
+                    *[a(env) for a in args[required:]],
+                    **{k: f(env) for k, f in keywords.items()},
                 ),
             )
         return self.guarded(node, lambda env: call(*[a(env) for a in args], **{k: f(env) for k, f in keywords.items()}))
@@ -485,7 +496,7 @@ class _Compiler:
     def implication(self, node: ast.Call, depth: int) -> Callable[[Any], Any]:
         if len(node.args) != 2 or node.keywords:
             raise self.error(node, "write implies(condition, claim)")
-        condition, claim = self.truth(node.args[0], depth), self.build(node.args[1], depth)
+        condition, claim = self.truth(node.args[0], depth), self.truth(node.args[1], depth)
 
         def run(env: Any) -> Any:
             given = condition(env)
@@ -507,6 +518,31 @@ def _choices(name: str, node: ast.Call) -> int | None:
         except (ValueError, TypeError):
             return None
     return None
+
+
+def _charged(run: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """An argument that is accounted for, as what a function makes of it is at most as large or charged by itself."""
+
+    def charged(env: Any) -> Any:
+        x = run(env)
+        charge(math.prod(getattr(x, "shape", ())))
+        return x
+
+    return charged
+
+
+def _charge_picked(shape: tuple[int, ...], index: Any) -> None:
+    """Account for what arrays in an index pick; slices and whole numbers make nothing new."""
+    parts = index if isinstance(index, tuple) else (index,)
+    picks = [np.count_nonzero(p) if p.dtype == bool else p.shape for p in parts if isinstance(p, np.ndarray)]
+    if not picks:
+        return
+    ones: list[Any] = []  # every axis that an array picks from, cut to a single entry
+    for p in parts:
+        axes = p.ndim if isinstance(p, np.ndarray) and p.dtype == bool else 1
+        ones += [slice(0, 1)] * axes if isinstance(p, np.ndarray) else [p]
+    rest = np.broadcast_to(np.zeros(()), shape)[tuple(ones)]
+    charge(rest.size * math.prod(np.broadcast_shapes(*picks)))
 
 
 def _whole_index(x: Any) -> int | None:

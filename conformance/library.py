@@ -18,7 +18,8 @@ from . import primitives
 from .errors import SpecError
 from .grades import FP64, Grade
 from .limits import WHOLE_NUMBER, charge, joined_shape
-from .numbers import Number, absent, number, value
+from .numbers import Number, absent, common, number, value
+from .operations import claimed
 from .streams import Stream
 from .truths import Truth, truth
 
@@ -34,6 +35,11 @@ class Function:
     graded: Callable[[Any, Grade | None], Any] | None = None
     contextual: bool = False
     """Whether the environment is passed first."""
+
+    @property
+    def required(self) -> int:
+        """How many arguments have no default."""
+        return sum(p.default is inspect.Parameter.empty for p in self.signature.parameters.values())
 
     @property
     def usage(self) -> str:
@@ -58,8 +64,8 @@ def _rounds(x: Any, grade: Grade | None) -> Any:
 
 
 def _rounds_fractions(x: Any, grade: Grade | None) -> Any:
-    """As `_rounds`, but whole numbers and truths are reckoned with exactly."""
-    if grade is None or isinstance(x, int | Truth) or getattr(x, "dtype", None) in (np.int64, bool):
+    """As `_rounds`, but whole numbers are reckoned with exactly."""
+    if grade is None or isinstance(x, int) or getattr(x, "dtype", None) == np.int64:
         return x
     return number(x, grade)
 
@@ -152,8 +158,8 @@ def finite(x: Any) -> Any:
 
 @_function()
 def where(c: Any, x: Any, y: Any) -> Any:
-    """X where c, else y; where c is undecided, with the distance of both as error."""
-    shape = joined_shape(shape_of(c), shape_of(x), shape_of(y))
+    """From x where c is true, else from y; where c is undecided, the distance of both is an error."""
+    shape = joined_shape(shape_of(claimed(c)), shape_of(x), shape_of(y))
     if isinstance(c, bool | np.bool_):
         chosen = x if c else y
         if shape_of(chosen) == shape:
@@ -163,7 +169,7 @@ def where(c: Any, x: Any, y: Any) -> Any:
 
 @_function(contextual=True)
 def stored(env: Any, x: Any) -> Any:
-    """X after one more rounding to the dtype under test."""
+    """One more rounding to the dtype under test."""
     return primitives.stored(x, env.dtype, env.grade) if env.grade is not None else x
 
 
@@ -227,7 +233,7 @@ def _any(x: Any, axis: Any = None) -> Any:
 
 
 def _quantified(reduce: Callable[..., Any], x: Any, axis: Any) -> Any:
-    if shape_of(x) == ():
+    if shape_of(claimed(x)) == ():
         return x
     along = None if axis is None else whole(axis)
     return x.over(reduce, along) if isinstance(x, Truth) else reduce(x, axis=along)
@@ -241,7 +247,7 @@ def cumsum(x: Any, axis: Any = -1) -> Any:
 
 @_function(graded=_rounds)
 def shift(x: Any, axis: Any = -1) -> Any:
-    """X minus its own maximum (0 for a row of minus infinities), free of the maximum's error."""
+    """Less its own maximum along an axis (0 for a row of minus infinities), free of the maximum's error."""
     return primitives.shift(x, _axis(axis))
 
 
@@ -324,7 +330,7 @@ def repeat(x: Any, n: Any, axis: Any = -1) -> Any:
     """Every entry along an axis n times in a row."""
     n = whole(n)
     _grow(x, n)
-    return x if n == 1 else rearranged(x, lambda t: np.repeat(t, max(n, 0), _axis(axis)))
+    return x if n == 1 else rearranged(_alike(x), lambda t: np.repeat(t, max(n, 0), _axis(axis)))
 
 
 @_function()
@@ -332,7 +338,12 @@ def tile(x: Any, n: Any, axis: Any = -1) -> Any:
     """The whole along an axis n times over."""
     n = whole(n)
     _grow(x, n)
-    return x if n == 1 else rearranged(x, lambda t: np.concatenate([t] * n, _axis(axis)))
+    return x if n == 1 else rearranged(_alike(x), lambda t: np.concatenate([t] * n, _axis(axis)))
+
+
+def _alike(x: Any) -> Any:
+    """`x` about to be copied: copies err alike."""
+    return common(x) if isinstance(x, Number) else x
 
 
 @_function()
@@ -362,8 +373,10 @@ def _filled(x: Number, part: Any) -> Any:
 def take(x: Any, i: Any, axis: Any = -1) -> Any:
     """The entries at the given indices along an axis."""
     index = np.asarray(value(i))
-    _grow(x, 1)
-    charge(index.size)
+    if not np.array_equal(index.astype(np.int64), index):
+        raise SpecError("an index is not a whole number")
+    if shape_of(x):
+        charge(math.prod(shape_of(x)) // max(shape_of(x)[_axis(axis)], 1) * index.size)
     return rearranged(x, lambda t: np.take(t, index.astype(np.int64), _axis(axis)))
 
 
@@ -383,7 +396,10 @@ def _range(a: Any, *b: Any) -> Any:
 @_function()
 def full(x: Any, *shape: Any) -> Any:
     """One number or truth in a shape."""
-    return np.full(dimensions(shape), value(x))
+    measured = dimensions(shape)
+    if isinstance(x, Number | Truth):
+        return (common(x) if isinstance(x, Number) else x).map(lambda t: np.full(measured, t))
+    return np.full(measured, x)
 
 
 @_function()
@@ -405,6 +421,8 @@ def noise(seed: Any, *shape: Any) -> Any:
 @_function()
 def identical(a: Any, b: Any) -> bool:
     """One truth: bit for bit the same everywhere."""
+    if isinstance(a, Truth) or isinstance(b, Truth):
+        raise SpecError("identical takes numbers; compare truths with ==")
     joined_shape(shape_of(a), shape_of(b))
     x, y = np.broadcast_arrays(value(a), value(b))
     return bool(np.all((x == y) | ((x != x) & (y != y))))
@@ -413,7 +431,7 @@ def identical(a: Any, b: Any) -> bool:
 @_function()
 def within(a: Any, b: Any, tolerance: Any) -> Any:
     """Closer than a declared tolerance, for claims without a derived bound."""
-    joined_shape(shape_of(a), shape_of(b))
+    joined_shape(shape_of(a), shape_of(b), shape_of(tolerance))
     gap = abs(number(a, FP64) - number(b, FP64))
     return gap.value <= value(tolerance)
 

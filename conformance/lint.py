@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .errors import Error, SpecError, SpecErrors
+from .errors import Error, SpecError, SpecErrors, UsageError
 from .loader import library, load
 from .mechanism import Mechanism
-from .schema import spec_folder
+from .schema import place_of, spec_folder
 
 NOT_INDICATIVE = re.compile(r"\b(should|shall|must|ought|may not|needs? to|has to|have to)\b", re.IGNORECASE)
 LONGEST_SENTENCE = 160
@@ -23,12 +23,15 @@ LONGEST_SENTENCE = 160
 def lint_files(paths: Sequence[Path]) -> tuple[list[Error], int]:
     """The faults of files, or of all that are shipped, and how many files were read.
 
+    A folder stands for its files; one without any is a `UsageError`.
     A file is read beside the shipped ones, so that a new mechanism may build on an operator of theirs.
     """
     if not paths:
         shipped = sorted(spec_folder().glob("*.yaml"))
         return _linted(shipped, {}), len(shipped)
     files = [file for path in paths for file in (sorted(path.glob("*.yaml")) if path.is_dir() else [path])]
+    if not files:
+        raise UsageError(f"there is no .yaml file in {', '.join(map(str, paths))}")
     beside = {name: m for name, m in library().items() if name not in {file.stem for file in files}}
     return _linted(files, beside), len(files)
 
@@ -45,7 +48,7 @@ def faults(mechanism: Mechanism) -> Iterator[SpecError]:
     """What a loaded mechanism gets wrong in style."""
     for kind, items in (("laws", mechanism.laws), ("mistakes", mechanism.mistakes), ("rejects", mechanism.rejects)):
         for name, item in items.items():
-            yield from _sentence(f"{kind}.{name}.says", item.says, item)
+            yield from _sentence(f"{kind}.{name}.says", item.says)
     for name in sorted({*mechanism.laws, *mechanism.rejects} & set(mechanism.mistakes)):
         yield SpecError(f"mistakes.{name}: a law has the same name", mechanism.mistakes[name].place)
     for law in mechanism.laws.values():
@@ -58,7 +61,7 @@ def faults(mechanism: Mechanism) -> Iterator[SpecError]:
             yield SpecError(f"laws.{law.name}: the claim does not ask what the subject returns", law.place)
     for source in mechanism.sources:
         if not re.search(r"\d{4}|http|arXiv", source):
-            yield SpecError(f"sources: {source[:40]!r} names no year, number or address")
+            yield SpecError(f"sources: {source[:40]!r} names no year, number or address", place_of(source))
     lines = {name for line in mechanism.definition.values() for name in line.uses}
     mentioned = lines | {
         n for law in mechanism.laws.values() for e in (law.when, law.holds, *law.given.values()) for n in e.uses
@@ -68,8 +71,8 @@ def faults(mechanism: Mechanism) -> Iterator[SpecError]:
             yield SpecError(f"definition.{name}: no line and no law uses it", line.place)
 
 
-def _sentence(label: str, text: str, item: object) -> Iterator[SpecError]:
-    place = getattr(item, "place", None)
+def _sentence(label: str, text: str) -> Iterator[SpecError]:
+    place = place_of(text)
     found = NOT_INDICATIVE.search(text)
     if found and not label.startswith("mistakes"):
         yield SpecError(f"{label}: say what is, not what {found.group(0)!r} be", place)

@@ -38,18 +38,26 @@ def load(paths: Iterable[Path], beside: Mapping[str, Mechanism] | None = None) -
     """
     errors: list[SpecError] = []
     documents: dict[str, tuple[Path, Document]] = {}
+    broken: set[str] = set()
     for path in paths:
         try:
             document = read(path, _shown(path))
         except SpecError as error:
             errors.append(error)
+            broken.add(path.stem)
             continue
         faults = list(schema_errors(document)) or list(_misnamed(document, path))
-        errors += faults
-        if not faults:
-            documents[str(document["mechanism"])] = (path, document)  # type: ignore[index]
+        if path.stem in documents:
+            faults.append(SpecError(f"{_shown(path)}: {_shown(documents[path.stem][0])} has the same name"))
+        elif not faults:
+            documents[path.stem] = (path, document)
+        if faults:
+            errors += faults
+            broken.add(path.stem)
     loading = _Loading(documents, dict(beside or {}))
-    for name in documents:
+    for name, (_, document) in documents.items():
+        if document.get("operator", name) in broken:  # type: ignore[call-overload]
+            continue
         try:
             loading.mechanism(name, ())
         except SpecError as error:
@@ -57,8 +65,14 @@ def load(paths: Iterable[Path], beside: Mapping[str, Mechanism] | None = None) -
         except SpecErrors as several:
             errors += several.errors
     if errors:
-        raise SpecErrors(dict.fromkeys(errors))
+        raise SpecErrors(sorted({str(error): error for error in errors}.values(), key=_where))
     return loading.done
+
+
+def _where(error: SpecError) -> tuple[str, int, int]:
+    """A line that is no expression confuses those after it, so faults come in the order of the file."""
+    place = error.place
+    return (place.file, place.line, place.column) if place else ("", 0, 0)
 
 
 def _shown(path: Path) -> str:

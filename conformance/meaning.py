@@ -14,25 +14,35 @@ from .reading import find_circle
 from .schema import Document, place_of
 
 KINDS = {"sizes": "a size", "inputs": "an input", "options": "an option"}
+LINE = "a line of the definition"
 
 
 def clashes(document: Document, base: Mechanism | None) -> Iterator[SpecError]:
     """Names that mean two things."""
     taken = {**dict.fromkeys({*FUNCTIONS, *DRAWS}, "a function"), **dict.fromkeys(RESERVED, "a constant")}
-    for key, kind in KINDS.items() if base else ():
-        taken |= dict.fromkeys(getattr(base, key), kind)
+    taken["layout"] = "the memory layout of a case"
+    own = {**_section(document, "conventions"), **_section(document, "words")}
+    if base:
+        for key, kind in KINDS.items():
+            taken |= dict.fromkeys(getattr(base, key), kind)
+        taken |= dict.fromkeys(base.definition, LINE)
+        inherited = {**base.conventions, **base.vocabulary}
+        taken |= {w: f"a word of {c}" for c, words in inherited.items() if c not in own for w in words}
     for key, kind in KINDS.items():
         for name in _section(document, key):
             if taken.get(name, kind) != kind:
                 yield _clash(name, taken[name])
             taken[name] = kind
-    inherited = base.definition if base else ()
+    lines = base.definition if base else ()
     for name in _section(document, "definition"):
-        if name in taken and name not in inherited:
+        if name in taken and name not in lines:
             yield _clash(name, taken[name])
-        taken[name] = "a line of the definition"
-    for words in _section(document, "conventions").values():
-        yield from (_clash(word, taken[word]) for word in words if word in taken)
+        taken[name] = LINE
+    for convention, words in own.items():
+        for word in words:
+            if word in taken:
+                yield _clash(word, taken[word])
+            taken[word] = f"a word of {convention}"
     seen = {"definition"}
     for name in (*_section(document, "laws"), *_section(document, "rejects")):
         if name in seen:
@@ -44,6 +54,10 @@ def contradictions(mechanism: Mechanism, document: Document) -> Iterator[SpecErr
     """Parts that contradict one another, or speak of what is not there."""
     yield from _outputs(mechanism, document)
     yield from _follows(mechanism, _section(document, "follows"))
+    for name in _section(document, "words"):
+        if name not in mechanism.options:
+            hint = did_you_mean(name, mechanism.options)
+            yield SpecError(f"words: no option is called {str(name)!r}{hint}", place_of(name))
     yield from _circles(mechanism)
     fixed = {size for shape in mechanism.shapes.values() for size in shape}
     for name, line in mechanism.definition.items():
@@ -65,9 +79,11 @@ def _outputs(mechanism: Mechanism, document: Document) -> Iterator[SpecError]:
     where = place_of(document["mechanism"])  # type: ignore[index]
     if not mechanism.outputs:
         yield SpecError("the key 'outputs' is missing", where)
-    for output in () if mechanism.by_reference else mechanism.outputs:
-        if output not in mechanism.definition:
-            yield SpecError(f"outputs: no line of the definition is called {output!r}", where)
+    lines = {*mechanism.definition, *_section(document, "definition")}
+    for output in () if mechanism.by_reference else document.get("outputs", ()):  # type: ignore[call-overload]
+        if output not in lines:
+            hint = did_you_mean(output, lines)
+            yield SpecError(f"outputs: no line of the definition is called {str(output)!r}{hint}", place_of(output))
     for part in ("random", "dtypes", "normal_form"):
         for name in document.get(part, ()):  # type: ignore[call-overload]
             if name not in mechanism.outputs and name not in mechanism.inputs:
@@ -77,11 +93,11 @@ def _outputs(mechanism: Mechanism, document: Document) -> Iterator[SpecError]:
 def _follows(mechanism: Mechanism, follows: Mapping[Any, Any]) -> Iterator[SpecError]:
     known = mechanism.conventions
     for name, other in follows.items():
-        for convention in (name, other):
-            if convention not in known:
-                hint = did_you_mean(convention, known)
-                yield SpecError(f"follows: no convention {str(convention)!r}{hint}", place_of(convention))
-        if len(known.get(name, ())) != len(known.get(other, ())):
+        unknown = [convention for convention in (name, other) if convention not in known]
+        for convention in unknown:
+            hint = did_you_mean(convention, known)
+            yield SpecError(f"follows: no convention {str(convention)!r}{hint}", place_of(convention))
+        if not unknown and len(known[name]) != len(known[other]):
             yield SpecError(f"follows: {str(name)!r} has not as many words as {str(other)!r}", place_of(name))
 
 

@@ -6,11 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+
 from .errors import Place
 from .language import Expression
 
 Level = Literal["must", "should"]
 Assignments = Mapping[str, Expression]
+KINDS = ("integer", "boolean")
+"""What an input or output may be instead of a number with a fraction."""
+
 LAYOUTS = ("contiguous", "strided", "transposed", "offset", "expanded", "mixed")
 """The memory layouts of inputs; scenarios may choose one by `layout = ...`."""
 
@@ -102,6 +107,8 @@ class Mechanism:
     inputs: Assignments
     options: Assignments
     conventions: Mapping[str, Mapping[str, str]]
+    vocabulary: Mapping[str, Mapping[str, str]]
+    """Options with named values: what an implementation is passed for each word."""
     follows: Mapping[str, str]
     """Conventions that, left undeclared, follow the declared word of another."""
     requires: Assignments
@@ -154,9 +161,18 @@ class Mechanism:
         return result
 
     def dtype_of(self, name: str, dtype: str) -> str:
-        """The dtype of an input or output when `dtype` is under test: its own, or the wider of both."""
+        """The dtype of an input or output when `dtype` is under test: its own, or the wider of both.
+
+        "integer" and "boolean" stand for any dtype of that kind.
+        """
         own = self.dtypes.get(name)
-        return dtype if own is None or dtype == "float64" else own
+        return dtype if own is None or (dtype == "float64" and own not in KINDS) else own
+
+    def passed(self, option: str, x: Any) -> Any:
+        """An option as an implementation is given it: a word by what it stands for, a list of numbers as a tuple."""
+        if isinstance(x, np.ndarray):
+            return tuple(x.tolist())
+        return self.vocabulary.get(option, {}).get(x, x) if isinstance(x, str) else x
 
     def address(self, item: str) -> str:
         """The name of a law, mistake or reject as people write it."""

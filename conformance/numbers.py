@@ -196,7 +196,12 @@ def aligned(x: Number, other: Any) -> tuple[Number, Number]:
 
 def shared_along(x: Number, shape: tuple[int, ...]) -> Number:
     """`x` about to be broadcast to `shape`: what its entries err, whole rows of the result will err alike."""
-    if absent(x.variance) or x.value.shape == shape:
+    return x if x.value.shape == shape else common(x)
+
+
+def common(x: Number) -> Number:
+    """`x` about to be copied: an independent error becomes one that the copies share."""
+    if absent(x.variance):
         return x
     return Number(x.value, x.worst, 0.0, x.shared + np.sqrt(x.variance), grade=x.grade)
 

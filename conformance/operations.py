@@ -34,7 +34,7 @@ def numeric(x: Any) -> Any:
         return where(x, 1.0, 0.0)
     if isinstance(x, np.ndarray) and x.dtype == bool:
         return x.astype(np.int64)
-    return int(x) if isinstance(x, bool | np.bool_) else x
+    return int(x) if isinstance(x, bool | np.bool_ | np.integer) else x
 
 
 def _graded(result: Any, grade: Grade | None) -> Any:
@@ -62,11 +62,16 @@ def _divide(x: Any, y: Any) -> Any:
 
 
 def _bounded(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Python's whole numbers grow without limit; here they become fractions."""
+    """Whole numbers would grow without limit, or in arrays wrap around; here they become fractions."""
 
     def apply(x: Any, y: Any) -> Any:
         result = operate(x, y)
-        return float(result) if isinstance(result, int) and abs(result) > 2**53 else result
+        if isinstance(result, int):
+            return float(result) if abs(result) > 2**53 else result
+        if getattr(result, "dtype", None) == np.int64:
+            fractions = operate(np.asarray(x, float), np.asarray(y, float))
+            return fractions if np.any(np.abs(fractions) > 2**53) else result
+        return result
 
     return apply
 
@@ -98,7 +103,8 @@ def _matmul(x: Any, y: Any, grade: Grade | None) -> Any:
     a, b = _shape(x), _shape(y)
     if len(a) < 2 or len(b) < 2 or a[-1] != b[-2]:
         raise SpecError(f"cannot multiply matrices of shapes {a} and {b}")
-    charge(math.prod(joined_shape(a[:-2], b[:-2])) * a[-2] * b[-1])
+    for entries in (math.prod(a), math.prod(b), math.prod(joined_shape(a[:-2], b[:-2])) * a[-2] * b[-1]):
+        charge(entries)
     if grade is not None and not isinstance(x, Number):
         x = Number(x, grade=grade)
     return x @ y
@@ -163,12 +169,17 @@ def is_single(x: Any) -> bool:
     return _shape(x) == ()
 
 
+def claimed(x: Any) -> Any:
+    """`x` as something to be asked for its truth."""
+    if x is None or isinstance(x, str | Number):
+        raise SpecError(f"{'none' if x is None else repr(x) if isinstance(x, str) else 'a number'} is not a truth")
+    return x
+
+
 def single_truth(x: Any) -> bool | None:
     """A single plain truth, or None for arrays and for what is undecided."""
     if isinstance(x, Truth):
         return bool(x.must) if x.shape == () and bool(x.can) == bool(x.must) else None
-    if x is None or isinstance(x, str):
-        raise SpecError(f"{'none' if x is None else repr(x)} is not a truth")
     return bool(x) if np.ndim(x) == 0 else None
 
 

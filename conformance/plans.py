@@ -20,6 +20,7 @@ from .claims import Claims
 from .errors import UsageError, did_you_mean
 from .language import Expression
 from .limits import OverspentError
+from .loader import library
 from .mechanism import LAYOUTS, Mechanism
 from .reading import NO_DEFAULT, default_of
 from .streams import digest, pick
@@ -82,7 +83,8 @@ def pins(mechanism: Mechanism, claims: Claims) -> dict[str, Any]:
 def plain_options(mechanism: Mechanism) -> dict[str, Any]:
     """The options and optional inputs of a mechanism at the first choice of their draws."""
     drawn = {**mechanism.options, **{name: mechanism.inputs[name] for name in mechanism.optional}}
-    words = {word for convention in mechanism.conventions.values() for word in convention}
+    named = (*mechanism.conventions.values(), *mechanism.vocabulary.values())
+    words = {word for words in named for word in words}
     found = {name: default_of(expression, words) for name, expression in drawn.items()}
     return {name: default for name, default in found.items() if default is not NO_DEFAULT}
 
@@ -322,3 +324,10 @@ def plan(mechanism: Mechanism, claims: Claims, profile: Profile, seed: int, dtyp
             _PLANS.popitem(last=False)
     _PLANS.move_to_end(key)
     return _PLANS[key]
+
+
+def scenarios_of(operator: str, claims: Claims, *, seed: int, dtype: str) -> Iterator[Sample]:
+    """The scenarios of every mechanism of an operator, as far as the claims go."""
+    for mechanism in library().values():
+        if mechanism.operator == operator and undeclared(mechanism, claims) is None:
+            yield from plan(mechanism, claims, PROFILES["quick"], seed, dtype).scenarios

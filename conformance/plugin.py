@@ -117,7 +117,7 @@ class Session:
         check_device(self.options.device)
         self.groups: list[Group] = groups(self.options)
         self.runner = Runner(self.options)
-        self.controls = not hasattr(config, "workerinput")
+        self.controls = not (hasattr(config, "workerinput") or config.option.collectonly)
         self.results: Results | None = self._results() if self.controls else None
         self.finished = False
         self.expected = 0
@@ -153,6 +153,11 @@ class Session:
                 self.wanted.setdefault(item.group.key, []).append(item.law)
                 self.expected += 1
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        """What the workers have collected, in the process that controls them."""
+        self.expected = sum(nodeid.startswith(PREFIX) for nodeid in ids)
+
     def cell(self, group: Group, law: str) -> dict[str, Any]:
         cells = self.runner.cells(group, self.wanted.get(group.key, [law]))
         return next(cell for cell in cells if cell["law"] == law)
@@ -173,9 +178,9 @@ class Session:
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         if self.results is not None and not self.finished:
             self.finished = True
-            partial = self.results.cells == [] or exitstatus in (2, 3) or len(self.results.cells) < self.expected
+            partial = exitstatus in (2, 3) or len(self.results.cells) < self.expected
             late = any(c.get("run", {}).get("partial") for c in self.results.cells)
-            self.results.finish(self.verdicts(), partial=(partial and self.expected > 0) or late)
+            self.results.finish(self.verdicts(), partial=partial or late)
 
     def verdicts(self) -> dict[str, str]:
         from .runs import subject_verdict
@@ -211,7 +216,8 @@ class SpecFile(pytest.File):
         for group in self.groups:
             for law in group.laws:
                 name = f"{law}[{group.subject.name}-{group.dtype}]"
-                yield CellItem.from_parent(self, name=name, group=group, law=law, session_=self.session_)
+                nodeid = f"{self.nodeid}::{name}"  # said in full, so that --lf finds it by what it has stored
+                yield CellItem.from_parent(self, name=name, nodeid=nodeid, group=group, law=law, session_=self.session_)
 
 
 class CellItem(pytest.Item):

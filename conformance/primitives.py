@@ -96,7 +96,7 @@ def exp(x: Any) -> Any:
 def rint(x: Any) -> Any:
     """The nearest whole number; one unit of doubt where rounding may cross a half."""
     if not isinstance(x, Number):
-        return np.rint(x)
+        return np.rint(np.asarray(x, float))
     nearest = np.rint(x.value)
     near = 0.5 - np.abs(x.value - nearest) <= x.radius
     return Number.within(nearest, np.where(near, 1.0, 0.0), grade=x.grade)
@@ -242,7 +242,7 @@ def multiplicity(weights: Any, width: float) -> Any:
     ranked = np.sort(bucket, axis=-1)
     if (ranked[..., 1:] != ranked[..., :-1]).all():
         return 1.0
-    if n > 256:
+    if n > 256 or bucket.size > 1 << 18:
         return _runs(bucket)
     return np.sum(bucket[..., :, None] == bucket[..., None, :], axis=-1, dtype=float)
 

@@ -51,8 +51,14 @@ class Reader:
 
     @functools.cached_property
     def words(self) -> dict[str, str]:
-        """The convention of every word."""
-        return {word: convention for convention, words in self.conventions.items() for word in words}
+        """The convention or option of every word."""
+        return {word: name for name, words in {**self.conventions, **self.vocabulary}.items() for word in words}
+
+    @functools.cached_property
+    def vocabulary(self) -> dict[str, dict[str, str]]:
+        """What an implementation is passed for the words of options."""
+        own = {o: {str(w): str(s) for w, s in words.items()} for o, words in self.section("words").items()}
+        return {**(self.base.vocabulary if self.base else {}), **own}
 
     @functools.cached_property
     def outputs(self) -> tuple[str, ...]:
@@ -72,8 +78,7 @@ class Reader:
 
     @functools.cached_property
     def drawing(self) -> Scope:
-        words = {**self.words, **dict.fromkeys(LAYOUTS, "layout")}
-        return Scope(self.values, words, operators=self.operators, draws=True)
+        return Scope(self.values, self.words, operators=self.operators, draws=True)
 
     @functools.cached_property
     def defining(self) -> Scope:
@@ -99,7 +104,13 @@ class Reader:
             return None
 
     def each(self, texts: Mapping[str, Any], scope: Scope, label: str) -> dict[str, Expression]:
-        made = {name: self.compile(text, scope, f"{label}.{name}") for name, text in texts.items()}
+        layouts = Scope(words=dict.fromkeys(LAYOUTS, "layout"), draws=True)
+        made = {
+            name: self.compile(
+                text, layouts if name in PSEUDO_OPTIONS and scope is self.drawing else scope, f"{label}.{name}"
+            )
+            for name, text in texts.items()
+        }
         return {name: expression for name, expression in made.items() if expression is not None}
 
     def assigned(
@@ -133,7 +144,7 @@ class Reader:
             return None
         return Law(
             name,
-            str(entry["says"]),
+            entry["says"],
             given,
             when,
             holds,
@@ -146,7 +157,7 @@ class Reader:
 
     def mistake(self, name: str, entry: Mapping[str, Any], label: str) -> Mistake:
         change = self.assigned(entry["change"], self.defining, f"{label}.change", self.values | self.all_lines)
-        return Mistake(name, str(entry["says"]), change, str(entry.get("seen", "")), place_of(entry["change"]))
+        return Mistake(name, entry["says"], change, str(entry.get("seen", "")), place_of(entry["change"]))
 
     def reject(self, name: str, entry: Mapping[str, Any], label: str) -> Reject | None:
         when = self.compile(entry.get("when", "true"), self.defining, f"{label}.when", claim=True)
@@ -154,7 +165,7 @@ class Reader:
         if when is None:
             return None
         level = str(entry.get("level", "should"))
-        return Reject(name, str(entry["says"]), when, call, level, place_of(entry["call"]))  # type: ignore[arg-type]
+        return Reject(name, entry["says"], when, call, level, place_of(entry["call"]))  # type: ignore[arg-type]
 
     def setting(self, name: str, text: Any, label: str) -> Setting:
         known = self.values | PSEUDO_OPTIONS if label.startswith("scenarios") else self.values
@@ -208,7 +219,7 @@ class Reader:
             title=str(self.get("title")),
             summary=" ".join(str(self.get("summary")).split()),
             formula=str(self.get("formula", base.formula if base else "")),
-            sources=tuple(map(str, self.get("sources"))),
+            sources=tuple(self.get("sources")),
             version=int(self.get("version")),
             digest=self.digest(),
             path=self.shown,
@@ -216,6 +227,7 @@ class Reader:
             inputs=inputs,
             options=options,
             conventions=self.conventions,
+            vocabulary=self.vocabulary,
             follows={**(base.follows if base else {}), **{str(k): str(v) for k, v in self.get("follows", {}).items()}},
             requires={
                 **(base.requires if base else {}),

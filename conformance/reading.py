@@ -76,7 +76,10 @@ def printed(text: str, place: Place | None) -> Printed:
         exact = not math.isfinite(number) or "." not in mantissa
         return number, 0.0 if exact else 0.5 * 10.0 ** (int(exponent or 0) - decimals)
 
-    pairs = np.asarray(walk(parse(text, place)))
+    try:
+        pairs = np.asarray(walk(parse(text, place)))
+    except ValueError:
+        raise SpecError("printed numbers stand in rows of equal length", place) from None
     return Printed(pairs[..., 0], pairs[..., 1])
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .cases import Sample
-from .cells import CONTRACTS, Failure, Request, law_of
+from .cells import Failure, Request, law_names, law_of
 from .engine import run
 from .errors import Exit, UsageError
 from .grades import looser
@@ -28,36 +28,33 @@ def replayed(name: str, folder: Path, operator: str | None, framework: str | Non
     witness = find(name, folder)
     mechanism = mechanism_named(witness["mechanism"])
     subject = _subject(witness, operator or mechanism.operator, framework)
+    if witness["law"] not in law_names(mechanism):
+        raise UsageError(f"{mechanism.name} has no law {witness['law']!r} any more")
     if witness["digest"] != mechanism.digest:
         say(f"note: {mechanism.path} has changed since this case was kept")
-    law = law_of(mechanism, witness["law"])
     with subject.session():
         sample = Sample(mechanism, read_case(witness["case"]), witness["dtype"])
         bench = Bench(subject, mechanism, witness["dtype"], witness["device"], witness["words"])
-        if law is None:
-            return _again(witness, subject, say)
-        grades = looser(bench.dtype, subject.claims.grade(bench.dtype))
-        outcome = judged(Trial(bench, sample), law, grades)
-        if outcome.kind is Kind.REFUTED:
-            outcome = judged(Trial(bench, sample), law, grades[:1])
-        if not outcome.bad:
-            say(f"{witness['subject']} {mechanism.name}.{law.name}: {outcome.kind} on this case now")
+        failure, verdict, says = _again(bench, sample, witness["law"])
+        if failure is None:
+            address = mechanism.address(witness["law"])
+            say(f"{subject.name} {address}: {verdict} on this case now" + (f": {says}" if says else ""))
             return Exit.CONFORMANT
-        data = describe(Failure(law.name, outcome, sample, sample), bench, witness["target"], None, [])
+        data = describe(failure, bench, witness["target"], None, [])
     cell = {
         "subject": subject.name,
         "mechanism": mechanism.name,
-        "law": law.name,
+        "law": witness["law"],
         "dtype": bench.dtype,
         "device": bench.device,
-        "verdict": "fail",
-        "says": outcome.says,
+        "verdict": verdict,
+        "says": says,
     }
     kept = {key: witness[key] for key in ("from", "likeness", "broken", "key")}
     for line in block({**data, **kept}, cell):
         say(line)
-    if outcome.fault is not None and outcome.fault.trace:
-        say(outcome.fault.trace)
+    if data["trace"]:
+        say(data["trace"])
     return Exit.VIOLATED
 
 
@@ -69,11 +66,22 @@ def _subject(witness: dict[str, Any], operator: str, framework: str | None) -> S
     return own[0]
 
 
-def _again(witness: dict[str, Any], subject: Subject, say: Say) -> Exit:
-    """A contract, convention or reject is about more than one call: it is tried again on the scenarios."""
-    mechanism, law = library()[witness["mechanism"]], witness["law"]
-    laws = {law, "definition"} if law.removeprefix("contract.") in CONTRACTS else {law}
-    request = Request(subject, mechanism, witness["dtype"], PROFILES["quick"], witness["device"], laws=frozenset(laws))
-    cell = next(c for c in run(request).cells if c.law == law)
-    say(f"{subject.name} {cell.address}: {cell.verdict} {cell.says}")
-    return Exit.VIOLATED if cell.bad else Exit.CONFORMANT
+def _again(bench: Bench, sample: Sample, name: str) -> tuple[Failure | None, str, str]:
+    """The failure, if it is found again; the verdict, and what is said of it."""
+    law = law_of(bench.mechanism, name)
+    if law is None:
+        return _run_again(bench, sample, name)
+    grades = looser(bench.dtype, bench.subject.claims.grade(bench.dtype))
+    outcome = judged(Trial(bench, sample), law, grades)
+    if outcome.kind is Kind.REFUTED:
+        outcome = judged(Trial(bench, sample), law, grades[:1])
+    if not outcome.bad:
+        return None, outcome.kind, ""
+    return Failure(name, outcome, sample, sample), "error" if outcome.kind is Kind.FAULTED else "fail", outcome.says
+
+
+def _run_again(bench: Bench, sample: Sample, name: str) -> tuple[Failure | None, str, str]:
+    """A contract or a reject: it is about all calls that the laws make of the case, and so all of them are made."""
+    request = Request(bench.subject, bench.mechanism, bench.dtype, PROFILES["quick"], bench.device, only=(sample,))
+    cell = next(c for c in run(request).cells if c.law == name)
+    return cell.failure if cell.bad else None, cell.verdict, cell.says

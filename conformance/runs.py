@@ -18,7 +18,7 @@ from .errors import UsageError, did_you_mean
 from .formats import FORMATS
 from .loader import library
 from .mechanism import Mechanism
-from .plans import Profile, plan, profile_named
+from .plans import Profile, profile_named
 from .subject import Subject
 from .targets import resolve
 from .witness import describe, finite_or_none
@@ -65,6 +65,7 @@ def groups(options: Options) -> list[Group]:
     for dtype in options.dtypes:
         if dtype not in FORMATS:
             raise UsageError(f"unknown dtype {dtype!r}{did_you_mean(dtype, FORMATS)} (dtypes: {', '.join(FORMATS)})")
+    profile_named(options.profile)
     mechanisms = chosen(options)
     found = []
     for target in options.targets:
@@ -170,8 +171,7 @@ class Runner:
             if room:
                 failure = made_small(failure, result)
             if room and not head.law.startswith("contract."):
-                samples = plan(group.mechanism, group.subject.claims, self.profile, self.options.seed, group.dtype)
-                likeness = diagnose(result.bench, failure.sample, samples.scenarios)
+                likeness = diagnose(result.bench, failure.sample, self.options.seed)
             fault = likeness.name.partition(".")[2] if likeness else f"{group.mechanism.name}.{head.law}"
             others = [c.law for c in failed if c is not head]
             data = describe(failure, result.bench, group.target, likeness, others)
@@ -212,7 +212,7 @@ def cell_data(cell: Cell, group: Group, result: Result) -> dict[str, Any]:
         "version": group.mechanism.version,
         "digest": group.mechanism.digest,
     }
-    if cell.law == "definition":
+    if cell is result.cells[0]:
         data["run"] = {
             "cases": result.cases,
             "calls": result.calls,

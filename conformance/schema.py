@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -30,27 +30,54 @@ def _validator() -> Any:
 def schema_errors(document: Document) -> Iterable[SpecError]:
     """What the schema has against a document, in the words of its author."""
     for error in sorted(_validator().iter_errors(document), key=lambda e: list(map(str, e.absolute_path))):
-        where = ".".join(map(str, error.absolute_path))
-        inside = f"{where}: " if where else ""
-        if error.validator == "additionalProperties":
-            for key in sorted(set(error.instance) - set(error.schema["properties"])):
-                hint = did_you_mean(key, error.schema["properties"])
-                yield SpecError(f"{inside}unknown key {str(key)!r}{hint}", place_of(key))
-        elif error.validator == "required":
-            missing = next(k for k in error.validator_value if k not in error.instance)
-            yield SpecError(f"{inside}the key {missing!r} is missing", _place_in(document, error.absolute_path))
-        else:
-            yield SpecError(f"{inside}{_explained(error)}", _place_in(document, error.absolute_path))
+        yield from _worded(error, document)
+
+
+def _worded(error: Any, document: Document) -> Iterator[SpecError]:
+    where = ".".join(map(str, error.absolute_path))
+    inside = f"{where}: " if where else ""
+    place = place_of(error.instance) or _place_in(document, error.absolute_path)
+    if error.validator == "additionalProperties":
+        for key in sorted(set(error.instance) - set(error.schema["properties"])):
+            hint = did_you_mean(key, error.schema["properties"])
+            yield SpecError(f"{inside}unknown key {str(key)!r}{hint}", place_of(key))
+    elif error.validator == "required":
+        yield SpecError(f"{inside}the key {error.message.split()[0]} is missing", place)
+    elif error.validator == "oneOf" and isinstance(error.instance, dict):
+        for inner in error.context:
+            if inner.schema_path[0] == 0:
+                yield from _worded(inner, document)
+    elif error.instance or error.validator_value != "[.]$":
+        yield SpecError(f"{inside}{_explained(error)}", place)
+
+
+_KINDS = {"object": "a mapping of names", "array": "a list", "string": "a text"}
+_PATTERNS = {
+    "[.]$": "a sentence ends with a full stop",
+    "^[1-9][0-9]*$": "{} is not a whole number from one on",
+    "^[a-z][a-z0-9_]*$": "{} is not a name (small letters, digits and underscores)",
+}
 
 
 def _explained(error: Any) -> str:
-    if error.validator == "pattern" and error.validator_value == "[.]$":
-        return "a sentence ends with a full stop"
-    if error.validator == "pattern":
-        return f"{str(error.instance)!r} is not a name (small letters, digits and underscores)"
-    if error.validator == "minLength":
-        return "nothing is said"
-    return error.message.replace("[Text", "[")
+    found = repr(error.instance)
+    match error.validator:
+        case "pattern":
+            return _PATTERNS[error.validator_value].format(found)
+        case "minLength" | "minItems":
+            return "nothing is said"
+        case "minProperties":
+            return f"there are at least {error.validator_value} of these"
+        case "uniqueItems":
+            return f"something is given twice in {found}"
+        case "maxLength":
+            return f"{found} is longer than {error.validator_value} characters"
+        case "type":
+            kind = error.validator_value
+            return f"{found} is not {_KINDS[kind if isinstance(kind, str) else kind[0]]}"
+        case "oneOf":
+            return f"{found} is neither a mapping of names nor 'reference'"
+    return error.message
 
 
 def place_of(text: Any) -> Place | None:

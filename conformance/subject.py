@@ -11,7 +11,7 @@ import traceback
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from .claims import Claims, claims_of
 from .errors import did_you_mean
-from .formats import FORMATS
 from .frameworks import Framework, framework_named
-from .mechanism import Mechanism
+from .mechanism import KINDS, Mechanism
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class Call:
 class Fault:
     """Why there is no result."""
 
-    kind: Literal["unsupported", "raised", "returned"]
+    kind: Literal["unsupported", "raised", "returned", "misshapen"]
     says: str
     trace: str = ""
 
@@ -101,6 +100,10 @@ class AdapterSubject:
 
     def call(self, call: Call) -> Reply:
         made = self._arrays(call)
+        reply = self._reply(call, made)
+        return replace(reply, breaches=(*self._changed(made), *reply.breaches))
+
+    def _reply(self, call: Call, made: Mapping[str, _Made]) -> Reply:
         passed = [made[name].array for name in self.mechanism.required]
         named = {name: made[name].array for name in call.inputs if name not in self.mechanism.required}
         poison = self.framework.poisoned() if call.poisoned else nullcontext()
@@ -109,14 +112,20 @@ class AdapterSubject:
                 result = self.adapter.function(*passed, **named, **call.options)
         except Unsupported as answer:
             return Reply(fault=Fault("unsupported", str(answer) or "unsupported"))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return Reply(fault=raised(error))
         outputs = self._named(result)
         if isinstance(outputs, Fault):
             return Reply(fault=outputs)
-        breaches = [*self._changed(made), *self._shared(made, outputs), *self._mistyped(call, outputs)]
+        breaches = [*self._mistyped(call, outputs)]
+        try:
+            breaches += self._shared(made, outputs)
+            entries = {name: self._read(x) for name, x in outputs.items()}
+        except Exception as error:  # an array of text, a sparse one, one without memory
+            says = f"returned an output that cannot be read: {raised(error).says}"
+            return Reply(breaches=tuple(breaches), fault=Fault("returned", says))
         self._last = tuple(outputs.values())
-        return Reply({name: self._read(x) for name, x in outputs.items()}, tuple(breaches))
+        return Reply(entries, tuple(breaches))
 
     def _arrays(self, call: Call) -> dict[str, _Made]:
         made = {}
@@ -176,8 +185,9 @@ class AdapterSubject:
             if not self.framework.is_array(x):
                 continue
             dtype, expected = self.framework.dtype(x), self.mechanism.dtype_of(name, call.dtype)
-            wide_enough = name in self.mechanism.dtypes and dtype == "float64"
-            if dtype in FORMATS and dtype != expected and not wide_enough:
+            wide_enough = name in self.mechanism.dtypes and dtype == "float64" and expected not in KINDS
+            whole = dtype.startswith(("int", "uint")) if expected == "integer" else dtype.startswith(expected[:4])
+            if dtype != expected and not (wide_enough or (expected in KINDS and whole)):
                 yield Breach("dtype", f"the output {name!r} is {dtype}, not {expected}")
             device = self.framework.device(x)
             if device.partition(":")[0] != call.device.partition(":")[0]:
@@ -188,7 +198,7 @@ def _described(x: Any) -> str:
     return "None" if x is None else f"a {type(x).__name__}"
 
 
-def raised(error: Exception) -> Fault:
+def raised(error: BaseException) -> Fault:
     """An exception as a fault: its first line, and the end of its trace."""
     line = (str(error).strip().splitlines() or ["(no message)"])[0][:300]
     return Fault("raised", f"{type(error).__name__}: {line}", "".join(traceback.format_exception(error)[-8:]))

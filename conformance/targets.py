@@ -75,7 +75,10 @@ def subject(adapter: Adapter, *, declared: bool = True) -> AdapterSubject:
 
 def installed(adapter: Adapter) -> bool:
     """Whether what an adapter presents can be imported."""
-    return not adapter.package or importlib.util.find_spec(adapter.package) is not None
+    try:
+        return not adapter.package or importlib.util.find_spec(adapter.package) is not None
+    except ModuleNotFoundError:  # of a.b, a is missing
+        return False
 
 
 def install_command(adapter: Adapter) -> str:
@@ -93,9 +96,10 @@ def shipped() -> list[Adapter]:
     modules = {f"attnspec.adapters.{module}" for module in SHIPPED}
     for entry in entry_points(group=GROUP):
         try:
-            modules.add(entry.load().__name__)
+            entry.load()
         except Exception as error:
             raise TargetError(f"the entry point {entry.name!r} ({entry.value}) cannot be loaded: {error}") from error
+        modules.add(entry.module)
     return [adapter for adapter in adapters.registered() if adapter.module in modules]
 
 

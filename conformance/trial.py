@@ -22,7 +22,7 @@ from .errors import SpecError
 from .formats import FORMATS, half_unit, rounded
 from .grades import FP64, Grade, result_format
 from .language import CallSite
-from .mechanism import Law, Mechanism
+from .mechanism import KINDS, Law, Mechanism
 from .numbers import Number, value
 from .streams import pick
 from .subject import Call, Fault, Reply, Subject
@@ -137,7 +137,7 @@ class Trial:
             if name in claims.fixed and not _same(x, claims.fixed[name]):
                 raise Declined(f"takes {name} = {claims.fixed[name]} only")
             if name in claims.names:
-                options[name] = x
+                options[name] = m.passed(name, x)
         if claims.limits and settled.key:
             sizes = sizes_of(m, settled.values)
             for name, allowed in claims.limits.items():
@@ -173,6 +173,13 @@ class Trial:
         key = self._key("frame", self.base)
         if key not in self.cache:
             self.cache[key] = self._frame(self.base, None)
+        return self.cache[key]
+
+    def graded_frame(self, grade: Grade) -> Frame:
+        """The definition on the case itself under a grade."""
+        key = self._key("frame", self.base, grade.name)
+        if key not in self.cache:
+            self.cache[key] = self._frame(self.base, grade)
         return self.cache[key]
 
     def exact(self, name: str, settled: Settled) -> Any:
@@ -222,7 +229,7 @@ class Trial:
         expected = self.shape(name, settled)
         if y.shape != expected:
             says = f"{name} has the shape {list(y.shape)}, not {list(expected)}"
-            raise Faulted(Fault("returned", says), settled)
+            raise Faulted(Fault("misshapen", says), settled)
         return y
 
     def number(
@@ -238,13 +245,21 @@ class Trial:
         key = (name, settled.key, grade, worst, fair)
         if key not in self._numbers:
             y = self.observed(name, settled)
-            if y.dtype.kind != "f":
-                self._numbers[key] = y
+            if y.dtype.kind != "f" or self.mechanism.dtype_of(name, self.bench.dtype) in KINDS:
+                self._numbers[key] = self._whole(y, name, settled, grade, worst)
             else:
                 radius = self._radius(y, name, settled, grade, worst, fair)
                 self._check_numbers(y, radius, name, settled)
                 self._numbers[key] = Number.within(y, radius)
         return self._numbers[key]
+
+    def _whole(self, y: NDArray[Any], name: str, settled: Settled, grade: Grade | None, worst: bool) -> Any:
+        """Whole numbers or truths: exact, but for what the definition itself leaves in doubt."""
+        if y.dtype.kind == "b" or grade is None or name in self.mechanism.random:
+            return y
+        _, likely, certain = self.bound(name, settled, grade)
+        radius = certain if worst else likely
+        return Number.within(y.astype(np.float64), radius) if np.any(radius) else y
 
     def _check_numbers(self, y: NDArray[np.float64], radius: Any, name: str, settled: Settled) -> None:
         """NaN is nothing that a law may meet by accident: it is `Stray` where the definition has a number."""
@@ -295,6 +310,8 @@ class LawEnvironment:
         self.trial, self.law, self.precision, self.worst = trial, law, grade, worst
         self.dtype = trial.bench.dtype
         self.false_alarm = 1e-12
+        self.claiming = False
+        """Whether the claim itself is evaluated: there an operator is what a correct implementation may return."""
         self._given: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
@@ -335,10 +352,15 @@ class LawEnvironment:
         return trial.cache[key]
 
     def word(self, convention: str) -> str:
-        return self.trial.bench.words[convention]
+        return self[convention]
 
     def operator(self, name: str, arguments: dict[str, Any]) -> Any:
-        return self.trial.base_frame().operator(name, arguments)
+        if not self.claiming or self.precision is None:
+            return self.trial.base_frame().operator(name, arguments)
+        x = self.trial.graded_frame(self.precision).operator(name, arguments)
+        if not isinstance(x, Number):
+            return x
+        return Number.within(x.value, x.worst if self.worst else x.radius)
 
     def source(self, ordinal: int) -> Source:
         raise SpecError("a claim draws nothing; draw under `given`")

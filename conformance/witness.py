@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from . import limits
-from .cases import Case, Sample
-from .cells import Failure, law_of
+from .cases import Case, Sample, letters
+from .cells import CONTRACTS, Failure, law_of
 from .diagnosis import Likeness
 from .errors import SpecError, UsageError
 from .judge import Kind
 from .mechanism import Law, Mechanism
 from .numbers import Comparison, recording
+from .streams import digest
 from .trial import Bench, Declined, Faulted, LawEnvironment, Stray, Trial
 
 SMALL = 256
@@ -53,12 +54,12 @@ def describe(
     stated = law or reject
     outcome = _outcome(Trial(bench, sample), law, failure)
     return {
-        "key": sample.case.key,
+        "key": _key(sample, bench, target, name),
         "target": target,
         "subject": bench.subject.name,
         "mechanism": m.name,
         "law": name,
-        "says": stated.says if stated else failure.outcome.says,
+        "says": stated.says if stated else CONTRACTS[name.removeprefix("contract.")],
         "holds": law.holds.text if law and name != "definition" else "",
         "place": str(stated.place) if stated and stated.place else m.path,
         "dtype": bench.dtype,
@@ -94,6 +95,12 @@ def describe(
         "unusual": _unusual(m, sample),
         "broken": broken,
     }
+
+
+def _key(sample: Sample, bench: Bench, target: str, law: str) -> str:
+    """A short name for a failure, the same whenever it is found again, and another for every subject, law and dtype."""
+    failing = (target, bench.subject.name, law, bench.dtype, bench.device)
+    return letters(digest(sample.case.key, *failing, size=5))
 
 
 def _outcome_data(outcome: Outcome) -> dict[str, Any]:

@@ -55,12 +55,9 @@ def _entries(witness: Witness, cell: Mapping[str, Any]) -> Iterator[tuple[str, s
     yield "Found", f"in {_named(origin)}{steps}"
     if witness["likeness"]:
         likeness = witness["likeness"]
-        cases = "case" if likeness["agreed"] == 1 else "cases"
+        told = "one case that tells" if likeness["agreed"] == 1 else f"{likeness['agreed']} cases that tell"
         yield "Like", f"{likeness['name']}: {likeness['says']}"
-        yield (
-            "",
-            f"it agrees with the subject on every case, {likeness['agreed']} {cases} that tell it apart among them",
-        )
+        yield "", f"it agrees with the subject on every case, {told} it from the definition among them"
     if witness["broken"]:
         yield "Also", _short("breaks " + ", ".join(witness["broken"]), 180)
     yield "Then", _innocent(witness, cell)
@@ -126,11 +123,8 @@ def _innocent(witness: Witness, cell: Mapping[str, Any]) -> str:
         return "if it is not claimed, raise attnspec.Unsupported or declare limits; if it is, -v shows the trace"
     if unusual:
         return f"if {unusual} is not claimed, raise attnspec.Unsupported or leave the option out; if it is, mend it"
-    return f"attnspec explain {cell['mechanism']}.{cell['law']}" if _has_page(cell["law"]) else "mend it"
-
-
-def _has_page(law: str) -> bool:
-    return not law.startswith("contract.")
+    law = cell["law"]
+    return f"attnspec explain {law}" if law.startswith("contract.") else f"attnspec explain {cell['mechanism']}.{law}"
 
 
 def _short(text: str, room: int) -> str:

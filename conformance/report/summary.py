@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from .blocks import texts
@@ -25,6 +26,7 @@ def page(lines: Sequence[Line], *, verbose: int = 0, folder: str = "") -> Iterat
         yield ""
     failures = [(cell["witness"], cell) for cell in cells if "witness" in cell]
     yield from texts(failures, 10**6 if verbose else FULL)
+    yield from unwitnessed(cells)
     if verbose:
         yield from traces(failures)
     yield from verdicts(lines, folder)
@@ -73,6 +75,21 @@ def _count(cells: Sequence[Line]) -> str:
     return f"{counts['pass']}/{tried}" + (f" {marks}" if marks else "")
 
 
+def unwitnessed(cells: Sequence[Line]) -> Iterator[str]:
+    """The violations that no single case shows, such as conventions that nobody has declared; one line each."""
+    shown = {(*_group(c), law) for c in cells if "witness" in c for law in (c["law"], *c["witness"]["broken"])}
+    bad = [c for c in cells if c["verdict"] in ("fail", "error") and c["level"] == "must"]
+    rest = [c for c in bad if (*_group(c), c["law"]) not in shown]
+    for cell in rest:
+        yield f"{cell['subject']}   {_address(cell)}   {cell['dtype']}   {cell['says']}"
+    if rest:
+        yield ""
+
+
+def _group(cell: Line) -> tuple[str, str, str]:
+    return cell["subject"], cell["mechanism"], cell["dtype"]
+
+
 def traces(failures: Sequence[tuple[Mapping[str, Any], Line]]) -> Iterator[str]:
     """The traces of calls that raised."""
     for witness, cell in failures:
@@ -106,8 +123,9 @@ def verdicts(lines: Sequence[Line], folder: str) -> Iterator[str]:
     end = next((line for line in lines if line["kind"] == "end"), None)
     if end is None or end["partial"]:
         yield "  PARTIAL: the run did not finish; what it found so far stands"
-    if folder:
-        yield f"reports  {folder}/results.ndjson  {folder}/junit.xml"
+    written = [f"{folder}/{name}" for name in ("results.ndjson", "junit.xml") if (Path(folder) / name).is_file()]
+    if folder and written:
+        yield f"reports  {'  '.join(written)}"
 
 
 def weakest(cells: Sequence[Line]) -> Iterator[str]:
@@ -128,9 +146,8 @@ def _verdict(line: Line, cells: Sequence[Line]) -> str:
     counts = line["cells"]
     listed = [f"{counts[v]} {v.replace('_', ' ')}" for v in MARKS if counts.get(v)]
     dtypes = " ".join(dict.fromkeys(c["dtype"] for c in cells))
-    return (
-        f"{words[line['verdict']]:<15} {line['subject']} ({dtypes})   {sum(counts.values())} cells: {', '.join(listed)}"
-    )
+    count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
+    return f"{words[line['verdict']]:<15} {line['subject']} ({dtypes})   {count}: {', '.join(listed)}"
 
 
 def _address(cell: Line) -> str:

@@ -1,0 +1,108 @@
+"""The documents say what the code does."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from attnspec.draws import DRAWS
+from attnspec.library import FUNCTIONS
+from attnspec.loader import library
+from attnspec.mechanism import LAYOUTS
+from attnspec.targets import shipped
+
+ROOT = Path(__file__).resolve().parents[1]
+CONFORMANCE = ROOT / "conformance"
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text("utf-8")
+
+
+def layers() -> dict[str, int]:
+    """The rows of the table of modules, by module."""
+    table = text("ARCHITECTURE.md").partition("| question | modules |")[2].partition("\n\n")[0]
+    return {
+        name: row
+        for row, line in enumerate(table.splitlines()[2:])
+        for name in re.findall(r"`(\w+)/?`", line.split("|")[2])
+    }
+
+
+def modules() -> list[Path]:
+    return [p for p in sorted(CONFORMANCE.rglob("*.py")) if p.stem != "__init__"]
+
+
+def room(path: Path) -> str:
+    return "report" if path.parent.name == "report" else path.stem
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Modules of the package that a file imports, when it is imported or later."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            first = (node.module or "").partition(".")[0]
+            if path.parent.name == "report" and node.level == 1:
+                yield "report"
+            else:
+                yield from [first] if first else [alias.name for alias in node.names]
+
+
+def test_the_architecture_places_every_module_once():
+    assert sorted({room(path) for path in modules()}) == sorted(layers())
+
+
+@pytest.mark.parametrize("path", modules(), ids=room)
+def test_a_module_imports_what_stands_in_its_row_or_above(path):
+    layer = layers()
+    assert [] == [name for name in imported(path) if layer.get(name, 0) > layer[room(path)]]
+
+
+@pytest.mark.parametrize("function", [*FUNCTIONS.values(), *DRAWS.values()], ids=lambda f: f.name)
+def test_the_language_document_has_every_function(function):
+    assert f"| `{function.usage}` | {function.says} |" in text("spec/README.md")
+
+
+@pytest.mark.parametrize("operator", [m for m in library().values() if m.name == m.operator], ids=lambda m: m.name)
+def test_the_language_document_has_the_signature_of_every_operator(operator):
+    row = next(line for line in text("spec/README.md").splitlines() if line.startswith(f"| `{operator.name}` |"))
+    options = [name for name in operator.options if name not in operator.conventions]
+    named = [*operator.inputs, *options, *operator.outputs]
+    assert named == [name for cell in row.split("|")[2:5] for name in re.findall(r"`(\w+)", cell)]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_language_document_has_every_layout(layout):
+    assert f"`{layout}`" in text("spec/README.md")
+
+
+@pytest.mark.parametrize("key", re.findall(r'^    "(\w+)": \{', text("spec/schema.json"), re.MULTILINE)[:24])
+def test_the_language_document_has_every_key(key):
+    assert f"`{key}`" in text("spec/README.md")
+
+
+def test_the_readme_names_both_commands_that_set_up():
+    assert {"make check", "make test"} <= {line.partition("#")[0].strip() for line in text("README.md").splitlines()}
+
+
+def test_the_changelog_has_every_mechanism():
+    assert [] == [name for name in library() if f"`{name}`" not in text("CHANGELOG.md")]
+
+
+def test_links_of_the_documents_lead_somewhere():
+    for page in ("README.md", "CONTRIBUTING.md"):
+        for link in re.findall(r"\]\(([\w/.]+)\)", text(page)):
+            assert (ROOT / link).exists(), f"{page}: {link}"
+
+
+def test_every_adapter_that_needs_a_package_names_an_extra_of_the_project():
+    extras = text("pyproject.toml").partition("[project.optional-dependencies]")[2].partition("\n\n")[0]
+    assert [] == [a.name for a in shipped() if a.extra and f"\n{a.extra} = " not in extras]
+
+
+@pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "spec/README.md"])
+def test_documents_have_one_sentence_a_line(page):
+    prose = re.sub(r"```.*?```", "", text(page), flags=re.DOTALL)
+    lines = [x for x in prose.splitlines() if x and not x.startswith("|")]
+    assert [] == [x for x in lines if re.search(r"[a-z`)]\. [A-Z]", x)]
