@@ -33,7 +33,7 @@ from .numbers import Number
 from .plans import Plan, Profile
 from .runs import chosen
 from .stand_ins import DefinitionSubject
-from .targets import subject
+from .targets import families, subject
 from .trial import Bench, Trial
 
 SLACK = 1e6
@@ -313,11 +313,8 @@ def _told(words: Mapping[str, str], mechanism: Mechanism) -> str:
 
 def controls(mechanisms: set[str], *, deep: bool) -> Part:
     """Correct variants on their mechanisms, in all their dtypes."""
-    import importlib
-
-    module = importlib.import_module("attnspec.adapters.controls")
-    part, cases = Part("controls"), 0
-    declared = [a for a in adapters.registered() if a.module == module.__name__]
+    part, cases, modules = Part("controls"), 0, families(controls=True)
+    declared = [a for a in adapters.registered() if a.module in modules]
     for adapter in declared:
         one = subject(adapter)
         own = [m for m in library().values() if m.operator == adapter.operator and m.name in mechanisms]

@@ -13,6 +13,7 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import pkgutil
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -33,8 +34,8 @@ from .subject import AdapterSubject, Subject
 
 GROUP = "attnspec.adapters"
 """The entry points under which other packages register modules of adapters."""
-SHIPPED = ("torch_attention", "torch_softmax", "transformers_attention", "transformers_alibi", "onnx_reference")
-"""The modules of attnspec.adapters, in the order in which they are listed."""
+CONTROLS = "controls"
+"""What the names of modules begin with whose adapters are there for the audit, and not for users."""
 
 
 def resolve(target: str, *, operator: str | None = None, framework: str | None = None) -> list[Subject]:
@@ -91,9 +92,7 @@ def install_command(adapter: Adapter) -> str:
 
 def shipped() -> list[Adapter]:
     """The adapters of this package and of those that register some, installed or not."""
-    for module in SHIPPED:
-        importlib.import_module(f"attnspec.adapters.{module}")
-    modules = {f"attnspec.adapters.{module}" for module in SHIPPED}
+    modules = set(families())
     for entry in entry_points(group=GROUP):
         try:
             entry.load()
@@ -101,6 +100,15 @@ def shipped() -> list[Adapter]:
             raise TargetError(f"the entry point {entry.name!r} ({entry.value}) cannot be loaded: {error}") from error
         modules.add(entry.module)
     return [adapter for adapter in adapters.registered() if adapter.module in modules]
+
+
+def families(*, controls: bool = False) -> list[str]:
+    """The modules of attnspec.adapters, imported: those of implementations, or those of the audit's controls."""
+    names = [module.name for module in pkgutil.iter_modules(adapters.__path__, "attnspec.adapters.")]
+    chosen = [name for name in names if name.rpartition(".")[2].startswith(CONTROLS) is controls]
+    for name in chosen:
+        importlib.import_module(name)
+    return chosen
 
 
 def find(name: str) -> Adapter:

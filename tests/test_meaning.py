@@ -65,9 +65,15 @@ def test_a_further_mechanism_may_replace_sizes_options_and_lines():
     text = (spec_folder() / "causal_mask.yaml").read_text("utf-8")
     further = "definition:\n  in_past: column <= row\nsizes:\n  batch: 1\noptions:\n"
     Path("causal_mask.yaml").write_text(text.replace("options:\n", further), "utf-8")
-    loaded = load([Path("causal_mask.yaml")], library())
-    assert "column <= row" == library()["causal_mask"].definition["in_past"].text.partition("causal or ")[2]
-    assert [] == lint_files([Path("causal_mask.yaml")])[0]
+    beside = {name: m for name, m in library().items() if name != "causal_mask"}
+    loaded, operator = load([Path("causal_mask.yaml")], beside)["causal_mask"], library()["attention"]
+    assert ("column <= row", "1", "true") == (
+        loaded.definition["in_past"].text,
+        loaded.sizes["batch"].text,
+        loaded.options["causal"].text,
+    )
+    assert operator.definition["in_window"] is loaded.definition["in_window"]
+    assert frozenset({"batch", "causal"}) == loaded.own
 
 
 CONTRADICTIONS = [
@@ -89,7 +95,7 @@ CONTRADICTIONS = [
     ),
     (
         "causal_mask",
-        [("options:\n", "definition:\n  seeing: §any(in_past)\n  in_past: any(seeing)\noptions:\n")],
+        [("options:\n", "definition:\n  seeing: any(in_past)\n  in_past: §any(seeing)\noptions:\n")],
         "definition: a circle: in_past -> seeing -> in_past",
     ),
     ("softmax", [("outputs: [p]", "outputs: [§q]")], "outputs: no line of the definition is called 'q'"),
