@@ -12,8 +12,10 @@ left an error budget.
 
 from __future__ import annotations
 
+import multiprocessing
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,7 +33,7 @@ from .loader import library
 from .mechanism import Law, Mechanism, Mistake
 from .numbers import Number
 from .plans import Plan, Profile
-from .runs import chosen
+from .runs import Options, chosen
 from .stand_ins import DefinitionSubject
 from .targets import families, subject
 from .trial import Bench, Trial
@@ -62,7 +64,7 @@ class Part:
         """The part as text; with `table`, every mistake with the laws that refute it."""
         credited = {law: sum(law in laws for laws in self.kills.values()) for law in self.laws}
         note = f"{len(self.laws)} laws, {len(self.kills)} mistakes" if self.kills else ", ".join(self.notes)
-        yield f"{self.name:<18} {note}" + ("" if self.faults else "   ok")
+        yield f"{self.name:<22} {note}" + ("" if self.faults else "   ok")
         if table and self.kills:
             width = max(map(len, self.kills)) + 2
             for mistake, laws in self.kills.items():
@@ -74,16 +76,25 @@ class Part:
             yield f"    FAULT {fault}"
 
 
-def audited(names: Sequence[str] = (), *, deep: bool = False) -> Iterator[Part]:
-    """The audit, part by part. Unknown mechanisms are a `UsageError`."""
-    from .runs import Options
+def audited(names: Sequence[str] = (), *, deep: bool = False, workers: int = 1) -> Iterator[Part]:
+    """The audit, part by part: the mechanisms, then every correct variant. Unknown mechanisms are a `UsageError`."""
+    wanted = tuple(chosen(Options(mechanisms=tuple(names))))
+    if workers == 1:
+        yield from map(audited_mechanism, wanted)
+        yield from (audited_control(name, wanted, deep=deep) for name in controls(wanted))
+        return
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+        parts = [pool.submit(audited_mechanism, name) for name in wanted]
+        parts += [pool.submit(audited_control, name, wanted, deep=deep) for name in controls(wanted)]
+        for part in parts:
+            yield part.result()
 
-    wanted = chosen(Options(mechanisms=tuple(names)))
+
+def audited_mechanism(name: str) -> Part:
+    """The audit of one mechanism."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name in wanted:
-            yield _Audit(library()[name]).part()
-        yield controls(set(wanted), deep=deep)
+        return _Audit(library()[name]).part()
 
 
 def variants(mechanism: Mechanism) -> Iterator[dict[str, str]]:
@@ -163,7 +174,7 @@ class _Audit:
     def compare(self, sample: Sample, words: Mapping[str, str]) -> None:
         exact = Frame(self.m, {**sample.values, **words}, grade=FP64, dtype="float64").outputs()
         for name, other in self.reference(sample, words).items():
-            if name in self.m.random:
+            if name in self.m.random or name not in self.m.outputs:
                 continue
             known = exact[name] if isinstance(exact[name], Number) else Number(exact[name])
             twice = Number.within(known.value, 2 * np.asarray(known.radius) + 1e-300)
@@ -311,21 +322,28 @@ def _told(words: Mapping[str, str], mechanism: Mechanism) -> str:
     return ", ".join(other) or "every convention at its first word"
 
 
-def controls(mechanisms: set[str], *, deep: bool) -> Part:
-    """Correct variants on their mechanisms, in all their dtypes."""
-    part, cases, modules = Part("controls"), 0, families(controls=True)
-    declared = [a for a in adapters.registered() if a.module in modules]
-    for adapter in declared:
-        one = subject(adapter)
-        own = [m for m in library().values() if m.operator == adapter.operator and m.name in mechanisms]
-        profile = replace(CONTROLS, name="deep", draws=-(-DEEP // max(len(own), 1))) if deep else CONTROLS
-        for mechanism in own:
-            for dtype in adapter.dtypes:
+def controls(mechanisms: Collection[str]) -> list[str]:
+    """The correct variants that have something to do with the mechanisms."""
+    modules, operators = families(controls=True), {library()[name].operator for name in mechanisms}
+    return [a.name for a in adapters.registered() if a.module in modules and a.operator in operators]
+
+
+def audited_control(name: str, mechanisms: Collection[str], *, deep: bool) -> Part:
+    """A correct variant on its mechanisms, in all its dtypes."""
+    modules = families(controls=True)
+    adapter = next(a for a in adapters.registered() if a.name == name and a.module in modules)
+    own = [m for m in library().values() if m.operator == adapter.operator and m.name in mechanisms]
+    profile = replace(CONTROLS, name="deep", draws=-(-DEEP // max(len(own), 1))) if deep else CONTROLS
+    part, one, cases = Part(name), subject(adapter), 0
+    for mechanism in own:
+        for dtype in adapter.dtypes:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
                 result = run(Request(one, mechanism, dtype, profile))
-                cases += result.cases
-                for cell in result.cells:
-                    if cell.bad and cell.level == "must":
-                        says = f"{cell.says} ({cell.worst:.3g} x the bound)" if cell.worst else cell.says
-                        part.faults.append(f"{adapter.name} is accused of {cell.address} in {dtype}: {says}")
-    part.notes.append(f"{len(declared)} correct variants, {cases} cases")
+            cases += result.cases
+            for cell in result.cells:
+                if cell.bad and cell.level == "must":
+                    says = f"{cell.says} ({cell.worst:.3g} x the bound)" if cell.worst else cell.says
+                    part.faults.append(f"accused of {cell.address} in {dtype}: {says}")
+    part.notes.append(f"correct variant, {cases} cases")
     return part

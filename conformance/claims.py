@@ -77,18 +77,20 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool) -> Claims:
         if dtype not in FORMATS:
             raise UsageError(f"{label}unknown dtype {dtype!r}{did_you_mean(dtype, FORMATS)}")
     kin = [m for m in library().values() if m.operator == mechanism.name] or [mechanism]
-    names = {name for m in kin for name in (*m.sizes, *m.options)}
+    sizes = {name for m in kin for name in m.sizes}
+    names = sizes | {name for m in kin for name in m.options}
     for name in (*adapter.limits, *adapter.fixed):
         if name not in names:
             raise UsageError(
                 f"{label}limits and fixed speak of sizes and options, not of {name!r}{did_you_mean(name, names)}"
             )
+    limits = {**adapter.limits, **{name: x for name, x in adapter.fixed.items() if name in sizes}}
     return Claims(
         names=frozenset(p.name for p in further if p.name in optional),
         dtypes=adapter.dtypes,
         conventions=adapter.conventions,
-        limits={n: v if isinstance(v, Collection) else (v,) for n, v in adapter.limits.items()},
-        fixed=adapter.fixed,
+        limits={n: v if isinstance(v, Collection) else (v,) for n, v in limits.items()},
+        fixed={n: x for n, x in adapter.fixed.items() if n not in sizes},
         grades=_grades(adapter),
         deterministic=adapter.deterministic,
         compiled=adapter.compiled,

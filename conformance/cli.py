@@ -71,6 +71,8 @@ def main() -> None:
     Exit codes: 0 conformant, 1 violated, 2 interrupted, 3 internal error, 4 bad usage or specification,
     5 nothing tested, 6 a target cannot be loaded.
     """
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
 
 
 Command = Callable[..., Any]
@@ -150,8 +152,6 @@ def run_pytest(
 ) -> tuple[int, list[dict[str, Any]]]:
     """Run the cells as pytest items, and give back the exit code and the lines of the results."""
     os.environ.setdefault("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
     from .devices import check_device
     from .runs import Options, groups
 
@@ -161,7 +161,10 @@ def run_pytest(
         raise NothingError("nothing to test: no mechanism, dtype and target go together")
     import pytest
 
+    from .report.results import opened
+
     folder = Path(report_dir)
+    opened(folder).close()
     args = [
         "-c",
         os.devnull,
@@ -189,7 +192,10 @@ def run_pytest(
     with redirect_stdout(io.StringIO()) as said, _progress(keeper):
         status = int(pytest.main(args, plugins=[keeper]))
     if keeper.broken and status == int(Exit.VIOLATED):
-        raise RuntimeError(keeper.broken[0])
+        report = keeper.broken[0]
+        crash, trace = getattr(report.longrepr, "reprcrash", None), str(report.longrepr)
+        says = crash.message if crash else trace
+        raise RuntimeError(f"{report.nodeid}: {says.splitlines()[0]}") from RuntimeError(trace)
     if keeper.lines is None or status in (3, 4):
         message = said.getvalue().strip().splitlines()
         raise RuntimeError(f"pytest ended with {status}: {' | '.join(message[-3:])}")
@@ -233,7 +239,7 @@ class _Keeper:
 
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] | None = None
-        self.broken: list[str] = []
+        self.broken: list[Any] = []
         self.done = self.total = 0
         self.tick: Callable[[int, int], None] = lambda done, total: None
 
@@ -245,7 +251,7 @@ class _Keeper:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed and getattr(report, "attnspec", None) is None:  # it says nothing of the subject
-            self.broken.append(f"{report.nodeid}: {str(report.longrepr).strip().splitlines()[-1]}")
+            self.broken.append(report)
         if report.when == "call":
             self.done += 1
             self.tick(self.done, self.total)
@@ -328,15 +334,16 @@ def lint(files: tuple[Path, ...], verbose: int) -> None:
 @click.option("--mechanism", "mechanisms", multiple=True, metavar="NAME", help="Only this mechanism; may be repeated.")
 @click.option("--deep", is_flag=True, help="Correct variants on 2000 drawn cases each.")
 @click.option("--table/--no-table", default=False, help="Print which law refutes which mistake.")
+@click.option("-n", "--workers", default=0, metavar="N", help="Processes to run in; one for each core if 0.")
 @verbosity
-def audit(mechanisms: tuple[str, ...], deep: bool, table: bool, verbose: int) -> None:
+def audit(mechanisms: tuple[str, ...], deep: bool, table: bool, workers: int, verbose: int) -> None:
     """Would this suite notice? Run every known mistake, and correct variants, against the laws."""
     with mended(bool(verbose)):
         from .audit import audited
 
         started = time.time()
         faults = 0
-        for part in audited(mechanisms, deep=deep):
+        for part in audited(mechanisms, deep=deep, workers=workers or os.cpu_count() or 1):
             for line in part.lines(table=table or bool(verbose)):
                 click.echo(line)
             faults += len(part.faults)

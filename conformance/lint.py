@@ -55,8 +55,6 @@ def faults(mechanism: Mechanism) -> Iterator[SpecError]:
         unused = set(law.given) - law.when.uses - law.holds.uses - {n for g in law.given.values() for n in g.uses}
         for name in sorted(unused):
             yield SpecError(f"laws.{law.name}.given: {name!r} is used nowhere", law.given[name].place)
-        if law.given and not (set(law.given) & (law.holds.uses | law.when.uses)):
-            yield SpecError(f"laws.{law.name}: nothing that is given is used", law.place)
         if not law.holds.asks and not any(g.asks for g in law.given.values()):
             yield SpecError(f"laws.{law.name}: the claim does not ask what the subject returns", law.place)
     for source in mechanism.sources:

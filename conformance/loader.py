@@ -59,7 +59,7 @@ def load(paths: Iterable[Path], beside: Mapping[str, Mechanism] | None = None) -
         if document.get("operator", name) in broken:  # type: ignore[call-overload]
             continue
         try:
-            loading.mechanism(name, ())
+            loading.mechanism(name)
         except SpecError as error:
             errors.append(error)
         except SpecErrors as several:
@@ -110,22 +110,21 @@ class _Loading:
                 known[name] = Takes(required, frozenset(str(n) for part in parts for n in part))
         return known
 
-    def mechanism(self, name: str, trail: tuple[str, ...]) -> Mechanism:
+    def mechanism(self, name: str) -> Mechanism:
         if name not in self.done:
             path, document = self.documents[name]
             operator = document.get("operator", name)  # type: ignore[call-overload]
-            base = None
-            if operator != name:
-                if operator in trail or (operator not in self.documents and operator not in self.done):
-                    known = {*self.documents, *self.done} - {name}
-                    raise SpecError(
-                        f"unknown operator {str(operator)!r}{did_you_mean(operator, known)}", place_of(operator)
-                    )
-                base = self.mechanism(str(operator), (*trail, name))
-                if base.operator != base.name:
-                    raise SpecError(
-                        f"{str(operator)!r} is not an operator: it is a mechanism of {base.operator!r}",
-                        place_of(operator),
-                    )
+            base = None if operator == name else self.base(operator, name)
             self.done[name] = Reader(document, path, _shown(path), base, self.operators).mechanism()
         return self.done[name]
+
+    def base(self, operator: str, name: str) -> Mechanism:
+        """The operator that a mechanism builds on."""
+        known = {*self.documents, *self.done} - {name}
+        if operator not in known:
+            raise SpecError(f"unknown operator {str(operator)!r}{did_you_mean(operator, known)}", place_of(operator))
+        own = self.done[operator].operator if operator in self.done else self.documents[operator][1].get("operator")  # type: ignore[call-overload]
+        if own not in (None, operator):
+            text = f"{str(operator)!r} is not an operator: it is a mechanism of {str(own)!r}"
+            raise SpecError(text, place_of(operator))
+        return self.mechanism(str(operator))

@@ -7,9 +7,9 @@ from typing import Any
 
 from .draws import DRAWS
 from .errors import SpecError, did_you_mean
-from .language import RESERVED, Expression
+from .language import RESERVED
 from .library import FUNCTIONS
-from .mechanism import Mechanism
+from .mechanism import Assignments, Mechanism
 from .reading import find_circle
 from .schema import Document, place_of
 
@@ -103,9 +103,25 @@ def _follows(mechanism: Mechanism, follows: Mapping[Any, Any]) -> Iterator[SpecE
 
 def _circles(mechanism: Mechanism) -> Iterator[SpecError]:
     drawn = {**mechanism.sizes, **mechanism.inputs, **mechanism.options}
-    parts: list[tuple[str, Mapping[str, Expression]]] = [("definition", mechanism.definition), ("draws", drawn)]
-    parts += [(f"laws.{law.name}.given", law.given) for law in mechanism.laws.values()]
-    for label, expressions in parts:
-        circle = find_circle({name: expression.uses for name, expression in expressions.items()})
+    lines = mechanism.definition
+    parts = [("definition", {}, lines), ("draws", {}, drawn)]
+    parts += [(f"laws.{law.name}.given", {}, law.given) for law in mechanism.laws.values()]
+    parts += [(f"mistakes.{mistake.name}.change", lines, mistake.change) for mistake in mechanism.mistakes.values()]
+    parts += [(f"regimes.{regime.name}", drawn, regime.assigned) for regime in mechanism.regimes.values()]
+    parts += [(f"scenarios.{scenario.name}", drawn, scenario.assigned) for scenario in mechanism.scenarios.values()]
+    for label, below, above in parts:
+        if below and find_circle(_uses({}, below)):
+            continue
+        circle = find_circle(_uses(below, above))
         if circle:
-            yield SpecError(f"{label}: a circle: {' -> '.join(circle)}", expressions[circle[0]].place)
+            place = next(above[name].place for name in circle if name in above)
+            yield SpecError(f"{label}: a circle: {' -> '.join(circle)}", place)
+
+
+def _uses(below: Assignments, above: Assignments) -> dict[str, frozenset[str]]:
+    """What every name reads when assignments take the place of others: in its own, a name means what it replaces."""
+    found = {name: expression.uses for name, expression in below.items()}
+    for name, expression in above.items():
+        replaced = below[name].uses if name in below and name in expression.uses else frozenset()
+        found[name] = (expression.uses - {name} if below else expression.uses) | replaced
+    return found

@@ -119,7 +119,7 @@ class Number:
     def __pow__(self, other: Any) -> Number:
         x, y = aligned(self, other)
         power = np.power(x.value, y.value)
-        by_base = np.abs(y.value * np.power(x.value, y.value - 1))
+        by_base = np.abs(y.value * np.power(steepest(x, y.value < 1), y.value - 1))
         by_exponent = 0.0 if y.exact else np.abs(power * np.log(np.abs(x.value)))
         whole = y.exact and y.value.ndim == 0 and float(y.value) in (1.0, 2.0, 0.5)
         return made(power, x.grade, (x, by_base), (y, by_exponent), roundings=1.0 if whole else 8.0)
@@ -216,6 +216,12 @@ def carried(x: Number, slope: Any) -> tuple[Array, Array, Array]:
         x.variance if absent(x.variance) else x.variance * (slope * slope),
         x.shared if absent(x.shared) else x.shared * slope,
     )
+
+
+def steepest(x: Number, towards_zero: Any = True) -> Any:
+    """The size at which a root is steepest, of those that `x` may have; near zero, where the slope gives its root."""
+    size = np.abs(x.value)
+    return size if x.exact else np.where(towards_zero, np.maximum(size - x.radius, x.radius / 4), size)
 
 
 def made(result: Any, grade: Grade, *terms: tuple[Number, Any], roundings: float = 1.0, extra: Array = 0.0) -> Number:

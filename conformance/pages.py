@@ -116,7 +116,7 @@ def signature(m: Mechanism) -> Iterator[str]:
     """An operator as an adapter has to write it: positional inputs, then what may be claimed by keyword."""
     inputs = [f"{name} {_shape(m, name)}".strip() for name in m.required]
     keywords = [f"{n} {_shape(m, n)}".strip() for n in m.optional] + [f"{n}={_default(m, n)}" for n in m.options]
-    yield f"{m.name}({', '.join([*inputs, '*', *keywords])})"
+    yield from textwrap.wrap(f"{m.name}({', '.join([*inputs, '*', *keywords])})", WIDTH, subsequent_indent=" " * 8)
     yield f"    returns {', '.join(m.outputs)}; the first one always, as one array, a tuple in this order, or a dict"
     for convention, words in m.conventions.items():
         yield f"    convention {convention}: {', '.join(words)}"
@@ -141,6 +141,9 @@ def _shown(x: object) -> str:
 def explained(name: str) -> Iterator[str]:
     """The page of whatever has that name; an unknown one is a `UsageError`."""
     pages: Mapping[str, Callable[[], Iterator[str]]] = _pages()
+    mechanism, _, law = name.partition(".")
+    if mechanism in library() and law.startswith(("contract.", "convention.")):  # as a report writes it
+        name = law
     if name not in pages:
         short = [known for known in pages if known.partition(".")[2] == name]
         if len(short) == 1:
@@ -157,7 +160,7 @@ def explained(name: str) -> Iterator[str]:
 def _pages() -> dict[str, Callable[[], Iterator[str]]]:
     pages: dict[str, Callable[[], Iterator[str]]] = {}
     for function in (*FUNCTIONS.values(), *DRAWS.values()):
-        pages[function.name] = lambda f=function: iter([f.usage, f"    {f.says}"])
+        pages[function.name] = lambda f=function: iter([f.usage, *_wrapped(f.says, "    ")])
     for grade in GRADES.values():
         pages[grade.name] = lambda g=grade: _grade_page(g.name)
     for adapter in shipped():
@@ -166,8 +169,7 @@ def _pages() -> dict[str, Callable[[], Iterator[str]]]:
         pages[f"contract.{contract}"] = lambda c=contract: _contract_page(c)
     for m in library().values():
         for convention in m.conventions:
-            pages.setdefault(convention, lambda m=m, c=convention: _convention_page(m, c))
-            pages[f"convention.{convention}"] = pages[convention]
+            pages[convention] = pages[f"convention.{convention}"] = lambda c=convention: _convention_page(c)
         pages[m.address("definition")] = lambda m=m: _definition_page(m)
         for law in m.laws.values():
             pages[m.address(law.name)] = lambda m=m, x=law: _law_page(m, x)
@@ -292,7 +294,7 @@ def _innocent(m: Mechanism) -> Iterator[str]:
     """The conventions that the mechanism turns on: the usual innocent reasons for a failure."""
     turned = _turned_on(m)
     if turned:
-        yield "Innocent reasons: a convention that is followed otherwise than it is declared. If it is meant, declare"
+        yield "Innocent reasons: a convention that is followed otherwise than it is declared. If that is meant:"
         for convention in turned:
             words = " or ".join(f"{word!r}" for word in m.conventions[convention])
             yield f"    conventions={{{convention!r}: {words}}}"
@@ -336,14 +338,18 @@ def _reject_page(m: Mechanism, reject: Reject) -> Iterator[str]:
         yield from _wrapped(reject.when.text, "    ")
 
 
-def _convention_page(m: Mechanism, convention: str) -> Iterator[str]:
-    yield f"{convention} (a convention of {m.operator})"
+def _convention_page(convention: str) -> Iterator[str]:
+    yield f"{convention} (a convention)"
     yield "Correct implementations differ in it; declare the word that yours follows, and it is tested."
-    yield ""
-    for word, says in m.conventions[convention].items():
-        yield from _wrapped(f"{word}: {says}", "    ")
-    yield ""
-    yield f"    @adapter({m.operator!r}, conventions={{{convention!r}: {next(iter(m.conventions[convention]))!r}}})"
+    for m in operators().values():
+        words = m.conventions.get(convention, {})
+        if words:
+            yield ""
+            yield m.name
+        for word, says in words.items():
+            yield from _wrapped(f"{word}: {says}", "    ")
+        if words:
+            yield f"    @adapter({m.name!r}, conventions={{{convention!r}: {next(iter(words))!r}}})"
 
 
 def _contract_page(name: str) -> Iterator[str]:

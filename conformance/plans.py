@@ -77,7 +77,7 @@ def pins(mechanism: Mechanism, claims: Claims) -> dict[str, Any]:
     """What is settled before drawing: options that are fixed, and the defaults of what is not claimed."""
     optional = (*mechanism.optional, *mechanism.options)
     unclaimed = {n: mechanism.defaults[n] for n in optional if n not in claims.names and n in mechanism.defaults}
-    return {**unclaimed, **{n: x for n, x in claims.fixed.items() if n in mechanism.options or n in mechanism.sizes}}
+    return {**unclaimed, **{n: x for n, x in claims.fixed.items() if n in mechanism.options}}
 
 
 def plain_options(mechanism: Mechanism) -> dict[str, Any]:
@@ -240,7 +240,7 @@ def explored(mechanism: Mechanism, claims: Claims, seed: int, dtype: str, count:
         database=None,
         deadline=None,
         phases=[hypothesis.Phase.generate],
-        suppress_health_check=[*hypothesis.HealthCheck.__members__.values()],
+        suppress_health_check=list(hypothesis.HealthCheck),
     )
     @hypothesis.given(strategies.data())
     def explore(data: Any) -> None:

@@ -27,6 +27,7 @@ from .numbers import (
     operand_error,
     settled,
     shared_along,
+    steepest,
     value,
 )
 from .truths import Truth, truth
@@ -51,9 +52,14 @@ def _sigmoid(x: Any) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
-sqrt = _elementwise(np.sqrt, lambda x: 0.5 / np.sqrt(x), 1.0)
 tanh = _elementwise(np.tanh, lambda x: 1 - np.tanh(x) ** 2, 8.0)
 sigmoid = _elementwise(_sigmoid, lambda x: _sigmoid(x) * (1 - _sigmoid(x)), 8.0)
+
+
+def sqrt(x: Any) -> Any:
+    if not isinstance(x, Number):
+        return np.sqrt(np.asarray(x, float))
+    return made(np.sqrt(x.value), x.grade, (x, 0.5 / np.sqrt(steepest(x))))
 
 
 def _circular(f: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -5,6 +5,7 @@ The command line, the pytest plugin and the Python interface all run groups, and
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -155,7 +156,7 @@ class Runner:
             data = cell_data(cell, group, result)
             if witness is not None and cell is witness[0]:
                 data["witness"] = witness[1]
-            yield data
+            yield json.loads(json.dumps(data, allow_nan=False))  # other processes take no numpy.float64, no kind of str
 
     def _witness(self, group: Group, result: Result) -> tuple[Cell, dict[str, Any]] | None:
         """The failure that stands for all of the group, explained; the others are listed under it."""

@@ -84,7 +84,8 @@ def installed(adapter: Adapter) -> bool:
 
 def install_command(adapter: Adapter) -> str:
     """The command that installs what an adapter presents."""
-    return f"pip install 'attnspec[{adapter.extra}]'" if adapter.extra else f"pip install {adapter.package}"
+    package = adapter.package.partition(".")[0]
+    return f"pip install 'attnspec[{adapter.extra}]'" if adapter.extra else f"pip install {package}"
 
 
 # Adapters by name

@@ -31,11 +31,7 @@ class Results:
         self._file: TextIO | None = None
         self.started = time.time()
         if folder is not None:
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-                self._file = (folder / "results.ndjson").open("w", encoding="utf-8")
-            except OSError as error:
-                raise UsageError(f"cannot write to {folder}: {error.strerror}") from None
+            self._file = opened(folder)
         self.add({"kind": "run", **header})
 
     lines: list[Line]
@@ -67,6 +63,15 @@ class Results:
     @property
     def header(self) -> Line:
         return self.lines[0]
+
+
+def opened(folder: Path) -> TextIO:
+    """The results file of a folder, to be written anew; a folder that cannot be written to is a `UsageError`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return (folder / "results.ndjson").open("w", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write to {folder}: {error.strerror}") from None
 
 
 def subject_lines(cells: Sequence[Line], verdicts: Mapping[str, str]) -> Iterable[Line]:
