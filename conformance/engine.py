@@ -393,7 +393,7 @@ def made_small(failure: Failure, result: Result) -> Failure:
     law = None if bench is None else law_of(bench.mechanism, failure.law)
     if bench is None or law is None:
         return failure
-    kind, last = failure.outcome.kind, [failure.outcome]
+    fault, last = _symptom(failure.outcome), [failure.outcome]
 
     def fails(case: Case) -> Sample | None:
         try:
@@ -401,7 +401,7 @@ def made_small(failure: Failure, result: Result) -> Failure:
             outcome = judged(Trial(bench, sample), law, result.grades)
         except (Unfit, SpecError):
             return None
-        if outcome.kind is not kind:
+        if _symptom(outcome) != fault:
             return None
         last[0] = outcome
         return sample
@@ -413,6 +413,13 @@ def made_small(failure: Failure, result: Result) -> Failure:
             claimed = judged(Trial(bench, smallest.sample), law, result.grades[:1])
             outcome = replace(claimed, certain=outcome.certain)
     return replace(failure, sample=smallest.sample, outcome=outcome, tried=smallest.tried)
+
+
+def _symptom(outcome: Outcome) -> tuple[Any, ...]:
+    """How a failure shows, without its numbers: what shows in another way may be another fault."""
+    if outcome.fault is None:
+        return outcome.kind, outcome.says
+    return outcome.fault.kind, outcome.fault.kind == "raised" and outcome.says.partition(":")[0]
 
 
 def _rotated(trials: Sequence[Trial], offset: int) -> Sequence[Trial]:

@@ -171,7 +171,8 @@ def parse(text: str, place: Place | None = None, within: str = "{}") -> ast.expr
     try:
         return ast.parse(within.format(text), mode="eval").body
     except SyntaxError as error:
-        column = min(max((error.offset or 1) - 1 - within.index("{"), 0), len(text))
+        column = error.offset - 1 - within.index("{") if error.offset else len(text)
+        column = min(max(column, 0), len(text))
         raise SpecError(f"not an expression: {error.msg}{_shown(text, column)}", _at(place, column)) from None
     except (RecursionError, MemoryError, ValueError):
         raise SpecError("nested too deeply", place) from None

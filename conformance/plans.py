@@ -17,9 +17,8 @@ from typing import Any
 
 from .cases import Case, Picker, Sample, Unfit
 from .claims import Claims
-from .errors import UsageError, did_you_mean
+from .errors import SpecError, UsageError, did_you_mean
 from .language import Expression
-from .limits import OverspentError
 from .loader import library
 from .mechanism import LAYOUTS, Mechanism
 from .reading import NO_DEFAULT, default_of
@@ -129,12 +128,12 @@ def directed(mechanism: Mechanism, claims: Claims, seed: int) -> Iterator[Case]:
 
 
 def drawn(mechanism: Mechanism, case: Case, claims: Claims, dtype: str, picker: Picker | None = None) -> Sample | None:
-    """A sample of a case that is still to be settled, or None where it comes out unfit or, under limits, too large."""
+    """A sample of a case that is still to be settled, or None where it is unfit or, under limits, impossible."""
     try:
         return Sample(mechanism, case, dtype, claims=claims, picker=picker)
     except Unfit:
         return None
-    except OverspentError:
+    except SpecError:
         if not claims.limits:
             raise
         return None

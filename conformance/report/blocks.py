@@ -10,29 +10,43 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 WIDTH = 100
+HEIGHT = 24
 LABEL = 10
+ROOM = WIDTH - LABEL
 Witness = Mapping[str, Any]
 
 
 def block(witness: Witness, cell: Mapping[str, Any]) -> list[str]:
     """The lines of a block."""
-    head = f"== {cell['subject']}   {cell['mechanism']}.{cell['law']}   {cell['dtype']} {cell['device']} "
     tail = f" case {witness['key']}"
-    lines = [head + "=" * max(WIDTH - len(head) - len(tail), 2) + tail]
-    for label, text in _entries(witness, cell):
-        lines += _entry(label, text)
-    return lines
+    head = f"== {cell['subject']}   {cell['mechanism']}.{cell['law']}   {cell['dtype']} {cell['device']}"
+    head = _short(head, WIDTH - len(tail) - 3) + " "
+    entries = [(label, _entry(label, text)) for label, text in _entries(witness, cell)]
+    excess = 1 + sum(len(lines) for _, lines in entries) - HEIGHT
+    if excess > 0:
+        entries = _without_arrays(entries, excess + 1)
+    return [head + "=" * (WIDTH - len(head) - len(tail)) + tail, *(line for _, lines in entries for line in lines)]
+
+
+def _without_arrays(entries: Sequence[tuple[str, list[str]]], count: int) -> list[tuple[str, list[str]]]:
+    """The entries without the last `count` arrays, and a line that says so."""
+    left_out = [i for i, (label, _) in enumerate(entries) if label in ("input", "given")][-count:]
+    kept = [entry for i, entry in enumerate(entries) if i not in left_out]
+    if left_out:
+        kept.insert(left_out[0], ("", _entry("", f"and {len(left_out)} more")))
+    return kept
 
 
 def line(witness: Witness, cell: Mapping[str, Any]) -> str:
     """A failure in one line."""
     address = f"{cell['mechanism']}.{cell['law']}"
-    more = f", and {len(witness['broken'])} more laws" if witness["broken"] else ""
+    count = len(witness["broken"])
+    more = f", and {count} more law{'s' * (count > 1)}" if count else ""
     return f"{cell['subject']}   {address}   {cell['dtype']}   {_error(witness, cell)}{more}   case {witness['key']}"
 
 
 def _entry(label: str, text: str) -> list[str]:
-    wrapped = textwrap.wrap(text, WIDTH - LABEL, break_long_words=True, break_on_hyphens=False) or [""]
+    wrapped = textwrap.wrap(text, ROOM, max_lines=2, placeholder=" ...", break_on_hyphens=False) or [""]
     return [f"{label:<{LABEL}}{wrapped[0]}", *(" " * LABEL + more for more in wrapped[1:])]
 
 
@@ -40,13 +54,13 @@ def _entries(witness: Witness, cell: Mapping[str, Any]) -> Iterator[tuple[str, s
     law = cell["law"]
     yield "Law", witness["says"]
     if witness["holds"]:
-        yield "", _short(witness["holds"], 180)
+        yield "", witness["holds"]
     words = ", ".join(f"{name} = {witness['words'][name]}" for name in witness["declared"])
     yield "", witness["place"] + (f"   declared: {words}" if words else "")
     if not law.startswith("convention."):
         yield "Smallest", _sizes(witness["sizes"])
         for name, text in {**witness["arrays"], **witness["givens"]}.items():
-            yield ("given" if name in witness["givens"] else "input"), f"{name} = {_short(text, 84)}"
+            yield ("given" if name in witness["givens"] else "input"), _short(f"{name} = {text}", ROOM)
     yield "Result", _error(witness, cell)
     if witness["outcome"]:
         yield "Where", _where(witness["outcome"])
@@ -59,7 +73,7 @@ def _entries(witness: Witness, cell: Mapping[str, Any]) -> Iterator[tuple[str, s
         yield "Like", f"{likeness['name']}: {likeness['says']}"
         yield "", f"it agrees with the subject on every case, {told} it from the definition among them"
     if witness["broken"]:
-        yield "Also", _short("breaks " + ", ".join(witness["broken"]), 180)
+        yield "Also", "breaks " + ", ".join(witness["broken"])
     yield "Then", _innocent(witness, cell)
     yield "Replay", f"attnspec replay {witness['key']}"
 
@@ -132,13 +146,23 @@ def _short(text: str, room: int) -> str:
 
 
 def texts(witnessed: Sequence[tuple[Witness, Mapping[str, Any]]], full: int) -> Iterator[str]:
-    """The first failures as blocks, the others one line each."""
-    for index, (witness, cell) in enumerate(witnessed):
-        if index < full and witness.get("full"):
-            yield "\n".join(block(witness, cell))
-            yield ""
-    rest = [pair for index, pair in enumerate(witnessed) if index >= full or not pair[0].get("full")]
+    """So many failures as blocks, of every subject the first one before any second one, and the others in one line."""
+    shown = _chosen(witnessed, full)
+    for index in shown:
+        yield "\n".join(block(*witnessed[index]))
+        yield ""
+    rest = [pair for index, pair in enumerate(witnessed) if index not in shown]
     for witness, cell in rest:
         yield line(witness, cell)
     if rest:
         yield ""
+
+
+def _chosen(witnessed: Sequence[tuple[Witness, Mapping[str, Any]]], full: int) -> list[int]:
+    turns: dict[str, int] = {}
+    ranked = []
+    for index, (witness, cell) in enumerate(witnessed):
+        if witness.get("full"):
+            turn = turns[cell["subject"]] = turns.get(cell["subject"], 0) + 1
+            ranked.append((turn, index))
+    return sorted(index for _, index in sorted(ranked)[:full])
