@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .cells import law_names
+from .devices import check_device
 from .errors import Error
 from .loader import library
 from .report.results import Results, environment
@@ -92,6 +93,7 @@ def check(
         seed=seed,
         fail_on=fail_on,
     )
+    check_device(device)
     wanted = groups(options) if isinstance(target, str) else _groups(target, options, declaration)
     runner = Runner(options)
     folder = None if report_dir is None else Path(report_dir)

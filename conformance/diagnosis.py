@@ -17,6 +17,7 @@ import numpy as np
 from .cases import Sample
 from .definition import Frame
 from .errors import SpecError
+from .grades import LADDER
 from .language import Expression
 from .loader import library
 from .mechanism import Mechanism
@@ -121,7 +122,9 @@ def _outputs(mechanism: Mechanism, candidate: _Candidate, sample: Sample) -> dic
     key = ("candidate", mechanism.name, candidate.name, tuple(candidate.words.values()))
     if key not in sample.cache:
         try:
-            frame = Frame(mechanism, {**sample.values, **candidate.words}, changes=candidate.changes)
+            overflow = LADDER[sample.dtype][0].arithmetic
+            values = {**sample.values, **candidate.words}
+            frame = Frame(mechanism, values, changes=candidate.changes, overflow=overflow)
             sample.cache[key] = frame.outputs()
         except (SpecError, ValueError):
             sample.cache[key] = None

@@ -22,7 +22,7 @@ from .cells import CONTRACTS, Cell, Failure, Request, Result, Tally, law_names, 
 from .conventions import Finding, identify
 from .definition import refused
 from .errors import SpecError
-from .grades import looser
+from .grades import Grade, looser
 from .judge import Kind, Outcome, definition_law, judged
 from .loader import library
 from .mechanism import Law, Mechanism, Reject
@@ -185,7 +185,7 @@ class _Run:
         said = self.definition is not None and tally is not self.definition
         if outcome.kind is Kind.FAULTED and said and not (outcome.settled or Settled({})).key:
             return Kind.IDLE  # the case itself gives no result; the definition has said so
-        if outcome.kind is Kind.REFUTED and not outcome.certain and not self.again(tally.law, trial.sample):
+        if outcome.kind is Kind.REFUTED and not outcome.certain and not self.again(tally.law, trial.sample, self.grades):
             tally.doubted += 1
             return Kind.IDLE
         tally.counts[outcome.kind] += 1
@@ -195,12 +195,17 @@ class _Run:
         if outcome.bad:
             tally.failure = Failure(tally.law.name, outcome, trial.sample, trial.sample)
         elif outcome.grade in self.grades and self.grades.index(outcome.grade) > self.grades.index(self.level):
-            self.level = outcome.grade
-            claimed = judged(trial, tally.law, [self.claim])
-            self.imprecise = Failure(tally.law.name, claimed, trial.sample, trial.sample)
+            self.loosen(outcome.grade, tally.law, trial)
         return outcome.kind
 
-    def again(self, law: Law, sample: Sample) -> bool:
+    def loosen(self, grade: Grade, law: Law, trial: Trial) -> None:
+        """Take note that a looser grade is needed, unless the tighter one was left by chance alone."""
+        tighter = judged(trial, law, [self.level])
+        if tighter.certain or self.again(law, trial.sample, [self.level]):
+            self.level = grade
+            self.imprecise = Failure(law.name, judged(trial, law, [self.claim]), trial.sample, trial.sample)
+
+    def again(self, law: Law, sample: Sample, grades: Sequence[Grade]) -> bool:
         """Whether a violation of the likely bound alone is found again on fresh seeds."""
         for turn in range(3):
             case = replace(sample.case, seed=seed_of(sample.case.seed, "again", turn))
@@ -208,7 +213,7 @@ class _Run:
                 fresh = Sample(self.mechanism, case, self.request.dtype)
             except (Unfit, SpecError):
                 continue
-            if judged(Trial(self.bench, fresh), law, self.grades).kind is Kind.REFUTED:
+            if judged(Trial(self.bench, fresh), law, grades).kind is Kind.REFUTED:
                 return True
         return False
 

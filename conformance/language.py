@@ -182,8 +182,12 @@ def assignments(text: str, place: Place | None = None) -> dict[str, tuple[str, P
     """`a = 1, b = f(x)` as names with their expressions and places."""
     call = "f({})"
     tree = parse(text, place, call)
-    plain = isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and not tree.args
-    if not plain or any(k.arg is None for k in tree.keywords):
+    if (
+        not isinstance(tree, ast.Call)
+        or not isinstance(tree.func, ast.Name)
+        or tree.args
+        or any(k.arg is None for k in tree.keywords)
+    ):
         raise SpecError("write assignments as: name = expression, name = expression", place)
     result: dict[str, tuple[str, Place | None]] = {}
     for keyword in tree.keywords:

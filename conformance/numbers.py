@@ -58,6 +58,7 @@ class Number:
     @classmethod
     def within(cls, value: Any, radius: Array, *, grade: Grade = FP64) -> Number:
         """A number known to lie within `radius` of a value, and nothing more."""
+        radius = np.asarray(radius) if absent(radius) and radius else radius
         return cls(value, radius, 0.0, radius if absent(radius) else radius / K, grade=grade)
 
     @property

@@ -232,6 +232,7 @@ def explored(mechanism: Mechanism, claims: Claims, seed: int, dtype: str, count:
     pinned = pins(mechanism, claims)
     regimes = next(f.levels for f in factors(mechanism, claims) if f.key == "regime")
     found: list[Sample] = []
+    checks: list[Any] = list(hypothesis.HealthCheck)
 
     @hypothesis.seed(seed_of(seed, mechanism.name, "explored"))
     @hypothesis.settings(
@@ -239,7 +240,7 @@ def explored(mechanism: Mechanism, claims: Claims, seed: int, dtype: str, count:
         database=None,
         deadline=None,
         phases=[hypothesis.Phase.generate],
-        suppress_health_check=list(hypothesis.HealthCheck),
+        suppress_health_check=checks,
     )
     @hypothesis.given(strategies.data())
     def explore(data: Any) -> None:

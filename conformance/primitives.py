@@ -349,7 +349,8 @@ def _average_errors(w: Number, v: Number, p: Any, sums: Any, result: Any) -> tup
         if not absent(w.variance):
             variance = variance + spread(weight * weight * ties * relative(w.variance / safe))
         if not absent(w.shared):  # does not cancel: partial results may be normalised by their logsumexps
-            common = (weight * relative(w.shared)) @ size
+            moved = weight * relative(w.shared)
+            common = np.maximum(moved @ size, linear(moved))
             worst, shared = worst + K * common, shared + common
         ghosts = np.where(present, 0.0, w.full(w.worst)) / np.abs(sums)
         if np.any(ghosts):  # a weight that is nominally zero but might not be

@@ -57,8 +57,9 @@ class Reader:
     @functools.cached_property
     def vocabulary(self) -> dict[str, dict[str, str]]:
         """What an implementation is passed for the words of options."""
+        inherited = {} if self.base is None else {o: dict(words) for o, words in self.base.vocabulary.items()}
         own = {o: {str(w): str(s) for w, s in words.items()} for o, words in self.section("words").items()}
-        return {**(self.base.vocabulary if self.base else {}), **own}
+        return {**inherited, **own}
 
     @functools.cached_property
     def outputs(self) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from .formats import FORMATS, half_unit, rounded
 from .grades import FP64, Grade, result_format
 from .language import CallSite
 from .mechanism import KINDS, Law, Mechanism
-from .numbers import Number, value
+from .numbers import Number, recording, value
 from .streams import pick
 from .subject import Call, Fault, Reply, Subject
 from .truths import Truth
@@ -195,7 +195,8 @@ class Trial:
         """An output and its error under a grade: likely and worst."""
         key = self._key("bound", settled, name, grade.name)
         if key not in self.cache:
-            x = self._frame(settled, grade).outputs(name)[name]
+            with recording():  # what the definition compares is no comparison of a law
+                x = self._frame(settled, grade).outputs(name)[name]
             if not isinstance(x, Number):
                 x = Number(x, grade=grade)
             known = np.isfinite(x.value) | ~np.isfinite(x.radius)
@@ -357,7 +358,8 @@ class LawEnvironment:
     def operator(self, name: str, arguments: dict[str, Any]) -> Any:
         if not self.claiming or self.precision is None:
             return self.trial.base_frame().operator(name, arguments)
-        x = self.trial.graded_frame(self.precision).operator(name, arguments)
+        with recording():
+            x = self.trial.graded_frame(self.precision).operator(name, arguments)
         if not isinstance(x, Number):
             return x
         return Number.within(x.value, x.worst if self.worst else x.radius)

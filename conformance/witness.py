@@ -67,7 +67,7 @@ def describe(
         "words": dict(bench.words),
         "declared": sorted(m.declared(bench.subject.claims.conventions)),
         "digest": m.digest,
-        "case": stored_case(sample, law),
+        "case": stored_case(sample, law, bench.words_key),
         "sizes": {n: _plain(x) for n, x in sample.values.items() if not isinstance(x, np.ndarray)},
         "arrays": {n: shown(x) for n, x in sample.values.items() if isinstance(x, np.ndarray)},
         "givens": _givens(Trial(bench, sample), law),
@@ -223,13 +223,13 @@ def finite_or_none(x: float) -> float | None:
 # Storing and replaying
 
 
-def stored_case(sample: Sample, law: Law | None) -> dict[str, Any]:
-    """A case with its arrays, as far as they are small."""
+def stored_case(sample: Sample, law: Law | None, words: tuple[str, ...]) -> dict[str, Any]:
+    """A case with its arrays, those of the law under these words included, as far as they are small."""
     case = sample.case
     arrays = {n: sample.values[n] for n in sample.mechanism.inputs if isinstance(sample.values[n], np.ndarray)}
     if law is not None:
-        kept = {key[1:]: x for key, x in sample.cache.items() if key[0] == "given" and isinstance(x, np.ndarray)}
-        arrays |= {f"{law.name}.{key[2]}": x for key, x in kept.items() if key[0] == law.name}
+        kept = {key: sample.cache.get(("given", law.name, words, key)) for key in law.given}
+        arrays |= {f"{law.name}.{key}": x for key, x in kept.items() if isinstance(x, np.ndarray)}
     small = sum(x.size for x in arrays.values()) <= SMALL
     return {
         "mechanism": case.mechanism,
@@ -287,7 +287,7 @@ def find(name: str, folder: Path) -> dict[str, Any]:
     try:
         data = json.loads(path.read_text("utf-8"))
         read_case(data["case"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{path} is no stored case: {error}") from None
     return data
 

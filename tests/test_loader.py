@@ -120,9 +120,11 @@ def test_an_operator_that_is_none_is_refused(operator, message):
 
 def test_operators_of_one_another_are_refused():
     texts = {name: PLAIN.format(name=name) + f"operator: {other}\n" for name, other in (("one", "two"), ("two", "one"))}
-    assert ["two.yaml:6:11: unknown operator 'one'"] == [
-        line for line in faults(written(**texts)) if line.startswith("two")
+    expected = [
+        "one.yaml:6:11: 'two' is not an operator: it is a mechanism of 'one'",
+        "two.yaml:6:11: 'one' is not an operator: it is a mechanism of 'two'",
     ]
+    assert expected == faults(written(**texts))
 
 
 def test_two_files_of_one_name_are_refused():
@@ -135,7 +137,7 @@ def test_two_files_of_one_name_are_refused():
     [
         (DOUBLE.replace("title", "titel"), "double.yaml:1:1: the key 'title' is missing"),
         ("\t", "double.yaml:1:1: not YAML: found character '\\t' that cannot start any token (indent with spaces)"),
-        (DOUBLE.replace("2 * x", "2 * z"), "double.yaml:8:20: definition.y: unknown name 'z'"),
+        (DOUBLE.replace("2 * x", "2 * z"), "double.yaml:8:21: definition.y: unknown name 'z'"),
         (DOUBLE.replace("double\n", "duble\n"), "the file of mechanism 'duble' is called 'double.yaml'"),
     ],
 )
@@ -151,23 +153,18 @@ def test_the_faults_of_all_files_are_named_together():
     paths = written(double=DOUBLE, last=last, further=FURTHER.replace("n = 1", "k = 1"))
     expected = [
         "further.yaml:7:22: scenarios.one: nothing is called 'k'",
-        "last.yaml:7:22: scenarios.one: nothing is called 'm'; did you mean 'n'?",
+        "last.yaml:7:22: scenarios.one: nothing is called 'm'",
     ]
-    assert expected[:1] == faults(paths)[:1]
-    assert 2 == len(faults(paths))
+    assert expected == faults(paths)
 
 
 def test_a_missing_file_is_named():
     assert ["cannot read none.yaml: No such file or directory"] == faults([Path("none.yaml")])
 
 
-def test_a_file_is_called_as_one_would_write_it_from_here(tmp_path):
+def test_a_file_is_called_as_one_would_write_it_from_here():
     (inner,) = written("specs", double=DOUBLE)
     assert "specs/double.yaml" == load([inner.resolve()])["double"].path
-    folder = tmp_path / "elsewhere"
-    folder.mkdir()
-    outside = Path("/") / load([inner])["double"].path
-    assert not outside.exists()
 
 
 def test_a_file_outside_the_folder_keeps_its_whole_path(tmp_path, monkeypatch):

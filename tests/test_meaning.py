@@ -41,6 +41,12 @@ CLASHES = [
     ("softmax", "    zeros: A row", "    §max: A row", "'max' is already the name of a function"),
     ("softmax", "    zeros: A row", "    §none: A row", "'none' is already the name of a constant"),
     ("attention", "    two: The log", "    §tiled: The log", "'tiled' is already the name of a word of grouping"),
+    (
+        "attention",
+        "follows:\n",
+        "words:\n  scale:\n    §tiled: of tiles\nfollows:\n",
+        "'tiled' is already the name of a word of grouping",
+    ),
     ("attention", "  causal: choice", "  §heads: choice", "'heads' is already the name of a size"),
     ("causal_mask", "  causal: true", "  §mask: true", "'mask' is already the name of an input"),
     ("causal_mask", "  causal: true", "  §row: true", "'row' is already the name of a line of the definition"),
@@ -98,6 +104,26 @@ CONTRADICTIONS = [
         [("options:\n", "definition:\n  seeing: any(in_past)\n  in_past: §any(seeing)\noptions:\n")],
         "definition: a circle: in_past -> seeing -> in_past",
     ),
+    (
+        "softmax",
+        [("plain: rows = 3, n = 7", "plain: rows = §n, n = rows")],
+        "scenarios.plain: a circle: rows -> n -> rows",
+    ),
+    (
+        "softmax",
+        [("peaked: x = 30 * x", "peaked: x = 30 * x, n = §size(x)")],
+        "regimes.peaked: a circle: n -> x -> n",
+    ),
+    (
+        "causal_mask",
+        [("change: in_past = true", "change: in_past = §allowed")],
+        "mistakes.ignored.change: a circle: in_past -> allowed -> in_past",
+    ),
+    (
+        "attention",
+        [("follows:\n", "words:\n  §scales:\n    large: 30\nfollows:\n")],
+        "words: no option is called 'scales'; did you mean 'scale'?",
+    ),
     ("softmax", [("outputs: [p]", "outputs: [§q]")], "outputs: no line of the definition is called 'q'"),
     (
         "softmax",
@@ -143,6 +169,13 @@ CONTRADICTIONS = [
 def test_parts_that_contradict_one_another_are_refused(name, changes, message):
     found, place = first_fault(name, changes)
     assert f"{place}: {message}" == found
+
+
+def test_what_reads_the_name_that_it_replaces_is_no_circle():
+    text = (spec_folder() / "softmax.yaml").read_text("utf-8")
+    text = text.replace("plain: rows = 3, n = 7", "plain: rows = rows + 1, n = rows")
+    Path("softmax.yaml").write_text(text.replace("change: terms = exp(x)", "change: terms = 2 * terms"), "utf-8")
+    assert [] == lint_files([Path("softmax.yaml")])[0]
 
 
 def test_a_line_that_cannot_be_read_is_not_also_missing():

@@ -29,7 +29,7 @@ FAULTS = {
             "definition.terms: an expression of 601 characters is over the limit of 600",
         ),
         ("x: normal(rows", "x: ^total + normal(rows", "inputs.x: unknown name 'total'"),
-        ("holds: sum(p) == 1", "holds: ^sum(p) ==", "laws.sums_to_one.holds: not an expression"),
+        ("holds: sum(p) == 1", "holds: sum(p) ==^", "laws.sums_to_one.holds: not an expression"),
         ("holds: sum(p) == 1", "holds: sum(^p(x)) == 1", "laws.sums_to_one.holds: write p(input = value, ...)"),
         ("when: n > 1 and all", "when: n > ^> 1 and all", "laws.ratio.when: not an expression"),
         ("all(abs(x) <", "all(abs(x) ^≤", "laws.ratio.when: only plain ASCII is allowed in an expression, not '≤'"),

@@ -104,7 +104,10 @@ def test_a_version_is_a_whole_number(version):
         ("definition: code\n", "s.yaml:6:13: definition: 'code' is neither a mapping of names nor 'reference'"),
         ("conventions:\n  one:\n    word: Only.\n", "s.yaml:7:3: conventions.one: there are at least 2 of these"),
         ("laws:\n  one: {says: X., holds: 1, level: may}\n", "'may' is not one of ['must', 'should']"),
-        ("dtypes:\n  x: float8\n", "'float8' is not one of ['float64', 'float32', 'bfloat16', 'float16']"),
+        (
+            "dtypes:\n  x: float8\n",
+            "'float8' is not one of ['float64', 'float32', 'bfloat16', 'float16', 'integer', 'boolean']",
+        ),
     ],
 )
 def test_a_value_of_the_wrong_kind_is_refused_where_it_stands(text, message):

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from attnspec.errors import Error, UsageError
+from attnspec.grades import LADDER
 
 Line = dict[str, Any]
 
@@ -104,9 +105,10 @@ def grades(cells: Iterable[Line]) -> dict[str, str]:
     """The loosest grade that a subject needed, by dtype."""
     found: dict[str, str] = {}
     for cell in cells:
-        grade = cell.get("run", {}).get("grade")
-        if grade and len(grade) >= len(found.get(cell["dtype"], "")):
-            found[cell["dtype"]] = grade
+        dtype, grade = cell["dtype"], cell.get("run", {}).get("grade")
+        if grade:
+            ladder = [known.name for known in LADDER[dtype]]
+            found[dtype] = max(found.get(dtype, grade), grade, key=lambda g: ladder.index(g) if g in ladder else -1)
     return found
 
 

@@ -1,0 +1,137 @@
+"""The pages of `attnspec list` and `attnspec explain`."""
+
+import re
+
+import pytest
+from attnspec.adapters import Adapter
+from attnspec.cells import CONTRACTS
+from attnspec.errors import UsageError
+from attnspec.grades import GRADES
+from attnspec.library import FUNCTIONS
+from attnspec.loader import library
+from attnspec.pages import CONTRACT_ADVICE, explained, listed
+from attnspec.targets import shipped
+
+LISTS = ("mechanisms", "laws", "operators", "adapters", "mistakes", "conventions", "functions")
+
+
+def first_words(what):
+    return [line.split()[0] for line in listed(what) if line[:1].strip()]
+
+
+@pytest.mark.parametrize(
+    ("what", "line"),
+    [
+        ("mechanisms", r"softmax +softmax +\d+ +\d+ +\d+ +1   Softmax"),
+        ("laws", r"softmax\.sums_to_one   The entries of a row add up to one\."),
+        ("laws", r"contract\.shape   Every output has the shape that the definition gives it\."),
+        ("laws", r"alibi_slopes\.no_heads   Refused: There is at least one head\.   \(should\)"),
+        ("operators", r"softmax\(x \[rows, n\], \*\)"),
+        ("operators", r"alibi_slopes\(\*, heads=required\)"),
+        ("adapters", r"torch_softmax +softmax +float32 bfloat16 float16 float64 +torch\.nn\.functional\.softmax .*"),
+        ("mistakes", r"softmax\.base_two   Powers of two take the place of exponentials\."),
+        ("mistakes", r"softmax\.floored_maximum   .*   seen: flashinfer-ai/flashinfer#4267"),
+        ("conventions", r"softmax: empty_row"),
+        ("conventions", r"    nans +A row of minus infinities gives NaN\."),
+        ("functions", r"    exp\(x\) +The exponential\."),
+        ("functions", r"    normal\(n, .*\) +Normal numbers .*"),
+    ],
+)
+def test_everything_can_be_listed(what, line):
+    assert any(re.fullmatch(line, shown) for shown in listed(what))
+
+
+def test_every_mechanism_and_every_adapter_is_listed_once():
+    assert ["mechanism", *library()] == first_words("mechanisms")
+    assert [adapter.name for adapter in shipped()] == first_words("adapters")
+
+
+@pytest.mark.parametrize("what", ["mechanisms", "laws", "adapters", "mistakes"])
+def test_whatever_is_listed_can_be_explained(what):
+    for name in first_words(what)[what == "mechanisms" :]:
+        assert name in next(iter(explained(name))) or library()[name].title == next(iter(explained(name)))
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("softmax", "Softmax"),
+        ("softmax", "    base_two             Powers of two take the place of exponentials."),
+        ("softmax", "    gives p = [[0.0900306, 0.2447285, 0.665241]]"),
+        ("softmax.ratio", "    n > 1 and all(abs(x) < 40)"),
+        ("ratio", "    Entries are in the ratio of their exponentials."),
+        ("softmax.definition", "    total: sum(terms, keep = true)"),
+        ("softmax.base_two", "        instead of exp(shift(x))"),
+        ("base_two", "attnspec check mistake:softmax.base_two shows the laws that refute it."),
+        ("alibi_slopes.no_heads", "    A call is refused otherwise: There is at least one head."),
+        ("empty_row", "    nans: A row of minus infinities gives NaN."),
+        ("convention.empty_row", "    @adapter('softmax', conventions={'empty_row': 'zeros'})"),
+        ("softmax.convention.empty_row", "    zeros: A query that may see no key returns zeros."),
+        ("contract.dtype", "    Every output has the dtype of the inputs, or its own."),
+        (
+            "softmax.contract.dtype",
+            "    Cast the result to the dtype of the first input; a logsumexp stays in float32.",
+        ),
+        ("bf16", "    bfloat16: fp32 -> bf16 (standard) -> bf16_naive"),
+        ("torch_softmax", "    conventions: {'empty_row': 'nans'}"),
+        ("exp", "    The exponential."),
+        ("normal", "    Normal numbers of mean 0 and standard deviation `spread`, of the shape n."),
+    ],
+)
+def test_every_kind_of_name_has_a_page(name, line):
+    assert line in list(explained(name))
+
+
+@pytest.mark.parametrize(
+    ("law", "innocent"),
+    [
+        ("causal_mask.no_future", "    conventions={'causal_alignment': 'bottom_right' or 'top_left'}"),
+        ("softmax.ratio", "    conventions={'empty_row': 'zeros' or 'nans' or 'mean_value'}"),
+    ],
+)
+def test_a_page_of_a_law_names_its_innocent_reasons_and_its_place(law, innocent):
+    page = list(explained(law))
+    assert innocent in page
+    assert re.fullmatch(rf".*spec/{law.partition('.')[0]}\.yaml:\d+:\d+", page[-1])
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("sofmax", "nothing is called 'sofmax'; did you mean 'softmax'?"),
+        ("sums_to_on", "nothing is called 'sums_to_on'; did you mean 'sums_to_one'?"),
+        ("softmax.sums_to_on", "nothing is called 'softmax.sums_to_on'; did you mean 'softmax.sums_to_one'?"),
+        ("no_heads", "nothing is called 'no_heads'; one of alibi_bias.no_heads, alibi_slopes.no_heads"),
+        ("softmax.contract.size", "nothing is called 'contract.size'"),
+        ("zzzz", "nothing is called 'zzzz'"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_the_nearest_one(name, message):
+    with pytest.raises(UsageError) as caught:
+        explained(name)
+    assert str(caught.value).startswith(message)
+
+
+def test_pages_fit_a_terminal():
+    names = [*FUNCTIONS, *GRADES, *(f"contract.{c}" for c in CONTRACTS), *first_words("mistakes"), *first_words("laws")]
+    names += [c for m in library().values() for c in m.conventions]
+    pages = {name: list(explained(name)) for name in (*names, *library())}
+    formulas = {f"    {m.formula}" for m in library().values()}
+    assert [] == [name for name, page in pages.items() for line in page if len(line) > 100 and line not in formulas]
+    assert [] == [line for line in listed("operators") if len(line) > 100]
+
+
+def test_every_contract_has_its_advice():
+    assert set(CONTRACTS) == set(CONTRACT_ADVICE)
+
+
+def test_an_adapter_that_is_not_installed_is_listed_with_the_command_that_installs_it(monkeypatch):
+    known = [
+        Adapter("extra", "softmax", len, "numpy", package="no_such_package", extra="onnx", summary="Of an extra."),
+        Adapter("other", "softmax", len, "numpy", package="no_such_package.kernels", summary="Of a package."),
+    ]
+    monkeypatch.setattr("attnspec.pages.shipped", lambda: known)
+    extra, other = listed("adapters")
+    assert extra.endswith("Of an extra.   not installed: pip install 'attnspec[onnx]'")
+    assert other.endswith("Of a package.   not installed: pip install no_such_package")
+    assert "    not installed: pip install 'attnspec[onnx]'" == list(explained("extra"))[-1]

@@ -1,0 +1,113 @@
+"""A kept witness is run again: it fails as it did, or says that it holds now."""
+
+import pytest
+from attnspec.cells import Request
+from attnspec.engine import made_small, run
+from attnspec.errors import Exit, TargetError, UsageError
+from attnspec.loader import library
+from attnspec.plans import Profile
+from attnspec.replay import replayed
+from attnspec.targets import resolve
+from attnspec.witness import describe, save
+
+SCENARIOS = Profile("scenarios", covering=0, draws=0, admitted=2)
+SOUND = """
+import torch
+from attnspec import adapter
+
+@adapter("softmax", conventions={"empty_row": "nans"})
+def mine(x):
+    return torch.softmax(x, -1)
+"""
+FAULTS = {
+    "definition": ("torch.softmax(x, -1)", "torch.softmax(x * 0.5, -1)"),
+    "reordered": (
+        "torch.softmax(x, -1)",
+        "torch.softmax(x, -1) + (torch.arange(x.shape[-1]) == 0) * (x[..., :1] > x[..., -1:]) * 0.1",
+    ),
+    "contract.dtype": ("torch.softmax(x, -1)", "torch.softmax(x, -1).double()"),
+    "contract.inputs_unchanged": (
+        "torch.softmax(x, -1)",
+        "torch.softmax(x, -1) + x.mul_(2 if x.is_contiguous() else 1) * 0",
+    ),
+    "contract.fresh_output": (
+        "def mine(x):",
+        "def mine(x, room={}):\n    return room.setdefault(x.shape, torch.empty(x.shape)).copy_(torch.softmax(x, -1))",
+    ),
+}
+"""What is changed in a sound file so that the law is broken."""
+
+
+def written(path, law=None):
+    path.write_text(SOUND.replace(*FAULTS[law]) if law else SOUND)
+    return str(path)
+
+
+def kept_failure(target, law, tmp_path, mechanism="softmax"):
+    (one,) = resolve(target)
+    result = run(Request(one, library()[mechanism], "float32", SCENARIOS))
+    failure = made_small(next(cell.failure for cell in result.cells if cell.law == law), result)
+    witness = describe(failure, result.bench, target, None, [])
+    save(tmp_path, witness)
+    return witness
+
+
+def replay(witness, folder):
+    lines = []
+    return replayed(witness["key"], folder, None, None, lines.append), lines
+
+
+@pytest.mark.parametrize("law", FAULTS)
+def test_a_failure_is_found_again(law, tmp_path):
+    witness = kept_failure(written(tmp_path / f"broken_{law.replace('.', '_')}.py", law), law, tmp_path)
+    code, lines = replay(witness, tmp_path)
+    assert Exit.VIOLATED is code
+    assert any(f"softmax.{law}" in line for line in lines)
+    assert any(witness["key"] in line for line in lines)
+
+
+@pytest.mark.parametrize("law", FAULTS)
+def test_a_failure_that_was_mended_holds_now(law, tmp_path):
+    witness = kept_failure(written(tmp_path / f"mended_{law.replace('.', '_')}.py", law), law, tmp_path)
+    sound = written(tmp_path / "sound.py")
+    save(tmp_path, {**witness, "target": sound})
+    code, lines = replay(witness, tmp_path)
+    verdict = "pass" if law.startswith("contract.") else "held"
+    assert (Exit.CONFORMANT, [f"mine softmax.{law}: {verdict} on this case now"]) == (code, lines)
+
+
+@pytest.mark.parametrize("target", ["mistake:softmax.base_two", "mistake:alibi_slopes.from_zero"])
+def test_a_known_mistake_can_be_replayed(target, tmp_path):
+    witness = kept_failure(target, "definition", tmp_path, target.removeprefix("mistake:").partition(".")[0])
+    assert Exit.VIOLATED is replay(witness, tmp_path)[0]
+
+
+def test_an_error_is_replayed_with_its_trace(tmp_path):
+    path = tmp_path / "raising.py"
+    path.write_text(SOUND.replace("return", "raise ValueError('no kernel')\n    return"))
+    code, lines = replay(kept_failure(str(path), "definition", tmp_path), tmp_path)
+    assert Exit.VIOLATED is code
+    assert "ValueError: no kernel" == lines[-1].splitlines()[-1]
+
+
+def test_a_specification_that_has_changed_is_noted(tmp_path):
+    witness = kept_failure("mistake:softmax.base_two", "definition", tmp_path)
+    save(tmp_path, {**witness, "digest": "another"})
+    assert f"note: {library()['softmax'].path} has changed since this case was kept" == replay(witness, tmp_path)[1][0]
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "says"),
+    [
+        ({"law": "gone"}, UsageError, "softmax has no law 'gone' any more"),
+        ({"subject": "gone"}, UsageError, "mistake:softmax.base_two has no subject 'gone' any more"),
+        ({"mechanism": "sotfmax"}, UsageError, "unknown mechanism 'sotfmax'; did you mean 'softmax'?"),
+        ({"target": "gone.py"}, TargetError, "no such file: gone.py"),
+    ],
+)
+def test_what_is_no_more_is_named(changed, error, says, tmp_path):
+    witness = kept_failure("mistake:softmax.base_two", "definition", tmp_path)
+    save(tmp_path, {**witness, **changed})
+    with pytest.raises(error) as caught:
+        replay(witness, tmp_path)
+    assert says in str(caught.value)

@@ -1,0 +1,232 @@
+"""The results file, and what is left of a run that ends early."""
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from attnspec.cli import main
+from attnspec.errors import Error, Exit, UsageError
+from attnspec.loader import library
+from attnspec.report.results import Results, colours, environment, grades, observed, read
+from click.testing import CliRunner
+
+KERNELS = """
+import numpy as np
+from attnspec import adapter
+
+def softmax(x):
+    with np.errstate(all="ignore"):
+        terms = np.exp(x - np.maximum(x.max(-1, keepdims=True), -1e30))
+        return terms / np.maximum(terms.sum(-1, keepdims=True), 1e-30)
+
+@adapter("softmax", framework="numpy", conventions={"empty_row": "zeros"})
+def right(x):
+    return softmax(x)
+
+@adapter("softmax", framework="numpy")
+def wrong(x):
+    return softmax(x) / 2
+"""
+STOPPED = """
+@adapter("softmax", framework="numpy", conventions={"empty_row": "zeros"})
+def stopped(x):
+    raise KeyboardInterrupt
+"""
+FOLDER = Path("attnspec-report")
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """A check of kernels, with the lines that it leaves on disk."""
+    for name in ("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.setenv(name, "1")
+
+    def run(text, *args):
+        Path("kernels.py").write_text(text)
+        result = CliRunner().invoke(main, ["check", "kernels.py", *args])
+        lines = [json.loads(line) for line in (FOLDER / "results.ndjson").read_text().splitlines()]
+        return result, lines
+
+    return run
+
+
+def of(kind, lines):
+    return [line for line in lines if line["kind"] == kind]
+
+
+def test_every_line_is_one_object_and_the_kinds_come_in_order(run):
+    _, lines = run(KERNELS, "--seed", "3")
+    kinds = [line["kind"] for line in lines]
+    assert ["run", *["cell"] * 44, "subject", "subject", "end"] == kinds
+    header, end = lines[0], lines[-1]
+    assert ("0.1.0", 3, "quick", "cpu", ["kernels.py"]) == tuple(
+        header[key] for key in ("attnspec", "seed", "profile", "device", "targets")
+    )
+    assert {"numpy", "torch"} <= set(header["packages"])
+    assert "--attnspec kernels.py" in header["command"]
+    assert (False, True) == (end["partial"], end["seconds"] > 0)
+
+
+def test_a_cell_says_what_was_tried_and_on_which_text(run):
+    _, lines = run(KERNELS)
+    found = {(c["subject"], c["law"]): c for c in of("cell", lines)}
+    right, wrong = found["right", "sums_to_one"], found["wrong", "sums_to_one"]
+    keys = ("operator", "mechanism", "level", "dtype", "device", "version", "digest")
+    m = library()["softmax"]
+    assert ("softmax", "softmax", "must", "float32", "cpu", m.version, m.digest) == tuple(right[key] for key in keys)
+    assert ("pass", "fail") == (right["verdict"], wrong["verdict"])
+    assert right["cases"] > 1
+    assert 0 < right["worst"] <= 1 < wrong["worst"]
+    assert ("kernels.py", "sums_to_one") == (wrong["witness"]["target"], wrong["witness"]["law"])
+    assert "witness" not in right
+
+
+def test_a_subject_is_summed_up(run):
+    _, lines = run(KERNELS)
+    right, wrong = of("subject", lines)
+    assert ("right", "conformant", {"pass": 22}) == (right["subject"], right["verdict"], right["cells"])
+    assert ("wrong", "violated", {"float32": "fp32"}) == (wrong["subject"], wrong["verdict"], wrong["grades"])
+    assert ({}, {"float32": {"empty_row": "zeros"}}) == (right["conventions"], wrong["conventions"])
+
+
+def test_the_junit_file_has_a_case_for_every_cell(run):
+    run(KERNELS)
+    (suite,) = ET.parse(FOLDER / "junit.xml").getroot()
+    assert ("44", "3", "0", "1") == tuple(suite.get(key) for key in ("tests", "failures", "errors", "skipped"))
+    failing = next(case for case in suite if case.find("failure") is not None)
+    assert ("attnspec.softmax.yaml", "sums_to_one[wrong-float32]") == (failing.get("classname"), failing.get("name"))
+    assert "Law       The entries of a row add up to one." in failing.find("failure").text
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_an_interrupted_run_keeps_what_it_found(run, workers):
+    result, lines = run(KERNELS + STOPPED, "-n", workers, *([] if workers == "0" else ["--law", "share"]))
+    assert Exit.INTERRUPTED == result.exit_code
+    assert {"right", "wrong"} >= {c["subject"] for c in of("cell", lines)}
+    assert {"kind": "end", "partial": True} == {key: lines[-1][key] for key in ("kind", "partial")}
+    assert {"stopped": "not_tested"}.items() <= {c["subject"]: c["verdict"] for c in of("subject", lines)}.items()
+    assert "  PARTIAL: the run did not finish; what it found so far stands" in result.stdout.splitlines()
+    assert lines == read(FOLDER / "results.ndjson")
+    if workers == "0":
+        assert 44 == len(of("cell", lines))
+        assert "NOT CONFORMANT  wrong (float32)   22 cells: 18 pass, 3 fail, 1 not tested" in result.stdout
+
+
+def test_a_run_without_the_definition_knows_its_cases_and_its_time(run):
+    result, lines = run(KERNELS, "--law", "share", "--law", "ratio")
+    assert ["share", "share"] == [c["law"] for c in of("cell", lines) if "run" in c]
+    assert min(c["run"]["cases"] for c in of("cell", lines) if "run" in c) > 0
+    result, lines = run(KERNELS, "--law", "share", "--max-time", "0")
+    assert lines[-1]["partial"]
+    assert "PARTIAL" in result.stdout
+
+
+# The file by itself
+
+
+@pytest.fixture
+def results():
+    made = Results(FOLDER, {"seed": 1})
+    yield made
+    made.finish({}, partial=False)
+
+
+def test_a_line_is_on_disk_as_soon_as_it_is_known(results):
+    results.add({"kind": "cell", "law": "share"})
+    assert [{"kind": "run", "seed": 1}, {"kind": "cell", "law": "share"}] == read(FOLDER / "results.ndjson")
+
+
+def test_a_number_that_json_lacks_is_no_line(results):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        results.add({"kind": "cell", "worst": float("inf")})
+
+
+def test_without_a_folder_nothing_is_written():
+    Results(None, {}).finish({}, partial=False)
+    assert [] == list(Path.cwd().iterdir())
+
+
+def test_a_folder_that_cannot_be_written_to_is_an_error():
+    Path("file").touch()
+    with pytest.raises(UsageError, match="cannot write to file/folder: Not a directory"):
+        Results(Path("file/folder"), {})
+
+
+def test_a_full_disk_is_an_error(results, monkeypatch):
+    def write(text):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(results, "_file", SimpleNamespace(write=write))
+        with pytest.raises(Error, match="cannot write the results: No space left on device"):
+            results.add({"kind": "cell"})
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ('{"kind": "run"}\n{"kind": "cell"}\n', 2),
+        ('{"kind": "run"}\n{"kind": "cell"}\n{"kind": "ce', 2),
+        ('{"kind": "run"}\n{"kind": "ce\n', 1),
+        ('{"kind": "run"}\n\n\n{"kind": "end"}', 2),
+    ],
+)
+def test_a_line_that_is_cut_off_is_left_out(text, lines):
+    Path("results.ndjson").write_text(text)
+    assert lines == len(read(Path("results.ndjson")))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"kind": "run"}\nx\n{"kind": "end"}\n', "results.ndjson:2: not a line of results"),
+        ("", "results.ndjson is no results file"),
+        ('{"kind": "cell"}\n', "results.ndjson is no results file"),
+        (None, "cannot read results.ndjson: No such file or directory"),
+    ],
+)
+def test_what_is_no_results_file_is_refused(text, says):
+    if text is not None:
+        Path("results.ndjson").write_text(text)
+    with pytest.raises(UsageError) as caught:
+        read(Path("results.ndjson"))
+    assert says == str(caught.value)
+
+
+def test_what_was_observed_is_told_by_dtype_and_what_was_declared_is_not():
+    def cell(dtype, word, how):
+        return {"dtype": dtype, "run": {"conventions": {"empty_row": {"word": word, "how": how}}}}
+
+    cells = [cell("a", "zeros", "observed"), cell("b", "nans", "unexplained"), cell("c", "nans", "declared"), {}]
+    assert {"a": {"empty_row": "zeros"}, "b": {"empty_row": "nans?"}} == observed(cells)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "needed", "loosest"),
+    [
+        ("bfloat16", ("bf16", "bf16_naive", "fp32"), "bf16_naive"),
+        ("float32", ("fp32", "bf16", "tf32"), "bf16"),
+        ("float64", ("fp64", "fp32", "fp64"), "fp32"),
+        ("float32", ("fp64",), "fp64"),
+    ],
+)
+def test_the_loosest_grade_of_every_dtype_is_told(dtype, needed, loosest):
+    cells = [{"dtype": dtype, "run": {"grade": grade}} for grade in needed]
+    assert {dtype: loosest} == grades([*cells, {"dtype": "float16"}])
+
+
+def test_the_header_has_versions_and_the_command():
+    header = environment("attnspec check x", {"seed": 5})
+    assert ("attnspec check x", 5) == (header["command"], header["seed"])
+    assert set(header["packages"].values()).isdisjoint({""})
+
+
+@pytest.mark.parametrize(
+    ("terminal", "no_colour", "expected"), [(True, "", True), (True, "1", False), (False, "", False)]
+)
+def test_colours_are_for_terminals_that_want_them(monkeypatch, terminal, no_colour, expected):
+    monkeypatch.setenv("NO_COLOR", no_colour)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal)
+    assert expected is colours()
