@@ -51,7 +51,15 @@ def _sigmoid(x: Any) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
-sqrt = _elementwise(np.sqrt, lambda x: 0.5 / np.sqrt(x), 1.0)
+def sqrt(x: Any) -> Any:
+    """The square root; its slope grows towards zero, so it is taken as far down as the error reaches."""
+    if not isinstance(x, Number):
+        return np.sqrt(np.asarray(x, float))
+    result, radius = np.sqrt(x.value), x.radius
+    lowest = np.sqrt(np.maximum(x.value - radius, 0.0))
+    return made(result, x.grade, (x, 1 / np.maximum(result + lowest, np.sqrt(radius))), roundings=1.0)
+
+
 tanh = _elementwise(np.tanh, lambda x: 1 - np.tanh(x) ** 2, 8.0)
 sigmoid = _elementwise(_sigmoid, lambda x: _sigmoid(x) * (1 - _sigmoid(x)), 8.0)
 
