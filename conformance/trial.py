@@ -129,13 +129,13 @@ class Trial:
             inputs[name] = x
         for name in m.options:
             x = settled.values[name]
+            if name in claims.fixed and not _same(x, claims.fixed[name]):
+                raise Declined(f"takes {name} = {claims.fixed[name]} only")
             at_default = name in m.defaults and _same(x, m.defaults[name])
             if at_default and name not in claims.always:
                 continue
-            if name not in claims.names and not (name in claims.fixed and _same(x, claims.fixed[name])):
+            if name not in claims.names and name not in claims.fixed:
                 raise Declined(f"does not take {name}")
-            if name in claims.fixed and not _same(x, claims.fixed[name]):
-                raise Declined(f"takes {name} = {claims.fixed[name]} only")
             if name in claims.names:
                 options[name] = m.passed(name, x)
         if claims.limits and settled.key:
