@@ -119,10 +119,14 @@ class Number:
     def __pow__(self, other: Any) -> Number:
         x, y = aligned(self, other)
         power = np.power(x.value, y.value)
-        by_base = np.abs(y.value * np.power(x.value, y.value - 1))
+        base = np.abs(x.value)
+        if not x.exact:  # the slope is taken where it is steepest
+            base = np.where(y.value >= 1, base + x.radius, np.maximum(base - x.radius, 1e-300))
+        by_base = np.abs(y.value) * np.power(base, y.value - 1)
         by_exponent = 0.0 if y.exact else np.abs(power * np.log(np.abs(x.value)))
-        whole = y.exact and y.value.ndim == 0 and float(y.value) in (1.0, 2.0, 0.5)
-        return made(power, x.grade, (x, by_base), (y, by_exponent), roundings=1.0 if whole else 8.0)
+        simple = np.isin(y.value, (1.0, 2.0, 0.5)) if y.exact else False
+        roundings = np.where(y.value == 0, 0.0, np.where(simple, 1.0, 8.0))  # x ** 0 is 1 in every arithmetic
+        return made(power, x.grade, (x, by_base), (y, by_exponent), roundings=roundings)
 
     def __matmul__(self, other: Any) -> Number:
         x, y = self, number(other, self.grade)
@@ -218,7 +222,7 @@ def carried(x: Number, slope: Any) -> tuple[Array, Array, Array]:
     )
 
 
-def made(result: Any, grade: Grade, *terms: tuple[Number, Any], roundings: float = 1.0, extra: Array = 0.0) -> Number:
+def made(result: Any, grade: Grade, *terms: tuple[Number, Any], roundings: Any = 1.0, extra: Array = 0.0) -> Number:
     """A result with the errors of its terms, each by its slope, and its own `roundings` in the grade's arithmetic.
 
     `extra` is a further error, counted as shared.
@@ -230,7 +234,7 @@ def made(result: Any, grade: Grade, *terms: tuple[Number, Any], roundings: float
     return settled(result, grade, worst, variance, shared, roundings)
 
 
-def settled(result: Any, grade: Grade, worst: Array, variance: Array, shared: Array, roundings: float = 1.0) -> Number:
+def settled(result: Any, grade: Grade, worst: Array, variance: Array, shared: Array, roundings: Any = 1.0) -> Number:
     """A result after the rounding of its last operation, and of its storage where the grade stores every result."""
     own = (roundings * grade.arithmetic.unit) * finite(np.abs(result)) + flushed(grade)
     worst, variance = worst + own, variance + own * own / 3
