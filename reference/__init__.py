@@ -7,7 +7,7 @@ keyword here.
 
 from .alibi import alibi_bias, alibi_slopes
 from .attention import attention
-from .positions import rotary
+from .positions import learned_position, rotary, sinusoidal
 from .softmax import softmax
 
-__all__ = ["alibi_bias", "alibi_slopes", "attention", "rotary", "softmax"]
+__all__ = ["alibi_bias", "alibi_slopes", "attention", "learned_position", "rotary", "sinusoidal", "softmax"]

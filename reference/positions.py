@@ -33,3 +33,34 @@ def rotary(x, positions, *, base=10000.0, interleaved=False, rotary_dim=None, pa
         out[:, :, p, a] = x[:, :, p, m] * c - x[:, :, p, n] * s
         out[:, :, p, b] = x[:, :, p, m] * s + x[:, :, p, n] * c
     return out
+
+
+def sinusoidal(*, length, dim, base=10000.0, offset=0, columns="alternating", spacing="by_width"):
+    """The rows of positions `offset` to `offset + length - 1`: `table [length, dim]`."""
+    if dim < 1 or length < 0 or offset < 0 or base <= 0:
+        raise ValueError("a table has a width, no position before zero, and a base above zero")
+    cosines = dim // 2
+    sines = dim - cosines
+    table = np.empty((length, dim))
+    for row, k in np.ndindex(length, sines):
+        exponent = 2 * k / dim if spacing == "by_width" else k / max(cosines - 1, 1)
+        angle = (offset + row) / base**exponent
+        at = {"alternating": 2 * k, "sines_first": k, "cosines_first": cosines + k}[columns]
+        table[row, at] = math.sin(angle)
+        if k < cosines:
+            at = {"alternating": 2 * k + 1, "sines_first": sines + k, "cosines_first": k}[columns]
+            table[row, at] = math.cos(angle)
+    return table
+
+
+def learned_position(x, table, *, offset=0):
+    """Every token with the row of its position added to it: x [batch, length, dim], table [rows, dim]."""
+    length, rows = x.shape[1], len(table)
+    if offset < 0 or offset + length > rows:
+        raise ValueError(f"positions {offset} to {offset + length - 1} are not all in a table of {rows} rows")
+    if x.shape[2] != table.shape[1]:
+        raise ValueError("content and table differ in width")
+    out = np.empty(x.shape)
+    for p in range(length):
+        out[:, p] = x[:, p] + table[offset + p]
+    return out
