@@ -185,7 +185,11 @@ class _Run:
         said = self.definition is not None and tally is not self.definition
         if outcome.kind is Kind.FAULTED and said and not (outcome.settled or Settled({})).key:
             return Kind.IDLE  # the case itself gives no result; the definition has said so
-        if outcome.kind is Kind.REFUTED and not outcome.certain and not self.again(tally.law, trial.sample, self.grades):
+        if (
+            outcome.kind is Kind.REFUTED
+            and not outcome.certain
+            and not self.again(tally.law, trial.sample, self.grades)
+        ):
             tally.doubted += 1
             return Kind.IDLE
         tally.counts[outcome.kind] += 1

@@ -147,6 +147,11 @@ class Mechanism:
         return frozenset({*self.inputs, *self.options})
 
     @property
+    def unstored(self) -> frozenset[str]:
+        """The lines between inputs and outputs that have a dtype of their own, whatever the dtype under test is."""
+        return frozenset(self.dtypes) - {*self.inputs, *self.outputs}
+
+    @property
     def words(self) -> dict[str, str]:
         """Every convention at its first word."""
         return {convention: next(iter(words)) for convention, words in self.conventions.items()}

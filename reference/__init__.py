@@ -8,6 +8,17 @@ keyword here.
 from .alibi import alibi_bias, alibi_slopes
 from .attention import attention
 from .norms import layer_norm, rms_norm
+from .positions import learned_position, rotary, sinusoidal
 from .softmax import softmax
 
-__all__ = ["alibi_bias", "alibi_slopes", "attention", "layer_norm", "rms_norm", "softmax"]
+__all__ = [
+    "alibi_bias",
+    "alibi_slopes",
+    "attention",
+    "layer_norm",
+    "learned_position",
+    "rms_norm",
+    "rotary",
+    "sinusoidal",
+    "softmax",
+]
