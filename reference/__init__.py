@@ -7,6 +7,7 @@ keyword here.
 
 from .alibi import alibi_bias, alibi_slopes
 from .attention import attention
+from .sampling import top_k_filter, top_p_filter
 from .softmax import softmax
 
-__all__ = ["alibi_bias", "alibi_slopes", "attention", "softmax"]
+__all__ = ["alibi_bias", "alibi_slopes", "attention", "softmax", "top_k_filter", "top_p_filter"]
