@@ -156,7 +156,7 @@ class _Audit:
                 for law in self.laws:
                     if first or law.name not in reached:
                         self.holds(trial, law, words, reached)
-        for law in self.laws:
+        for law in self.laws[self.m.undetermined :]:  # where nothing is determined, the definition is no law
             if law.name not in reached:
                 self.fault(f"no case reaches the law {law.name}")
 
@@ -231,7 +231,7 @@ class _Audit:
                 if outcome:
                     found.append(law.name)
                 tried += outcome is not None
-                if outcome or tried == TRIED:
+                if outcome or (tried == TRIED and not self.m.undetermined):
                     break
         if not found and any(self.refuted(Trial(bench, s), laws[0]) for s in self.samples(large=True)):
             found.append("definition")
