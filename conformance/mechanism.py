@@ -142,6 +142,11 @@ class Mechanism:
         return tuple(name for name in self.inputs if name not in self.required)
 
     @property
+    def undetermined(self) -> bool:
+        """Whether every output is random, so that laws alone judge them."""
+        return set(self.outputs) <= set(self.random)
+
+    @property
     def signature(self) -> frozenset[str]:
         """Everything that can be passed in a call."""
         return frozenset({*self.inputs, *self.options})
