@@ -44,7 +44,7 @@ class Report:
 
     @property
     def conformant(self) -> bool:
-        return bool(self.verdicts) and set(self.verdicts.values()) == {"conformant"}
+        return set(self.verdicts.values()) == {"conformant"}
 
     def expect_conformant(self) -> None:
         """Raise `NotConformantError` (an `AssertionError`) with the report unless every subject is conformant."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from attnspec.adapters import Adapter
 
@@ -54,14 +54,18 @@ def listed(what: str) -> Iterator[str]:
 
 
 def _mechanisms() -> Iterator[str]:
-    subjects = [a for a in shipped() if installed(a)]
-    yield f"{'mechanism':<18}{'operator':<16}{'laws':>5}{'mistakes':>10}{'scenarios':>11}{'subjects':>10}   title"
+    subjects, width = [a for a in shipped() if installed(a)], _width(library())
+    columns = f"{'laws':>5}{'mistakes':>10}{'scenarios':>11}{'subjects':>10}"
+    yield f"{'mechanism':<{width}}{'operator':<{width}}{columns}   title"
     for m in library().values():
         count = sum(a.operator == m.operator for a in subjects)
-        yield (
-            f"{m.name:<18}{m.operator:<16}{len(m.laws) + 1:>5}{len(m.mistakes):>10}{len(m.scenarios):>11}"
-            f"{count:>10}   {m.title}"
-        )
+        counts = f"{len(m.laws) + 1:>5}{len(m.mistakes):>10}{len(m.scenarios):>11}{count:>10}"
+        yield f"{m.name:<{width}}{m.operator:<{width}}{counts}   {m.title}"
+
+
+def _width(texts: Iterable[str]) -> int:
+    """The width of a column that holds the texts and what parts it from the next."""
+    return max(map(len, texts), default=0) + 2
 
 
 def _laws() -> Iterator[str]:
@@ -86,9 +90,12 @@ def _operators() -> Iterator[str]:
 
 
 def _adapters() -> Iterator[str]:
-    for a in shipped():
+    known = shipped()
+    name, operator = _width(a.name for a in known), _width(a.operator for a in known)
+    dtypes = _width(" ".join(a.dtypes) for a in known)
+    for a in known:
         where = "" if installed(a) else f"   not installed: {install_command(a)}"
-        yield f"{a.name:<22}{a.operator:<14}{' '.join(a.dtypes):<38}{a.summary}{where}"
+        yield f"{a.name:<{name}}{a.operator:<{operator}}{' '.join(a.dtypes):<{dtypes}}{a.summary}{where}"
 
 
 def _mistakes() -> Iterator[str]:

@@ -9,7 +9,7 @@ from attnspec.cells import Request
 from attnspec.conventions import Finding, identify
 from attnspec.engine import run
 from attnspec.loader import library
-from attnspec.plans import PROFILES, Profile
+from attnspec.plans import Profile
 from attnspec.stand_ins import DefinitionSubject
 from attnspec.targets import subject
 
@@ -30,7 +30,7 @@ def silent(operator, **words):
     return one
 
 
-def cells_of(one, mechanism, dtype="float32", profile=PROFILES["quick"]):
+def cells_of(one, mechanism, dtype="float32", profile=SCENARIOS):
     return run(Request(one, library()[mechanism], dtype, profile)).cells
 
 
@@ -87,14 +87,14 @@ def test_who_follows_an_undeclared_word_keeps_the_laws_by_it():
 
 
 def test_the_word_found_is_shown():
-    cell = cell_of(cells_of(adapted(attention_of()), "attention", profile=SCENARIOS), "convention.causal_alignment")
+    cell = cell_of(cells_of(adapted(attention_of()), "attention"), "convention.causal_alignment")
     assert ("pass", "observed: bottom_right") == (cell.verdict, cell.says)
 
 
 def test_who_declares_one_word_and_follows_another_is_wrong():
     one = adapted(attention_of(top_left=lambda q: True), conventions={"causal_alignment": "bottom_right"})
     assert "fail" == cell_of(cells_of(one, "causal_mask"), "definition").verdict
-    convention = cell_of(cells_of(one, "attention", profile=SCENARIOS), "convention.causal_alignment")
+    convention = cell_of(cells_of(one, "attention"), "convention.causal_alignment")
     assert ("pass", "declared: bottom_right") == (convention.verdict, convention.says)
 
 
@@ -110,7 +110,7 @@ def test_a_declared_word_takes_others_with_it():
 
 
 def test_what_no_word_explains_is_a_failure():
-    cell = cell_of(cells_of(adapted(attention_of(empty=0.7)), "attention", profile=SCENARIOS), "convention.empty_row")
+    cell = cell_of(cells_of(adapted(attention_of(empty=0.7)), "attention"), "convention.empty_row")
     assert ("fail", "must") == (cell.verdict, cell.level)
     assert cell.says.startswith("no word explains all outputs; ")
     assert cell.says.endswith(f"explains 0 of {cell.cases} cases")
@@ -135,7 +135,7 @@ def test_what_no_case_tells_is_not_tested():
     def plain(q, k, v):
         return attention_of()(q, k, v)
 
-    cell = cell_of(cells_of(adapted(plain), "attention", profile=SCENARIOS), "convention.causal_alignment")
+    cell = cell_of(cells_of(adapted(plain), "attention"), "convention.causal_alignment")
     assert ("not_tested", "no case tells its words apart") == (cell.verdict, cell.says)
 
 
@@ -154,7 +154,7 @@ def test_who_does_not_answer_the_telling_cases_is_not_told(answer):
 
 def test_every_dtype_follows_the_same_word():
     one = adapted(attention_of(top_left=lambda q: q.dtype is torch.bfloat16), dtypes=("float32", "bfloat16"))
-    cell = cell_of(cells_of(one, "attention", "bfloat16", SCENARIOS), "convention.causal_alignment")
+    cell = cell_of(cells_of(one, "attention", "bfloat16"), "convention.causal_alignment")
     assert "fail" == cell.verdict
     assert "follows bottom_right in float32, but top_left in bfloat16" == cell.says
 

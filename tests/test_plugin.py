@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from attnspec import adapters, runs
+from attnspec import adapters, plugin, runs
 from attnspec.cells import law_names
 from attnspec.errors import SpecError
 from attnspec.loader import library
@@ -58,8 +58,9 @@ def run(pytester, monkeypatch):
 
     def run(*args, target="kernels.py", plugins=("attnspec.plugin", "xdist")):
         monkeypatch.setattr(adapters, "_registered", list(known))
-        loaded = [part for plugin in plugins for part in ("-p", plugin)]
-        return pytester.runpytest_inprocess(*loaded, "--noconftest", "--attnspec", target, *args)
+        loaded = [part for name in plugins for part in ("-p", name)]
+        given = (*loaded, "--noconftest", "--attnspec", target, *args)
+        return pytester.runpytest_inprocess(*given, no_reraise_ctrlc=True)
 
     return run
 
@@ -185,6 +186,16 @@ def test_bad_usage_ends_a_run_before_it_starts(run, args, says):
     result = run(*args)
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     assert f"ERROR: {says}" in result.errlines
+
+
+def test_a_run_that_is_interrupted_before_it_starts_is_partial(run, monkeypatch):
+    def interrupt(collector):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(plugin.SpecFile, "collect", interrupt)
+    result = run("--attnspec-report-dir", "out")
+    assert pytest.ExitCode.INTERRUPTED == result.ret
+    assert json.loads(Path("out/results.ndjson").read_text().splitlines()[-1])["partial"]
 
 
 # Several processes

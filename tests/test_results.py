@@ -115,10 +115,14 @@ def test_an_interrupted_run_keeps_what_it_found(run, workers):
 
 
 def test_a_run_without_the_definition_knows_its_cases_and_its_time(run):
-    result, lines = run(KERNELS, "--law", "share", "--law", "ratio")
+    _, lines = run(KERNELS, "--law", "share", "--law", "ratio")
     assert ["share", "share"] == [c["law"] for c in of("cell", lines) if "run" in c]
     assert min(c["run"]["cases"] for c in of("cell", lines) if "run" in c) > 0
-    result, lines = run(KERNELS, "--law", "share", "--max-time", "0")
+
+
+@pytest.mark.parametrize("args", [("--law", "share", "--max-time", "0"), ("-x",)])
+def test_a_run_that_is_ended_early_is_partial(run, args):
+    result, lines = run(KERNELS, *args)
     assert lines[-1]["partial"]
     assert "PARTIAL" in result.stdout
 
@@ -210,6 +214,7 @@ def test_what_was_observed_is_told_by_dtype_and_what_was_declared_is_not():
         ("float32", ("fp32", "bf16", "tf32"), "bf16"),
         ("float64", ("fp64", "fp32", "fp64"), "fp32"),
         ("float32", ("fp64",), "fp64"),
+        ("float32", ("fp64", "fp32", "fp64"), "fp32"),
     ],
 )
 def test_the_loosest_grade_of_every_dtype_is_told(dtype, needed, loosest):

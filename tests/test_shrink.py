@@ -11,7 +11,7 @@ from attnspec.cells import Request, law_of
 from attnspec.engine import made_small, run
 from attnspec.judge import Kind, judged
 from attnspec.loader import library
-from attnspec.plans import PROFILES, Profile
+from attnspec.plans import Profile
 from attnspec.shrink import shrink, simpler
 from attnspec.targets import mistake, subject
 from attnspec.trial import Trial
