@@ -3,7 +3,8 @@
 Source: transformers/models/*/modeling_*.py, by the names of the functions and classes below.
 Those after tensor2tensor (M2M-100, Speech2Text, FSMT, MusicGen, Whisper) space the frequencies to the base and need two
 of them; those after XLM (DistilBERT, Marian, SpeechT5) space them by the width.
-A module that looks rows up begins behind its padding index, which is zero here, so that it has no row for position zero.
+A module that looks rows up begins behind its padding index, which is zero here, so that it has no row for position
+zero.
 """
 
 from __future__ import annotations

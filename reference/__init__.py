@@ -9,5 +9,16 @@ from .alibi import alibi_bias, alibi_slopes
 from .attention import attention
 from .positions import learned_position, rotary, sinusoidal
 from .softmax import softmax
+from .tensors import broadcast_shapes, einsum
 
-__all__ = ["alibi_bias", "alibi_slopes", "attention", "learned_position", "rotary", "sinusoidal", "softmax"]
+__all__ = [
+    "alibi_bias",
+    "alibi_slopes",
+    "attention",
+    "broadcast_shapes",
+    "einsum",
+    "learned_position",
+    "rotary",
+    "sinusoidal",
+    "softmax",
+]
