@@ -129,3 +129,59 @@ def control_rotary_narrow(
     first, second = halves(x, width, interleaved)
     swapped = joined(-second, first, x[..., :0], interleaved)
     return torch.cat((x[..., :width] * c + swapped * s, x[..., width:]), -1)
+
+
+@adapter("sinusoidal", conventions={"columns": "alternating", "spacing": "by_width"})
+def control_sinusoidal_repeated(*, length: int, dim: int, base: float = 10000.0, offset: int = 0) -> Any:
+    """Frequencies by repeated multiplication, and cosines as sines a quarter of a turn further on."""
+    import torch
+
+    angle = torch.arange(offset, offset + length).float()[:, None] * by_repetition(base, dim + dim % 2)
+    if dim % 2:
+        angle = torch.arange(offset, offset + length).float()[:, None] * by_exponentials(base, dim)
+    return torch.stack((angle.sin(), (angle + math.pi / 2).sin()), -1).flatten(-2)[:, :dim]
+
+
+@adapter("sinusoidal", conventions={"columns": "sines_first", "spacing": "to_base"})
+def control_sinusoidal_exponentials(*, length: int, dim: int, base: float = 10000.0, offset: int = 0) -> Any:
+    """Frequencies by exponentials, evenly spaced from one to one over the base."""
+    import torch
+
+    spacing = -math.log(base) / max(dim // 2 - 1, 1)
+    frequency = torch.exp(torch.arange(dim // 2, dtype=torch.float32) * spacing)
+    angle = torch.arange(offset, offset + length).float()[:, None] * frequency
+    return torch.cat((angle.sin(), angle.cos()), -1)
+
+
+@adapter("sinusoidal", conventions={"columns": "cosines_first", "spacing": "by_width"})
+def control_sinusoidal_phases(*, length: int, dim: int, base: float = 10000.0, offset: int = 0) -> Any:
+    """Everything in double precision, as the parts of complex numbers, rounded once."""
+    import torch
+
+    frequency = base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+    angle = torch.outer(torch.arange(offset, offset + length).double(), frequency)
+    phase = torch.polar(torch.ones_like(angle), angle)
+    return torch.cat((phase.real, phase.imag), -1).float()
+
+
+@adapter("learned_position", dtypes=DTYPES)
+def control_learned_one_hot(x: Any, table: Any, *, offset: int = 0) -> Any:
+    """Rows by a product with rows of the identity, in single precision."""
+    import torch
+
+    if offset < 0 or offset + x.shape[1] > len(table):
+        raise ValueError("a position is beyond the table")
+    chosen = torch.eye(len(table))[offset : offset + x.shape[1]]
+    return (chosen @ table.float() + x.float()).to(x.dtype)
+
+
+@adapter("learned_position", dtypes=DTYPES)
+def control_learned_columns(x: Any, table: Any, *, offset: int = 0) -> Any:
+    """Token by token and in the dtype of the inputs, into an array of zeros."""
+    import torch
+
+    out = torch.zeros(x.shape, dtype=x.dtype)
+    for p in range(x.shape[1]):
+        row = table[torch.tensor(offset + p)] if offset >= 0 else table[len(table)]
+        out[:, p].copy_(row)
+    return out.add_(x)

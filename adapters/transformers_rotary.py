@@ -1,8 +1,8 @@
 """The rotary embeddings of models of Hugging Face transformers, as their attention layers apply them.
 
-Source: transformers/models/*/modeling_*.py, the classes *RotaryEmbedding and the functions apply_rotary_pos_emb (halves:
-Llama, GPT-NeoX; interleaved: Cohere, GLM, GPT-J, RoFormer), apply_rotary_emb (complex numbers: Llama 4) and
-apply_rotary_pos_emb_interleave (DeepSeek-V3, whose pairs come back in halves).
+Source: transformers/models/*/modeling_*.py, the classes *RotaryEmbedding and the functions apply_rotary_pos_emb (of
+halves in Llama and GPT-NeoX; interleaved in Cohere, GLM, GPT-J and RoFormer), apply_rotary_emb (by complex numbers, in
+Llama 4) and apply_rotary_pos_emb_interleave (of DeepSeek-V3, whose pairs come back in halves).
 Angles are reckoned in float32 and most sines and cosines are rounded to the dtype of the inputs, in which most of them
 are multiplied and added.
 """

@@ -268,10 +268,12 @@ class _Audit:
             except ValueError:
                 continue
             for name, x in wrong.items():
+                if np.shape(x) != np.shape(right[name]):
+                    return True
                 scale = np.max(np.abs(np.where(np.isfinite(right[name]), right[name], 0.0)), initial=0.0)
                 with np.errstate(all="ignore"):
                     near = (x == right[name]) | (np.abs(x - right[name]) <= 1e-9 * scale)
-                if np.shape(x) != np.shape(right[name]) or not np.all(near | np.isnan(right[name])):
+                if not np.all(near | np.isnan(right[name])):
                     return True
         return False
 

@@ -184,6 +184,13 @@ class Mechanism:
             return tuple(x.tolist())
         return self.vocabulary.get(option, {}).get(x, x) if isinstance(x, str) else x
 
+    def meant(self, option: str, x: Any) -> Any:
+        """What an implementation is given for an option as the definition has it: the other way around."""
+        if isinstance(x, tuple):
+            return np.asarray(x, np.int64)
+        named = {text: word for word, text in self.vocabulary.get(option, {}).items()}
+        return named.get(x, x) if isinstance(x, str) else x
+
     def address(self, item: str) -> str:
         """The name of a law, mistake or reject as people write it."""
         return f"{self.name}.{item}"

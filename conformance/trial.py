@@ -109,7 +109,10 @@ class Trial:
         plain = value(x)
         if name not in self.mechanism.inputs or not isinstance(plain, np.ndarray) or plain.dtype.kind != "f":
             return plain.item() if isinstance(plain, np.generic | np.ndarray) and np.ndim(plain) == 0 else plain
-        near = rounded(plain, FORMATS[self.mechanism.dtype_of(name, self.bench.dtype)])
+        dtype = self.mechanism.dtype_of(name, self.bench.dtype)
+        if dtype in KINDS:  # fractions come from a subject that returns them for whole numbers or truths
+            return np.rint(np.nan_to_num(plain)).astype(np.int64 if dtype == "integer" else np.bool_)
+        near = rounded(plain, FORMATS[dtype])
         moved = np.abs(np.where(np.isfinite(near), plain - near, 0.0))
         if isinstance(x, Number):
             moved = moved + x.radius

@@ -12,12 +12,15 @@ from .norms import layer_norm, rms_norm
 from .positions import learned_position, rotary, sinusoidal
 from .sampling import top_k_filter, top_p_filter
 from .softmax import softmax
+from .tensors import broadcast_shapes, einsum
 
 __all__ = [
     "alibi_bias",
     "alibi_slopes",
     "attention",
+    "broadcast_shapes",
     "dropout",
+    "einsum",
     "layer_norm",
     "learned_position",
     "rms_norm",

@@ -16,7 +16,7 @@ def rotary(x, positions, *, base=10000.0, interleaved=False, rotary_dim=None, pa
 
     x [batch, heads, length, dim], positions [length] whole numbers; w is `rotary_dim`, or all of dim.
     """
-    batch, heads, length, dim = x.shape
+    length, dim = x.shape[2:]
     w = dim if rotary_dim is None else rotary_dim
     if w % 2 or not 0 < w <= dim:
         raise ValueError(f"a head of {dim} channels has no {w} of them in pairs")
