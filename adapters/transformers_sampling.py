@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import adapter
+from . import Unsupported, adapter
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 GRADES = {"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive", "float64": "fp64"}
@@ -43,3 +43,18 @@ def transformers_top_k(logits: Any, *, k: int) -> Any:
 def transformers_top_p(logits: Any, *, p: float) -> Any:
     """TopPLogitsWarper of transformers.generation."""
     return warped(logits, p=p)
+
+
+@adapter("sample", dtypes=DTYPES, grade=GRADES, package="transformers", extra="transformers")
+def transformers_sample(
+    logits: Any, *, seed: int, count: int, temperature: float = 1.0, k: int | None = None, p: float | None = None
+) -> Any:
+    """The warpers of transformers.generation, softmax and torch.multinomial, after torch.manual_seed."""
+    import torch
+
+    if temperature == 0:
+        raise Unsupported("the temperature is positive; greedy generation does not sample")
+    chances = torch.softmax(warped(logits, temperature, k, p), -1)
+    with torch.random.fork_rng(devices=[logits.device] if logits.is_cuda else []):
+        torch.manual_seed(seed)
+        return torch.multinomial(chances, count, replacement=True)

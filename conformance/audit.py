@@ -211,7 +211,7 @@ class _Audit:
             if not self.noticed(mistake, words):
                 self.fault(f"put into the definition, {mistake.name} is not noticed by the reference")
             for dtype in DTYPES:
-                if not self.violated(self.subject(mistake, words, dtypes=(dtype,)), dtype):
+                if not self.violated(self.subject(mistake, words, dtypes=(dtype,)), dtype, kills):
                     self.fault(f"the mistake {mistake.name} survives in {dtype}")
         self.credits()
 
@@ -277,9 +277,9 @@ class _Audit:
                     return True
         return False
 
-    def violated(self, wrong: DefinitionSubject, dtype: str) -> bool:
-        """Whether the suite, run as its users run it, finds a subject violated."""
-        result = run(Request(wrong, self.m, dtype, replace(CASES, covering=6, draws=4)))
+    def violated(self, wrong: DefinitionSubject, dtype: str, laws: Sequence[str]) -> bool:
+        """Whether these laws, run as users run them, find a subject violated."""
+        result = run(Request(wrong, self.m, dtype, replace(CASES, covering=6, draws=4), laws=frozenset(laws)))
         return any(cell.bad and cell.level == "must" for cell in result.cells)
 
     # Conventions and rejects

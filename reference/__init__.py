@@ -10,7 +10,7 @@ from .attention import attention
 from .dropout import dropout
 from .norms import layer_norm, rms_norm
 from .positions import learned_position, rotary, sinusoidal
-from .sampling import top_k_filter, top_p_filter
+from .sampling import sample, top_k_filter, top_p_filter
 from .softmax import softmax
 from .tensors import broadcast_shapes, einsum
 
@@ -25,6 +25,7 @@ __all__ = [
     "learned_position",
     "rms_norm",
     "rotary",
+    "sample",
     "sinusoidal",
     "softmax",
     "top_k_filter",

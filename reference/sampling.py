@@ -49,3 +49,17 @@ def in_falling_order(x, ties):
     """The indices of x from the largest on; of equal entries the last comes first where ties say so."""
     tiebreak = (lambda i: -i) if ties == "last" else (lambda i: i)
     return sorted(range(len(x)), key=lambda i: (-x[i], tiebreak(i)))
+
+
+def sample(logits, *, seed, count, temperature=1.0, k=None, p=None):
+    """Tokens `[rows, count]` drawn from the softmax of what is left of `logits [rows, n]`."""
+    if temperature < 0:
+        raise ValueError("a temperature is not negative")
+    generator = np.random.default_rng(seed)
+    tokens = np.empty((len(logits), count), np.int64)
+    for row, x in enumerate(logits):
+        tempered = x / temperature if temperature > 0 else np.where(x == x.max(), 0.0, -np.inf)
+        left = tempered if k is None else top_k_filter(tempered, k=k)
+        left = left if p is None else top_p_filter(left, p=p)
+        tokens[row] = generator.choice(len(x), count, p=softmax(left))
+    return tokens
