@@ -7,6 +7,7 @@ keyword here.
 
 from .alibi import alibi_bias, alibi_slopes
 from .attention import attention
+from .cached_attention import cached_attention
 from .softmax import softmax
 
-__all__ = ["alibi_bias", "alibi_slopes", "attention", "softmax"]
+__all__ = ["alibi_bias", "alibi_slopes", "attention", "cached_attention", "softmax"]
