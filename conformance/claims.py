@@ -33,6 +33,8 @@ class Claims:
     """Whether it was declared as an adapter, and not merely pointed at."""
     always: frozenset[str] = frozenset()
     """Options that are passed even at their default, for the function has no default of its own."""
+    by_name: frozenset[str] = frozenset()
+    """Required inputs that the function takes by name alone."""
     unknown: tuple[str, ...] = ()
     """Parameters that mean nothing to the operator."""
 
@@ -53,6 +55,8 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool) -> Claims:
     takes_any = [p for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL]
     plain = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     inputs = [p for p in plain if p.kind is not p.KEYWORD_ONLY][: len(mechanism.required)]
+    by_name = [p for p in plain if p.kind is p.KEYWORD_ONLY and p.name in mechanism.required[len(inputs) :]]
+    inputs += by_name
     if len(inputs) < len(mechanism.required) and not takes_any:
         wanted = ", ".join(mechanism.required)
         raise TargetError(f"{label}{mechanism.operator} passes {len(mechanism.required)} inputs by position ({wanted})")
@@ -96,15 +100,19 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool) -> Claims:
         compiled=adapter.compiled,
         declared=declared,
         always=frozenset(p.name for p in further if p.name in optional and _says_otherwise(p, mechanism)),
+        by_name=frozenset(p.name for p in by_name),
         unknown=tuple(p.name for p in unknown),
     )
 
 
 def _says_otherwise(parameter: inspect.Parameter, mechanism: Mechanism) -> bool:
     """Whether leaving an option out means something else to the function than to the operator."""
-    if parameter.default is parameter.empty:
+    own, default = parameter.default, mechanism.defaults.get(parameter.name)
+    if own is parameter.empty:
         return True
-    return isinstance(parameter.default, bool) and parameter.default is not mechanism.defaults.get(parameter.name)
+    if isinstance(own, bool) or isinstance(default, bool):
+        return isinstance(own, bool) and own is not default
+    return isinstance(own, int | float) and isinstance(default, int | float) and own != default
 
 
 def _grades(adapter: Adapter) -> dict[str, Grade]:

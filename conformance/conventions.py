@@ -107,6 +107,8 @@ def _find_differing(trial: Trial, name: str, known: Mapping[str, str]) -> dict[s
     versions = [_outputs(trial, {**known, name: word}) for word in trial.mechanism.conventions[name]]
     found = {}
     for output in trial.mechanism.outputs:
+        if output in trial.mechanism.random:
+            continue
         first, *others = (version[output] for version in versions)
         apart = np.zeros(first.shape, bool)
         for other in others:

@@ -8,6 +8,7 @@ changes of a mistake, what an implementation with that mistake returns.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,9 @@ class Frame:
         """What a name means before any change."""
         line = self.mechanism.definition.get(name)
         if line is not None:
-            return line(self)
+            if self.grade is None or name not in self.mechanism.unstored:
+                return line(self)
+            return _graded(line(_Unstored(self, self.grade)), self.grade)
         if name in self.values:
             if name in self.mechanism.conventions:
                 self.turned_on.add(name)
@@ -131,6 +134,18 @@ class _Replacing:
 
     def __getitem__(self, name: str) -> Any:
         return self.frame.original(name) if name == self.name else self.frame[name]
+
+
+class _Unstored:
+    """The environment of a line with a dtype of its own: nothing in it is stored in the dtype under test."""
+
+    def __init__(self, frame: Frame, grade: Grade) -> None:
+        self.frame, self.dtype = frame, frame.dtype
+        self.grade = replace(grade, operand=None, weight=None, stored=None)
+        self.word, self.operator, self.output, self.source = frame.word, frame.operator, frame.output, frame.source
+
+    def __getitem__(self, name: str) -> Any:
+        return _graded(self.frame[name], self.grade)
 
 
 def _graded(x: Any, grade: Grade) -> Any:

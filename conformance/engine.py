@@ -157,8 +157,9 @@ class _Run:
 
     def law_on(self, tally: Tally, trials: Sequence[Trial]) -> None:
         admitted = 0
+        enough = len(trials) if self.mechanism.undetermined else self.request.profile.admitted
         for trial in trials:
-            if not tally.open or admitted >= self.request.profile.admitted:
+            if not tally.open or admitted >= enough:
                 return
             if trial.sample.entries > LARGE:
                 continue
@@ -185,7 +186,11 @@ class _Run:
         said = self.definition is not None and tally is not self.definition
         if outcome.kind is Kind.FAULTED and said and not (outcome.settled or Settled({})).key:
             return Kind.IDLE  # the case itself gives no result; the definition has said so
-        if outcome.kind is Kind.REFUTED and not outcome.certain and not self.again(tally.law, trial.sample, self.grades):
+        if (
+            outcome.kind is Kind.REFUTED
+            and not outcome.certain
+            and not self.again(tally.law, trial.sample, self.grades)
+        ):
             tally.doubted += 1
             return Kind.IDLE
         tally.counts[outcome.kind] += 1
@@ -361,7 +366,8 @@ class _Run:
                 yield self.contract_cell(name, law)
 
     def contract_cell(self, name: str, law: str) -> Cell:
-        lenient = name == "repeatable" and not self.subject.claims.deterministic
+        seeded = self.mechanism.random and "seed" in self.subject.claims.names
+        lenient = name == "repeatable" and not self.subject.claims.deterministic and not seeded
         level, cases = "should" if lenient else "must", self.answered
         if name in ("repeatable", "written"):
             cases = self.repeats

@@ -122,6 +122,8 @@ def _definition(trial: Trial, grade: Grade | None, worst: bool) -> tuple[Any, li
     with recording() as records:
         for name in m.outputs:
             if name in m.random:
+                if name == m.outputs[0]:
+                    trial.observed(name, base)
                 continue
             try:
                 y = trial.number(name, base, grade, worst=worst, fair=False)

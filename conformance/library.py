@@ -411,8 +411,9 @@ def eye(n: Any) -> Any:
 
 @_function()
 def noise(seed: Any, *shape: Any) -> Any:
-    """Uniform numbers from 0 to 1, for definitions of random outputs."""
-    return Stream("noise", whole(seed)).uniform(dimensions(shape))
+    """Uniform numbers from 0 to 1, in a shape or in that of an array, for definitions of random outputs."""
+    like = shape_of(shape[0]) if len(shape) == 1 else ()
+    return Stream("noise", whole(seed)).uniform(dimensions(like or shape))
 
 
 # Claims
@@ -436,13 +437,26 @@ def within(a: Any, b: Any, tolerance: Any) -> Any:
     return gap.value <= value(tolerance)
 
 
+@_function()
+def counts(x: Any, n: Any, axis: Any = -1) -> Any:
+    """How often each whole number below n stands along an axis; truths count as 0 and 1."""
+    if isinstance(x, Truth) and np.any(x.can != x.must):
+        raise SpecError("truths in doubt cannot be counted")
+    plain, n = np.moveaxis(np.asarray(x.must if isinstance(x, Truth) else value(x)), _axis(axis), -1), whole(n)
+    charge(plain.size * max(n, 1))
+    return np.sum(plain[..., None] == np.arange(n), axis=-2)
+
+
 @_function(contextual=True)
 def likely(env: Any, counts: Any, chances: Any) -> Any:
-    """False if the counts are too improbable with these chances, by Chernoff's bound."""
+    """False if the counts are too improbable with these chances or any within their bounds, by Chernoff's bound."""
     joined_shape(shape_of(counts), shape_of(chances))
-    observed, expected = np.asarray(value(counts), float), np.clip(np.asarray(value(chances), float), 0.0, 1.0)
+    chances = number(chances, FP64)
+    observed = np.asarray(value(counts), float)
     n = np.sum(observed, axis=-1, keepdims=True)
     share = np.divide(observed, n, out=np.zeros_like(observed), where=n > 0)
+    least, most = chances.value - chances.radius, chances.value + chances.radius
+    expected = np.clip(np.clip(share, least, most), 0.0, 1.0)  # of the chances there may be, the closest
     surprise = _divergence(share, expected) + _divergence(1 - share, 1 - expected)
     return n * surprise <= math.log(2 * expected.size / env.false_alarm)
 

@@ -40,7 +40,7 @@ def clashes(document: Document, base: Mechanism | None) -> Iterator[SpecError]:
         taken[name] = LINE
     for convention, words in own.items():
         for word in words:
-            if word in taken:
+            if word in taken and word not in DRAWS:  # a draw is always called, and a word never
                 yield _clash(word, taken[word])
             taken[word] = f"a word of {convention}"
     seen = {"definition"}
@@ -85,9 +85,11 @@ def _outputs(mechanism: Mechanism, document: Document) -> Iterator[SpecError]:
             hint = did_you_mean(output, lines)
             yield SpecError(f"outputs: no line of the definition is called {str(output)!r}{hint}", place_of(output))
     for part in ("random", "dtypes", "normal_form"):
+        lined = lines if part == "dtypes" else ()
         for name in document.get(part, ()):  # type: ignore[call-overload]
-            if name not in mechanism.outputs and name not in mechanism.inputs:
-                yield SpecError(f"{part}: {str(name)!r} is neither input nor output", place_of(name))
+            if name not in {*mechanism.outputs, *mechanism.inputs, *lined}:
+                kinds = "neither input, output nor line" if lined else "neither input nor output"
+                yield SpecError(f"{part}: {str(name)!r} is {kinds}", place_of(name))
 
 
 def _follows(mechanism: Mechanism, follows: Mapping[Any, Any]) -> Iterator[SpecError]:

@@ -142,9 +142,19 @@ class Mechanism:
         return tuple(name for name in self.inputs if name not in self.required)
 
     @property
+    def undetermined(self) -> bool:
+        """Whether every output is random, so that laws alone judge them."""
+        return set(self.outputs) <= set(self.random)
+
+    @property
     def signature(self) -> frozenset[str]:
         """Everything that can be passed in a call."""
         return frozenset({*self.inputs, *self.options})
+
+    @property
+    def unstored(self) -> frozenset[str]:
+        """The lines between inputs and outputs that have a dtype of their own, whatever the dtype under test is."""
+        return frozenset(self.dtypes) - {*self.inputs, *self.outputs}
 
     @property
     def words(self) -> dict[str, str]:
@@ -173,6 +183,13 @@ class Mechanism:
         if isinstance(x, np.ndarray):
             return tuple(x.tolist())
         return self.vocabulary.get(option, {}).get(x, x) if isinstance(x, str) else x
+
+    def meant(self, option: str, x: Any) -> Any:
+        """What an implementation is given for an option as the definition has it: the other way around."""
+        if isinstance(x, tuple):
+            return np.asarray(x, np.int64)
+        named = {text: word for word, text in self.vocabulary.get(option, {}).items()}
+        return named.get(x, x) if isinstance(x, str) else x
 
     def address(self, item: str) -> str:
         """The name of a law, mistake or reject as people write it."""

@@ -122,8 +122,9 @@ class Number:
         power = np.power(x.value, y.value)
         by_base = np.abs(y.value * np.power(steepest(x, y.value < 1), y.value - 1))
         by_exponent = 0.0 if y.exact else np.abs(power * np.log(np.abs(x.value)))
-        whole = y.exact and y.value.ndim == 0 and float(y.value) in (1.0, 2.0, 0.5)
-        return made(power, x.grade, (x, by_base), (y, by_exponent), roundings=1.0 if whole else 8.0)
+        simple = np.isin(y.value, (1.0, 2.0, 0.5)) if y.exact else False
+        roundings = np.where(y.value == 0, 0.0, np.where(simple, 1.0, 8.0))  # x ** 0 is 1 in every arithmetic
+        return made(power, x.grade, (x, by_base), (y, by_exponent), roundings=roundings)
 
     def __matmul__(self, other: Any) -> Number:
         x, y = self, number(other, self.grade)
@@ -220,12 +221,17 @@ def carried(x: Number, slope: Any) -> tuple[Array, Array, Array]:
 
 
 def steepest(x: Number, towards_zero: Any = True) -> Any:
-    """The size at which a root is steepest, of those that `x` may have; near zero, where the slope gives its root."""
+    """The size at which a power is steepest, of those that `x` may have: far from zero, or like a root towards it.
+
+    Where a root may start at zero itself, the size is that at which its slope gives its value.
+    """
     size = np.abs(x.value)
-    return size if x.exact else np.where(towards_zero, np.maximum(size - x.radius, x.radius / 4), size)
+    if x.exact:
+        return size
+    return np.where(towards_zero, np.maximum(size - x.radius, x.radius / 4), size + x.radius)
 
 
-def made(result: Any, grade: Grade, *terms: tuple[Number, Any], roundings: float = 1.0, extra: Array = 0.0) -> Number:
+def made(result: Any, grade: Grade, *terms: tuple[Number, Any], roundings: Any = 1.0, extra: Array = 0.0) -> Number:
     """A result with the errors of its terms, each by its slope, and its own `roundings` in the grade's arithmetic.
 
     `extra` is a further error, counted as shared.
@@ -237,7 +243,7 @@ def made(result: Any, grade: Grade, *terms: tuple[Number, Any], roundings: float
     return settled(result, grade, worst, variance, shared, roundings)
 
 
-def settled(result: Any, grade: Grade, worst: Array, variance: Array, shared: Array, roundings: float = 1.0) -> Number:
+def settled(result: Any, grade: Grade, worst: Array, variance: Array, shared: Array, roundings: Any = 1.0) -> Number:
     """A result after the rounding of its last operation, and of its storage where the grade stores every result."""
     own = (roundings * grade.arithmetic.unit) * finite(np.abs(result)) + flushed(grade)
     worst, variance = worst + own, variance + own * own / 3

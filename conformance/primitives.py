@@ -127,7 +127,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     parts = [0.0 if absent(p) and absent(q) else np.where(doubt.must, p, q) for p, q in pairs]
     unsure = doubt.can != doubt.must
     if np.any(unsure):  # it may be the other one, with the error of that
-        gap = np.where(unsure, np.nan_to_num(np.abs(x.value - y.value), nan=0.0), 0.0)
+        gap = np.where(unsure, np.nan_to_num(np.abs(x.value - y.value), nan=0.0, posinf=np.inf), 0.0)
         parts = [np.where(unsure, np.maximum(p, q), part) for part, (p, q) in zip(parts, pairs, strict=True)]
         parts = [parts[0] + gap, parts[1], parts[2] + gap / K]
     return Number(np.broadcast_to(chosen, shape), *parts, grade=grade)

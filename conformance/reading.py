@@ -41,9 +41,12 @@ def fallback(expression: Expression) -> ast.expr | None:
 
 
 def shape_names(expression: Expression, sizes: Iterable[str]) -> tuple[str | None, ...]:
-    """The sizes in the shape of the array that an expression draws; None where an axis is something else."""
-    names = set(sizes)
-    for node in ast.walk(parse(expression.text)):
+    """The sizes in the shape of the array that an expression draws; None where an axis is something else.
+
+    An array whose shape is chosen by `if` fixes no size.
+    """
+    names, tree = set(sizes), parse(expression.text)
+    for node in () if isinstance(tree, ast.IfExp) else ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             skipped = {"normal": 0, "flags": 0, "indices": 1}.get(node.func.id)
             if skipped is not None:

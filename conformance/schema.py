@@ -68,6 +68,8 @@ def _explained(error: Any) -> str:
             return "nothing is said"
         case "minProperties":
             return f"there are at least {error.validator_value} of these"
+        case "maxProperties":
+            return f"there are more than {error.validator_value} of these"
         case "uniqueItems":
             return f"something is given twice in {found}"
         case "maxLength":

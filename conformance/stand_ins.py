@@ -41,7 +41,8 @@ class DefinitionSubject:
 
     def call(self, call: Call) -> Reply:
         overflow = LADDER[call.dtype][0].arithmetic
-        values = {**self.words, **call.inputs, **call.options}
+        options = {name: self.mechanism.meant(name, x) for name, x in call.options.items()}
+        values = {**self.words, **call.inputs, **options}
         try:
             frame = Frame(self.mechanism, values, changes=self.changes, overflow=overflow)
             frame.check_domain()

@@ -104,8 +104,9 @@ class AdapterSubject:
         return replace(reply, breaches=(*self._changed(made), *reply.breaches))
 
     def _reply(self, call: Call, made: Mapping[str, _Made]) -> Reply:
-        passed = [made[name].array for name in self.mechanism.required]
-        named = {name: made[name].array for name in call.inputs if name not in self.mechanism.required}
+        by_position = [name for name in self.mechanism.required if name not in self.claims.by_name]
+        passed = [made[name].array for name in by_position]
+        named = {name: made[name].array for name in call.inputs if name not in by_position}
         poison = self.framework.poisoned() if call.poisoned else nullcontext()
         try:
             with poison:

@@ -8,6 +8,24 @@ keyword here.
 from .alibi import alibi_bias, alibi_slopes
 from .attention import attention
 from .cached_attention import cached_attention
+from .dropout import dropout
+from .norms import layer_norm, rms_norm
+from .positions import learned_position, rotary, sinusoidal
+from .sampling import top_k_filter, top_p_filter
 from .softmax import softmax
 
-__all__ = ["alibi_bias", "alibi_slopes", "attention", "cached_attention", "softmax"]
+__all__ = [
+    "alibi_bias",
+    "alibi_slopes",
+    "attention",
+    "cached_attention",
+    "dropout",
+    "layer_norm",
+    "learned_position",
+    "rms_norm",
+    "rotary",
+    "sinusoidal",
+    "softmax",
+    "top_k_filter",
+    "top_p_filter",
+]

@@ -66,10 +66,10 @@ def test_several_words_are_found_together():
     assert {"observed"} == {finding.how for finding in found.values()}
 
 
-def attention_of(top_left=lambda dtype: False, empty=0.0):
+def attention_of(top_left=lambda q: False, empty=0.0):
     def attention(q, k, v, *, mask=None, causal=False, scale=None):
         s = q.float() @ k.float().mT * (q.shape[-1] ** -0.5 if scale is None else scale)
-        row = torch.arange(q.shape[2])[:, None] + (0 if top_left(q.dtype) else k.shape[2] - q.shape[2])
+        row = torch.arange(q.shape[2])[:, None] + (0 if top_left(q) else k.shape[2] - q.shape[2])
         seen = (torch.arange(k.shape[2]) <= row) | (not causal)
         s = s.masked_fill(~(seen if mask is None else seen & mask), -torch.inf)
         return torch.softmax(s, -1).nan_to_num(empty).to(q.dtype) @ v
@@ -82,7 +82,7 @@ def adapted(function, operator="attention", **declared):
 
 
 def test_who_follows_an_undeclared_word_keeps_the_laws_by_it():
-    cells = cells_of(adapted(attention_of(top_left=lambda dtype: True)), "causal_mask")
+    cells = cells_of(adapted(attention_of(top_left=lambda q: True)), "causal_mask")
     assert [] == [cell.law for cell in cells if cell.bad]
 
 
@@ -92,14 +92,14 @@ def test_the_word_found_is_shown():
 
 
 def test_who_declares_one_word_and_follows_another_is_wrong():
-    one = adapted(attention_of(top_left=lambda dtype: True), conventions={"causal_alignment": "bottom_right"})
+    one = adapted(attention_of(top_left=lambda q: True), conventions={"causal_alignment": "bottom_right"})
     assert "fail" == cell_of(cells_of(one, "causal_mask"), "definition").verdict
     convention = cell_of(cells_of(one, "attention", profile=SCENARIOS), "convention.causal_alignment")
     assert ("pass", "declared: bottom_right") == (convention.verdict, convention.says)
 
 
 def test_who_declares_the_word_that_it_follows_is_right():
-    one = adapted(attention_of(top_left=lambda dtype: True), conventions={"causal_alignment": "top_left"})
+    one = adapted(attention_of(top_left=lambda q: True), conventions={"causal_alignment": "top_left"})
     assert [] == [cell.law for cell in cells_of(one, "causal_mask") if cell.bad]
 
 
@@ -125,6 +125,12 @@ def test_a_word_that_changes_from_case_to_case_is_none():
     assert 0 < finding.agreed < finding.cases
 
 
+def test_a_word_found_at_first_is_confirmed_on_further_cases():
+    one = adapted(attention_of(top_left=lambda q: q.shape[2] == 17))
+    finding = identify(one, library()["attention"], "float32", "cpu")["causal_alignment"]
+    assert Finding("causal_alignment", "bottom_right", "unexplained", 4, 5) == finding
+
+
 def test_what_no_case_tells_is_not_tested():
     def plain(q, k, v):
         return attention_of()(q, k, v)
@@ -147,7 +153,7 @@ def test_who_does_not_answer_the_telling_cases_is_not_told(answer):
 
 
 def test_every_dtype_follows_the_same_word():
-    one = adapted(attention_of(top_left=lambda dtype: dtype is torch.bfloat16), dtypes=("float32", "bfloat16"))
+    one = adapted(attention_of(top_left=lambda q: q.dtype is torch.bfloat16), dtypes=("float32", "bfloat16"))
     cell = cell_of(cells_of(one, "attention", "bfloat16", SCENARIOS), "convention.causal_alignment")
     assert "fail" == cell.verdict
     assert "follows bottom_right in float32, but top_left in bfloat16" == cell.says

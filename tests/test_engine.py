@@ -131,6 +131,22 @@ def test_who_is_wrong_is_not_accused_of_its_precision():
     assert ("not_tested", "no grade explains what was returned") == (cell.verdict, cell.says)
 
 
+@pytest.mark.parametrize(("again", "verdict"), [(Kind.HELD, "pass"), (Kind.REFUTED, "fail")])
+def test_a_looser_grade_counts_if_chance_does_not_explain_it(monkeypatch, again, verdict):
+    doubtful, judged = [], engine.judged
+
+    def judging(trial, law, grades):
+        if law.name != "sums_to_one":
+            return judged(trial, law, grades)
+        doubtful.append(trial.sample.case.seed)
+        kind = Kind.REFUTED if trial.sample.case.seed == doubtful[0] else again
+        return Outcome(Kind.HELD, grade=grades[1]) if len(grades) > 1 else Outcome(kind, grade=grades[0], certain=False)
+
+    monkeypatch.setattr(engine, "judged", judging)
+    wanted = frozenset({"sums_to_one", "contract.precision"})
+    assert verdict == cell_of(result_of(adapted(softmax), laws=wanted), "contract.precision").verdict
+
+
 # Rejects and claims
 
 
@@ -225,7 +241,7 @@ def test_a_run_out_of_time_keeps_what_it_has_found(monkeypatch):
 
     monkeypatch.setattr(engine.time, "monotonic", lambda: len(calls))
     result = result_of(adapted(counted, conventions={"empty_row": "nans"}), deadline=3)
-    assert result.partial
+    assert (True, 4) == (result.partial, len(calls))
     assert ("fail", 1) == (cell_of(result, "definition").verdict, cell_of(result, "definition").cases)
     assert {"not_tested"} == {cell.verdict for cell in result.cells if cell.law in SOFTMAX.laws}
     assert set(law_names(SOFTMAX)) == {cell.law for cell in result.cells}

@@ -110,6 +110,12 @@ def test_what_is_made_and_what_is_read_is_a_copy(framework):
         np.testing.assert_array_equal(entries((3, 4)), source)
 
 
+def test_truths_that_are_read_are_a_copy(framework):
+    made = framework.make(np.array([True, False]), "float32", "cpu", "contiguous", 0)
+    framework.read(made)[:] = True
+    np.testing.assert_array_equal([True, False], framework.read(made))
+
+
 @pytest.mark.parametrize("source", [np.broadcast_to(np.ones(3), (2, 3)), np.arange(6.0)[::-1], np.arange(6.0)[::2]])
 def test_every_array_of_numpy_can_be_made(framework, source):
     np.testing.assert_array_equal(source, framework.read(framework.make(source, "float32", "cpu", "contiguous", 0)))
@@ -166,6 +172,13 @@ def test_poisoned_memory_is_nan_until_it_is_written(framework):
         assert [True, True] == [bool(np.isnan(framework.read(x)).all()) for x in fresh(framework)]
         if framework.name == "numpy":
             assert np.int64 == np.empty(3, np.int64).dtype
+
+
+def test_poison_does_not_depend_on_how_torch_is_set(monkeypatch):
+    monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", False)
+    with framework_named("torch").poisoned():
+        assert torch.empty(3).isnan().all()
+    assert torch.utils.deterministic.fill_uninitialized_memory is False
 
 
 def test_poison_ends_with_its_stretch_even_if_that_fails():

@@ -135,7 +135,7 @@ CONTRADICTIONS = [
         [("mechanism: softmax", "mechanism: §softmax"), ("outputs: [p]\n", "")],
         "the key 'outputs' is missing",
     ),
-    ("attention", [("  lse: float32", "  §lsa: float32")], "dtypes: 'lsa' is neither input nor output"),
+    ("attention", [("  lse: float32", "  §lsa: float32")], "dtypes: 'lsa' is neither input, output nor line"),
     (
         "alibi_bias",
         [("normal_form:\n  bias:", "normal_form:\n  §slope:")],

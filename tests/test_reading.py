@@ -74,6 +74,7 @@ def test_the_fallback_is_the_second_argument_of_an_outermost_maybe(text, other):
         ("2 * flags(n, n)", ("n", "n")),
         ("indices(batch, heads, n)", ("heads", "n")),
         ("where(flags(n), 1, 0)", ("n",)),
+        ("normal(n) if batch == 2 else normal(batch, n)", ()),
         ("like(x)", ()),
         ("3", ()),
     ],

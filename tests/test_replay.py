@@ -82,6 +82,12 @@ def test_a_known_mistake_can_be_replayed(target, tmp_path):
     assert Exit.VIOLATED is replay(witness, tmp_path)[0]
 
 
+def test_the_error_is_shown_in_units_of_the_claimed_bound(tmp_path):
+    witness = kept_failure("mistake:softmax.base_two", "definition", tmp_path)
+    (line,) = (line for line in replay(witness, tmp_path)[1] if line.startswith("Result"))
+    assert f"the error is {witness['units']:.3g} x the bound {witness['outcome']['bound']:.6g} (fp32)" in line
+
+
 def test_an_error_is_replayed_with_its_trace(tmp_path):
     path = tmp_path / "raising.py"
     path.write_text(SOUND.replace("return", "raise ValueError('no kernel')\n    return"))

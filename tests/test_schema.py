@@ -103,6 +103,10 @@ def test_a_version_is_a_whole_number(version):
         ("outputs: [a, a]\n", "s.yaml:6:1: outputs: something is given twice in ['a', 'a']"),
         ("definition: code\n", "s.yaml:6:13: definition: 'code' is neither a mapping of names nor 'reference'"),
         ("conventions:\n  one:\n    word: Only.\n", "s.yaml:7:3: conventions.one: there are at least 2 of these"),
+        (
+            "sizes:\n" + "".join(f"  a{i}: 1\n" for i in range(201)),
+            "s.yaml:6:1: sizes: there are more than 200 of these",
+        ),
         ("laws:\n  one: {says: X., holds: 1, level: may}\n", "'may' is not one of ['must', 'should']"),
         (
             "dtypes:\n  x: float8\n",

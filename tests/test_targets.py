@@ -168,6 +168,7 @@ def test_a_target_that_names_nothing_is_refused(target, more, says):
         ("my_fused_softmax_v2", "softmax"),
         ("Flash-Attention", "attention"),
         ("alibi_slopes_of_heads", "alibi_slopes"),
+        ("softmax_of_attention", "attention"),
     ],
 )
 def test_a_name_says_its_operator(name, operator):

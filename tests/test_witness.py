@@ -76,6 +76,17 @@ def test_the_worst_entry_is_shown_with_its_bound(base_two):
     assert (2, 2) == (outcome["spoiled"], outcome["entries"])
 
 
+def test_the_worst_entry_is_found_wherever_it_is():
+    class WrongAtTheEnd(DefinitionSubject):
+        def call(self, call):
+            p = super().call(call).outputs["p"]
+            error = np.where(np.arange(p.shape[-1]) == p.shape[-1] - 1, 0.5, 0.1)
+            return Reply({"p": p + (error if p.shape[-1] > 2 else 0.0)})
+
+    failure, result = failure_of(WrongAtTheEnd(library()["softmax"], "wrong"), "softmax")
+    assert [0, 2] == describe(failure, result.bench, "wrong", None, [])["outcome"]["where"]
+
+
 def test_a_law_is_shown_with_what_it_drew():
     data = described("attention.mask_ignored", "removed")
     law = library()["attention"].laws["removed"]

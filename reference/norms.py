@@ -1,0 +1,47 @@
+"""Normalisation of rows.
+
+Ba, Kiros and Hinton 2016, Layer normalization, arXiv:1607.06450, section 3, equation 3.
+Zhang and Sennrich 2019, Root mean square layer normalization, arXiv:1910.07467, equation 4.
+"""
+
+import math
+
+import numpy as np
+
+
+def layer_norm(x, weight, bias, *, eps=1e-5, eps_place="inside", variance="biased"):
+    """Rows of x [..., n], centred and divided by their standard deviation, times weight [n] plus bias [n]."""
+    n = checked(x, weight, bias, eps=eps)
+    if eps == 0:
+        raise ValueError("epsilon is positive")
+    out = np.empty(x.shape)
+    for row in np.ndindex(x.shape[:-1]):
+        mu = sum(x[row]) / n
+        squares = sum((x[row] - mu) ** 2)
+        divisor = n if variance == "biased" else n - 1
+        sigma2 = squares / divisor if divisor else math.nan
+        root = math.sqrt(sigma2 + eps) if eps_place == "inside" else math.sqrt(sigma2) + eps
+        out[row] = (x[row] - mu) / root * weight + bias
+    return out
+
+
+def rms_norm(x, weight, *, eps=1e-5, eps_place="inside", weight_form="plain"):
+    """Rows of x [..., n] divided by their root mean square, times weight [n] (or one plus weight)."""
+    n = checked(x, weight, eps=eps)
+    g = 1 + weight if weight_form == "one_plus" else weight
+    out = np.empty(x.shape)
+    for row in np.ndindex(x.shape[:-1]):
+        square = sum(x[row] ** 2) / n
+        rms = math.sqrt(square + eps) if eps_place == "inside" else math.sqrt(square) + eps
+        out[row] = x[row] / rms * g if rms > 0 else math.nan
+    return out
+
+
+def checked(x, *parameters, eps):
+    """The number of channels, one of every parameter for each."""
+    n = x.shape[-1]
+    if n < 1 or any(p.shape != (n,) for p in parameters):
+        raise ValueError("there is one weight, and one bias, for every channel")
+    if eps < 0:
+        raise ValueError("epsilon is not negative")
+    return n

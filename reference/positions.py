@@ -1,0 +1,66 @@
+"""Positions: turned, added from a formula, added from a table.
+
+Rotary: Su et al. 2021, RoFormer, arXiv:2104.09864, equations 14 and 15.
+Sinusoidal: Vaswani et al. 2017, Attention is all you need, section 3.5; the variants of its successors are those of the
+authors' own tensor2tensor.
+Learned: Gehring et al. 2017, Convolutional sequence to sequence learning, arXiv:1705.03122, section 3.1.
+"""
+
+import math
+
+import numpy as np
+
+
+def rotary(x, positions, *, base=10000.0, interleaved=False, rotary_dim=None, pair_place="kept"):
+    """Every pair of the first w channels turned by its angle.
+
+    x [batch, heads, length, dim], positions [length] whole numbers; w is `rotary_dim`, or all of dim.
+    """
+    batch, heads, length, dim = x.shape
+    w = dim if rotary_dim is None else rotary_dim
+    if w % 2 or not 0 < w <= dim:
+        raise ValueError(f"a head of {dim} channels has no {w} of them in pairs")
+    if base <= 0:
+        raise ValueError("the base is above zero")
+    if len(positions) != length:
+        raise ValueError(f"{length} tokens have {len(positions)} positions")
+    out = x.copy()
+    for p, i in np.ndindex(length, w // 2):
+        theta = base ** (-2 * i / w)
+        c, s = math.cos(positions[p] * theta), math.sin(positions[p] * theta)
+        m, n = (2 * i, 2 * i + 1) if interleaved else (i, i + w // 2)
+        a, b = (i, i + w // 2) if pair_place == "parted" else (m, n)
+        out[:, :, p, a] = x[:, :, p, m] * c - x[:, :, p, n] * s
+        out[:, :, p, b] = x[:, :, p, m] * s + x[:, :, p, n] * c
+    return out
+
+
+def sinusoidal(*, length, dim, base=10000.0, offset=0, columns="alternating", spacing="by_width"):
+    """The rows of positions `offset` to `offset + length - 1`: `table [length, dim]`."""
+    if dim < 1 or length < 0 or offset < 0 or base <= 0:
+        raise ValueError("a table has a width, no position before zero, and a base above zero")
+    cosines = dim // 2
+    sines = dim - cosines
+    table = np.empty((length, dim))
+    for row, k in np.ndindex(length, sines):
+        exponent = 2 * k / dim if spacing == "by_width" else k / max(cosines - 1, 1)
+        angle = (offset + row) / base**exponent
+        at = {"alternating": 2 * k, "sines_first": k, "cosines_first": cosines + k}[columns]
+        table[row, at] = math.sin(angle)
+        if k < cosines:
+            at = {"alternating": 2 * k + 1, "sines_first": sines + k, "cosines_first": k}[columns]
+            table[row, at] = math.cos(angle)
+    return table
+
+
+def learned_position(x, table, *, offset=0):
+    """Every token with the row of its position added to it: x [batch, length, dim], table [rows, dim]."""
+    length, rows = x.shape[1], len(table)
+    if offset < 0 or offset + length > rows:
+        raise ValueError(f"positions {offset} to {offset + length - 1} are not all in a table of {rows} rows")
+    if x.shape[2] != table.shape[1]:
+        raise ValueError("content and table differ in width")
+    out = np.empty(x.shape)
+    for p in range(length):
+        out[:, p] = x[:, p] + table[offset + p]
+    return out

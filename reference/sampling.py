@@ -1,0 +1,51 @@
+"""Filters of logits, and drawing from what they leave.
+
+Top-k: Fan, Lewis and Dauphin 2018, Hierarchical neural story generation, section 5.
+Top-p: Holtzman et al. 2020, The curious case of neural text degeneration, section 3.1.
+"""
+
+import numpy as np
+
+from .softmax import softmax
+
+
+def top_k_filter(logits, *, k, ties="first"):
+    """The k largest logits of every row of `logits [..., n]`, the others at minus infinity."""
+    if k < 1:
+        raise ValueError("at least one entry stays")
+    out = np.full(logits.shape, -np.inf)
+    for row in np.ndindex(logits.shape[:-1]):
+        x = logits[row]
+        ranked = in_falling_order(x, ties)
+        for place, i in enumerate(ranked):
+            if place < k:
+                out[row][i] = x[i]
+            elif x[i] == x[ranked[k - 1]] and ties == "every":
+                out[row][i] = x[i]
+            elif x[i] == x[ranked[k - 1]] and ties == "open" and x[i] > -np.inf:
+                out[row][x == x[i]] = np.nan
+    return out
+
+
+def top_p_filter(logits, *, p, top_p_boundary="at_least", ties="first"):
+    """The fewest most likely entries of every row of `logits [..., n]` that together have the chance p."""
+    if not 0 < p <= 1:
+        raise ValueError("p is more than zero and at most one")
+    out = np.full(logits.shape, -np.inf)
+    for row in np.ndindex(logits.shape[:-1]):
+        x = logits[row]
+        chance, mass, last = softmax(x), 0.0, -np.inf
+        for i in in_falling_order(x, ties):
+            enough = mass >= p if top_p_boundary == "at_least" else mass > p
+            if not enough or (ties == "every" and x[i] == last):
+                out[row][i] = last = x[i]
+            elif ties == "open" and x[i] == last > -np.inf:
+                out[row][x == last] = np.nan
+            mass += chance[i]
+    return out
+
+
+def in_falling_order(x, ties):
+    """The indices of x from the largest on; of equal entries the last comes first where ties say so."""
+    tiebreak = (lambda i: -i) if ties == "last" else (lambda i: i)
+    return sorted(range(len(x)), key=lambda i: (-x[i], tiebreak(i)))
