@@ -7,6 +7,7 @@ keyword here.
 
 from .alibi import alibi_bias, alibi_slopes
 from .attention import attention
+from .cached_attention import cached_attention
 from .dropout import dropout
 from .norms import layer_norm, rms_norm
 from .positions import learned_position, rotary, sinusoidal
@@ -19,6 +20,7 @@ __all__ = [
     "alibi_slopes",
     "attention",
     "broadcast_shapes",
+    "cached_attention",
     "dropout",
     "einsum",
     "layer_norm",
