@@ -1,8 +1,8 @@
 """Naming what is wrong: the known mistake that a subject behaves like, if there is one.
 
-Every mistake is run as a reference on the cases of the mechanism.
-A name is given only to a mistake that agrees with the subject on every case, those included that tell it from the
-definition; otherwise nothing is said, for a wrong name is worse than none.
+Every mistake is run as a reference on the cases of the mechanism and its kin.
+A name is given only to a mistake that agrees with the subject on every case that tells it from the definition;
+otherwise nothing is said, for a wrong name is worse than none.
 The other words of conventions come first: what they explain may well be intended.
 """
 
@@ -26,6 +26,8 @@ from .trial import Bench, Declined, Faulted, Trial
 
 AGREEMENT = {"float64": 1e-6, "float32": 1e-4, "bfloat16": 2.0**-5, "float16": 2.0**-8}
 """Outputs agree when they differ by no more than this share of the largest entry."""
+WITNESSES = 3
+"""Cases that are to speak for a name where the subject is wrong in other ways, too."""
 LARGE = 20_000
 """Entries beyond which a case is too large to be run for every mistake."""
 
@@ -38,6 +40,8 @@ class Likeness:
     says: str
     agreed: int
     """Cases that tell it from the definition, on all of which it agrees with the subject."""
+    beyond: bool = False
+    """Whether the subject is wrong on other cases, too."""
     convention: str = ""
     word: str = ""
 
@@ -50,26 +54,36 @@ class _Candidate:
     words: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    agreed: int
+    against: int
+    beyond: int
+    """Cases that do not tell the candidate from the definition, and on which the subject is wrong."""
+
+    @property
+    def enough(self) -> bool:
+        return not self.against and self.agreed >= (WITNESSES if self.beyond else 1)
+
+
 def diagnose(bench: Bench, failing: Sample, seed: int) -> Likeness | None:
     """What the subject behaves like on the failing sample and on the scenarios of all its operator, or None."""
     first = _answers(bench, [failing])
     if not first:
         return None
-    candidates = [c for c in _candidates(bench) if _agreement(bench, c, first) == 1]
+    candidates = [c for c in _candidates(bench) if _evidence(bench, c, first).agreed == 1]
     if not candidates:
         return None
     scenarios = scenarios_of(bench.mechanism.operator, bench.subject.claims, seed=seed, dtype=bench.dtype)
-    others = _answers(bench, [s for s in scenarios if s is not failing and s.entries <= LARGE])
-    found: list[tuple[int, _Candidate]] = []
-    for candidate in candidates:
-        told = _agreement(bench, candidate, others)
-        if told is not None:
-            found.append((told + 1, candidate))
+    others = [*first, *_answers(bench, [s for s in scenarios if s is not failing and s.entries <= LARGE])]
+    found = [(_evidence(bench, candidate, others), candidate) for candidate in candidates]
+    found = [(evidence, candidate) for evidence, candidate in found if evidence.enough]
     if not found:
         return None
-    agreed, best = max(found, key=lambda item: item[0])
+    evidence, best = max(found, key=lambda item: item[0].agreed)
     convention = next((c for c, word in best.words.items() if word != bench.words[c]), "")
-    return Likeness(best.name, best.says, agreed, convention, best.words[convention] if convention else "")
+    word = best.words[convention] if convention else ""
+    return Likeness(best.name, best.says, evidence.agreed, evidence.beyond > 0, convention, word)
 
 
 def _candidates(bench: Bench) -> Iterator[_Candidate]:
@@ -103,19 +117,22 @@ def _answers(bench: Bench, samples: Sequence[Sample]) -> list[_Answer]:
     return found
 
 
-def _agreement(bench: Bench, candidate: _Candidate, answers: Sequence[_Answer]) -> int | None:
-    """On how many cases the candidate differs from the definition and agrees; None where it disagrees on any."""
-    told = 0
+def _evidence(bench: Bench, candidate: _Candidate, answers: Sequence[_Answer]) -> _Evidence:
+    """How a candidate fares on the cases that tell it from the definition, and on what others the subject is wrong."""
+    agreed = against = beyond = 0
     for sample, outputs, exact in answers:
         version = _outputs(sample.mechanism, candidate, sample)
-        if version is None:
-            if sample.mechanism is bench.mechanism:
-                return None
-            continue  # a line that it changes is not a line of that mechanism
-        if not all(_agree(version[name], outputs[name], bench.dtype) for name in exact):
-            return None
-        told += not all(_agree(version[name], expected, bench.dtype) for name, expected in exact.items())
-    return told if len(answers) > 1 else int(told > 0)
+        if version is None:  # a line that it changes is not a line of that mechanism
+            against += sample.mechanism is bench.mechanism
+            continue
+        right = all(_agree(exact[name], outputs[name], exact[name], bench.dtype) for name in exact)
+        if all(_agree(version[name], exact[name], exact[name], bench.dtype) for name in exact):
+            beyond += not right
+        elif all(_agree(version[name], outputs[name], exact[name], bench.dtype) for name in exact):
+            agreed += 1
+        else:
+            against += 1
+    return _Evidence(agreed, against, beyond)
 
 
 def _outputs(mechanism: Mechanism, candidate: _Candidate, sample: Sample) -> dict[str, Any] | None:
@@ -131,10 +148,11 @@ def _outputs(mechanism: Mechanism, candidate: _Candidate, sample: Sample) -> dic
     return sample.cache[key]
 
 
-def _agree(x: Any, y: Any, dtype: str) -> bool:
+def _agree(x: Any, y: Any, exact: Any, dtype: str) -> bool:
+    """Whether two outputs are alike, where the definition says anything."""
     if np.shape(x) != np.shape(y):
         return False
     with np.errstate(all="ignore"):
         scale = np.max(np.abs(np.where(np.isfinite(x), x, 0.0)), initial=0.0)
-        same = (x == y) | (np.isnan(x) & np.isnan(y)) | (np.abs(x - y) <= AGREEMENT[dtype] * scale)
+        same = (x == y) | (np.isnan(x) & (np.isnan(y) | np.isnan(exact))) | (np.abs(x - y) <= AGREEMENT[dtype] * scale)
     return bool(np.all(same))

@@ -89,6 +89,7 @@ def describe(
             "name": likeness.name,
             "says": likeness.says,
             "agreed": likeness.agreed,
+            "beyond": likeness.beyond,
             "convention": likeness.convention,
             "word": likeness.word,
         },

@@ -34,7 +34,7 @@ WITNESS = {
     "unusual": {},
     "full": True,
 }
-LIKENESS = {"name": "softmax.base_two", "says": "Powers of two.", "agreed": 20, "convention": "", "word": ""}
+LIKENESS = {"name": "softmax.base_two", "says": "Powers of two.", "agreed": 20, "beyond": False, "convention": "", "word": ""}
 
 
 def entries(witness=(), cell=()):
@@ -113,11 +113,17 @@ def test_a_block_says_where_the_failure_was_found(label, regime, says):
     assert [f"in {says}"] == entries({"from": {"label": label, "regime": regime, "tried": 0}})["Found"]
 
 
-@pytest.mark.parametrize(("agreed", "told"), [(1, "one case that tells it from"), (20, "20 cases that tell it from")])
+@pytest.mark.parametrize(("agreed", "told"), [(1, "on the one case that tells it from"), (20, "on all 20 cases that tell it from")])
 def test_a_likeness_is_named_with_its_evidence(agreed, told):
     name, *evidence = entries({"likeness": {**LIKENESS, "agreed": agreed}})["Like"]
     assert "softmax.base_two: Powers of two." == name
     assert told in " ".join(evidence)
+
+
+@pytest.mark.parametrize(("beyond", "told"), [(False, False), (True, True)])
+def test_a_likeness_says_whether_it_explains_everything(beyond, told):
+    _, *evidence = entries({"likeness": {**LIKENESS, "beyond": beyond}})["Like"]
+    assert told == ("what else fails has another cause" in " ".join(evidence))
 
 
 @pytest.mark.parametrize("target", ["mistake:sliding_window.symmetric", "mistake:softmax.floored_maximum"])
@@ -153,7 +159,7 @@ def test_any_block_fits_a_screen():
     shown = block({**WITNESS, **witness}, {**CELL, "subject": "path/to/a_kernel_of_a_long_name" * 4})
     assert 24 == len(shown)
     assert max(map(len, shown)) <= 100
-    assert ["          and 10 more"] == [text for text in shown if "more" in text]
+    assert ["          and 9 more"] == [text for text in shown if "more" in text]
     assert "Replay    attnspec replay q7Kd2A" == shown[-1]
 
 

@@ -97,6 +97,7 @@ def test_a_law_is_shown_with_what_it_drew():
 def test_a_likeness_is_part_of_the_witness():
     likeness = Likeness("softmax.base_two", "Powers of two.", 18)
     expected = {"name": "softmax.base_two", "says": "Powers of two.", "agreed": 18, "convention": "", "word": ""}
+    expected["beyond"] = False
     assert expected == described("softmax.base_two", likeness=likeness)["likeness"]
 
 

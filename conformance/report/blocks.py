@@ -69,9 +69,10 @@ def _entries(witness: Witness, cell: Mapping[str, Any]) -> Iterator[tuple[str, s
     yield "Found", f"in {_named(origin)}{steps}"
     if witness["likeness"]:
         likeness = witness["likeness"]
-        told = "one case that tells" if likeness["agreed"] == 1 else f"{likeness['agreed']} cases that tell"
+        told = "the one case that tells" if likeness["agreed"] == 1 else f"all {likeness['agreed']} cases that tell"
+        beyond = "; what else fails has another cause" if likeness["beyond"] else ""
         yield "Like", f"{likeness['name']}: {likeness['says']}"
-        yield "", f"it agrees with the subject on every case, {told} it from the definition among them"
+        yield "", f"it agrees with the subject on {told} it from the definition{beyond}"
     if witness["broken"]:
         yield "Also", "breaks " + ", ".join(witness["broken"])
     yield "Then", _innocent(witness, cell)
