@@ -400,7 +400,7 @@ def made_small(failure: Failure, result: Result) -> Failure:
             outcome = judged(Trial(bench, sample), law, result.grades)
         except (Unfit, SpecError):
             return None
-        if outcome.kind is not kind:
+        if outcome.kind is not kind or _raised(outcome) != _raised(failure.outcome):
             return None
         last[0] = outcome
         return sample
@@ -412,6 +412,11 @@ def made_small(failure: Failure, result: Result) -> Failure:
             claimed = judged(Trial(bench, smallest.sample), law, result.grades[:1])
             outcome = replace(claimed, certain=outcome.certain)
     return replace(failure, sample=smallest.sample, outcome=outcome, tried=smallest.tried)
+
+
+def _raised(outcome: Outcome) -> str:
+    """What kind of exception a call has ended with, if it has."""
+    return "" if outcome.fault is None else outcome.fault.says.partition(":")[0]
 
 
 def _rotated(trials: Sequence[Trial], offset: int) -> Sequence[Trial]:
