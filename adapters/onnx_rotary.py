@@ -29,7 +29,7 @@ def evaluator(dtype: str, interleaved: bool, width: int, indexed: bool) -> Any:
     if indexed:
         names.append("position_ids")
         inputs.append(onnx.helper.make_tensor_value_info("position_ids", onnx.TensorProto.INT64, None))
-    attributes = {"interleaved": int(interleaved), "rotary_embedding_dim": width}
+    attributes: dict[str, Any] = {"interleaved": int(interleaved), "rotary_embedding_dim": width}
     node = onnx.helper.make_node("RotaryEmbedding", names, ["Y"], **attributes)
     output = onnx.helper.make_tensor_value_info("Y", element, None)
     graph = onnx.helper.make_graph([node], "rotary", inputs, [output])

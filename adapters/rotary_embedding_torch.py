@@ -22,7 +22,8 @@ def embedding(width: int, base: float) -> Any:
     """The module for a width and a base."""
     import rotary_embedding_torch
 
-    return rotary_embedding_torch.RotaryEmbedding(width, theta=base)
+    theta: Any = base  # annotated as a whole number there
+    return rotary_embedding_torch.RotaryEmbedding(width, theta=theta)
 
 
 @adapter(

@@ -47,7 +47,7 @@ def gpt2(rows: int, dim: int) -> Any:
     config = GPT2Config(
         vocab_size=1, n_positions=rows, n_embd=dim, n_layer=0, n_head=1, bos_token_id=None, eos_token_id=None
     )
-    model = GPT2Model(config).eval()
+    model: Any = GPT2Model(config).eval()
     model.ln_f = torch.nn.Identity()
     return model
 

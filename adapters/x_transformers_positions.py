@@ -20,7 +20,8 @@ def embedding(width: int, base: float) -> Any:
     """The module for a width and a base."""
     from x_transformers.x_transformers import RotaryEmbedding
 
-    return RotaryEmbedding(width, base=base)
+    fraction: Any = base  # annotated as a whole number there
+    return RotaryEmbedding(width, base=fraction)
 
 
 @adapter(
@@ -50,6 +51,7 @@ def x_transformers_sinusoidal(*, length: int, dim: int, base: float = 10000.0, o
     import torch
     from x_transformers.x_transformers import ScaledSinusoidalEmbedding
 
-    module = ScaledSinusoidalEmbedding(dim, theta=base)
+    theta: Any = base  # annotated as a whole number there
+    module = ScaledSinusoidalEmbedding(dim, theta=theta)
     module.scale.data.fill_(1.0)
     return module(torch.zeros(1, length, dim), offset=offset)

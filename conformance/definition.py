@@ -141,11 +141,11 @@ class _Unstored:
 
     def __init__(self, frame: Frame, grade: Grade) -> None:
         self.frame, self.dtype = frame, frame.dtype
-        self.grade = replace(grade, operand=None, weight=None, stored=None)
+        self.grade: Grade | None = replace(grade, operand=None, weight=None, stored=None)
         self.word, self.operator, self.output, self.source = frame.word, frame.operator, frame.output, frame.source
 
     def __getitem__(self, name: str) -> Any:
-        return _graded(self.frame[name], self.grade)
+        return self.frame[name] if self.grade is None else _graded(self.frame[name], self.grade)
 
 
 def _graded(x: Any, grade: Grade) -> Any:
