@@ -21,16 +21,17 @@ CONVENTIONS = {"grouping": "block"}
 
 def configuration(window: int | None) -> Any:
     """A configuration of one layer, as a cache and the makers of masks read it."""
-    from transformers import MistralConfig
+    import transformers
 
-    return MistralConfig(num_hidden_layers=1, sliding_window=window, attn_implementation="sdpa")
+    made: Any = transformers.MistralConfig
+    return made(num_hidden_layers=1, sliding_window=window, attn_implementation="sdpa")
 
 
 def of_keys(mask: Any, batch: int) -> Any:
     """A mask as tokenizers return it: [batch, length], whole numbers."""
     if mask is None:
         return None
-    if mask.ndim != 4 or mask.shape[1:3] != (1, 1):  # noqa: PLR2004 - [batch, 1, 1, length]
+    if mask.ndim != 4 or mask.shape[1:3] != (1, 1):
         raise Unsupported("a mask hides keys, for all heads and queries alike")
     return mask[:, 0, 0].expand(batch, -1).long()
 
@@ -44,7 +45,7 @@ def session(
     from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
 
     create = create_causal_mask if config.sliding_window is None else create_sliding_window_causal_mask
-    layer = SimpleNamespace(num_key_value_groups=q.shape[1] // max(k.shape[1], 1), training=False, is_causal=True)
+    layer: Any = SimpleNamespace(num_key_value_groups=q.shape[1] // max(k.shape[1], 1), training=False, is_causal=True)
     keys_seen = of_keys(mask, q.shape[0])
     outs, start = [], 0
     for n in chunks:

@@ -15,4 +15,21 @@ from .sampling import sample, top_k_filter, top_p_filter
 from .softmax import softmax
 from .tensors import broadcast_shapes, einsum
 
-__all__ = ["alibi_bias", "alibi_slopes", "attention", "broadcast_shapes", "cached_attention", "dropout", "einsum", "layer_norm", "learned_position", "rms_norm", "rotary", "sample", "sinusoidal", "softmax", "top_k_filter", "top_p_filter"]
+__all__ = [
+    "alibi_bias",
+    "alibi_slopes",
+    "attention",
+    "broadcast_shapes",
+    "cached_attention",
+    "dropout",
+    "einsum",
+    "layer_norm",
+    "learned_position",
+    "rms_norm",
+    "rotary",
+    "sample",
+    "sinusoidal",
+    "softmax",
+    "top_k_filter",
+    "top_p_filter",
+]
