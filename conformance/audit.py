@@ -163,7 +163,7 @@ class _Audit:
     def compare(self, sample: Sample, words: Mapping[str, str]) -> None:
         exact = Frame(self.m, {**sample.values, **words}, grade=FP64, dtype="float64").outputs()
         for name, other in self.reference(sample, words).items():
-            if name in self.m.random:
+            if name in self.m.random or name not in self.m.outputs:
                 continue
             known = exact[name] if isinstance(exact[name], Number) else Number(exact[name])
             twice = Number.within(known.value, 2 * np.asarray(known.radius) + 1e-300)
@@ -257,10 +257,12 @@ class _Audit:
             except ValueError:
                 continue
             for name, x in wrong.items():
+                if np.shape(x) != np.shape(right[name]):
+                    return True
                 scale = np.max(np.abs(np.where(np.isfinite(right[name]), right[name], 0.0)), initial=0.0)
                 with np.errstate(all="ignore"):
                     near = (x == right[name]) | (np.abs(x - right[name]) <= 1e-9 * scale)
-                if np.shape(x) != np.shape(right[name]) or not np.all(near | np.isnan(right[name])):
+                if not np.all(near | np.isnan(right[name])):
                     return True
         return False
 

@@ -7,9 +7,10 @@ keyword here.
 
 from .alibi import alibi_bias, alibi_slopes
 from .attention import attention
+from .beam_search import beam_search
 from .dropout import dropout
 from .quantization import dequantize, quantize
 from .sampling import sample, top_k_filter, top_p_filter
 from .softmax import softmax
 
-__all__ = ["alibi_bias", "alibi_slopes", "attention", "dequantize", "dropout", "quantize", "sample", "softmax", "top_k_filter", "top_p_filter"]
+__all__ = ["alibi_bias", "alibi_slopes", "attention", "beam_search", "dequantize", "dropout", "quantize", "sample", "softmax", "top_k_filter", "top_p_filter"]
