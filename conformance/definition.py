@@ -7,6 +7,7 @@ changes of a mistake, what an implementation with that mistake returns.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -76,6 +77,8 @@ class Frame:
             if self.grade is None or name not in self.mechanism.unstored:
                 return line(self)
             return _graded(line(_Unstored(self, self.grade)), self.grade)
+        if self.mechanism.by_reference and name in self.mechanism.outputs:
+            return self.referred[name]
         if name in self.values:
             if name in self.mechanism.conventions:
                 self.turned_on.add(name)
@@ -98,10 +101,15 @@ class Frame:
     def outputs(self, *names: str) -> dict[str, Any]:
         """The outputs by name, all of them if none is named."""
         names = names or self.mechanism.outputs
-        if self.mechanism.by_reference:
-            return by_reference(self.mechanism, self.values, names, self.grade)
         with np.errstate(all="ignore"), limits.metered():
             return {name: self[name] for name in names}
+
+    @functools.cached_property
+    def referred(self) -> dict[str, Any]:
+        """The outputs as the reference gives them, where it is the definition."""
+        return by_reference(
+            self.mechanism, {name: self[name] for name in self.values}, self.mechanism.outputs, self.grade
+        )
 
     # What else an environment can do
 
@@ -114,8 +122,7 @@ class Frame:
         passed_on = {c: self.values[c] for c in mechanism.conventions if c in self.values}
         self.turned_on.update(passed_on)
         inner = Frame(mechanism, {**passed_on, **arguments}, grade=self.grade, dtype=self.dtype, known=self.known)
-        first = mechanism.outputs[0]
-        return inner.outputs(first)[first] if mechanism.by_reference else inner[first]
+        return inner[mechanism.outputs[0]]
 
     def output(self, name: str, site: CallSite | None) -> Any:
         raise SpecError(f"{name} is what a subject returns; a definition has none")
@@ -196,7 +203,7 @@ def by_reference(
     if results.get("margin", np.inf) <= 2 * error:
         error = np.inf
     return {
-        name: Number.within(np.asarray(results[name], np.float64), error if _open(results[name], error) else 0.0)
+        name: Number.within(np.asarray(results[name], float), np.asarray(error) if _open(results[name], error) else 0.0)
         for name in names
     }
 

@@ -183,8 +183,8 @@ class _Run:
         outcome = judged(trial, tally.law, self.grades)
         if tally.law.level == "must":
             self.shaped(outcome, trial)
-        said = self.definition is not None and tally is not self.definition
-        if outcome.kind is Kind.FAULTED and said and not (outcome.settled or Settled({})).key:
+        case_itself = outcome.kind is Kind.FAULTED and not (outcome.settled or Settled({})).key
+        if case_itself and self.definition not in (None, tally):
             return Kind.IDLE  # the case itself gives no result; the definition has said so
         if (
             outcome.kind is Kind.REFUTED

@@ -146,7 +146,7 @@ for _name, _says in (
 
 @_function("round")
 def _round(x: Any) -> Any:
-    """The nearest whole number, ties to even; in doubt by one where rounding may cross a half."""
+    """The nearest whole number, ties to even; in doubt where rounding may cross a half."""
     return primitives.rint(x)
 
 
@@ -171,6 +171,12 @@ def where(c: Any, x: Any, y: Any) -> Any:
 def stored(env: Any, x: Any) -> Any:
     """One more rounding to the dtype under test."""
     return primitives.stored(x, env.dtype, env.grade) if env.grade is not None else x
+
+
+@_function(contextual=True)
+def unclaimed(env: Any, x: Any) -> Any:
+    """x, of which nothing is claimed: no comparison with it is ever decided."""
+    return x if env.grade is None else Number.within(value(x), np.full(shape_of(x), np.inf), grade=env.grade)
 
 
 # Along an axis

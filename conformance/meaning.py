@@ -106,13 +106,13 @@ def _follows(mechanism: Mechanism, follows: Mapping[Any, Any]) -> Iterator[SpecE
 def _circles(mechanism: Mechanism) -> Iterator[SpecError]:
     drawn = {**mechanism.sizes, **mechanism.inputs, **mechanism.options}
     lines = mechanism.definition
-    parts = [("definition", {}, lines), ("draws", {}, drawn)]
-    parts += [(f"laws.{law.name}.given", {}, law.given) for law in mechanism.laws.values()]
+    parts: list[tuple[str, Assignments | None, Assignments]] = [("definition", None, lines), ("draws", None, drawn)]
+    parts += [(f"laws.{law.name}.given", None, law.given) for law in mechanism.laws.values()]
     parts += [(f"mistakes.{mistake.name}.change", lines, mistake.change) for mistake in mechanism.mistakes.values()]
     parts += [(f"regimes.{regime.name}", drawn, regime.assigned) for regime in mechanism.regimes.values()]
     parts += [(f"scenarios.{scenario.name}", drawn, scenario.assigned) for scenario in mechanism.scenarios.values()]
     for label, below, above in parts:
-        if below and find_circle(_uses({}, below)):
+        if below and find_circle(_uses(None, below)):
             continue
         circle = find_circle(_uses(below, above))
         if circle:
@@ -120,10 +120,12 @@ def _circles(mechanism: Mechanism) -> Iterator[SpecError]:
             yield SpecError(f"{label}: a circle: {' -> '.join(circle)}", place)
 
 
-def _uses(below: Assignments, above: Assignments) -> dict[str, frozenset[str]]:
+def _uses(below: Assignments | None, above: Assignments) -> dict[str, frozenset[str]]:
     """What every name reads when assignments take the place of others: in its own, a name means what it replaces."""
+    if below is None:
+        return {name: expression.uses for name, expression in above.items()}
     found = {name: expression.uses for name, expression in below.items()}
     for name, expression in above.items():
         replaced = below[name].uses if name in below and name in expression.uses else frozenset()
-        found[name] = (expression.uses - {name} if below else expression.uses) | replaced
+        found[name] = (expression.uses - {name}) | replaced
     return found

@@ -15,6 +15,8 @@ Level = Literal["must", "should"]
 Assignments = Mapping[str, Expression]
 KINDS = ("integer", "boolean")
 """What an input or output may be instead of a number with a fraction."""
+NUMBER = "number"
+"""The dtype of an output that may be of any: it is reckoned with in the one under test."""
 
 LAYOUTS = ("contiguous", "strided", "transposed", "offset", "expanded", "mixed")
 """The memory layouts of inputs; scenarios may choose one by `layout = ...`."""
@@ -176,7 +178,7 @@ class Mechanism:
         "integer" and "boolean" stand for any dtype of that kind.
         """
         own = self.dtypes.get(name)
-        return dtype if own is None or (dtype == "float64" and own not in KINDS) else own
+        return dtype if own in (None, NUMBER) or (dtype == "float64" and own not in KINDS) else own
 
     def passed(self, option: str, x: Any) -> Any:
         """An option as an implementation is given it: a word by what it stands for, a list of numbers as a tuple."""

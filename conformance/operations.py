@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from .errors import SpecError
+from .formats import holds
 from .grades import Grade
 from .limits import charge, joined_shape
-from .numbers import Number, settled, value
+from .numbers import Number, number, settled, value
 from .primitives import where
 from .truths import Truth, truth
 
@@ -48,11 +49,18 @@ def _arithmetic(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Grade
     def apply(x: Any, y: Any, grade: Grade | None) -> Any:
         x, y = numeric(x), numeric(y)
         joined_shape(_shape(x), _shape(y))
+        if grade is not None:
+            x, y = _represented(x, grade), _represented(y, grade)
         if isinstance(x, Number) or isinstance(y, Number):
             return operate(x, y)
         return _graded(operate(x, y), grade)
 
     return apply
+
+
+def _represented(x: Any, grade: Grade) -> Any:
+    """A single fraction as an implementation holds it: with its own rounding, where the format has it not."""
+    return number(x, grade) if isinstance(x, float) and not holds(x, grade.arithmetic) else x
 
 
 def _divide(x: Any, y: Any) -> Any:

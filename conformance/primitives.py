@@ -100,12 +100,12 @@ def exp(x: Any) -> Any:
 
 
 def rint(x: Any) -> Any:
-    """The nearest whole number; one unit of doubt where rounding may cross a half."""
+    """The nearest whole number; as many units of doubt as there are halves that rounding may cross."""
     if not isinstance(x, Number):
         return np.rint(np.asarray(x, float))
     nearest = np.rint(x.value)
-    near = 0.5 - np.abs(x.value - nearest) <= x.radius
-    return Number.within(nearest, np.where(near, 1.0, 0.0), grade=x.grade)
+    crossed = np.floor(np.abs(x.value - nearest) + x.radius + 0.5)
+    return Number.within(nearest, np.where(np.isnan(crossed), np.inf, crossed), grade=x.grade)
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:

@@ -74,8 +74,9 @@ class Reader:
 
     @functools.cached_property
     def all_lines(self) -> frozenset[str]:
-        """The names of the lines of the definition."""
-        return frozenset({*(self.base.definition if self.base else ()), *self.lines})
+        """The names of the lines of the definition; where that is the reference, its outputs."""
+        lines = self.lines or (self.outputs if self.get("definition") == "reference" else ())
+        return frozenset({*(self.base.definition if self.base else ()), *lines})
 
     @functools.cached_property
     def drawing(self) -> Scope:

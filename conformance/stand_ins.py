@@ -13,7 +13,7 @@ from .claims import Claims
 from .definition import Frame, reference_outputs
 from .formats import FORMATS, rounded
 from .grades import LADDER
-from .mechanism import Mechanism
+from .mechanism import KINDS, Mechanism
 from .subject import Call, Reply, raised
 
 
@@ -53,9 +53,12 @@ class DefinitionSubject:
 
     def _rounded(self, x: Any, name: str, dtype: str) -> NDArray[Any]:
         array = np.asarray(x)
-        if not self.rounding or array.dtype.kind != "f":
+        own = self.mechanism.dtype_of(name, dtype)
+        if array.dtype.kind == "f" and own in KINDS and np.all(np.isfinite(array)):
+            return array.astype(np.int64)
+        if not self.rounding or array.dtype.kind != "f" or own in KINDS:
             return array
-        return rounded(array, FORMATS[self.mechanism.dtype_of(name, dtype)])
+        return rounded(array, FORMATS[own])
 
 
 class ReferenceSubject(DefinitionSubject):

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from .claims import Claims, claims_of
 from .errors import did_you_mean
 from .frameworks import Framework, framework_named
-from .mechanism import KINDS, Mechanism
+from .mechanism import KINDS, NUMBER, Mechanism
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,8 @@ class AdapterSubject:
             dtype, expected = self.framework.dtype(x), self.mechanism.dtype_of(name, call.dtype)
             wide_enough = name in self.mechanism.dtypes and dtype == "float64" and expected not in KINDS
             whole = dtype.startswith(("int", "uint")) if expected == "integer" else dtype.startswith(expected[:4])
-            if dtype != expected and not (wide_enough or (expected in KINDS and whole)):
+            free = self.mechanism.dtypes.get(name) == NUMBER
+            if dtype != expected and not (free or wide_enough or (expected in KINDS and whole)):
                 yield Breach("dtype", f"the output {name!r} is {dtype}, not {expected}")
             device = self.framework.device(x)
             if device.partition(":")[0] != call.device.partition(":")[0]:

@@ -107,12 +107,12 @@ class Trial:
                 raise SpecError(f"{name} cannot be replaced by an undecided truth")
             return np.asarray(x.must)
         plain = value(x)
+        if name in self.mechanism.required:
+            plain = _whole_numbers(plain, name) if self.mechanism.dtypes.get(name) in KINDS else np.asarray(plain)
         if name not in self.mechanism.inputs or not isinstance(plain, np.ndarray) or plain.dtype.kind != "f":
-            return plain.item() if isinstance(plain, np.generic | np.ndarray) and np.ndim(plain) == 0 else plain
-        dtype = self.mechanism.dtype_of(name, self.bench.dtype)
-        if dtype in KINDS:  # fractions come from a subject that returns them for whole numbers or truths
-            return np.rint(np.nan_to_num(plain)).astype(np.int64 if dtype == "integer" else np.bool_)
-        near = rounded(plain, FORMATS[dtype])
+            single = isinstance(plain, np.generic | np.ndarray) and np.ndim(plain) == 0
+            return plain.item() if single and name not in self.mechanism.required else plain
+        near = rounded(plain, FORMATS[self.mechanism.dtype_of(name, self.bench.dtype)])
         moved = np.abs(np.where(np.isfinite(near), plain - near, 0.0))
         if isinstance(x, Number):
             moved = moved + x.radius
@@ -264,6 +264,8 @@ class Trial:
 
     def _whole(self, y: NDArray[Any], name: str, settled: Settled, grade: Grade | None, worst: bool) -> Any:
         """Whole numbers or truths: exact, but for what the definition itself leaves in doubt."""
+        if y.dtype.kind in "iu":
+            y = y.astype(np.int64)  # laws reckon with whole numbers, and not in the type that holds them
         if y.dtype.kind == "b" or grade is None or name in self.mechanism.random:
             return y
         _, likely, certain = self.bound(name, settled, grade)
@@ -406,6 +408,16 @@ class _LawSource(DrawSource):
     def pick(self, count: int) -> int:
         stored = self.sample.case.picks.get(self.key)
         return pick(count, self.sample.case.seed, self.key) if stored is None else stored % max(count, 1)
+
+
+def _whole_numbers(x: Any, name: str) -> NDArray[Any]:
+    """An input of whole numbers, whatever an expression made of it."""
+    plain = np.asarray(x)
+    if plain.dtype.kind != "f":
+        return plain
+    if not np.array_equal(plain, np.rint(plain)):
+        raise SpecError(f"{name} is replaced by what are not whole numbers")
+    return plain.astype(np.int64)
 
 
 def _same(x: Any, y: Any) -> bool:

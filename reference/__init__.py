@@ -7,10 +7,12 @@ keyword here.
 
 from .alibi import alibi_bias, alibi_slopes
 from .attention import attention
+from .beam_search import beam_search
 from .cached_attention import cached_attention
 from .dropout import dropout
 from .norms import layer_norm, rms_norm
 from .positions import learned_position, rotary, sinusoidal
+from .quantization import dequantize, quantize
 from .sampling import sample, top_k_filter, top_p_filter
 from .softmax import softmax
 from .tensors import broadcast_shapes, einsum
@@ -19,12 +21,15 @@ __all__ = [
     "alibi_bias",
     "alibi_slopes",
     "attention",
+    "beam_search",
     "broadcast_shapes",
     "cached_attention",
+    "dequantize",
     "dropout",
     "einsum",
     "layer_norm",
     "learned_position",
+    "quantize",
     "rms_norm",
     "rotary",
     "sample",

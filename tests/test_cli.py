@@ -231,13 +231,6 @@ def test_the_shipped_specifications_have_no_faults():
 # Options of a check
 
 
-def test_two_processes_find_what_one_finds():
-    attnspec("check", "half.py", "--law", "share", "--law", "definition")
-    alone = cells()
-    result = attnspec("check", "half.py", "--law", "share", "--law", "definition", "-n", "2")
-    assert (Exit.VIOLATED, alone) == (result.exit_code, cells())
-
-
 def test_shards_are_parts_of_the_whole():
     Path("double.py").write_text(CONFORMANT.replace("framework=", 'dtypes=("float32", "float64"), framework='))
     parts = []

@@ -201,14 +201,18 @@ def test_a_run_that_is_interrupted_before_it_starts_is_partial(run, monkeypatch)
 # Several processes
 
 
-@pytest.mark.parametrize(("way", "laws"), [("worksteal", []), ("load", ["--attnspec-law=share"])])
-def test_two_processes_find_what_one_finds(run, way, laws):
-    run("--attnspec-report-dir", "one", *laws)
-    run("--attnspec-report-dir", "two", "-n", "2", "--dist", way, *laws)
-    assert (2 if laws else 44) == len(cells("one"))
+def test_two_processes_find_what_one_finds(run):
+    run("--attnspec-report-dir", "one")
+    run("--attnspec-report-dir", "two", "-n", "2", "--dist", "worksteal")
+    assert 44 == len(cells("one"))
     assert cells("one") == cells("two")
     end = json.loads(Path("two/results.ndjson").read_text().splitlines()[-1])
     assert ("end", False) == (end["kind"], end["partial"])
+
+
+def test_the_plain_way_to_distribute_is_taken_as_well(run):
+    result = run("-n", "2", "--dist", "load", "--collect-only", "-q")
+    assert IDS == [line for line in result.outlines if "::" in line]
 
 
 def test_an_unused_plugin_imports_nothing_heavy(pytester, monkeypatch):
