@@ -173,6 +173,8 @@ def extreme_of_two(f: Callable[..., Any], x: Any, y: Any) -> Any:
     """The greater (`np.max`) or lesser (`np.min`) of two, entry by entry."""
     if isinstance(x, Number) or isinstance(y, Number):
         return where(x >= y if f is np.max else x <= y, x, y)
+    if isinstance(x, int) and isinstance(y, int):
+        return max(x, y) if f is np.max else min(x, y)
     return np.maximum(x, y) if f is np.max else np.minimum(x, y)
 
 
@@ -277,7 +279,20 @@ def average(weights: Any, x: Any, axis: int | None = None) -> Any:
         return np.where(some, result, 0.0)
     errors = _average_errors(number(weights, grade), number(x, grade), p, np.where(some, sums, 1.0), finite(result))
     worst, variance, shared = (np.where(some, part, 0.0) for part in errors)
+    reach = _reach(number(weights, grade), v)
+    if np.any(reach):
+        worst, shared = worst + reach, shared + reach / K
     return settled(np.where(some, result, 0.0), grade, worst, variance, shared, roundings=0.0)
+
+
+def _reach(w: Number, v: Any) -> Any:
+    """A bound on an average where every weight is nominally zero, but some might not be; 0 elsewhere.
+
+    What underflow may leave of a weight of zero does not count.
+    """
+    underflow = flushed(w.grade) + (w.grade.stored.tiny if w.grade.stored else 0.0)
+    possible = (w.full(w.worst) > 8 * underflow) & np.all(w.value == 0, axis=-1, keepdims=True)
+    return possible.astype(float) @ finite(np.abs(v)) if possible.any() else 0.0
 
 
 def _average_along(weights: Any, x: Any, axis: int) -> Any:

@@ -207,8 +207,10 @@ class Trial:
     def shape(self, name: str, settled: Settled) -> tuple[int, ...]:
         """The shape that an output has for inputs of these shapes."""
         shapes = tuple(np.shape(settled.values[n]) for n in self.mechanism.inputs)
-        options = () if self.mechanism.required else tuple(settled.values[n] for n in self.mechanism.options)
-        key = ("shape", self.mechanism.name, name, shapes, options)
+        options = [settled.values[n] for n in self.mechanism.options]
+        if self.mechanism.required:  # beside inputs, only whole numbers say how long something is
+            options = [x for x in options if type(x) is int]
+        key = ("shape", self.mechanism.name, name, shapes, *options)
         if key not in self.cache:
             self.cache[key] = np.shape(self.exact(name, settled))
         return self.cache[key]

@@ -15,7 +15,7 @@ def sparse_top_k(q, k, v, *, keep, chunks=1, ties="first"):
     """q `[batch, heads, q_len, head_dim]`, k and v `[batch, heads, k_len, ...]`: out `[batch, heads, q_len, value_dim]`.
 
     Every query attends to the `keep` keys that score highest; queries are taken in so many runs, which tells nothing.
-    Of equal scores the `first` or the `last` are kept, or `every` one; with `whichever` such a row is NaN, left open.
+    Of equal scores the `first` or the `last` are kept, or `every` one; `open` leaves it open, and here means the first.
     """
     if not 1 <= keep <= k.shape[2] or chunks < 1 or k.shape[2] != v.shape[2]:
         raise ValueError(f"{keep} of {k.shape[2]} keys for {v.shape[2]} values, in {chunks} runs")
@@ -24,17 +24,12 @@ def sparse_top_k(q, k, v, *, keep, chunks=1, ties="first"):
     for b, h, i in np.ndindex(q.shape[:3]):
         e = np.array([math.fsum(q[b, h, i] * key) for key in k[b, h]])
         kept = kept_keys(e, keep, ties)
-        out[b, h, i] = np.nan if kept is None else shares(e[kept] / math.sqrt(d), None)[0] @ v[b, h, kept]
+        out[b, h, i] = shares(e[kept] / math.sqrt(d), None)[0] @ v[b, h, kept]
     return out
 
 
 def kept_keys(e, keep, ties):
-    """The indices of the keys that are kept, or None where they are not determined."""
-    n = len(e)
-    ranked = sorted(range(n), key=lambda j: (-e[j], -j if ties == "last" else j))
+    """The indices of the keys that are kept."""
+    ranked = sorted(range(len(e)), key=lambda j: (-e[j], -j if ties == "last" else j))
     least = e[ranked[keep - 1]]
-    if ties == "every":
-        return [j for j in range(n) if e[j] >= least]
-    if ties == "whichever" and keep < n and e[ranked[keep]] == least:
-        return None
-    return ranked[:keep]
+    return [j for j in range(len(e)) if e[j] >= least] if ties == "every" else ranked[:keep]
