@@ -52,8 +52,18 @@ def _sigmoid(x: Any) -> Any:
 
 
 sqrt = _elementwise(np.sqrt, lambda x: 0.5 / np.sqrt(x), 1.0)
+
+
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + exp(-x)); kernels compute it by a tangent, too, and then its errors are those of a number near one."""
+    if not isinstance(x, Number):
+        return _sigmoid(np.asarray(x, float))
+    nearest = _sigmoid(np.maximum(np.abs(x.value) - x.radius, 0.0))  # the slope grows towards zero
+    unit = np.asarray(x.grade.arithmetic.unit)
+    return made(_sigmoid(x.value), x.grade, (x, nearest * (1 - nearest)), roundings=8.0, extra=unit)
+
+
 tanh = _elementwise(np.tanh, lambda x: 1 - np.tanh(x) ** 2, 8.0)
-sigmoid = _elementwise(_sigmoid, lambda x: _sigmoid(x) * (1 - _sigmoid(x)), 8.0)
 
 
 def _circular(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -121,7 +131,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     parts = [0.0 if absent(p) and absent(q) else np.where(doubt.must, p, q) for p, q in pairs]
     unsure = doubt.can != doubt.must
     if np.any(unsure):  # it may be the other one, with the error of that
-        gap = np.where(unsure, np.nan_to_num(np.abs(x.value - y.value), nan=0.0), 0.0)
+        gap = np.where(unsure, np.nan_to_num(np.abs(x.value - y.value), nan=0.0, posinf=np.inf), 0.0)
         parts = [np.where(unsure, np.maximum(p, q), part) for part, (p, q) in zip(parts, pairs, strict=True)]
         parts = [parts[0] + gap, parts[1], parts[2] + gap / K]
     return Number(np.broadcast_to(chosen, shape), *parts, grade=grade)
@@ -332,8 +342,11 @@ def _average_errors(w: Number, v: Number, p: Any, sums: Any, result: Any) -> tup
     safe = np.where(present, np.abs(w.value), 1.0)
     squares = held * held
 
+    drift = 0.0 if w.exact else np.sum(weight * np.where(present, w.full(w.worst) / safe, 0.0), axis=-1, keepdims=True)
+    growth = 1 / (1 - np.minimum(drift, 0.5))  # the sum that is divided by errs as well
+
     def relative(part: Array) -> Any:
-        return np.where(present, w.full(part) / safe, 0.0)
+        return growth * np.where(present, w.full(part) / safe, 0.0)
 
     def spread(a: Any) -> Any:  # sum of a * (v - result) ** 2, as matrix products
         moment = a @ squares - 2 * result * (a @ held) + result * result * np.sum(a, axis=-1, keepdims=True)
@@ -356,9 +369,10 @@ def _average_errors(w: Number, v: Number, p: Any, sums: Any, result: Any) -> tup
     if not w.exact:
         worst = worst + linear(weight * relative(w.worst))
         if not absent(w.variance):
-            variance = variance + spread(weight * weight * ties * relative(w.variance / safe))
+            variance = variance + spread(weight * weight * ties * growth * relative(w.variance / safe))
         if not absent(w.shared):  # does not cancel: partial results may be normalised by their logsumexps
-            common = (weight * relative(w.shared)) @ size
+            moved = weight * relative(w.shared)
+            common = np.maximum(moved @ size, linear(moved))
             worst, shared = worst + K * common, shared + common
         ghosts = np.where(present, 0.0, w.full(w.worst)) / np.abs(sums)
         if np.any(ghosts):  # a weight that is nominally zero but might not be

@@ -12,7 +12,7 @@ from .attention import shares
 
 
 def sparse_top_k(q, k, v, *, keep, chunks=1, ties="first"):
-    """q `[batch, heads, q_len, head_dim]`, k and v `[batch, heads, k_len, ...]`: out `[batch, heads, q_len, value_dim]`.
+    """Queries `[batch, heads, q_len, head_dim]`, keys and values `[batch, heads, k_len, ...]`: out as q, as wide as v.
 
     Every query attends to the `keep` keys that score highest; queries are taken in so many runs, which tells nothing.
     Of equal scores the `first` or the `last` are kept, or `every` one; `open` leaves it open, and here means the first.
