@@ -150,7 +150,7 @@ class Sample:
 
     def _rounded(self, name: str, x: Any) -> Any:
         """Inputs are rounded after every expression that makes them: the definition reads what the subject reads."""
-        x = np.asarray(value(x)) if name in self.mechanism.required else value(x)
+        x = self.mechanism.as_drawn(name, value(x))
         if isinstance(x, np.generic):
             return x.item()
         if name not in self.mechanism.inputs or not isinstance(x, np.ndarray) or x.dtype.kind != "f":

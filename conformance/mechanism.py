@@ -180,6 +180,13 @@ class Mechanism:
         own = self.dtypes.get(name)
         return dtype if own in (None, NUMBER) or (dtype == "float64" and own not in KINDS) else own
 
+    def as_drawn(self, name: str, x: Any) -> Any:
+        """A value as an input has it: an array where it is required, of fractions where it is drawn as such."""
+        if name in self.required:
+            x = np.asarray(x)
+        whole = name in self.inputs and isinstance(x, np.ndarray) and x.dtype.kind in "iu"
+        return x.astype(float) if whole and any(d.name == "normal" for d in self.inputs[name].draws) else x
+
     def passed(self, option: str, x: Any) -> Any:
         """An option as an implementation is given it: a word by what it stands for, a list of numbers as a tuple."""
         if isinstance(x, np.ndarray):

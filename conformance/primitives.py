@@ -53,7 +53,15 @@ def _sigmoid(x: Any) -> Any:
 
 
 tanh = _elementwise(np.tanh, lambda x: 1 - np.tanh(x) ** 2, 8.0)
-sigmoid = _elementwise(_sigmoid, lambda x: _sigmoid(x) * (1 - _sigmoid(x)), 8.0)
+
+
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + exp(-x)); kernels compute it by a tangent, too, and then its errors are those of a number near one."""
+    if not isinstance(x, Number):
+        return _sigmoid(np.asarray(x, float))
+    nearest = _sigmoid(np.maximum(np.abs(x.value) - x.radius, 0.0))  # the slope grows towards zero
+    unit = np.asarray(x.grade.arithmetic.unit)
+    return made(_sigmoid(x.value), x.grade, (x, nearest * (1 - nearest)), roundings=8.0, extra=unit)
 
 
 def sqrt(x: Any) -> Any:
@@ -179,6 +187,8 @@ def extreme_of_two(f: Callable[..., Any], x: Any, y: Any) -> Any:
     """The greater (`np.max`) or lesser (`np.min`) of two, entry by entry."""
     if isinstance(x, Number) or isinstance(y, Number):
         return where(x >= y if f is np.max else x <= y, x, y)
+    if isinstance(x, int) and isinstance(y, int):
+        return max(x, y) if f is np.max else min(x, y)
     return np.maximum(x, y) if f is np.max else np.minimum(x, y)
 
 
@@ -283,7 +293,20 @@ def average(weights: Any, x: Any, axis: int | None = None) -> Any:
         return np.where(some, result, 0.0)
     errors = _average_errors(number(weights, grade), number(x, grade), p, np.where(some, sums, 1.0), finite(result))
     worst, variance, shared = (np.where(some, part, 0.0) for part in errors)
+    reach = _reach(number(weights, grade), v)
+    if np.any(reach):
+        worst, shared = worst + reach, shared + reach / K
     return settled(np.where(some, result, 0.0), grade, worst, variance, shared, roundings=0.0)
+
+
+def _reach(w: Number, v: Any) -> Any:
+    """A bound on an average where every weight is nominally zero, but some might not be; 0 elsewhere.
+
+    What underflow may leave of a weight of zero does not count.
+    """
+    underflow = flushed(w.grade) + (w.grade.stored.tiny if w.grade.stored else 0.0)
+    possible = (w.full(w.worst) > 8 * underflow) & np.all(w.value == 0, axis=-1, keepdims=True)
+    return possible.astype(float) @ finite(np.abs(v)) if possible.any() else 0.0
 
 
 def _average_along(weights: Any, x: Any, axis: int) -> Any:
@@ -323,8 +346,11 @@ def _average_errors(w: Number, v: Number, p: Any, sums: Any, result: Any) -> tup
     safe = np.where(present, np.abs(w.value), 1.0)
     squares = held * held
 
+    drift = 0.0 if w.exact else np.sum(weight * np.where(present, w.full(w.worst) / safe, 0.0), axis=-1, keepdims=True)
+    growth = 1 / (1 - np.minimum(drift, 0.5))  # the sum that is divided by errs as well
+
     def relative(part: Array) -> Any:
-        return np.where(present, w.full(part) / safe, 0.0)
+        return growth * np.where(present, w.full(part) / safe, 0.0)
 
     def spread(a: Any) -> Any:  # sum of a * (v - result) ** 2, as matrix products
         moment = a @ squares - 2 * result * (a @ held) + result * result * np.sum(a, axis=-1, keepdims=True)
@@ -347,7 +373,7 @@ def _average_errors(w: Number, v: Number, p: Any, sums: Any, result: Any) -> tup
     if not w.exact:
         worst = worst + linear(weight * relative(w.worst))
         if not absent(w.variance):
-            variance = variance + spread(weight * weight * ties * relative(w.variance / safe))
+            variance = variance + spread(weight * weight * ties * growth * relative(w.variance / safe))
         if not absent(w.shared):  # does not cancel: partial results may be normalised by their logsumexps
             moved = weight * relative(w.shared)
             common = np.maximum(moved @ size, linear(moved))

@@ -32,7 +32,7 @@ FAR = 1 / 16
 """The bound of an entry that is far from the definition, as a share of the largest entry."""
 
 FALSE_ALARM = 1e-14
-"""The chance that one `likely` refutes what is right: over all cases and dtypes of a nightly run it stays below 1e-9."""
+"""The chance that one `likely` refutes what is right, and over all of a nightly run it stays below 1e-9."""
 
 
 class Declined(Exception):  # noqa: N818 - an answer
@@ -106,9 +106,9 @@ class Trial:
             if not np.array_equal(x.can, x.must):
                 raise SpecError(f"{name} cannot be replaced by an undecided truth")
             return np.asarray(x.must)
-        plain = value(x)
-        if name in self.mechanism.required:
-            plain = _whole_numbers(plain, name) if self.mechanism.dtypes.get(name) in KINDS else np.asarray(plain)
+        plain = self.mechanism.as_drawn(name, value(x))
+        if name in self.mechanism.required and self.mechanism.dtypes.get(name) in KINDS:
+            plain = _whole_numbers(plain, name)
         if name not in self.mechanism.inputs or not isinstance(plain, np.ndarray) or plain.dtype.kind != "f":
             single = isinstance(plain, np.generic | np.ndarray) and np.ndim(plain) == 0
             return plain.item() if single and name not in self.mechanism.required else plain

@@ -5,22 +5,31 @@ imports NumPy alone. Symbols are those of the papers; what the specifications ca
 keyword here.
 """
 
+from .aft import aft_full, aft_local, aft_simple
 from .alibi import alibi_bias, alibi_slopes
 from .attention import attention
+from .band_scores import band_scores
 from .beam_search import beam_search
 from .cached_attention import cached_attention
 from .dropout import dropout
+from .linformer import linformer
+from .multi_head import multi_head
 from .norms import layer_norm, rms_norm
 from .positions import learned_position, rotary, sinusoidal
 from .quantization import dequantize, quantize
 from .sampling import sample, top_k_filter, top_p_filter
 from .softmax import softmax
+from .sparse_top_k import sparse_top_k
 from .tensors import broadcast_shapes, einsum
 
 __all__ = [
+    "aft_full",
+    "aft_local",
+    "aft_simple",
     "alibi_bias",
     "alibi_slopes",
     "attention",
+    "band_scores",
     "beam_search",
     "broadcast_shapes",
     "cached_attention",
@@ -29,12 +38,15 @@ __all__ = [
     "einsum",
     "layer_norm",
     "learned_position",
+    "linformer",
+    "multi_head",
     "quantize",
     "rms_norm",
     "rotary",
     "sample",
     "sinusoidal",
     "softmax",
+    "sparse_top_k",
     "top_k_filter",
     "top_p_filter",
 ]
