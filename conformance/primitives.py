@@ -60,8 +60,16 @@ def sqrt(x: Any) -> Any:
     return made(result, x.grade, (x, 1 / np.maximum(result + lowest, np.sqrt(radius))), roundings=1.0)
 
 
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + exp(-x)); kernels compute it by a tangent, too, and then its errors are those of a number near one."""
+    if not isinstance(x, Number):
+        return _sigmoid(np.asarray(x, float))
+    nearest = _sigmoid(np.maximum(np.abs(x.value) - x.radius, 0.0))  # the slope grows towards zero
+    unit = np.asarray(x.grade.arithmetic.unit)
+    return made(_sigmoid(x.value), x.grade, (x, nearest * (1 - nearest)), roundings=8.0, extra=unit)
+
+
 tanh = _elementwise(np.tanh, lambda x: 1 - np.tanh(x) ** 2, 8.0)
-sigmoid = _elementwise(_sigmoid, lambda x: _sigmoid(x) * (1 - _sigmoid(x)), 8.0)
 
 
 def _circular(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
