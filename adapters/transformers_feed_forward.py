@@ -16,6 +16,8 @@ def loaded(layer: Any, matrix: Any) -> None:
     """Give a linear layer a matrix [in, out]."""
     import torch
 
+    if layer.weight.shape != matrix.mT.shape:
+        raise ValueError(f"the matrix is {tuple(matrix.shape)}, the layer takes {tuple(layer.weight.mT.shape)}")
     layer.weight = torch.nn.Parameter(matrix.mT.contiguous(), requires_grad=False)
 
 

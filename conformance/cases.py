@@ -150,8 +150,11 @@ class Sample:
 
     def _rounded(self, name: str, x: Any) -> Any:
         """Inputs are rounded after every expression that makes them: the definition reads what the subject reads."""
-        if name not in self.mechanism.inputs or not isinstance(x, np.ndarray) or x.dtype.kind != "f":
+        if name not in self.mechanism.inputs:
             return value(x)
+        x = self.mechanism.as_drawn(name, value(x))
+        if not isinstance(x, np.ndarray) or x.dtype.kind != "f":
+            return x
         return rounded(x, FORMATS[self.mechanism.dtype_of(name, self.dtype)])
 
     def _snapped(self, name: str, x: Any) -> Any:

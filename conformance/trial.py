@@ -103,7 +103,7 @@ class Trial:
             if not np.array_equal(x.can, x.must):
                 raise SpecError(f"{name} cannot be replaced by an undecided truth")
             return np.asarray(x.must)
-        plain = value(x)
+        plain = self.mechanism.as_drawn(name, value(x)) if name in self.mechanism.inputs else value(x)
         if name not in self.mechanism.inputs or not isinstance(plain, np.ndarray) or plain.dtype.kind != "f":
             return plain.item() if isinstance(plain, np.generic | np.ndarray) and np.ndim(plain) == 0 else plain
         near = rounded(plain, FORMATS[self.mechanism.dtype_of(name, self.bench.dtype)])

@@ -7,8 +7,18 @@ keyword here.
 
 from .alibi import alibi_bias, alibi_slopes
 from .attention import attention
+from .decoder import transformer_block
 from .feed_forward import swiglu
 from .norms import layer_norm, rms_norm
 from .softmax import softmax
 
-__all__ = ["alibi_bias", "alibi_slopes", "attention", "layer_norm", "rms_norm", "softmax", "swiglu"]
+__all__ = [
+    "alibi_bias",
+    "alibi_slopes",
+    "attention",
+    "layer_norm",
+    "rms_norm",
+    "softmax",
+    "swiglu",
+    "transformer_block",
+]
