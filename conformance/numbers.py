@@ -45,15 +45,23 @@ def finite(x: Array) -> Array:
 class Number:
     """An error-carrying array. Errors broadcast against the value; the grade says how operations round."""
 
-    __slots__ = ("grade", "shared", "value", "variance", "worst")
+    __slots__ = ("grade", "held", "shared", "value", "variance", "worst")
     __array_ufunc__ = None
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(
-        self, value: Any, worst: Array = 0.0, variance: Array = 0.0, shared: Array = 0.0, *, grade: Grade = FP64
+        self,
+        value: Any,
+        worst: Array = 0.0,
+        variance: Array = 0.0,
+        shared: Array = 0.0,
+        *,
+        grade: Grade = FP64,
+        held: bool = False,
     ) -> None:
+        """`held` says that the entries are already in the format that factors of a product are rounded to."""
         self.value: Any = value if isinstance(value, np.ndarray) else np.asarray(value, float)
-        self.worst, self.variance, self.shared, self.grade = worst, variance, shared, grade
+        self.worst, self.variance, self.shared, self.grade, self.held = worst, variance, shared, grade, held
 
     @classmethod
     def within(cls, value: Any, radius: Array, *, grade: Grade = FP64) -> Number:
@@ -80,7 +88,7 @@ class Number:
     def map(self, f: Callable[[Any], Any]) -> Number:
         """The entries rearranged by `f`, which only moves them."""
         parts = (p if absent(p) else f(self.full(p)) for p in (self.worst, self.variance, self.shared))
-        return Number(f(self.value), *parts, grade=self.grade)
+        return Number(f(self.value), *parts, grade=self.grade, held=self.held)
 
     def full(self, part: Array) -> Any:
         """An error in the shape of the value."""
@@ -107,14 +115,17 @@ class Number:
 
     def __mul__(self, other: Any) -> Number:
         x, y = aligned(self, other)
-        both = 0.0 if x.exact or y.exact else x.worst * y.worst
-        return made(x.value * y.value, x.grade, (x, np.abs(y.value)), (y, np.abs(x.value)), extra=both)
+        result = made(x.value * y.value, x.grade, (x, np.abs(y.value)), (y, np.abs(x.value)))
+        if not (x.exact or y.exact):  # both may err at once
+            result.worst = result.worst + x.worst * y.worst
+            result.shared = result.shared + x.radius * y.radius / K
+        return result
 
     def __truediv__(self, other: Any) -> Number:
         x, y = aligned(self, other)
         quotient, divisor = x.value / y.value, np.abs(y.value)
         if not y.exact:  # the slope is taken at the smallest divisor there may be
-            divisor = np.where(divisor > 0, np.maximum(divisor - y.radius, 1e-300), divisor)
+            divisor = np.maximum(divisor - y.radius, 1e-30 * divisor)
         return made(quotient, x.grade, (x, 1 / divisor), (y, np.abs(quotient) / divisor))
 
     def __pow__(self, other: Any) -> Number:
@@ -271,8 +282,14 @@ def operand_error(x: Number) -> tuple[float, Any]:
     Where every intermediate is stored, the factor may have been scaled before, and is rounded in any case.
     """
     fmt = x.grade.operand
-    if fmt is None or (
-        x.exact and x.grade.stored is None and bool(np.all((rounded(x.value, fmt) == x.value) | ~np.isfinite(x.value)))
+    if (
+        fmt is None
+        or x.held
+        or (
+            x.exact
+            and x.grade.stored is None
+            and bool(np.all((rounded(x.value, fmt) == x.value) | ~np.isfinite(x.value)))
+        )
     ):
         return 0.0, 0.0
     return fmt.unit, fmt.tiny

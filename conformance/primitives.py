@@ -142,11 +142,19 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 
 
 def stored(x: Any, dtype: str, grade: Grade) -> Any:
-    """`x` after one more rounding to the dtype under test."""
+    """`x` after one more rounding to the dtype under test.
+
+    What rounds to the same significand errs alike; by Cauchy and Schwarz, counting it makes the variance of sums right.
+    """
     x = number(x, grade)
     fmt = result_format(dtype, grade)
     step = half_unit(np.abs(x.value) + x.radius, fmt)
-    return Number(x.value, x.worst + step, x.variance, x.shared + step / K, grade=grade)
+    significand = np.ldexp(np.abs(np.frexp(finite(x.value))[0]), fmt.digits)
+    _, place, counts = np.unique(np.rint(significand), return_inverse=True, return_counts=True)
+    alike = counts[place].reshape(x.shape)
+    variance = x.variance + alike * step * step / 3
+    held = grade.operand is not None and fmt.digits <= grade.operand.digits
+    return Number(x.value, x.worst + step, variance, x.shared, grade=grade, held=held)
 
 
 # Along an axis

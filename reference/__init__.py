@@ -11,7 +11,9 @@ from .attention import attention
 from .band_scores import band_scores
 from .beam_search import beam_search
 from .cached_attention import cached_attention
+from .decoder import transformer_block
 from .dropout import dropout
+from .feed_forward import swiglu
 from .linformer import linformer
 from .multi_head import multi_head
 from .norms import layer_norm, rms_norm
@@ -47,6 +49,8 @@ __all__ = [
     "sinusoidal",
     "softmax",
     "sparse_top_k",
+    "swiglu",
     "top_k_filter",
     "top_p_filter",
+    "transformer_block",
 ]
