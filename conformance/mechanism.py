@@ -187,11 +187,6 @@ class Mechanism:
         whole = name in self.inputs and isinstance(x, np.ndarray) and x.dtype.kind in "iu"
         return x.astype(float) if whole and any(d.name == "normal" for d in self.inputs[name].draws) else x
 
-    def as_drawn(self, name: str, x: Any) -> Any:
-        """An array for an input: whole numbers become fractions where the input is drawn as such."""
-        whole = isinstance(x, np.ndarray) and x.dtype.kind in "iu"
-        return x.astype(float) if whole and any(d.name == "normal" for d in self.inputs[name].draws) else x
-
     def passed(self, option: str, x: Any) -> Any:
         """An option as an implementation is given it: a word by what it stands for, a list of numbers as a tuple."""
         if isinstance(x, np.ndarray):
