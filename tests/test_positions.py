@@ -10,7 +10,7 @@ from attnspec import reference
 from attnspec.adapters import Adapter
 from attnspec.cells import Request
 from attnspec.definition import Frame
-from attnspec.engine import run
+from attnspec.engine import made_small, run
 from attnspec.grades import BF16_NAIVE
 from attnspec.loader import library
 from attnspec.plans import PROFILES
@@ -234,3 +234,17 @@ def test_learned_positions_are_told_apart(rows, wrong):
         return x + rows(x, table, offset)
 
     assert wrong == ("definition" in failures(learned_position, "learned_position"))
+
+
+def test_a_smaller_witness_ends_in_the_same_exception():
+    def table(*, length, dim, offset=0):
+        if length == 0:
+            raise TypeError("another fault, which a smaller case would meet")
+        return sinusoidal(length=length, dim=dim, offset=[offset][offset > 999])
+
+    one = subject(Adapter("function", "sinusoidal", table, "numpy"))
+    result = run(Request(one, library()["sinusoidal"], "float32", PROFILES["quick"]))
+    failure = next(cell.failure for cell in result.cells if cell.law == "definition")
+    small = made_small(failure, result)
+    assert "IndexError" == small.outcome.fault.says.partition(":")[0]
+    assert 1 == small.sample.values["length"]
