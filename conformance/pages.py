@@ -124,7 +124,10 @@ def signature(m: Mechanism) -> Iterator[str]:
     inputs = [f"{name} {_shape(m, name)}".strip() for name in m.required]
     keywords = [f"{n} {_shape(m, n)}".strip() for n in m.optional] + [f"{n}={_default(m, n)}" for n in m.options]
     yield from textwrap.wrap(f"{m.name}({', '.join([*inputs, '*', *keywords])})", WIDTH, subsequent_indent=" " * 8)
-    yield f"    returns {', '.join(m.outputs)}; the first one always, as one array, a tuple in this order, or a dict"
+    outputs = ", ".join(m.outputs)
+    yield from _wrapped(
+        f"returns {outputs}; the first one always, as one array, a tuple in this order, or a dict", "    "
+    )
     for convention, words in m.conventions.items():
         yield f"    convention {convention}: {', '.join(words)}"
 
