@@ -13,4 +13,16 @@ from .quantization import dequantize, quantize
 from .sampling import sample, top_k_filter, top_p_filter
 from .softmax import softmax
 
-__all__ = ["alibi_bias", "alibi_slopes", "attention", "beam_search", "dequantize", "dropout", "quantize", "sample", "softmax", "top_k_filter", "top_p_filter"]
+__all__ = [
+    "alibi_bias",
+    "alibi_slopes",
+    "attention",
+    "beam_search",
+    "dequantize",
+    "dropout",
+    "quantize",
+    "sample",
+    "softmax",
+    "top_k_filter",
+    "top_p_filter",
+]
