@@ -29,9 +29,7 @@ def observed(x: Any, bits: int) -> tuple[float, int]:
     return float(scale), int(zero_point)
 
 
-@adapter(
-    "quantize", dtypes=("float32",), conventions=CONVENTIONS, fixed={"bits": 8}, package="torch"
-)
+@adapter("quantize", dtypes=("float32",), conventions=CONVENTIONS, fixed={"bits": 8}, package="torch")
 def torch_quantize(x: Any) -> Any:
     """torch.quantize_per_tensor with the scale and zero point of MinMaxObserver."""
     import torch

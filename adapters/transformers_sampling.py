@@ -31,9 +31,7 @@ def warped(logits: Any, temperature: float = 1.0, k: int | None = None, p: float
     return scores.reshape(logits.shape)
 
 
-@adapter(
-    "top_k_filter", dtypes=DTYPES, conventions={"ties": "every"}, package="transformers", extra="transformers"
-)
+@adapter("top_k_filter", dtypes=DTYPES, conventions={"ties": "every"}, package="transformers", extra="transformers")
 def transformers_top_k(logits: Any, *, k: int) -> Any:
     """TopKLogitsWarper of transformers.generation."""
     return warped(logits, k=k)

@@ -15,9 +15,7 @@ DTYPES = ("float32", "bfloat16", "float16", "float64")
 GRADES = {"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive", "float64": "fp64"}
 
 
-@adapter(
-    "top_k_filter", dtypes=DTYPES, conventions={"ties": "open"}, package="x_transformers", extra="x-transformers"
-)
+@adapter("top_k_filter", dtypes=DTYPES, conventions={"ties": "open"}, package="x_transformers", extra="x-transformers")
 def x_transformers_top_k(logits: Any, *, k: int) -> Any:
     """top_k of x_transformers.autoregressive_wrapper."""
     from x_transformers.autoregressive_wrapper import top_k

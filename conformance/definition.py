@@ -193,24 +193,23 @@ def by_reference(
 
     Beside its outputs, the reference of an operator whose meaning is a loop returns `rounding`, the error of what it
     compares in units of relative rounding, and `margin`, how far the closest of its decisions was from going the other
-    way. A decision closer than twice the error may go either way, and then nothing is determined.
+    way: a number, or for every output an array that broadcasts to it. Where a decision is closer than twice the error
+    it may go either way, and nothing is determined.
     """
     results = reference_outputs(mechanism, {n: value(x) for n, x in values.items()})
     if grade is None:
         return {name: results[name] for name in names}
     narrowest = grade.stored or grade.arithmetic
-    error = results.get("rounding", 0.0) * 2.0**-narrowest.digits
-    if results.get("margin", np.inf) <= 2 * error:
-        error = np.inf
-    return {
-        name: Number.within(np.asarray(results[name], float), np.asarray(error) if _open(results[name], error) else 0.0)
-        for name in names
-    }
+    error, margin = results.get("rounding", 0.0) * 2.0**-narrowest.digits, results.get("margin", np.inf)
 
+    def bounded(name: str) -> Number:
+        x = np.asarray(results[name])
+        own = error if x.dtype.kind == "f" else 0.0  # whole numbers are right, unless a decision goes the other way
+        closest = margin[name] if isinstance(margin, Mapping) else margin
+        radius = np.where(np.less_equal(closest, 2 * error), np.inf, own)
+        return Number.within(x.astype(float), np.broadcast_to(radius, x.shape))
 
-def _open(x: Any, error: float) -> bool:
-    """Whether a result is in error at all: whole numbers are right unless a decision may go the other way."""
-    return np.asarray(x).dtype.kind == "f" or not np.isfinite(error)
+    return {name: bounded(name) for name in names}
 
 
 def reference_outputs(mechanism: Mechanism, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,11 +18,10 @@ def top_k_filter(logits, *, k, ties="first"):
         x = logits[row]
         ranked = in_falling_order(x, ties)
         for place, i in enumerate(ranked):
-            if place < k:
+            tied = x[i] == x[ranked[min(k, len(x)) - 1]]
+            if place < k or (tied and ties == "every"):
                 out[row][i] = x[i]
-            elif x[i] == x[ranked[k - 1]] and ties == "every":
-                out[row][i] = x[i]
-            elif x[i] == x[ranked[k - 1]] and ties == "open" and x[i] > -np.inf:
+            elif tied and ties == "open" and x[i] > -np.inf:
                 out[row][x == x[i]] = np.nan
     return out
 
