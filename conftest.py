@@ -11,8 +11,6 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 hypothesis.settings.register_profile("house", derandomize=True, database=None, deadline=None, max_examples=60)
 hypothesis.settings.load_profile("house")
 
-pytest_plugins = ["pytester"]
-
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:

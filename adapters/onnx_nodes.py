@@ -22,7 +22,7 @@ def evaluator(operator: str, inputs: tuple[str, ...], outputs: int, attributes: 
     import onnx
     from onnx.reference import ReferenceEvaluator
 
-    helper = onnx.helper
+    helper: Any = onnx.helper  # attributes of a node are typed as if they were its name
     names = [f"input_{i}" for i in range(len(inputs))]
     results = [f"output_{i}" for i in range(outputs)]
     node = helper.make_node(operator, names, results, **dict(attributes))

@@ -37,10 +37,11 @@ def table_model() -> Any:
         def forward(self, input_ids: Any, **_: Any) -> Any:
             return CausalLMOutput(logits=self.table[input_ids])
 
-        def prepare_inputs_for_generation(self, input_ids: Any, **_: Any) -> dict[str, Any]:
+        def prepare_inputs_for_generation(self, input_ids: Any, *_: Any, **__: Any) -> dict[str, Any]:
             return {"input_ids": input_ids}
 
-    return lambda table: TableModel(TableConfig(vocab_size=len(table), use_cache=False), table)
+    config: Any = TableConfig
+    return lambda table: TableModel(config(vocab_size=len(table), use_cache=False), table)
 
 
 @adapter("beam_search", package="transformers", extra="transformers")

@@ -9,7 +9,7 @@ likely entry on, in the dtype of the logits, and takes arrays of two axes.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from . import Unsupported, adapter
 
@@ -21,13 +21,13 @@ def warped(logits: Any, temperature: float = 1.0, k: int | None = None, p: float
     """The logits after the warpers that generation would apply."""
     from transformers.generation.logits_process import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-    scores = logits.reshape(-1, logits.shape[-1])
+    scores, tokens = logits.reshape(-1, logits.shape[-1]), cast(Any, None)  # which no warper looks at
     if temperature != 1.0:
-        scores = TemperatureLogitsWarper(float(temperature))(None, scores)
+        scores = TemperatureLogitsWarper(float(temperature))(tokens, scores)
     if k is not None:
-        scores = TopKLogitsWarper(k)(None, scores)
+        scores = TopKLogitsWarper(k)(tokens, scores)
     if p is not None:
-        scores = TopPLogitsWarper(p)(None, scores)
+        scores = TopPLogitsWarper(p)(tokens, scores)
     return scores.reshape(logits.shape)
 
 

@@ -20,6 +20,7 @@ os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS
 
 import hypothesis  # noqa: F401 - imported here, so that it is not counted below
 import torch  # noqa: F401
+
 from attnspec import conventions, engine, trial
 from attnspec.definition import Frame
 from attnspec.grades import FP32, Grade

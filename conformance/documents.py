@@ -7,6 +7,7 @@ Aliases, anchors, tags, repeated keys and further documents are refused.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,50 @@ def read(path: Path, name: str | None = None) -> dict[Text, Any]:
 
 
 def parse(text: str, name: str) -> dict[Text, Any]:
-    """The document in a text."""
+    """The document in a text: by libyaml where it is at hand, and with care where anything is out of the ordinary."""
+    try:
+        document = _built(yaml.parse(text, yaml.CSafeLoader), name)
+    except (AttributeError, StopIteration, ValueError, RecursionError, yaml.YAMLError):
+        document = None
+    return _composed(text, name) if document is None else document
+
+
+class _UnusualError(ValueError):
+    """Something that is refused, or that libyaml and PyYAML tell in different words."""
+
+
+def _built(events: Iterator[Any], name: str) -> dict[Text, Any]:
+    """The document of a stream of events; `_UnusualError` for all that may be at fault."""
+
+    def built(event: Any) -> Any:
+        if isinstance(event, yaml.AliasEvent) or event.anchor or event.tag:
+            raise _UnusualError
+        place = Place(name, event.start_mark.line + 1, event.start_mark.column + 1)
+        if isinstance(event, yaml.ScalarEvent):
+            return Text.at(event.value, place.right(1) if event.style in ("'", '"') else place)
+        if isinstance(event, yaml.SequenceStartEvent):
+            items = []
+            while not isinstance(event := next(events), yaml.SequenceEndEvent):
+                items.append(built(event))
+            return items
+        mapping: dict[Text, Any] = {}
+        while not isinstance(event := next(events), yaml.MappingEndEvent):
+            key = built(event)
+            if not isinstance(key, Text) or key in mapping:
+                raise _UnusualError
+            mapping[key] = built(next(events))
+        return mapping
+
+    next(events), next(events)  # of the stream and the document
+    document = built(next(events))
+    closing = [type(event) for event in events]
+    if closing != [yaml.DocumentEndEvent, yaml.StreamEndEvent] or not isinstance(document, dict):
+        raise _UnusualError
+    return document
+
+
+def _composed(text: str, name: str) -> dict[Text, Any]:
+    """The document in a text, or what is wrong with it and where."""
     try:
         loader = _Composer(text)
     except ReaderError as error:

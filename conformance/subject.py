@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
-from attnspec.adapters import Adapter, Unsupported
 from numpy.typing import NDArray
+
+from attnspec.adapters import Adapter, Unsupported
 
 from .claims import Claims, claims_of
 from .errors import did_you_mean

@@ -30,7 +30,7 @@ def transformer_block(
     base=10000.0,
     pairing="halves",
 ):
-    """x [batch, length, dim] after causal attention and a gated feed-forward, each of a normalised copy, each added.
+    """X [batch, length, dim] after causal attention and a gated feed-forward, each of a normalised copy, each added.
 
     wq [dim, heads * head_dim], wk and wv [dim, kv_heads * head_dim], wo [heads * head_dim, dim];
     w_gate and w_up [dim, hidden], w_down [hidden, dim]; both norms [dim].

@@ -6,9 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import attnspec
 import numpy as np
 import pytest
+
+import attnspec
 from attnspec import adapters
 from attnspec.adapters import Adapter, Unsupported, adapter, registered
 from attnspec.cells import Request

@@ -3,9 +3,10 @@
 import math
 from pathlib import Path
 
-import attnspec
 import numpy as np
 import pytest
+
+import attnspec
 from attnspec.api import NotConformantError
 from attnspec.report.results import read
 

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
+
 from attnspec import adapters, audit, reference
 from attnspec.adapters import Adapter
 from attnspec.audit import Part, audited, audited_control, audited_mechanism, controls, variants
@@ -11,7 +13,6 @@ from attnspec.cli import main
 from attnspec.errors import Exit, SpecError, UsageError
 from attnspec.loader import library, load
 from attnspec.plans import Profile
-from click.testing import CliRunner
 
 SOFTMAX = """
 mechanism: softmax

@@ -4,13 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from attnspec import primitives as p
 from attnspec.formats import FLOAT32, rounded
 from attnspec.grades import BF16, BF16_NAIVE, FP16, FP32, Grade
 from attnspec.numbers import Number
 from attnspec.streams import Stream
-from hypothesis import given
-from hypothesis import strategies as st
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # infinities and zeros are as in a run
 

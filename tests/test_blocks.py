@@ -1,6 +1,7 @@
 """A failure as people read it."""
 
 import pytest
+
 from attnspec.report.blocks import block, line, texts
 from attnspec.runs import Options, Runner, groups
 
@@ -34,7 +35,14 @@ WITNESS = {
     "unusual": {},
     "full": True,
 }
-LIKENESS = {"name": "softmax.base_two", "says": "Powers of two.", "agreed": 20, "beyond": False, "convention": "", "word": ""}
+LIKENESS = {
+    "name": "softmax.base_two",
+    "says": "Powers of two.",
+    "agreed": 20,
+    "beyond": False,
+    "convention": "",
+    "word": "",
+}
 
 
 def entries(witness=(), cell=()):
@@ -113,7 +121,9 @@ def test_a_block_says_where_the_failure_was_found(label, regime, says):
     assert [f"in {says}"] == entries({"from": {"label": label, "regime": regime, "tried": 0}})["Found"]
 
 
-@pytest.mark.parametrize(("agreed", "told"), [(1, "on the one case that tells it from"), (20, "on all 20 cases that tell it from")])
+@pytest.mark.parametrize(
+    ("agreed", "told"), [(1, "on the one case that tells it from"), (20, "on all 20 cases that tell it from")]
+)
 def test_a_likeness_is_named_with_its_evidence(agreed, told):
     name, *evidence = entries({"likeness": {**LIKENESS, "agreed": agreed}})["Like"]
     assert "softmax.base_two: Powers of two." == name

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from attnspec.cases import Case, Sample, Unfit
 from attnspec.loader import library, load
 from attnspec.witness import read_case, stored_case

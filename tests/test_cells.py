@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pytest
+
 from attnspec.cells import CONTRACTS, Cell, Failure, Tally, law_names, law_of
 from attnspec.judge import Kind, Outcome, definition_law
 from attnspec.loader import library

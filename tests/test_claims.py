@@ -1,6 +1,7 @@
 """What an implementation claims: its declaration, read together with the signature of its function."""
 
 import pytest
+
 from attnspec.adapters import Adapter
 from attnspec.claims import Claims, claims_of
 from attnspec.errors import Exit, TargetError, UsageError

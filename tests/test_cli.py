@@ -8,11 +8,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
 from attnspec import runs
 from attnspec.cli import main
 from attnspec.errors import Exit
 from attnspec.pages import explained, listed
-from click.testing import CliRunner
 
 LISTS = ("mechanisms", "laws", "operators", "adapters", "mistakes", "conventions", "functions")
 SOFTMAX = """

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from attnspec.numbers import Number, recording
 from attnspec.truths import Truth
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+
 from attnspec.adapters import Adapter, Unsupported
 from attnspec.cells import Request
 from attnspec.conventions import Finding, identify

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+
 from attnspec.adapters import Adapter
 from attnspec.cells import Request
 from attnspec.engine import run

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from attnspec.cases import Sample
 from attnspec.claims import Claims
 from attnspec.definition import Frame, by_reference, reference_outputs, refused, sizes_of

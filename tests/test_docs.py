@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from attnspec.draws import DRAWS
 from attnspec.library import FUNCTIONS
 from attnspec.loader import library

@@ -1,6 +1,7 @@
 """Strict YAML: every scalar is text with its place, and whatever YAML would guess at is refused."""
 
 import pytest
+
 from attnspec.documents import Text, parse, read
 from attnspec.errors import Place, SpecError
 from attnspec.limits import FILE_BYTES

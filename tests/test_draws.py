@@ -4,13 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from attnspec.draws import DRAWS
 from attnspec.errors import SpecError
 from attnspec.language import Expression, Scope, Values
 from attnspec.numbers import Number
 from attnspec.streams import Stream, pick
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 class Stated(Stream):

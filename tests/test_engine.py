@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+
 from attnspec import engine
 from attnspec.adapters import Adapter
 from attnspec.cells import CONTRACTS, Request, law_names

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
-from attnspec.cli import main
 from click.testing import CliRunner
+
+from attnspec.cli import main
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 

@@ -4,6 +4,8 @@ import mpmath
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import gelu, pad, silu
+
 from attnspec import reference
 from attnspec.adapters import Adapter
 from attnspec.cells import Request
@@ -12,7 +14,6 @@ from attnspec.engine import run
 from attnspec.loader import library
 from attnspec.plans import PROFILES
 from attnspec.targets import subject
-from torch.nn.functional import gelu, pad, silu
 
 
 def failures(function, dtype="float32", framework="torch"):

@@ -6,10 +6,11 @@ from fractions import Fraction
 import ml_dtypes
 import numpy as np
 import pytest
-from attnspec.formats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FORMATS, Format, half_unit, holds, rounded
 from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+
+from attnspec.formats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FORMATS, Format, half_unit, holds, rounded
 
 NARROW = (FLOAT32, BFLOAT16, FLOAT16)
 TYPES = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
 from attnspec.errors import UsageError
 from attnspec.formats import BFLOAT16, FORMATS, rounded
 from attnspec.frameworks import framework_named
 from attnspec.mechanism import LAYOUTS
-from hypothesis import given
-from hypothesis import strategies as st
 
 NAMES = ("numpy", "torch")
 SHAPES = ((), (1,), (5,), (3, 4), (1, 7), (2, 3, 4), (2, 3, 4, 5), (1, 1, 1, 1), (2, 0, 3), (0,))

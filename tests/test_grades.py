@@ -1,6 +1,7 @@
 """Grades: which can explain a dtype, how they are named, and what an output is rounded to."""
 
 import pytest
+
 from attnspec.errors import UsageError
 from attnspec.formats import FORMATS
 from attnspec.grades import BF16, FP16, FP32, GRADES, LADDER, STANDARD, grade_named, looser, result_format

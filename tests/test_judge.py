@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
 from attnspec.cases import Case, Sample
 from attnspec.claims import Claims
 from attnspec.grades import BF16, FP16_NAIVE, FP32, LADDER, TF32

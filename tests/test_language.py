@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from attnspec.errors import Place, SpecError
 from attnspec.grades import BF16, FP32, Grade
 from attnspec.language import CONSTANTS, CallSite, Expression, Scope, Takes, Values, assignments

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from attnspec.errors import Place, SpecError
 from attnspec.language import Expression, Scope, Takes, Values, assignments
 from attnspec.numbers import Number

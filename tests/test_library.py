@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from attnspec.errors import SpecError
 from attnspec.grades import BF16, FP32, Grade
 from attnspec.language import Expression, Scope, Values

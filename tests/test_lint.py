@@ -3,12 +3,13 @@
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
 from attnspec.cli import main
 from attnspec.errors import UsageError
 from attnspec.lint import LONGEST_SENTENCE, faults, lint_files
 from attnspec.loader import library
 from attnspec.schema import spec_folder
-from click.testing import CliRunner
 
 
 def lint(*arguments):

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from attnspec.errors import Exit, SpecErrors, UsageError
 from attnspec.loader import library, load, mechanism_named
 from attnspec.schema import spec_folder

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from attnspec.lint import lint_files
 from attnspec.loader import library, load
 from attnspec.schema import spec_folder

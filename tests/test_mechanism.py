@@ -4,6 +4,7 @@ from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
+
 from attnspec.loader import library
 from attnspec.mechanism import LAYOUTS, Mechanism
 

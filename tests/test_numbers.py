@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from attnspec.formats import FLOAT32, rounded
 from attnspec.grades import BF16, BF16_NAIVE, FP16, FP16_NAIVE, FP32, FP64, TF32, Grade
 from attnspec.numbers import K, Number, aligned, common, flushed, number, value
 from attnspec.primitives import total
 from attnspec.streams import Stream
-from hypothesis import given
-from hypothesis import strategies as st
 
 OPERATIONS = {
     "+": operator.add,

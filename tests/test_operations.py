@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from attnspec.errors import SpecError
 from attnspec.grades import BF16_NAIVE, FP32
 from attnspec.numbers import Number

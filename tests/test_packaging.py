@@ -10,6 +10,7 @@ from email.parser import Parser
 from pathlib import Path
 
 import pytest
+
 from attnspec import reference
 from attnspec.loader import library
 

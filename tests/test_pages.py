@@ -4,6 +4,7 @@ import re
 from collections import Counter
 
 import pytest
+
 from attnspec.adapters import Adapter
 from attnspec.cells import CONTRACTS
 from attnspec.errors import UsageError

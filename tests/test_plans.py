@@ -6,6 +6,8 @@ import math
 import hypothesis
 import numpy as np
 import pytest
+from hypothesis import strategies
+
 from attnspec.claims import Claims
 from attnspec.errors import SpecError, UsageError
 from attnspec.language import Expression, Scope
@@ -30,7 +32,6 @@ from attnspec.plans import (
     scenarios_of,
     undeclared,
 )
-from hypothesis import strategies
 
 ATTENTION = library()["attention"]
 EVERYTHING = frozenset({*ATTENTION.optional, *ATTENTION.options})

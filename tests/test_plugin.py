@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from attnspec import adapters, plugin, runs
 from attnspec.cells import law_names
 from attnspec.errors import SpecError

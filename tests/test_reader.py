@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from attnspec.lint import lint_files
 from attnspec.loader import load
 from attnspec.schema import spec_folder

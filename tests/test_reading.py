@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+
 from attnspec.errors import Place, SpecError
 from attnspec.language import Expression, Scope
 from attnspec.reading import NO_DEFAULT, asking, default_of, fallback, find_circle, printed, shape_names

@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 import pytest
+from mpmath import exp, inf, log, mp, mpf, tanh
+
 from attnspec.definition import Frame, reference_outputs
 from attnspec.loader import library
-from mpmath import exp, inf, log, mp, mpf, tanh
 
 WITNESSES = {
     "definition": lambda name, values: Frame(library()[name], values).outputs(),

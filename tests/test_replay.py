@@ -1,6 +1,7 @@
 """A kept witness is run again: it fails as it did, or says that it holds now."""
 
 import pytest
+
 from attnspec.cells import Request
 from attnspec.engine import made_small, run
 from attnspec.errors import Exit, TargetError, UsageError

@@ -4,10 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
 from attnspec.cli import main
 from attnspec.errors import Exit
 from attnspec.report.blocks import block
-from click.testing import CliRunner
 
 KERNELS = """
 import os

@@ -6,11 +6,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from click.testing import CliRunner
+
 from attnspec.cli import main
 from attnspec.errors import Error, Exit, UsageError
 from attnspec.loader import library
 from attnspec.report.results import Results, colours, environment, grades, observed, read
-from click.testing import CliRunner
 
 KERNELS = """
 import numpy as np

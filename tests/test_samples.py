@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from attnspec.cases import Case, Sample, Unfit
 from attnspec.claims import Claims
 from attnspec.errors import SpecError

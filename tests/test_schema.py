@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from attnspec.documents import parse
 from attnspec.schema import place_of, schema_errors, spec_folder
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+
 from attnspec.adapters import Adapter
 from attnspec.cases import Case, Sample, Unfit
 from attnspec.cells import Request, law_of

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+
 from attnspec import reference
 from attnspec.cases import Sample
 from attnspec.claims import Claims

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from attnspec.cells import Request
 from attnspec.engine import run
 from attnspec.formats import BFLOAT16, FLOAT32, rounded

@@ -4,6 +4,7 @@ import hashlib
 
 import numpy as np
 import pytest
+
 from attnspec.streams import Stream, digest, pick
 
 

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+
 from attnspec.adapters import Adapter, Unsupported
 from attnspec.cells import Request
 from attnspec.engine import run

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from attnspec.report.summary import page, rows
 
 RULE = "== SUMMARY " + "=" * 89

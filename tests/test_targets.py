@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from attnspec.adapters import Adapter
 from attnspec.errors import TargetError, UsageError
 from attnspec.loader import library

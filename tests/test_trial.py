@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
 from attnspec.cases import Case, Sample
 from attnspec.claims import Claims
 from attnspec.errors import SpecError

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+
 from attnspec.truths import Truth, truth
 
 NO, MAYBE, YES = Truth(np.False_, np.False_), Truth(np.True_, np.False_), Truth(np.True_, np.True_)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
 from attnspec.cases import Case, Sample
 from attnspec.cells import CONTRACTS, Request, law_of
 from attnspec.diagnosis import Likeness
