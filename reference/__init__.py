@@ -7,7 +7,7 @@ keyword here.
 
 from .alibi import alibi_bias, alibi_slopes
 from .attention import attention
-from .decoder import transformer_block
+from .decoder import decoder, transformer_block
 from .feed_forward import swiglu
 from .norms import layer_norm, rms_norm
 from .softmax import softmax
@@ -16,6 +16,7 @@ __all__ = [
     "alibi_bias",
     "alibi_slopes",
     "attention",
+    "decoder",
     "layer_norm",
     "rms_norm",
     "softmax",
