@@ -98,3 +98,51 @@ def control_block_token_by_token(
         a = normed(h, w["mlp_norm"], eps)
         rows.append(h + (torch.nn.functional.silu(a @ w["w_gate"]) * (a @ w["w_up"])) @ w["w_down"])
     return torch.stack(rows, 1).to(x.dtype)
+
+
+@adapter("decoder", dtypes=DTYPES, conventions={"pairing": "halves"})
+def control_decoder(
+    tokens: Any,
+    embedding: Any,
+    *weights: Any,
+    heads: int,
+    kv_heads: int | None = None,
+    eps: float = 1e-5,
+    base: float = 10000.0,
+) -> Any:
+    """One layer after the other, each storing its result in the dtype of the weights."""
+    *stacked, final_norm = weights
+    x = embedding[looked_up(tokens, embedding)]
+    for layer in zip(*stacked, strict=True):
+        x = block(x, dict(zip(WEIGHTS, layer, strict=True)), heads, kv_heads, eps, base, "halves")
+    return normed(x, final_norm, eps) @ embedding.mT
+
+
+@adapter("decoder", dtypes=DTYPES, conventions={"pairing": "neighbours"})
+def control_decoder_float64(
+    tokens: Any,
+    embedding: Any,
+    *weights: Any,
+    heads: int,
+    kv_heads: int | None = None,
+    eps: float = 1e-5,
+    base: float = 10000.0,
+) -> Any:
+    """Everything in double precision, one item of the batch at a time, rounded once."""
+    import torch
+
+    *stacked, final_norm = (w.double() for w in weights)
+    rows = []
+    for item in looked_up(tokens, embedding):
+        x = embedding[item][None].double()
+        for layer in zip(*stacked, strict=True):
+            x = block(x, dict(zip(WEIGHTS, layer, strict=True)), heads, kv_heads, eps, base, "neighbours")
+        rows.append((normed(x[0], final_norm, eps) @ embedding.double().mT).to(embedding.dtype))
+    return torch.stack(rows) if rows else embedding.new_zeros(*tokens.shape, len(embedding))
+
+
+def looked_up(tokens: Any, embedding: Any) -> Any:
+    """The tokens, if every one has a row in the embedding."""
+    if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < len(embedding):
+        raise ValueError("a token without a row in the embedding")
+    return tokens

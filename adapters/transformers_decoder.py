@@ -90,3 +90,68 @@ def llama_layer_sdpa(
 ) -> Any:
     """LlamaDecoderLayer of transformers.models.llama, with torch's scaled dot-product attention."""
     return layer("sdpa", x, dict(zip(WEIGHTS, weights, strict=True)), heads, kv_heads, eps, base)
+
+
+def model(
+    backend: str,
+    tokens: Any,
+    embedding: Any,
+    weights: tuple[Any, ...],
+    heads: int,
+    kv_heads: int | None,
+    eps: float,
+    base: float,
+) -> Any:
+    """The whole model, its output tied to its embedding."""
+    import torch
+    from transformers import LlamaForCausalLM
+
+    stacked, final_norm = dict(zip(WEIGHTS, weights[:-1], strict=True)), weights[-1]
+    config = configuration(
+        stacked["wq"],
+        stacked["w_gate"],
+        heads=heads,
+        kv_heads=kv_heads,
+        eps=eps,
+        base=base,
+        backend=backend,
+        vocab_size=len(embedding),
+        num_hidden_layers=len(stacked["wq"]),
+        tie_word_embeddings=True,
+        use_cache=False,
+    )
+    module = LlamaForCausalLM(config).eval()
+    module.model.embed_tokens.weight = torch.nn.Parameter(embedding, requires_grad=False)
+    module.lm_head.weight = module.model.embed_tokens.weight
+    module.model.norm.weight = torch.nn.Parameter(final_norm, requires_grad=False)
+    for index, layer in enumerate(module.model.layers):
+        fill(layer, {name: weight[index] for name, weight in stacked.items()})
+    return module(tokens).logits
+
+
+@adapter("decoder", dtypes=DTYPES, conventions=CONVENTIONS, package="transformers", extra="transformers")
+def llama(
+    tokens: Any,
+    embedding: Any,
+    *weights: Any,
+    heads: int,
+    kv_heads: int | None = None,
+    eps: float = 1e-6,
+    base: float = 10000.0,
+) -> Any:
+    """LlamaForCausalLM of transformers, with its own attention."""
+    return model("eager", tokens, embedding, weights, heads, kv_heads, eps, base)
+
+
+@adapter("decoder", dtypes=DTYPES, conventions=CONVENTIONS, package="transformers", extra="transformers")
+def llama_sdpa(
+    tokens: Any,
+    embedding: Any,
+    *weights: Any,
+    heads: int,
+    kv_heads: int | None = None,
+    eps: float = 1e-6,
+    base: float = 10000.0,
+) -> Any:
+    """LlamaForCausalLM of transformers, with torch's scaled dot-product attention."""
+    return model("sdpa", tokens, embedding, weights, heads, kv_heads, eps, base)

@@ -207,9 +207,17 @@ class Trial:
                 x = Number(x, grade=grade)
             known = np.isfinite(x.value) | ~np.isfinite(x.radius)
             twice = 2.0 if grade is FP64 else 1.0  # the definition was computed in double precision, too
-            parts = (np.where(known, twice * part, 0.0) for part in (x.radius, x.worst))
+            moved = self._moved(x, self.exact(name, settled))
+            parts = (np.where(known, twice * part + moved, 0.0) for part in (x.radius, x.worst))
             self.cache[key] = (x.value, *parts)
         return self.cache[key]
+
+    @staticmethod
+    def _moved(x: Number, exact: Any) -> Any:
+        """How far a choice in doubt has taken a value from the exact one, which is what outputs are compared with."""
+        with np.errstate(invalid="ignore"):
+            distance = np.abs(x.value - np.asarray(exact, float))
+        return np.where(distance > x.radius / 4, distance, 0.0)
 
     def shape(self, name: str, settled: Settled) -> tuple[int, ...]:
         """The shape that an output has for inputs of these shapes."""

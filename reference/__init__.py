@@ -11,7 +11,7 @@ from .attention import attention
 from .band_scores import band_scores
 from .beam_search import beam_search
 from .cached_attention import cached_attention
-from .decoder import transformer_block
+from .decoder import decoder, transformer_block
 from .dropout import dropout
 from .feed_forward import swiglu
 from .linformer import linformer
@@ -35,6 +35,7 @@ __all__ = [
     "beam_search",
     "broadcast_shapes",
     "cached_attention",
+    "decoder",
     "dequantize",
     "dropout",
     "einsum",

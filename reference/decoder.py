@@ -30,7 +30,7 @@ def transformer_block(
     base=10000.0,
     pairing="halves",
 ):
-    """X [batch, length, dim] after causal attention and a gated feed-forward, each of a normalised copy, each added.
+    """Tokens x [batch, length, dim] after attention and a gated feed-forward, each of a normalised copy, each added.
 
     wq [dim, heads * head_dim], wk and wv [dim, kv_heads * head_dim], wo [heads * head_dim, dim];
     w_gate and w_up [dim, hidden], w_down [hidden, dim]; both norms [dim].
@@ -46,6 +46,20 @@ def transformer_block(
         h = tokens + np.concatenate(list(o), axis=1) @ wo
         out[item] = h + swiglu(rms_norm(h, mlp_norm, eps=eps), w_gate, w_up, w_down)
     return out
+
+
+def decoder(tokens, embedding, *weights, heads, kv_heads=None, eps=1e-5, base=10000.0, pairing="halves"):
+    """Logits [batch, length, vocab] of tokens [batch, length]: blocks between two uses of embedding [vocab, dim].
+
+    The weights are those of `transformer_block` in its order, each with a first axis of layers, and a last norm [dim].
+    """
+    *stacked, final_norm = weights
+    if tokens.size and not 0 <= tokens.min() <= tokens.max() < len(embedding):
+        raise ValueError("every token has a row in the embedding")
+    x = embedding[tokens]  # [batch, length, dim]
+    for layer in zip(*stacked, strict=True):
+        x = transformer_block(x, *layer, heads=heads, kv_heads=kv_heads, eps=eps, base=base, pairing=pairing)
+    return rms_norm(x, final_norm, eps=eps) @ embedding.T
 
 
 def checked(wq, wk, wv, wo, heads, kv_heads):

@@ -62,7 +62,7 @@ def test_a_parameter_that_means_nothing_and_must_be_passed_is_refused(function, 
 
 
 def test_too_few_inputs_are_refused():
-    def mine(q, k, *, v=None): ...
+    def mine(q, k): ...
 
     assert "mine: attention passes 3 inputs by position (q, k, v)" == refusal(mine)
     with pytest.raises(TargetError) as caught:

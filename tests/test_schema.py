@@ -111,7 +111,7 @@ def test_a_version_is_a_whole_number(version):
         ("laws:\n  one: {says: X., holds: 1, level: may}\n", "'may' is not one of ['must', 'should']"),
         (
             "dtypes:\n  x: float8\n",
-            "'float8' is not one of ['float64', 'float32', 'bfloat16', 'float16', 'integer', 'boolean']",
+            "'float8' is not one of ['float64', 'float32', 'bfloat16', 'float16', 'integer', 'boolean', 'number']",
         ),
     ],
 )

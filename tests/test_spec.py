@@ -115,13 +115,14 @@ def test_every_worked_example_holds_of_the_definition_and_of_the_reference(mecha
             for output, printed in mechanism.examples[name].gives.items():
                 found = np.asarray(outputs[output])
                 assert np.shape(printed.value) == found.shape
-                distance = np.where(found == printed.value, 0.0, np.abs(found - printed.value))
+                with np.errstate(invalid="ignore"):
+                    distance = np.where(found == printed.value, 0.0, np.abs(found - printed.value))
                 assert np.all(distance <= printed.tolerance), f"{name}: {output} = {found.tolist()}"
 
 
 @pytest.mark.parametrize("operator", sorted(OPERATORS))
-def test_every_operator_has_a_worked_example(operator):
-    assert library()[operator].examples
+def test_every_operator_has_a_worked_example_unless_chance_decides(operator):
+    assert library()[operator].examples or library()[operator].random
 
 
 @EVERY
