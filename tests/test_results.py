@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from attnspec.cli import main
 from attnspec.errors import Error, Exit, UsageError
 from attnspec.loader import library
-from attnspec.report.results import Results, colours, environment, grades, observed, read
+from attnspec.report.results import Results, environment, grades, observed, read
 
 KERNELS = """
 import numpy as np
@@ -227,12 +227,3 @@ def test_the_header_has_versions_and_the_command():
     header = environment("attnspec check x", {"seed": 5})
     assert ("attnspec check x", 5) == (header["command"], header["seed"])
     assert set(header["packages"].values()).isdisjoint({""})
-
-
-@pytest.mark.parametrize(
-    ("terminal", "no_colour", "expected"), [(True, "", True), (True, "1", False), (False, "", False)]
-)
-def test_colours_are_for_terminals_that_want_them(monkeypatch, terminal, no_colour, expected):
-    monkeypatch.setenv("NO_COLOR", no_colour)
-    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal)
-    assert expected is colours()

@@ -57,10 +57,9 @@ def _entries(witness: Witness, cell: Mapping[str, Any]) -> Iterator[tuple[str, s
         yield "", witness["holds"]
     words = ", ".join(f"{name} = {witness['words'][name]}" for name in witness["declared"])
     yield "", witness["place"] + (f"   declared: {words}" if words else "")
-    if not law.startswith("convention."):
-        yield "Smallest", _sizes(witness["sizes"])
-        for name, text in {**witness["arrays"], **witness["givens"]}.items():
-            yield ("given" if name in witness["givens"] else "input"), _short(f"{name} = {text}", ROOM)
+    yield "Smallest", _sizes(witness["sizes"])
+    for name, text in {**witness["arrays"], **witness["givens"]}.items():
+        yield ("given" if name in witness["givens"] else "input"), _short(f"{name} = {text}", ROOM)
     yield "Result", _error(witness, cell)
     if witness["outcome"]:
         yield "Where", _where(witness["outcome"])
@@ -131,8 +130,6 @@ def _innocent(witness: Witness, cell: Mapping[str, Any]) -> str:
         return f"if intended, declare conventions={{{likeness['convention']!r}: {likeness['word']!r}}}; if not, compare"
     if cell["law"] == "contract.precision":
         return "if intended, declare the grade; if not, look for an intermediate stored in a narrow type"
-    if cell["law"].startswith("convention."):
-        return "declare the word that is meant; the laws then test it"
     unusual = ", ".join(f"{name} = {_value(x)}" for name, x in witness["unusual"].items())
     if cell["verdict"] == "error":
         return "if it is not claimed, raise attnspec.Unsupported or declare limits; if it is, -v shows the trace"

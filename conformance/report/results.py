@@ -7,9 +7,7 @@ and a last line (`end`), without which a file is known to be partial.
 from __future__ import annotations
 
 import json
-import os
 import platform
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -151,8 +149,3 @@ def read(path: Path) -> list[Line]:
     if not lines or lines[0].get("kind") != "run":
         raise UsageError(f"{path} is no results file")
     return lines
-
-
-def colours(stream: TextIO | None = None) -> bool:
-    """Whether to colour: on a terminal, unless NO_COLOR is set."""
-    return (stream or sys.stdout).isatty() and not os.environ.get("NO_COLOR")
