@@ -79,7 +79,6 @@ def test_a_block_says_the_law_then_the_witness_then_how_to_go_on():
         ({}, {}, "attnspec explain softmax.ratio"),
         ({}, {"law": "contract.dtype"}, "attnspec explain contract.dtype"),
         ({}, {"law": "contract.precision"}, "if intended, declare the grade; if not, look for an intermediate stored"),
-        ({}, {"law": "convention.empty_row"}, "declare the word that is meant; the laws then test it"),
         ({}, {"verdict": "error"}, "if it is not claimed, raise attnspec.Unsupported or declare limits; if it is, -v"),
         ({"unusual": {"scale": 0.5}}, {}, "if scale = 0.5 is not claimed, raise attnspec.Unsupported or leave the"),
         (

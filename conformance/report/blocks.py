@@ -51,7 +51,6 @@ def _entry(label: str, text: str) -> list[str]:
 
 
 def _entries(witness: Witness, cell: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    law = cell["law"]
     yield "Law", witness["says"]
     if witness["holds"]:
         yield "", witness["holds"]
@@ -135,7 +134,6 @@ def _innocent(witness: Witness, cell: Mapping[str, Any]) -> str:
         return "if it is not claimed, raise attnspec.Unsupported or declare limits; if it is, -v shows the trace"
     if unusual:
         return f"if {unusual} is not claimed, raise attnspec.Unsupported or leave the option out; if it is, mend it"
-    law = cell["law"]
     return f"attnspec explain {law}" if law.startswith("contract.") else f"attnspec explain {cell['mechanism']}.{law}"
 
 
