@@ -146,7 +146,6 @@ FAULTS = {
     "evicting_early": {"reached": evicting_early},
     "rows_as_they_were": {"taken": lambda keys, values, beams: (keys, values)},
     "keys_alone_reordered": {"taken": lambda keys, values, beams: (keys[beams], values)},
-    "half_precision": {"kept": lambda x: x.half().float()},
     "stored_in_reverse": {"kept": lambda x: x.flip(2)},
     "stored_without_sign": {"kept": lambda x: x.abs()},
 }
@@ -159,6 +158,10 @@ def test_the_cache_from_which_faults_are_made_is_right():
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_faulty_cache_is_found(name):
     assert ["definition"] == failures(cache_of(**FAULTS[name]), laws=["definition"])
+
+
+def test_a_cache_of_half_the_precision_is_found():
+    assert ["contract.precision"] == failures(cache_of(kept=lambda x: x.half().float()))
 
 
 def test_what_an_earlier_sequence_left_is_found():
