@@ -32,11 +32,7 @@ FAR = 1 / 16
 """The bound of an entry that is far from the definition, as a share of the largest entry."""
 
 FALSE_ALARM = 1e-14
-<<<<<<< HEAD
-"""The chance that one `likely` refutes what is right, and over all of a nightly run it stays below 1e-9."""
-=======
 """The chance that one `likely` refutes what is right; over all cases and dtypes of a nightly run it is below 1e-9."""
->>>>>>> part_d
 
 
 class Declined(Exception):  # noqa: N818 - an answer
