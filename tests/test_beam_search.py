@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+
 from attnspec import reference
 from attnspec.adapters import Adapter
 from attnspec.cells import Request

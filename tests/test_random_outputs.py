@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+
 from attnspec.adapters import Adapter
 from attnspec.cells import Request
 from attnspec.engine import run

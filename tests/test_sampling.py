@@ -4,6 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 import torch
+
 from attnspec import reference
 from attnspec.adapters import Adapter
 from attnspec.cells import Request
