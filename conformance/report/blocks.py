@@ -124,6 +124,7 @@ def _where(outcome: Mapping[str, Any]) -> str:
 
 def _innocent(witness: Witness, cell: Mapping[str, Any]) -> str:
     """What to do if it is meant, and what if it is not."""
+    law = cell["law"]
     likeness = witness["likeness"]
     if likeness and likeness["convention"]:
         return f"if intended, declare conventions={{{likeness['convention']!r}: {likeness['word']!r}}}; if not, compare"
