@@ -125,7 +125,7 @@ class NumpyFramework:
         return bool(np.array_equal(x, y) or np.array_equal(x.astype(np.float64), y.astype(np.float64), equal_nan=True))
 
     def memory(self, x: Any) -> tuple[int, int]:
-        return np.lib.array_utils.byte_bounds(np.asarray(x)) if np.size(x) else (0, 0)
+        return np.lib.array_utils.byte_bounds(x) if isinstance(x, np.ndarray) and x.size else (0, 0)
 
     @contextmanager
     def poisoned(self) -> Iterator[None]:

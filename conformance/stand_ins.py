@@ -13,7 +13,7 @@ from .claims import Claims
 from .definition import Frame, reference_outputs
 from .formats import FORMATS, rounded
 from .grades import LADDER
-from .mechanism import Mechanism
+from .mechanism import KINDS, Mechanism
 from .subject import Call, Reply, raised
 
 
@@ -51,10 +51,10 @@ class DefinitionSubject:
         return Reply({name: self._rounded(x, name, call.dtype) for name, x in outputs.items()})
 
     def _rounded(self, x: Any, name: str, dtype: str) -> NDArray[Any]:
-        array = np.asarray(x)
-        if not self.rounding or array.dtype.kind != "f":
+        array, own = np.asarray(x), self.mechanism.dtype_of(name, dtype)
+        if not self.rounding or array.dtype.kind != "f" or own in KINDS:
             return array
-        return rounded(array, FORMATS[self.mechanism.dtype_of(name, dtype)])
+        return rounded(array, FORMATS[own])
 
 
 class ReferenceSubject(DefinitionSubject):

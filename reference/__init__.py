@@ -11,13 +11,16 @@ from .decoder import decoder, transformer_block
 from .feed_forward import swiglu
 from .norms import layer_norm, rms_norm
 from .softmax import softmax
+from .training import decay_groups, model_flops
 
 __all__ = [
     "alibi_bias",
     "alibi_slopes",
     "attention",
+    "decay_groups",
     "decoder",
     "layer_norm",
+    "model_flops",
     "rms_norm",
     "softmax",
     "swiglu",
