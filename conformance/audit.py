@@ -147,7 +147,7 @@ class _Audit:
             witnesses = {"definition": Frame(self.m, sample.values).outputs(), "reference": self.reference(sample, {})}
             for witness, outputs in witnesses.items():
                 for output, printed in example.gives.items():
-                    given = np.asarray(outputs[output])
+                    given = np.asarray(outputs[output], float)
                     if given.shape != printed.value.shape or np.any(np.abs(given - printed.value) > printed.tolerance):
                         self.fault(f"example {example.name}: the {witness} gives {output} = {given.tolist()}")
 
@@ -268,13 +268,14 @@ class _Audit:
                 right = self.reference(sample, words)
             except ValueError:
                 continue
-            for name, x in wrong.items():
-                if np.shape(x) != np.shape(right[name]):
+            for name, output in wrong.items():
+                x, expected = np.asarray(output, float), np.asarray(right[name], float)
+                if x.shape != expected.shape:
                     return True
-                scale = np.max(np.abs(np.where(np.isfinite(right[name]), right[name], 0.0)), initial=0.0)
+                scale = np.max(np.abs(np.where(np.isfinite(expected), expected, 0.0)), initial=0.0)
                 with np.errstate(all="ignore"):
-                    near = (x == right[name]) | (np.abs(x - right[name]) <= 1e-9 * scale)
-                if not np.all(near | np.isnan(right[name])):
+                    near = (x == expected) | (np.abs(x - expected) <= 1e-9 * scale)
+                if not np.all(near | np.isnan(expected)):
                     return True
         return False
 

@@ -163,7 +163,7 @@ class Sample:
         if allowed is None or x in allowed or isinstance(x, np.ndarray):
             return x
         if isinstance(x, int) and not isinstance(x, bool):
-            return min(allowed, key=lambda other: (abs(other - x), other))
+            return min((n for n in allowed if n is not None), key=lambda other: (abs(other - x), other))
         return next(iter(allowed))
 
     def pick(self, key: str, count: int) -> int:

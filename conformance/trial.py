@@ -145,10 +145,10 @@ class Trial:
             if name in claims.names:
                 options[name] = m.passed(name, x)
         if claims.limits and settled.key:
-            sizes = sizes_of(m, settled.values)
+            found = {**settled.values, **sizes_of(m, settled.values)}
             for name, allowed in claims.limits.items():
-                if name in sizes and sizes[name] not in allowed:
-                    raise Declined(f"takes no {name} = {sizes[name]}")
+                if name in found and found[name] not in allowed:
+                    raise Declined(f"takes no {name} = {found[name]}")
         return Call(inputs, options, self.bench.dtype, self.bench.device, self.sample.layout, poisoned)
 
     def reply(self, settled: Settled) -> Reply:

@@ -23,6 +23,7 @@ from .sampling import sample, top_k_filter, top_p_filter
 from .softmax import softmax
 from .sparse_top_k import sparse_top_k
 from .tensors import broadcast_shapes, einsum
+from .training import decay_groups, model_flops
 
 __all__ = [
     "aft_full",
@@ -35,6 +36,7 @@ __all__ = [
     "beam_search",
     "broadcast_shapes",
     "cached_attention",
+    "decay_groups",
     "decoder",
     "dequantize",
     "dropout",
@@ -42,6 +44,7 @@ __all__ = [
     "layer_norm",
     "learned_position",
     "linformer",
+    "model_flops",
     "multi_head",
     "quantize",
     "rms_norm",
