@@ -102,7 +102,10 @@ def _says_otherwise(parameter: inspect.Parameter, mechanism: Mechanism) -> bool:
     """Whether leaving an option out means something else to the function than to the operator."""
     if parameter.default is parameter.empty:
         return True
-    return isinstance(parameter.default, bool) and parameter.default is not mechanism.defaults.get(parameter.name)
+    own, other = parameter.default, mechanism.defaults.get(parameter.name)
+    if isinstance(own, bool) or isinstance(other, bool):
+        return isinstance(own, bool) and own is not other
+    return isinstance(own, int | float) and isinstance(other, int | float) and own != other
 
 
 def _grades(adapter: Adapter) -> dict[str, Grade]:
