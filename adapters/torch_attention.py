@@ -15,15 +15,18 @@ DTYPES = ("float32", "bfloat16", "float16", "float64")
 CONVENTIONS = {"causal_alignment": "top_left", "empty_row": "zeros", "grouping": "block"}
 
 
-def attention(q: Any, k: Any, v: Any, causal: bool, mask: Any, bias: Any, scale: float | None) -> Any:
+def attention(
+    q: Any, k: Any, v: Any, causal: bool, mask: Any, bias: Any, scale: float | None, dropout_p: float = 0.0
+) -> Any:
     """One call, with the arguments as torch wants them."""
     import torch
 
     if causal and (mask is not None or bias is not None):
         raise Unsupported("is_causal and attn_mask are not given together")
     added = mask if bias is None else bias if mask is None else torch.where(mask, bias, float("-inf"))
+    grouped = q.shape[1] != k.shape[1]
     return torch.nn.functional.scaled_dot_product_attention(
-        q, k, v, attn_mask=added, is_causal=causal, scale=scale, enable_gqa=q.shape[1] != k.shape[1]
+        q, k, v, attn_mask=added, dropout_p=dropout_p, is_causal=causal, scale=scale, enable_gqa=grouped
     )
 
 

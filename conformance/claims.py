@@ -110,9 +110,10 @@ def _says_otherwise(parameter: inspect.Parameter, mechanism: Mechanism) -> bool:
     own, default = parameter.default, mechanism.defaults.get(parameter.name)
     if own is parameter.empty:
         return True
-    if isinstance(own, bool) or isinstance(default, bool):
-        return isinstance(own, bool) and own is not default
-    return isinstance(own, int | float) and isinstance(default, int | float) and own != default
+    own, other = parameter.default, mechanism.defaults.get(parameter.name)
+    if isinstance(own, bool) or isinstance(other, bool):
+        return isinstance(own, bool) and own is not other
+    return isinstance(own, int | float) and isinstance(other, int | float) and own != other
 
 
 def _grades(adapter: Adapter) -> dict[str, Grade]:

@@ -111,7 +111,7 @@ def _answers(bench: Bench, samples: Sequence[Sample]) -> list[_Answer]:
             reply = trial.reply(trial.base)
         except (Declined, Faulted):
             continue
-        exact = {name: trial.exact(name, trial.base) for name in reply.outputs if name not in bench.mechanism.random}
+        exact = {name: trial.exact(name, trial.base) for name in reply.outputs if name not in sample.mechanism.random}
         if all(np.shape(reply.outputs[name]) == np.shape(exact[name]) for name in exact):
             found.append((sample, dict(reply.outputs), exact))
     return found

@@ -254,7 +254,7 @@ class Trial:
     ) -> Any:
         """An output with its bound; `Faulted` or `Stray` where it is none.
 
-        Under no grade, nothing is allowed but the rounding of the result.
+        Under no grade, nothing is allowed but the rounding of the result; nor is it where the output is random.
         With `worst`, the bound is that of the worst case in place of the likely one.
         A bound belongs to outputs near the definition; with `fair`, entries that are far from it get a wide one, so
         that a subject is not convicted of laws that it keeps.
@@ -289,17 +289,18 @@ class Trial:
     def _radius(
         self, y: NDArray[np.float64], name: str, settled: Settled, grade: Grade | None, worst: bool, fair: bool
     ) -> Any:
-        if name in self.mechanism.random:
-            return 0.0
         dtype = self.mechanism.dtype_of(name, self.bench.dtype)
         own = np.abs(np.where(np.isfinite(y), y, 0.0))
+        result = FORMATS[dtype] if grade is None else result_format(dtype, grade)
+        if name in self.mechanism.random:
+            return np.where(own > 0, half_unit(own, result), 0.0)  # what was dropped was not rounded
         if grade is None:
-            return half_unit(own, FORMATS[dtype])
+            return half_unit(own, result)
         x, likely, certain = self.bound(name, settled, grade)
         radius = certain if worst else likely
         size = np.abs(np.where(np.isfinite(x), x, 0.0))
         reach = np.maximum(size + np.where(np.isfinite(radius), radius, 0.0), own)
-        radius = radius + half_unit(reach, result_format(dtype, grade))
+        radius = radius + half_unit(reach, result)
         if fair:
             far = ~(np.abs(y - x) <= radius) & np.isfinite(y)
             if far.any():

@@ -23,6 +23,8 @@ def attention(
     window_left=None,
     window_right=None,
     softcap=None,
+    dropout_p=0.0,
+    seed=None,
     causal_alignment="bottom_right",
     empty_row="zeros",
     empty_bias_row="zero_row",
@@ -34,6 +36,7 @@ def attention(
 
     q [batch, heads, q_len, head_dim], k [batch, kv_heads, k_len, head_dim], v [batch, kv_heads, k_len, value_dim];
     mask (True: may attend) and bias broadcast to [batch, heads, q_len, k_len]; sink [heads].
+    With `dropout_p`, weights are dropped after the softmax; those that are returned are not.
     Returns out [batch, heads, q_len, value_dim], lse [batch, heads, q_len], weights [batch, heads, q_len, k_len].
     """
     batch, heads, q_len, d = q.shape
@@ -42,6 +45,12 @@ def attention(
     offset = k_len - q_len if causal_alignment == "bottom_right" else 0
     mask = np.broadcast_to(True if mask is None else mask, (batch, heads, q_len, k_len))
     bias = np.broadcast_to(0.0 if bias is None else bias, (batch, heads, q_len, k_len))
+
+    if dropout_p:
+        drawn = np.random.default_rng(seed).random((batch, heads, q_len, k_len))
+        kept = (drawn >= dropout_p) / (1 - dropout_p)
+    else:
+        kept = np.ones((batch, heads, q_len, k_len))
 
     out = np.zeros((batch, heads, q_len, v.shape[3]))
     lse = np.zeros((batch, heads, q_len))
@@ -64,7 +73,7 @@ def attention(
         e = e + bias[b, h, i, left]
         a, total = shares(e, None if sink is None else sink[h])
         weights[b, h, i, left] = a
-        out[b, h, i] = a @ V[left]
+        out[b, h, i] = (a * kept[b, h, i, left]) @ V[left]
         lse[b, h, i] = total / math.log(2) if lse_base == "two" else total
     return {"out": out, "lse": lse, "weights": weights}
 

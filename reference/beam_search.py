@@ -15,9 +15,9 @@ def beam_search(log_probs, *, start, width, length):
     Returns tokens [n, length] and scores [n], the best first, where n is `width` or the number of sequences.
     Each step adds once, and may divide the row by its sum once more, which rounds a logarithm and a difference:
     `rounding` counts three roundings a step, of the size of the score or of one.
-    `margin` says how closely it was decided what the outputs hold. The scores depend on what is kept on the way, unless
-    equally good sequences end alike, as they do when they take the same steps in another order. A row of tokens depends
-    on its own place at every step.
+    `margin` says how closely it was decided what the outputs hold. All of them depend on what is kept on the way, but
+    not on which of equally good sequences that end alike, as they do when they take the same steps in another order. A
+    row of tokens depends on its own place at every step, too.
     """
     vocab = len(log_probs)
     if log_probs.shape != (vocab, vocab) or not 0 <= start < vocab or width < 1 or length < 1:
@@ -35,7 +35,9 @@ def beam_search(log_probs, *, start, width, length):
         beam = [(*k[:2], min([k[2], *(gap(k, other) for other in lost[:1])])) for k in kept]
     scores = [score for _, score, _ in beam]
     between = [gap(a, b) for a, b in itertools.pairwise(beam)]
-    clear = [min(k[2], *ends) for k, *ends in zip(beam, [math.inf, *between], [*between, math.inf], strict=True)]
+    clear = [
+        min(margin, k[2], *ends) for k, *ends in zip(beam, [math.inf, *between], [*between, math.inf], strict=True)
+    ]
     return {
         "tokens": np.array([tokens for tokens, _, _ in beam], np.int64),
         "scores": np.array(scores),

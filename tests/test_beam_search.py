@@ -58,6 +58,12 @@ def test_the_same_steps_in_another_order_leave_tokens_open_and_scores_determined
     assert (True, True) == (bool(margin["tokens"].min() < 1e-12), margin["scores"] > 1e-3)
 
 
+def test_a_tie_that_leads_elsewhere_leaves_everything_open():
+    log_probs = np.log(np.array([[0.2, 0.4, 0.4], [0.6, 0.3, 0.1], [0.1, 0.1, 0.8]]))
+    margin = reference.beam_search(log_probs, start=0, width=1, length=2)["margin"]
+    assert ([[0.0]], 0.0) == (margin["tokens"].tolist(), margin["scores"])
+
+
 # Searches
 
 
