@@ -107,10 +107,9 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool) -> Claims:
 
 def _says_otherwise(parameter: inspect.Parameter, mechanism: Mechanism) -> bool:
     """Whether leaving an option out means something else to the function than to the operator."""
-    own, default = parameter.default, mechanism.defaults.get(parameter.name)
+    own, other = parameter.default, mechanism.defaults.get(parameter.name)
     if own is parameter.empty:
         return True
-    own, other = parameter.default, mechanism.defaults.get(parameter.name)
     if isinstance(own, bool) or isinstance(other, bool):
         return isinstance(own, bool) and own is not other
     return isinstance(own, int | float) and isinstance(other, int | float) and own != other
