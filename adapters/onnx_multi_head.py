@@ -39,7 +39,7 @@ def evaluator(dtype: str, given: tuple[str, ...], heads: int, kv_heads: int, cau
     for source, letter in (("x", "q"), ("context", "k"), ("context", "v")):
         projected(source, letter, letter)
     attended = ["q", "k", "v", *(["mask"] if "mask" in given else [])]
-    options = {"q_num_heads": heads, "kv_num_heads": kv_heads, "is_causal": int(causal)}
+    options: dict[str, Any] = {"q_num_heads": heads, "kv_num_heads": kv_heads, "is_causal": int(causal)}
     nodes.append(onnx.helper.make_node("Attention", attended, ["mixed"], **options))
     projected("mixed", "o", "out")
 

@@ -26,7 +26,7 @@ def layer(wq: Any, wk: Any, wv: Any, wo: Any, heads: int, biases: tuple[Any, ...
         raise Unsupported("the heads together are as wide as the model")
     biased = always or any(b is not None for b in biases)
     kind = torch.nn.MultiheadAttention
-    made = skip_init(kind, dim, heads, bias=biased, batch_first=True, dtype=wq.dtype, device=wq.device).eval()
+    made: Any = skip_init(kind, dim, heads, bias=biased, batch_first=True, dtype=wq.dtype, device=wq.device).eval()
     with torch.no_grad():
         made.in_proj_weight.copy_(torch.cat([wq.T, wk.T, wv.T]))
         made.out_proj.weight.copy_(wo.T)

@@ -32,7 +32,9 @@ def called(
     from x_transformers.x_transformers import Attention
 
     dim, width = maps[0].shape
-    made = Attention(dim, width // heads, heads=heads, kv_heads=kv_heads, causal=causal, flash=flash, project_out=True)
+    made: Any = Attention(
+        dim, width // heads, heads=heads, kv_heads=kv_heads, causal=causal, flash=flash, project_out=True
+    )
     made = made.to(x.device, x.dtype).eval()
     projections = (made.to_q, made.to_k, made.to_v, made.to_out)
     with torch.no_grad():

@@ -84,7 +84,8 @@ def _built(events: Iterator[Any], name: str) -> dict[Text, Any]:
             mapping[key] = built(next(events))
         return mapping
 
-    next(events), next(events)  # of the stream and the document
+    for _ in ("stream", "document"):
+        next(events)
     document = built(next(events))
     closing = [type(event) for event in events]
     if closing != [yaml.DocumentEndEvent, yaml.StreamEndEvent] or not isinstance(document, dict):

@@ -40,7 +40,7 @@ def multi_head(
     batch, q_len, dim = x.shape
     bq, bk, bv, bo = (0 * w[0] if b is None else b for w, b in ((wq, bq), (wk, bk), (wv, bv), (wo, bo)))
     mask = np.broadcast_to(True if mask is None else mask, (batch, H, q_len, context.shape[1]))
-    words = {"causal_alignment": causal_alignment, "empty_row": empty_row}
+    words: dict = {"causal_alignment": causal_alignment, "empty_row": empty_row}
 
     out = np.zeros((batch, q_len, dim)) + bo
     for h in range(H):
