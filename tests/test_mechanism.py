@@ -21,13 +21,14 @@ def test_required_inputs_bind_by_position_and_optional_ones_by_name(attention):
 
 
 def test_the_signature_is_all_that_can_be_passed(attention):
-    options = {"scale", "causal", "window_left", "window_right", "softcap"}
+    options = {"scale", "causal", "window_left", "window_right", "softcap", "dropout_p", "seed"}
     assert frozenset({"q", "k", "v", "mask", "bias", "sink", *options}) == attention.signature
 
 
 def test_the_defaults_are_the_first_choices(attention):
     absent = {"mask": True, "bias": 0, "sink": float("-inf")}
     options = {"scale": None, "causal": False, "window_left": None, "window_right": None, "softcap": None}
+    options |= {"dropout_p": 0.0, "seed": None}
     assert {**absent, **options} == attention.defaults
 
 

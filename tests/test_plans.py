@@ -149,6 +149,7 @@ def test_a_mechanism_that_is_not_claimed_is_named_with_the_reason(name, claims, 
 
 def test_what_is_not_claimed_is_pinned_to_its_default_and_what_is_fixed_to_its_value():
     expected = {"bias": 0, "sink": -math.inf, "window_left": None, "window_right": None, "softcap": None}
+    expected |= {"dropout_p": 0.0, "seed": None}
     assert {**expected, "causal": True, "scale": 0.3} == pins(ATTENTION, CLAIMS["fixed"])
     assert {} == pins(ATTENTION, CLAIMS["everything"])
 

@@ -71,7 +71,8 @@ def test_every_word_of_a_convention_can_be_chosen(word, row):
 
 def test_everything_that_an_operator_takes_is_claimed():
     claims = definition("attention").claims
-    assert {"mask", "bias", "sink", "scale", "causal", "window_left", "window_right", "softcap"} == claims.names
+    options = {"scale", "causal", "window_left", "window_right", "softcap", "dropout_p", "seed"}
+    assert {"mask", "bias", "sink", *options} == claims.names
     assert ("float64", "float32", "bfloat16", "float16") == claims.dtypes
 
 
