@@ -115,7 +115,8 @@ class Number:
 
     def __mul__(self, other: Any) -> Number:
         x, y = aligned(self, other)
-        result = made(x.value * y.value, x.grade, (x, np.abs(y.value)), (y, np.abs(x.value)))
+        slopes = ((x, 2 * np.abs(x.value)),) if x is y else ((x, np.abs(y.value)), (y, np.abs(x.value)))
+        result = made(x.value * y.value, x.grade, *slopes)
         if not (x.exact or y.exact):  # both may err at once
             result.worst = result.worst + x.worst * y.worst
             result.shared = result.shared + x.radius * y.radius / K
