@@ -184,7 +184,7 @@ class _Run:
         if tally.law.level == "must":
             self.shaped(outcome, trial)
         case_itself = outcome.kind is Kind.FAULTED and not (outcome.settled or Settled({})).key
-        if case_itself and self.definition not in (None, tally):
+        if case_itself and self.definition is not None and tally is not self.definition:
             return Kind.IDLE  # the case itself gives no result; the definition has said so
         if (
             outcome.kind is Kind.REFUTED
