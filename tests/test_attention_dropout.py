@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+
 from attnspec import reference
 from attnspec.adapters import Adapter
 from attnspec.cells import Request
