@@ -40,7 +40,7 @@ def torch_quantize(x: Any) -> Any:
 
 
 @adapter("quantize", dtypes=("float32",), conventions=CONVENTIONS, fixed={"bits": 8}, package="torch")
-def torch_quantize_dynamic(x: Any) -> Any:
+def torch_dynamic(x: Any) -> Any:
     """torch.quantize_per_tensor_dynamic."""
     import torch
 

@@ -45,7 +45,7 @@ def table_model() -> Any:
 
 
 @adapter("beam_search", package="transformers", extra="transformers")
-def transformers_beam_search(log_probs: Any, *, start: int, width: int, length: int) -> Any:
+def transformers_beams(log_probs: Any, *, start: int, width: int, length: int) -> Any:
     """GenerationMixin.generate with num_beams, on a model that is a table."""
     import torch
     from transformers import GenerationConfig
