@@ -1,7 +1,7 @@
 """Attention-free transformers, one position and one channel at a time.
 
-Zhai et al. 2021, An attention free transformer, arXiv:2105.14103: equation 2 (full), equation 3 (local), and equation 5
-(simple, the local form without a window).
+Zhai et al. 2021, An attention free transformer, arXiv:2105.14103, section 3: AFT-full, AFT-local, and AFT-simple, which
+is the local form without a window.
 """
 
 import numpy as np
@@ -31,7 +31,7 @@ def aft_simple(q, k, v):
 
 
 def mixed(q, k, v, w, seen):
-    """Equation 2 over the positions that are seen; NaN where there are none."""
+    """The gated mean over the positions that are seen; NaN where there are none."""
     if w.shape != (q.shape[1], k.shape[1]):
         raise ValueError(f"biases {w.shape} do not fit {q.shape[1]} positions")
     Y = np.full(q.shape, np.nan)

@@ -1,6 +1,6 @@
 """Linformer: attention to a few mixtures of the keys and values.
 
-Wang et al. 2020, Linformer: self-attention with linear complexity, arXiv:2006.04768, section 4, equation 7.
+Wang et al. 2020, Linformer: self-attention with linear complexity, arXiv:2006.04768, section 4.
 """
 
 import math

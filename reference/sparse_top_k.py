@@ -1,7 +1,7 @@
 """Attention to the keys with the largest scores, one query at a time.
 
-Zhao et al. 2019, Explicit sparse transformer, arXiv:1912.11637, section 3, equations 5 to 7.
-Gupta et al. 2021, Memory-efficient transformers via top-k attention, arXiv:2106.06899, section 3.
+Zhao et al. 2019, Explicit sparse transformer, arXiv:1912.11637, where a threshold keeps every one of equal scores.
+Gupta et al. 2021, Memory-efficient transformers via top-k attention, arXiv:2106.06899, where queries come in chunks.
 """
 
 import math
