@@ -14,6 +14,7 @@ from .loader import library
 from .report.results import Results, environment
 from .report.summary import page
 from .runs import Group, Options, Runner, chosen, groups, subject_verdict
+from .supervisor import SECONDS
 from .targets import subject, undecorated
 
 
@@ -70,6 +71,8 @@ def check(
     profile: str = "quick",
     seed: int = 0,
     fail_on: str = "must",
+    isolate: bool = True,
+    time_limit: float = SECONDS,
     report_dir: str | Path | None = None,
     **declaration: Any,
 ) -> Report:
@@ -78,6 +81,9 @@ def check(
     A function is taken as the operator that its name says, or `operator`; its arrays are those of `framework`, or of
     what its module imports. `declaration` may hold whatever `attnspec.adapter` takes: conventions, limits, fixed,
     grade, deterministic, compiled, name. With `report_dir`, the results are written there as well.
+
+    A function is called in this process; a target that is named is called in a process of its own, each call within
+    `time_limit` seconds, unless `isolate` is false.
 
     Raises `TargetError` for a target that cannot be loaded, and `UsageError` for an unknown name.
     """
@@ -92,6 +98,8 @@ def check(
         profile=profile,
         seed=seed,
         fail_on=fail_on,
+        isolate=isolate,
+        time_limit=time_limit,
     )
     check_device(device)
     wanted = groups(options) if isinstance(target, str) else _groups(target, options, declaration)
@@ -110,9 +118,7 @@ def check(
 def _groups(function: Callable[..., Any], options: Options, declaration: dict[str, Any]) -> list[Group]:
     name = declaration.pop("name", getattr(function, "__name__", type(function).__name__))
     dtypes = options.dtypes or declaration.pop("dtypes", ("float32",))
-    adapter = undecorated(
-        function, name, None, options.operator, options.framework, dtypes=tuple(dtypes), **declaration
-    )
+    adapter = undecorated(function, name, options.operator, options.framework, dtypes=tuple(dtypes), **declaration)
     one = subject(adapter, declared=bool(declaration))
     return [
         Group(name, one, library()[mechanism], dtype, tuple(laws) or tuple(law_names(library()[mechanism])))

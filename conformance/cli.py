@@ -115,6 +115,10 @@ function_options = _options(
     show_default=True,
     help="The level of a law that makes a subject violated.",
 )
+@click.option("--isolate/--no-isolate", default=True, help="Call in a process of its own, or in this one.")
+@click.option(
+    "--time-limit", default=30.0, show_default=True, metavar="SECONDS", help="How long a call may take, if isolated."
+)
 @click.option("-n", "--workers", default="0", metavar="N", help="Processes to run in.")
 @click.option("--shard", default="", metavar="I/N", help="Only the I-th of N parts.")
 @click.option("-x", "--exitfirst", is_flag=True, help="Stop at the first failure.")
@@ -218,7 +222,8 @@ def _plugin_arguments(asked: Any) -> list[str]:
     ):
         for value in values:
             args += [f"--attnspec{option}", value]
-    for option in ("operator", "framework", "device", "profile", "seed", "shard", "max_time", "fail_on"):
+    args += [] if asked.isolate else ["--attnspec-no-isolate"]
+    for option in ("operator", "framework", "device", "profile", "seed", "shard", "max_time", "fail_on", "time_limit"):
         value = getattr(asked, option)
         if value not in (None, ""):
             args += [f"--attnspec-{option.replace('_', '-')}", str(value)]

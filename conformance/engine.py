@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from . import limits
+from .calling import Breach, Call
 from .cases import Case, Sample, Unfit
 from .cells import CONTRACTS, Cell, Failure, Request, Result, Tally, law_names, law_of
 from .conventions import Finding, identify
@@ -28,7 +29,7 @@ from .loader import library
 from .mechanism import Law, Mechanism, Reject
 from .plans import plan, seed_of, undeclared
 from .shrink import Shrunk, shrink
-from .subject import Breach, Call, Subject
+from .subject import Subject
 from .trial import Bench, Declined, Settled, Trial
 from .truths import truth
 

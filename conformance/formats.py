@@ -66,3 +66,14 @@ def holds(x: float, fmt: Format) -> bool:
     significand, exponent = math.frexp(x)
     digits = fmt.digits - max(0, fmt.least + 1 - exponent)
     return abs(x) <= fmt.largest and math.ldexp(significand, digits).is_integer()
+
+
+KINDS = ("integer", "boolean")
+"""What an input or output may be instead of a number with a fraction: any dtype of that kind."""
+NUMBER = "number"
+"""The dtype of an output that may be of any: it is reckoned with in the one under test."""
+
+
+def dtype_under(dtype: str, own: str | None) -> str:
+    """The dtype of what has an `own` one (or none) when `dtype` is under test: its own, or the wider of both."""
+    return dtype if own in (None, NUMBER) or (dtype == "float64" and own not in KINDS) else own

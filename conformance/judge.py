@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from . import limits
+from .calling import Fault
 from .grades import Grade
 from .language import Expression, Scope
 from .mechanism import Law, Mechanism
 from .numbers import Comparison, absent, recording
-from .subject import Fault
 from .trial import Declined, Faulted, LawEnvironment, Settled, Stray, Trial
 from .truths import truth
 

@@ -9,14 +9,11 @@ from typing import Any, Literal
 import numpy as np
 
 from .errors import Place
+from .formats import dtype_under
 from .language import Expression
 
 Level = Literal["must", "should"]
 Assignments = Mapping[str, Expression]
-KINDS = ("integer", "boolean")
-"""What an input or output may be instead of a number with a fraction."""
-NUMBER = "number"
-"""The dtype of an output that may be of any: it is reckoned with in the one under test."""
 
 LAYOUTS = ("contiguous", "strided", "transposed", "offset", "expanded", "mixed")
 """The memory layouts of inputs; scenarios may choose one by `layout = ...`."""
@@ -173,12 +170,8 @@ class Mechanism:
         return result
 
     def dtype_of(self, name: str, dtype: str) -> str:
-        """The dtype of an input or output when `dtype` is under test: its own, or the wider of both.
-
-        "integer" and "boolean" stand for any dtype of that kind.
-        """
-        own = self.dtypes.get(name)
-        return dtype if own in (None, NUMBER) or (dtype == "float64" and own not in KINDS) else own
+        """The dtype of an input or output when `dtype` is under test."""
+        return dtype_under(dtype, self.dtypes.get(name))
 
     def as_drawn(self, name: str, x: Any) -> Any:
         """A value as an input has it: an array where it is required, of fractions where it is drawn as such."""

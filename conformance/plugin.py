@@ -48,6 +48,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--attnspec-shard", default="", metavar="I/N", help="only the I-th of N parts")
     add("--attnspec-max-time", type=float, metavar="SECONDS", help="stop drawing cases after so long")
     add("--attnspec-fail-on", choices=("must", "should"), default="must", help="the level that fails a subject")
+    add("--attnspec-no-isolate", action="store_true", help="make calls in the processes of pytest")
+    add("--attnspec-time-limit", type=float, default=30.0, metavar="SECONDS", help="how long a call may take")
     add("--attnspec-report-dir", metavar="DIR", help="write results.ndjson and cases/ there")
 
 
@@ -103,6 +105,8 @@ def options_of(config: pytest.Config) -> Options:
         shard=get("--attnspec-shard"),
         max_time=get("--attnspec-max-time"),
         fail_on=get("--attnspec-fail-on"),
+        isolate=not get("--attnspec-no-isolate"),
+        time_limit=get("--attnspec-time-limit"),
     )
 
 

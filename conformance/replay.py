@@ -16,6 +16,7 @@ from .loader import library, mechanism_named
 from .plans import PROFILES
 from .report.blocks import block
 from .subject import Subject
+from .supervisor import SECONDS, available, supervisor
 from .targets import resolve
 from .trial import Bench, Trial
 from .witness import describe, find, read_case
@@ -59,7 +60,8 @@ def replayed(name: str, folder: Path, operator: str | None, framework: str | Non
 
 
 def _subject(witness: dict[str, Any], operator: str, framework: str | None) -> Subject:
-    found = resolve(witness["target"], operator=operator, framework=framework)
+    supervised = supervisor(SECONDS, witness["device"]) if available() else None
+    found = resolve(witness["target"], operator=operator, framework=framework, supervisor=supervised)
     own = [s for s in found if s.name == witness["subject"] and s.operator == library()[witness["mechanism"]].operator]
     if not own:
         raise UsageError(f"{witness['target']} has no subject {witness['subject']!r} any more")

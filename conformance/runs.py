@@ -6,6 +6,7 @@ The command line, the pytest plugin and the Python interface all run groups, and
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from .loader import library
 from .mechanism import Mechanism
 from .plans import Profile, profile_named
 from .subject import Subject
+from .supervisor import SECONDS, Supervisor, available, supervisor
 from .targets import resolve
 from .witness import describe, finite_or_none
 
@@ -44,6 +46,8 @@ class Options:
     shard: str = ""
     max_time: float | None = None
     fail_on: str = "must"
+    isolate: bool = True
+    time_limit: float = SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +73,9 @@ def groups(options: Options) -> list[Group]:
     profile_named(options.profile)
     mechanisms = chosen(options)
     found = []
+    supervised = supervisor_of(options)
     for target in options.targets:
-        for subject in resolve(target, operator=options.operator, framework=options.framework):
+        for subject in resolve(target, operator=options.operator, framework=options.framework, supervisor=supervised):
             claimed = subject.claims.dtypes
             asked = options.dtypes or claimed
             dtypes = [d for d in asked if d in claimed or not subject.claims.declared]
@@ -84,6 +89,13 @@ def groups(options: Options) -> list[Group]:
     if double:
         raise UsageError(f"two subjects are called {double[0]!r}; give one another name")
     return _sharded(found, options.shard)
+
+
+def supervisor_of(options: Options) -> Supervisor | None:
+    """Who supervises the calls, if anybody does."""
+    if not 0 < options.time_limit < math.inf:
+        raise UsageError(f"a time limit is a number of seconds, not {options.time_limit:g}")
+    return supervisor(options.time_limit, options.device) if options.isolate and available() else None
 
 
 def chosen(options: Options) -> dict[str, tuple[str, ...]]:

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .calling import Call, Reply, raised
 from .claims import Claims
 from .definition import Frame, reference_outputs
-from .formats import FORMATS, rounded
+from .formats import FORMATS, KINDS, rounded
 from .grades import LADDER
-from .mechanism import KINDS, Mechanism
-from .subject import Call, Reply, raised
+from .mechanism import Mechanism
 
 
 class DefinitionSubject:

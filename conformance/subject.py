@@ -1,66 +1,16 @@
-"""What is under test, seen from outside: a call goes in, a reply comes out, both plain values.
-
-Nothing of a framework crosses this line, so the same subject works in this process or behind another one.
-Everything that can only be seen beside the call is judged here: dtype and device of the outputs, memory that they share
-with an input or with an earlier output, inputs that were changed.
-"""
+"""What is under test, as the judging side sees it: a name, claims, and calls."""
 
 from __future__ import annotations
 
-import traceback
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
+from attnspec.adapters import Adapter
 
-from attnspec.adapters import Adapter, Unsupported
-
+from .calling import Call, Caller, DirectCaller, Interface, Reply
 from .claims import Claims, claims_of
-from .errors import did_you_mean
-from .frameworks import Framework, framework_named
-from .mechanism import KINDS, NUMBER, Mechanism
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One call: arrays as float64 (or whole numbers or truths), and options that are not at their default."""
-
-    inputs: Mapping[str, NDArray[Any]]
-    options: Mapping[str, Any]
-    dtype: str
-    device: str = "cpu"
-    layout: str = "contiguous"
-    poisoned: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Why there is no result."""
-
-    kind: Literal["unsupported", "raised", "returned", "misshapen"]
-    says: str
-    trace: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Breach:
-    """A contract that a call broke."""
-
-    contract: str
-    says: str
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What came back: outputs by name (fractions as float64), breaches, or a fault."""
-
-    outputs: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    breaches: tuple[Breach, ...] = ()
-    fault: Fault | None = None
+from .mechanism import Mechanism
 
 
 class Subject(Protocol):
@@ -81,168 +31,31 @@ class Subject(Protocol):
 
 
 class AdapterSubject:
-    """An adapter's function, called in this process."""
+    """An adapter's function, called in this process unless somebody is to supervise the calls."""
 
-    def __init__(self, adapter: Adapter, mechanism: Mechanism, *, declared: bool = True) -> None:
+    def __init__(
+        self,
+        adapter: Adapter,
+        mechanism: Mechanism,
+        *,
+        declared: bool = True,
+        supervise: Callable[[Interface, Claims], Caller] | None = None,
+    ) -> None:
         """`mechanism` is the one of the operator's own name. A signature that cannot serve it is a `TargetError`."""
-        self.adapter, self.mechanism = adapter, mechanism
+        self.adapter = adapter
         self.name, self.operator = adapter.name, adapter.operator
         self.claims = claims_of(adapter, mechanism, declared)
-        self._last: tuple[Any, ...] = ()
+        interface = Interface(
+            mechanism.operator, mechanism.required, tuple(mechanism.outputs), mechanism.dtypes, self.claims.by_name
+        )
+        self.caller: Caller = (
+            supervise(interface, self.claims)
+            if supervise
+            else DirectCaller(adapter.function, adapter.framework, interface)
+        )
 
-    @property
-    def framework(self) -> Framework:
-        return framework_named(self.adapter.framework)
-
-    @contextmanager
-    def session(self) -> Iterator[None]:
-        with self.framework.session():
-            yield
+    def session(self) -> AbstractContextManager[None]:
+        return self.caller.session()
 
     def call(self, call: Call) -> Reply:
-        made = self._arrays(call)
-        reply = self._reply(call, made)
-        return replace(reply, breaches=(*self._changed(made), *reply.breaches))
-
-    def _reply(self, call: Call, made: Mapping[str, _Made]) -> Reply:
-        by_position = [name for name in self.mechanism.required if name not in self.claims.by_name]
-        passed = [made[name].array for name in by_position]
-        named = {name: made[name].array for name in call.inputs if name not in by_position}
-        poison = self.framework.poisoned() if call.poisoned else nullcontext()
-        try:
-            with poison:
-                result = self.adapter.function(*passed, **named, **call.options)
-        except Unsupported as answer:
-            return Reply(fault=Fault("unsupported", str(answer) or "unsupported"))
-        except (Exception, SystemExit) as error:
-            return Reply(fault=raised(error))
-        outputs = self._named(result)
-        if isinstance(outputs, Fault):
-            return Reply(fault=outputs)
-        breaches = [*self._mistyped(call, outputs)]
-        try:
-            breaches += self._shared(made, outputs)
-            entries = {name: self._read(x) for name, x in outputs.items()}
-        except Exception as error:  # an array of text, a sparse one, one without memory
-            says = f"returned an output that cannot be read: {raised(error).says}"
-            return Reply(breaches=tuple(breaches), fault=Fault("returned", says))
-        self._last = tuple(outputs.values())
-        return Reply(entries, tuple(breaches))
-
-    def _arrays(self, call: Call) -> dict[str, _Made]:
-        made = {}
-        for index, (name, array) in enumerate(call.inputs.items()):
-            dtype = self.mechanism.dtype_of(name, call.dtype)
-            made[name] = _ARRAYS.make(self.framework, array, dtype, call.device, call.layout, index)
-        return made
-
-    def _named(self, result: Any) -> dict[str, Any] | Fault:
-        """The outputs by name, or what is wrong with them as such."""
-        known = self.mechanism.outputs
-        if isinstance(result, Mapping):
-            unknown = [str(name) for name in result if name not in known]
-            if unknown:
-                return Fault("returned", f"returned an output {unknown[0]!r}{did_you_mean(unknown[0], known)}")
-            outputs = dict(result)
-        else:
-            parts = result if isinstance(result, tuple | list) else (result,)
-            if len(parts) > len(known):
-                listed = ", ".join(known)
-                return Fault("returned", f"returned {len(parts)} outputs; {self.operator} has {len(known)}: {listed}")
-            outputs = dict(zip(known, parts, strict=False))
-        outputs = {name: x for name, x in outputs.items() if x is not None}
-        if known[0] not in outputs:
-            return Fault("returned", f"returned {_described(result)}, and no {known[0]!r}")
-        for name, x in outputs.items():
-            if not self.framework.is_array(x) and not isinstance(x, int | float):
-                return Fault("returned", f"returned {_described(x)} as {name!r}, not an array of {self.framework.name}")
-        return outputs
-
-    def _read(self, x: Any) -> NDArray[Any]:
-        return self.framework.read(x) if self.framework.is_array(x) else np.asarray(x)
-
-    # Contracts
-
-    def _changed(self, made: Mapping[str, _Made]) -> Iterator[Breach]:
-        for name, item in made.items():
-            if not self.framework.same(item.array, item.pristine):
-                _ARRAYS.discard(item)
-                yield Breach("inputs_unchanged", f"the call changed its input {name!r}")
-
-    def _shared(self, made: Mapping[str, _Made], outputs: Mapping[str, Any]) -> Iterator[Breach]:
-        memory = self.framework.memory
-        earlier = [(memory(x), "an earlier result") for x in self._last if self.framework.is_array(x)]
-        places = [*((memory(item.array), f"the input {name!r}") for name, item in made.items()), *earlier]
-        for name, x in outputs.items():
-            if not self.framework.is_array(x):
-                continue
-            start, end = memory(x)
-            for (low, high), owner in places:
-                if start < high and low < end:
-                    yield Breach("fresh_output", f"the output {name!r} shares memory with {owner}")
-                    break
-
-    def _mistyped(self, call: Call, outputs: Mapping[str, Any]) -> Iterator[Breach]:
-        for name, x in outputs.items():
-            if not self.framework.is_array(x):
-                continue
-            dtype, expected = self.framework.dtype(x), self.mechanism.dtype_of(name, call.dtype)
-            wide_enough = name in self.mechanism.dtypes and dtype == "float64" and expected not in KINDS
-            whole = dtype.startswith(("int", "uint")) if expected == "integer" else dtype.startswith(expected[:4])
-            free = self.mechanism.dtypes.get(name) == NUMBER
-            if dtype != expected and not (free or wide_enough or (expected in KINDS and whole)):
-                yield Breach("dtype", f"the output {name!r} is {dtype}, not {expected}")
-            device = self.framework.device(x)
-            if device.partition(":")[0] != call.device.partition(":")[0]:
-                yield Breach("device", f"the output {name!r} is on {device}, not on {call.device}")
-
-
-def _described(x: Any) -> str:
-    return "None" if x is None else f"a {type(x).__name__}"
-
-
-def raised(error: BaseException) -> Fault:
-    """An exception as a fault: its first line, and the end of its trace."""
-    line = (str(error).strip().splitlines() or ["(no message)"])[0][:300]
-    return Fault("raised", f"{type(error).__name__}: {line}", "".join(traceback.format_exception(error)[-8:]))
-
-
-# Arrays, made once for all subjects that are given the same ones
-
-
-@dataclass(slots=True)
-class _Made:
-    key: tuple[Any, ...]
-    source: NDArray[Any]
-    array: Any
-    pristine: Any
-
-
-class _Arrays:
-    """Framework arrays by the identity of their source, each with an untouched twin to find changes by."""
-
-    def __init__(self, room: int = 256, largest: int = 1 << 14) -> None:
-        self.room, self.largest = room, largest
-        self.kept: OrderedDict[tuple[Any, ...], _Made] = OrderedDict()
-
-    def make(
-        self, framework: Framework, source: NDArray[Any], dtype: str, device: str, layout: str, index: int
-    ) -> _Made:
-        key = (id(source), framework.name, dtype, device, layout, index)
-        found = self.kept.get(key)
-        if found is not None:
-            return found
-        array = framework.make(source, dtype, device, layout, index)
-        pristine = framework.make(source, dtype, device, "contiguous", index)
-        made = _Made(key, source, array, pristine)
-        if source.size <= self.largest:
-            self.kept[key] = made
-            if len(self.kept) > self.room:
-                self.kept.popitem(last=False)
-        return made
-
-    def discard(self, made: _Made) -> None:
-        self.kept.pop(made.key, None)
-
-
-_ARRAYS = _Arrays()
+        return self.caller.call(call)

@@ -9,22 +9,22 @@ mistake:attention.no_scale      a known mistake
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.util
-import inspect
 import pkgutil
 import re
-import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attnspec import adapters
 from attnspec.adapters import Adapter
 
+from . import sources
+from .calling import Caller, Interface
+from .claims import Claims
 from .errors import TargetError, UsageError, did_you_mean
 from .frameworks import FRAMEWORKS
 from .loader import library, mechanism_named
@@ -32,14 +32,23 @@ from .mechanism import Mechanism
 from .stand_ins import DefinitionSubject, ReferenceSubject
 from .subject import AdapterSubject, Subject
 
+if TYPE_CHECKING:
+    from .supervisor import Supervisor
+
 GROUP = "attnspec.adapters"
 """The entry points under which other packages register modules of adapters."""
 CONTROLS = "controls"
 """What the names of modules begin with whose adapters are there for the audit, and not for users."""
 
 
-def resolve(target: str, *, operator: str | None = None, framework: str | None = None) -> list[Subject]:
-    """The subjects that a target names.
+def resolve(
+    target: str,
+    *,
+    operator: str | None = None,
+    framework: str | None = None,
+    supervisor: Supervisor | None = None,
+) -> list[Subject]:
+    """The subjects that a target names, called under a supervisor or in this process.
 
     `operator` and `framework` are for functions that do not say them by themselves.
     Raises `TargetError` where the target cannot be loaded, `UsageError` where it names nothing.
@@ -50,8 +59,8 @@ def resolve(target: str, *, operator: str | None = None, framework: str | None =
         return [mistake(target.removeprefix("mistake:"))]
     path, _, function = target.partition(".py:")
     if target.endswith(".py") or function:
-        return from_file(Path(path if not function else f"{path}.py"), function, operator, framework)
-    return [subject(find(target))]
+        return from_file(Path(path if not function else f"{path}.py"), function, operator, framework, supervisor)
+    return [subject(find(target), supervisor=supervisor)]
 
 
 def operators() -> dict[str, Mechanism]:
@@ -59,8 +68,13 @@ def operators() -> dict[str, Mechanism]:
     return {name: m for name, m in library().items() if m.operator == name}
 
 
-def subject(adapter: Adapter, *, declared: bool = True) -> AdapterSubject:
-    """An adapter as a subject; what it declares wrongly is an error with its place."""
+def subject(
+    adapter: Adapter, *, declared: bool = True, supervisor: Supervisor | None = None, path: Path | None = None
+) -> AdapterSubject:
+    """An adapter as a subject; what it declares wrongly is an error with its place.
+
+    With a supervisor its calls are made in another process, which finds the adapter in its module, or in a file.
+    """
     known = operators()
     if adapter.operator not in known:
         raise UsageError(
@@ -71,7 +85,13 @@ def subject(adapter: Adapter, *, declared: bool = True) -> AdapterSubject:
         raise UsageError(f"{adapter.name}: unknown framework {adapter.framework!r}{hint}")
     if not installed(adapter):
         raise TargetError(f"{adapter.name} needs {adapter.package}, which is not installed: {install_command(adapter)}")
-    return AdapterSubject(adapter, known[adapter.operator], declared=declared)
+    if supervisor is None:
+        return AdapterSubject(adapter, known[adapter.operator], declared=declared)
+
+    def supervise(interface: Interface, claims: Claims) -> Caller:
+        return supervisor.caller(adapter, interface, path, patient=claims.compiled)
+
+    return AdapterSubject(adapter, known[adapter.operator], declared=declared, supervise=supervise)
 
 
 def installed(adapter: Adapter) -> bool:
@@ -135,46 +155,28 @@ def mistake(address: str) -> DefinitionSubject:
 # Files
 
 
-def from_file(path: Path, function: str, operator: str | None, framework: str | None) -> list[Subject]:
-    """The adapters declared in a file, or one function of it."""
-    if not path.is_file():
-        raise TargetError(f"no such file: {path}")
-    module = load(path)
-    declared = [adapter for adapter in adapters.registered() if adapter.module == module.__name__]
-    if not function:
-        if not declared:
-            raise TargetError(
-                f"{path} declares no adapter; decorate a function with @attnspec.adapter(...), "
-                f"or name one as {path}:function"
-            )
-        return [subject(adapter) for adapter in declared]
-    named = [adapter for adapter in declared if function in (adapter.name, adapter.function.__name__)]
-    if named:
-        return [subject(adapter) for adapter in named]
-    found = getattr(module, function, None)
-    if not callable(found):
-        known = [name for name, x in vars(module).items() if inspect.isfunction(x)]
-        raise TargetError(f"{path} has no function {function!r}{did_you_mean(function, known)}")
-    return [subject(undecorated(found, function, module, operator, framework), declared=False)]
+def from_file(
+    path: Path, function: str, operator: str | None, framework: str | None, supervisor: Supervisor | None
+) -> list[Subject]:
+    """The adapters declared in a file, or one function of it; with a supervisor, the file is loaded elsewhere."""
+    declared = supervisor.declared(path, function) if supervisor else sources.declared(path, function)
+    return [
+        subject(found, supervisor=supervisor, path=path)
+        if found.operator
+        else subject(_completed(found, operator, framework), declared=False, supervisor=supervisor, path=path)
+        for found in declared
+    ]
 
 
 def undecorated(
-    function: Callable[..., Any],
-    name: str,
-    module: ModuleType | None = None,
-    operator: str | None = None,
-    framework: str | None = None,
-    **more: Any,
+    function: Callable[..., Any], name: str, operator: str | None, framework: str | None, **declaration: Any
 ) -> Adapter:
     """A plain function as an adapter, its operator and framework guessed where they are not given."""
-    return Adapter(
-        name=name,
-        operator=operator or guess_operator(name),
-        function=function,
-        framework=framework or guess_framework(function, module),
-        summary=(function.__doc__ or "").strip().partition("\n")[0],
-        **more,
-    )
+    return _completed(sources.undecorated(function, name, **declaration), operator, framework)
+
+
+def _completed(adapter: Adapter, operator: str | None, framework: str | None) -> Adapter:
+    return replace(adapter, operator=operator or guess_operator(adapter.name), framework=framework or adapter.framework)
 
 
 def guess_operator(name: str) -> str:
@@ -186,72 +188,3 @@ def guess_operator(name: str) -> str:
             f"the name {name!r} does not say what operator it is; add --operator (operators: {', '.join(operators())})"
         )
     return max(said, key=len)
-
-
-def guess_framework(function: Callable[..., Any], module: ModuleType | None) -> str:
-    """The framework of a function's arrays: by its annotations, by the names it uses, by what its module imports."""
-    try:
-        annotations = str(inspect.signature(function))
-    except (TypeError, ValueError):
-        annotations = ""
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    scope = vars(module) if module else getattr(function, "__globals__", {})
-    used = [scope.get(name) for name in (code.co_names if code else ())]
-    for hints in (_mentioned([annotations]), _frameworks_of(used), _frameworks_of(scope.values())):
-        if len(hints) == 1:
-            return hints.pop()
-    return "torch"
-
-
-def _mentioned(texts: Iterable[str]) -> set[str]:
-    marks = {"torch": ("torch.", "Tensor"), "numpy": ("np.", "numpy.", "NDArray", "ndarray")}
-    return {name for name, words in marks.items() for text in texts if any(word in text for word in words)}
-
-
-def _frameworks_of(things: Iterable[Any]) -> set[str]:
-    names = [x.__name__ if isinstance(x, ModuleType) else str(getattr(x, "__module__", "") or "") for x in list(things)]
-    return {name.partition(".")[0] for name in names} & set(FRAMEWORKS)
-
-
-def load(path: Path) -> ModuleType:
-    """A file as a module of its own; what goes wrong in it is a `TargetError` with its place."""
-    resolved = path.resolve()
-    name = f"attnspec_target_{resolved.stem}_{hashlib.blake2b(str(resolved).encode(), digest_size=4).hexdigest()}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, resolved)
-    if spec is None or spec.loader is None:
-        raise TargetError(f"{path} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    sys.path.insert(0, str(resolved.parent))
-    try:
-        spec.loader.exec_module(module)
-    except BaseException as error:
-        del sys.modules[name]
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        raise TargetError(f"{path} cannot be imported{_where(error, resolved)}: {_said(error)}") from error
-    finally:
-        sys.path.remove(str(resolved.parent))
-    return module
-
-
-def _where(error: BaseException, path: Path) -> str:
-    """`, line n` of the file that fails, as far as that is known."""
-    if isinstance(error, SyntaxError) and error.filename == str(path):
-        return f", line {error.lineno}"
-    line, trace = None, error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == str(path):
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return f", line {line}" if line else ""
-
-
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
-
-
-def names(subjects: Sequence[Subject]) -> list[str]:
-    return [s.name for s in subjects]

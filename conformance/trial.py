@@ -15,17 +15,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .calling import Call, Fault, Reply
 from .cases import DrawSource, Sample
 from .definition import Frame, sizes_of
 from .draws import Source
 from .errors import SpecError
-from .formats import FORMATS, half_unit, rounded
+from .formats import FORMATS, KINDS, half_unit, rounded
 from .grades import FP64, Grade, result_format
 from .language import CallSite
-from .mechanism import KINDS, Law, Mechanism
+from .mechanism import Law, Mechanism
 from .numbers import Number, recording, value
 from .streams import pick
-from .subject import Call, Fault, Reply, Subject
+from .subject import Subject
 from .truths import Truth
 
 FAR = 1 / 16

@@ -5,13 +5,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from attnspec.calling import Fault, Reply
 from attnspec.cases import Case, Sample
 from attnspec.claims import Claims
 from attnspec.grades import BF16, FP16_NAIVE, FP32, LADDER, TF32
 from attnspec.judge import Kind, definition_law, evaluated, judged, vacuous
 from attnspec.loader import load
 from attnspec.numbers import Comparison, Number
-from attnspec.subject import Fault, Reply
 from attnspec.trial import Bench, Trial
 
 SPEC = """

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from attnspec.calling import Call
 from attnspec.cells import Request
 from attnspec.engine import run
 from attnspec.formats import BFLOAT16, FLOAT32, rounded
 from attnspec.loader import library
 from attnspec.plans import PROFILES
 from attnspec.stand_ins import DefinitionSubject, ReferenceSubject
-from attnspec.subject import Call
 
 SMALL = ("softmax", "alibi_slopes", "alibi_bias")
 X = np.array([[0.0, 1.0, 3.0], [2.0, 2.0, 2.0]])

@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from attnspec.adapters import Adapter, Unsupported
+from attnspec.calling import Call
 from attnspec.cells import Request
 from attnspec.engine import run
 from attnspec.loader import library
 from attnspec.plans import PROFILES
-from attnspec.subject import AdapterSubject, Call
+from attnspec.subject import AdapterSubject
 
 X = np.array([[0.0, 1.0, 2.0], [3.0, 3.0, 3.0]])
 

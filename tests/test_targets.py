@@ -9,7 +9,8 @@ import pytest
 from attnspec.adapters import Adapter
 from attnspec.errors import TargetError, UsageError
 from attnspec.loader import library
-from attnspec.targets import families, find, guess_framework, guess_operator, resolve, shipped, subject, undecorated
+from attnspec.sources import guess_framework
+from attnspec.targets import families, find, guess_operator, resolve, shipped, subject, undecorated
 
 ADAPTERS = """
 from attnspec import adapter
@@ -94,7 +95,7 @@ def test_a_function_of_a_file_is_a_target_decorated_or_not(folder, function, nam
 def test_the_framework_of_a_plain_function_is_what_its_file_uses(folder, framework, made):
     (folder / "plain.py").write_text(f"import numpy as np\nimport torch\n\ndef kernel(x):\n    return {made}(x)\n")
     (one,) = resolve("plain.py:kernel", operator="softmax")
-    assert ("softmax", framework) == (one.operator, one.framework.name)
+    assert ("softmax", framework) == (one.operator, one.adapter.framework)
 
 
 def test_a_file_may_import_what_lies_beside_it_and_leaves_no_trace_in_the_path():
@@ -272,5 +273,5 @@ def test_a_plain_function_is_summed_up_by_its_first_line():
         And more.
         """
 
-    adapter = undecorated(fused_softmax, "fused_softmax")
+    adapter = undecorated(fused_softmax, "fused_softmax", None, None)
     assert ("softmax", "One sentence.") == (adapter.operator, adapter.summary)

@@ -5,13 +5,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from attnspec.calling import Reply
 from attnspec.cases import Case, Sample
 from attnspec.claims import Claims
 from attnspec.errors import SpecError
 from attnspec.grades import BF16, FP32
 from attnspec.loader import load
 from attnspec.numbers import Number
-from attnspec.subject import Reply
 from attnspec.trial import Bench, Declined, Faulted, LawEnvironment, Stray, Trial
 from attnspec.truths import Truth
 

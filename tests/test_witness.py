@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from attnspec.calling import Reply, raised
 from attnspec.cases import Case, Sample
 from attnspec.cells import CONTRACTS, Request, law_of
 from attnspec.diagnosis import Likeness
@@ -16,7 +17,6 @@ from attnspec.judge import judged
 from attnspec.loader import library
 from attnspec.plans import Profile
 from attnspec.stand_ins import DefinitionSubject
-from attnspec.subject import Reply, raised
 from attnspec.targets import mistake
 from attnspec.trial import Bench, LawEnvironment, Trial
 from attnspec.witness import describe, find, finite_or_none, kept, read_case, save, shown, stored_case

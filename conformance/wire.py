@@ -1,0 +1,98 @@
+"""What goes between a run and its workers: pickled messages, each after its length, over a socket.
+
+A worker is no adversary, and what it sends is unpickled as it comes; but it may die or stop at any moment.
+"""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import time
+from collections.abc import Sequence
+from typing import Any
+
+LENGTH = 8
+"""Bytes in which the length of a message is written."""
+PIECE = 1 << 16
+"""Bytes that are read or sent at once."""
+
+
+CLOSED = "closed"
+"""What a `GoneError` says where the other side has ended in order, or its process has."""
+
+
+class GoneError(Exception):
+    """The other side is no longer there, or sends what is no message."""
+
+
+class Wire:
+    """One end of a connection."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self.end = end
+        self._read = bytearray()
+
+    def send(self, message: Any, files: Sequence[int] = (), seconds: float | None = None) -> None:
+        """Send a message, and open files along with it; `TimeoutError` if it is not taken within so long."""
+        data = pickle.dumps(message, 5)
+        length = len(data).to_bytes(LENGTH, "little")
+        try:
+            self.end.settimeout(seconds)
+            if files:
+                socket.send_fds(self.end, [length], files)
+            elif len(data) < PIECE:
+                return self.end.sendall(length + data)
+            else:
+                self.end.sendall(length)
+            self.end.sendall(data)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise GoneError(str(error)) from None
+
+    def receive(self, seconds: float | None = None) -> Any:
+        """The next message. `TimeoutError` after so long; what has come of it by then is kept for the next time."""
+        deadline = None if seconds is None else time.monotonic() + seconds
+        while (end := self._end()) is None or len(self._read) < end:
+            self._more(deadline, 0 if end is None else end - len(self._read))
+        try:
+            with memoryview(self._read) as whole, whole[LENGTH:end] as data:
+                message = pickle.loads(data)
+        except Exception as error:
+            raise GoneError(f"sent what cannot be read: {error}") from None
+        del self._read[:end]
+        return message
+
+    def receive_with_files(self, count: int) -> tuple[Any, list[int]]:
+        """The next message, and up to `count` open files that come along with it."""
+        self.end.settimeout(None)
+        try:
+            data, files, _, _ = socket.recv_fds(self.end, LENGTH, count)
+        except OSError as error:
+            raise GoneError(str(error)) from None
+        if not data:
+            raise GoneError(CLOSED)
+        self._read += data
+        return self.receive(), files
+
+    def close(self) -> None:
+        self.end.close()
+
+    def _end(self) -> int | None:
+        """Where the first message ends, once that is known."""
+        return LENGTH + int.from_bytes(self._read[:LENGTH], "little") if len(self._read) >= LENGTH else None
+
+    def _more(self, deadline: float | None, missing: int) -> None:
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            raise TimeoutError
+        try:
+            self.end.settimeout(left)
+            data = self.end.recv(max(missing, PIECE))
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise GoneError(str(error)) from None
+        if not data:
+            raise GoneError(CLOSED)
+        self._read += data
