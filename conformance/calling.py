@@ -45,6 +45,10 @@ class Fault:
     trace: str = ""
 
 
+ABRUPT = ("died", "hung", "flooded")
+"""Kinds of faults that end a process."""
+
+
 @dataclass(frozen=True, slots=True)
 class Breach:
     """A contract that a call broke."""

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from . import limits
-from .calling import Breach, Call
+from .calling import ABRUPT, Breach, Call, Fault
 from .cases import Case, Sample, Unfit
 from .cells import CONTRACTS, Cell, Failure, Request, Result, Tally, law_names, law_of
 from .conventions import Finding, identify
@@ -35,6 +35,8 @@ from .truths import truth
 
 LARGE = 60_000
 """Entries of a case beyond which it serves the definition alone."""
+HANGS = 3
+"""Calls that may hang before a group is given up."""
 REPEATED = 2
 """Cases of each block on which a call is repeated."""
 
@@ -117,9 +119,13 @@ class _Run:
         )
 
     def late(self) -> bool:
-        if self.request.deadline is not None and time.monotonic() > self.request.deadline:
-            self.partial = True
+        late = self.request.deadline is not None and time.monotonic() > self.request.deadline
+        self.partial = self.partial or late or self.given_up
         return self.partial
+
+    @property
+    def given_up(self) -> bool:
+        return self.bench.faults["hung"] >= HANGS
 
     # Cases
 
@@ -250,6 +256,9 @@ class _Run:
         second = self.subject.call(replace(call, poisoned=True))
         for name, x in first.outputs.items():
             y = second.outputs.get(name)
+            if y is None and second.fault is not None:
+                breach = Breach("repeatable", f"the same call again {_ended(second.fault)}")
+                self.breaches.setdefault(breach.contract, (breach, trial.sample))
             if y is None or (y.shape == x.shape and np.array_equal(x, y, equal_nan=x.dtype.kind == "f")):
                 continue
             if y.dtype.kind == "f" and y.shape == x.shape and np.isnan(y).any() and not np.isnan(x).all():
@@ -295,6 +304,8 @@ class _Run:
     def law_cells(self) -> Iterator[Cell]:
         for tally in self.tallies:
             verdict, says = tally.verdict()
+            if verdict == "not_tested" and self.given_up:
+                says = f"given up after {HANGS} calls that hung"
             failure = tally.failure
             cases = tally.counts[Kind.HELD] + (failure is not None)
             worst = failure.outcome.excess if failure else tally.worst
@@ -321,12 +332,13 @@ class _Run:
                 continue
             tried += 1
             reply = self.subject.call(call)
-            if reply.fault is None:
-                shown = Outcome(Kind.REFUTED, np.inf, says="the call was accepted")
-                failure = Failure(reject.name, shown, sample, sample)
-                return self.cell(
-                    reject.name, reject.level, "fail", cases=tried, says="the call was accepted", failure=failure
-                )
+            if reply.fault is not None and reply.fault.kind not in ABRUPT:
+                continue
+            says = f"{reply.fault.says}, in place of an error" if reply.fault else "the call was accepted"
+            shown = Outcome(Kind.FAULTED if reply.fault else Kind.REFUTED, np.inf, says=says, fault=reply.fault)
+            failure = Failure(reject.name, shown, sample, sample)
+            verdict = "error" if reply.fault else "fail"
+            return self.cell(reject.name, reject.level, verdict, cases=tried, says=says, failure=failure)
         if tried:
             return self.cell(reject.name, reject.level, "pass", cases=tried)
         verdict = "not_declared" if says.startswith("does not") else "not_tested"
@@ -431,7 +443,7 @@ def _symptom(outcome: Outcome) -> tuple[Any, ...]:
     """How a failure shows, without its numbers: what shows in another way may be another fault."""
     if outcome.fault is None:
         return outcome.kind, outcome.says
-    return outcome.fault.kind, outcome.fault.kind == "raised" and outcome.says.partition(":")[0]
+    return outcome.fault.kind, outcome.fault.kind in ("raised", "died") and outcome.says.partition(":")[0]
 
 
 def _rotated(trials: Sequence[Trial], offset: int) -> Sequence[Trial]:
@@ -439,6 +451,10 @@ def _rotated(trials: Sequence[Trial], offset: int) -> Sequence[Trial]:
         return trials
     start = offset % len(trials)
     return [*trials[start:], *trials[:start]]
+
+
+def _ended(fault: Fault) -> str:
+    return f"raised {fault.says}" if fault.kind == "raised" else f"had no result: {fault.says}"
 
 
 def _wrong_call(trial: Trial, reject: Reject) -> Call | str | None:

@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections import OrderedDict
 from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,11 +81,12 @@ class Log:
 
     def tail(self) -> str:
         """The last lines."""
-        with suppress(OSError):
-            start = max(self.length - KEPT, 0)
-            text = os.pread(self.number, KEPT, start).decode("utf-8", "replace")
-            return "\n".join(text.splitlines()[-TRACE:])
-        return ""
+        try:
+            text = os.pread(self.number, KEPT, max(self.length - KEPT, 0)).decode("utf-8", "replace")
+        except OSError:
+            return ""
+        lines = [line for line in text.splitlines() if not line.startswith("Extension modules:")]
+        return "\n".join(lines[-TRACE:])
 
     def clear(self) -> None:
         with suppress(OSError):
@@ -209,6 +211,7 @@ class Worker:
         return LostError(Fault("hung", f"gave no answer within {seconds:g} s", self.log.tail()))
 
     def _died(self, error: GoneError) -> LostError:
+        """Why a process has ended, with what it has printed last."""
         status = self.kill(None if str(error) == CLOSED else signal.SIGKILL)
         return LostError(Fault("died", f"the process {ended(status)}", self.log.tail()))
 
@@ -335,11 +338,17 @@ class SupervisedCaller:
             reply, used = worker.ask((key, call), self.supervisor.seconds * (PATIENCE if patient else 1))
         except LostError as lost:
             self.supervisor.drop(home)
-            return Reply(fault=lost.fault)
+            return Reply(fault=self._alone(lost.fault, call) if key in worker.answered else lost.fault)
         worker.answered.add(key)
         if _sticky(call, reply) or self.supervisor.outgrown(used):
             self.supervisor.drop(home)
         return reply
+
+    def _alone(self, fault: Fault, call: Call) -> Fault:
+        """The fault of a call that was not the first of its process, and whether it comes without the earlier ones."""
+        if fault.kind != "died" or self.call(call).fault is not None:
+            return fault
+        return replace(fault, says=f"{fault.says}; after earlier calls only: in a new process it is answered")
 
     def _open(self, worker: Worker) -> None:
         answer = worker.ask(self.asked, LOADING)

@@ -8,6 +8,7 @@ Equal calls are run once, and what does not depend on the subject is computed on
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -72,6 +73,8 @@ class Bench:
     dtype: str
     device: str
     words: Mapping[str, str]
+    faults: Counter[str] = field(default_factory=Counter)
+    """How many calls have ended in each kind of fault."""
 
     @property
     def words_key(self) -> tuple[str, ...]:
@@ -157,6 +160,7 @@ class Trial:
         reply = self.replies.get(settled.key)
         if reply is None:
             reply = self.replies[settled.key] = self.bench.subject.call(self.call(settled))
+            self.bench.faults.update([reply.fault.kind] if reply.fault else [])
         if reply.fault is not None:
             if reply.fault.kind == "unsupported":
                 raise Declined(reply.fault.says)

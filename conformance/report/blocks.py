@@ -42,7 +42,8 @@ def line(witness: Witness, cell: Mapping[str, Any]) -> str:
     address = f"{cell['mechanism']}.{cell['law']}"
     count = len(witness["broken"])
     more = f", and {count} more law{'s' * (count > 1)}" if count else ""
-    return f"{cell['subject']}   {address}   {cell['dtype']}   {_error(witness, cell)}{more}   case {witness['key']}"
+    error = _error(witness, cell) + (f", on {_sizes(witness['sizes'])}" if cell["verdict"] == "error" else "")
+    return f"{cell['subject']}   {address}   {cell['dtype']}   {error}{more}   case {witness['key']}"
 
 
 def _entry(label: str, text: str) -> list[str]:
