@@ -32,23 +32,23 @@ from .errors import Error, TargetError
 from .frameworks import framework_named
 from .wire import GoneError, Wire
 
+Environment = tuple[tuple[str, str], ...]
+
 # What a nursery is told
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
-    """Where adapters are: a module that can be imported, or a file."""
-
-    module: str = ""
-    path: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Start:
-    """What a nursery loads: a file, or else a framework; and whether it may fork."""
+    """What a nursery loads: a framework, or a file as it was at some moment; and whether it may fork."""
 
     framework: str = ""
     path: str = ""
+    folder: str = ""
+    """Where the path begins."""
+    stamp: tuple[int, int] = (0, 0)
+    """When the file was changed last, and its length."""
+    environment: Environment = ()
+    """The variables that workers are to have."""
     forks: bool = True
 
 
@@ -61,12 +61,18 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Asks a nursery for a worker. What it prints goes to the file that is sent along; its socket comes before that."""
+    """Asks a nursery for a worker, or for another nursery.
+
+    The other end of its socket comes along, and the file that takes what it prints.
+    """
+
+    environment: Environment
+    nursery: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Asks a nursery how a worker of its has ended."""
+    """Asks a nursery how a process that it has forked has ended."""
 
     pid: int
 
@@ -76,10 +82,11 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Asks a worker to make an adapter ready; later calls name it by `key`."""
+    """Asks a worker to make an adapter of a module or file ready; later calls name it by `key`."""
 
     key: int
-    home: Home
+    module: str
+    path: str
     name: str
     framework: str
     interface: Interface
@@ -130,6 +137,7 @@ def _tend(wire: Wire) -> None:
     sys.path[:] = paths
     try:
         if start.path:
+            os.chdir(start.folder)
             sources.load(Path(start.path))
         else:
             framework_named(start.framework)
@@ -144,12 +152,13 @@ def _tend(wire: Wire) -> None:
         elif isinstance(message, Ended):
             wire.send(os.waitpid(message.pid, 0)[1])
         elif forks:
-            _fork(wire, *files)
+            _fork(wire, message, *files)
         else:
-            _serve(wire, *files)
+            _print_to(*files)
+            _serve(wire)
 
 
-def _fork(wire: Wire, end: int, log: int) -> None:
+def _fork(wire: Wire, begin: Begin, end: int, log: int) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
@@ -161,10 +170,19 @@ def _fork(wire: Wire, end: int, log: int) -> None:
         wire.close()
         _end_with_parent()
         os.setsid()
+        _print_to(log)
+        os.environ.clear()
+        os.environ.update(begin.environment)
         with suppress(GoneError):
-            _serve(Wire(socket.socket(fileno=end)), log)
+            (_tend if begin.nursery else _serve)(Wire(socket.socket(fileno=end)))
     finally:
         os._exit(0)
+
+
+def _print_to(log: int) -> None:
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    faulthandler.enable(2)
 
 
 def _declared(path: str, function: str) -> list[Adapter]:
@@ -196,10 +214,7 @@ def _end_with_parent() -> None:
 # The worker
 
 
-def _serve(wire: Wire, log: int) -> None:
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    faulthandler.enable(2)
+def _serve(wire: Wire) -> None:
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")  # if memory runs out, it is not the run that ends
     callers: dict[int, DirectCaller] = {}
@@ -220,17 +235,10 @@ def _open(asked: Open, callers: dict[int, DirectCaller], sessions: ExitStack) ->
 
 
 def _function(asked: Open) -> Callable[..., Any]:
-    if asked.home.path:
-        path = Path(asked.home.path)
-        sources.load(path)
-        found = [a for a in adapters.registered() if a.name == asked.name and _comes_from(a, path)]
-        return found[0].function if found else sources.declared(path, asked.name)[0].function
-    importlib.import_module(asked.home.module)
-    return next(a.function for a in adapters.registered() if a.name == asked.name and a.module == asked.home.module)
-
-
-def _comes_from(adapter: Adapter, path: Path) -> bool:
-    return adapter.module == sources.load(path).__name__
+    path = Path(asked.path)
+    module = sources.load(path) if asked.path else importlib.import_module(asked.module)
+    found = [a for a in adapters.registered() if (a.module, a.name) == (module.__name__, asked.name)]
+    return (found or sources.declared(path, asked.name))[0].function
 
 
 def _call(caller: DirectCaller, call: Call) -> Reply:

@@ -103,7 +103,9 @@ def test_the_junit_file_has_a_case_for_every_cell(run):
 
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_an_interrupted_run_keeps_what_it_found(run, workers):
-    result, lines = run(KERNELS + STOPPED, "-n", workers, *([] if workers == "0" else ["--law", "share"]))
+    result, lines = run(
+        KERNELS + STOPPED, "--no-isolate", "-n", workers, *([] if workers == "0" else ["--law", "share"])
+    )
     assert Exit.INTERRUPTED == result.exit_code
     assert {"right", "wrong"} >= {c["subject"] for c in of("cell", lines)}
     assert {"kind": "end", "partial": True} == {key: lines[-1][key] for key in ("kind", "partial")}
