@@ -11,9 +11,9 @@ from .cells import law_names
 from .devices import check_device
 from .errors import Error
 from .loader import library
-from .report.results import Results, environment
+from .report.results import Results
 from .report.summary import page
-from .runs import Group, Options, Runner, chosen, groups, subject_verdict
+from .runs import Group, Options, Runner, chosen, groups, header_of, subject_verdict
 from .supervisor import SECONDS
 from .targets import subject, undecorated
 
@@ -105,7 +105,7 @@ def check(
     wanted = groups(options) if isinstance(target, str) else _groups(target, options, declaration)
     runner = Runner(options)
     folder = None if report_dir is None else Path(report_dir)
-    results = Results(folder, environment("attnspec.check", {"profile": profile, "seed": seed, "device": device}))
+    results = Results(folder, header_of(options, wanted, "attnspec.check"))
     for group in wanted:
         for cell in runner.cells(group):
             results.add(cell)

@@ -122,10 +122,18 @@ function_options = _options(
 @click.option("-n", "--workers", default="0", metavar="N", help="Processes to run in.")
 @click.option("--shard", default="", metavar="I/N", help="Only the I-th of N parts.")
 @click.option("-x", "--exitfirst", is_flag=True, help="Stop at the first failure.")
+@click.option("--resume", is_flag=True, help="Go on with a run that was ended, from the results in the report folder.")
 @report_dir
 @verbosity
 def check(
-    targets: tuple[str, ...], every: bool, workers: str, exitfirst: bool, report_dir: str, verbose: int, **options: Any
+    targets: tuple[str, ...],
+    every: bool,
+    workers: str,
+    exitfirst: bool,
+    resume: bool,
+    report_dir: str,
+    verbose: int,
+    **options: Any,
 ) -> None:
     """Check TARGETs: adapters by name, files of adapters, or file.py:function.
 
@@ -143,7 +151,8 @@ def check(
             targets = (*targets, *(adapter.name for adapter in shipped() if installed(adapter)))
         if not targets:
             raise click.UsageError("name a target, or --all ('attnspec list adapters' lists them)")
-        code, lines = run_pytest(targets, options, workers, exitfirst, report_dir)
+        more = [*(["-x"] if exitfirst else []), *(["--attnspec-resume"] if resume else [])]
+        code, lines = run_pytest(targets, options, workers, report_dir, more)
         from .report.summary import page
 
         for line in page(lines, verbose=verbose, folder=report_dir):
@@ -152,23 +161,24 @@ def check(
 
 
 def run_pytest(
-    targets: Sequence[str], options: Mapping[str, Any], workers: str, exitfirst: bool, report_dir: str
+    targets: Sequence[str], options: Mapping[str, Any], workers: str, report_dir: str, more: Sequence[str]
 ) -> tuple[int, list[dict[str, Any]]]:
     """Run the cells as pytest items, and give back the exit code and the lines of the results."""
     os.environ.setdefault("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     from .devices import check_device
-    from .runs import Options, groups
+    from .report.results import check_folder, resumable
+    from .runs import Options, groups, header_of
 
-    asked = Options(targets=tuple(targets), **options)
-    check_device(asked.device)
-    if not groups(asked):  # so that what is wrong with a target is said before anything runs
+    asked, folder = Options(targets=tuple(targets), **options), Path(report_dir)
+    check_device(asked.device)  # what is wrong is said before anything runs
+    found = groups(asked)
+    if not found:
         raise NothingError("nothing to test: no mechanism, dtype and target go together")
+    check_folder(folder)
+    if "--attnspec-resume" in more:
+        resumable(folder, header_of(asked, found, ""), {group.key: group.laws for group in found})
     import pytest
 
-    from .report.results import opened
-
-    folder = Path(report_dir)
-    opened(folder).close()
     args = [
         "-c",
         os.devnull,
@@ -189,7 +199,7 @@ def run_pytest(
         report_dir,
     ]
     args += _plugin_arguments(asked)
-    args += ["-x"] if exitfirst else []
+    args += more
     if workers not in ("0", ""):
         args += ["-p", "xdist", "-n", workers, "--dist", "worksteal"]
     keeper = _Keeper()

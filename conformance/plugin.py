@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .runs import Group, Options
 
 PREFIX = "attnspec/"
+DONE = "attnspec_done"
+"""Under which the controlling process tells its workers what is done."""
 REFUSED = ("loadgroup", "loadscope", "loadfile")
 """Ways of xdist to distribute that hang or repeat work when a test crashes."""
 
@@ -50,6 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--attnspec-fail-on", choices=("must", "should"), default="must", help="the level that fails a subject")
     add("--attnspec-no-isolate", action="store_true", help="make calls in the processes of pytest")
     add("--attnspec-time-limit", type=float, default=30.0, metavar="SECONDS", help="how long a call may take")
+    add("--attnspec-resume", action="store_true", help="go on with the run whose results are in the report folder")
     add("--attnspec-report-dir", metavar="DIR", help="write results.ndjson and cases/ there")
 
 
@@ -121,19 +124,29 @@ class Session:
         check_device(self.options.device)
         self.groups: list[Group] = groups(self.options)
         self.runner = Runner(self.options)
+        self.done: set[tuple[str, ...]] = {tuple(key) for key in getattr(config, "workerinput", {}).get(DONE, ())}
+        """The groups whose cells an earlier run has computed."""
         self.controls = not (hasattr(config, "workerinput") or config.option.collectonly)
         self.results: Results | None = self._results() if self.controls else None
         self.finished = False
-        self.expected = 0
+        self.expected = self.added = 0
 
     def _results(self) -> Results:
-        from .report.results import Results, environment
+        from .report.results import Results, group_of, resumable
+        from .runs import header_of
 
         folder = self.config.getoption("--attnspec-report-dir")
-        o = self.options
-        asked = {"profile": o.profile, "seed": o.seed, "device": o.device, "targets": list(o.targets)}
         command = self.config.getoption("attnspec_command", None) or " ".join(self.config.invocation_params.args)
-        return Results(Path(folder) if folder else None, environment(command, asked))
+        header, earlier = header_of(self.options, self.groups, command), []
+        if folder and self.config.getoption("--attnspec-resume"):
+            earlier = resumable(Path(folder), header, {group.key: group.laws for group in self.groups})
+            self.done = {group_of(cell) for cell in earlier}
+        return Results(Path(folder) if folder else None, header, earlier)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell a worker what needs no computing."""
+        node.workerinput[DONE] = [list(key) for key in self.done]
 
     # Collection
 
@@ -145,13 +158,24 @@ class Session:
         own = [group for group in self.groups if group.mechanism.name == file_path.stem]
         if not own:
             return None
+        own = [group for group in own if group.key not in self.done]
         return SpecFile.from_parent(
             parent, path=file_path, nodeid=f"{PREFIX}{file_path.name}", groups=own, session_=self
         )
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Subject by subject, so that what serves one of them is there for as long as it is needed, and no longer."""
+        turns = {name: turn for turn, name in enumerate(dict.fromkeys(g.subject.name for g in self.groups))}
+        own = sorted(
+            (item for item in items if isinstance(item, CellItem)), key=lambda item: turns[item.group.subject.name]
+        )
+        others = [item for item in items if not isinstance(item, CellItem)]
+        items[:] = [*others, *own]
+
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """What is left of each group after deselection."""
-        self.wanted: dict[tuple[str, str, str], list[str]] = {}
+        self.wanted: dict[tuple[str, ...], list[str]] = {}
         for item in session.items:
             if isinstance(item, CellItem):
                 self.wanted.setdefault(item.group.key, []).append(item.law)
@@ -173,6 +197,7 @@ class Session:
         if cell is None or self.results is None or report.when != "call":
             return
         self.results.add(cell)
+        self.added += 1
         folder = self.config.getoption("--attnspec-report-dir")
         if "witness" in cell and folder:
             from .witness import save
@@ -182,7 +207,7 @@ class Session:
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         if self.results is not None and not self.finished:
             self.finished = True
-            partial = exitstatus in (2, 3) or len(self.results.cells) < self.expected
+            partial = exitstatus in (2, 3) or self.added < self.expected
             late = any(c.get("run", {}).get("partial") for c in self.results.cells)
             self.results.finish(self.verdicts(), partial=partial or late)
 

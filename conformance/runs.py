@@ -21,9 +21,10 @@ from .formats import FORMATS
 from .loader import library
 from .mechanism import Mechanism
 from .plans import Profile, profile_named
-from .subject import Subject
+from .report.results import environment
+from .subject import AdapterSubject, Subject
 from .supervisor import SECONDS, Supervisor, available, supervisor
-from .targets import resolve
+from .targets import file_of, resolve
 from .witness import describe, finite_or_none
 
 BLOCKS = 3
@@ -61,8 +62,9 @@ class Group:
     laws: tuple[str, ...]
 
     @property
-    def key(self) -> tuple[str, str, str]:
-        return self.subject.name, self.mechanism.name, self.dtype
+    def key(self) -> tuple[str, ...]:
+        """As `results.group_of` has it."""
+        return self.subject.name, self.mechanism.name, self.dtype, self.mechanism.digest
 
 
 def groups(options: Options) -> list[Group]:
@@ -89,6 +91,15 @@ def groups(options: Options) -> list[Group]:
     if double:
         raise UsageError(f"two subjects are called {double[0]!r}; give one another name")
     return _sharded(found, options.shard)
+
+
+def header_of(options: Options, found: Sequence[Group], command: str) -> dict[str, Any]:
+    """The first line of the results: what was asked for, and with what."""
+    asked = {"profile": options.profile, "seed": options.seed, "device": options.device}
+    adapters = {g.subject.name: g.subject.adapter for g in found if isinstance(g.subject, AdapterSubject)}
+    packages = dict.fromkeys(a.package for a in adapters.values() if a.package)
+    files = [path for target in options.targets if (path := file_of(target)) is not None]
+    return environment(command, {**asked, "targets": list(options.targets)}, packages, dict.fromkeys(files))
 
 
 def supervisor_of(options: Options) -> Supervisor | None:
@@ -137,7 +148,7 @@ class Runner:
     options: Options
     profile: Profile = field(init=False)
     deadline: float | None = field(init=False)
-    results: dict[tuple[str, str, str], list[dict[str, Any]]] = field(default_factory=dict)
+    results: dict[tuple[str, ...], list[dict[str, Any]]] = field(default_factory=dict)
     explained: dict[str, set[str]] = field(default_factory=dict)
     """What has been shown in full of each subject: one fault gets one block."""
 

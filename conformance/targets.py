@@ -57,10 +57,16 @@ def resolve(
         return [ReferenceSubject(m) for m in operators().values()]
     if target.startswith("mistake:"):
         return [mistake(target.removeprefix("mistake:"))]
-    path, _, function = target.partition(".py:")
-    if target.endswith(".py") or function:
-        return from_file(Path(path if not function else f"{path}.py"), function, operator, framework, supervisor)
+    path = file_of(target)
+    if path is not None:
+        return from_file(path, target.partition(".py:")[2], operator, framework, supervisor)
     return [subject(find(target), supervisor=supervisor)]
+
+
+def file_of(target: str) -> Path | None:
+    """The file that a target names, if it names one."""
+    path, _, function = target.partition(".py:")
+    return Path(f"{path}.py" if function else target) if target.endswith(".py") or function else None
 
 
 def operators() -> dict[str, Mechanism]:

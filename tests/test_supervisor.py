@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from attnspec.calling import Call
 from attnspec.errors import TargetError
 from attnspec.supervisor import Supervisor, available

@@ -2,36 +2,49 @@
 
 The first line says what ran and where (`run`), then come the cells (`cell`), the verdict on every subject (`subject`),
 and a last line (`end`), without which a file is known to be partial.
+A folder belongs to one run at a time.
 """
 
 from __future__ import annotations
 
+import errno
+import functools
+import hashlib
 import json
+import os
 import platform
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 from attnspec.errors import Error, UsageError
 from attnspec.grades import LADDER
 
 Line = dict[str, Any]
+NAME = "results.ndjson"
+SAME = ("attnspec", "python", "packages", "sources", "profile", "seed", "device")
+"""What two runs have to have in common, so that one can resume the other."""
 
 
 class Results:
     """The results of one run, on disk line by line and in memory as a whole."""
 
-    def __init__(self, folder: Path | None, header: Mapping[str, Any]) -> None:
-        """With no folder, nothing is written. A folder that cannot be written to is an `Error`."""
+    def __init__(self, folder: Path | None, header: Mapping[str, Any], earlier: Iterable[Line] = ()) -> None:
+        """With no folder, nothing is written. A folder that cannot be written to is an `Error`.
+
+        `earlier` are the cells of a run that this one resumes.
+        """
         self.folder, self.lines = folder, []
         self._file: TextIO | None = None
         self.started = time.time()
+        first = [{"kind": "run", **header}, *earlier]
         if folder is not None:
-            self._file = opened(folder)
-        self.add({"kind": "run", **header})
+            self._file = opened(folder, "".join(map(_text, first)))
+        self.lines += first
 
     lines: list[Line]
 
@@ -41,7 +54,7 @@ class Results:
         if self._file is None:
             return
         try:
-            self._file.write(json.dumps(line, allow_nan=False) + "\n")
+            self._file.write(_text(line))
             self._file.flush()
         except OSError as error:
             raise Error(f"cannot write the results: {error.strerror}") from None
@@ -64,13 +77,80 @@ class Results:
         return self.lines[0]
 
 
-def opened(folder: Path) -> TextIO:
-    """The results file of a folder, to be written anew; a folder that cannot be written to is a `UsageError`."""
+def _text(line: Mapping[str, Any]) -> str:
+    return json.dumps(line, allow_nan=False) + "\n"
+
+
+def opened(folder: Path, text: str) -> TextIO:
+    """The results file of a folder, begun anew with a text in one step, so that it is never without its first line.
+
+    A folder that cannot be written to, or to which another run writes, is a `UsageError`.
+    """
+    check_folder(folder)
+    begun = folder / f".{NAME}.{os.getpid()}"
+    try:
+        with ExitStack() as unless_well:
+            file = unless_well.enter_context(begun.open("w", encoding="utf-8"))
+            _lock(file, folder)
+            file.write(text)
+            file.flush()
+            begun.replace(folder / NAME)
+            unless_well.pop_all()
+    except OSError as error:
+        with suppress(OSError):
+            begun.unlink()
+        raise UsageError(f"cannot write to {folder}: {error.strerror}") from None
+    return file
+
+
+def check_folder(folder: Path) -> None:
+    """Raise `UsageError` for a folder that cannot be written to, or to which another run writes."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return (folder / "results.ndjson").open("w", encoding="utf-8")
+        if not os.access(folder, os.W_OK):
+            raise UsageError(f"cannot write to {folder}: {os.strerror(errno.EACCES)}")
+        with suppress(FileNotFoundError), (folder / NAME).open("rb") as present:
+            _lock(present, folder)
     except OSError as error:
         raise UsageError(f"cannot write to {folder}: {error.strerror}") from None
+
+
+def _lock(file: IO[Any], folder: Path) -> None:
+    """Hold a file as long as it is open."""
+    try:
+        import fcntl
+    except ImportError:  # on systems without such locks, runs are on their own
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UsageError(f"another run writes to {folder}; name another folder with --report-dir") from None
+
+
+def resumable(folder: Path, header: Mapping[str, Any], laws: Mapping[tuple[str, ...], Collection[str]]) -> list[Line]:
+    """The cells of an earlier run in a folder that need not be computed again.
+
+    `laws` are the laws of every group that is asked for. A group counts if all of its cells are there and its
+    specification is the same; a run that asked for something else, or with other versions, is a `UsageError`.
+    """
+    if not (folder / NAME).is_file():
+        return []
+    lines = read(folder / NAME)
+    for key in SAME:
+        if lines[0].get(key) != json.loads(json.dumps(header.get(key))):
+            then, now = lines[0].get(key), header.get(key)
+            raise UsageError(f"the run in {folder} cannot be resumed: its {key} was {then!r}, not {now!r}")
+    groups: dict[tuple[str, ...], list[Line]] = {}
+    for line in lines:
+        if line["kind"] == "cell":
+            groups.setdefault(group_of(line), []).append(line)
+    whole = [cells for key, cells in groups.items() if {cell["law"] for cell in cells} == set(laws.get(key, ()))]
+    return [cell for cells in whole for cell in cells]
+
+
+def group_of(cell: Line) -> tuple[str, ...]:
+    """What the cells have in common that are computed together."""
+    return cell["subject"], cell["mechanism"], cell["dtype"], cell["digest"]
 
 
 def subject_lines(cells: Sequence[Line], verdicts: Mapping[str, str]) -> Iterable[Line]:
@@ -110,17 +190,33 @@ def grades(cells: Iterable[Line]) -> dict[str, str]:
     return found
 
 
-def environment(command: str, options: Mapping[str, Any]) -> Line:
-    """The header of a run: versions, machine, and how it was called."""
+def environment(
+    command: str, options: Mapping[str, Any], packages: Iterable[str] = (), sources: Iterable[Path] = ()
+) -> Line:
+    """The header of a run: versions of what was imported, files by their digest, machine, and how it was called."""
+    distributions = {name: distribution_of(name) for name in ("numpy", "torch", *packages)}
     return {
         "attnspec": _version("attnspec"),
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
-        "packages": {name: _version(name) for name in ("numpy", "torch", "transformers", "onnx") if _version(name)},
+        "packages": {name: _version(name) for name in distributions.values() if _version(name)},
+        "sources": {str(path): hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest() for path in sources},
         "command": command,
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         **options,
     }
+
+
+def distribution_of(module: str) -> str:
+    """The name under which a module is installed; its own where that is not known."""
+    top = module.partition(".")[0]
+    name = top.replace("_", "-")
+    return name if _version(name) else next(iter(_distributions().get(top, ())), name)
+
+
+@functools.cache
+def _distributions() -> Mapping[str, Sequence[str]]:
+    return packages_distributions()
 
 
 def _version(package: str) -> str:
