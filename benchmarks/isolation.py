@@ -1,4 +1,4 @@
-"""What it costs to make a call in another process: python benchmarks/isolation.py [ROUNDS]
+"""What it costs to make a call in another process. Run it as `python benchmarks/isolation.py [ROUNDS]`.
 
 Small calls on one function, in this process and in a worker, by turns in the same run; the median of the differences is
 the cost. Also how long it takes to replace a worker that has died.
@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+
 from attnspec.calling import Call
 from attnspec.subject import AdapterSubject
 from attnspec.supervisor import Supervisor

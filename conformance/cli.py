@@ -122,6 +122,7 @@ function_options = _options(
 @click.option("-n", "--workers", default="0", metavar="N", help="Processes to run in.")
 @click.option("--shard", default="", metavar="I/N", help="Only the I-th of N parts.")
 @click.option("-x", "--exitfirst", is_flag=True, help="Stop at the first failure.")
+@click.option("--waivers", default="", metavar="FILE", help="Failures that somebody answers for: see 'waive'.")
 @click.option("--resume", is_flag=True, help="Go on with a run that was ended, from the results in the report folder.")
 @report_dir
 @verbosity
@@ -167,11 +168,12 @@ def run_pytest(
     os.environ.setdefault("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     from .devices import check_device
     from .report.results import check_folder, resumable
-    from .runs import Options, groups, header_of
+    from .runs import Options, Runner, groups, header_of
 
     asked, folder = Options(targets=tuple(targets), **options), Path(report_dir)
     check_device(asked.device)  # what is wrong is said before anything runs
     found = groups(asked)
+    Runner(asked)
     if not found:
         raise NothingError("nothing to test: no mechanism, dtype and target go together")
     check_folder(folder)
@@ -233,7 +235,18 @@ def _plugin_arguments(asked: Any) -> list[str]:
         for value in values:
             args += [f"--attnspec{option}", value]
     args += [] if asked.isolate else ["--attnspec-no-isolate"]
-    for option in ("operator", "framework", "device", "profile", "seed", "shard", "max_time", "fail_on", "time_limit"):
+    for option in (
+        "operator",
+        "framework",
+        "device",
+        "profile",
+        "seed",
+        "shard",
+        "max_time",
+        "fail_on",
+        "time_limit",
+        "waivers",
+    ):
         value = getattr(asked, option)
         if value not in (None, ""):
             args += [f"--attnspec-{option.replace('_', '-')}", str(value)]
@@ -246,7 +259,7 @@ def _code(status: int, lines: list[dict[str, Any]]) -> int:
     verdicts = {line["verdict"] for line in lines if line["kind"] == "subject"}
     if "violated" in verdicts:
         return int(Exit.VIOLATED)
-    return int(Exit.CONFORMANT if "conformant" in verdicts else Exit.NOTHING_TESTED)
+    return int(Exit.CONFORMANT if verdicts & {"conformant", "waived"} else Exit.NOTHING_TESTED)
 
 
 class _Keeper:
@@ -305,6 +318,25 @@ def replay(case: str, report_dir: str, operator: str | None, framework: str | No
         from .replay import replayed
 
         sys.exit(int(replayed(case, Path(report_dir), operator, framework, click.echo)))
+
+
+@main.command()
+@click.argument("case")
+@click.option("--reason", required=True, metavar="TEXT", help="Why it may fail for now.")
+@click.option("--issue", required=True, metavar="URL", help="Where it is being mended.")
+@click.option("--owner", required=True, metavar="NAME", help="Who answers for it.")
+@click.option("--expires", required=True, metavar="DAY", help="The last day on which it is excused.")
+@click.option("--ceiling", metavar="NUMBER", help="The largest error that is excused, in units of the bound.")
+@click.option("--waivers", default="attnspec-waivers.yaml", show_default=True, metavar="FILE", help="The file.")
+@report_dir
+def waive(case: str, waivers: str, report_dir: str, **answers: str) -> None:
+    """Answer for a failing CASE: have 'check --waivers FILE' excuse it until a day, as long as it still fails."""
+    with mended(False):
+        from .waivers import waive as waived
+        from .witness import find, path_of
+
+        folder = Path(report_dir)
+        click.echo(waived(Path(waivers), find(case, folder), path_of(case, folder), answers), nl=False)
 
 
 @main.command("list")

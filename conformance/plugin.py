@@ -52,6 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--attnspec-fail-on", choices=("must", "should"), default="must", help="the level that fails a subject")
     add("--attnspec-no-isolate", action="store_true", help="make calls in the processes of pytest")
     add("--attnspec-time-limit", type=float, default=30.0, metavar="SECONDS", help="how long a call may take")
+    add("--attnspec-waivers", default="", metavar="FILE", help="failures that somebody answers for")
     add("--attnspec-resume", action="store_true", help="go on with the run whose results are in the report folder")
     add("--attnspec-report-dir", metavar="DIR", help="write results.ndjson and cases/ there")
 
@@ -108,6 +109,7 @@ def options_of(config: pytest.Config) -> Options:
         shard=get("--attnspec-shard"),
         max_time=get("--attnspec-max-time"),
         fail_on=get("--attnspec-fail-on"),
+        waivers=get("--attnspec-waivers"),
         isolate=not get("--attnspec-no-isolate"),
         time_limit=get("--attnspec-time-limit"),
     )
@@ -264,6 +266,8 @@ class CellItem(pytest.Item):
         verdict, says = cell["verdict"], cell["says"]
         if verdict in ("not_declared", "not_tested"):
             pytest.skip(f"{verdict}: {says}")
+        if verdict == "waived":
+            pytest.xfail(f"waived {says}")
         if verdict in ("fail", "error"):
             if not self.session_.runner.counts(cell["level"]):
                 pytest.xfail(f"should: {says or 'the law does not hold'}")

@@ -36,7 +36,7 @@ def replayed(name: str, folder: Path, operator: str | None, framework: str | Non
     with subject.session():
         sample = Sample(mechanism, read_case(witness["case"]), witness["dtype"])
         bench = Bench(subject, mechanism, witness["dtype"], witness["device"], witness["words"])
-        failure, verdict, says = _again(bench, sample, witness["law"])
+        failure, verdict, says = again(bench, sample, witness["law"])
         if failure is None:
             address = mechanism.address(witness["law"])
             say(f"{subject.name} {address}: {verdict} on this case now" + (f": {says}" if says else ""))
@@ -68,7 +68,7 @@ def _subject(witness: dict[str, Any], operator: str, framework: str | None) -> S
     return own[0]
 
 
-def _again(bench: Bench, sample: Sample, name: str) -> tuple[Failure | None, str, str]:
+def again(bench: Bench, sample: Sample, name: str) -> tuple[Failure | None, str, str]:
     """The failure, if it is found again; the verdict, and what is said of it."""
     law = law_of(bench.mechanism, name)
     if law is None:

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from .cells import Cell, Request, Result, law_names
@@ -25,6 +26,7 @@ from .report.results import environment
 from .subject import AdapterSubject, Subject
 from .supervisor import SECONDS, Supervisor, available, supervisor
 from .targets import file_of, resolve
+from .waivers import Waiver, excused, today, waivers_of
 from .witness import describe, finite_or_none
 
 BLOCKS = 3
@@ -49,6 +51,7 @@ class Options:
     fail_on: str = "must"
     isolate: bool = True
     time_limit: float = SECONDS
+    waivers: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,7 @@ def header_of(options: Options, found: Sequence[Group], command: str) -> dict[st
     adapters = {g.subject.name: g.subject.adapter for g in found if isinstance(g.subject, AdapterSubject)}
     packages = dict.fromkeys(a.package for a in adapters.values() if a.package)
     files = [path for target in options.targets if (path := file_of(target)) is not None]
+    files += [Path(options.waivers)] if options.waivers else []
     return environment(command, {**asked, "targets": list(options.targets)}, packages, dict.fromkeys(files))
 
 
@@ -148,12 +152,14 @@ class Runner:
     options: Options
     profile: Profile = field(init=False)
     deadline: float | None = field(init=False)
+    waivers: tuple[Waiver, ...] = field(init=False)
     results: dict[tuple[str, ...], list[dict[str, Any]]] = field(default_factory=dict)
     explained: dict[str, set[str]] = field(default_factory=dict)
     """What has been shown in full of each subject: one fault gets one block."""
 
     def __post_init__(self) -> None:
         self.profile = profile_named(self.options.profile)
+        self.waivers = waivers_of(Path(self.options.waivers)) if self.options.waivers else ()
         self.deadline = None if self.options.max_time is None else time.monotonic() + self.options.max_time
 
     def cells(self, group: Group, laws: Collection[str] | None = None) -> list[dict[str, Any]]:
@@ -173,7 +179,7 @@ class Runner:
             frozenset(laws),
             self.deadline,
         )
-        result = run(request)
+        result = excused(run(request), self.waivers, today(), self.options.seed)
         witness = self._witness(group, result)
         for cell in result.cells:
             data = cell_data(cell, group, result)
@@ -253,9 +259,11 @@ def convention_data(finding: Finding) -> dict[str, Any]:
 
 
 def subject_verdict(cells: Sequence[Mapping[str, Any]], fail_on: str) -> str:
-    """`violated` if a cell that counts is bad, `conformant` if one passes, else `not_tested`."""
+    """`violated`, `waived` or `conformant`, whichever comes first of what its cells give, or `not_tested`."""
     bad = [c for c in cells if c["verdict"] in ("fail", "error") and (c["level"] == "must" or fail_on == "should")]
     if bad:
         return "violated"
+    if any(c["verdict"] == "waived" and c["level"] == "must" for c in cells):
+        return "waived"
     laws = [c for c in cells if not c["law"].startswith(("contract.", "convention."))]
     return "conformant" if any(c["verdict"] == "pass" for c in laws) else "not_tested"

@@ -279,9 +279,14 @@ def save(folder: Path, witness: Mapping[str, Any]) -> Path:
     return path
 
 
+def path_of(name: str, folder: Path) -> Path:
+    """Where a witness is kept."""
+    return Path(name) if name.endswith(".json") else folder / "cases" / f"{name}.json"
+
+
 def find(name: str, folder: Path) -> dict[str, Any]:
     """A kept witness, by key or by path; a missing or broken one is a `UsageError`."""
-    path = Path(name) if name.endswith(".json") else folder / "cases" / f"{name}.json"
+    path = path_of(name, folder)
     if not path.is_file():
         known = ", ".join(sorted(p.stem for p in (folder / "cases").glob("*.json"))[:8])
         raise UsageError(f"no case {name!r} in {folder / 'cases'}" + (f" (there are {known})" if known else ""))

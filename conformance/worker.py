@@ -127,6 +127,7 @@ def main() -> None:
     wire = Wire(socket.socket(fileno=int(sys.argv[1])))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interruption is the run's to handle
     _end_with_parent()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     with suppress(GoneError):
         _tend(wire)
     os._exit(0)  # what an implementation has left behind may be in no state to be taken down in order

@@ -116,6 +116,8 @@ def verdicts(lines: Sequence[Line], folder: str) -> Iterator[str]:
         nearest = f", worst passing error {worst['worst']:.2f} x bound ({_address(worst)})" if worst else ""
         yield f"  {cases} cases, {calls} calls" + (f" in {seconds:.1f} s" if seconds is not None else "") + nearest
     yield from weakest(cells)
+    waived = [c for c in cells if c["verdict"] == "waived"]
+    yield from (f"  waived: {c['subject']} {_address(c)} ({c['dtype']}) {c['says']}" for c in waived)
     lenient = [c for c in cells if c["verdict"] in ("fail", "error") and c["level"] == "should"]
     if lenient:
         names = list(dict.fromkeys(f"{c['subject']} {_address(c)}" for c in lenient))
@@ -142,7 +144,7 @@ def weakest(cells: Sequence[Line]) -> Iterator[str]:
 
 
 def _verdict(line: Line, cells: Sequence[Line]) -> str:
-    words = {"conformant": "CONFORMANT", "violated": "NOT CONFORMANT", "not_tested": "NOT TESTED"}
+    words = {"conformant": "CONFORMANT", "violated": "NOT CONFORMANT", "not_tested": "NOT TESTED", "waived": "WAIVED"}
     counts = line["cells"]
     listed = [f"{counts[v]} {v.replace('_', ' ')}" for v in MARKS if counts.get(v)]
     dtypes = " ".join(dict.fromkeys(c["dtype"] for c in cells))

@@ -1,0 +1,305 @@
+"""Failures that somebody answers for: until a day, for a reason, and as long as their case still fails.
+
+# attnspec-waivers.yaml
+version: 1
+max_active: 10
+waivers:
+  - law: sliding_window.reach
+    target: my_kernel
+    where: {dtype: bfloat16}
+    case: cases/q7Kd2A.json
+    signature: mistake:sliding_window.one_more
+    ceiling: 2.0
+    also: [sliding_window.definition]
+    reason: the window counts the query twice; the new tile loop will mend it
+    issue: https://github.com/org/repo/issues/123
+    owner: "@name"
+    added: 2026-11-21
+    expires: 2027-02-28
+
+A waiver excuses one law of one target, and the laws that the same fault breaks (`also`); only as far as it behaves like
+`signature`, and errs by no more than `ceiling` bounds, where these are given.
+Its case is run every time: if it holds, the waiver is stale, and the run fails until it is removed, as it does from the
+day after `expires` on.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from .cases import Sample
+from .cells import Cell, Result, law_names
+from .diagnosis import diagnose
+from .documents import Text, read
+from .errors import Place, SpecError, SpecErrors, UsageError, did_you_mean
+from .loader import library
+from .replay import again
+from .trial import Bench
+from .witness import find, read_case
+
+VERSION = "1"
+LONGEST = 180
+"""Days that a waiver may last."""
+REQUIRED = ("law", "target", "case", "reason", "issue", "owner", "added", "expires")
+KEYS = (*REQUIRED, "where", "signature", "ceiling", "also")
+
+
+@dataclass(frozen=True, slots=True)
+class Waiver:
+    """One entry of a file; the module's text says what its parts mean."""
+
+    law: str
+    target: str
+    case: Path
+    reason: str
+    issue: str
+    owner: str
+    added: datetime.date
+    expires: datetime.date
+    place: Place
+    last: int
+    """The last line of the entry."""
+    dtype: str = ""
+    device: str = ""
+    signature: str = ""
+    ceiling: float | None = None
+    also: tuple[str, ...] = ()
+
+    @property
+    def lines(self) -> str:
+        return f"lines {self.place.line}-{self.last}"
+
+    def expired(self, day: datetime.date) -> bool:
+        return day > self.expires
+
+    def about(self, cell: Cell) -> bool:
+        """Whether it is about what a cell is about, be it covered or not."""
+        return (
+            cell.subject == self.target
+            and cell.address in (self.law, *self.also)
+            and self.dtype in ("", cell.dtype)
+            and self.device in ("", cell.device, cell.device.partition(":")[0])
+        )
+
+
+# Reading
+
+
+def waivers_of(path: Path) -> tuple[Waiver, ...]:
+    """The waivers of a file. All that is wrong with it is said at once, as `SpecErrors`."""
+    document = read(path)
+    entries, faults = document.get(_key(document, "waivers"), []), []
+    for key in document:
+        if key not in ("version", "max_active", "waivers"):
+            faults.append(
+                SpecError(f"unknown key {str(key)!r}{did_you_mean(key, ('max_active', 'waivers'))}", key.place)
+            )
+    if document.get(_key(document, "version")) != VERSION:
+        faults.append(SpecError(f"the version of a file of waivers is {VERSION}", Place(str(path), 1, 1)))
+    found = []
+    for entry in entries if isinstance(entries, list) else ():
+        try:
+            found.append(_waiver(entry, path))
+        except SpecErrors as errors:
+            faults += errors.errors
+    limit = document.get(_key(document, "max_active"))
+    if limit is not None and (not limit.isdigit() or len(found) > int(limit)):
+        faults.append(SpecError(f"there are {len(found)} waivers, and max_active is {limit}", limit.place))
+    if not isinstance(entries, list):
+        faults.append(SpecError("waivers are a list", Place(str(path), 1, 1)))
+    if faults:
+        raise SpecErrors(faults)
+    return tuple(found)
+
+
+def _key(document: Mapping[Text, Any], name: str) -> Any:
+    return next((key for key in document if key == name), name)
+
+
+def _waiver(entry: Any, path: Path) -> Waiver:
+    if not isinstance(entry, dict) or not entry:
+        raise SpecErrors([SpecError("a waiver is a mapping of names", Place(str(path), 1, 1))])
+    place = next(iter(entry)).place
+    faults = [
+        SpecError(f"unknown key {str(key)!r}{did_you_mean(key, KEYS)}", key.place) for key in entry if key not in KEYS
+    ]
+    faults += [SpecError(f"a waiver has a key {key!r}", place) for key in REQUIRED if not entry.get(_key(entry, key))]
+    if faults:
+        raise SpecErrors(faults)
+    plain = {str(key): value for key, value in entry.items()}
+    where = {str(key): value for key, value in plain.pop("where", {}).items()}
+    added, expires = _day(plain.pop("added")), _day(plain.pop("expires"))
+    if expires - added > datetime.timedelta(LONGEST):
+        faults.append(SpecError(f"a waiver lasts {LONGEST} days at most", _place(entry, "expires")))
+    faults += [SpecError(f"unknown key {key!r} in where", place) for key in where if key not in ("dtype", "device")]
+    for law in (plain["law"], *plain.get("also", ())):
+        faults += _unknown(law)
+    ceiling = plain.pop("ceiling", None)
+    if ceiling is not None and not _number(ceiling):
+        faults.append(SpecError(f"{str(ceiling)!r} is not a number of bounds", ceiling.place))
+    case = path.parent / plain.pop("case")
+    if not case.is_file():
+        faults.append(SpecError(f"no such case: {case}", _place(entry, "case")))
+    if faults:
+        raise SpecErrors(faults)
+    also = tuple(str(law) for law in plain.pop("also", ()))
+    texts = {key: str(value) for key, value in plain.items()}
+    last = max(text.place.line for text in _texts(entry))
+    return Waiver(
+        **texts,
+        **{key: str(value) for key, value in where.items()},
+        case=case,
+        added=added,
+        expires=expires,
+        place=place,
+        last=last,
+        ceiling=None if ceiling is None else float(ceiling),
+        also=also,
+    )
+
+
+def _place(entry: Mapping[Text, Any], name: str) -> Place:
+    return entry[_key(entry, name)].place
+
+
+def _texts(x: Any) -> Iterator[Text]:
+    if isinstance(x, Text):
+        yield x
+    for part in [*x, *x.values()] if isinstance(x, dict) else x if isinstance(x, list) else ():
+        yield from _texts(part)
+
+
+def _day(text: Text) -> datetime.date:
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError:
+        raise SpecErrors([SpecError(f"{str(text)!r} is not a day such as 2027-02-28", text.place)]) from None
+
+
+def _number(text: str) -> bool:
+    try:
+        return float(text) > 0
+    except ValueError:
+        return False
+
+
+def _unknown(law: Text) -> Iterator[SpecError]:
+    mechanism, _, name = law.partition(".")
+    known = library().get(mechanism)
+    if known is None:
+        yield SpecError(f"unknown mechanism {mechanism!r}{did_you_mean(mechanism, library())}", law.place)
+    elif name not in law_names(known):
+        yield SpecError(f"unknown law {str(law)!r}{did_you_mean(name, law_names(known))}", law.place)
+
+
+# Judging
+
+
+def today() -> datetime.date:
+    return datetime.date.today()
+
+
+def excused(result: Result, waivers: Sequence[Waiver], day: datetime.date, seed: int) -> Result:
+    """A result with its cells waived, or found fault with for the sake of their waivers."""
+    if not waivers or result.bench is None:
+        return result
+    states: dict[int, str] = {}
+    bench = result.bench
+
+    def judged(cell: Cell) -> Cell:
+        waiver = next((w for w in waivers if w.about(cell)), None)
+        if waiver is None:
+            return cell
+        line = waiver.place.line
+        if line not in states:
+            states[line] = _state(waiver, bench, day)
+        return _excused(cell, waiver, states[line], bench, seed)
+
+    return replace(result, cells=tuple(judged(cell) for cell in result.cells))
+
+
+def _state(waiver: Waiver, bench: Bench, day: datetime.date) -> str:
+    """What is wrong with a waiver as such; nothing if its case still fails and its day has not passed."""
+    if waiver.expired(day):
+        return f"expired on {waiver.expires}"
+    witness = find(str(waiver.case), waiver.case.parent)
+    own = replace(bench, words=witness["words"])
+    sample = Sample(bench.mechanism, read_case(witness["case"]), bench.dtype)
+    failure, _, _ = again(own, sample, waiver.law.partition(".")[2])
+    return "" if failure is not None else "is stale: its case holds now"
+
+
+def _excused(cell: Cell, waiver: Waiver, state: str, bench: Bench, seed: int) -> Cell:
+    if not cell.bad and cell.address != waiver.law:
+        return cell
+    if state:
+        verdict, fault = (cell.verdict if cell.bad else "fail"), f"{state}; remove {waiver.lines}"
+    else:
+        short = _uncovered(cell, waiver, bench, seed) if cell.bad else ""
+        verdict, fault = (cell.verdict, f"does not cover it: {short}") if short else ("waived", "")
+    if verdict == "waived":
+        return replace(cell, verdict=verdict, says=f"until {waiver.expires}: {waiver.reason} ({waiver.issue})")
+    says = "; ".join(text for text in (cell.says, f"the waiver at {waiver.place} {fault}") if text)
+    return replace(cell, verdict=verdict, says=says)
+
+
+def _uncovered(cell: Cell, waiver: Waiver, bench: Bench, seed: int) -> str:
+    """Why a failure is beyond a waiver; nothing if it is not."""
+    if waiver.ceiling is not None and cell.worst > waiver.ceiling and cell.address == waiver.law:
+        return f"the error is {cell.worst:.3g} x the bound, over its ceiling of {waiver.ceiling:g}"
+    if waiver.signature and cell.failure is not None:
+        likeness = diagnose(bench, cell.failure.sample, seed)
+        name = likeness.name if likeness else ""
+        if name != waiver.signature:
+            return f"it behaves like {name or 'no known mistake'}, not like {waiver.signature}"
+    return ""
+
+
+# Writing
+
+
+def waive(path: Path, witness: Mapping[str, Any], kept: Path, answers: Mapping[str, str]) -> str:
+    """Add a waiver for a kept witness to a file, with a copy of the case beside it; the lines that were added.
+
+    `answers` are reason, issue, owner, expires and, if wanted, ceiling.
+    """
+    if witness["law"].startswith(("contract.", "convention.")) and witness["mechanism"] not in library():
+        raise UsageError(f"unknown mechanism {witness['mechanism']!r}")
+    also = [f"{witness['mechanism']}.{law}" for law in witness["broken"]]
+    entry = {
+        "law": f"{witness['mechanism']}.{witness['law']}",
+        "target": witness["subject"],
+        "where": f"{{dtype: {witness['dtype']}, device: {witness['device']}}}",
+        "case": f"cases/{witness['key']}.json",
+        **({"signature": witness["likeness"]["name"]} if witness["likeness"] else {}),
+        **({"ceiling": answers["ceiling"]} if answers.get("ceiling") else {}),
+        **({"also": f"[{', '.join(also)}]"} if also else {}),
+        **{key: _quoted(answers[key]) for key in ("reason", "issue", "owner")},
+        "added": today().isoformat(),
+        "expires": answers["expires"],
+    }
+    head = "" if path.is_file() else f"version: {VERSION}\nwaivers:\n"
+    added = "".join(f"  {'- ' if key == 'law' else '  '}{key}: {text}\n" for key, text in entry.items())
+    before = path.read_text("utf-8") if path.is_file() else None
+    case = path.parent / "cases" / f"{witness['key']}.json"
+    case.parent.mkdir(parents=True, exist_ok=True)
+    if not case.exists() or not case.samefile(kept):
+        case.write_text(kept.read_text("utf-8"), "utf-8")
+    path.write_text((before or head) + added, "utf-8")
+    try:
+        waivers_of(path)
+    except SpecErrors:
+        if before is None:
+            path.unlink()
+        else:
+            path.write_text(before, "utf-8")
+        raise
+    return head + added
+
+
+def _quoted(text: str) -> str:
+    return '"' + " ".join(text.split()).replace("\\", "\\\\").replace('"', '\\"') + '"'
