@@ -166,7 +166,7 @@ def run_pytest(
 ) -> tuple[int, list[dict[str, Any]]]:
     """Run the cells as pytest items, and give back the exit code and the lines of the results."""
     os.environ.setdefault("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    from .devices import check_device
+    from .devices import check_device, workers_on
     from .report.results import check_folder, resumable
     from .runs import Options, Runner, groups, header_of
 
@@ -202,6 +202,8 @@ def run_pytest(
     ]
     args += _plugin_arguments(asked)
     args += more
+    if asked.device != "cpu" and workers not in ("0", ""):
+        workers = str(workers_on(asked.device, int(workers) if workers.isdigit() else os.cpu_count() or 1))
     if workers not in ("0", ""):
         args += ["-p", "xdist", "-n", workers, "--dist", "worksteal"]
     keeper = _Keeper()
@@ -318,6 +320,24 @@ def replay(case: str, report_dir: str, operator: str | None, framework: str | No
         from .replay import replayed
 
         sys.exit(int(replayed(case, Path(report_dir), operator, framework, click.echo)))
+
+
+@main.command()
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--markdown/--text", default=False, help="As Markdown, or for a terminal.")
+@report_dir
+def report(files: tuple[Path, ...], markdown: bool, report_dir: str) -> None:
+    """Show how adapters stand, from results FILES, or from those of the report folder.
+
+    Adapters by mechanisms and dtypes, the conventions that they follow, their precision, and what fails.
+    """
+    with mended(False):
+        from .report import matrix
+        from .report.results import NAME, read
+
+        found = [read(path) for path in files or (Path(report_dir) / NAME,)]
+        render = matrix.markdown if markdown else matrix.text
+        click.echo("\n".join(render([lines[0] for lines in found], matrix.merged(found))))
 
 
 @main.command()

@@ -72,6 +72,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if getattr(config.option, "dist", "no") in REFUSED:
         raise pytest.UsageError(f"attnspec does not run with --dist {config.option.dist}; use worksteal or load")
+    _check_workers(config)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
     from .errors import Error
@@ -87,6 +88,15 @@ def pytest_configure(config: pytest.Config) -> None:
     named = [arg for arg in config.args if str(arg).startswith(str(spec_folder()))]
     if not named:
         config.args = [*(config.args if given else []), *paths]
+
+
+def _check_workers(config: pytest.Config) -> None:
+    """Refuse more processes than there are devices: one that waits for a device would keep the run from its end."""
+    from .devices import workers_on
+
+    device, workers = config.getoption("--attnspec-device"), config.getoption("numprocesses", None) or 0
+    if workers > 1 and device != "cpu" and workers > (most := workers_on(device, workers)):
+        raise pytest.UsageError(f"-n {workers} with {most} of {device}: every process needs a device of its own")
 
 
 def options_of(config: pytest.Config) -> Options:
@@ -120,11 +130,13 @@ class Session:
 
     def __init__(self, config: pytest.Config) -> None:
         from .devices import check_device
-        from .runs import Runner, groups
+        from .runs import Runner, free, groups
 
         self.config, self.options = config, options_of(config)
         check_device(self.options.device)
         self.groups: list[Group] = groups(self.options)
+        if config.getoption("numprocesses", None):  # others make the calls, and need what has been held to ask for them
+            free(self.options)
         self.runner = Runner(self.options)
         self.done: set[tuple[str, ...]] = {tuple(key) for key in getattr(config, "workerinput", {}).get(DONE, ())}
         """The groups whose cells an earlier run has computed."""

@@ -106,7 +106,7 @@ class Process:
         self.log.file.close()
 
 
-def spawned() -> Process:
+def spawned(environment: Environment) -> Process:
     """A fresh interpreter that runs the program of workers."""
     log = Log()
     ours, theirs = socket.socketpair()
@@ -116,6 +116,7 @@ def spawned() -> Process:
             stdin=subprocess.DEVNULL,
             stdout=log.number,
             stderr=log.number,
+            env=dict(environment),
             pass_fds=[theirs.fileno()],
             start_new_session=True,
         )

@@ -113,6 +113,13 @@ def supervisor_of(options: Options) -> Supervisor | None:
     return supervisor(options.time_limit, options.device) if options.isolate and available() else None
 
 
+def free(options: Options) -> None:
+    """End the processes of this one's supervisor, and give back what it holds; they begin anew when they are needed."""
+    held = supervisor_of(options)
+    if held is not None:
+        held.close()
+
+
 def chosen(options: Options) -> dict[str, tuple[str, ...]]:
     """The mechanisms of a run with the laws to be tried; unknown names are a `UsageError`."""
     for name in options.mechanisms:

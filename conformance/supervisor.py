@@ -20,6 +20,7 @@ from pathlib import Path
 from attnspec.adapters import Adapter
 
 from .calling import Call, Fault, Interface, Reply
+from .devices import Lease, counted, lease
 from .errors import Error, TargetError
 from .processes import LOADING, LostError, Nursery, Process, Worker, spawned
 from .wire import GoneError
@@ -55,6 +56,7 @@ class Supervisor:
         self._nurseries: OrderedDict[str, Nursery] = OrderedDict()
         self._workers: OrderedDict[tuple[str, Start], Worker] = OrderedDict()
         self._keys = itertools.count()
+        self._lease: Lease | None = None
         self._memory = MEMORY
 
     def declared(self, path: Path, function: str) -> list[Adapter]:
@@ -101,6 +103,9 @@ class Supervisor:
                 process.close()
         self._workers.clear()
         self._nurseries.clear()
+        if self._lease is not None:
+            self._lease.give_back()
+            self._lease = None
 
     def _start(self, path: Path) -> Start:
         status = path.stat()
@@ -108,12 +113,15 @@ class Supervisor:
         return replace(self._bare(""), path=str(path), folder=str(Path.cwd()), stamp=stamp)
 
     def _bare(self, framework: str) -> Start:
-        variables = sorted((name, x) for name, x in os.environ.items() if not name.startswith("PYTEST_"))
-        return Start(framework, environment=tuple(variables), forks=self.device == "cpu")
+        variables = {name: x for name, x in os.environ.items() if not name.startswith("PYTEST_")}
+        if self.device != "cpu":
+            self._lease = self._lease or lease(self.device, counted()[1])
+            variables = self._lease.environment(variables)
+        return Start(framework, environment=tuple(sorted(variables.items())), forks=self.device == "cpu")
 
     def _begun(self, start: Start) -> Worker:
         """A new worker. Nurseries of frameworks serve every environment, for they run nothing that asks for it."""
-        bare = start if start.path else replace(start, environment=())
+        bare = start if start.path or not start.forks else replace(start, environment=())
         nursery = self._nursery(bare)
         try:
             return nursery.worker(start.environment)
@@ -136,17 +144,15 @@ class Supervisor:
 
     def _process(self, start: Start) -> Process:
         """A process for a nursery: of a framework a fresh one, of a file one that has its framework."""
-        if not start.path:
-            return spawned()
+        if not start.path or not start.forks:
+            return spawned(start.environment or tuple(os.environ.items()))
         framework = "torch" if b"torch" in Path(start.folder, start.path).read_bytes() else "numpy"
-        root = self._nursery(Start(framework, forks=start.forks))
-        if not root.forks:
-            return spawned()
+        root = self._nursery(Start(framework))
         try:
-            return root.forked(Begin(start.environment, nursery=True))
+            return root.forked(Begin(start.environment, nursery=True)) if root.forks else spawned(start.environment)
         except (GoneError, TimeoutError):
             root.close()
-            return spawned()
+            return spawned(start.environment)
 
 
 class SupervisedCaller:
@@ -165,7 +171,7 @@ class SupervisedCaller:
         try:
             if key not in worker.opened:
                 self._open(worker)
-            reply, used = worker.ask((key, call), self.supervisor.seconds * (PATIENCE if patient else 1))
+            reply, used = worker.ask((key, _seen(call)), self.supervisor.seconds * (PATIENCE if patient else 1))
         except LostError as lost:
             self.supervisor.drop(module, self.start)
             return Reply(fault=self._alone(lost.fault, call) if key in worker.answered else lost.fault)
@@ -185,6 +191,11 @@ class SupervisedCaller:
         if isinstance(answer, Error):
             raise answer
         worker.opened.add(self.asked.key)
+
+
+def _seen(call: Call) -> Call:
+    """A call as its process sees it: of the devices, there is only the one that is leased."""
+    return call if call.device == "cpu" else replace(call, device="cuda:0")
 
 
 def _sticky(call: Call, reply: Reply) -> bool:
