@@ -2,10 +2,7 @@
 
 import numpy as np
 import pytest
-<<<<<<< HEAD
 
-=======
->>>>>>> 51061bf (Norms of Flax, MLX, ONNX Runtime and Keras; a square errs twice as much as its root; tests of bounds and of what is passed)
 from attnspec.formats import BFLOAT16, rounded
 from attnspec.grades import BF16, FP32
 from attnspec.numbers import Number

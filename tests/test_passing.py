@@ -3,10 +3,7 @@
 import numpy as np
 import pytest
 import torch
-<<<<<<< HEAD
 
-=======
->>>>>>> 51061bf (Norms of Flax, MLX, ONNX Runtime and Keras; a square errs twice as much as its root; tests of bounds and of what is passed)
 from attnspec.adapters import Adapter
 from attnspec.cases import Case, Sample
 from attnspec.loader import library
