@@ -299,9 +299,9 @@ def replay(case: str, report_dir: str, operator: str | None, framework: str | No
 def list_(what: str) -> None:
     """List what there is: mechanisms, laws, operators, adapters, mistakes, conventions or functions."""
     with mended(False):
-        from . import pages
+        from . import listing
 
-        for line in pages.listed(what):
+        for line in listing.listed(what):
             click.echo(line)
 
 
