@@ -29,7 +29,7 @@ from .mechanism import Law, Mechanism, Reject
 from .plans import plan, seed_of, undeclared
 from .shrink import Shrunk, shrink
 from .subject import Breach, Call, Subject
-from .trial import Bench, Declined, Faulted, Settled, Trial
+from .trial import Bench, Declined, Settled, Trial
 from .truths import truth
 
 LARGE = 60_000
@@ -318,7 +318,7 @@ class _Run:
                 says = call
             if not isinstance(call, Call):
                 continue
-            if not _answers(trial):
+            if not trial.answered:
                 says = "no case is taken from which the call could be made"
                 continue
             tried += 1
@@ -441,15 +441,6 @@ def _rotated(trials: Sequence[Trial], offset: int) -> Sequence[Trial]:
         return trials
     start = offset % len(trials)
     return [*trials[start:], *trials[:start]]
-
-
-def _answers(trial: Trial) -> bool:
-    """Whether a subject takes the case itself, so that refusing a wrong call made from it means something."""
-    try:
-        trial.reply(trial.base)
-    except (Declined, Faulted):
-        return False
-    return True
 
 
 def _wrong_call(trial: Trial, reject: Reject) -> Call | str | None:
