@@ -97,7 +97,7 @@ def _mechanism_page(m: Mechanism) -> Iterator[str]:
         yield from _section(f"Words of {option}", entries({word: repr(text) for word, text in texts.items()}))
     yield from _section("Domain", expressions(_texts(m.requires), ":"))
     for example in m.examples.values():
-        yield from _section(f"Example {example.name}", _worked(example))
+        yield from _section(f"Example {example.name}", _worked(m, example))
     yield from _section("Laws", entries({law.name: law.says + _softly(law.level) for law in m.laws.values()}))
     refused = {x.name: x.says + _softly(x.level) for x in m.rejects.values()}
     yield from _section("Refused otherwise", entries(refused))
@@ -148,7 +148,7 @@ def _lines(m: Mechanism) -> Iterator[str]:
     yield from expressions(_texts(m.definition), ":")
 
 
-def _worked(example: Example) -> Iterator[str]:
+def _worked(m: Mechanism, example: Example) -> Iterator[str]:
     """What is given, arrays first and single numbers in one line, and what comes out."""
     given = _assigned(example.given)
     for array in (text for text in given if " = [" in text):
@@ -157,7 +157,9 @@ def _worked(example: Example) -> Iterator[str]:
     if single:
         yield from expression(", ".join(single), "    ", " " * 4)
     for output, printed in example.gives.items():
-        yield from expression(f"gives {output} = {np.asarray(printed.value).tolist()}", "    ", " " * 8)
+        kind = {"integer": np.int64, "boolean": np.bool_}.get(m.dtypes.get(output, ""), np.float64)
+        shown = str(np.asarray(printed.value, kind).tolist()).replace("True", "true").replace("False", "false")
+        yield from expression(f"gives {output} = {shown}", "    ", " " * 8)
 
 
 def _assigned(assignments: Mapping[str, Expression]) -> list[str]:

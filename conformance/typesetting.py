@@ -12,6 +12,8 @@ NAMES = 20
 
 OPERATOR = re.compile(r"(?:^| )(?:[-+*/@%]|//|\*\*|[<>=!]=|[<>=]|if|else|and|or|not)$")
 """The end of a text after which an expression goes on in the same line."""
+JOINED = re.compile(r". = |[^,] \[")
+"""Around a space: a name and what it is given, or its shape."""
 LOOSENESS = (re.compile(r",$|^ (?:if|else) "), re.compile(r"^ (?:and|or) "))
 """Around a space: what parts an expression most, and next to most."""
 
@@ -42,7 +44,7 @@ def _breaks(text: str) -> Iterator[tuple[int, tuple[int, int]]]:
     depth = 0
     for at, character in enumerate(text):
         depth += (character in "([{") - (character in ")]}")
-        if character == " " and not OPERATOR.search(text[:at]) and not text.startswith((" = ", " ["), at):
+        if character == " " and not OPERATOR.search(text[:at]) and not JOINED.match(text, max(at - 1, 0)):
             around = (text[at - 1], text[at : at + 6])
             loose = [any(map(pattern.search, around)) for pattern in LOOSENESS]
             yield at, (depth, (*loose, True).index(True))

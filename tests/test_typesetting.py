@@ -24,6 +24,8 @@ def test_an_expression_that_fits_is_one_line():
         ),
         (f"concat({LONG}, {LONG}, {LONG})", [f"concat({LONG},", f"  {LONG},", f"  {LONG})"]),
         (f"first = {'a' * 80}, second = [1, 2]", [f"first = {'a' * 80},", "  second = [1, 2]"]),
+        (f"x = [[{'1, ' * 20}1], [{'2, ' * 20}2]]", [f"x = [[{'1, ' * 20}1],", f"  [{'2, ' * 20}2]]"]),
+        (f"f({'a' * 90}, q [batch, n])", [f"f({'a' * 90},", "  q [batch, n])"]),
         (f"{'a' * 90} = 333 + bbb", [f"{'a' * 90} = 333", "  + bbb"]),
         (f"{'a' * 80} + b if some else c + d", [f"{'a' * 80} + b if some", "  else c + d"]),
     ],
