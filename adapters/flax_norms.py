@@ -21,7 +21,7 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float, fast: bool) -> Any:
     import numpy as np
     from flax import nnx
 
-    module = nnx.LayerNorm(
+    module: Any = nnx.LayerNorm(
         x.shape[-1], epsilon=eps, use_fast_variance=fast, dtype=x.dtype, param_dtype=x.dtype, rngs=nnx.Rngs(0)
     )
     module.scale[...], module.bias[...] = jax.numpy.asarray(weight), jax.numpy.asarray(bias)
@@ -54,6 +54,6 @@ def flax_rms_norm(x: Any, weight: Any, *, eps: float = 1e-6) -> Any:
     import numpy as np
     from flax import nnx
 
-    module = nnx.RMSNorm(x.shape[-1], epsilon=eps, dtype=x.dtype, param_dtype=x.dtype, rngs=nnx.Rngs(0))
+    module: Any = nnx.RMSNorm(x.shape[-1], epsilon=eps, dtype=x.dtype, param_dtype=x.dtype, rngs=nnx.Rngs(0))
     module.scale[...] = jax.numpy.asarray(weight)
     return np.array(module(jax.numpy.asarray(x)))

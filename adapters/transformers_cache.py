@@ -31,7 +31,7 @@ def of_keys(mask: Any, batch: int) -> Any:
     """A mask as tokenizers return it: [batch, length], whole numbers."""
     if mask is None:
         return None
-    if mask.ndim != 4 or mask.shape[1:3] != (1, 1):
+    if mask.ndim != 4 or bool((mask != mask[:, :1, :1]).any()):
         raise Unsupported("a mask hides keys, for all heads and queries alike")
     return mask[:, 0, 0].expand(batch, -1).long()
 

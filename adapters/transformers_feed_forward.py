@@ -1,6 +1,7 @@
-"""The gated feed-forward layer of Llama in Hugging Face transformers.
+"""The gated feed-forward layers of models in Hugging Face transformers.
 
-Source: transformers/models/llama/modeling_llama.py (LlamaMLP).
+Source: transformers/models/llama/modeling_llama.py (LlamaMLP) and transformers/models/phi3/modeling_phi3.py (Phi3MLP).
+Phi-3's has one matrix for gate and input, side by side.
 Every product is stored in the dtype of the inputs. The library keeps its matrices transposed.
 """
 
@@ -10,6 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from . import adapter
+
+DTYPES = ("float32", "bfloat16", "float16", "float64")
 
 
 def loaded(layer: Any, matrix: Any) -> None:
@@ -21,7 +24,7 @@ def loaded(layer: Any, matrix: Any) -> None:
     layer.weight = torch.nn.Parameter(matrix.mT.contiguous(), requires_grad=False)
 
 
-@adapter("swiglu", dtypes=("float32", "bfloat16", "float16", "float64"), package="transformers", extra="transformers")
+@adapter("swiglu", dtypes=DTYPES, package="transformers", extra="transformers")
 def llama_mlp(x: Any, w_gate: Any, w_up: Any, w_down: Any) -> Any:
     """LlamaMLP of transformers.models.llama."""
     from transformers.models.llama.modeling_llama import LlamaMLP
@@ -30,5 +33,18 @@ def llama_mlp(x: Any, w_gate: Any, w_up: Any, w_down: Any) -> Any:
     module = LlamaMLP(SimpleNamespace(hidden_size=dim, intermediate_size=hidden, mlp_bias=False, hidden_act="silu"))
     loaded(module.gate_proj, w_gate)
     loaded(module.up_proj, w_up)
+    loaded(module.down_proj, w_down)
+    return module(x)
+
+
+@adapter("swiglu", dtypes=DTYPES, package="transformers", extra="transformers")
+def phi3_mlp(x: Any, w_gate: Any, w_up: Any, w_down: Any) -> Any:
+    """Phi3MLP of transformers.models.phi3."""
+    import torch
+    from transformers.models.phi3.modeling_phi3 import Phi3MLP
+
+    dim, hidden = w_gate.shape
+    module = Phi3MLP(SimpleNamespace(hidden_size=dim, intermediate_size=hidden, hidden_act="silu"))
+    loaded(module.gate_up_proj, torch.cat((w_gate, w_up), -1))
     loaded(module.down_proj, w_down)
     return module(x)

@@ -1,10 +1,11 @@
 """The rotary embeddings of models of Hugging Face transformers, as their attention layers apply them.
 
 Source: transformers/models/*/modeling_*.py, the classes *RotaryEmbedding and the functions apply_rotary_pos_emb (of
-halves in Llama and GPT-NeoX; interleaved in Cohere, GLM, GPT-J and RoFormer), apply_rotary_emb (by complex numbers, in
-Llama 4) and apply_rotary_pos_emb_interleave (of DeepSeek-V3, whose pairs come back in halves).
+halves in Llama, GPT-NeoX, OLMo and gpt-oss; interleaved in Cohere, GLM, ERNIE 4.5, GPT-J, CodeGen and RoFormer),
+apply_rotary_emb (by complex numbers, in Llama 4 and DeepSeek-V2) and apply_rotary_pos_emb_interleave (of DeepSeek-V3,
+whose pairs come back in halves).
 Angles are reckoned in float32 and most sines and cosines are rounded to the dtype of the inputs, in which most of them
-are multiplied and added.
+are multiplied and added; OLMo and ERNIE 4.5 multiply in float32.
 """
 
 from __future__ import annotations
@@ -64,6 +65,18 @@ def gpt_neox_rotary(x: Any, positions: Any, *, base: float = 10000.0, rotary_dim
     return turned("gpt_neox", "GPTNeoX", "apply_rotary_pos_emb", x, positions, base, rotary_dim)
 
 
+@adapter("rotary", dtypes=DTYPES, grade=SINGLE, package="transformers", extra="transformers")
+def olmo_rotary(x: Any, positions: Any, *, base: float = 10000.0) -> Any:
+    """apply_rotary_pos_emb of transformers.models.olmo."""
+    return turned("olmo", "Olmo", "apply_rotary_pos_emb", x, positions, base)
+
+
+@adapter("rotary", dtypes=DTYPES, grade=NARROW, package="transformers", extra="transformers")
+def gpt_oss_rotary(x: Any, positions: Any, *, base: float = 10000.0) -> Any:
+    """apply_rotary_pos_emb of transformers.models.gpt_oss."""
+    return turned("gpt_oss", "GptOss", "apply_rotary_pos_emb", x, positions, base)
+
+
 @adapter(
     "rotary",
     dtypes=DTYPES,
@@ -76,6 +89,20 @@ def gpt_neox_rotary(x: Any, positions: Any, *, base: float = 10000.0, rotary_dim
 def cohere_rotary(x: Any, positions: Any, *, base: float = 10000.0) -> Any:
     """apply_rotary_pos_emb of transformers.models.cohere."""
     return turned("cohere", "Cohere", "apply_rotary_pos_emb", x, positions, base)
+
+
+@adapter(
+    "rotary",
+    dtypes=DTYPES,
+    grade=SINGLE,
+    fixed={"interleaved": True},
+    conventions={"pair_place": "kept"},
+    package="transformers",
+    extra="transformers",
+)
+def ernie_rotary(x: Any, positions: Any, *, base: float = 10000.0) -> Any:
+    """apply_rotary_pos_emb of transformers.models.ernie4_5."""
+    return turned("ernie4_5", "Ernie4_5", "apply_rotary_pos_emb", x, positions, base)
 
 
 @adapter(
@@ -115,6 +142,23 @@ def deepseek_v3_rotary(x: Any, positions: Any, *, base: float = 10000.0) -> Any:
     package="transformers",
     extra="transformers",
 )
+def deepseek_v2_rotary(x: Any, positions: Any, *, base: float = 10000.0) -> Any:
+    """apply_rotary_emb of transformers.models.deepseek_v2, on complex numbers."""
+    from transformers.models.deepseek_v2.modeling_deepseek_v2 import apply_rotary_emb
+
+    angles = embedding("deepseek_v2", "DeepseekV2", x.shape[-1], base, x.shape[-1])(x, positions[None])
+    return apply_rotary_emb(x, x, angles)[0]
+
+
+@adapter(
+    "rotary",
+    dtypes=DTYPES,
+    grade=SINGLE,
+    fixed={"interleaved": True},
+    conventions={"pair_place": "kept"},
+    package="transformers",
+    extra="transformers",
+)
 def llama4_rotary(x: Any, positions: Any, *, base: float = 10000.0) -> Any:
     """apply_rotary_emb of transformers.models.llama4, on complex numbers and in [batch, length, heads, dim]."""
     from transformers.models.llama4.modeling_llama4 import apply_rotary_emb
@@ -135,16 +179,40 @@ def llama4_rotary(x: Any, positions: Any, *, base: float = 10000.0) -> Any:
 )
 def gptj_rotary(x: Any, positions: Any, *, rotary_dim: int | None = None) -> Any:
     """apply_rotary_pos_emb of transformers.models.gptj, from a table of positions, in [batch, length, heads, dim]."""
+    from transformers.models.gptj import modeling_gptj
+
+    return turned_by_table(modeling_gptj, x, positions, rotary_dim)
+
+
+@adapter(
+    "rotary",
+    dtypes=DTYPES,
+    grade=NARROW,
+    fixed={"interleaved": True},
+    conventions={"pair_place": "kept"},
+    package="transformers",
+    extra="transformers",
+)
+def codegen_rotary(x: Any, positions: Any, *, rotary_dim: int | None = None) -> Any:
+    """apply_rotary_pos_emb of transformers.models.codegen, likewise."""
+    from transformers.models.codegen import modeling_codegen
+
+    return turned_by_table(modeling_codegen, x, positions, rotary_dim)
+
+
+def turned_by_table(modeling: Any, x: Any, positions: Any, rotary_dim: int | None) -> Any:
+    """`x` with its first channels turned by rows of a table, as the attention layers of GPT-J and CodeGen do it."""
     import torch
-    from transformers.models.gptj.modeling_gptj import apply_rotary_pos_emb, create_sinusoidal_positions
 
     if len(positions) and positions.min() < 0:
         raise Unsupported("a table has no positions below zero")
     width = x.shape[-1] if rotary_dim is None else rotary_dim
-    table = create_sinusoidal_positions(int(positions.max()) + 1 if len(positions) else 1, width).to(x.dtype)
+    rows = int(positions.max()) + 1 if len(positions) else 1
+    table = modeling.create_sinusoidal_positions(rows, width).to(x.dtype)
     sin, cos = table[positions][None].split(width // 2, dim=-1)
     x = x.transpose(1, 2)
-    return torch.cat((apply_rotary_pos_emb(x[..., :width], sin, cos), x[..., width:]), -1).transpose(1, 2)
+    first = modeling.apply_rotary_pos_emb(x[..., :width], sin, cos)
+    return torch.cat((first, x[..., width:]), -1).transpose(1, 2)
 
 
 @adapter(

@@ -366,9 +366,9 @@ def waive(case: str, waivers: str, report_dir: str, **answers: str) -> None:
 def list_(what: str) -> None:
     """List what there is: mechanisms, laws, operators, adapters, mistakes, conventions or functions."""
     with mended(False):
-        from . import pages
+        from . import listing
 
-        for line in pages.listed(what):
+        for line in listing.listed(what):
             click.echo(line)
 
 

@@ -133,10 +133,11 @@ def _near(x: Any, y: Any) -> Any:
 
 
 def _telling(trials: Sequence[Trial], name: str, open_: Sequence[str], known: Mapping[str, str]) -> list[Trial]:
-    """The first cases that one open convention affects and no other does."""
+    """The first cases that one open convention affects and no other does, of those that the subject takes."""
     found = []
     for trial in trials:
-        if _affects(trial, name, known) and not any(_affects(trial, n, known) for n in open_ if n != name):
+        alone = _affects(trial, name, known) and not any(_affects(trial, n, known) for n in open_ if n != name)
+        if alone and trial.answered:
             found.append(trial)
             if len(found) == ENOUGH:
                 break

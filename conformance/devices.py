@@ -1,7 +1,7 @@
 """Devices: whether the one that a run was asked for is there, and whose turn it is.
 
-A process that makes calls on a CUDA device holds a lease of it as long as it lives, so that runs do not share one; it is
-taken before anything is imported that would look at devices. What is leased is all that the process sees.
+A process that makes calls on a CUDA device holds a lease of it as long as it lives, so that runs do not share one.
+It is taken before anything is imported that would look at devices; what is leased is all that the process sees.
 """
 
 from __future__ import annotations

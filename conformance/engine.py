@@ -330,6 +330,9 @@ class _Run:
                 says = call
             if not isinstance(call, Call):
                 continue
+            if not trial.answered:
+                says = "no case is taken from which the call could be made"
+                continue
             tried += 1
             reply = self.subject.call(call)
             if reply.fault is not None and reply.fault.kind not in ABRUPT:

@@ -1,9 +1,10 @@
-"""The pages of `attnspec list` and `attnspec explain`, made from what is tested and from nothing else."""
+"""The pages of `attnspec explain`, made from what is tested and from nothing else."""
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
 
 from attnspec.adapters import Adapter
 
@@ -15,13 +16,13 @@ from .errors import UsageError, did_you_mean
 from .grades import GRADES, LADDER, STANDARD
 from .language import Expression
 from .library import FUNCTIONS
+from .listing import signature, subjects
 from .loader import library
-from .mechanism import Law, Mechanism, Mistake, Reject
+from .mechanism import Example, Law, Mechanism, Mistake, Reject
 from .plans import PROFILES, plan
 from .stand_ins import DefinitionSubject
 from .targets import install_command, installed, operators, shipped
-
-WIDTH = 100
+from .typesetting import entries, expression, expressions, prose
 
 CONTRACT_ADVICE = {
     "shape": "Return the shape that `attnspec list operators` shows; an adapter transposes where its library differs.",
@@ -35,117 +36,6 @@ CONTRACT_ADVICE = {
     "precision": "Declare grade=... if the wider errors are intended; if not, look for an intermediate that is stored "
     "in a narrow type.",
 }
-
-
-# Lists
-
-
-def listed(what: str) -> Iterator[str]:
-    """The lines of a list."""
-    yield from {
-        "mechanisms": _mechanisms,
-        "laws": _laws,
-        "operators": _operators,
-        "adapters": _adapters,
-        "mistakes": _mistakes,
-        "conventions": _conventions,
-        "functions": _functions,
-    }[what]()
-
-
-def _mechanisms() -> Iterator[str]:
-    subjects, width = [a for a in shipped() if installed(a)], _width(library())
-    columns = f"{'laws':>5}{'mistakes':>10}{'scenarios':>11}{'subjects':>10}"
-    yield f"{'mechanism':<{width}}{'operator':<{width}}{columns}   title"
-    for m in library().values():
-        count = sum(a.operator == m.operator for a in subjects)
-        counts = f"{len(m.laws) + 1:>5}{len(m.mistakes):>10}{len(m.scenarios):>11}{count:>10}"
-        yield f"{m.name:<{width}}{m.operator:<{width}}{counts}   {m.title}"
-
-
-def _width(texts: Iterable[str]) -> int:
-    """The width of a column that holds the texts and what parts it from the next."""
-    return max(map(len, texts), default=0) + 2
-
-
-def _laws() -> Iterator[str]:
-    for m in library().values():
-        yield f"{m.name}.definition   Every output is what the definition says."
-        for law in m.laws.values():
-            yield _item(m.address(law.name), law.says, law.level)
-        for reject in m.rejects.values():
-            yield _item(m.address(reject.name), f"Refused: {reject.says}", reject.level)
-    for name, says in CONTRACTS.items():
-        yield _item(f"contract.{name}", says, "must")
-
-
-def _item(address: str, says: str, level: str) -> str:
-    return f"{address}   {says}" + ("   (should)" if level == "should" else "")
-
-
-def _operators() -> Iterator[str]:
-    for m in operators().values():
-        yield from signature(m)
-        yield ""
-
-
-def _adapters() -> Iterator[str]:
-    known = shipped()
-    name, operator = _width(a.name for a in known), _width(a.operator for a in known)
-    dtypes = _width(" ".join(a.dtypes) for a in known)
-    for a in known:
-        where = "" if installed(a) else f"   not installed: {install_command(a)}"
-        yield f"{a.name:<{name}}{a.operator:<{operator}}{' '.join(a.dtypes):<{dtypes}}{a.summary}{where}"
-
-
-def _mistakes() -> Iterator[str]:
-    for m in library().values():
-        for mistake in m.mistakes.values():
-            yield f"{m.address(mistake.name)}   {mistake.says}" + (f"   seen: {mistake.seen}" if mistake.seen else "")
-
-
-def _conventions() -> Iterator[str]:
-    for m in operators().values():
-        for convention, words in m.conventions.items():
-            yield f"{m.name}: {convention}"
-            for word, says in words.items():
-                yield f"    {word:<16}{says}"
-
-
-def _functions() -> Iterator[str]:
-    for title, functions in (("functions", FUNCTIONS), ("draws", DRAWS)):
-        yield f"{title}:"
-        for function in functions.values():
-            yield f"    {function.usage:<34}{function.says}"
-
-
-def signature(m: Mechanism) -> Iterator[str]:
-    """An operator as an adapter has to write it: positional inputs, then what may be claimed by keyword."""
-    inputs = [f"{name} {_shape(m, name)}".strip() for name in m.required]
-    keywords = [f"{n} {_shape(m, n)}".strip() for n in m.optional] + [f"{n}={_default(m, n)}" for n in m.options]
-    yield from textwrap.wrap(f"{m.name}({', '.join([*inputs, '*', *keywords])})", WIDTH, subsequent_indent=" " * 8)
-    outputs = ", ".join(m.outputs)
-    yield from _wrapped(
-        f"returns {outputs}; the first one always, as one array, a tuple in this order, or a dict", "    "
-    )
-    for convention, words in m.conventions.items():
-        yield f"    convention {convention}: {', '.join(words)}"
-
-
-def _shape(m: Mechanism, name: str) -> str:
-    axes = m.shapes.get(name)
-    return f"[{', '.join(axis or '_' for axis in axes)}]" if axes else "[...]"
-
-
-def _default(m: Mechanism, name: str) -> str:
-    return _shown(m.defaults[name]) if name in m.defaults else "required"
-
-
-def _shown(x: object) -> str:
-    return {True: "true", False: "false", None: "none"}.get(x, str(x)) if isinstance(x, bool | None) else str(x)
-
-
-# Explanations
 
 
 def explained(name: str) -> Iterator[str]:
@@ -170,7 +60,7 @@ def explained(name: str) -> Iterator[str]:
 def _pages() -> dict[str, Callable[[], Iterator[str]]]:
     pages: dict[str, Callable[[], Iterator[str]]] = {}
     for function in (*FUNCTIONS.values(), *DRAWS.values()):
-        pages[function.name] = lambda f=function: iter([f.usage, *_wrapped(f.says, "    ")])
+        pages[function.name] = lambda f=function: iter([f.usage, *prose(f.says, "    ")])
     for grade in GRADES.values():
         pages[grade.name] = lambda g=grade: _grade_page(g.name)
     for adapter in shipped():
@@ -191,105 +81,143 @@ def _pages() -> dict[str, Callable[[], Iterator[str]]]:
     return pages
 
 
-def _wrapped(text: str, indent: str = "") -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False) or [""]
-
-
 def _mechanism_page(m: Mechanism) -> Iterator[str]:
     yield m.title
     yield "=" * len(m.title)
     yield ""
-    yield from _wrapped(m.summary)
+    yield from prose(m.summary)
     yield ""
     if m.formula:
-        yield f"    {m.formula}"
+        yield from expression(m.formula, "    ", " " * 8)
         yield ""
     yield from signature(operators()[m.operator])
     yield ""
     yield from _lines(m)
+    for option, texts in m.vocabulary.items():
+        yield from _section(f"Words of {option}", entries({word: repr(text) for word, text in texts.items()}))
+    yield from _section("Domain", expressions(_texts(m.requires), ":"))
     for example in m.examples.values():
-        yield ""
-        yield f"Example {example.name}"
-        yield from _assignments(example.given, "    ")
-        for output, printed in example.gives.items():
-            yield from _wrapped(f"gives {output} = {printed.value.tolist()}", "    ")
+        yield from _section(f"Example {example.name}", _worked(m, example))
+    yield from _section("Laws", entries({law.name: law.says + _softly(law.level) for law in m.laws.values()}))
+    refused = {x.name: x.says + _softly(x.level) for x in m.rejects.values()}
+    yield from _section("Refused otherwise", entries(refused))
+    yield from _section("Known mistakes", entries({x.name: x.says + _seen(x) for x in m.mistakes.values()}))
+    yield from _section("Conventions", _words(m))
+    settings = {x.name: ", ".join(_assigned(x.assigned)) for x in m.scenarios.values()}
+    yield from _section("Scenarios, which are always run", expressions(settings, ":"))
+    yield from _section("Subjects", _subjects(m))
+    yield from _section("Sources", (line for source in m.sources for line in _hanging(source)))
     yield ""
-    yield "Laws"
-    for law in m.laws.values():
-        yield from _told(law.name, law.says + (" (should)" if law.level == "should" else ""))
-    for reject in m.rejects.values():
-        yield from _told(reject.name, f"Refused otherwise: {reject.says}")
-    yield ""
-    yield "Known mistakes"
-    for mistake in m.mistakes.values():
-        yield from _told(mistake.name, mistake.says)
-    if m.name == m.operator and m.conventions:
-        yield ""
-        yield "Conventions"
-        for convention, words in m.conventions.items():
-            yield f"    {convention}"
-            for word, says in words.items():
-                yield from _wrapped(f"{word}: {says}", " " * 8)
-    yield ""
-    yield "Sources"
-    for source in m.sources:
-        yield from _wrapped(source, "    ")
-    yield f"    {m.path}"
-    if not any(a.operator == m.operator for a in shipped()):
-        yield ""
-        yield "No installable implementation of it is known; the float64 reference is the second witness."
+    yield f"attnspec audit --mechanism {m.name} --table shows which law refutes which mistake."
+    yield f"Written in {m.path}."
 
 
-def _told(name: str, says: str) -> list[str]:
-    return textwrap.wrap(says, WIDTH, initial_indent=f"    {name:<20} ", subsequent_indent=" " * 25) or [f"    {name}"]
+def _section(title: str, lines: Iterator[str]) -> Iterator[str]:
+    """A title and what stands under it; nothing where nothing does."""
+    first = next(lines, None)
+    if first is not None:
+        yield ""
+        yield title
+        yield first
+        yield from lines
+
+
+def _softly(level: str) -> str:
+    return " (should)" if level == "should" else ""
+
+
+def _seen(mistake: Mistake) -> str:
+    return f" Seen: {mistake.seen}." if mistake.seen else ""
+
+
+def _hanging(text: str) -> Iterator[str]:
+    """A paragraph of a list, its further lines set in."""
+    first, *further = prose(text, " " * 8)
+    yield first[4:]
+    yield from further
+
+
+def _texts(lines: Mapping[str, Expression]) -> dict[str, str]:
+    return {name: line.text for name, line in lines.items()}
 
 
 def _lines(m: Mechanism) -> Iterator[str]:
-    yield "Definition"
+    yield "Definition" if m.name == m.operator else f"Definition, which is that of {m.operator}"
     if m.by_reference:
         yield f"    the float64 reference, attnspec.reference.{m.operator}"
-        return
-    width = max(map(len, m.definition), default=0) + 1
-    for name, line in m.definition.items():
-        yield from textwrap.wrap(
-            line.text, WIDTH, initial_indent=f"    {name + ':':<{width}} ", subsequent_indent=" " * (width + 5)
-        )
+    yield from expressions(_texts(m.definition), ":")
 
 
-def _assignments(assigned: Mapping[str, Expression], indent: str) -> Iterator[str]:
-    for name, expression in assigned.items():
-        yield from _wrapped(f"{name} = {expression.text}", indent)
+def _worked(m: Mechanism, example: Example) -> Iterator[str]:
+    """What is given, arrays first and single numbers in one line, and what comes out."""
+    given = _assigned(example.given)
+    for array in (text for text in given if " = [" in text):
+        yield from expression(array, "    ", " " * 8)
+    single = [text for text in given if " = [" not in text]
+    if single:
+        yield from expression(", ".join(single), "    ", " " * 4)
+    for output, printed in example.gives.items():
+        kind = {"integer": np.int64, "boolean": np.bool_}.get(m.dtypes.get(output, ""), np.float64)
+        shown = str(np.asarray(printed.value, kind).tolist()).replace("True", "true").replace("False", "false")
+        yield from expression(f"gives {output} = {shown}", "    ", " " * 8)
+
+
+def _assigned(assignments: Mapping[str, Expression]) -> list[str]:
+    return [f"{name} = {x.text}" for name, x in assignments.items()]
+
+
+def _words(m: Mechanism) -> Iterator[str]:
+    """The conventions of an operator, and of a further mechanism those that it turns on."""
+    for convention in m.conventions if m.name == m.operator else _turned_on(m):
+        yield f"    {convention}"
+        for word, says in m.conventions[convention].items():
+            yield from prose(f"{word}: {says}", " " * 8)
+
+
+def _subjects(m: Mechanism) -> Iterator[str]:
+    """The adapters that are run against a mechanism, and how to run one."""
+    known = subjects(m)
+    if not known:
+        yield from prose("No adapter claims it; the float64 reference is the second witness.", "    ")
+    else:
+        yield from prose(", ".join(a.name for a in known), "    ")
+        at_hand = next((a for a in known if installed(a)), known[0])
+        yield f"    attnspec check {at_hand.name} --mechanism {m.name}"
 
 
 def _law_page(m: Mechanism, law: Law) -> Iterator[str]:
-    yield m.address(law.name) + (" (should)" if law.level == "should" else "")
-    yield from _wrapped(law.says, "    ")
+    yield m.address(law.name) + _softly(law.level)
+    yield from prose(law.says, "    ")
     yield ""
     if law.given:
         yield "given"
-        yield from _assignments(law.given, "    ")
+        yield from _indented(*_assigned(law.given))
     if law.when.text != "true":
         yield "when"
-        yield from _wrapped(law.when.text, "    ")
+        yield from _indented(law.when.text)
     yield "holds"
-    yield from _wrapped(law.holds.text, "    ")
+    yield from _indented(law.holds.text)
     yield ""
     used = law.when.uses | law.holds.uses | {n for g in law.given.values() for n in g.uses}
     named = [name for name in m.definition if name in used and name not in m.outputs]
     if named:
         yield "where"
-        for name in named:
-            yield from _wrapped(f"{name} = {m.definition[name].text}", "    ")
+        yield from _indented(*(f"{name} = {m.definition[name].text}" for name in named))
         yield ""
     yield from _innocent(m)
     if law.contract:
-        yield from _wrapped(f"It need not refute a known mistake: {law.contract}")
+        yield from prose(f"It need not refute a known mistake: {law.contract}")
     yield str(law.place or m.path)
+
+
+def _indented(*texts: str) -> Iterator[str]:
+    for text in texts:
+        yield from expression(text, "    ", " " * 8)
 
 
 def _definition_page(m: Mechanism) -> Iterator[str]:
     yield m.address("definition")
-    yield from _wrapped(
+    yield from prose(
         "Every output is what the definition says, within the error that the claimed precision allows: a bound that is "
         "derived for every entry from the inputs, and never chosen.",
         "    ",
@@ -324,13 +252,13 @@ def _turned_on(m: Mechanism) -> list[str]:
 
 def _mistake_page(m: Mechanism, mistake: Mistake) -> Iterator[str]:
     yield f"{m.address(mistake.name)} (a known mistake)"
-    yield from _wrapped(mistake.says, "    ")
+    yield from prose(mistake.says, "    ")
     yield ""
     yield "changes"
-    for name, expression in mistake.change.items():
-        yield from _wrapped(f"{name} = {expression.text}", "    ")
+    for name, changed in mistake.change.items():
+        yield from _indented(f"{name} = {changed.text}")
         if name in m.definition:
-            yield from _wrapped(f"instead of {m.definition[name].text}", "        ")
+            yield from expression(f"instead of {m.definition[name].text}", " " * 8, " " * 12)
     if mistake.seen:
         yield f"seen in {mistake.seen}"
     yield ""
@@ -339,13 +267,13 @@ def _mistake_page(m: Mechanism, mistake: Mistake) -> Iterator[str]:
 
 def _reject_page(m: Mechanism, reject: Reject) -> Iterator[str]:
     yield f"{m.address(reject.name)} ({reject.level})"
-    yield from _wrapped(f"A call is refused otherwise: {reject.says}", "    ")
+    yield from prose(f"A call is refused otherwise: {reject.says}", "    ")
     yield ""
     yield "the call"
-    yield from _assignments(reject.call, "    ")
+    yield from _indented(*_assigned(reject.call))
     if reject.when.text != "true":
         yield "when"
-        yield from _wrapped(reject.when.text, "    ")
+        yield from _indented(reject.when.text)
 
 
 def _convention_page(convention: str) -> Iterator[str]:
@@ -357,15 +285,15 @@ def _convention_page(convention: str) -> Iterator[str]:
             yield ""
             yield m.name
         for word, says in words.items():
-            yield from _wrapped(f"{word}: {says}", "    ")
+            yield from prose(f"{word}: {says}", "    ")
         if words:
             yield f"    @adapter({m.name!r}, conventions={{{convention!r}: {next(iter(words))!r}}})"
 
 
 def _contract_page(name: str) -> Iterator[str]:
     yield f"contract.{name}"
-    yield from _wrapped(CONTRACTS[name], "    ")
-    yield from _wrapped(CONTRACT_ADVICE[name], "    ")
+    yield from prose(CONTRACTS[name], "    ")
+    yield from prose(CONTRACT_ADVICE[name], "    ")
 
 
 def _grade_page(name: str) -> Iterator[str]:

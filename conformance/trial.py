@@ -167,6 +167,15 @@ class Trial:
             raise Faulted(reply.fault, settled)
         return reply
 
+    @property
+    def answered(self) -> bool:
+        """Whether the subject takes the case itself."""
+        try:
+            self.reply(self.base)
+        except (Declined, Faulted, SpecError):
+            return False
+        return True
+
     # The definition, kept with the sample
 
     def _key(self, kind: str, settled: Settled, *more: Any) -> tuple[Any, ...]:

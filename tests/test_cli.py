@@ -13,7 +13,8 @@ from click.testing import CliRunner
 from attnspec import runs
 from attnspec.cli import main
 from attnspec.errors import Exit
-from attnspec.pages import explained, listed
+from attnspec.listing import listed
+from attnspec.pages import explained
 
 LISTS = ("mechanisms", "laws", "operators", "adapters", "mistakes", "conventions", "functions")
 SOFTMAX = """

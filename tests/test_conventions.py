@@ -132,6 +132,17 @@ def test_a_word_found_at_first_is_confirmed_on_further_cases():
     assert Finding("causal_alignment", "bottom_right", "unexplained", 4, 5) == finding
 
 
+def test_cases_that_are_not_taken_do_not_keep_a_word_from_being_found():
+    def kernel(q, k, v, *, mask=None):
+        if mask is not None and q.shape[2] != k.shape[2]:
+            raise Unsupported("there are as many keys as queries")
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+    words = {"empty_row": "zeros", "grouping": "block"}
+    one = subject(Adapter("kernel", "attention", kernel, "torch", conventions=words))
+    assert "propagates" == identify(one, library()["attention"], "float32", "cpu")["masked_nonfinite"].word
+
+
 def test_what_no_case_tells_is_not_tested():
     def plain(q, k, v):
         return attention_of()(q, k, v)

@@ -102,7 +102,9 @@ def test_every_adapter_that_needs_a_package_names_an_extra_of_the_project():
     assert [] == [a.name for a in shipped() if a.extra and f"\n{a.extra} = " not in extras]
 
 
-@pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "spec/README.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "spec/README.md", "docs/findings.md"]
+)
 def test_documents_have_one_sentence_a_line(page):
     prose = re.sub(r"```.*?```", "", text(page), flags=re.DOTALL)
     lines = [x for x in prose.splitlines() if x and not x.startswith("|")]

@@ -171,6 +171,14 @@ def test_what_is_to_be_refused_is_refused(function, verdict, says):
     assert (verdict, says, "should") == (cell.verdict, cell.says, cell.level)
 
 
+def test_who_refuses_the_case_itself_is_not_taken_to_refuse_a_wrong_call():
+    def refuses_all(*, heads):
+        raise ValueError("nothing is supported")
+
+    cell = cell_of(result_of(adapted(refuses_all, "alibi_slopes", framework="numpy"), "alibi_slopes"), "no_heads")
+    assert ("not_tested", "no case is taken from which the call could be made") == (cell.verdict, cell.says)
+
+
 def test_a_mechanism_that_is_not_claimed_is_not_tried():
     cells = result_of(adapted(eager, "attention"), "causal_mask").cells
     assert law_names(library()["causal_mask"]) == [cell.law for cell in cells]

@@ -10,8 +10,9 @@ from attnspec.cells import CONTRACTS
 from attnspec.errors import UsageError
 from attnspec.grades import GRADES
 from attnspec.library import FUNCTIONS
+from attnspec.listing import listed
 from attnspec.loader import library
-from attnspec.pages import CONTRACT_ADVICE, explained, listed
+from attnspec.pages import CONTRACT_ADVICE, explained
 from attnspec.targets import shipped
 
 LISTS = ("mechanisms", "laws", "operators", "adapters", "mistakes", "conventions", "functions")
@@ -28,7 +29,7 @@ def first_words(what):
         ("laws", r"softmax\.sums_to_one   The entries of a row add up to one\."),
         ("laws", r"contract\.shape   Every output has the shape that the definition gives it\."),
         ("laws", r"alibi_slopes\.no_heads   Refused: There is at least one head\.   \(should\)"),
-        ("operators", r"softmax\(x \[rows, n\], \*\)"),
+        ("operators", r"softmax\(x \[rows, n\]\)"),
         ("operators", r"alibi_slopes\(\*, heads=required\)"),
         ("adapters", r"torch_softmax +softmax +float32 bfloat16 float16 float64 +torch\.nn\.functional\.softmax .*"),
         ("mistakes", r"softmax\.base_two   Powers of two take the place of exponentials\."),
@@ -60,8 +61,30 @@ def test_whatever_is_listed_can_be_explained(what):
         ("softmax", "Softmax"),
         ("softmax", "    base_two             Powers of two take the place of exponentials."),
         ("softmax", "    gives p = [[0.0900306, 0.2447285, 0.665241]]"),
+        ("softmax", "softmax(x [rows, n])"),
+        ("softmax", "    attnspec check torch_softmax --mechanism softmax"),
+        (
+            "softmax",
+            "    floored_maximum      The maximum starts at a finite number, and rows that lie below it vanish.",
+        ),
+        ("softmax", "                         Seen: flashinfer-ai/flashinfer#4267."),
+        ("softmax", "attnspec audit --mechanism softmax --table shows which law refutes which mistake."),
+        ("alibi_slopes", "    some: heads > 0"),
+        ("alibi_slopes", "    no_heads             There is at least one head. (should)"),
+        ("einsum", "    matrix_product       'ij,jk->ik'"),
+        ("causal_mask", "Definition, which is that of attention"),
+        ("causal_mask", "        top_left: The first query sees the first key alone, whatever the lengths are."),
+        (
+            "causal_mask",
+            "    decode:             batch = 2, kv_heads = 2, q_len = 1, k_len = 9, head_dim = 8, value_dim = 8",
+        ),
+        ("alibi_slopes", "    No adapter claims it; the float64 reference is the second witness."),
+        ("beam_search", "    gives tokens = [[1, 0], [0, 0]]"),
+        ("decay_groups", "    gives decayed = [false, false, true, true, true]"),
+        ("model_flops", "    layers = 1, heads = 1, kv_heads = none, dim = 1, head_dim = none, hidden = 1, vocab = 1,"),
         ("softmax.ratio", "    n > 1 and all(abs(x) < 40)"),
         ("softmax.definition", "    total: sum(terms, keep = true)"),
+        ("softmax.definition", "               else 1 / size(x))"),
         ("softmax.base_two", "        instead of exp(shift(x))"),
         ("softmax.base_two", "attnspec check mistake:softmax.base_two shows the laws that refute it."),
         ("alibi_slopes.no_heads", "    A call is refused otherwise: There is at least one head."),
@@ -124,9 +147,13 @@ def test_pages_fit_a_terminal():
     names += [m.address(law) for m in library().values() for law in list(m.laws)[:1]]
     names += [c for m in library().values() for c in m.conventions]
     pages = {name: list(explained(name)) for name in (*names, *library())}
-    formulas = {f"    {m.formula}" for m in library().values()}
-    assert [] == [name for name, page in pages.items() for line in page if len(line) > 100 and line not in formulas]
+    assert [] == [name for name, page in pages.items() for line in page if len(line) > 100]
     assert [] == [line for line in listed("operators") if len(line) > 100]
+
+
+def test_an_adapter_is_a_subject_of_the_mechanisms_whose_options_it_takes():
+    named = {name: " ".join(explained(name)) for name in ("attention", "causal_mask", "attention_dropout")}
+    assert {"attention", "causal_mask"} == {name for name, page in named.items() if "torch_sdpa_math" in page}
 
 
 def test_every_contract_has_its_advice():
@@ -138,7 +165,8 @@ def test_an_adapter_that_is_not_installed_is_listed_with_the_command_that_instal
         Adapter("extra", "softmax", len, "numpy", package="no_such_package", extra="onnx", summary="Of an extra."),
         Adapter("other", "softmax", len, "numpy", package="no_such_package.kernels", summary="Of a package."),
     ]
-    monkeypatch.setattr("attnspec.pages.shipped", lambda: known)
+    for module in ("listing", "pages"):
+        monkeypatch.setattr(f"attnspec.{module}.shipped", lambda: known)
     extra, other = listed("adapters")
     assert extra.endswith("Of an extra.   not installed: pip install 'attnspec[onnx]'")
     assert other.endswith("Of a package.   not installed: pip install no_such_package")

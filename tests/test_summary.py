@@ -114,6 +114,10 @@ def test_the_table_has_a_column_for_every_dtype_and_a_row_for_every_mechanism():
     ]
 
 
+def test_a_long_name_moves_the_columns():
+    assert list(rows("n" * 30, [cell("a")])) == ["n" * 30 + "  float32", "  softmax" + " " * 23 + "1/1"]
+
+
 @pytest.mark.parametrize(
     ("words", "lines"),
     [

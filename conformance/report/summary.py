@@ -45,10 +45,11 @@ def rows(subject: str, cells: Sequence[Line]) -> Iterator[str]:
     """A subject's table: mechanisms down, dtypes across, cells that pass of those that were tried."""
     dtypes = list(dict.fromkeys(cell["dtype"] for cell in cells))
     mechanisms = list(dict.fromkeys(cell["mechanism"] for cell in cells))
-    yield f"{subject:<24}" + "".join(f"{dtype:<22}" for dtype in dtypes).rstrip()
+    width = max(24, len(subject) + 2)
+    yield f"{subject:<{width}}" + "".join(f"{dtype:<22}" for dtype in dtypes).rstrip()
     for mechanism in mechanisms:
         shown = [_count([c for c in cells if c["mechanism"] == mechanism and c["dtype"] == d]) for d in dtypes]
-        yield f"  {mechanism:<22}" + "".join(f"{text:<22}" for text in shown).rstrip()
+        yield f"  {mechanism:<{width - 2}}" + "".join(f"{text:<22}" for text in shown).rstrip()
     for dtype, words in _alike(observed(cells)).items():
         yield f"  observed{dtype}: " + ", ".join(f"{name} = {word}" for name, word in words.items())
     beyond = {dtype: grade for dtype, grade in grades(cells).items() if grade.endswith("_naive")}

@@ -1,0 +1,71 @@
+"""Text as it stands on a page of a terminal: prose, expressions, and names with what they say."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+
+WIDTH = 100
+NAMES = 20
+"""The least width of a column of names, so that the sections of a page line up."""
+
+OPERATOR = re.compile(r"(?:^| )(?:[-+*/@%]|//|\*\*|[<>=!]=|[<>=]|if|else|and|or|not)$")
+"""The end of a text after which an expression goes on in the same line."""
+JOINED = re.compile(r". = |[^,] \[")
+"""Around a space: a name and what it is given, or its shape."""
+LOOSENESS = (re.compile(r",$|^ (?:if|else) "), re.compile(r"^ (?:and|or) "))
+"""Around a space: what parts an expression most, and next to most."""
+
+
+def prose(text: str, indent: str = "") -> list[str]:
+    """Lines of sentences."""
+    lines = textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+    return lines or [""]
+
+
+def expression(text: str, first: str = "", rest: str = "") -> list[str]:
+    """Lines of an expression or a call, broken before operators, where it holds together least."""
+    lines, indent = [], first
+    while len(indent) + len(text) > WIDTH:
+        room = WIDTH - len(indent)
+        breaks = [(tightness, -at) for at, tightness in _breaks(text) if at <= room]
+        cuts = [found for found in breaks if -found[1] >= room // 3] or breaks
+        if not cuts:
+            break
+        at = -min(cuts)[1]
+        lines.append(indent + text[:at])
+        text, indent = text[at + 1 :], rest
+    return [*lines, indent + text]
+
+
+def _breaks(text: str) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Where a line may end, and how tightly the expression holds together there: by brackets, and by operators."""
+    depth = 0
+    for at, character in enumerate(text):
+        depth += (character in "([{") - (character in ")]}")
+        if character == " " and not OPERATOR.search(text[:at]) and not JOINED.match(text, max(at - 1, 0)):
+            around = (text[at - 1], text[at : at + 6])
+            loose = [any(map(pattern.search, around)) for pattern in LOOSENESS]
+            yield at, (depth, (*loose, True).index(True))
+
+
+def entries(said: Mapping[str, str]) -> Iterator[str]:
+    """A column of names, and beside each what it says."""
+    width = column(said)
+    for name, says in said.items():
+        first, *further = prose(says, " " * (width + 4))
+        yield f"    {name:<{width}}" + first[width + 4 :]
+        yield from further
+
+
+def expressions(lines: Mapping[str, str], sign: str = "") -> Iterator[str]:
+    """A column of names, and beside each its expression."""
+    width = max((len(name) + len(sign) for name in lines), default=0) + 1
+    for name, text in lines.items():
+        yield from expression(text, f"    {name + sign:<{width}}", " " * (width + 8))
+
+
+def column(texts: Iterable[str]) -> int:
+    """The width of a column of names, with what parts it from the next."""
+    return max(NAMES, *map(len, texts), 0) + 1
