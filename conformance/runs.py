@@ -70,7 +70,7 @@ def groups(options: Options) -> list[Group]:
     mechanisms = chosen(options)
     found = []
     for target in options.targets:
-        for subject in resolve(target, operator=options.operator, framework=options.framework):
+        for subject in resolve(target, operator=options.operator, framework=options.framework, device=options.device):
             claimed = subject.claims.dtypes
             asked = options.dtypes or claimed
             dtypes = [d for d in asked if d in claimed or not subject.claims.declared]

@@ -38,11 +38,14 @@ CONTROLS = "controls"
 """What the names of modules begin with whose adapters are there for the audit, and not for users."""
 
 
-def resolve(target: str, *, operator: str | None = None, framework: str | None = None) -> list[Subject]:
+def resolve(
+    target: str, *, operator: str | None = None, framework: str | None = None, device: str = "cpu"
+) -> list[Subject]:
     """The subjects that a target names.
 
     `operator` and `framework` are for functions that do not say them by themselves.
-    Raises `TargetError` where the target cannot be loaded, `UsageError` where it names nothing.
+    Raises `TargetError` where the target cannot be loaded or does not run on the device, `UsageError` where it names
+    nothing.
     """
     if target == "reference":
         return [ReferenceSubject(m) for m in operators().values()]
@@ -50,8 +53,8 @@ def resolve(target: str, *, operator: str | None = None, framework: str | None =
         return [mistake(target.removeprefix("mistake:"))]
     path, _, function = target.partition(".py:")
     if target.endswith(".py") or function:
-        return from_file(Path(path if not function else f"{path}.py"), function, operator, framework)
-    return [subject(find(target))]
+        return from_file(Path(path if not function else f"{path}.py"), function, operator, framework, device)
+    return [subject(find(target), device=device)]
 
 
 def operators() -> dict[str, Mechanism]:
@@ -59,8 +62,8 @@ def operators() -> dict[str, Mechanism]:
     return {name: m for name, m in library().items() if m.operator == name}
 
 
-def subject(adapter: Adapter, *, declared: bool = True) -> AdapterSubject:
-    """An adapter as a subject; what it declares wrongly is an error with its place."""
+def subject(adapter: Adapter, *, declared: bool = True, device: str | None = None) -> AdapterSubject:
+    """An adapter as a subject, on a device if one is given; what it declares wrongly is an error with its place."""
     known = operators()
     if adapter.operator not in known:
         raise UsageError(
@@ -71,6 +74,8 @@ def subject(adapter: Adapter, *, declared: bool = True) -> AdapterSubject:
         raise UsageError(f"{adapter.name}: unknown framework {adapter.framework!r}{hint}")
     if not installed(adapter):
         raise TargetError(f"{adapter.name} needs {adapter.package}, which is not installed: {install_command(adapter)}")
+    if device is not None and not runs_on(adapter, device):
+        raise TargetError(f"{adapter.name} does not run on {device}; add --device {adapter.devices[0]}")
     return AdapterSubject(adapter, known[adapter.operator], declared=declared)
 
 
@@ -80,6 +85,11 @@ def installed(adapter: Adapter) -> bool:
         return not adapter.package or importlib.util.find_spec(adapter.package) is not None
     except ModuleNotFoundError:  # of a.b, a is missing
         return False
+
+
+def runs_on(adapter: Adapter, device: str) -> bool:
+    """Whether it is declared for that kind of device."""
+    return device.partition(":")[0] in adapter.devices
 
 
 def install_command(adapter: Adapter) -> str:
@@ -112,6 +122,11 @@ def families(*, controls: bool = False) -> list[str]:
     return chosen
 
 
+def every_one(device: str) -> list[str]:
+    """The names of all shipped adapters that can be run on a device without much patience."""
+    return [one.name for one in shipped() if installed(one) and runs_on(one, device) and not one.slow]
+
+
 def find(name: str) -> Adapter:
     """The adapter of that name; an unknown one is a `TargetError`."""
     known = {adapter.name: adapter for adapter in shipped()}
@@ -135,7 +150,9 @@ def mistake(address: str) -> DefinitionSubject:
 # Files
 
 
-def from_file(path: Path, function: str, operator: str | None, framework: str | None) -> list[Subject]:
+def from_file(
+    path: Path, function: str, operator: str | None, framework: str | None, device: str = "cpu"
+) -> list[Subject]:
     """The adapters declared in a file, or one function of it."""
     if not path.is_file():
         raise TargetError(f"no such file: {path}")
@@ -147,10 +164,10 @@ def from_file(path: Path, function: str, operator: str | None, framework: str | 
                 f"{path} declares no adapter; decorate a function with @attnspec.adapter(...), "
                 f"or name one as {path}:function"
             )
-        return [subject(adapter) for adapter in declared]
+        return [subject(adapter, device=device) for adapter in declared]
     named = [adapter for adapter in declared if function in (adapter.name, adapter.function.__name__)]
     if named:
-        return [subject(adapter) for adapter in named]
+        return [subject(adapter, device=device) for adapter in named]
     found = getattr(module, function, None)
     if not callable(found):
         known = [name for name, x in vars(module).items() if inspect.isfunction(x)]
