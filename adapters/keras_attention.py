@@ -36,7 +36,12 @@ def attention(backend: str, q: Any, k: Any, v: Any, **options: Any) -> Any:
 @adapter(
     "attention",
     dtypes=DTYPES,
-    conventions={"causal_alignment": "top_left", "grouping": "block"},
+    conventions={
+        "causal_alignment": "top_left",
+        "empty_row": "mean_value",
+        "empty_bias_row": "zero_row",
+        "grouping": "block",
+    },
     package="keras",
     extra="keras",
 )
@@ -53,7 +58,12 @@ def keras_attention(
     "attention",
     framework="numpy",
     dtypes=DTYPES,
-    conventions={"causal_alignment": "top_left", "grouping": "block"},
+    conventions={
+        "causal_alignment": "top_left",
+        "empty_row": "mean_value",
+        "empty_bias_row": "nan_row",
+        "grouping": "block",
+    },
     compiled=True,
     slow=True,
     package="keras",

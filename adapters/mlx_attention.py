@@ -2,7 +2,7 @@
 
 Documentation: https://ml-explore.github.io/mlx/build/html/python/_autosummary/mlx.core.fast.scaled_dot_product_attention.html
 A mask is boolean, additive or the word causal, one of them alone; the causal one is aligned at the last key.
-Softmax is computed in single precision, whatever the dtype is, and everything else is stored in the dtype of the inputs.
+Softmax is computed in single precision, whatever the dtype is; the rest is stored in the dtype of the inputs.
 """
 
 from __future__ import annotations

@@ -17,14 +17,14 @@ from typing import Any
 
 from . import Unsupported, adapter
 
-DTYPES = ("float32", "float16", "bfloat16", "float64")
+DTYPES = ("float32", "float16", "float64")
 
 
 @functools.cache
 def session(
     operator: str, domain: str, opset: int, dtypes: tuple[tuple[str, str], ...], outputs: int, **attributes: Any
 ) -> Any:
-    """A session of a model of one node; `dtypes` are the names and types of its inputs, without a type where left out."""
+    """A session of a model of one node; `dtypes` are the names of its inputs and their types, or none if left out."""
     import numpy as np
     import onnx
     import onnxruntime
@@ -129,7 +129,7 @@ def parted(x: Any, heads: int) -> Any:
 @adapter(
     "attention",
     framework="numpy",
-    dtypes=("float32",),
+    dtypes=("float32", "float16"),
     conventions={"empty_row": "mean_value"},
     package="onnxruntime",
     extra="onnxruntime",
@@ -154,10 +154,10 @@ def onnxruntime_multi_head(
     if scale == 0:
         raise Unsupported("a scale of zero is the default one")
     if mask is not None:
-        if mask.ndim == 4 and mask.shape[1] != 1 or mask.ndim == 3 and mask.shape[0] != 1:
+        whole = mask.reshape(*(1,) * (4 - mask.ndim), *mask.shape)
+        if whole.shape[1] != 1:
             raise Unsupported("a mask is one for all heads")
-        whole = np.broadcast_to(mask, (*(batch, 1, q_len, k_len)[-mask.ndim :],)).reshape(-1, q_len, k_len)
-        mask = np.broadcast_to(whole, (batch, q_len, k_len)).astype(np.int32)
+        mask = np.broadcast_to(whole[:, 0], (batch, q_len, k_len)).astype(np.int32)
     if bias is not None:
         bias = np.broadcast_to(bias, (*([1, 1][: 4 - bias.ndim]), *bias.shape[:-2], q_len, k_len))
     feeds = {"query": joined(q), "key": joined(k), "value": joined(v), "bias": None}
@@ -194,6 +194,8 @@ def onnxruntime_grouped_query(
     past = k_len - q_len
     if past < 0 or v.shape != k.shape:
         raise Unsupported("keys and values of the past and of the queries")
+    if past and q_len > 1 and batch > 1:
+        raise Unsupported("several queries after a past in a batch of one")
     if window_left is not None and not causal:
         raise Unsupported("a window is causal")
     if bias is not None:
