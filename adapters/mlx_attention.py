@@ -11,6 +11,8 @@ from typing import Any
 
 from . import Unsupported, adapter
 
+GRADES = {"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive"}
+
 
 def to_numpy(x: Any) -> Any:
     """An array of MLX in NumPy, which has bfloat16 from another package and takes it as bits alone."""
@@ -28,7 +30,7 @@ def to_numpy(x: Any) -> Any:
     framework="numpy",
     dtypes=("float32", "bfloat16", "float16"),
     conventions={"causal_alignment": "bottom_right", "grouping": "block"},
-    grade={"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive"},
+    grade=GRADES,
     package="mlx.core",
     extra="mlx",
 )

@@ -18,6 +18,7 @@ from typing import Any
 from . import Unsupported, adapter
 
 DTYPES = ("float32", "float16", "float64")
+GRADES = {"float32": "fp32", "float16": "fp16_naive", "float64": "fp64"}
 
 
 @functools.cache
@@ -75,6 +76,7 @@ def attention(opset: int, q: Any, k: Any, v: Any, causal: bool, mask: Any, bias:
     framework="numpy",
     dtypes=DTYPES,
     conventions={"causal_alignment": "top_left", "empty_row": "zeros", "grouping": "block"},
+    grade=GRADES,
     package="onnxruntime",
     extra="onnxruntime",
 )
@@ -98,6 +100,7 @@ def onnxruntime_attention(
     framework="numpy",
     dtypes=DTYPES,
     conventions={"causal_alignment": "top_left", "empty_row": "zeros", "grouping": "block"},
+    grade=GRADES,
     package="onnxruntime",
     extra="onnxruntime",
 )
@@ -130,7 +133,8 @@ def parted(x: Any, heads: int) -> Any:
     "attention",
     framework="numpy",
     dtypes=("float32", "float16"),
-    conventions={"empty_row": "mean_value"},
+    conventions={"causal_alignment": "top_left", "empty_row": "mean_value"},
+    grade={"float32": "fp32", "float16": "fp16_naive"},
     package="onnxruntime",
     extra="onnxruntime",
 )
@@ -151,8 +155,6 @@ def onnxruntime_multi_head(
     k_len = k.shape[2]
     if k.shape[1] != heads:
         raise Unsupported("as many heads of keys as of queries")
-    if scale == 0:
-        raise Unsupported("a scale of zero is the default one")
     if mask is not None:
         whole = mask.reshape(*(1,) * (4 - mask.ndim), *mask.shape)
         if whole.shape[1] != 1:
@@ -171,6 +173,8 @@ def onnxruntime_multi_head(
     framework="numpy",
     dtypes=("float32", "float16"),
     conventions={"causal_alignment": "bottom_right", "grouping": "block"},
+    limits={"head_dim": range(8, 1025, 8)},
+    grade={"float32": "fp32", "float16": "fp16_naive"},
     package="onnxruntime",
     extra="onnxruntime",
 )

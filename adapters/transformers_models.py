@@ -16,6 +16,7 @@ from . import Unsupported, adapter
 from .transformers_attention import additive, module
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
+MODEL = {"causal_alignment": "bottom_right", "grouping": "block", "masked_nonfinite": "propagates"}
 NAIVE = {"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive", "float64": "fp32"}
 
 
@@ -49,19 +50,19 @@ def gemma2_eager(
 @adapter(
     "attention",
     dtypes=DTYPES,
-    conventions={"empty_row": "zeros", "grouping": "block"},
+    conventions={"empty_row": "mean_value", "empty_bias_row": "nan_row", "grouping": "block"},
     grade=NAIVE | {"float64": "fp64"},
     package="transformers",
     extra="transformers",
 )
 def gpt_oss_eager(
-    q: Any, k: Any, v: Any, *, mask: Any = None, bias: Any = None, sink: Any, scale: float | None = None
+    q: Any, k: Any, v: Any, *, mask: Any = None, bias: Any = None, sink: Any = None, scale: float | None = None
 ) -> Any:
-    """eager_attention_forward of transformers.models.gpt_oss, whose heads all have a sink."""
+    """eager_attention_forward of transformers.models.gpt_oss, with sinks of minus infinity where there are none."""
     from transformers.models.gpt_oss.modeling_gpt_oss import eager_attention_forward
 
     layer: Any = module(q, k)
-    layer.sinks = sink
+    layer.sinks = q.new_full((q.shape[1],), float("-inf")) if sink is None else sink
     scaling = q.shape[-1] ** -0.5 if scale is None else scale
     out, _ = eager_attention_forward(layer, q, k, v, additive(mask, bias, q), scaling)
     return out.transpose(1, 2)
@@ -128,7 +129,7 @@ def mistral(
 @adapter(
     "attention",
     dtypes=DTYPES,
-    conventions={"causal_alignment": "bottom_right", "empty_row": "mean_value", "grouping": "block"},
+    conventions=MODEL | {"empty_row": "mean_value"},
     grade=NAIVE,
     package="transformers",
     extra="transformers",
@@ -150,7 +151,7 @@ def mistral_eager(
 @adapter(
     "attention",
     dtypes=DTYPES,
-    conventions={"causal_alignment": "bottom_right", "grouping": "block"},
+    conventions=MODEL,
     package="transformers",
     extra="transformers",
 )
@@ -171,7 +172,7 @@ def mistral_sdpa(
 @adapter(
     "attention",
     dtypes=("float32", "bfloat16", "float16"),
-    conventions={"causal_alignment": "bottom_right", "grouping": "block"},
+    conventions=MODEL,
     compiled=True,
     slow=True,
     package="transformers",
