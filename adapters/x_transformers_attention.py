@@ -14,6 +14,7 @@ from typing import Any
 from . import adapter
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
+GRADES = {"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive", "float64": "fp32"}
 CONVENTIONS = {"causal_alignment": "bottom_right", "empty_row": "zeros", "grouping": "tiled"}
 
 
@@ -36,24 +37,31 @@ def attention(attend: Any, q: Any, k: Any, v: Any, mask: Any, bias: Any) -> Any:
     "attention",
     dtypes=DTYPES,
     conventions=CONVENTIONS,
-    grade={"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive", "float64": "fp32"},
+    grade=GRADES,
     package="x_transformers",
     extra="x-transformers",
 )
 def x_transformers_attention(
-    q: Any,
-    k: Any,
-    v: Any,
-    *,
-    causal: bool = False,
-    mask: Any = None,
-    bias: Any = None,
-    scale: float | None = None,
-    softcap: float | None = None,
+    q: Any, k: Any, v: Any, *, causal: bool = False, mask: Any = None, bias: Any = None, scale: float | None = None
 ) -> Any:
     """Attend of x-transformers, composed of elementary operations."""
+    return attention(module(heads=q.shape[1], causal=causal, scale=scale), q, k, v, mask, bias)
+
+
+@adapter(
+    "attention",
+    dtypes=DTYPES,
+    conventions=CONVENTIONS,
+    grade=GRADES,
+    package="x_transformers",
+    extra="x-transformers",
+)
+def x_transformers_softclamp(
+    q: Any, k: Any, v: Any, *, mask: Any = None, bias: Any = None, softcap: float | None = None
+) -> Any:
+    """Attend of x-transformers with softclamp_logits."""
     clamp = {} if softcap is None else {"softclamp_logits": True, "logit_softclamp_value": softcap}
-    return attention(module(heads=q.shape[1], causal=causal, scale=scale, **clamp), q, k, v, mask, bias)
+    return attention(module(heads=q.shape[1], **clamp), q, k, v, mask, bias)
 
 
 @adapter("attention", dtypes=DTYPES, conventions=CONVENTIONS, package="x_transformers", extra="x-transformers")
