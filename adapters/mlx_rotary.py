@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import Unsupported, adapter
-from .mlx_attention import to_numpy
+from .mlx_attention import GRADES, to_numpy
 
 DTYPES = ("float32", "bfloat16", "float16")
 
@@ -23,7 +23,7 @@ def offset_of(positions: Any) -> int:
     return int(positions[0]) if len(positions) else 0
 
 
-@adapter("rotary", framework="numpy", dtypes=DTYPES, package="mlx.core", extra="mlx")
+@adapter("rotary", framework="numpy", dtypes=DTYPES, grade=GRADES, package="mlx.core", extra="mlx")
 def mlx_rotary(
     x: Any, positions: Any, *, base: float = 10000.0, interleaved: bool = False, rotary_dim: int | None = None
 ) -> Any:
@@ -34,7 +34,7 @@ def mlx_rotary(
     return to_numpy(mx.fast.rope(mx.array(x), dims, traditional=interleaved, base=base, scale=1.0, offset=offset))
 
 
-@adapter("rotary", framework="numpy", dtypes=DTYPES, package="mlx.core", extra="mlx")
+@adapter("rotary", framework="numpy", dtypes=DTYPES, grade=GRADES, package="mlx.core", extra="mlx")
 def mlx_rotary_frequencies(
     x: Any, positions: Any, *, base: float = 10000.0, interleaved: bool = False, rotary_dim: int | None = None
 ) -> Any:

@@ -3,7 +3,8 @@
 Documentation: https://onnx.ai/onnx/operators/onnx__Softmax.html and
 https://onnx.ai/onnx/operators/onnx__RotaryEmbedding.html; the one of its own under
 https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md (com.microsoft.RotaryEmbedding).
-Sines and cosines are inputs, made here in double precision and rounded to the dtype of `x`.
+Sines and cosines are inputs, made here in double precision and rounded to the dtype of `x`; those of the operator of
+its own have as many rows as the longest sequence.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import Any
 
 from . import adapter
 from .onnxruntime_attention import run
+
+GRADES = {"float32": "fp32", "float16": "fp16_naive"}
 
 
 @adapter(
@@ -27,19 +30,21 @@ def onnxruntime_softmax(x: Any) -> Any:
     return run("Softmax", "", 21, {"input": x}, axis=-1)[0]
 
 
-def tables(x: Any, positions: Any, base: float, width: int | None) -> tuple[Any, Any, Any]:
-    """Tables of cosines and sines, and the index of every token's row in them: [batch, length]."""
+def tables(x: Any, positions: Any, base: float, width: int | None, least: int = 0) -> tuple[Any, Any, Any]:
+    """Tables of cosines and sines of so many rows at least, and the index of every token's row: [batch, length]."""
     import numpy as np
 
     channels = width or x.shape[-1]
     low = positions.min(initial=0)
-    rows = np.arange(low, positions.max(initial=0) + 1)
+    rows = np.arange(low, max(positions.max(initial=0) + 1, low + least))
     angle = rows[:, None] * float(base) ** (-np.arange(0, channels, 2) / channels)
     indices = np.broadcast_to(positions - low, (x.shape[0], *positions.shape))
     return np.cos(angle).astype(x.dtype), np.sin(angle).astype(x.dtype), indices
 
 
-@adapter("rotary", framework="numpy", dtypes=("float32", "float16"), package="onnxruntime", extra="onnxruntime")
+@adapter(
+    "rotary", framework="numpy", dtypes=("float32", "float16"), grade=GRADES, package="onnxruntime", extra="onnxruntime"
+)
 def onnxruntime_rotary(
     x: Any, positions: Any, *, base: float = 10000.0, interleaved: bool = False, rotary_dim: int | None = None
 ) -> Any:
@@ -50,12 +55,14 @@ def onnxruntime_rotary(
     return run("RotaryEmbedding", "", 23, feeds, **options)[0]
 
 
-@adapter("rotary", framework="numpy", dtypes=("float32", "float16"), package="onnxruntime", extra="onnxruntime")
+@adapter(
+    "rotary", framework="numpy", dtypes=("float32", "float16"), grade=GRADES, package="onnxruntime", extra="onnxruntime"
+)
 def onnxruntime_rotary_of_its_own(
     x: Any, positions: Any, *, base: float = 10000.0, interleaved: bool = False, rotary_dim: int | None = None
 ) -> Any:
     """com.microsoft.RotaryEmbedding, by ONNX Runtime."""
-    cos, sin, indices = tables(x, positions, base, rotary_dim)
+    cos, sin, indices = tables(x, positions, base, rotary_dim, least=x.shape[2])
     feeds = {"input": x, "position_ids": indices, "cos_cache": cos, "sin_cache": sin}
     options = {"interleaved": int(interleaved), "num_heads": x.shape[1] if rotary_dim else 0}
     options |= {"rotary_embedding_dim": rotary_dim or 0}

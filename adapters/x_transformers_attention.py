@@ -3,7 +3,7 @@
 Source: https://github.com/lucidrains/x-transformers (x_transformers/attend.py, Attend).
 Query heads take turns over the heads of keys and values, the causal mask is aligned at the last key, and a query from
 which a mask hides everything returns zeros.
-The scores are stored in the dtype of the inputs, and the softmax is taken in single precision.
+Scores, or queries times a given scale, are stored in the dtype of the inputs; the softmax is taken in float32.
 """
 
 from __future__ import annotations
@@ -64,7 +64,14 @@ def x_transformers_softclamp(
     return attention(module(heads=q.shape[1], **clamp), q, k, v, mask, bias)
 
 
-@adapter("attention", dtypes=DTYPES, conventions=CONVENTIONS, package="x_transformers", extra="x-transformers")
+@adapter(
+    "attention",
+    dtypes=DTYPES,
+    conventions=CONVENTIONS,
+    grade=GRADES | {"float64": "fp64"},
+    package="x_transformers",
+    extra="x-transformers",
+)
 def x_transformers_attention_flash(
     q: Any, k: Any, v: Any, *, causal: bool = False, mask: Any = None, bias: Any = None, scale: float | None = None
 ) -> Any:
