@@ -4,7 +4,8 @@ Documentation: https://onnx.ai/onnx/operators/onnx__Attention.html (versions 23 
 https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md (com.microsoft.MultiHeadAttention and
 com.microsoft.GroupQueryAttention).
 Attention has a mask that is boolean or additive, never both, so a mask and a bias together are put into one bias, and
-one that is narrower than the keys is padded, so that an axis of length one is widened here; a softcap of zero is none.
+one that is narrower than the keys is padded, so that an axis of length one is widened here; a softcap of zero is none,
+and the root of the scale is taken.
 MultiHeadAttention has a padding mask of whole numbers, which it fills with -10000 by default, and an additive one.
 GroupQueryAttention is causal at the last key, counts in its window the token itself, and takes keys and values of its
 own queries after those of the past, so that what a query sees before them is given as the past.
@@ -61,6 +62,9 @@ def run(operator: str, domain: str, opset: int, feeds: dict[str, Any], outputs: 
 def attention(opset: int, q: Any, k: Any, v: Any, causal: bool, mask: Any, bias: Any, scale: Any, softcap: Any) -> Any:
     """One call of the operator Attention."""
     import numpy as np
+
+    if scale is not None and scale < 0:
+        raise Unsupported("queries and keys are each multiplied by the root of the scale")
 
     added = mask if bias is None else bias
     if mask is not None and bias is not None:
