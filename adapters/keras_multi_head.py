@@ -94,7 +94,7 @@ def keras_multi_head(
     return called(x, context, (wq, wk, wv, wo), (bq, bk, bv, bo), heads, None, causal, mask, scores=False)
 
 
-@adapter("multi_head", dtypes=DTYPES, conventions=CONVENTIONS, package="keras", extra="keras")
+@adapter("multi_head", dtypes=DTYPES, conventions=CONVENTIONS | {"empty_row": "zeros"}, package="keras", extra="keras")
 def keras_multi_head_scores(
     x: Any,
     context: Any,
