@@ -84,7 +84,7 @@ def compiled() -> Any:
     return torch.compile(flex_attention)
 
 
-@adapter("attention", dtypes=DTYPES, conventions=CONVENTIONS, compiled=True, package="torch")
+@adapter("attention", dtypes=DTYPES, conventions=CONVENTIONS, compiled=True, slow=True, package="torch")
 def torch_flex(
     q: Any,
     k: Any,
