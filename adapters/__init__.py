@@ -42,6 +42,8 @@ class Adapter:
     grade: str | Mapping[str, str] | None = None
     deterministic: bool = False
     compiled: bool = False
+    slow: bool = False
+    devices: tuple[str, ...] = ("cpu", "cuda")
     package: str = ""
     extra: str = ""
     summary: str = ""
@@ -67,6 +69,8 @@ def adapter(
     grade: str | Mapping[str, str] | None = None,
     deterministic: bool = False,
     compiled: bool = False,
+    slow: bool = False,
+    devices: Collection[str] = ("cpu", "cuda"),
     package: str = "",
     extra: str = "",
 ) -> Callable[[F], F]:
@@ -81,6 +85,8 @@ def adapter(
     * `grade`: the precision it claims, for all dtypes or by dtype; by default the standard one of each.
     * `deterministic`: whether repeated calls are bit for bit the same.
     * `compiled`: whether it compiles for every shape, so that few shapes are drawn.
+    * `slow`: whether a call takes long, so that `check --all` leaves it out and it has to be named.
+    * `devices`: those that it runs on, as in `("cuda",)`.
     * `package`: the module that must be importable for it, and `extra` the extra of attnspec that installs it.
 
     The function itself is returned unchanged.
@@ -100,6 +106,8 @@ def adapter(
                 grade=grade,
                 deterministic=deterministic,
                 compiled=compiled,
+                slow=slow,
+                devices=(devices,) if isinstance(devices, str) else tuple(devices),
                 package=package,
                 extra=extra,
                 summary=(function.__doc__ or "").strip().partition("\n")[0],

@@ -99,8 +99,10 @@ def online(
 Attention = Any
 
 
-def _declared(function: Attention, dtypes: tuple[str, ...] = DTYPES, grade: Any = None) -> Attention:
-    return adapter("attention", dtypes=dtypes, conventions=CONVENTIONS, grade=grade)(function)
+def _declared(
+    function: Attention, dtypes: tuple[str, ...] = DTYPES, grade: Any = None, words: dict[str, str] | None = None
+) -> Attention:
+    return adapter("attention", dtypes=dtypes, conventions=CONVENTIONS | (words or {}), grade=grade)(function)
 
 
 def control_blockwise(
@@ -228,6 +230,19 @@ def control_chunked_queries(
     return torch.cat(outs, 2).to(q.dtype)
 
 
+def control_filled(
+    q: Any, k: Any, v: Any, *, mask: Any = None, bias: Any = None, causal: bool = False, scale: float | None = None
+) -> Any:
+    """Hidden keys get the lowest number, so that a query from which the mask hides all averages them all."""
+    import torch
+
+    out, _ = online(q, k, v, mask=mask, bias=bias, causal=causal, scale=scale)
+    reached = positions(q, k, causal, None, None)
+    seeing = (reached if mask is None else reached & mask).broadcast_to(*q.shape[:3], k.shape[2]).any(-1, keepdim=True)
+    mean = v.float().mean(2, keepdim=True).repeat_interleave(q.shape[1] // k.shape[1], 1)
+    return torch.where(seeing, out, mean).to(q.dtype)
+
+
 for _control in (
     control_blockwise,
     control_reversed,
@@ -238,6 +253,7 @@ for _control in (
 ):
     _declared(_control)
 _declared(control_narrow_weights, ("bfloat16", "float16"))
+_declared(control_filled, words={"empty_row": "mean_value", "empty_bias_row": "zero_row"})
 
 
 @adapter("softmax", dtypes=DTYPES, conventions={"empty_row": "zeros"})

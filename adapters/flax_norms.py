@@ -28,13 +28,13 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float, fast: bool) -> Any:
     return np.array(module(jax.numpy.asarray(x)))
 
 
-@adapter("layer_norm", framework="numpy", dtypes=DTYPES, conventions=LAYER, package="flax", extra="flax")
+@adapter("layer_norm", framework="numpy", dtypes=DTYPES, conventions=LAYER, package="flax", extra="flax", slow=True)
 def flax_layer_norm(x: Any, weight: Any, bias: Any, *, eps: float = 1e-6) -> Any:
     """flax.nnx.LayerNorm as it is by default."""
     return layer_norm(x, weight, bias, eps, fast=True)
 
 
-@adapter("layer_norm", framework="numpy", dtypes=DTYPES, conventions=LAYER, package="flax", extra="flax")
+@adapter("layer_norm", framework="numpy", dtypes=DTYPES, conventions=LAYER, package="flax", extra="flax", slow=True)
 def flax_layer_norm_two_passes(x: Any, weight: Any, bias: Any, *, eps: float = 1e-6) -> Any:
     """flax.nnx.LayerNorm without its fast variance."""
     return layer_norm(x, weight, bias, eps, fast=False)
@@ -47,6 +47,7 @@ def flax_layer_norm_two_passes(x: Any, weight: Any, bias: Any, *, eps: float = 1
     conventions={"eps_place": "inside", "weight_form": "plain"},
     package="flax",
     extra="flax",
+    slow=True,
 )
 def flax_rms_norm(x: Any, weight: Any, *, eps: float = 1e-6) -> Any:
     """flax.nnx.RMSNorm."""

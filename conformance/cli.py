@@ -99,7 +99,7 @@ function_options = _options(
 
 @main.command()
 @click.argument("targets", nargs=-1, metavar="TARGET...")
-@click.option("--all", "every", is_flag=True, help="Every adapter that is installed.")
+@click.option("--all", "every", is_flag=True, help="Every adapter that is installed and not slow.")
 @function_options
 @click.option("--dtype", "dtypes", multiple=True, metavar="DTYPE", help="Only this dtype; may be repeated.")
 @click.option("--device", default="cpu", show_default=True, metavar="DEVICE", help="cpu, cuda or cuda:N.")
@@ -147,9 +147,9 @@ def check(
     """  # noqa: D301 - click leaves the lines alone that follow the character itself
     with mended(bool(verbose)):
         if every:
-            from .targets import installed, shipped
+            from .targets import every_one
 
-            targets = (*targets, *(adapter.name for adapter in shipped() if installed(adapter)))
+            targets = (*targets, *every_one(options["device"]))
         if not targets:
             raise click.UsageError("name a target, or --all ('attnspec list adapters' lists them)")
         more = [*(["-x"] if exitfirst else []), *(["--attnspec-resume"] if resume else [])]

@@ -80,7 +80,13 @@ def groups(options: Options) -> list[Group]:
     found = []
     supervised = supervisor_of(options)
     for target in options.targets:
-        for subject in resolve(target, operator=options.operator, framework=options.framework, supervisor=supervised):
+        for subject in resolve(
+            target,
+            operator=options.operator,
+            framework=options.framework,
+            device=options.device,
+            supervisor=supervised,
+        ):
             claimed = subject.claims.dtypes
             asked = options.dtypes or claimed
             dtypes = [d for d in asked if d in claimed or not subject.claims.declared]

@@ -46,12 +46,14 @@ def resolve(
     *,
     operator: str | None = None,
     framework: str | None = None,
+    device: str = "cpu",
     supervisor: Supervisor | None = None,
 ) -> list[Subject]:
     """The subjects that a target names, called under a supervisor or in this process.
 
     `operator` and `framework` are for functions that do not say them by themselves.
-    Raises `TargetError` where the target cannot be loaded, `UsageError` where it names nothing.
+    Raises `TargetError` where the target cannot be loaded or does not run on the device, `UsageError` where it names
+    nothing.
     """
     if target == "reference":
         return [ReferenceSubject(m) for m in operators().values()]
@@ -59,8 +61,13 @@ def resolve(
         return [mistake(target.removeprefix("mistake:"))]
     path = file_of(target)
     if path is not None:
-        return from_file(path, target.partition(".py:")[2], operator, framework, supervisor)
-    return [subject(find(target), supervisor=supervisor)]
+        found = from_file(path, target.partition(".py:")[2], operator, framework, supervisor)
+    else:
+        found = [subject(find(target), supervisor=supervisor)]
+    for adapter in (one.adapter for one in found):
+        if not runs_on(adapter, device):
+            raise TargetError(f"{adapter.name} does not run on {device}; add --device {adapter.devices[0]}")
+    return [*found]
 
 
 def file_of(target: str) -> Path | None:
@@ -108,6 +115,11 @@ def installed(adapter: Adapter) -> bool:
         return False
 
 
+def runs_on(adapter: Adapter, device: str) -> bool:
+    """Whether it is declared for that kind of device."""
+    return device.partition(":")[0] in adapter.devices
+
+
 def install_command(adapter: Adapter) -> str:
     """The command that installs what an adapter presents."""
     package = adapter.package.partition(".")[0]
@@ -138,6 +150,11 @@ def families(*, controls: bool = False) -> list[str]:
     return chosen
 
 
+def every_one(device: str) -> list[str]:
+    """The names of all shipped adapters that can be run on a device without much patience."""
+    return [one.name for one in shipped() if installed(one) and runs_on(one, device) and not one.slow]
+
+
 def find(name: str) -> Adapter:
     """The adapter of that name; an unknown one is a `TargetError`."""
     known = {adapter.name: adapter for adapter in shipped()}
@@ -163,7 +180,7 @@ def mistake(address: str) -> DefinitionSubject:
 
 def from_file(
     path: Path, function: str, operator: str | None, framework: str | None, supervisor: Supervisor | None
-) -> list[Subject]:
+) -> list[AdapterSubject]:
     """The adapters declared in a file, or one function of it; with a supervisor, the file is loaded elsewhere."""
     declared = supervisor.declared(path, function) if supervisor else sources.declared(path, function)
     return [

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import attnspec
-from attnspec import adapters
+from attnspec import adapters, targets
 from attnspec.adapters import Adapter, Unsupported, adapter, registered
 from attnspec.cells import Request
 from attnspec.engine import run
@@ -18,7 +18,7 @@ from attnspec.errors import TargetError, UsageError
 from attnspec.loader import library
 from attnspec.plans import PROFILES
 from attnspec.runs import Options, groups
-from attnspec.targets import find, installed, shipped, subject
+from attnspec.targets import find, installed, resolve, shipped, subject
 
 FOLDER = Path(__file__).resolve().parents[1] / "adapters"
 SHIPPED = [one.name for one in shipped()]
@@ -57,12 +57,16 @@ def test_a_declaration_keeps_what_was_said():
         "grade": {"bfloat16": "bf16_naive"},
         "deterministic": True,
         "compiled": True,
+        "slow": True,
+        "devices": ["cuda"],
         "package": "kernels.ops",
         "extra": "fast",
     }
     adapter("attention", **said)(len)
     last = registered()[-1]
-    assert {**said, "dtypes": ("float32", "bfloat16")} == {name: getattr(last, name) for name in said}
+    assert {**said, "dtypes": ("float32", "bfloat16"), "devices": ("cuda",)} == {
+        name: getattr(last, name) for name in said
+    }
     said["conventions"]["empty_row"] = "nans"
     assert {"empty_row": "zeros"} == last.conventions
 
@@ -154,6 +158,43 @@ def test_what_is_unsupported_is_neither_right_nor_wrong(function, verdict, says)
     assert {(verdict, says)} == {(cell.verdict, cell.says) for cell in run(request).cells}
 
 
+# Devices, and what takes long
+
+
+def for_cuda():
+    declaration = "@adapter('softmax', framework='numpy', devices='cuda')\ndef kernel(x):\n    return x\n"
+    Path("kernels.py").write_text(f"from attnspec import adapter\n\n{declaration}")
+    return "kernels.py"
+
+
+@pytest.mark.parametrize("target", ["kernels.py", "kernels.py:kernel"])
+def test_an_adapter_for_another_device_is_not_run(target):
+    for_cuda()
+    with pytest.raises(TargetError) as caught:
+        groups(Options(targets=(target,)))
+    assert "kernel does not run on cpu; add --device cuda" == str(caught.value)
+
+
+def test_an_adapter_is_resolved_for_a_device_of_its_kind():
+    for_cuda()
+    assert ["kernel"] == [one.name for one in resolve("kernels.py", device="cuda:1")]
+
+
+def test_all_adapters_are_those_that_are_installed_run_on_the_device_and_are_not_slow(monkeypatch):
+    def declared(name, **more):
+        return Adapter(name, "softmax", len, "numpy", **more)
+
+    offered = [
+        declared("plain"),
+        declared("elsewhere", devices=("cuda",)),
+        declared("patient", slow=True),
+        declared("missing", package="no_such_package"),
+    ]
+    monkeypatch.setattr(targets, "shipped", lambda: offered)
+    assert ["plain"] == targets.every_one("cpu")
+    assert ["plain", "elsewhere"] == targets.every_one("cuda:0")
+
+
 # What is shipped
 
 
@@ -162,6 +203,7 @@ def test_a_shipped_adapter_serves_its_operator_where_it_is_installed(name):
     one = find(name)
     if installed(one):
         assert (one.name, one.operator) == (subject(one).name, subject(one).operator)
+        assert set(one.devices) <= {"cpu", "cuda"}
     else:
         with pytest.raises(TargetError, match="which is not installed: pip install "):
             subject(one)

@@ -1,0 +1,60 @@
+"""The attention of FlashInfer over one request, on CUDA devices.
+
+Documentation: https://docs.flashinfer.ai/generated/flashinfer.prefill.single_prefill_with_kv_cache.html
+It takes one item of a batch, [length, heads, head_dim], and returns a logsumexp to base two; the causal mask is aligned
+at the last key, and a mask is one for all heads. A window is one to the left, and unbounded at -1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import Unsupported, adapter
+
+
+@adapter(
+    "attention",
+    dtypes=("float16", "bfloat16"),
+    conventions={"causal_alignment": "bottom_right", "grouping": "block", "lse_base": "two"},
+    limits={"head_dim": (64, 128, 256)},
+    devices=("cuda",),
+    package="flashinfer",
+    extra="flashinfer",
+)
+def flashinfer_prefill(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    causal: bool = False,
+    mask: Any = None,
+    scale: float | None = None,
+    window_left: int | None = None,
+    softcap: float | None = None,
+) -> Any:
+    """single_prefill_with_kv_cache of flashinfer."""
+    import torch
+    from flashinfer import single_prefill_with_kv_cache
+
+    if v.shape != k.shape:
+        raise Unsupported("values have the shape of the keys")
+    whole = None
+    if mask is not None:
+        whole = mask.reshape(*(1,) * (4 - mask.ndim), *mask.shape)
+        if causal or whole.shape[1] != 1:
+            raise Unsupported("a mask is one for all heads, and takes the place of the causal one")
+        whole = whole[:, 0].expand(q.shape[0], q.shape[2], k.shape[2])
+    found = [
+        single_prefill_with_kv_cache(
+            *(x[item].transpose(0, 1).contiguous() for x in (q, k, v)),
+            custom_mask=None if whole is None else whole[item].contiguous(),
+            causal=causal,
+            sm_scale=scale,
+            window_left=-1 if window_left is None else window_left,
+            logits_soft_cap=softcap,
+            return_lse=True,
+        )
+        for item in range(q.shape[0])
+    ]
+    out, lse = (torch.stack(parts) for parts in zip(*found, strict=True))
+    return {"out": out.transpose(1, 2), "lse": lse.transpose(1, 2)}

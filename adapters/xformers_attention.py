@@ -1,0 +1,63 @@
+"""The memory-efficient attention of xFormers, on CUDA devices.
+
+Documentation: https://facebookresearch.github.io/xformers/components/ops.html
+It takes [batch, length, heads, head_dim], and groups of heads on an axis of their own; what is hidden or added is one
+bias, either a tensor or one of its classes, whose causal ones are aligned at the first key or at the last.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import Unsupported, adapter
+
+
+@adapter(
+    "attention",
+    dtypes=("float32", "float16", "bfloat16"),
+    conventions={"causal_alignment": "bottom_right", "grouping": "block"},
+    devices=("cuda",),
+    package="xformers",
+    extra="xformers",
+)
+def xformers_attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    causal: bool = False,
+    mask: Any = None,
+    bias: Any = None,
+    scale: float | None = None,
+    window_left: int | None = None,
+    window_right: int | None = None,
+) -> Any:
+    """memory_efficient_attention of xformers.ops."""
+    import torch
+    from xformers.ops import fmha, memory_efficient_attention
+
+    windowed = window_left is not None or window_right is not None
+    if causal + windowed > 1 or ((causal or windowed) and (mask is not None or bias is not None)):
+        raise Unsupported("one bias: causal, a window or a tensor")
+    added: Any = None
+    if causal:
+        added = fmha.attn_bias.LowerTriangularFromBottomRightMask()
+    elif windowed:
+        far = q.shape[2] + k.shape[2]
+        sides = [far if side is None else side for side in (window_left, window_right)]
+        added = fmha.attn_bias.LocalAttentionFromBottomRightMask(window_left=sides[0], window_right=sides[1])
+    elif mask is not None or bias is not None:
+        nothing = torch.zeros((), dtype=q.dtype, device=q.device) if bias is None else bias
+        added = nothing if mask is None else torch.where(mask, nothing, float("-inf"))
+        added = added.expand(*q.shape[:3], k.shape[2])
+    batch, heads, q_len, head_dim = q.shape
+    kv_heads = k.shape[1]
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    if heads != kv_heads:
+        group = heads // kv_heads
+        q = q.reshape(batch, q_len, kv_heads, group, head_dim)
+        k, v = (x[:, :, :, None].expand(-1, -1, -1, group, -1) for x in (k, v))
+        if added is not None and not causal and not windowed:
+            added = added.reshape(batch, kv_heads, group, q_len, -1)
+    out = memory_efficient_attention(q, k, v, attn_bias=added, scale=scale)
+    return out.reshape(batch, q_len, heads, -1).transpose(1, 2)
