@@ -181,7 +181,7 @@ def _subjects(m: Mechanism) -> Iterator[str]:
         yield from prose("No adapter claims it; the float64 reference is the second witness.", "    ")
     else:
         yield from prose(", ".join(a.name for a in known), "    ")
-        at_hand = next((a for a in known if installed(a)), known[0])
+        at_hand = min(known, key=lambda a: (not installed(a), bool(a.extra)))  # what needs no extra comes first
         yield f"    attnspec check {at_hand.name} --mechanism {m.name}"
 
 
