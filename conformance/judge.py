@@ -4,6 +4,8 @@ A law is first evaluated with nothing allowed to the subject but the rounding of
 and no bound is computed for them.
 Where that fails, the bound of the claimed grade decides, and then that of looser grades: a law is refuted only if no
 grade explains what was returned.
+Whole numbers and truths have no precision: they are judged at the claimed grade alone, which says which of them rounding
+leaves in doubt; a looser one, that leaves all of them in doubt, would explain anything.
 """
 
 from __future__ import annotations
@@ -81,9 +83,12 @@ def judged(trial: Trial, law: Law, grades: Sequence[Grade]) -> Outcome:
 
 
 def _judged(trial: Trial, law: Law, grades: Sequence[Grade]) -> Outcome:
-    outcome = evaluated(trial, law, None)
-    if outcome.kind is not Kind.REFUTED:
-        return replace(outcome, grade=grades[0])
+    if trial.mechanism.discrete:
+        grades = grades[:1]
+    else:
+        outcome = evaluated(trial, law, None)
+        if outcome.kind is not Kind.REFUTED:
+            return replace(outcome, grade=grades[0])
     for grade in grades:
         outcome = evaluated(trial, law, grade)
         if outcome.kind is not Kind.REFUTED:
@@ -145,4 +150,5 @@ def _blunt(record: Comparison) -> bool:
     if absent(record.radius) or not np.size(record.radius):
         return False
     sizes = [np.abs(side.value[np.isfinite(side.value)]).max(initial=0.0) for side in (record.left, record.right)]
-    return bool(np.median(record.radius) > VACUOUS * max(sizes)) and max(sizes) > 0
+    typical = np.median(np.nan_to_num(record.radius, nan=np.inf, posinf=np.inf))
+    return bool(typical > VACUOUS * max(sizes)) and (max(sizes) > 0 or bool(np.isinf(typical)))
