@@ -43,7 +43,7 @@ def llama_generate(
     longest = max(map(len, prompt_of))
     padding = [longest - len(prompt) for prompt in prompt_of]
     whole = model.generate(
-        torch.stack([torch.nn.functional.pad(prompt, (n, 0), value=pad) for prompt, n in zip(prompt_of, padding)]),
+        torch.stack([torch.nn.functional.pad(row, (longest - len(row), 0), value=pad) for row in prompt_of]),
         attention_mask=(torch.arange(longest) >= torch.tensor(padding)[:, None]).long(),
         max_new_tokens=new_tokens,
         do_sample=False,

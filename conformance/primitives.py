@@ -418,7 +418,7 @@ def largest(x: Any, k: int, axis: int = -1) -> Any:
 
 
 def order(x: Any, axis: int = -1) -> Any:
-    """The indices that sort falling; equal entries keep their order. Where rounding may exchange two, any may come."""
+    """The indices that sort falling; equal entries keep theirs. Where rounding may exchange two, nothing is known."""
     plain = np.moveaxis(np.asarray(value(x), float), axis, -1)
     indices = np.argsort(-plain, axis=-1, kind="stable")
     if isinstance(x, Number) and not x.exact:
@@ -428,7 +428,7 @@ def order(x: Any, axis: int = -1) -> Any:
         ends = np.ones_like(cut[..., :1])
         unsure = ~(np.concatenate([ends, cut], -1) & np.concatenate([cut, ends], -1))
         if unsure.any():
-            doubt = np.where(unsure, float(plain.shape[-1]), 0.0)
+            doubt = np.where(unsure, np.inf, 0.0)
             return Number.within(indices.astype(float), doubt, grade=x.grade).map(lambda t: np.moveaxis(t, -1, axis))
     return np.moveaxis(indices, -1, axis)
 

@@ -17,7 +17,7 @@ def generate(prompts, lengths, *weights, new_tokens, chunks=None, pad=0, end=Non
     batch, length = prompts.shape
     if lengths.shape != (batch,) or not np.all((lengths >= 1) & (lengths <= length)):
         raise ValueError("every prompt has a length, and is no longer than its row")
-    if new_tokens < 0 or chunks is not None and sum(chunks) != length:
+    if new_tokens < 0 or (chunks is not None and sum(chunks) != length):
         raise ValueError("chunks add up to the length of the rows, and new tokens are not fewer than none")
     tokens = np.full((batch, length + new_tokens), pad)
     for row, prompt, n in zip(tokens, prompts, lengths, strict=True):
