@@ -84,16 +84,22 @@ def judged(trial: Trial, law: Law, grades: Sequence[Grade]) -> Outcome:
 
 def _judged(trial: Trial, law: Law, grades: Sequence[Grade]) -> Outcome:
     if trial.mechanism.discrete:
-        grades = grades[:1]
-    else:
-        outcome = evaluated(trial, law, None)
-        if outcome.kind is not Kind.REFUTED:
-            return replace(outcome, grade=grades[0])
-    for grade in grades:
+        return _explained(trial, law, grades[:1])
+    outcome = evaluated(trial, law, None)
+    return _explained(trial, law, grades) if outcome.kind is Kind.REFUTED else replace(outcome, grade=grades[0])
+
+
+def _explained(trial: Trial, law: Law, grades: Sequence[Grade]) -> Outcome:
+    """The outcome at the first grade that does not refute the law; at the last one, if all of them do."""
+    *tighter, loosest = grades
+    for grade in tighter:
         outcome = evaluated(trial, law, grade)
         if outcome.kind is not Kind.REFUTED:
             return outcome
-    return replace(outcome, certain=evaluated(trial, law, grades[-1], worst=True).kind is Kind.REFUTED)
+    outcome = evaluated(trial, law, loosest)
+    if outcome.kind is not Kind.REFUTED:
+        return outcome
+    return replace(outcome, certain=evaluated(trial, law, loosest, worst=True).kind is Kind.REFUTED)
 
 
 def evaluated(trial: Trial, law: Law, grade: Grade | None, worst: bool = False) -> Outcome:
