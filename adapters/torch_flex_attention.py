@@ -64,10 +64,10 @@ def attention(
     """One call, with the logsumexps; compiled for a CPU there are none."""
     from torch.nn.attention.flex_attention import AuxRequest, create_block_mask
 
-    shape = (*q.shape[:3], k.shape[2])
+    batch, heads, q_len, k_len = shape = (*q.shape[:3], k.shape[2])
     mask, bias = (None if x is None else x.expand(shape) for x in (mask, bias))
-    hides = hiding(*shape[2:], causal, mask, *window)
-    blocks = None if hides is None else create_block_mask(hides, *shape, device=str(q.device))
+    hides = hiding(q_len, k_len, causal, mask, *window)
+    blocks = None if hides is None else create_block_mask(hides, batch, heads, q_len, k_len, device=str(q.device))
     grouped = q.shape[1] != k.shape[1]
     if not lse:
         return attend(q, k, v, scoring(bias, softcap), blocks, scale, grouped)

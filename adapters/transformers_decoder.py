@@ -92,9 +92,8 @@ def llama_layer_sdpa(
     return layer("sdpa", x, dict(zip(WEIGHTS, weights, strict=True)), heads, kv_heads, eps, base)
 
 
-def model(
+def language_model(
     backend: str,
-    tokens: Any,
     embedding: Any,
     weights: tuple[Any, ...],
     heads: int,
@@ -102,7 +101,7 @@ def model(
     eps: float,
     base: float,
 ) -> Any:
-    """The whole model, its output tied to its embedding."""
+    """The whole model with these weights, its output tied to its embedding, and without tokens of special meaning."""
     import torch
     from transformers import LlamaForCausalLM
 
@@ -118,15 +117,16 @@ def model(
         vocab_size=len(embedding),
         num_hidden_layers=len(stacked["wq"]),
         tie_word_embeddings=True,
-        use_cache=False,
+        bos_token_id=None,
+        eos_token_id=None,
     )
-    module = LlamaForCausalLM(config).eval()
+    module: Any = LlamaForCausalLM(config).eval()
     module.model.embed_tokens.weight = torch.nn.Parameter(embedding, requires_grad=False)
     module.lm_head.weight = module.model.embed_tokens.weight
     module.model.norm.weight = torch.nn.Parameter(final_norm, requires_grad=False)
     for index, layer in enumerate(module.model.layers):
         fill(layer, {name: weight[index] for name, weight in stacked.items()})
-    return module(tokens).logits
+    return module
 
 
 @adapter("decoder", dtypes=DTYPES, conventions=CONVENTIONS, package="transformers", extra="transformers")
@@ -140,7 +140,7 @@ def llama(
     base: float = 10000.0,
 ) -> Any:
     """LlamaForCausalLM of transformers, with its own attention."""
-    return model("eager", tokens, embedding, weights, heads, kv_heads, eps, base)
+    return language_model("eager", embedding, weights, heads, kv_heads, eps, base)(tokens, use_cache=False).logits
 
 
 @adapter("decoder", dtypes=DTYPES, conventions=CONVENTIONS, package="transformers", extra="transformers")
@@ -154,4 +154,4 @@ def llama_sdpa(
     base: float = 10000.0,
 ) -> Any:
     """LlamaForCausalLM of transformers, with torch's scaled dot-product attention."""
-    return model("sdpa", tokens, embedding, weights, heads, kv_heads, eps, base)
+    return language_model("sdpa", embedding, weights, heads, kv_heads, eps, base)(tokens, use_cache=False).logits

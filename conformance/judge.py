@@ -4,6 +4,8 @@ A law is first evaluated with nothing allowed to the subject but the rounding of
 and no bound is computed for them.
 Where that fails, the bound of the claimed grade decides, and then that of looser grades: a law is refuted only if no
 grade explains what was returned.
+Whole numbers and truths have no precision: they are judged at the claimed grade alone, which says which of them
+rounding leaves in doubt; a looser one, that leaves all of them in doubt, would explain anything.
 """
 
 from __future__ import annotations
@@ -81,14 +83,23 @@ def judged(trial: Trial, law: Law, grades: Sequence[Grade]) -> Outcome:
 
 
 def _judged(trial: Trial, law: Law, grades: Sequence[Grade]) -> Outcome:
+    if trial.mechanism.discrete:
+        return _explained(trial, law, grades[:1])
     outcome = evaluated(trial, law, None)
-    if outcome.kind is not Kind.REFUTED:
-        return replace(outcome, grade=grades[0])
-    for grade in grades:
+    return _explained(trial, law, grades) if outcome.kind is Kind.REFUTED else replace(outcome, grade=grades[0])
+
+
+def _explained(trial: Trial, law: Law, grades: Sequence[Grade]) -> Outcome:
+    """The outcome at the first grade that does not refute the law; at the last one, if all of them do."""
+    *tighter, loosest = grades
+    for grade in tighter:
         outcome = evaluated(trial, law, grade)
         if outcome.kind is not Kind.REFUTED:
             return outcome
-    return replace(outcome, certain=evaluated(trial, law, grades[-1], worst=True).kind is Kind.REFUTED)
+    outcome = evaluated(trial, law, loosest)
+    if outcome.kind is not Kind.REFUTED:
+        return outcome
+    return replace(outcome, certain=evaluated(trial, law, loosest, worst=True).kind is Kind.REFUTED)
 
 
 def evaluated(trial: Trial, law: Law, grade: Grade | None, worst: bool = False) -> Outcome:
@@ -145,4 +156,5 @@ def _blunt(record: Comparison) -> bool:
     if absent(record.radius) or not np.size(record.radius):
         return False
     sizes = [np.abs(side.value[np.isfinite(side.value)]).max(initial=0.0) for side in (record.left, record.right)]
-    return bool(np.median(record.radius) > VACUOUS * max(sizes)) and max(sizes) > 0
+    typical = np.median(np.nan_to_num(record.radius, nan=np.inf, posinf=np.inf))
+    return bool(typical > VACUOUS * max(sizes)) and (max(sizes) > 0 or bool(np.isinf(typical)))

@@ -294,7 +294,7 @@ def above(x: Any, axis: Any = -1) -> Any:
 
 @_function()
 def order(x: Any, axis: Any = -1) -> Any:
-    """The indices in falling order; equal entries keep theirs."""
+    """The indices in falling order; equal entries keep theirs, and in doubt are those that rounding may exchange."""
     return primitives.order(x, _axis(axis))
 
 
@@ -377,13 +377,15 @@ def _filled(x: Number, part: Any) -> Any:
 
 @_function()
 def take(x: Any, i: Any, axis: Any = -1) -> Any:
-    """The entries at the given indices along an axis."""
+    """The entries at the given indices along an axis; nothing is known of one whose index is in doubt."""
     index = np.asarray(value(i))
     if not np.array_equal(index.astype(np.int64), index):
         raise SpecError("an index is not a whole number")
     if shape_of(x):
         charge(math.prod(shape_of(x)) // max(shape_of(x)[_axis(axis)], 1) * index.size)
-    return rearranged(x, lambda t: np.take(t, index.astype(np.int64), _axis(axis)))
+    if shape_of(x) == () or isinstance(x, Truth):
+        return rearranged(x, lambda t: np.take(t, index.astype(np.int64), _axis(axis)))
+    return primitives.taken(x, i, _axis(axis))
 
 
 # Making
@@ -461,7 +463,8 @@ def likely(env: Any, counts: Any, chances: Any) -> Any:
     observed = np.asarray(value(counts), float)
     n = np.sum(observed, axis=-1, keepdims=True)
     share = np.divide(observed, n, out=np.zeros_like(observed), where=n > 0)
-    least, most = chances.value - chances.radius, chances.value + chances.radius
+    radius = np.nan_to_num(chances.radius, nan=np.inf, posinf=np.inf)
+    least, most = chances.value - radius, chances.value + radius
     expected = np.clip(np.clip(share, least, most), 0.0, 1.0)  # of the chances there may be, the closest
     surprise = _divergence(share, expected) + _divergence(1 - share, 1 - expected)
     return n * surprise <= math.log(2 * expected.size / env.false_alarm)

@@ -146,6 +146,11 @@ class Mechanism:
         return set(self.outputs) <= set(self.random)
 
     @property
+    def discrete(self) -> bool:
+        """Whether every output is determined, and holds whole numbers or truths, which have no precision."""
+        return not self.random and all(self.dtypes.get(name) in KINDS for name in self.outputs)
+
+    @property
     def signature(self) -> frozenset[str]:
         """Everything that can be passed in a call."""
         return frozenset({*self.inputs, *self.options})

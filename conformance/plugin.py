@@ -94,7 +94,7 @@ def _check_workers(config: pytest.Config) -> None:
     """Refuse more processes than there are devices: one that waits for a device would keep the run from its end."""
     from .devices import workers_on
 
-    device, workers = config.getoption("--attnspec-device"), config.getoption("numprocesses", None) or 0
+    device, workers = str(config.getoption("--attnspec-device")), config.getoption("numprocesses", None) or 0
     if workers > 1 and device != "cpu" and workers > (most := workers_on(device, workers)):
         raise pytest.UsageError(f"-n {workers} with {most} of {device}: every process needs a device of its own")
 

@@ -412,13 +412,41 @@ def largest(x: Any, k: int, axis: int = -1) -> Any:
     falling = -np.sort(-plain, axis=-1)
     reach = radius.max(-1, keepdims=True)
     last, first_out = falling[..., k - 1 : k], falling[..., k : k + 1]
-    unsure = np.where(kept, plain - radius <= first_out + reach, plain + radius >= last - reach) & (reach > 0)
+    clear = np.where(kept, plain - radius > first_out + reach, plain + radius < last - reach)
+    unsure = ~clear & (reach != 0)
     return Truth(np.moveaxis(kept | unsure, -1, axis), np.moveaxis(kept & ~unsure, -1, axis))
 
 
 def order(x: Any, axis: int = -1) -> Any:
-    """The indices that sort falling; equal entries keep their order."""
-    return np.argsort(-np.asarray(value(x), float), axis=axis, kind="stable")
+    """The indices that sort falling; equal entries keep theirs. Where rounding may exchange two, nothing is known."""
+    plain = np.moveaxis(np.asarray(value(x), float), axis, -1)
+    indices = np.argsort(-plain, axis=-1, kind="stable")
+    if isinstance(x, Number) and not x.exact:
+        radius = np.moveaxis(x.full(x.radius), axis, -1)
+        least, most = (np.take_along_axis(bound, indices, -1) for bound in (plain - radius, plain + radius))
+        cut = np.minimum.accumulate(least, -1)[..., :-1] > np.maximum.accumulate(most[..., ::-1], -1)[..., -2::-1]
+        ends = np.ones_like(cut[..., :1])
+        unsure = ~(np.concatenate([ends, cut], -1) & np.concatenate([cut, ends], -1))
+        if unsure.any():
+            doubt = np.where(unsure, np.inf, 0.0)
+            return Number.within(indices.astype(float), doubt, grade=x.grade).map(lambda t: np.moveaxis(t, -1, axis))
+    return np.moveaxis(indices, -1, axis)
+
+
+def taken(x: Any, index: Any, axis: int) -> Any:
+    """The entries at whole numbers along an axis; nothing is known of one whose index is in doubt."""
+    places = np.asarray(value(index)).astype(np.int64)
+
+    def take(part: Any) -> Any:
+        return np.take(part, places, axis)
+
+    if not isinstance(index, Number) or index.exact:
+        return x.map(take) if isinstance(x, Number) else take(np.asarray(x))
+    entries = number(x, index.grade).map(take)
+    doubt = index.full(index.radius) != 0
+    doubt = doubt.reshape(doubt.shape + (1,) * (value(x).ndim - 1 - axis % value(x).ndim))
+    parts = (np.where(doubt, np.inf, part) for part in (entries.worst, entries.variance, entries.shared))
+    return Number(entries.value, *parts, grade=entries.grade)
 
 
 def above(x: Any, axis: int = -1) -> Any:

@@ -14,6 +14,7 @@ from .cached_attention import cached_attention
 from .decoder import decoder, transformer_block
 from .dropout import dropout
 from .feed_forward import swiglu
+from .generate import generate
 from .linformer import linformer
 from .multi_head import multi_head
 from .norms import layer_norm, rms_norm
@@ -41,6 +42,7 @@ __all__ = [
     "dequantize",
     "dropout",
     "einsum",
+    "generate",
     "layer_norm",
     "learned_position",
     "linformer",

@@ -267,7 +267,54 @@ def compared(radius, left=1.0):
         ([compared(np.full(3, 0.11)), compared(np.full(3, 0.01))], False),
         ([compared(np.array([0.0, 0.01, np.inf]))], False),
         ([compared(np.full(3, 0.11), left=0.0)], False),
+        ([compared(np.full(3, np.nan))], True),
+        ([compared(np.full(3, np.inf), left=0.0)], True),
     ],
 )
 def test_comparisons_are_vacuous_if_none_of_them_is_sharp(records, expected):
     assert expected is vacuous(records)
+
+
+COUNTING = """
+mechanism: counting
+title: Counting
+version: 1
+sources: ["none"]
+summary: The place of the greatest product.
+sizes:
+  n: choice(4)
+inputs:
+  x: normal(n, n)
+  y: normal(n, n)
+dtypes:
+  place: integer
+definition:
+  place: order(x @ y)[:, 0]
+outputs: [place]
+laws:
+  doubled:
+    says: The place does not depend on the scale.
+    holds: place(x = 2 * x) == place
+"""
+
+
+@pytest.fixture(scope="module")
+def counting(tmp_path_factory):
+    path = tmp_path_factory.mktemp("spec") / "counting.yaml"
+    path.write_text(COUNTING)
+    return load([path])["counting"]
+
+
+@pytest.mark.parametrize(
+    ("off", "near", "kind"),
+    [(0, 1.0, Kind.HELD), (1, 1.0, Kind.REFUTED), (0, 0.0, Kind.VACUOUS), (1, 0.0, Kind.VACUOUS)],
+)
+def test_whole_numbers_are_judged_at_the_claimed_grade_where_rounding_leaves_no_doubt(counting, off, near, kind):
+    def answer(call):
+        return {"place": (np.argmax(call.inputs["x"] @ call.inputs["y"], 1) + off) % 4}
+
+    x, y = np.ones((4, 4)), np.ones((4, 4)) + near * np.arange(4.0)
+    subject = SimpleNamespace(call=lambda call: Reply(answer(call)), claims=Claims(frozenset(), ("float32",)))
+    sample = Sample(counting, Case("counting", "case", 1, {"n": 4}, literals={"x": x, "y": y}), "float32")
+    outcome = definition(Trial(Bench(subject, counting, "float32", "cpu", {}), sample))
+    assert (kind, FP32) == (outcome.kind, outcome.grade)

@@ -77,7 +77,7 @@ def _standing(cells: Sequence[Line]) -> str:
     for dtype in dict.fromkeys(cell["dtype"] for cell in cells):
         own = [c["verdict"] for c in cells if c["dtype"] == dtype and _counts(c)]
         worst = min(own, key=RANK.index, default="not_tested")
-        standing.setdefault(WORDS[worst], []).append(SHORT.get(dtype, dtype))
+        standing.setdefault(WORDS[worst], []).append(_short(dtype))
     if len(standing) == 1:
         return next(iter(standing))
     return ", ".join(f"{word} {' '.join(dtypes)}" for word, dtypes in standing.items())
@@ -97,7 +97,7 @@ def followed(operator: str, cells: Sequence[Line]) -> Table:
             if finding["how"] in HOW:
                 word = finding["word"] + HOW[finding["how"]]
                 dtypes = found.setdefault(cell["subject"], {}).setdefault(name, {}).setdefault(word, [])
-                dtypes.append(SHORT.get(cell["dtype"], cell["dtype"]))
+                dtypes.append(_short(cell["dtype"]))
     names = list(dict.fromkeys(name for words in found.values() for name in words))
     rows = [[s, *(_words(found.get(s, {}).get(name, {})) for name in names)] for s in _subjects(cells) if s in found]
     note = "As declared; with a star, as observed; with a question mark, no word explains all that was returned."
@@ -132,9 +132,13 @@ def violated(cells: Sequence[Line]) -> Table:
         witness = next((cell["witness"] for cell in own if "witness" in cell), None)
         says = next((cell["says"] for cell in own if cell["says"]), "")
         likeness = witness["likeness"]["name"] if witness and witness["likeness"] else ""
-        dtypes = " ".join(dict.fromkeys(SHORT.get(cell["dtype"], cell["dtype"]) for cell in own))
+        dtypes = " ".join(dict.fromkeys(_short(cell["dtype"]) for cell in own))
         rows.append([subject, law, dtypes, likeness, says])
     return Table("Violations", "", ["adapter", "law", "dtypes", "like", "says"], rows)
+
+
+def _short(dtype: str) -> str:
+    return SHORT.get(dtype, dtype)
 
 
 def _subjects(cells: Sequence[Line]) -> list[str]:
