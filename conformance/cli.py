@@ -323,6 +323,19 @@ def replay(case: str, report_dir: str, operator: str | None, framework: str | No
 
 
 @main.command()
+def doctor() -> None:
+    """Say what is at hand on this machine, what is not and why, and which command mends it."""
+    with mended(False):
+        from .doctor import lines, packages
+
+        found = packages()
+        click.echo("\n".join(lines(found)))
+        sys.exit(
+            int(Exit.NOT_LOADED if any(package.broken and package.mends for package in found) else Exit.CONFORMANT)
+        )
+
+
+@main.command()
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--markdown/--text", default=False, help="As Markdown, or for a terminal.")
 @report_dir

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .errors import Place
-from .formats import dtype_under
+from .formats import KINDS, dtype_under
 from .language import Expression
 
 Level = Literal["must", "should"]
