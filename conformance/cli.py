@@ -330,9 +330,8 @@ def doctor() -> None:
 
         found = packages()
         click.echo("\n".join(lines(found)))
-        sys.exit(
-            int(Exit.NOT_LOADED if any(package.broken and package.mends for package in found) else Exit.CONFORMANT)
-        )
+        broken = any(package.broken and package.mends for package in found)
+        sys.exit(int(Exit.NOT_LOADED if broken else Exit.CONFORMANT))
 
 
 @main.command()
