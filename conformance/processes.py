@@ -26,6 +26,8 @@ from .wire import CLOSED, GoneError, Wire
 from .worker import Begin, Declared, Ended, Environment, Start
 
 PROGRAM = "from attnspec.worker import main; main()"
+THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+"""Variables that keep libraries to one thread, so that a nursery can fork, unless something else is asked for."""
 LOADING = 300.0
 """Seconds in which a file or a framework is to be imported."""
 SLICE = 0.25
@@ -116,7 +118,7 @@ def spawned(environment: Environment) -> Process:
             stdin=subprocess.DEVNULL,
             stdout=log.number,
             stderr=log.number,
-            env=dict(environment),
+            env={**THREADS, **dict(environment)},
             pass_fds=[theirs.fileno()],
             start_new_session=True,
         )

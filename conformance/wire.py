@@ -14,7 +14,9 @@ from typing import Any
 LENGTH = 8
 """Bytes in which the length of a message is written."""
 PIECE = 1 << 16
-"""Bytes that are read or sent at once."""
+"""Bytes up to which a message is sent with its length, and that are read where nothing is known of it."""
+AT_ONCE = 1 << 18
+"""Bytes that are read at once, which is about what a socket holds."""
 
 
 CLOSED = "closed"
@@ -88,7 +90,7 @@ class Wire:
             raise TimeoutError
         try:
             self.end.settimeout(left)
-            data = self.end.recv(max(missing, PIECE))
+            data = self.end.recv(min(max(missing, PIECE), AT_ONCE))
         except TimeoutError:
             raise
         except OSError as error:

@@ -299,3 +299,13 @@ def test_calls_are_made_in_the_folder_of_the_run(supervisor, tmp_path, monkeypat
     )
     (one,) = resolve("relative.py:folder", supervisor=supervisor)
     np.testing.assert_array_equal(ANSWER, one.call(GOOD).outputs["p"])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere threads cannot be counted")
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+def test_a_nursery_has_one_thread_whatever_the_run_has(monkeypatch, framework):
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    supervisor = Supervisor(5.0)
+    assert supervisor._nursery(supervisor._bare(framework)).forks
+    supervisor.close()
