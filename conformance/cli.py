@@ -323,6 +323,30 @@ def replay(case: str, report_dir: str, operator: str | None, framework: str | No
 
 
 @main.command()
+@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
+@function_options
+@click.option("--dtype", "dtypes", multiple=True, metavar="DTYPE", help="Only this dtype; may be repeated.")
+@click.option("--device", default="cpu", show_default=True, metavar="DEVICE", help="cpu, cuda or cuda:N.")
+def identify(
+    targets: tuple[str, ...], operator: str | None, framework: str | None, dtypes: tuple[str, ...], device: str
+) -> None:
+    """Say which conventions TARGETs follow, and which cases show it, as a block for their declaration."""
+    with mended(False):
+        from .devices import check_device
+        from .identification import identified, page
+        from .runs import Options, groups
+
+        check_device(device)
+        asked = Options(targets=targets, operator=operator, framework=framework, dtypes=dtypes, device=device)
+        subjects = {group.subject.name: group.subject for group in groups(asked)}
+        if not subjects:
+            raise NothingError("nothing to identify: no dtype and target go together")
+        for subject in subjects.values():
+            for line in page(subject, identified(subject, device, dtypes)):
+                click.echo(line)
+
+
+@main.command()
 def doctor() -> None:
     """Say what is at hand on this machine, what is not and why, and which command mends it."""
     with mended(False):

@@ -38,15 +38,19 @@ class Finding:
     how: Literal["declared", "observed", "unexplained", "untold"]
     agreed: int = 0
     cases: int = 0
+    told_by: tuple[str, ...] = ()
+    """The cases that tell its words apart, and that the subject has answered."""
 
     @property
     def shown(self) -> bool:
         return self.how in ("observed", "unexplained")
 
 
-def identify(subject: Subject, operator: Mechanism, dtype: str, device: str, seed: int = 0) -> dict[str, Finding]:
-    """The conventions of an operator as the subject follows them, by name."""
-    declared = operator.declared(subject.claims.conventions)
+def identify(
+    subject: Subject, operator: Mechanism, dtype: str, device: str, seed: int = 0, *, blind: bool = False
+) -> dict[str, Finding]:
+    """The conventions of an operator as the subject follows them, by name; `blind` to what it declares."""
+    declared = {} if blind else operator.declared(subject.claims.conventions)
     found = {name: Finding(name, word, "declared") for name, word in declared.items()}
     open_ = [name for name in operator.conventions if name not in found]
     if not open_:
@@ -186,4 +190,5 @@ def _confirmed(finding: Finding, trials: Sequence[Trial], known: Mapping[str, st
     told = [share for share in shares if share is not None]
     agreed = sum(share == 1.0 for share in told)
     how = "observed" if agreed == len(told) else "unexplained"
-    return replace(finding, how=how, agreed=agreed, cases=len(told))
+    labels = tuple(trial.sample.case.label for trial, share in zip(cases, shares, strict=True) if share is not None)
+    return replace(finding, how=how, agreed=agreed, cases=len(told), told_by=labels)
