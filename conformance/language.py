@@ -220,7 +220,7 @@ _FAULTS = (
     KeyError,
     MemoryError,
     ZeroDivisionError,
-    RecursionError,
+    RuntimeError,  # a recursion without end, or more axes than a function of NumPy takes
 )
 """What Python and NumPy raise when an expression asks for the impossible."""
 
