@@ -26,7 +26,7 @@ def test_expressions_are_refused_or_work(first, tmp_path):
     assert [] == [outcome for outcome in outcomes if outcome.wrong]
 
 
-@pytest.mark.parametrize("first", range(0, 25, 5))
+@pytest.mark.parametrize("first", range(0, 15, 5))
 def test_damaged_files_are_refused_or_work(first, tmp_path):
     outcomes = [HOSTILE["case"](number, tmp_path, DOCUMENTS) for number in range(first, first + 5)]
     assert [] == [outcome for outcome in outcomes if outcome.wrong]
@@ -67,13 +67,12 @@ def test_whatever_else_a_case_does_is_told(run, wrong, monkeypatch):
 
 # Files that are in order and ask for too much
 
-HEAD = "title: Any\nversion: 1\nsources: [Someone 2020]\nsummary: What it is.\n"
-DRAWN = "sizes: {n: 3}\ninputs: {x: normal(n)}\noutputs: [y]\n"
+HEAD = "sizes: {n: 3}\noutputs: [y]\ntitle: Any\nversion: 1\nsources: [Someone 2020]\nsummary: What it is.\n"
 
 
-def loaded(name, text):
+def loaded(name, text, drawn="normal(n)"):
     path = Path(f"{name}.yaml")
-    path.write_text(f"mechanism: {name}\n{HEAD}{DRAWN}{text}", "utf-8")
+    path.write_text(f"mechanism: {name}\n{HEAD}inputs: {{x: {drawn}}}\n{text}", "utf-8")
     return load([path])[name]
 
 
@@ -101,6 +100,6 @@ def test_an_operator_that_calls_itself_too_often_is_refused(drawn, monkeypatch):
     monkeypatch.setattr("attnspec.limits.Meter", lambda array=1 << 23, work=10**6: Meter(array, 10**6))
     text = "options: {times: choice(20)}\ndefinition:\n"
     text += "  y: x if times == 0 else often(x, times = times - 1) + often(x, times = times - 1)\n"
-    mechanism = loaded("often", text.replace("normal(n)", drawn))
+    mechanism = loaded("often", text, drawn)
     with pytest.raises(OverspentError, match="the work allowed"):
         outputs(mechanism)

@@ -143,6 +143,7 @@ def test_a_call_is_checked_against_what_is_called(text: str, message: str) -> No
         ("implies(true, near)", "a number is not a truth"),
         ("any(near)", "a number is not a truth"),
         ("1 if near[0] == 1 else 2", "'if' takes one decided truth; choose between arrays with where(...)"),
+        ("order(m[" + "none, " * 50 + "0])", "RuntimeError"),
         ("1 if yes else 2", "'if' takes one decided truth; choose between arrays with where(...)"),
         ("x[0.5]", "an index is not a whole number"),
         ("take(x, 0.5)", "an index is not a whole number"),
