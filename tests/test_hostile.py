@@ -98,7 +98,7 @@ def test_an_operator_that_calls_itself_without_end_is_refused():
 @pytest.mark.parametrize("drawn", ["normal(n)", "normal(0 * n)"])
 def test_an_operator_that_calls_itself_too_often_is_refused(drawn, monkeypatch):
     monkeypatch.setattr("attnspec.limits.Meter", lambda array=1 << 23, work=10**6: Meter(array, 10**6))
-    text = "options: {times: choice(20)}\ndefinition:\n"
+    text = "options: {times: choice(14)}\ndefinition:\n"
     text += "  y: x if times == 0 else often(x, times = times - 1) + often(x, times = times - 1)\n"
     mechanism = loaded("often", text, drawn)
     with pytest.raises(OverspentError, match="the work allowed"):
