@@ -15,7 +15,7 @@ import yaml
 from yaml.reader import ReaderError
 
 from .errors import Place, SpecError
-from .limits import FILE_BYTES
+from .limits import FILE_BYTES, NESTING
 
 
 class Text(str):
@@ -38,11 +38,12 @@ def read(path: Path, name: str | None = None) -> dict[Text, Any]:
     """
     name = name or str(path)
     try:
-        raw = path.read_bytes()
+        with path.open("rb") as file:
+            raw = file.read(FILE_BYTES + 1)
     except OSError as error:
         raise SpecError(f"cannot read {name}: {error.strerror or error}") from None
     if len(raw) > FILE_BYTES:
-        raise SpecError(f"{name}: {len(raw):,} bytes are over the limit of {FILE_BYTES:,} for a specification")
+        raise SpecError(f"{name}: more than the {FILE_BYTES:,} bytes that a specification may have")
     try:
         return parse(raw.decode("utf-8"), name)
     except UnicodeDecodeError as error:
@@ -65,8 +66,8 @@ class _UnusualError(ValueError):
 def _built(events: Iterator[Any], name: str) -> dict[Text, Any]:
     """The document of a stream of events; `_UnusualError` for all that may be at fault."""
 
-    def built(event: Any) -> Any:
-        if isinstance(event, yaml.AliasEvent) or event.anchor or event.tag:
+    def built(event: Any, depth: int = 0) -> Any:
+        if isinstance(event, yaml.AliasEvent) or event.anchor or event.tag or depth > NESTING:
             raise _UnusualError
         place = Place(name, event.start_mark.line + 1, event.start_mark.column + 1)
         if isinstance(event, yaml.ScalarEvent):
@@ -74,14 +75,14 @@ def _built(events: Iterator[Any], name: str) -> dict[Text, Any]:
         if isinstance(event, yaml.SequenceStartEvent):
             items = []
             while not isinstance(event := next(events), yaml.SequenceEndEvent):
-                items.append(built(event))
+                items.append(built(event, depth + 1))
             return items
         mapping: dict[Text, Any] = {}
         while not isinstance(event := next(events), yaml.MappingEndEvent):
-            key = built(event)
+            key = built(event, depth + 1)
             if not isinstance(key, Text) or key in mapping:
                 raise _UnusualError
-            mapping[key] = built(next(events))
+            mapping[key] = built(next(events), depth + 1)
         return mapping
 
     for _ in ("stream", "document"):
@@ -114,8 +115,6 @@ def _composed(text: str, name: str) -> dict[Text, Any]:
     except ValueError:
         place = Place(name, loader.line + 1, loader.column + 1)
         raise SpecError("not YAML: an escape that stands for no character", place) from None
-    except RecursionError:
-        raise SpecError("nested too deeply", Place(name, 1, 1)) from None
     finally:
         loader.dispose()
 
@@ -124,6 +123,7 @@ class _Composer(yaml.SafeLoader):
     """PyYAML up to its tree of nodes, without aliases."""
 
     file = ""
+    depth = -1
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         event = self.peek_event()
@@ -134,7 +134,12 @@ class _Composer(yaml.SafeLoader):
             raise SpecError("YAML reads a value that starts with '&' as an anchor; quote it", place)
         if getattr(event, "tag", None):
             raise SpecError("YAML reads a value that starts with '!' as a tag; quote it", place)
-        return super().compose_node(parent, index)
+        if self.depth >= NESTING:
+            raise SpecError("nested too deeply", place)
+        self.depth += 1
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
 
 
 def _problem(error: yaml.MarkedYAMLError) -> str:

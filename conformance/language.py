@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -169,7 +170,10 @@ def parse(text: str, place: Place | None = None, within: str = "{}") -> ast.expr
     if bad is not None:
         raise SpecError(f"only plain ASCII is allowed in an expression, not {text[bad]!r}", _at(place, bad))
     try:
-        return ast.parse(within.format(text), mode="eval").body
+        with warnings.catch_warnings(
+            action="error"
+        ):  # what Python merely doubts, as in `1if x else 2`, is no expression
+            return ast.parse(within.format(text), mode="eval").body
     except SyntaxError as error:
         column = error.offset - 1 - within.index("{") if error.offset else len(text)
         column = min(max(column, 0), len(text))
@@ -216,7 +220,7 @@ _FAULTS = (
     KeyError,
     MemoryError,
     ZeroDivisionError,
-    RecursionError,
+    RuntimeError,  # a recursion without end, or more axes than a function of NumPy takes
 )
 """What Python and NumPy raise when an expression asks for the impossible."""
 
@@ -303,11 +307,13 @@ class _Compiler:
     def do_List(self, node: ast.List, depth: int) -> Callable[[Any], Any]:
         try:
             numbers = np.asarray(ast.literal_eval(node))
-        except (ValueError, TypeError, SyntaxError):
+        except (ValueError, TypeError, SyntaxError, OverflowError):
             raise self.error(node, "a list holds numbers, in rows of equal length") from None
         if numbers.dtype.kind not in "if":
             raise self.error(node, "a list holds numbers, in rows of equal length")
-        if not np.all(np.isfinite(numbers)) or (numbers.dtype.kind == "i" and np.any(np.abs(numbers) > WHOLE_NUMBER)):
+        if not np.all(np.isfinite(numbers)) or (
+            numbers.dtype.kind == "i" and np.any(np.abs(numbers.astype(float)) > WHOLE_NUMBER)
+        ):
             raise self.error(node, f"a number of the list is over the limit of {WHOLE_NUMBER:,}")
         return lambda env: numbers
 
@@ -462,6 +468,8 @@ class _Compiler:
             raise self.error(node, f"{name} draws; it stands only where cases are drawn, not here")
         function, ordinal = DRAWS[name], len(self.draws)
         self.bind(node, function)
+        if (name == "choice" and not node.args) or (name == "maybe" and node.keywords):
+            raise self.error(node, f"write {function.usage}")
         self.draws.append(DrawSite(name, ordinal, _choices(name, node), tuple(node.args)))
         args, keywords = self.arguments(node, depth)
         call = function.call

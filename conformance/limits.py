@@ -18,11 +18,15 @@ from .errors import SpecError
 TEXT_LENGTH = 600
 """Characters of one expression."""
 NESTING = 30
-"""Levels of nesting in one expression."""
+"""Levels of nesting in one expression, and in one file."""
 WHOLE_NUMBER = 10**6
 """The largest whole number that an expression may name, or use as a size."""
 FILE_BYTES = 256 * 1024
 """Bytes of one specification file."""
+FAULTS = 50
+"""Faults of one file that are told; looking for what was meant by each takes time."""
+OPERATION = 100
+"""The work of an operation beside its entries: even on none it takes the time that so many more would."""
 
 
 class OverspentError(SpecError):
@@ -55,7 +59,7 @@ def charge(entries: int) -> None:
     """Account for an array about to be made."""
     if entries > _meter.array:
         raise OverspentError(f"an array of {entries:,} entries is over the limit of {_meter.array:,}")
-    _meter.work -= entries
+    _meter.work -= entries + OPERATION
     if _meter.work < 0:
         raise OverspentError("the work allowed to one law on one case is spent")
 

@@ -11,6 +11,7 @@ from typing import Any
 from .documents import Text
 from .errors import SpecError, SpecErrors, did_you_mean
 from .language import Expression, Scope, Takes, assignments
+from .limits import FAULTS
 from .meaning import clashes, contradictions
 from .mechanism import LAYOUTS, Example, Law, Mechanism, Mistake, Printed, Reject, Setting
 from .reading import NO_DEFAULT, asking, default_of, fallback, printed, shape_names
@@ -33,6 +34,12 @@ class Reader:
         self.errors: list[SpecError] = []
         self.texts = {key: self.section(key) for key in ("sizes", "inputs", "options", "conventions")}
         self.lines = {} if self.get("definition") == "reference" else self.section("definition")
+
+    def found(self, error: SpecError) -> None:
+        """Keep a fault; where there are too many, nothing further is read."""
+        self.errors.append(error)
+        if len(self.errors) == FAULTS:
+            raise SpecErrors(self.errors)
 
     def get(self, key: str, default: Any = None) -> Any:
         return self.document.get(key, default)  # type: ignore[call-overload]
@@ -102,7 +109,7 @@ class Reader:
         try:
             return Expression(str(text), scope, place_of(text), claim=claim)
         except SpecError as error:
-            self.errors.append(SpecError(f"{label}: {error.message}", error.place or place_of(text)))
+            self.found(SpecError(f"{label}: {error.message}", error.place or place_of(text)))
             return None
 
     def each(self, texts: Mapping[str, Any], scope: Scope, label: str) -> dict[str, Expression]:
@@ -122,13 +129,13 @@ class Reader:
         try:
             parts = assignments(str(text), place_of(text)) if text is not None else {}
         except SpecError as error:
-            self.errors.append(SpecError(f"{label}: {error.message}", error.place))
+            self.found(SpecError(f"{label}: {error.message}", error.place))
             return {}
         if further:
             scope = scope.having(*parts)
         for name, (_, place) in parts.items():
             if known is not None and name not in known:
-                self.errors.append(SpecError(f"{label}: nothing is called {name!r}{did_you_mean(name, known)}", place))
+                self.found(SpecError(f"{label}: nothing is called {name!r}{did_you_mean(name, known)}", place))
         return self.each({n: Text.at(t, p) if p else t for n, (t, p) in parts.items()}, scope, label)
 
     # Parts
@@ -141,7 +148,7 @@ class Reader:
         when = self.compile(entry.get("when", "true"), scope, f"{label}.when", claim=True)
         holds = self.compile(entry["holds"], scope, f"{label}.holds", claim=True)
         for clash in sorted(set(own) & (self.values | set(self.outputs) | set(self.defining.names))):
-            self.errors.append(SpecError(f"{label}.given: {clash!r} already means something", own[clash][1]))
+            self.found(SpecError(f"{label}.given: {clash!r} already means something", own[clash][1]))
         if when is None or holds is None:
             return None
         return Law(
@@ -182,14 +189,15 @@ class Reader:
                     raise SpecError(f"{output!r} is no output{did_you_mean(output, self.outputs)}", place)
                 gives[output] = printed(text, place)
         except SpecError as error:
-            self.errors.append(SpecError(f"{label}.gives: {error.message}", error.place))
+            self.found(SpecError(f"{label}.gives: {error.message}", error.place))
         return Example(name, given, gives, place_of(entry["given"]))
 
     # The whole
 
     def mechanism(self) -> Mechanism:
         base = self.base
-        self.errors += clashes(self.document, base)
+        for error in clashes(self.document, base):
+            self.found(error)
         sizes, inputs, options = (
             {**(getattr(base, key) if base else {}), **self.each(self.texts[key], self.drawing, key)}
             for key in ("sizes", "inputs", "options")
@@ -206,7 +214,7 @@ class Reader:
                 try:
                     item = make(str(name), entry, f"{key}.{name}")
                 except SpecError as error:
-                    self.errors.append(SpecError(f"{key}.{name}: {error.message}", error.place))
+                    self.found(SpecError(f"{key}.{name}: {error.message}", error.place))
                     continue
                 if item is not None:
                     made[str(name)] = item
@@ -257,7 +265,8 @@ class Reader:
             if base
             else frozenset(),
         )
-        self.errors += contradictions(result, self.document)
+        for error in contradictions(result, self.document):
+            self.found(error)
         if self.errors:
             raise SpecErrors(self.errors)
         return result

@@ -68,6 +68,8 @@ def printed(text: str, place: Place | None) -> Printed:
 
     def walk(node: ast.expr) -> Any:
         if isinstance(node, ast.List):
+            if not node.elts:
+                raise SpecError("an empty list prints no number", place)
             return [walk(item) for item in node.elts]
         digits = (ast.get_source_segment(text, node) or "").replace(" ", "")
         try:
@@ -77,7 +79,7 @@ def printed(text: str, place: Place | None) -> Printed:
         mantissa, _, exponent = digits.lower().partition("e")
         decimals = len(mantissa.partition(".")[2])
         exact = not math.isfinite(number) or "." not in mantissa
-        return number, 0.0 if exact else 0.5 * 10.0 ** (int(exponent or 0) - decimals)
+        return number, 0.0 if exact else float(f"0.5e{int(exponent or 0) - decimals}")
 
     try:
         pairs = np.asarray(walk(parse(text, place)))

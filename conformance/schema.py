@@ -51,6 +51,8 @@ def _worded(error: Any, document: Document) -> Iterator[SpecError]:
         yield SpecError(f"{inside}{_explained(error)}", place)
 
 
+LONGEST = 80
+"""Characters of what was found that a message repeats."""
 _KINDS = {"object": "a mapping of names", "array": "a list", "string": "a text"}
 _PATTERNS = {
     "[.]$": "a sentence ends with a full stop",
@@ -61,6 +63,8 @@ _PATTERNS = {
 
 def _explained(error: Any) -> str:
     found = repr(error.instance)
+    if len(found) > LONGEST:
+        found = f"{found[:LONGEST]}..."
     match error.validator:
         case "pattern":
             return _PATTERNS[error.validator_value].format(found)
@@ -68,7 +72,7 @@ def _explained(error: Any) -> str:
             return "nothing is said"
         case "minProperties":
             return f"there are at least {error.validator_value} of these"
-        case "maxProperties":
+        case "maxProperties" | "maxItems":
             return f"there are more than {error.validator_value} of these"
         case "uniqueItems":
             return f"something is given twice in {found}"

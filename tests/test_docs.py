@@ -2,11 +2,14 @@
 
 import ast
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
+from attnspec.cli import main
 from attnspec.draws import DRAWS
 from attnspec.library import FUNCTIONS
 from attnspec.loader import library
@@ -87,6 +90,27 @@ def test_the_readme_names_both_commands_that_set_up():
     assert {"make check", "make test"} <= {line.partition("#")[0].strip() for line in text("README.md").splitlines()}
 
 
+def commands(page: str) -> list[list[str]]:
+    """The lines of `attnspec` in the blocks of code of a page, as their words."""
+    blocks = re.findall(r"```(?:yaml)?\n(.*?)```", text(page), re.DOTALL)
+    lines = [re.sub(r"^\s*(- run: )?|\s+#.*| >> .*", "", line) for block in blocks for line in block.splitlines()]
+    return [shlex.split(line.replace("${{ matrix.part }}", "1")) for line in lines if line.startswith("attnspec ")]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/ci.md"])
+def test_the_commands_of_the_documents_are_understood(page):
+    found = commands(page)
+    for _, name, *words in found:
+        command = main.commands[name]
+        command.make_parser(click.Context(command)).parse_args(words)  # an unknown option is an error
+    assert found
+
+
+@pytest.mark.parametrize("name", sorted({"check", "list", "explain", "replay", "report", "waive"}))
+def test_the_readme_names_the_commands_of_a_user(name):
+    assert f"attnspec {name}" in text("README.md")
+
+
 def test_the_changelog_has_every_mechanism():
     assert [] == [name for name in library() if f"`{name}`" not in text("CHANGELOG.md")]
 
@@ -103,7 +127,16 @@ def test_every_adapter_that_needs_a_package_names_an_extra_of_the_project():
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "spec/README.md", "docs/findings.md"]
+    "page",
+    [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "spec/README.md",
+        "docs/ci.md",
+        "docs/findings.md",
+    ],
 )
 def test_documents_have_one_sentence_a_line(page):
     prose = re.sub(r"```.*?```", "", text(page), flags=re.DOTALL)

@@ -1,10 +1,12 @@
 """Strict YAML: every scalar is text with its place, and whatever YAML would guess at is refused."""
 
+import ast
+
 import pytest
 
 from attnspec.documents import Text, parse, read
 from attnspec.errors import Place, SpecError
-from attnspec.limits import FILE_BYTES
+from attnspec.limits import FILE_BYTES, NESTING
 
 
 def refusal(text):
@@ -118,9 +120,24 @@ def test_a_key_that_is_no_word_is_refused(text):
     assert "s.yaml:1:1: a key is a word" == refusal(text)
 
 
-@pytest.mark.parametrize("text", ["a: " + "[" * 4000, "a: " + "{a: " * 4000])
-def test_deep_nesting_is_refused_and_does_not_crash(text):
-    assert "s.yaml:1:1: nested too deeply" == refusal(text)
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("a: " + "[" * 31 + "]" * 31, 34),
+        ("a: " + "[" * 4000, 34),
+        ("a: " + "{a: " * 4000, 121),
+        ("[" * 200_000, 32),
+        ("- " * 100_000, 63),
+        ("? " * 100_000, 63),
+    ],
+)
+def test_deep_nesting_is_refused_at_its_place(text, column):
+    assert f"s.yaml:1:{column}: nested too deeply" == refusal(text)
+
+
+def test_nesting_up_to_the_limit_is_read():
+    text = "[" * NESTING + "]" * NESTING
+    assert {"a": ast.literal_eval(text)} == parse(f"a: {text}", "s.yaml")
 
 
 def test_a_file_is_read_under_the_name_that_messages_give_it(tmp_path):
@@ -138,7 +155,7 @@ def test_a_file_is_read_under_the_name_that_messages_give_it(tmp_path):
         (b"a: caf\xe9\n", "s.yaml: not UTF-8 at byte 6"),
         (
             b"a: " + b"x" * FILE_BYTES,
-            f"s.yaml: {FILE_BYTES + 3:,} bytes are over the limit of {FILE_BYTES:,} for a specification",
+            f"s.yaml: more than the {FILE_BYTES:,} bytes that a specification may have",
         ),
         (None, "cannot read s.yaml: No such file or directory"),
     ],

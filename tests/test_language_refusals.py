@@ -1,5 +1,6 @@
 """What the expression language refuses, with what message, and where the error points."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,10 @@ def refused(text: str, scope: Scope = SCOPE, *, claim: bool = False) -> str:
         ("x; n", "not an expression"),
         ("x if", "not an expression"),
         ("", "not an expression"),
+        ("1if yes else 2", "not an expression: invalid decimal literal"),
+        ("'\\d'", "not an expression: invalid escape sequence"),
+        ("[1.0, " + "9" * 400 + "]", "a list holds numbers, in rows of equal length"),
+        ("[-9223372036854775808]", "a number of the list is over the limit"),
         ("x\ny", r"only plain ASCII is allowed in an expression, not '\n'"),
         ("n\u00b2", "only plain ASCII is allowed in an expression, not '\u00b2'"),
         ("n\x00", r"only plain ASCII is allowed in an expression, not '\x00'"),
@@ -138,6 +143,7 @@ def test_a_call_is_checked_against_what_is_called(text: str, message: str) -> No
         ("implies(true, near)", "a number is not a truth"),
         ("any(near)", "a number is not a truth"),
         ("1 if near[0] == 1 else 2", "'if' takes one decided truth; choose between arrays with where(...)"),
+        ("order(m[" + "none, " * 50 + "0])", "RuntimeError"),
         ("1 if yes else 2", "'if' takes one decided truth; choose between arrays with where(...)"),
         ("x[0.5]", "an index is not a whole number"),
         ("take(x, 0.5)", "an index is not a whole number"),
@@ -227,3 +233,16 @@ def test_nothing_of_an_expression_reaches_the_values_it_reads() -> None:
     before = NAMES["x"].copy()
     run("sum(x * 2 + exp(x)[::-1])")
     np.testing.assert_array_equal(before, NAMES["x"])
+
+
+@pytest.mark.parametrize(
+    ("text", "usage"),
+    [
+        ("choice()", "write choice(x, ...)"),
+        ("maybe(x = 1, otherwise = 2)", "write maybe(x, otherwise)"),
+        ("maybe(1, otherwise = 2)", "write maybe(x, otherwise)"),
+    ],
+)
+def test_a_draw_that_has_a_default_shows_it_by_its_position(text: str, usage: str) -> None:
+    with pytest.raises(SpecError, match=re.escape(usage)):
+        Expression(text, Scope(draws=True), PLACE)

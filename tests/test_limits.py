@@ -11,7 +11,7 @@ from attnspec import limits
 from attnspec.errors import SpecError
 from attnspec.grades import BF16, FP32, Grade
 from attnspec.language import Expression, Scope, Values
-from attnspec.limits import OverspentError, charge, joined_shape, metered
+from attnspec.limits import OPERATION, OverspentError, charge, joined_shape, metered
 from attnspec.primitives import multiplicity
 from attnspec.streams import Stream
 
@@ -187,17 +187,25 @@ def test_an_array_of_the_limit_is_allowed_and_one_more_entry_is_not() -> None:
 
 
 def test_work_adds_up() -> None:
-    with metered(array=10, work=25):
+    with metered(array=10, work=25 + 2 * OPERATION):
         charge(10)
         charge(10)
         with pytest.raises(OverspentError, match="the work allowed"):
             charge(10)
 
 
+def test_an_operation_on_nothing_is_work() -> None:
+    with metered(work=2 * OPERATION):
+        charge(0)
+        charge(0)
+        with pytest.raises(OverspentError, match="the work allowed"):
+            charge(0)
+
+
 def test_every_evaluation_has_an_allowance_of_its_own() -> None:
-    with metered(array=10, work=10):
+    with metered(array=10, work=10 + OPERATION):
         charge(10)
-        with metered(array=100, work=100):
+        with metered(array=100, work=50 + OPERATION):
             charge(50)
         with pytest.raises(OverspentError, match="the work allowed"):
             charge(1)
@@ -216,7 +224,7 @@ def test_every_evaluation_has_an_allowance_of_its_own() -> None:
     ],
 )
 def test_shapes_broadcast_and_are_charged(shapes: list[tuple[int, ...]], joined: tuple[int, ...]) -> None:
-    with metered(work=int(np.prod(joined))):
+    with metered(work=int(np.prod(joined)) + OPERATION):
         assert joined == joined_shape(*shapes)
         with pytest.raises(OverspentError):
             charge(1)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from attnspec import limits
 from attnspec.lint import lint_files
 from attnspec.loader import load
 from attnspec.schema import spec_folder
@@ -167,6 +168,12 @@ def test_all_faults_are_named_at_once_in_the_order_of_the_file():
     path.write_text(text, "utf-8")
     expected = ["definition.terms", "scenarios.plain", "laws.sums_to_one.holds"]
     assert expected == [str(error).split(": ")[1] for error in lint_files([path])[0]]
+
+
+def test_after_too_many_faults_nothing_further_is_read():
+    claims = "".join(f"  more{i}: {{says: A., holds: pp}}\n" for i in range(2 * limits.FAULTS))
+    path, _ = edited("softmax", "laws:\n", f"laws:\n{claims}")
+    assert limits.FAULTS == len(lint_files([path])[0])
 
 
 def softmax(before="title", after="title"):

@@ -97,6 +97,7 @@ def test_the_shape_of_what_is_drawn_names_its_sizes(text, names):
         ("infinity", math.inf, 0.0),
         ("-infinity", -math.inf, 0.0),
         ("- 2.0", -2.0, 0.05),
+        ("0.0e400", 0.0, math.inf),
     ],
 )
 def test_a_printed_number_is_right_to_half_a_unit_of_its_last_digit(text, value, tolerance):
@@ -118,6 +119,8 @@ def test_printed_numbers_stand_in_lists():
         ("[0.5, x]", "s.yaml:4:7: 'x' is not a printed number"),
         ("exp(1.0)", "s.yaml:4:7: 'exp(1.0)' is not a printed number"),
         ("[[1.0, 2.0], [3.0]]", "s.yaml:4:7: printed numbers stand in rows of equal length"),
+        ("[]", "s.yaml:4:7: an empty list prints no number"),
+        ("[[], []]", "s.yaml:4:7: an empty list prints no number"),
         ("[[1.0], 2.0]", "s.yaml:4:7: printed numbers stand in rows of equal length"),
     ],
 )

@@ -93,9 +93,21 @@ def test_a_version_is_a_whole_number(version):
     assert [expected] == faults(HEAD.replace("version: 1", f"version: {version}"))
 
 
+def test_a_version_is_a_number_that_people_count_to():
+    (found,) = faults(HEAD.replace("version: 1", f"version: {'9' * 5000}"))
+    assert f"s.yaml:3:10: version: '{'9' * 79}... is longer than 9 characters" == found
+
+
+@pytest.mark.parametrize("section", ["laws", "mistakes", "rejects", "examples", "conventions", "words", "scenarios"])
+def test_a_section_has_at_most_two_hundred_entries(section):
+    text = f"{HEAD}{section}:\n" + "".join(f"  a{i}: x\n" for i in range(201))
+    assert f"s.yaml:6:1: {section}: there are more than 200 of these" == faults(text)[0]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("outputs: [" + ", ".join(f"a{i}" for i in range(201)) + "]\n", "outputs: there are more than 200 of these"),
         ("sizes: [a]\n", "s.yaml:6:1: sizes: ['a'] is not a mapping of names"),
         ("sizes:\n", "s.yaml:6:7: sizes: '' is not a mapping of names"),
         ("inputs:\n  x: [1]\n", "s.yaml:7:3: inputs.x: ['1'] is not a text"),
