@@ -12,6 +12,7 @@ left an error budget.
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -200,16 +201,17 @@ class _Audit:
     def mistakes(self) -> None:
         for mistake in self.m.mistakes.values():
             words = self.m.words
-            kills = self.kills(mistake, words, self.laws)
+            kills, wrong = self.kills(mistake, words, self.laws)
             if not kills:  # it may be wrong under another word only
-                words, kills = next(
-                    ((w, k) for w in variants(self.m) if (k := self.kills(mistake, w, self.laws))), (words, [])
-                )
+                for words in variants(self.m):
+                    kills, wrong = self.kills(mistake, words, self.laws)
+                    if kills:
+                        break
             self.part_.kills[mistake.name] = kills
             if not kills:
                 self.fault(f"the mistake {mistake.name} survives")
                 continue
-            if not self.noticed(mistake, words):
+            if not self.noticed(mistake, words, wrong):
                 self.fault(f"put into the definition, {mistake.name} is not noticed by the reference")
             for dtype in DTYPES:
                 if not self.violated(self.subject(mistake, words, dtypes=(dtype,)), dtype, kills):
@@ -223,14 +225,16 @@ class _Audit:
         for law in idle:
             for words in list(variants(self.m))[1:]:
                 for mistake in self.m.mistakes.values():
-                    if law.name not in credited and self.kills(mistake, words, [self.laws[0], law])[1:]:
+                    if law.name not in credited and self.kills(mistake, words, [self.laws[0], law])[0][1:]:
                         credited.add(law.name)
                         self.part_.kills[mistake.name].append(law.name)
             if law.name not in credited:
                 self.fault(f"the law {law.name} refutes no mistake, and is not marked as a contract")
 
-    def kills(self, mistake: Mistake, words: Mapping[str, str], laws: Sequence[Law]) -> list[str]:
-        """Which of the laws refute a mistake, those cases first on which the definition does."""
+    def kills(
+        self, mistake: Mistake, words: Mapping[str, str], laws: Sequence[Law]
+    ) -> tuple[list[str], list[Sample]]:
+        """Which of the laws refute a mistake, and the samples on which the definition does; laws try those first."""
         bench = Bench(self.subject(mistake, words, rounding=False), self.m, "float64", "cpu", words)
         trials = [Trial(bench, sample, fair=False) for sample in self.samples()]
         wrong = [trial for trial in trials if self.refuted(trial, laws[0])]
@@ -245,9 +249,12 @@ class _Audit:
                 tried += outcome is not None
                 if outcome or (tried == TRIED and not self.m.undetermined):
                     break
-        if not found and any(self.refuted(Trial(bench, s), laws[0]) for s in self.samples(large=True)):
-            found.append("definition")
-        return found
+        shown = [trial.sample for trial in wrong]
+        if not found:
+            large = (s for s in self.samples(large=True) if s.entries > LARGE)
+            shown = list(itertools.islice((s for s in large if self.refuted(Trial(bench, s), laws[0])), 1))
+            found += ["definition"] * len(shown)
+        return found, shown
 
     def refuted(self, trial: Trial, law: Law) -> bool | None:
         """Whether a law is refuted beyond doubt; None where it does not speak of the case."""
@@ -260,9 +267,10 @@ class _Audit:
             return outcome.excess > SLACK
         return None if outcome.kind in (Kind.IDLE, Kind.DECLINED) else outcome.kind is Kind.FAULTED
 
-    def noticed(self, mistake: Mistake, words: Mapping[str, str]) -> bool:
-        """Whether the reference contradicts a definition with the mistake in it."""
-        for sample in self.samples(large=True):
+    def noticed(self, mistake: Mistake, words: Mapping[str, str], wrong: Sequence[Sample]) -> bool:
+        """Whether the reference contradicts a definition with the mistake in it, on the samples where it is wrong first."""
+        others = (sample for sample in self.samples(large=True) if sample not in wrong)
+        for sample in itertools.chain(wrong, others):
             wrong = Frame(self.m, {**sample.values, **words}, changes=mistake.change).outputs()
             try:
                 right = self.reference(sample, words)
@@ -283,7 +291,7 @@ class _Audit:
         """Whether the suite, run as users run it, finds a subject violated: by these laws, or else by any."""
         profile = replace(CASES, covering=6, draws=4)
         for chosen_ in (frozenset(laws), None):
-            result = run(Request(wrong, self.m, dtype, profile, laws=chosen_))
+            result = run(Request(wrong, self.m, dtype, profile, laws=chosen_, first=True))
             if any(cell.bad and cell.level == "must" for cell in result.cells):
                 return True
         return False
@@ -305,7 +313,7 @@ class _Audit:
     def found_out(self, m: Mechanism, convention: str, word: str) -> bool:
         liar = DefinitionSubject(m, f"{convention} = {word}", conventions={convention: word}, dtypes=("float32",))
         liar.claims = replace(liar.claims, conventions=m.words)
-        result = run(Request(liar, m, "float32", replace(CASES, covering=4, draws=0)))
+        result = run(Request(liar, m, "float32", replace(CASES, covering=4, draws=0), first=True))
         return any(cell.bad and cell.level == "must" for cell in result.cells)
 
     def hair_apart(self, convention: str, word: str) -> bool:

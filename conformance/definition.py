@@ -17,7 +17,7 @@ import numpy as np
 from . import limits
 from .draws import Source
 from .errors import SpecError
-from .formats import Format
+from .formats import FLOAT64, Format
 from .grades import Grade
 from .language import CallSite, Expression
 from .loader import library
@@ -45,7 +45,7 @@ class Frame:
         Raises `SpecError` where the shapes of the inputs contradict one another.
         """
         self.mechanism, self.grade, self.dtype = mechanism, grade, dtype
-        self.changes, self.overflow, self.known = changes or {}, overflow, known
+        self.changes, self.overflow, self.known = changes or {}, None if overflow is FLOAT64 else overflow, known
         self.values = {**mechanism.words, **mechanism.defaults, **values}
         self.values |= sizes_of(mechanism, self.values)
         if grade is not None:

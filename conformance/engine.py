@@ -199,6 +199,7 @@ class _Run:
             tally.declined = outcome.says
         if outcome.bad:
             tally.failure = Failure(tally.law.name, outcome, trial.sample, trial.sample)
+            self.partial |= self.request.first and tally.law.level == "must"
         elif outcome.grade in self.grades and self.grades.index(outcome.grade) > self.grades.index(self.level):
             self.loosen(outcome.grade, tally.law, trial)
         return outcome.kind
