@@ -210,6 +210,7 @@ class _Run:
         if tighter.certain or self.again(law, trial.sample, [self.level]):
             self.level = grade
             self.imprecise = Failure(law.name, judged(trial, law, [self.claim]), trial.sample, trial.sample)
+            self.partial |= self.request.first and self.wanted("contract.precision")
 
     def again(self, law: Law, sample: Sample, grades: Sequence[Grade]) -> bool:
         """Whether a violation of the likely bound alone is found again on fresh seeds."""
