@@ -99,6 +99,13 @@ class Frame:
             return result
         return np.where(np.abs(result) > self.overflow.largest, np.copysign(np.inf, result), result)
 
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes all lines will hold, most of them as large as the inputs."""
+        largest = max((np.size(value(self.values[name])) for name in self.mechanism.inputs), default=0)
+        parts = 1 if self.grade is None else 4
+        return 8 * parts * largest * len(self.mechanism.definition)
+
     def check_domain(self) -> None:
         """Raise `SpecError` for a call outside the domain of the operator."""
         operator = (self.known or library()).get(self.mechanism.operator, self.mechanism)

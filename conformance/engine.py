@@ -34,6 +34,8 @@ from .truths import truth
 
 LARGE = 60_000
 """Entries of a case beyond which it serves the definition alone."""
+MANY = 100
+"""Cases of a block beyond which what was returned on each is not kept from law to law."""
 REPEATED = 2
 """Cases of each block on which a call is repeated."""
 
@@ -164,6 +166,8 @@ class _Run:
             if trial.sample.entries > LARGE:
                 continue
             admitted += self.judge(tally, trial) is Kind.HELD
+            if len(trials) > MANY:
+                trial.release()
 
     def top_up(self, samples: Iterator[Sample]) -> None:
         """Laws that the plan has hardly reached are drawn for until they have their cases."""
@@ -234,9 +238,10 @@ class _Run:
     def collect(self, trial: Trial) -> None:
         """What the calls of a trial have broken."""
         self.cases += 1
-        self.calls += len(trial.replies)
-        self.answered += sum(reply.fault is None for reply in trial.replies.values())
-        for reply in trial.replies.values():
+        replies = [*trial.replies.values(), *trial.spent]
+        self.calls += len(replies)
+        self.answered += sum(reply.fault is None for reply in replies)
+        for reply in replies:
             for breach in reply.breaches:
                 self.breaches.setdefault(breach.contract, (breach, trial.sample))
 

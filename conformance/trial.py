@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -86,7 +86,15 @@ class Trial:
         self.cache = sample.cache
         self.base = Settled(sample.values)
         self.replies: dict[tuple[Any, ...], Reply] = {}
+        self.spent: list[Reply] = []
+        """Replies that are no longer kept, without their outputs."""
         self._numbers: dict[tuple[Any, ...], Any] = {}
+
+    def release(self) -> None:
+        """Let go of what was returned, but for the case itself: hardly any other call is made by two laws."""
+        self.spent += [replace(reply, outputs={}) for key, reply in self.replies.items() if key]
+        self.replies = {key: reply for key, reply in self.replies.items() if not key}
+        self._numbers = {}
 
     # Calls
 
