@@ -22,46 +22,54 @@ BUDGET = 400 << 20
 OVERHEAD = 200
 """Bytes of a thing beside its arrays."""
 
-_grown: OrderedDict[int, weakref.ref[Kept]] = OrderedDict()
-"""The caches that hold something, last those that have grown last."""
-_total = 0
 
+class Ledger:
+    """The caches that hold something, last those that have grown last, with what they hold together."""
 
-class Kept(dict[Any, Any]):
-    """The cache of one sample. What is put in may be gone as soon as another cache grows, but never before."""
+    def __init__(self, budget: int) -> None:
+        self.budget, self.total = budget, 0
+        self._grown: OrderedDict[int, weakref.ref[Kept]] = OrderedDict()
 
-    __slots__ = ("__weakref__", "size")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.size = 0
-
-    def __setitem__(self, key: Any, x: Any) -> None:
-        global _total
-        size = 0 if key in self else size_of(x)
-        super().__setitem__(key, x)
-        self.size += size
-        _total += size
-        if id(self) not in _grown:
-            _grown[id(self)] = weakref.ref(self)
-        _grown.move_to_end(id(self))
-        while _total > BUDGET and len(_grown) > 1:
-            oldest = next(iter(_grown.values()))()
+    def grown(self, kept: Kept, size: int) -> None:
+        """Take note of what a cache has taken in; it is the last one to be emptied."""
+        kept.size += size
+        self.total += size
+        self._grown.setdefault(id(kept), weakref.ref(kept))
+        self._grown.move_to_end(id(kept))
+        while self.total > self.budget and len(self._grown) > 1:
+            oldest = next(iter(self._grown.values()))()
             if oldest is not None:
                 oldest.clear()
 
+    def emptied(self, kept: Kept) -> None:
+        self.total -= kept.size
+        kept.size = 0
+        self._grown.pop(id(kept), None)
+
+
+class Kept(dict[Any, Any]):
+    """The cache of one sample. What is in it may be gone as soon as another cache grows, and not before."""
+
+    __slots__ = ("__weakref__", "ledger", "size")
+
+    def __init__(self, ledger: Ledger | None = None) -> None:
+        super().__init__()
+        self.size, self.ledger = 0, ledger or LEDGER
+
+    def __setitem__(self, key: Any, x: Any) -> None:
+        size = 0 if key in self else size_of(x)
+        super().__setitem__(key, x)
+        self.ledger.grown(self, size)
+
     def clear(self) -> None:
         super().clear()
-        self._forgotten()
+        self.ledger.emptied(self)
 
     def __del__(self) -> None:
-        self._forgotten()
+        self.ledger.emptied(self)
 
-    def _forgotten(self) -> None:
-        global _total
-        _total -= self.size
-        self.size = 0
-        _grown.pop(id(self), None)
+
+LEDGER = Ledger(BUDGET)
 
 
 def size_of(x: Any) -> int:

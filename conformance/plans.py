@@ -327,7 +327,7 @@ class Plan:
 _PLANS: OrderedDict[tuple[Any, ...], Plan] = OrderedDict()
 
 
-def plan(mechanism: Mechanism, claims: Claims, profile: Profile, seed: int, dtype: str, room: int = 48) -> Plan:
+def plan(mechanism: Mechanism, claims: Claims, profile: Profile, seed: int, dtype: str, room: int = 128) -> Plan:
     """The plan for a mechanism and claims; the last ones asked for are kept."""
     key = (mechanism.name, mechanism.digest, claims.key, profile, seed, dtype)
     if key not in _PLANS:

@@ -35,6 +35,10 @@ FALSE_ALARM = 1e-14
 """The chance that one `likely` refutes what is right; over all cases and dtypes of a nightly run it is below 1e-9."""
 
 
+_SHAPES: dict[tuple[Any, ...], tuple[int, ...]] = {}
+"""The shapes of outputs, which every sample has in common."""
+
+
 class Declined(Exception):  # noqa: N818 - an answer
     """The subject does not claim what a call asks for."""
 
@@ -233,10 +237,10 @@ class Trial:
         options = [settled.values[n] for n in self.mechanism.options]
         if self.mechanism.required:  # beside inputs, only words and whole numbers say how long something is
             options = [x for x in options if type(x) in (int, str)]
-        key = ("shape", self.mechanism.name, name, shapes, *options)
-        if key not in self.cache:
-            self.cache[key] = np.shape(self.exact(name, settled))
-        return self.cache[key]
+        key = (self.mechanism.name, self.mechanism.digest, name, shapes, *options)
+        if key not in _SHAPES:
+            _SHAPES[key] = np.shape(self.exact(name, settled))
+        return _SHAPES[key]
 
     def normal(self, name: str, x: Any) -> Any:
         """An output in its normal form, which is what is compared of it."""
