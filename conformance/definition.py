@@ -101,10 +101,10 @@ class Frame:
 
     @property
     def nbytes(self) -> int:
-        """About how many bytes all lines will hold, most of them as large as the inputs."""
+        """About how many bytes all lines will hold, of which one in eight is as large as the largest input."""
         largest = max((np.size(value(self.values[name])) for name in self.mechanism.inputs), default=0)
         parts = 1 if self.grade is None else 4
-        return 8 * parts * largest * len(self.mechanism.definition)
+        return 8 * parts * largest * (1 + len(self.mechanism.definition) // 8)
 
     def check_domain(self) -> None:
         """Raise `SpecError` for a call outside the domain of the operator."""

@@ -57,7 +57,7 @@ class Kept(dict[Any, Any]):
         self.size, self.ledger = 0, ledger or LEDGER
 
     def __setitem__(self, key: Any, x: Any) -> None:
-        size = 0 if key in self else size_of(x)
+        size = size_of(x) - size_of(self[key]) if key in self else size_of(x)
         super().__setitem__(key, x)
         self.ledger.grown(self, size)
 
