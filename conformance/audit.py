@@ -246,10 +246,10 @@ class _Audit:
                 left = [mistake for mistake in left if not found[mistake.name].laws]
         return found
 
-    def noticed(self, mistake: Mistake, words: Mapping[str, str], wrong: Sequence[Sample]) -> bool:
+    def noticed(self, mistake: Mistake, words: Mapping[str, str], shown: Sequence[Sample]) -> bool:
         """Whether the reference contradicts a definition with the mistake in it; where it is wrong comes first."""
-        others = (sample for sample in self.samples(large=True) if sample not in wrong)
-        for sample in itertools.chain(wrong, others):
+        others = (sample for sample in self.samples(large=True) if sample not in shown)
+        for sample in itertools.chain(shown, others):
             wrong = Frame(self.m, {**sample.values, **words}, changes=mistake.change).outputs()
             try:
                 right = self.reference(sample, words)

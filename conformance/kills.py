@@ -108,8 +108,10 @@ class _Hunt:
         """Every law on the mistakes that it is yet to refute."""
         for law in self.laws:
             open_ = [name for name in trials if (name, law.name) in self.tried]
-            right = _Traced(self.right, sample, law, self.say) if open_ else None
-            for name in open_ if right is not None else ():
+            if not open_:
+                continue
+            right = _Traced(self.right, sample, law, self.say)
+            for name in open_:
                 outcome = right.of(trials[name])
                 if outcome is not None and outcome.kind not in (Kind.IDLE, Kind.DECLINED):
                     self.count(name, law, refuted(outcome))
