@@ -34,6 +34,7 @@ audit: setup
 
 bench: setup
 	$(VENV)/bin/python benchmarks/speed.py
+	$(VENV)/bin/python benchmarks/audit.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info attnspec-report .pytest_cache .ruff_cache

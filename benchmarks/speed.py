@@ -42,11 +42,11 @@ class Clock:
         def timed(*args: Any, **keywords: Any) -> Any:
             inner = [0.0]
             self._running.append(inner)
-            start = time.perf_counter()
+            start = time.process_time()
             try:
                 return function(*args, **keywords)
             finally:
-                whole = time.perf_counter() - start
+                whole = time.process_time() - start
                 self._running.pop()
                 if self._running:
                     self._running[-1][0] += whole

@@ -12,6 +12,7 @@ left an error budget.
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -30,19 +31,18 @@ from .engine import LARGE, run
 from .errors import SpecError
 from .grades import FP64
 from .judge import Kind, definition_law, judged
+from .kills import Kill, kills
 from .loader import library
 from .mechanism import Law, Mechanism, Mistake
 from .numbers import Number, number
-from .plans import Plan, Profile
+from .plans import Plan, Profile, plan
 from .runs import Options, chosen
 from .stand_ins import DefinitionSubject
 from .targets import families, subject
 from .trial import Bench, Trial
 
-SLACK = 1e6
-"""Units of the float64 bound beyond which a refutation counts."""
-TRIED = 8
-"""Cases that a law gets to refute a mistake on."""
+SHOWN = 4
+"""Cases on which a mistake shows most that are tried before all others."""
 DTYPES = ("float32", "bfloat16", "float16")
 CASES = Profile("audit", covering=10, draws=8, admitted=2)
 CONTROLS = Profile("controls", covering=16, draws=24, admitted=4)
@@ -198,71 +198,58 @@ class _Audit:
     # Mistakes
 
     def mistakes(self) -> None:
+        found, wanted = self.kills(self.m.mistakes.values(), self.m.words, self.laws), self.m.words
+        words = dict.fromkeys(found, wanted)
+        for other in list(variants(self.m))[1:]:  # what survives may be wrong under another word only
+            survivors = [mistake for mistake in self.m.mistakes.values() if not found[mistake.name].laws]
+            if survivors:
+                found |= self.kills(survivors, other, self.laws)
+                words |= {mistake.name: other for mistake in survivors}
         for mistake in self.m.mistakes.values():
-            words = self.m.words
-            kills = self.kills(mistake, words, self.laws)
-            if not kills:  # it may be wrong under another word only
-                words, kills = next(
-                    ((w, k) for w in variants(self.m) if (k := self.kills(mistake, w, self.laws))), (words, [])
-                )
-            self.part_.kills[mistake.name] = kills
-            if not kills:
+            kill = found[mistake.name]
+            self.part_.kills[mistake.name] = kill.laws
+            if kill.laws:
+                self.asked_of(mistake, words[mistake.name], kill)
+            else:
                 self.fault(f"the mistake {mistake.name} survives")
-                continue
-            if not self.noticed(mistake, words):
-                self.fault(f"put into the definition, {mistake.name} is not noticed by the reference")
-            for dtype in DTYPES:
-                if not self.violated(self.subject(mistake, words, dtypes=(dtype,)), dtype, kills):
-                    self.fault(f"the mistake {mistake.name} survives in {dtype}")
         self.credits()
+
+    def asked_of(self, mistake: Mistake, words: Mapping[str, str], kill: Kill) -> None:
+        """What is asked of a mistake that some law refutes: the reference contradicts it, and every dtype shows it."""
+        if not self.noticed(mistake, words, kill.samples):
+            self.fault(f"put into the definition, {mistake.name} is not noticed by the reference")
+        for dtype in DTYPES:
+            if not self.violated(self.subject(mistake, words, dtypes=(dtype,)), dtype, kill):
+                self.fault(f"the mistake {mistake.name} survives in {dtype}")
 
     def credits(self) -> None:
         """Every law refutes a mistake, under some words, or is a contract."""
         credited = {law for kills in self.part_.kills.values() for law in kills}
         idle = [law for law in self.laws[1:] if law.name not in credited and not law.contract]
+        for words in list(variants(self.m))[1:]:
+            if not idle:
+                return
+            for mistake, kill in self.kills(self.m.mistakes.values(), words, [self.laws[0], *idle]).items():
+                further = [law for law in idle if law.name in kill.laws]
+                self.part_.kills[mistake] += [law.name for law in further]
+                idle = [law for law in idle if law not in further]
         for law in idle:
-            for words in list(variants(self.m))[1:]:
-                for mistake in self.m.mistakes.values():
-                    if law.name not in credited and self.kills(mistake, words, [self.laws[0], law])[1:]:
-                        credited.add(law.name)
-                        self.part_.kills[mistake.name].append(law.name)
-            if law.name not in credited:
-                self.fault(f"the law {law.name} refutes no mistake, and is not marked as a contract")
+            self.fault(f"the law {law.name} refutes no mistake, and is not marked as a contract")
 
-    def kills(self, mistake: Mistake, words: Mapping[str, str], laws: Sequence[Law]) -> list[str]:
-        """Which of the laws refute a mistake, those cases first on which the definition does."""
-        bench = Bench(self.subject(mistake, words, rounding=False), self.m, "float64", "cpu", words)
-        trials = [Trial(bench, sample, fair=False) for sample in self.samples()]
-        wrong = [trial for trial in trials if self.refuted(trial, laws[0])]
-        others = [trial for trial in trials if trial not in wrong]
-        found = ["definition"] if wrong else []
-        for law in laws[1:]:
-            tried = 0
-            for trial in (*wrong, *others):
-                outcome = self.refuted(trial, law)
-                if outcome:
-                    found.append(law.name)
-                tried += outcome is not None
-                if outcome or (tried == TRIED and not self.m.undetermined):
-                    break
-        if not found and any(self.refuted(Trial(bench, s), laws[0]) for s in self.samples(large=True)):
-            found.append("definition")
+    def kills(self, mistakes: Collection[Mistake], words: Mapping[str, str], laws: Sequence[Law]) -> dict[str, Kill]:
+        """What refutes each mistake; a large case is for the definition alone, and for what survives all others."""
+        found = kills(self.m, mistakes, words, laws, self.samples(), self.fault)
+        left = [mistake for mistake in mistakes if not found[mistake.name].laws]
+        for sample in self.samples(large=True) if left else ():
+            if sample.entries > LARGE:
+                found |= kills(self.m, left, words, laws[:1], [sample], self.fault)
+                left = [mistake for mistake in left if not found[mistake.name].laws]
         return found
 
-    def refuted(self, trial: Trial, law: Law) -> bool | None:
-        """Whether a law is refuted beyond doubt; None where it does not speak of the case."""
-        try:
-            outcome = judged(trial, law, [FP64])
-        except SpecError as error:
-            self.fault(f"{law.name} cannot be evaluated on {trial.sample.case.label}: {error}")
-            return None
-        if outcome.kind is Kind.REFUTED:
-            return outcome.excess > SLACK
-        return None if outcome.kind in (Kind.IDLE, Kind.DECLINED) else outcome.kind is Kind.FAULTED
-
-    def noticed(self, mistake: Mistake, words: Mapping[str, str]) -> bool:
-        """Whether the reference contradicts a definition with the mistake in it."""
-        for sample in self.samples(large=True):
+    def noticed(self, mistake: Mistake, words: Mapping[str, str], shown: Sequence[Sample]) -> bool:
+        """Whether the reference contradicts a definition with the mistake in it; where it is wrong comes first."""
+        others = (sample for sample in self.samples(large=True) if sample not in shown)
+        for sample in itertools.chain(shown, others):
             wrong = Frame(self.m, {**sample.values, **words}, changes=mistake.change).outputs()
             try:
                 right = self.reference(sample, words)
@@ -279,11 +266,19 @@ class _Audit:
                     return True
         return False
 
-    def violated(self, wrong: DefinitionSubject, dtype: str, laws: Sequence[str]) -> bool:
-        """Whether the suite, run as users run it, finds a subject violated: by these laws, or else by any."""
+    def violated(self, wrong: DefinitionSubject, dtype: str, kill: Kill) -> bool:
+        """Whether the suite, run as users run it, finds a subject violated.
+
+        The definition is tried on every case of a run, so that those come first on which a mistake shows most; then
+        the laws that refute it, and then any.
+        """
         profile = replace(CASES, covering=6, draws=4)
-        for chosen_ in (frozenset(laws), None):
-            result = run(Request(wrong, self.m, dtype, profile, laws=chosen_))
+        scenarios = {s.case.label: s for s in plan(self.m, wrong.claims, profile, 0, dtype).scenarios}
+        most = [scenarios[s.case.label] for s in kill.samples if s.case.label in scenarios][:SHOWN]
+        asked = [({"definition"}, most)] if most else []
+        for laws, only in (*asked, (kill.laws, ()), (None, ())):
+            names = None if laws is None else frozenset(laws)
+            result = run(Request(wrong, self.m, dtype, profile, laws=names, only=only, first=True))
             if any(cell.bad and cell.level == "must" for cell in result.cells):
                 return True
         return False
@@ -305,7 +300,7 @@ class _Audit:
     def found_out(self, m: Mechanism, convention: str, word: str) -> bool:
         liar = DefinitionSubject(m, f"{convention} = {word}", conventions={convention: word}, dtypes=("float32",))
         liar.claims = replace(liar.claims, conventions=m.words)
-        result = run(Request(liar, m, "float32", replace(CASES, covering=4, draws=0)))
+        result = run(Request(liar, m, "float32", replace(CASES, covering=4, draws=0), first=True))
         return any(cell.bad and cell.level == "must" for cell in result.cells)
 
     def hair_apart(self, convention: str, word: str) -> bool:

@@ -22,6 +22,7 @@ from .draws import Source
 from .errors import SpecError
 from .formats import FORMATS, rounded
 from .grades import Grade
+from .kept import Kept
 from .language import CallSite, Expression, Values
 from .loader import library
 from .mechanism import Mechanism
@@ -108,7 +109,7 @@ class Sample:
         self._busy: list[str] = []
         self._layer = ""
         self._picked: dict[str, int] = {}
-        self.cache: dict[Any, Any] = {}
+        self.cache = Kept()
         """What others compute from these arrays, and want to find again."""
         with np.errstate(all="ignore"), limits.metered():
             self.layout = str(self[("layout")]) if "layout" in self.scenario else case.layout

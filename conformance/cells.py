@@ -110,6 +110,8 @@ class Request:
     deadline: float | None = None
     only: Sequence[Sample] = ()
     """The samples to try, where none are to be drawn."""
+    first: bool = False
+    """Whether the first violation ends the run: nothing more is to be known."""
 
 
 @dataclass(frozen=True, slots=True)

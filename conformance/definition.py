@@ -8,7 +8,7 @@ changes of a mistake, what an implementation with that mistake returns.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 from . import limits
 from .draws import Source
 from .errors import SpecError
-from .formats import Format
+from .formats import FLOAT64, Format
 from .grades import Grade
 from .language import CallSite, Expression
 from .loader import library
@@ -38,16 +38,19 @@ class Frame:
         changes: Mapping[str, Expression] | None = None,
         overflow: Format | None = None,
         known: Mapping[str, Mechanism] | None = None,
+        unchanged: Frame | None = None,
+        reached: Collection[str] = (),
     ) -> None:
         """`values` has inputs and options, and the words of conventions; what is left out is at its default.
 
         With `overflow`, the lines are limited to the range of that format, as they would be in a kernel.
+        `unchanged` is the same evaluation without the changes, from which every name is taken that is not `reached`.
         Raises `SpecError` where the shapes of the inputs contradict one another.
         """
         self.mechanism, self.grade, self.dtype = mechanism, grade, dtype
-        self.changes, self.overflow, self.known = changes or {}, overflow, known
-        self.values = {**mechanism.words, **mechanism.defaults, **values}
-        self.values |= sizes_of(mechanism, self.values)
+        self.changes, self.overflow, self.known = changes or {}, None if overflow is FLOAT64 else overflow, known
+        self.unchanged, self.reached = unchanged, reached
+        self.values = unchanged.values if unchanged is not None else self._bound(values)
         if grade is not None:
             for name in mechanism.inputs:
                 self.values[name] = _graded(self.values.get(name), grade)
@@ -56,9 +59,15 @@ class Frame:
         """The conventions whose word was asked for so far."""
         self._busy: list[str] = []
 
+    def _bound(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        bound = {**self.mechanism.words, **self.mechanism.defaults, **values}
+        return bound | sizes_of(self.mechanism, bound)
+
     def __getitem__(self, name: str) -> Any:
         if name in self.memo:
             return self.memo[name]
+        if self.unchanged is not None and name not in self.reached:
+            return self.unchanged[name]
         if name in self._busy:
             raise SpecError(f"a circle: {' -> '.join([*self._busy, name])}")
         self._busy.append(name)
@@ -89,6 +98,13 @@ class Frame:
         if self.overflow is None or not isinstance(result, np.ndarray) or result.dtype.kind != "f":
             return result
         return np.where(np.abs(result) > self.overflow.largest, np.copysign(np.inf, result), result)
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes all lines will hold, of which one in eight is as large as the largest input."""
+        largest = max((np.size(value(self.values[name])) for name in self.mechanism.inputs), default=0)
+        parts = 1 if self.grade is None else 4
+        return 8 * parts * largest * (1 + len(self.mechanism.definition) // 8)
 
     def check_domain(self) -> None:
         """Raise `SpecError` for a call outside the domain of the operator."""
@@ -153,6 +169,18 @@ class _Unstored:
 
     def __getitem__(self, name: str) -> Any:
         return self.frame[name] if self.grade is None else _graded(self.frame[name], self.grade)
+
+
+def reached(mechanism: Mechanism, changes: Mapping[str, Expression]) -> frozenset[str]:
+    """The names that changes may give another value: those that are changed, and every line that reads one of them."""
+    found = set(changes)
+    if mechanism.by_reference:
+        found.update(mechanism.outputs)
+    while True:
+        further = {name for name, line in mechanism.definition.items() if name not in found and line.uses & found}
+        if not further:
+            return frozenset(found)
+        found |= further
 
 
 def _graded(x: Any, grade: Grade) -> Any:

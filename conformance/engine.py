@@ -37,6 +37,8 @@ LARGE = 60_000
 """Entries of a case beyond which it serves the definition alone."""
 HANGS = 3
 """Calls that may hang before a group is given up."""
+MANY = 100
+"""Cases of a block beyond which what was returned on each is not kept from law to law."""
 REPEATED = 2
 """Cases of each block on which a call is repeated."""
 
@@ -171,6 +173,8 @@ class _Run:
             if trial.sample.entries > LARGE:
                 continue
             admitted += self.judge(tally, trial) is Kind.HELD
+            if len(trials) > MANY:
+                trial.release()
 
     def top_up(self, samples: Iterator[Sample]) -> None:
         """Laws that the plan has hardly reached are drawn for until they have their cases."""
@@ -206,6 +210,7 @@ class _Run:
             tally.declined = outcome.says
         if outcome.bad:
             tally.failure = Failure(tally.law.name, outcome, trial.sample, trial.sample)
+            self.partial |= self.request.first and tally.law.level == "must"
         elif outcome.grade in self.grades and self.grades.index(outcome.grade) > self.grades.index(self.level):
             self.loosen(outcome.grade, tally.law, trial)
         return outcome.kind
@@ -216,6 +221,7 @@ class _Run:
         if tighter.certain or self.again(law, trial.sample, [self.level]):
             self.level = grade
             self.imprecise = Failure(law.name, judged(trial, law, [self.claim]), trial.sample, trial.sample)
+            self.partial |= self.request.first and self.wanted("contract.precision")
 
     def again(self, law: Law, sample: Sample, grades: Sequence[Grade]) -> bool:
         """Whether a violation of the likely bound alone is found again on fresh seeds."""
@@ -239,9 +245,10 @@ class _Run:
     def collect(self, trial: Trial) -> None:
         """What the calls of a trial have broken."""
         self.cases += 1
-        self.calls += len(trial.replies)
-        self.answered += sum(reply.fault is None for reply in trial.replies.values())
-        for reply in trial.replies.values():
+        replies = [*trial.replies.values(), *trial.spent]
+        self.calls += len(replies)
+        self.answered += sum(reply.fault is None for reply in replies)
+        for reply in replies:
             for breach in reply.breaches:
                 self.breaches.setdefault(breach.contract, (breach, trial.sample))
 

@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakValueDictionary
 
 from .cases import Case, Picker, Sample, Unfit
 from .claims import Claims
@@ -127,10 +128,21 @@ def directed(mechanism: Mechanism, claims: Claims, seed: int) -> Iterator[Case]:
             yield Case(mechanism.name, label + number, seed_of(seed, mechanism.name, label), free, picks, scenario)
 
 
+_SAMPLES: WeakValueDictionary[tuple[Any, ...], Sample] = WeakValueDictionary()
+
+
 def drawn(mechanism: Mechanism, case: Case, claims: Claims, dtype: str, picker: Picker | None = None) -> Sample | None:
-    """A sample of a case that is still to be settled, or None where it is unfit or, under limits, impossible."""
+    """A sample of a case that is still to be settled, or None where it is unfit or, under limits, impossible.
+
+    Where nothing but the case decides, plans of other claims that have it share it, and what was computed from it.
+    """
+    limits = tuple(sorted((name, tuple(allowed)) for name, allowed in claims.limits.items()))
+    key = (mechanism.name, mechanism.digest, dtype, case.label, case.key, limits)
+    if picker is None and key in _SAMPLES:
+        return _SAMPLES[key]
     try:
-        return Sample(mechanism, case, dtype, claims=claims, picker=picker)
+        sample = Sample(mechanism, case, dtype, claims=claims, picker=picker)
+        return sample if picker is not None else _SAMPLES.setdefault(key, sample)
     except Unfit:
         return None
     except SpecError:
@@ -315,7 +327,7 @@ class Plan:
 _PLANS: OrderedDict[tuple[Any, ...], Plan] = OrderedDict()
 
 
-def plan(mechanism: Mechanism, claims: Claims, profile: Profile, seed: int, dtype: str, room: int = 48) -> Plan:
+def plan(mechanism: Mechanism, claims: Claims, profile: Profile, seed: int, dtype: str, room: int = 128) -> Plan:
     """The plan for a mechanism and claims; the last ones asked for are kept."""
     key = (mechanism.name, mechanism.digest, claims.key, profile, seed, dtype)
     if key not in _PLANS:

@@ -2,19 +2,57 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from . import limits
 from .calling import Call, Reply, raised
 from .claims import Claims
-from .definition import Frame, reference_outputs
+from .definition import Frame, reached, reference_outputs
 from .formats import FORMATS, KINDS, rounded
 from .grades import LADDER
+from .loader import library
 from .mechanism import Mechanism
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The definition on one call: its lines, and the reply that they make."""
+
+    frame: Frame
+    reply: Reply
+
+
+class Unchanged:
+    """The definition on the last calls, shared by subjects that change some of its lines and round alike."""
+
+    def __init__(self, room: int = 32, largest: int = 60_000) -> None:
+        """`largest` is the number of entries of a call that is kept."""
+        self.room, self.largest = room, largest
+        self._kept: OrderedDict[tuple[Any, ...], Lines] = OrderedDict()
+
+    def on(self, subject: DefinitionSubject, call: Call) -> Lines | None:
+        """The lines on a call; None where the definition refuses it, or where it is too large."""
+        if sum(x.size for x in call.inputs.values()) > self.largest:
+            return None
+        arrays = tuple((name, id(x)) for name, x in call.inputs.items())  # kept lines keep their arrays alive
+        key = (call.dtype, arrays, *call.options.items(), *subject.words.values())
+        if key not in self._kept:
+            try:
+                frame = subject.frame(call, {})
+                self._kept[key] = Lines(frame, subject.reply(frame, call))
+            except Exception:
+                return None
+            if len(self._kept) > self.room:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return self._kept[key]
 
 
 class DefinitionSubject:
@@ -29,9 +67,14 @@ class DefinitionSubject:
         conventions: Mapping[str, str] | None = None,
         dtypes: Sequence[str] = tuple(FORMATS),
         rounding: bool = True,
+        unchanged: Unchanged | None = None,
     ) -> None:
+        """With `unchanged`, only those lines are computed that a change reaches."""
         self.mechanism, self.name, self.operator = mechanism, name, mechanism.operator
-        self.changes, self.rounding = changes or {}, rounding
+        self.changes, self.rounding, self.unchanged = changes or {}, rounding, unchanged
+        self._reached = reached(mechanism, self.changes)
+        domain = library().get(mechanism.operator, mechanism).requires.values()
+        self._moves_domain = any(condition.uses & self._reached for condition in domain)
         self.words = {**mechanism.words, **(conventions or {})}
         names = frozenset({*mechanism.optional, *mechanism.options})
         self.claims = Claims(names=names, dtypes=tuple(dtypes), conventions=self.words)
@@ -40,16 +83,40 @@ class DefinitionSubject:
         return nullcontext()
 
     def call(self, call: Call) -> Reply:
+        try:
+            lines = self.unchanged.on(self, call) if self.unchanged is not None else None
+            if lines is None:
+                return self.reply(self.frame(call, self.changes), call)
+            frame, same = self.frame(call, self.changes, lines.frame), lines.reply
+            if not self._differs(frame, lines.frame):
+                return same
+            reply = self.reply(frame, call)
+            return same if all(_identical(x, same.outputs[name]) for name, x in reply.outputs.items()) else reply
+        except Exception as error:
+            return Reply(fault=raised(error))
+
+    def frame(self, call: Call, changes: Mapping[str, Any], unchanged: Frame | None = None) -> Frame:
+        """The definition on a call, or a `SpecError` outside its domain."""
         overflow = LADDER[call.dtype][0].arithmetic
         options = {name: self.mechanism.meant(name, x) for name, x in call.options.items()}
         values = {**self.words, **call.inputs, **options}
-        try:
-            frame = Frame(self.mechanism, values, changes=self.changes, overflow=overflow)
+        frame = Frame(
+            self.mechanism, values, changes=changes, overflow=overflow, unchanged=unchanged, reached=self._reached
+        )
+        if unchanged is None or self._moves_domain:
             frame.check_domain()
-            outputs = frame.outputs()
-        except Exception as error:
-            return Reply(fault=raised(error))
-        return Reply({name: self._rounded(x, name, call.dtype) for name, x in outputs.items()})
+        return frame
+
+    def _differs(self, frame: Frame, unchanged: Frame) -> bool:
+        """Whether a change gives anything another value on a call."""
+        try:
+            with np.errstate(all="ignore"), limits.metered():
+                return not all(_identical(frame[name], unchanged[name]) for name in self.changes)
+        except Exception:  # perhaps on a line that no output asks for
+            return True
+
+    def reply(self, frame: Frame, call: Call) -> Reply:
+        return Reply({name: self._rounded(x, name, call.dtype) for name, x in frame.outputs().items()})
 
     def _rounded(self, x: Any, name: str, dtype: str) -> NDArray[Any]:
         array = np.asarray(x)
@@ -73,3 +140,10 @@ class ReferenceSubject(DefinitionSubject):
         except Exception as error:
             return Reply(fault=raised(error))
         return Reply({name: self._rounded(x, name, call.dtype) for name, x in outputs.items()})
+
+
+def _identical(x: Any, y: Any) -> bool:
+    """Whether two values of a line are the same to the bit."""
+    if isinstance(x, np.ndarray) and isinstance(y, np.ndarray):
+        return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
+    return type(x) is type(y) and repr(x) == repr(y)

@@ -1,5 +1,6 @@
 """The audit: red for every way in which the suite would not notice."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -149,8 +150,8 @@ def test_a_reference_that_is_wrong_is_a_fault(monkeypatch, wrong, fault):
 
 
 def test_a_law_that_cannot_be_evaluated_is_said_with_its_place(monkeypatch):
-    with pytest.raises(SpecError, match=r"softmax\.yaml:\d+:12: IndexError: index 4 is out of bounds"):
-        edited(monkeypatch, law("holds: p[..., 4] <= 1"))
+    said = r"further cannot be evaluated on plain: .*softmax\.yaml:\d+:12: IndexError: index 4 is out of bounds"
+    assert any(re.match(said, fault) for fault in edited(monkeypatch, law("holds: p[..., 4] <= 1")).faults)
 
 
 def test_a_call_that_the_definition_takes_is_no_reject(monkeypatch):

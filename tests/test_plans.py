@@ -239,7 +239,7 @@ def test_what_compiles_for_every_shape_is_tried_on_few():
 def test_the_last_plans_are_kept_and_no_more():
     first = plan(ATTENTION, CLAIMS["nothing"], SMALL, 0, "float32", room=2)
     assert first is plan(ATTENTION, CLAIMS["nothing"], SMALL, 0, "float32", room=2)
-    for seed in range(60):
+    for seed in range(130):
         plan(ATTENTION, CLAIMS["nothing"], SMALL, seed + 1, "float32")
     assert first is not plan(ATTENTION, CLAIMS["nothing"], SMALL, 0, "float32")
 
