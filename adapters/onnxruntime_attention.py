@@ -125,7 +125,7 @@ def onnxruntime_attention_23(
 
 def joined(x: Any) -> Any:
     """[batch, heads, length, channels] as [batch, length, heads * channels]."""
-    return x.swapaxes(1, 2).reshape(x.shape[0], x.shape[2], -1)
+    return x.swapaxes(1, 2).reshape(x.shape[0], x.shape[2], x.shape[1] * x.shape[3])
 
 
 def parted(x: Any, heads: int) -> Any:
