@@ -64,7 +64,7 @@ def attention(
     """One call, with the logsumexps; compiled for a CPU there are none."""
     from torch.nn.attention.flex_attention import AuxRequest, create_block_mask
 
-    shape = (*q.shape[:3], k.shape[2])
+    shape: Any = (*q.shape[:3], k.shape[2])
     mask, bias = (None if x is None else x.expand(shape) for x in (mask, bias))
     hides = hiding(*shape[2:], causal, mask, *window)
     blocks = None if hides is None else create_block_mask(hides, *shape, device=str(q.device))

@@ -117,7 +117,7 @@ def mistral(
         raise Unsupported("a window is causal")
     wide = None if window is None else window + 1
     made = mask_of_a_model(q, k, causal, wide, mask, implementation)
-    attend = eager_attention_forward if implementation == "eager" else ALL_ATTENTION_FUNCTIONS[implementation]
+    attend: Any = eager_attention_forward if implementation == "eager" else ALL_ATTENTION_FUNCTIONS[implementation]
     layer: Any = SimpleNamespace(
         num_key_value_groups=q.shape[1] // max(k.shape[1], 1), training=False, is_causal=causal
     )

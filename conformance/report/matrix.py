@@ -104,7 +104,7 @@ def _standing(cells: Sequence[Line]) -> str:
     for dtype in dict.fromkeys(cell["dtype"] for cell in cells):
         own = [c["verdict"] for c in cells if c["dtype"] == dtype and _counts(c)]
         worst = min(own, key=RANK.index, default="not_tested")
-        standing.setdefault(WORDS[worst], []).append(SHORT.get(dtype, dtype))
+        standing.setdefault(WORDS[worst], []).append(_dtype(dtype))
     if len(standing) == 1:
         return next(iter(standing))
     return ", ".join(f"{word} {' '.join(dtypes)}" for word, dtypes in standing.items())
@@ -124,7 +124,7 @@ def followed(cells: Sequence[Line]) -> Table:
             if finding["how"] in HOW:
                 word = finding["word"] + HOW[finding["how"]]
                 dtypes = found.setdefault(cell["subject"], {}).setdefault(name, {}).setdefault(word, [])
-                dtypes.append(SHORT.get(cell["dtype"], cell["dtype"]))
+                dtypes.append(_dtype(cell["dtype"]))
     names = list(dict.fromkeys(name for words in found.values() for name in words))
     rows = [[s, *(_words(found.get(s, {}).get(name, {})) for name in names)] for s in _subjects(cells) if s in found]
     return Table("", ["adapter", *names], rows)
@@ -156,7 +156,7 @@ def violated(cells: Sequence[Line]) -> Table:
     for (subject, mechanism, law), own in broken.items():
         witness = next((cell["witness"] for cell in own if "witness" in cell), None)
         likeness = witness["likeness"]["name"] if witness and witness["likeness"] else ""
-        dtypes = " ".join(dict.fromkeys(SHORT.get(cell["dtype"], cell["dtype"]) for cell in own))
+        dtypes = " ".join(dict.fromkeys(_dtype(cell["dtype"]) for cell in own))
         says = _short(next((cell["says"] for cell in own if cell["says"]), ""))
         alike.setdefault((subject, dtypes, likeness, says), {}).setdefault(mechanism, []).append(law)
     rows = [
@@ -164,6 +164,11 @@ def violated(cells: Sequence[Line]) -> Table:
         for (subject, dtypes, likeness, says), found in sorted(alike.items(), key=lambda item: item[0][0])
     ]
     return Table("Violations", ["adapter", "laws", "dtypes", "like", "says"], rows)
+
+
+def _dtype(name: str) -> str:
+    """The short name of a dtype."""
+    return SHORT.get(name, name)
 
 
 def _several(laws: Sequence[str]) -> str:
