@@ -103,7 +103,16 @@ def test_every_adapter_that_needs_a_package_names_an_extra_of_the_project():
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "spec/README.md", "docs/findings.md"]
+    "page",
+    [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "spec/README.md",
+        "docs/findings.md",
+        "docs/matrix.md",
+    ],
 )
 def test_documents_have_one_sentence_a_line(page):
     prose = re.sub(r"```.*?```", "", text(page), flags=re.DOTALL)
