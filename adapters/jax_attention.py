@@ -4,6 +4,7 @@ Documentation: https://docs.jax.dev/en/latest/_autosummary/jax.nn.dot_product_at
 It takes [batch, length, heads, head_dim], values as wide as keys, and masks and biases of four axes.
 The scores are stored in the dtype of the inputs and softmax is taken in single precision, whatever the dtype is; the
 window counts positions on both sides, the query's own not among them.
+The logsumexp is in the dtype of the inputs, and is left out where that has half the digits of single precision.
 """
 
 from __future__ import annotations
@@ -85,4 +86,5 @@ def jax_attention(
     out, lse = attention(
         q, k, v, mask, bias, scale=scale, is_causal=causal, local_window_size=window, return_residual=True
     )
-    return {"out": out.swapaxes(1, 2), "lse": lse.swapaxes(1, 2)}
+    found = {"out": out.swapaxes(1, 2)}
+    return found if q.dtype.itemsize < 4 else found | {"lse": lse.swapaxes(1, 2)}

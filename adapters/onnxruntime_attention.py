@@ -63,8 +63,8 @@ def attention(opset: int, q: Any, k: Any, v: Any, causal: bool, mask: Any, bias:
     """One call of the operator Attention."""
     import numpy as np
 
-    if scale is not None and scale < 0:
-        raise Unsupported("queries and keys are each multiplied by the root of the scale")
+    if scale is not None and scale <= 0:
+        raise Unsupported("a scale is above zero, for queries and keys are each multiplied by its root")
 
     added = mask if bias is None else bias
     if mask is not None and bias is not None:
@@ -125,7 +125,7 @@ def onnxruntime_attention_23(
 
 def joined(x: Any) -> Any:
     """[batch, heads, length, channels] as [batch, length, heads * channels]."""
-    return x.swapaxes(1, 2).reshape(x.shape[0], x.shape[2], -1)
+    return x.swapaxes(1, 2).reshape(x.shape[0], x.shape[2], x.shape[1] * x.shape[3])
 
 
 def parted(x: Any, heads: int) -> Any:

@@ -23,12 +23,18 @@ def module(q: Any, k: Any, causal: bool = False) -> Any:
 
 
 def additive(mask: Any, bias: Any, like: Any) -> Any:
-    """A mask and a bias as one additive mask, as `transformers.masking_utils.eager_mask` fills it."""
+    """A mask and a bias as one additive mask, as `transformers.masking_utils.eager_mask` fills it.
+
+    Where all keys that a mask leaves have a bias of minus infinity, the finite number would let hidden ones win; models
+    hide in one way or in the other.
+    """
     import torch
 
     lowest = torch.finfo(like.dtype).min
     if mask is None:
         return bias
+    if bias is not None and bias.isneginf().any():
+        raise Unsupported("a bias of minus infinity next to a mask of finite numbers")
     return torch.where(mask, torch.zeros((), dtype=like.dtype, device=like.device) if bias is None else bias, lowest)
 
 

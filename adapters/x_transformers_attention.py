@@ -15,7 +15,12 @@ from . import adapter
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 GRADES = {"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive", "float64": "fp32"}
-CONVENTIONS = {"causal_alignment": "bottom_right", "empty_row": "zeros", "grouping": "tiled"}
+CONVENTIONS = {
+    "causal_alignment": "bottom_right",
+    "empty_row": "zeros",
+    "empty_bias_row": "nan_row",
+    "grouping": "tiled",
+}
 
 
 @functools.cache
@@ -67,7 +72,7 @@ def x_transformers_softclamp(
 @adapter(
     "attention",
     dtypes=DTYPES,
-    conventions=CONVENTIONS,
+    conventions=CONVENTIONS | {"empty_bias_row": "zero_row"},
     grade=GRADES | {"float64": "fp64"},
     package="x_transformers",
     extra="x-transformers",

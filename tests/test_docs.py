@@ -136,6 +136,7 @@ def test_every_adapter_that_needs_a_package_names_an_extra_of_the_project():
         "spec/README.md",
         "docs/ci.md",
         "docs/findings.md",
+        "docs/matrix.md",
     ],
 )
 def test_documents_have_one_sentence_a_line(page):

@@ -26,14 +26,41 @@ HOW = {"declared": "", "observed": "*", "unexplained": "?"}
 SHORT = {"float64": "f64", "float32": "f32", "bfloat16": "bf16", "float16": "f16"}
 
 
+LEGEND = (
+    "'ok' is a mechanism of which every law held that was tried, and a dash one that the adapter does not claim.",
+    "What holds for some dtypes only names them.",
+    "Conventions are as declared; with a star, as observed; with a question mark, no word explains what was returned.",
+)
+LONGEST = 120
+"""Characters of a reason that are shown."""
+MANY = 8
+"""Laws of a mechanism that are named in a row."""
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with a title, a note under it, and its rows; the first column names them."""
+    """A table and its title; the first column names the rows. Without a title it belongs to the one before."""
 
     title: str
-    note: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
+
+
+def heads(headers: Iterable[Line]) -> list[Line]:
+    """Headers of several files with what differs only in packages put together."""
+    found: dict[tuple[str, ...], dict[str, list[str]]] = {}
+    named: dict[tuple[str, ...], Line] = {}
+    for header in headers:
+        key = tuple(str(header.get(name)) for name in ("attnspec", "profile", "seed", "device"))
+        named.setdefault(key, header)
+        packages = found.setdefault(key, {})
+        for name, number in header.get("packages", {}).items():
+            if number not in packages.setdefault(name, []):
+                packages[name].append(number)
+    return [
+        {**named[key], "packages": {name: " and ".join(numbers) for name, numbers in sorted(packages.items())}}
+        for key, packages in found.items()
+    ]
 
 
 def merged(files: Iterable[Sequence[Line]]) -> list[Line]:
@@ -52,7 +79,7 @@ def tables(cells: Sequence[Line]) -> Iterator[Table]:
     for operator in sorted({cell["operator"] for cell in cells}):
         own = [cell for cell in cells if cell["operator"] == operator]
         yield verdicts(operator, own)
-        conventions = followed(operator, own)
+        conventions = followed(own)
         if len(conventions.columns) > 1:
             yield conventions
     yield precision(cells)
@@ -62,13 +89,13 @@ def tables(cells: Sequence[Line]) -> Iterator[Table]:
 
 
 def verdicts(operator: str, cells: Sequence[Line]) -> Table:
-    """Adapters down, mechanisms across; what holds for some dtypes only names them."""
+    """Adapters down, mechanisms across."""
     mechanisms = list(dict.fromkeys(cell["mechanism"] for cell in cells))
     rows = []
     for subject in _subjects(cells):
         own = [cell for cell in cells if cell["subject"] == subject]
         rows.append([subject, *(_standing([c for c in own if c["mechanism"] == m]) for m in mechanisms)])
-    return Table(operator, "", ["adapter", *mechanisms], rows)
+    return Table(operator, ["adapter", *mechanisms], rows)
 
 
 def _standing(cells: Sequence[Line]) -> str:
@@ -77,7 +104,7 @@ def _standing(cells: Sequence[Line]) -> str:
     for dtype in dict.fromkeys(cell["dtype"] for cell in cells):
         own = [c["verdict"] for c in cells if c["dtype"] == dtype and _counts(c)]
         worst = min(own, key=RANK.index, default="not_tested")
-        standing.setdefault(WORDS[worst], []).append(_short(dtype))
+        standing.setdefault(WORDS[worst], []).append(_dtype(dtype))
     if len(standing) == 1:
         return next(iter(standing))
     return ", ".join(f"{word} {' '.join(dtypes)}" for word, dtypes in standing.items())
@@ -89,7 +116,7 @@ def _counts(cell: Line) -> bool:
     return cell["level"] == "must" and (bad or not cell["law"].startswith(("contract.", "convention.")))
 
 
-def followed(operator: str, cells: Sequence[Line]) -> Table:
+def followed(cells: Sequence[Line]) -> Table:
     """The conventions that adapters follow: declared, or observed (with a star), or none of the words (?)."""
     found: dict[str, dict[str, dict[str, list[str]]]] = {}
     for cell in cells:
@@ -97,11 +124,10 @@ def followed(operator: str, cells: Sequence[Line]) -> Table:
             if finding["how"] in HOW:
                 word = finding["word"] + HOW[finding["how"]]
                 dtypes = found.setdefault(cell["subject"], {}).setdefault(name, {}).setdefault(word, [])
-                dtypes.append(_short(cell["dtype"]))
+                dtypes.append(_dtype(cell["dtype"]))
     names = list(dict.fromkeys(name for words in found.values() for name in words))
     rows = [[s, *(_words(found.get(s, {}).get(name, {})) for name in names)] for s in _subjects(cells) if s in found]
-    note = "As declared; with a star, as observed; with a question mark, no word explains all that was returned."
-    return Table(f"{operator}: conventions", note, ["adapter", *names], rows)
+    return Table("", ["adapter", *names], rows)
 
 
 def _words(words: Mapping[str, Sequence[str]]) -> str:
@@ -111,34 +137,50 @@ def _words(words: Mapping[str, Sequence[str]]) -> str:
 
 
 def precision(cells: Sequence[Line]) -> Table:
-    """The loosest grade that each adapter needed."""
+    """The loosest grade that each adapter needed, which is the tightest that explains all that it returned."""
     dtypes = [dtype for dtype in SHORT if any(cell["dtype"] == dtype for cell in cells)]
     rows = []
     for subject in _subjects(cells):
         found = grades([cell for cell in cells if cell["subject"] == subject])
         rows.append([subject, *(found.get(dtype, "") for dtype in dtypes)])
-    note = "The tightest grade that explains all that was returned ('attnspec explain GRADE')."
-    return Table("Precision", note, ["adapter", *dtypes], rows)
+    return Table("Precision", ["adapter", *dtypes], rows)
 
 
 def violated(cells: Sequence[Line]) -> Table:
-    """What fails, law by law."""
-    found: dict[tuple[str, str], list[Line]] = {}
+    """What fails; laws that fail alike stand in one row."""
+    broken: dict[tuple[str, str, str], list[Line]] = {}
     for cell in cells:
         if cell["verdict"] in ("fail", "error") and cell["level"] == "must":
-            found.setdefault((cell["subject"], f"{cell['mechanism']}.{cell['law']}"), []).append(cell)
-    rows = []
-    for (subject, law), own in found.items():
+            broken.setdefault((cell["subject"], cell["mechanism"], cell["law"]), []).append(cell)
+    alike: dict[tuple[str, str, str, str], dict[str, list[str]]] = {}
+    for (subject, mechanism, law), own in broken.items():
         witness = next((cell["witness"] for cell in own if "witness" in cell), None)
-        says = next((cell["says"] for cell in own if cell["says"]), "")
         likeness = witness["likeness"]["name"] if witness and witness["likeness"] else ""
-        dtypes = " ".join(dict.fromkeys(_short(cell["dtype"]) for cell in own))
-        rows.append([subject, law, dtypes, likeness, says])
-    return Table("Violations", "", ["adapter", "law", "dtypes", "like", "says"], rows)
+        dtypes = " ".join(dict.fromkeys(_dtype(cell["dtype"]) for cell in own))
+        says = _short(next((cell["says"] for cell in own if cell["says"]), ""))
+        alike.setdefault((subject, dtypes, likeness, says), {}).setdefault(mechanism, []).append(law)
+    rows = [
+        [subject, "; ".join(f"{name}: {_several(laws)}" for name, laws in found.items()), dtypes, likeness, says]
+        for (subject, dtypes, likeness, says), found in sorted(alike.items(), key=lambda item: item[0][0])
+    ]
+    return Table("Violations", ["adapter", "laws", "dtypes", "like", "says"], rows)
 
 
-def _short(dtype: str) -> str:
-    return SHORT.get(dtype, dtype)
+def _dtype(name: str) -> str:
+    """The short name of a dtype."""
+    return SHORT.get(name, name)
+
+
+def _several(laws: Sequence[str]) -> str:
+    """Names of laws, the first ones where there are many."""
+    named = ", ".join(laws[:MANY])
+    return named if len(laws) <= MANY else f"{named} and {len(laws) - MANY} more"
+
+
+def _short(reason: str) -> str:
+    """A reason on one line, and not too long for a table."""
+    line = " ".join(reason.split())
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
 
 
 def _subjects(cells: Sequence[Line]) -> list[str]:
@@ -152,13 +194,13 @@ def markdown(headers: Sequence[Line], cells: Sequence[Line]) -> Iterator[str]:
     """The tables as Markdown."""
     yield "# How implementations stand"
     yield ""
-    yield from (f"`{title(header)}`" for header in headers)
+    yield from (f"- `{title(header)}`" for header in heads(headers))
+    yield ""
+    yield from LEGEND
     for table in tables(cells):
         yield ""
-        yield f"## {table.title}"
-        yield ""
-        if table.note:
-            yield from (table.note, "")
+        if table.title:
+            yield from (f"## {table.title}", "")
         yield f"| {' | '.join(table.columns)} |"
         yield f"|{'---|' * len(table.columns)}"
         yield from (f"| {' | '.join(entry.replace('|', chr(92) + '|') for entry in row)} |" for row in table.rows)
@@ -166,12 +208,12 @@ def markdown(headers: Sequence[Line], cells: Sequence[Line]) -> Iterator[str]:
 
 def text(headers: Sequence[Line], cells: Sequence[Line]) -> Iterator[str]:
     """The tables as plain text, each column as wide as it has to be."""
-    yield from map(title, headers)
+    yield from map(title, heads(headers))
+    yield from LEGEND
     for table in tables(cells):
         yield ""
-        yield f"== {table.title} ".ljust(100, "=")
-        if table.note:
-            yield table.note
+        if table.title:
+            yield f"== {table.title} ".ljust(100, "=")
         lines = [table.columns, *table.rows]
         widths = [max(len(line[column]) for line in lines) for column in range(len(table.columns))]
         yield from ("  ".join(x.ljust(width) for x, width in zip(line, widths, strict=True)).rstrip() for line in lines)
