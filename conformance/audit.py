@@ -80,15 +80,22 @@ class Part:
 def audited(names: Sequence[str] = (), *, deep: bool = False, workers: int = 1) -> Iterator[Part]:
     """The audit, part by part: the mechanisms, then every correct variant. Unknown mechanisms are a `UsageError`."""
     wanted = tuple(chosen(Options(mechanisms=tuple(names))))
+    correct = controls(wanted)
     if workers == 1:
         yield from map(audited_mechanism, wanted)
-        yield from (audited_control(name, wanted, deep=deep) for name in controls(wanted))
+        for own in correct.values():
+            yield from audited_controls(own, wanted, deep=deep)
         return
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-        parts = [pool.submit(audited_mechanism, name) for name in wanted]
-        parts += [pool.submit(audited_control, name, wanted, deep=deep) for name in controls(wanted)]
-        for part in parts:
-            yield part.result()
+        # what takes longest goes first; what shares its cases and bounds goes to one process
+        operators = sorted(correct, key=lambda operator: -len(correct[operator]))
+        checked = {o: pool.submit(audited_controls, correct[o], wanted, deep=deep) for o in operators}
+        mechanisms = sorted(wanted, key=lambda name: -len(library()[name].mistakes))
+        parts = {name: pool.submit(audited_mechanism, name) for name in mechanisms}
+        for name in wanted:
+            yield parts[name].result()
+        for operator in correct:
+            yield from checked[operator].result()
 
 
 def audited_mechanism(name: str) -> Part:
@@ -339,10 +346,19 @@ def _told(words: Mapping[str, str], mechanism: Mechanism) -> str:
     return ", ".join(other) or "every convention at its first word"
 
 
-def controls(mechanisms: Collection[str]) -> list[str]:
-    """The correct variants that have something to do with the mechanisms."""
+def controls(mechanisms: Collection[str]) -> dict[str, list[str]]:
+    """The correct variants that have something to do with the mechanisms, by operator."""
     modules, operators = families(controls=True), {library()[name].operator for name in mechanisms}
-    return [a.name for a in adapters.registered() if a.module in modules and a.operator in operators]
+    found: dict[str, list[str]] = {}
+    for adapter in adapters.registered():
+        if adapter.module in modules and adapter.operator in operators:
+            found.setdefault(adapter.operator, []).append(adapter.name)
+    return found
+
+
+def audited_controls(names: Sequence[str], mechanisms: Collection[str], *, deep: bool) -> list[Part]:
+    """Several correct variants of one operator."""
+    return [audited_control(name, mechanisms, deep=deep) for name in names]
 
 
 def audited_control(name: str, mechanisms: Collection[str], *, deep: bool) -> Part:

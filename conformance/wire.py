@@ -39,7 +39,7 @@ class Wire:
         data = pickle.dumps(message, 5)
         length = len(data).to_bytes(LENGTH, "little")
         try:
-            self.end.settimeout(seconds)
+            self._limit(seconds)
             if files:
                 socket.send_fds(self.end, [length], files)
             elif len(data) < PIECE:
@@ -67,7 +67,7 @@ class Wire:
 
     def receive_with_files(self, count: int) -> tuple[Any, list[int]]:
         """The next message, and up to `count` open files that come along with it."""
-        self.end.settimeout(None)
+        self._limit(None)
         try:
             data, files, _, _ = socket.recv_fds(self.end, LENGTH, count)
         except OSError as error:
@@ -80,6 +80,12 @@ class Wire:
     def close(self) -> None:
         self.end.close()
 
+    def _limit(self, seconds: float | None) -> None:
+        """Have the socket wait no longer than that; a limit that is near enough is left as it is."""
+        near = None if seconds is None else max(round(seconds, 2), 0.01)
+        if near != self.end.gettimeout():
+            self.end.settimeout(near)
+
     def _end(self) -> int | None:
         """Where the first message ends, once that is known."""
         return LENGTH + int.from_bytes(self._read[:LENGTH], "little") if len(self._read) >= LENGTH else None
@@ -89,7 +95,7 @@ class Wire:
         if left is not None and left <= 0:
             raise TimeoutError
         try:
-            self.end.settimeout(left)
+            self._limit(left)
             data = self.end.recv(min(max(missing, PIECE), AT_ONCE))
         except TimeoutError:
             raise

@@ -76,7 +76,7 @@ def _entries(witness: Witness, cell: Mapping[str, Any]) -> Iterator[tuple[str, s
         yield "Also", "breaks " + ", ".join(witness["broken"])
     yield "Then", _innocent(witness, cell)
     yield "Replay", f"attnspec replay {witness['key']}"
-    if cell.get("level") == "must":
+    if witness.get("level") == "must":
         yield "Waive", f"attnspec waive {witness['key']} --issue URL --owner NAME --reason TEXT --expires DAY"
 
 
