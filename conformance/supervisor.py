@@ -126,21 +126,27 @@ class Supervisor:
         try:
             return nursery.worker(start.environment)
         except (GoneError, TimeoutError):  # it has ended since, and another one has to be made
-            nursery.close()
+            self._end(nursery)
             return self._nursery(bare).worker(start.environment)
 
     def _nursery(self, start: Start) -> Nursery:
         place = start.framework or str(Path(start.folder, start.path))
         found = self._nurseries.pop(place, None)
         if found is not None and found.start != start:
-            found.close()
+            self._end(found)
         if found is None or found.spent:
             found = Nursery(self._process(start), start)
         self._nurseries[place] = found
         files = [other for other, nursery in self._nurseries.items() if nursery.start.path]
         for other in files[:-NURSERIES]:
-            self._nurseries.pop(other).close()
+            self._end(self._nurseries.pop(other))
         return found
+
+    def _end(self, nursery: Nursery) -> None:
+        """Close a nursery, and first its workers, which would not outlive it."""
+        for home in [home for home in self._workers if home[1] == nursery.start]:
+            self._workers.pop(home).close()
+        nursery.close()
 
     def _process(self, start: Start) -> Process:
         """A process for a nursery: of a framework a fresh one, of a file one that has its framework."""

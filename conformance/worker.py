@@ -17,6 +17,7 @@ import resource
 import signal
 import socket
 import sys
+import traceback
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
@@ -30,8 +31,10 @@ from . import sources
 from .calling import Call, DirectCaller, Interface, Reply, raised
 from .errors import Error, TargetError
 from .frameworks import framework_named
-from .wire import GoneError, Wire
+from .wire import CLOSED, GoneError, Wire
 
+FAILED = 70
+"""The exit status of a worker that has failed by itself."""
 Environment = tuple[tuple[str, str], ...]
 
 # What a nursery is told
@@ -174,10 +177,18 @@ def _fork(wire: Wire, begin: Begin, end: int, log: int) -> None:
         _print_to(log)
         os.environ.clear()
         os.environ.update(begin.environment)
-        with suppress(GoneError):
-            (_tend if begin.nursery else _serve)(Wire(socket.socket(fileno=end)))
-    finally:
-        os._exit(0)
+        (_tend if begin.nursery else _serve)(Wire(socket.socket(fileno=end)))
+    except GoneError as error:
+        os._exit(0 if str(error) == CLOSED else _failed())
+    except BaseException:
+        os._exit(_failed())
+
+
+def _failed() -> int:
+    """Print what has gone wrong here, and not in an implementation; the exit status of that."""
+    traceback.print_exc()
+    sys.stderr.flush()
+    return FAILED
 
 
 def _print_to(log: int) -> None:

@@ -212,6 +212,16 @@ def test_the_environment_is_that_of_the_moment(subject, monkeypatch):
         np.testing.assert_array_equal(np.full((1, 2), float(scale)), subject("variable").call(GOOD).outputs["p"])
 
 
+def test_a_subject_outlives_a_change_of_what_its_file_was_loaded_with(subject, monkeypatch):
+    first = subject("process")
+    first.call(GOOD)
+    monkeypatch.setenv("SCALE", "2")
+    subject("process").call(GOOD)
+    monkeypatch.delenv("SCALE")
+    assert None is first.call(GOOD).fault
+    assert None is subject("process").call(GOOD).fault
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
