@@ -1,12 +1,11 @@
 """Pytest defaults for this repository: one thread for products of small matrices, and nothing random."""
 
-import os
-
 import hypothesis
 import pytest
 
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(name, "1")
+from attnspec.threads import keep_to_one
+
+keep_to_one()
 
 hypothesis.settings.register_profile("house", derandomize=True, database=None, deadline=None, max_examples=60)
 hypothesis.settings.load_profile("house")

@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from .errors import Error, Exit
+from .threads import keep_to_one
 
 REPORT_DIR = "attnspec-report"
 
@@ -71,8 +72,7 @@ def main() -> None:
     Exit codes: 0 conformant, 1 violated, 2 interrupted, 3 internal error, 4 bad usage or specification,
     5 nothing tested, 6 a target cannot be loaded.
     """
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
+    keep_to_one()
 
 
 Command = Callable[..., Any]

@@ -11,7 +11,6 @@ asked to run.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,10 +72,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if getattr(config.option, "dist", "no") in REFUSED:
         raise pytest.UsageError(f"attnspec does not run with --dist {config.option.dist}; use worksteal or load")
     _check_workers(config)
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
     from .errors import Error
     from .schema import spec_folder
+    from .threads import keep_to_one
+
+    keep_to_one()
 
     try:
         session = Session(config)

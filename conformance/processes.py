@@ -22,12 +22,11 @@ from attnspec.adapters import Adapter
 
 from .calling import Fault
 from .errors import Error, TargetError
+from .threads import ONE
 from .wire import CLOSED, GoneError, Wire
 from .worker import Begin, Declared, Ended, Environment, Start
 
 PROGRAM = "from attnspec.worker import main; main()"
-THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-"""Variables that keep libraries to one thread, so that a nursery can fork, unless something else is asked for."""
 LOADING = 300.0
 """Seconds in which a file or a framework is to be imported."""
 SLICE = 0.25
@@ -118,7 +117,7 @@ def spawned(environment: Environment) -> Process:
             stdin=subprocess.DEVNULL,
             stdout=log.number,
             stderr=log.number,
-            env={**THREADS, **dict(environment)},
+            env={**ONE, **dict(environment)},
             pass_fds=[theirs.fileno()],
             start_new_session=True,
         )
@@ -158,12 +157,12 @@ class Nursery:
     def worker(self, environment: Environment) -> Worker:
         """A worker; a nursery that does not fork becomes it, and is spent."""
         if self.forks:
-            return Worker(self.forked(Begin(environment)))
+            return Worker(self.forked(Begin(environment)), self)
         self.spent = True
         self.process.log.file.close()
         self.process.log = Log()
         self.process.wire.send(Begin(environment), [self.process.log.number])
-        return Worker(self.process)
+        return Worker(self.process, self)
 
     def forked(self, begin: Begin) -> Process:
         """A process that begins as this one is."""
@@ -190,8 +189,8 @@ class Nursery:
 class Worker:
     """A process that makes calls."""
 
-    def __init__(self, process: Process) -> None:
-        self.process = process
+    def __init__(self, process: Process, nursery: Nursery) -> None:
+        self.process, self.nursery = process, nursery
         self.opened: set[int] = set()
         self.answered: set[int] = set()
 

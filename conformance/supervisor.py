@@ -144,7 +144,7 @@ class Supervisor:
 
     def _end(self, nursery: Nursery) -> None:
         """Close a nursery, and first its workers, which would not outlive it."""
-        for home in [home for home in self._workers if home[1] == nursery.start]:
+        for home in [home for home, worker in self._workers.items() if worker.nursery is nursery]:
             self._workers.pop(home).close()
         nursery.close()
 
@@ -157,7 +157,7 @@ class Supervisor:
         try:
             return root.forked(Begin(start.environment, nursery=True)) if root.forks else spawned(start.environment)
         except (GoneError, TimeoutError):
-            root.close()
+            self._end(root)
             return spawned(start.environment)
 
 

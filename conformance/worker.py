@@ -266,7 +266,3 @@ def _reply(wire: Wire, reply: Reply) -> None:
         with suppress(Exception):
             stream.flush()
     wire.send((reply, kilobytes << 10))
-
-
-if __name__ == "__main__":
-    main()
