@@ -130,10 +130,10 @@ def test_the_suite_imports_frameworks_only_where_they_are_used(path):
 
 
 @pytest.mark.parametrize(
-    "path", [CONFORMANCE / f"{name}.py" for name in ("__init__", "plugin", "cli", "errors")], ids=str
+    "path", [CONFORMANCE / f"{name}.py" for name in ("__init__", "plugin", "cli", "errors", "threads")], ids=str
 )
 def test_what_is_loaded_everywhere_imports_next_to_nothing(path):
-    light = sys.stdlib_module_names | {"pytest", "click", ".errors"}
+    light = sys.stdlib_module_names | {"pytest", "click", ".errors", ".threads"}
     assert set() == set(imports(path, when_loaded=True)) - light
 
 
