@@ -56,6 +56,8 @@ class Cell:
     """The largest error in units of the bound."""
     says: str = ""
     failure: Failure | None = None
+    vacuous: int = 0
+    """The cases on which every bound was too wide to say anything."""
 
     @property
     def address(self) -> str:
@@ -129,6 +131,8 @@ class Result:
     grades: Sequence[Grade] = ()
     """The grades that were tried, the claimed one first."""
     partial: bool = False
+    scenarios: Sequence[str] = ()
+    """The scenarios that the subject has answered."""
 
 
 def law_names(mechanism: Mechanism) -> list[str]:

@@ -105,7 +105,7 @@ function_options = _options(
 @click.option("--device", default="cpu", show_default=True, metavar="DEVICE", help="cpu, cuda or cuda:N.")
 @click.option("--mechanism", "mechanisms", multiple=True, metavar="NAME", help="Only this mechanism; may be repeated.")
 @click.option("--law", "laws", multiple=True, metavar="NAME", help="Only this law: mechanism.law, or law.")
-@click.option("--profile", default="quick", show_default=True, help="How much is tried: quick, ci or nightly.")
+@click.option("--profile", default="quick", show_default=True, help="How much is tried: smoke, quick, ci or nightly.")
 @click.option("--seed", default=0, show_default=True, help="The seed of all cases.")
 @click.option("--max-time", type=float, metavar="SECONDS", help="Stop drawing cases after so long.")
 @click.option(
@@ -436,17 +436,37 @@ def lint(files: tuple[Path, ...], verbose: int) -> None:
 @main.command()
 @click.option("--mechanism", "mechanisms", multiple=True, metavar="NAME", help="Only this mechanism; may be repeated.")
 @click.option("--deep", is_flag=True, help="Correct variants on 2000 drawn cases each.")
-@click.option("--table/--no-table", default=False, help="Print which law refutes which mistake.")
+@click.option("--table/--no-table", default=False, help="Print which law refutes which mistake, and how.")
+@click.option("--derive", is_flag=True, help="Derive which scenarios show which mistakes, for spec/evidence/.")
+@click.option(
+    "--for", "target", metavar="TARGET", help="Which mistakes a quick check of TARGET could not notice, and why."
+)
 @click.option("-n", "--workers", default=0, metavar="N", help="Processes to run in; one for each core if 0.")
 @verbosity
-def audit(mechanisms: tuple[str, ...], deep: bool, table: bool, workers: int, verbose: int) -> None:
+def audit(
+    mechanisms: tuple[str, ...],
+    deep: bool,
+    table: bool,
+    derive: bool,
+    target: str | None,
+    workers: int,
+    verbose: int,
+) -> None:
     """Would this suite notice? Run every known mistake, and correct variants, against the laws."""
     with mended(bool(verbose)):
-        from .audit import audited
+        if target is not None:
+            audit_for(target, mechanisms)
+            return
+        from . import audit
 
-        started = time.time()
+        started, processes = time.time(), workers or os.cpu_count() or 1
         faults = 0
-        for part in audited(mechanisms, deep=deep, workers=workers or os.cpu_count() or 1):
+        parts = (
+            audit.derive(mechanisms, workers=processes)
+            if derive
+            else audit.audited(mechanisms, deep=deep, workers=processes)
+        )
+        for part in parts:
             for line in part.lines(table=table or bool(verbose)):
                 click.echo(line)
             faults += len(part.faults)
@@ -456,6 +476,20 @@ def audit(mechanisms: tuple[str, ...], deep: bool, table: bool, workers: int, ve
             else f"audit: no faults in {time.time() - started:.0f} s"
         )
         sys.exit(int(Exit.VIOLATED if faults else Exit.CONFORMANT))
+
+
+def audit_for(target: str, mechanisms: tuple[str, ...]) -> None:
+    """Say which known mistakes a check of a target could not notice."""
+    from .blind_spots import page, seen
+    from .runs import Options, groups
+
+    found = groups(Options(targets=(target,), mechanisms=mechanisms))
+    if not found:
+        raise NothingError("nothing to ask about: no mechanism, dtype and target go together")
+    for subject in {group.subject.name: group.subject for group in found}.values():
+        own = [group for group in found if group.subject is subject]
+        for line in page(subject, [seen(subject, group.mechanism, group.dtype) for group in own]):
+            click.echo(line)
 
 
 if __name__ == "__main__":

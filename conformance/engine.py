@@ -85,6 +85,8 @@ class _Run:
         self.repeats = 0
         self.calls = self.answered = self.cases = 0
         self.partial = False
+        self.scenarios: list[str] = []
+        """The scenarios that were answered."""
 
     def wanted(self, name: str) -> bool:
         return self.request.laws is None or name in self.request.laws
@@ -118,6 +120,7 @@ class _Run:
             self.bench,
             self.grades,
             self.partial,
+            tuple(self.scenarios),
         )
 
     def late(self) -> bool:
@@ -137,6 +140,8 @@ class _Run:
         right, wrong = [], []
         for index, trial in enumerate(trials):
             (right if self.defined(trial) else wrong).append(trial)
+            if trial.sample.case.scenario and trial.answered:
+                self.scenarios.append(trial.sample.case.label)
             if index < REPEATED:
                 self.repeat(trial)
             if self.late():
@@ -317,7 +322,14 @@ class _Run:
             cases = tally.counts[Kind.HELD] + (failure is not None)
             worst = failure.outcome.excess if failure else tally.worst
             yield self.cell(
-                tally.law.name, tally.law.level, verdict, cases=cases, worst=worst, says=says, failure=failure
+                tally.law.name,
+                tally.law.level,
+                verdict,
+                cases=cases,
+                worst=worst,
+                says=says,
+                failure=failure,
+                vacuous=tally.counts[Kind.VACUOUS],
             )
 
     def reject_cells(self, samples: Sequence[Sample]) -> Iterator[Cell]:

@@ -6,6 +6,8 @@ verdict of a law all of whose calls they answer as the definition does.
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -24,19 +26,44 @@ TRIED = 8
 """Cases that a law gets to refute a mistake on."""
 
 
+@dataclass(frozen=True, slots=True)
+class Refutation:
+    """How a law came to refute a mistake."""
+
+    law: str
+    case: str
+    checks: int
+    """Cases that the law was tried on, this one included."""
+    seconds: float
+    """CPU time of these checks."""
+    excess: float
+    """The error in units of the bound."""
+
+
 @dataclass(slots=True)
 class Kill:
     """What refutes one mistake."""
 
-    laws: list[str] = field(default_factory=list)
-    """In the order of the mechanism."""
+    refutations: list[Refutation] = field(default_factory=list)
+    """One a law, in the order of the mechanism."""
     shown: list[tuple[float, Sample]] = field(default_factory=list)
     """The samples that the definition refutes it on, with the error in units of the bound."""
+    told: list[tuple[float, Sample]] = field(default_factory=list)
+    """The same of other laws, one sample each."""
+
+    @property
+    def laws(self) -> list[str]:
+        return [refutation.law for refutation in self.refutations]
+
+    @property
+    def errors(self) -> dict[str, float]:
+        """For each case on which the mistake shows, the error in units of the bound."""
+        return {sample.case.label: excess for excess, sample in self.shown or self.told}
 
     @property
     def samples(self) -> list[Sample]:
         """The samples on which the mistake shows, first those on which it shows most."""
-        return [sample for _, sample in sorted(self.shown, key=lambda item: -item[0])]
+        return [sample for _, sample in sorted(self.shown or self.told, key=lambda item: -item[0])]
 
 
 def kills(
@@ -72,8 +99,10 @@ class _Hunt:
         self.right = self.bench("definition", {}, shared)
         self.wrong = {m.name: self.bench(f"mistake:{m.name}", m.change, shared) for m in mistakes}
         self.found = {m.name: Kill() for m in mistakes}
-        self.tried = {(mistake, law.name): 0 for mistake in self.wrong for law in self.laws}
-        """How many cases an open question has had: a law that is yet to refute a mistake."""
+        self.open = {(mistake, law.name) for mistake in self.wrong for law in laws}
+        """The questions: a law that is yet to refute a mistake."""
+        self.checks: Counter[tuple[str, str]] = Counter()
+        self.seconds: Counter[tuple[str, str]] = Counter()
 
     def bench(self, name: str, changes: Mapping[str, object], shared: Unchanged) -> Bench:
         one = DefinitionSubject(self.mechanism, name, changes, conventions=self.words, rounding=False, unchanged=shared)
@@ -90,39 +119,44 @@ class _Hunt:
             self.try_laws(sample, {name: Trial(self.wrong[name], sample, fair=False) for name in names})
         order = [self.definition.name, *(law.name for law in self.laws)]
         for kill in self.found.values():
-            kill.laws.sort(key=order.index)
+            kill.refutations.sort(key=lambda refutation: order.index(refutation.law))
         return self.found
 
     def shown(self, sample: Sample, trials: Mapping[str, Trial]) -> Iterator[str]:
-        """The mistakes that the definition refutes on a sample."""
+        """The mistakes that the definition refutes on a sample; it is tried on all of them."""
         right = _Traced(self.right, sample, self.definition, self.say)
         for name, trial in trials.items():
-            outcome = right.of(trial)
+            outcome = self.outcome(right, name, trial)
             if outcome is not None and refuted(outcome):
-                kill = self.found[name]
-                kill.laws += [] if kill.shown else [self.definition.name]
-                kill.shown.append((outcome.excess, sample))
+                self.found[name].shown.append((outcome.excess, sample))
                 yield name
 
     def try_laws(self, sample: Sample, trials: Mapping[str, Trial]) -> None:
         """Every law on the mistakes that it is yet to refute."""
         for law in self.laws:
-            open_ = [name for name in trials if (name, law.name) in self.tried]
-            if not open_:
+            names = [name for name in trials if (name, law.name) in self.open]
+            if not names:
                 continue
             right = _Traced(self.right, sample, law, self.say)
-            for name in open_:
-                outcome = right.of(trials[name])
-                if outcome is not None and outcome.kind not in (Kind.IDLE, Kind.DECLINED):
-                    self.count(name, law, refuted(outcome))
+            for name in names:
+                self.outcome(right, name, trials[name])
 
-    def count(self, mistake: str, law: Law, kill: bool) -> None:
-        """One case of an open question, which is closed where it is answered, or has had its cases."""
-        self.tried[mistake, law.name] += 1
-        if kill:
-            self.found[mistake].laws.append(law.name)
-        if kill or (self.tried[mistake, law.name] == TRIED and not self.mechanism.undetermined):
-            del self.tried[mistake, law.name]
+    def outcome(self, right: _Traced, mistake: str, trial: Trial) -> Outcome | None:
+        """A law on a mistake; an open question is closed where it is answered, or has had its cases."""
+        question, started = (mistake, right.law.name), time.process_time()
+        outcome = right.of(trial)
+        if outcome is None or outcome.kind in (Kind.IDLE, Kind.DECLINED) or question not in self.open:
+            return outcome
+        self.checks[question] += 1
+        self.seconds[question] += right.seconds + time.process_time() - started
+        if refuted(outcome):
+            spent, kill = (self.checks[question], self.seconds[question]), self.found[mistake]
+            kill.refutations.append(Refutation(right.law.name, right.sample.case.label, *spent, outcome.excess))
+            kill.told.append((outcome.excess, right.sample))
+            self.open.remove(question)
+        elif self.checks[question] == TRIED and right.law is not self.definition and not self.mechanism.undetermined:
+            self.open.remove(question)
+        return outcome
 
 
 def refuted(outcome: Outcome) -> bool:
@@ -137,7 +171,10 @@ class _Traced(Trial):
         super().__init__(bench, sample, fair=False)
         self.law, self.say = law, say
         self.asked: list[Settled] = []
+        started = time.process_time()
         self.outcome = self.judged(self)
+        self.seconds = time.process_time() - started
+        """What the law costs on the definition; where a mistake answers in the same way, it costs that as well."""
 
     def reply(self, settled: Settled) -> Reply:
         self.asked.append(settled)

@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .errors import Error, SpecError, SpecErrors, UsageError
+from .errors import Error, Place, SpecError, SpecErrors, UsageError
+from .evidence import evidence_of, path_of
 from .loader import library, load
 from .mechanism import Mechanism
 from .schema import place_of, spec_folder
@@ -28,7 +29,8 @@ def lint_files(paths: Sequence[Path]) -> tuple[list[Error], int]:
     """
     if not paths:
         shipped = sorted(spec_folder().glob("*.yaml"))
-        return _linted(shipped, {}), len(shipped)
+        found = _linted(shipped, {})
+        return found or [stale(m) for m in library().values() if evidence_of(m) is None], len(shipped)
     files = [file for path in paths for file in (sorted(path.glob("*.yaml")) if path.is_dir() else [path])]
     if not files:
         raise UsageError(f"there is no .yaml file in {', '.join(map(str, paths))}")
@@ -42,6 +44,14 @@ def _linted(files: Sequence[Path], beside: dict[str, Mechanism]) -> list[Error]:
     except SpecErrors as several:
         return list(several.errors)
     return [fault for name, m in loaded.items() if name not in beside for fault in faults(m)]
+
+
+def stale(mechanism: Mechanism) -> SpecError:
+    """What is said where draws, definition or mistakes have changed since the evidence on them was derived."""
+    asked = f"'attnspec audit --derive --mechanism {mechanism.name}'"
+    return SpecError(
+        f"{path_of(mechanism.name).name}: not of this text, or missing; {asked} derives it", Place(mechanism.path, 1, 1)
+    )
 
 
 def faults(mechanism: Mechanism) -> Iterator[SpecError]:

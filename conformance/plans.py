@@ -11,14 +11,15 @@ import functools
 import itertools
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakValueDictionary
 
 from .cases import Case, Picker, Sample, Unfit
 from .claims import Claims
 from .errors import SpecError, UsageError, did_you_mean
+from .evidence import evidence_of
 from .language import Expression
 from .loader import library
 from .mechanism import LAYOUTS, Mechanism
@@ -39,9 +40,15 @@ class Profile:
     """Cases of each block (scenarios, covering set, draws) that a law is tried on; the least it is to have in all."""
     strict: bool = False
     """Whether an undeclared convention is a failure: a gate must know what it gates."""
+    core: bool = False
+    """Whether only those scenarios are tried that are needed to show every known mistake.
+
+    They miss a good part of the mistakes that nobody knows yet.
+    """
 
 
 PROFILES = {
+    "smoke": Profile("smoke", covering=0, draws=0, admitted=1, core=True),
     "quick": Profile("quick", covering=8, draws=6, admitted=2),
     "ci": Profile("ci", covering=80, draws=60, admitted=12, strict=True),
     "nightly": Profile("nightly", covering=400, draws=1000, admitted=100, strict=True),
@@ -126,6 +133,18 @@ def directed(mechanism: Mechanism, claims: Claims, seed: int) -> Iterator[Case]:
             number = f"[{', '.join(map(str, indices))}]" if indices else ""
             picks = {key: index for (key, _), index in zip(counts, indices, strict=True)}
             yield Case(mechanism.name, label + number, seed_of(seed, mechanism.name, label), free, picks, scenario)
+
+
+def beyond_limits(mechanism: Mechanism, claims: Claims, dtype: str) -> dict[str, list[str]]:
+    """The scenarios that other sizes take the place of, or none, under the limits of a subject; with those limits."""
+    found: dict[str, list[str]] = {}
+    unlimited = replace(claims, limits={})
+    for case in directed(mechanism, unlimited, 0) if claims.limits else ():
+        values = Sample(mechanism, case, dtype, claims=unlimited).values
+        beyond = [name for name, allowed in claims.limits.items() if name in values and values[name] not in allowed]
+        if beyond:
+            found[case.label] = beyond
+    return found
 
 
 _SAMPLES: WeakValueDictionary[tuple[Any, ...], Sample] = WeakValueDictionary()
@@ -284,15 +303,30 @@ class Plan:
 
     def blocks(self) -> Iterator[list[Sample]]:
         """The scenarios, the covering set, the draws."""
-        yield self.scenarios
+        yield self.first
         yield self.pairs
         yield self.draws
 
     @functools.cached_property
     def scenarios(self) -> list[Sample]:
+        """All of them, those first that show most known mistakes for their time."""
         cases = directed(self.mechanism, self.claims, self.seed)
         samples = (drawn(self.mechanism, case, self.claims, self.dtype) for case in cases)
-        return [sample for sample in samples if sample is not None]
+        found = {sample.case.label: sample for sample in samples if sample is not None}
+        return [found[label] for label in dict.fromkeys([*self.core(found), *found])]
+
+    @property
+    def first(self) -> list[Sample]:
+        """The scenarios that are tried."""
+        if not self.profile.core:
+            return self.scenarios
+        core = set(self.core([sample.case.label for sample in self.scenarios]))
+        return [sample for sample in self.scenarios if sample.case.label in core]
+
+    def core(self, labels: Iterable[str]) -> list[str]:
+        """The scenarios that show every known mistake; all of them, where nothing is known."""
+        known = evidence_of(self.mechanism)
+        return list(labels) if known is None else known.core(labels, self.dtype)
 
     @functools.cached_property
     def pairs(self) -> list[Sample]:

@@ -18,10 +18,11 @@ from .conventions import Finding
 from .diagnosis import diagnose
 from .engine import made_small, run
 from .errors import UsageError, did_you_mean
+from .evidence import Evidence, evidence_of
 from .formats import FORMATS
 from .loader import library
 from .mechanism import Mechanism
-from .plans import Profile, profile_named
+from .plans import Profile, beyond_limits, directed, profile_named
 from .report.results import environment
 from .subject import AdapterSubject, Subject
 from .supervisor import SECONDS, Supervisor, available, supervisor
@@ -264,7 +265,24 @@ def cell_data(cell: Cell, group: Group, result: Result) -> dict[str, Any]:
             "partial": result.partial,
             "conventions": {name: convention_data(f) for name, f in result.conventions.items()},
         }
+        known = evidence_of(group.mechanism)
+        if known is not None and result.bench is not None and any(c.law == "definition" for c in result.cells):
+            data["run"]["evidence"] = evidence_data(known, group, result)
     return data
+
+
+def evidence_data(known: Evidence, group: Group, result: Result) -> dict[str, Any]:
+    """What the scenarios that were answered would have shown: how many known mistakes, and which of them not."""
+    claimed = {case.label for case in directed(group.mechanism, group.subject.claims, 0)}
+    beyond = known.unshown(claimed, group.dtype)
+    answered = set(result.scenarios) - set(beyond_limits(group.mechanism, group.subject.claims, group.dtype))
+    unshown = [name for name in known.unshown(answered, group.dtype) if name not in beyond]
+    return {
+        "scenarios": len(result.scenarios),
+        "mistakes": len(known.shows),
+        "unclaimed": len(beyond),
+        "unshown": unshown,
+    }
 
 
 def convention_data(finding: Finding) -> dict[str, Any]:

@@ -99,7 +99,7 @@ class DefinitionSubject:
         """The definition on a call, or a `SpecError` outside its domain."""
         overflow = LADDER[call.dtype][0].arithmetic
         options = {name: self.mechanism.meant(name, x) for name, x in call.options.items()}
-        values = {**self.words, **call.inputs, **options}
+        values = {**self.words, **self.claims.fixed, **call.inputs, **options}
         frame = Frame(
             self.mechanism, values, changes=changes, overflow=overflow, unchanged=unchanged, reached=self._reached
         )

@@ -98,7 +98,8 @@ def test_a_sound_specification_has_no_faults(monkeypatch):
         "unnormalised": ["definition", "sums_to_one"],
         "saturated": ["definition", "sums_to_one", "shifted"],
     }
-    assert ([], kills) == (part.faults, part.kills)
+    found = {mistake: [refutation.law for refutation in kill] for mistake, kill in part.kills.items()}
+    assert ([], kills) == (part.faults, found)
     assert ("definition", "sums_to_one", "shifted") == part.laws
 
 

@@ -171,6 +171,27 @@ def test_what_weakens_a_pass_is_said():
     assert "  should (~): kernel softmax.no_heads" in said
 
 
+def evidence(**more):
+    found = {"scenarios": 20, "mistakes": 13, "unclaimed": 2, "unshown": [], **more}
+    return {"run": {"cases": 39, "calls": 86, "conventions": {}, "grade": "fp32", "evidence": found}}
+
+
+def test_what_a_run_rests_on_is_said():
+    cells = [cell("ratio", **evidence()), cell("ratio", dtype="float16", **evidence(unshown=["base_two"]))]
+    cells += [cell("ratio", mechanism="attention", **evidence(scenarios=30, unshown=["a", "b"]))]
+    rests = "  rests on 50 scenarios, known to show 19 of the 22 mistakes within what is claimed"
+    assert rests in shown(cells)
+
+
+@pytest.mark.parametrize(("targets", "named"), [(["k.py:kernel"], "k.py:kernel"), (["k.py", "l.py"], "kernel")])
+def test_the_mistakes_that_a_run_may_not_have_noticed_are_its_weakest_evidence(targets, named):
+    cells = [cell("ratio", cases=1, **evidence(unshown=["a"]))]
+    cells += [cell("ratio", dtype="float16", **evidence(unshown=["a", "b", "c", "d", "e"]))]
+    said = list(page([{**HEADER, "targets": targets}, *cells, subject("conformant", cells), END]))
+    at = "  weakest evidence: softmax in float16: nothing that ran is known to show a, b, c and 2 more"
+    assert f"                    'attnspec audit --for {named}' says why" == said[said.index(at) + 1]
+
+
 @pytest.mark.parametrize("end", [(), ({**END, "partial": True},)])
 def test_a_run_that_did_not_finish_is_partial(end):
     assert "  PARTIAL: the run did not finish; what it found so far stands" == shown([cell("ratio")], end=end)[-1]

@@ -13,6 +13,8 @@ from .results import Line, grades, observed
 MARKS = {"pass": "", "fail": "x", "error": "!", "waived": "w", "not_declared": "-", "not_tested": "?"}
 FULL = 3
 """Failures that are shown in full."""
+SHOWN = 3
+"""Known mistakes that are named where a run could not have noticed them."""
 
 
 def page(lines: Sequence[Line], *, verbose: int = 0, folder: str = "") -> Iterator[str]:
@@ -116,7 +118,8 @@ def verdicts(lines: Sequence[Line], folder: str) -> Iterator[str]:
         worst = max(passing, key=lambda c: c["worst"], default=None)
         nearest = f", worst passing error {worst['worst']:.2f} x bound ({_address(worst)})" if worst else ""
         yield f"  {cases} cases, {calls} calls" + (f" in {seconds:.1f} s" if seconds is not None else "") + nearest
-    yield from weakest(cells)
+    yield from rests_on(cells)
+    yield from weakest(cells, lines[0].get("targets", ()))
     waived = [c for c in cells if c["verdict"] == "waived"]
     yield from (f"  waived: {c['subject']} {_address(c)} ({c['dtype']}) {c['says']}" for c in waived)
     lenient = [c for c in cells if c["verdict"] in ("fail", "error") and c["level"] == "should"]
@@ -131,17 +134,41 @@ def verdicts(lines: Sequence[Line], folder: str) -> Iterator[str]:
         yield f"reports  {'  '.join(written)}"
 
 
-def weakest(cells: Sequence[Line]) -> Iterator[str]:
-    """The laws that a run could hardly test, or not at all."""
+def rests_on(cells: Sequence[Line]) -> Iterator[str]:
+    """What the scenarios of a run are known to show."""
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for cell in cells:
+        if "evidence" in cell.get("run", {}):
+            groups.setdefault((cell["subject"], cell["mechanism"]), []).append(cell["run"]["evidence"])
+    if not groups:
+        return
+    scenarios = sum(max(e["scenarios"] for e in found) for found in groups.values())
+    claimed = sum(found[0]["mistakes"] - min(e["unclaimed"] for e in found) for found in groups.values())
+    shown = claimed - sum(len({name for e in found for name in e["unshown"]}) for found in groups.values())
+    yield f"  rests on {scenarios} scenarios, known to show {shown} of the {claimed} mistakes within what is claimed"
+
+
+def weakest(cells: Sequence[Line], targets: Sequence[str]) -> Iterator[str]:
+    """The laws that a run could hardly test, or not at all; and known mistakes that it may not have noticed."""
     laws = [c for c in cells if not c["law"].startswith(("contract.", "convention."))]
     untested = list(dict.fromkeys(_address(c) for c in laws if c["verdict"] == "not_tested"))
-    few = [c for c in laws if c["verdict"] == "pass" and 0 < c["cases"] < 3]
     if untested:
-        shown = ", ".join(untested[:5]) + (f" and {len(untested) - 5} more" if len(untested) > 5 else "")
-        yield f"  not tested, for no case reached their condition: {shown}"
-    if few:
+        yield f"  not tested, for no case reached their condition: {_listed(untested, 5)}"
+    blind = [c for c in cells if c.get("run", {}).get("evidence", {}).get("unshown")]
+    few = [c for c in laws if c["verdict"] == "pass" and 0 < c["cases"] < 3]
+    if blind:
+        least = max(blind, key=lambda c: len(c["run"]["evidence"]["unshown"]))
+        named = _listed(least["run"]["evidence"]["unshown"], SHOWN)
+        yield f"  weakest evidence: {least['mechanism']} in {least['dtype']}: nothing that ran is known to show {named}"
+        target = targets[0] if len(targets) == 1 else least["subject"]
+        yield f"                    'attnspec audit --for {target}' says why"
+    elif few:
         least = min(few, key=lambda c: c["cases"])
         yield f"  weakest evidence: {_address(least)} ({least['cases']} of its cases)"
+
+
+def _listed(names: Sequence[str], count: int) -> str:
+    return ", ".join(names[:count]) + (f" and {len(names) - count} more" if len(names) > count else "")
 
 
 def _verdict(line: Line, cells: Sequence[Line]) -> str:
