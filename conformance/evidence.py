@@ -51,7 +51,8 @@ class Evidence:
     def core(self, labels: Iterable[str], dtype: str) -> list[str]:
         """The fewest of some scenarios, by their time, that together show every mistake that all of them show.
 
-        Greedily: the next one is that which shows most further mistakes for its time.
+        Greedily: the next one is that which shows most further mistakes for its time; in the end those go that the
+        others have made superfluous.
         """
         left = list(labels)
         telling = {mistake: self.telling(mistake, dtype) & set(left) for mistake in self.shows}
@@ -62,6 +63,10 @@ class Evidence:
             wanting -= {mistake for mistake in wanting if best in telling[mistake]}
             left.remove(best)
             chosen.append(best)
+        for label in tuple(chosen):
+            others = set(chosen) - {label}
+            if all(found & others for found in telling.values() if label in found):
+                chosen.remove(label)
         return chosen
 
     def amended(self, mistake: str, dtype: str, hidden: Collection[str], shown: str) -> Evidence:

@@ -312,8 +312,9 @@ class Plan:
         """All of them, those first that show most known mistakes for their time."""
         cases = directed(self.mechanism, self.claims, self.seed)
         samples = (drawn(self.mechanism, case, self.claims, self.dtype) for case in cases)
-        found = {sample.case.label: sample for sample in samples if sample is not None}
-        return [found[label] for label in dict.fromkeys([*self.core(found), *found])]
+        found = [sample for sample in samples if sample is not None]
+        rank = {label: number for number, label in enumerate(self.core([sample.case.label for sample in found]))}
+        return sorted(found, key=lambda sample: rank.get(sample.case.label, len(rank)))
 
     @property
     def first(self) -> list[Sample]:

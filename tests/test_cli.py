@@ -157,7 +157,11 @@ def test_a_fault_of_ours_is_told_apart_from_one_of_the_subject(monkeypatch, wher
         ("kernel.py --law sum_to_one", 4, "unknown law 'sum_to_one'; did you mean 'sums_to_one'?"),
         ("kernel.py --law softmax.share --mechanism attention", 4, "unknown law 'softmax.share'"),
         ("kernel.py --dtype flot32", 4, "unknown dtype 'flot32'; did you mean 'float32'? (dtypes: float64, float32, "),
-        ("kernel.py --profile quik", 4, "unknown profile 'quik'; did you mean 'quick'? (profiles: quick, ci, nightly)"),
+        (
+            "kernel.py --profile quik",
+            4,
+            "unknown profile 'quik'; did you mean 'quick'? (profiles: smoke, quick, ci, nightly)",
+        ),
         ("kernel.py --device cpus", 4, "unknown device 'cpus' (devices: cpu, cuda, cuda:N)"),
         ("kernel.py --shard 3/2", 4, "a shard is written as 1/4, not '3/2'"),
         ("kernel.py --report-dir kernel.py", 4, "cannot write to kernel.py: "),
