@@ -323,27 +323,46 @@ def replay(case: str, report_dir: str, operator: str | None, framework: str | No
 
 
 @main.command()
-@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
+@click.argument("targets", nargs=-1, metavar="TARGET...")
+@click.option("--all", "every", is_flag=True, help="Every adapter that is installed and not slow.")
 @function_options
 @click.option("--dtype", "dtypes", multiple=True, metavar="DTYPE", help="Only this dtype; may be repeated.")
 @click.option("--device", default="cpu", show_default=True, metavar="DEVICE", help="cpu, cuda or cuda:N.")
+@click.option("--markdown/--text", default=False, help="As tables in Markdown, or as blocks to paste.")
 def identify(
-    targets: tuple[str, ...], operator: str | None, framework: str | None, dtypes: tuple[str, ...], device: str
+    targets: tuple[str, ...],
+    every: bool,
+    operator: str | None,
+    framework: str | None,
+    dtypes: tuple[str, ...],
+    device: str,
+    markdown: bool,
 ) -> None:
     """Say which conventions TARGETs follow, and which cases show it, as a block for their declaration."""
     with mended(False):
+        from . import identification
         from .devices import check_device
-        from .identification import identified, page
         from .runs import Options, groups
 
         check_device(device)
+        if every:
+            from .targets import every_one
+
+            targets = (*targets, *every_one(device))
+        if not targets:
+            raise click.UsageError("name a target, or --all ('attnspec list adapters' lists them)")
         asked = Options(targets=targets, operator=operator, framework=framework, dtypes=dtypes, device=device)
         subjects = {group.subject.name: group.subject for group in groups(asked)}
         if not subjects:
             raise NothingError("nothing to identify: no dtype and target go together")
+        found = []
         for subject in subjects.values():
-            for line in page(subject, identified(subject, device, dtypes)):
+            words = identification.identified(subject, device, dtypes)
+            found.append((subject, words, identification.splits(subject, device, words)))
+            for line in () if markdown else identification.page(*found[-1]):
                 click.echo(line)
+        for line in identification.tables(found) if markdown else ():
+            click.echo(line)
 
 
 @main.command()

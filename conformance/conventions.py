@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .cases import Sample
 from .definition import Frame
 from .errors import SpecError
 from .grades import FP64
@@ -49,7 +50,7 @@ class Finding:
 def identify(
     subject: Subject, operator: Mechanism, dtype: str, device: str, seed: int = 0, *, blind: bool = False
 ) -> dict[str, Finding]:
-    """The conventions of an operator as the subject follows them, by name; `blind` to what it declares."""
+    """The conventions of an operator as the subject follows them; `blind` to what it declares, and on all cases."""
     declared = {} if blind else operator.declared(subject.claims.conventions)
     found = {name: Finding(name, word, "declared") for name, word in declared.items()}
     open_ = [name for name in operator.conventions if name not in found]
@@ -78,7 +79,22 @@ def identify(
         found[name] = _judged(name, operator, cases, known)
         known[name] = found[name].word
         open_.remove(name)
-    return {name: _confirmed(finding, trials, known) for name, finding in found.items()}
+    enough = len(trials) if blind else 2 * ENOUGH
+    return {name: _confirmed(finding, trials, known, enough) for name, finding in found.items()}
+
+
+def explained(
+    subject: Subject, operator: Mechanism, dtype: str, device: str, convention: str, known: Mapping[str, str]
+) -> list[tuple[Sample, set[str]]]:
+    """The cases that tell the words of a convention, the others being as known, with the words that explain each."""
+    found = []
+    for sample in scenarios_of(operator.name, subject.claims, seed=0, dtype=dtype):
+        trial = Trial(Bench(subject, sample.mechanism, dtype, device, known), sample)
+        if sample.entries <= LARGE and _affects(trial, convention, known):
+            shares = {word: _explains(trial, convention, word, known) for word in operator.conventions[convention]}
+            if None not in shares.values():
+                found.append((sample, {word for word, share in shares.items() if share == 1.0}))
+    return found
 
 
 def _outputs(trial: Trial, words: Mapping[str, str]) -> dict[str, Number]:
@@ -181,11 +197,11 @@ def _explains(trial: Trial, name: str, word: str, known: Mapping[str, str]) -> f
     return right / (right + wrong) if right + wrong else None
 
 
-def _confirmed(finding: Finding, trials: Sequence[Trial], known: Mapping[str, str]) -> Finding:
-    """The finding, once more with the words of all other conventions as they were found."""
+def _confirmed(finding: Finding, trials: Sequence[Trial], known: Mapping[str, str], enough: int) -> Finding:
+    """The finding, once more with the words of all other conventions as they were found, on as many cases."""
     if finding.how != "observed":
         return finding
-    cases = [trial for trial in trials if _affects(trial, finding.convention, known)][: 2 * ENOUGH]
+    cases = [trial for trial in trials if _affects(trial, finding.convention, known)][:enough]
     shares = [_explains(trial, finding.convention, finding.word, known) for trial in cases]
     told = [share for share in shares if share is not None]
     agreed = sum(share == 1.0 for share in told)

@@ -4,13 +4,33 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from .conventions import Finding, identify
+import numpy as np
+
+from .cases import Sample
+from .conventions import Finding, explained, identify
 from .loader import library
+from .mechanism import Mechanism
 from .subject import Subject
 
 NAMED = 3
 """Cases that are named as evidence."""
+ENOUGH = 2
+"""Cases on either side of what decides between two words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Something on which the word that is followed depends, and the word on either side of it."""
+
+    where: str
+    there: str
+    elsewhere: str
+
+
+Found = Mapping[str, Mapping[str, Finding]]
+"""What is found of each convention, by dtype."""
 
 
 def identified(subject: Subject, device: str, dtypes: Sequence[str] = ()) -> dict[str, dict[str, Finding]]:
@@ -21,7 +41,52 @@ def identified(subject: Subject, device: str, dtypes: Sequence[str] = ()) -> dic
         return {d: identify(subject, operator, d, device, blind=True) for d in dtypes or subject.claims.dtypes}
 
 
-def page(subject: Subject, found: Mapping[str, Mapping[str, Finding]]) -> Iterator[str]:
+def splits(subject: Subject, device: str, found: Found) -> dict[tuple[str, str], Split]:
+    """What decides, where no word explains everything, by dtype and convention."""
+    operator = library()[subject.operator]
+    with warnings.catch_warnings(), subject.session():
+        warnings.simplefilter("ignore")
+        return {
+            (dtype, name): split
+            for dtype, findings in found.items()
+            for name, finding in findings.items()
+            if finding.how == "unexplained"
+            and (split := _split(operator, explained(subject, operator, dtype, device, name, _known(findings))))
+        }
+
+
+def _known(findings: Mapping[str, Finding]) -> dict[str, str]:
+    return {name: finding.word for name, finding in findings.items()}
+
+
+def _split(operator: Mechanism, cases: Sequence[tuple[Sample, set[str]]]) -> Split | None:
+    """The option, input or size of one that divides the cases into two sorts, each explained by a word of its own."""
+    names = (*operator.optional, *operator.options, *operator.sizes)
+    for name in names:
+        there = [words for sample, words in cases if _set(operator, sample, name)]
+        elsewhere = [words for sample, words in cases if not _set(operator, sample, name)]
+        if min(len(there), len(elsewhere)) < ENOUGH:
+            continue
+        both = [set.intersection(*side) for side in (there, elsewhere)]
+        if all(both):
+            where = f"where {name} is {'1' if name in operator.sizes else 'given'}"
+            return Split(where, *(next(w for w in _words(operator) if w in side) for side in both))
+    return None
+
+
+def _words(operator: Mechanism) -> list[str]:
+    return [word for words in operator.conventions.values() for word in words]
+
+
+def _set(operator: Mechanism, sample: Sample, name: str) -> bool:
+    """Whether an option or input is given, not being at its default; whether a size is one."""
+    if name in operator.sizes:
+        return bool(np.all(sample.values[name] == 1))
+    default = operator.defaults.get(name)
+    return not np.array_equal(np.asarray(sample.values[name], object), np.asarray(default, object))
+
+
+def page(subject: Subject, found: Found, decided: Mapping[tuple[str, str], Split]) -> Iterator[str]:
     """The lines of 'attnspec identify' for one subject."""
     dtypes = " ".join(found)
     yield f"{subject.name}   {subject.operator}   {dtypes}"
@@ -42,6 +107,9 @@ def page(subject: Subject, found: Mapping[str, Mapping[str, Finding]]) -> Iterat
     for name, version in versions.items():
         if name not in consistent:
             yield f"{name}: {_inconsistent(version)}"
+            for (dtype, convention), split in decided.items():
+                if convention == name:
+                    yield f"    in {dtype}: {split.there} {split.where}, {split.elsewhere} elsewhere"
         elif name in declared and declared[name] != consistent[name].word:
             yield f"{name}: declared as {declared[name]}, and follows {consistent[name].word}"
 
@@ -68,3 +136,41 @@ def _inconsistent(version: Mapping[str, Finding]) -> str:
         listed = ", ".join(f"{f.word} explains {f.agreed} of {f.cases} cases in {d}" for d, f in broken.items())
         return f"follows no word consistently: {listed}"
     return "depends on the dtype: " + ", ".join(f"{finding.word} in {dtype}" for dtype, finding in told.items())
+
+
+# A table of many
+
+
+def tables(subjects: Sequence[tuple[Subject, Found, Mapping[tuple[str, str], Split]]]) -> Iterator[str]:
+    """What many subjects follow, as Markdown: a table for each operator, implementations by conventions."""
+    for operator in (m for m in library().values() if m.name == m.operator and m.conventions):
+        rows = [item for item in subjects if item[0].operator == operator.name]
+        if rows:
+            yield from ("", f"## {operator.name}", "", f"| implementation | {' | '.join(operator.conventions)} |")
+            yield f"|---|{'---|' * len(operator.conventions)}"
+            for subject, found, decided in sorted(rows, key=lambda item: item[0].name):
+                words = (_word(subject, name, found, decided) for name in operator.conventions)
+                yield f"| {subject.name} | {' | '.join(words)} |"
+
+
+def _word(subject: Subject, name: str, found: Found, decided: Mapping[tuple[str, str], Split]) -> str:
+    """The word that is followed, in bold where another one is declared, or on what it depends; a dash if untold."""
+    version = {dtype: findings[name] for dtype, findings in found.items()}
+    told = {dtype: finding for dtype, finding in version.items() if finding.how != "untold"}
+    if not told:
+        return "-"
+    one = _one(version)
+    if one is not None:
+        other = subject.claims.conventions.get(name, one.word) != one.word
+        return f"**{one.word}**" if other else one.word
+    words: dict[str, list[str]] = {}
+    for dtype, finding in told.items():
+        split = decided.get((dtype, name))
+        if split is not None:
+            word = f"{split.there} {split.where}, else {split.elsewhere}"
+        else:
+            word = finding.word if finding.how == "observed" else "?"
+        words.setdefault(word, []).append(dtype)
+    if len(words) == 1:
+        return next(iter(words))
+    return "; ".join(f"{word} in {' and '.join(dtypes)}" for word, dtypes in words.items())

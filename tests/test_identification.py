@@ -33,6 +33,14 @@ def refuses(x):
         raise ValueError
     return softmax(x, 0)
 
+@adapter("attention", framework="numpy", limits={"kv_heads": [1]})
+def by_length(q, k, v, *, causal=False):
+    rows, columns = np.arange(q.shape[2])[:, None], np.arange(k.shape[2])
+    offset = k.shape[2] - 1 if q.shape[2] == 1 else 0
+    scores = q @ k.swapaxes(-1, -2) * q.shape[-1] ** -0.5
+    hidden = causal & (columns > rows + offset)
+    return softmax(np.where(hidden, -np.inf, scores), 0) @ v
+
 @adapter("swiglu", framework="numpy")
 def plain(x, w_gate, w_up, w_down): return x
 """
@@ -78,3 +86,34 @@ def test_what_no_case_tells_is_said(page):
 
 def test_an_operator_without_conventions_says_so(page):
     assert ["    swiglu has no conventions"] == page("plain")[1:]
+
+
+def test_what_decides_between_two_words_is_named(page):
+    text = page("by_length")
+    at = next(i for i, line in enumerate(text) if line.startswith("causal_alignment: follows no word consistently"))
+    assert "    in float32: bottom_right where q_len is 1, top_left elsewhere" == text[at + 1]
+
+
+def test_a_table_of_many_has_what_differs_from_what_is_declared_in_bold(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("kernels.py").write_text(KERNELS)
+    names = ("zeros", "by_dtype", "sevens", "refuses", "plain", "by_length")
+    result = CliRunner().invoke(main, ["identify", *(f"kernels.py:{name}" for name in names), "--markdown"])
+    assert 0 == result.exit_code, result.output
+    table = result.output.splitlines()
+    softmax = table.index("## softmax")
+    assert [
+        "| implementation | empty_row |",
+        "|---|---|",
+        "| by_dtype | zeros in float32; nans in float64 |",
+        "| refuses | - |",
+        "| sevens | ? |",
+        "| zeros | **zeros** |",
+    ] == table[softmax + 2 : softmax + 8]
+    attention = next(line for line in table if line.startswith("| by_length "))
+    assert "| bottom_right where q_len is 1, else top_left |" in attention
+    assert not any(line.startswith("| plain") for line in table)
+
+
+def test_a_target_is_named_or_all_of_them():
+    assert 4 == CliRunner().invoke(main, ["identify"]).exit_code
