@@ -243,6 +243,19 @@ def control_filled(
     return torch.where(seeing, out, mean).to(q.dtype)
 
 
+def control_filled_scores(
+    q: Any, k: Any, v: Any, *, mask: Any = None, causal: bool = False, scale: float | None = None
+) -> Any:
+    """Scores of hidden keys are the lowest number, and all weights are rounded to the dtype before they meet values."""
+    import torch
+
+    keys, values = (x.float().repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
+    s = q.float() @ keys.mT * (q.shape[3] ** -0.5 if scale is None else scale)
+    reached = positions(q, k, causal, None, None)
+    s = s.masked_fill(~(reached if mask is None else reached & mask), torch.finfo(torch.float32).min)
+    return (torch.softmax(s, -1).to(v.dtype).float() @ values).to(q.dtype)
+
+
 for _control in (
     control_blockwise,
     control_reversed,
@@ -254,6 +267,11 @@ for _control in (
     _declared(_control)
 _declared(control_narrow_weights, ("bfloat16", "float16"))
 _declared(control_filled, words={"empty_row": "mean_value", "empty_bias_row": "zero_row"})
+_declared(
+    control_filled_scores,
+    ("bfloat16", "float16"),
+    words={"empty_row": "mean_value", "masked_nonfinite": "propagates"},
+)
 
 
 @adapter("softmax", dtypes=DTYPES, conventions={"empty_row": "zeros"})

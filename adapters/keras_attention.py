@@ -3,10 +3,12 @@
 Documentation: https://keras.io/api/ops/nn/ (dot_product_attention).
 It takes [batch, length, heads, head_dim], and values of the shape of the keys.
 The backend is chosen once in a process, before Keras is imported.
+On JAX the function is compiled, as Keras compiles its models there.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import Any
 
@@ -25,12 +27,19 @@ def operations(backend: str) -> Any:
     return keras.ops
 
 
-def attention(backend: str, q: Any, k: Any, v: Any, **options: Any) -> Any:
+def attention(function: Any, q: Any, k: Any, v: Any, **options: Any) -> Any:
     """One call, in the layout of Keras and back."""
     if v.shape != k.shape:
         raise Unsupported("values have the shape of the keys")
-    q, k, v = (x.swapaxes(1, 2) for x in (q, k, v))
-    return operations(backend).dot_product_attention(q, k, v, **options).swapaxes(1, 2)
+    return function(*(x.swapaxes(1, 2) for x in (q, k, v)), **options).swapaxes(1, 2)
+
+
+@functools.cache
+def compiled(attend: Any) -> Any:
+    """The function on JAX, compiled for every shape that it meets."""
+    import jax
+
+    return jax.jit(attend, static_argnames=("scale", "is_causal"))
 
 
 @adapter(
@@ -51,7 +60,8 @@ def keras_attention(
     """keras.ops.dot_product_attention on torch."""
     if mask is not None and bias is not None:
         raise Unsupported("one of mask and bias on this backend")
-    return attention("torch", q, k, v, is_causal=causal, mask=mask, bias=bias, scale=scale)
+    attend = operations("torch").dot_product_attention
+    return attention(attend, q, k, v, is_causal=causal, mask=mask, bias=bias, scale=scale)
 
 
 @adapter(
@@ -75,4 +85,5 @@ def keras_attention_jax(
     """keras.ops.dot_product_attention on JAX."""
     import numpy as np
 
-    return np.array(attention("jax", q, k, v, is_causal=causal, mask=mask, bias=bias, scale=scale))
+    attend = compiled(operations("jax").dot_product_attention)
+    return np.array(attention(attend, q, k, v, is_causal=causal, mask=mask, bias=bias, scale=scale))

@@ -425,8 +425,17 @@ class LawEnvironment:
         return self.trial.graded_frame(self.precision) if self.claiming and self.precision is not None else None
 
     def allowed(self, x: Any) -> Any:
-        """A number of the definition with its bound, and nothing of how that came about."""
-        return Number.within(x.value, x.worst if self.worst else x.radius) if isinstance(x, Number) else x
+        """A number of the definition with its bound, and nothing of how that came about.
+
+        A random output of zero has no bound, for it may have been dropped; where it was too small for the dtype, the
+        number that it is compared with says so.
+        """
+        if not isinstance(x, Number):
+            return x
+        radius = x.worst if self.worst else x.radius
+        if self.trial.mechanism.random and self.precision is not None and not x.exact:
+            radius = radius + np.where(x.value == 0, 0.0, result_format(self.dtype, self.precision).tiny)
+        return Number.within(x.value, radius)
 
     def source(self, ordinal: int) -> Source:
         raise SpecError("a claim draws nothing; draw under `given`")

@@ -6,6 +6,7 @@ import torch
 
 from attnspec import reference
 from attnspec.adapters import Adapter
+from attnspec.adapters.controls_attention_dropout import control_dropout_in_tiles
 from attnspec.cells import Request
 from attnspec.definition import Frame
 from attnspec.engine import run
@@ -147,3 +148,10 @@ def test_a_right_implementation_breaks_nothing():
 
 def test_an_implementation_without_dropout_is_not_asked_for_it():
     assert {"not_declared"} == {cell.verdict for cell in cells(without)}
+
+
+def test_a_weight_that_is_too_small_for_the_dtype_is_no_error_of_precision():
+    tiles = Adapter("tiles", "attention", control_dropout_in_tiles, "torch", ("float16",), conventions=DECLARED)
+    laws = {"nothing_to_drop", "contract.precision"}
+    asked = Request(subject(tiles), library()["attention_dropout"], "float16", PROFILES["quick"], laws=laws)
+    assert {"nothing_to_drop": "pass", "contract.precision": "pass"} == {c.law: c.verdict for c in run(asked).cells}

@@ -81,6 +81,17 @@ def test_conventions_say_how_they_are_known(how, shown):
     assert ([[["kernel", shown]]] if shown else []) == conventions
 
 
+def test_conventions_stand_in_one_order_whichever_adapter_comes_first():
+    known = {"word": "zeros", "how": "declared"}
+    found = [
+        cell(run={"conventions": {"grouping": known}}),
+        cell(subject="another", run={"conventions": {"empty_row": known}}),
+    ]
+    assert [["adapter", "empty_row", "grouping"]] * 2 == [
+        table.columns for order in (found, found[::-1]) for table in tables(order) if "grouping" in table.columns
+    ]
+
+
 def test_laws_that_fail_alike_are_one_row():
     found = [
         cell(law, "fail", mechanism=m) for m, law in (("softmax", "order"), ("softmax", "shift"), ("other", "sum"))

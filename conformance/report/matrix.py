@@ -125,7 +125,7 @@ def followed(cells: Sequence[Line]) -> Table:
                 word = finding["word"] + HOW[finding["how"]]
                 dtypes = found.setdefault(cell["subject"], {}).setdefault(name, {}).setdefault(word, [])
                 dtypes.append(_dtype(cell["dtype"]))
-    names = list(dict.fromkeys(name for words in found.values() for name in words))
+    names = sorted({name for words in found.values() for name in words})  # whichever adapter comes first
     rows = [[s, *(_words(found.get(s, {}).get(name, {})) for name in names)] for s in _subjects(cells) if s in found]
     return Table("", ["adapter", *names], rows)
 
