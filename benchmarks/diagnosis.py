@@ -21,7 +21,7 @@ from collections.abc import Iterator
 
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
-from attnspec.candidates import Candidate, Observation, stock
+from attnspec.candidates import AGREEMENT, Candidate, Observation, stock
 from attnspec.cells import Failure, Request, Result
 from attnspec.diagnosis import LARGE, Likeness, diagnose
 from attnspec.engine import made_small, run
@@ -61,7 +61,7 @@ def same_effect(bench: Bench, one: Candidate, other: Candidate) -> bool:
     for sample in itertools.chain(known, drawn.pairs, drawn.further(120)):
         if sample.entries <= LARGE and sample.mechanism is m:
             trial = Trial(bench, sample)
-            if Observation(trial, trial.base).apart(one, other):
+            if Observation(trial, trial.base, AGREEMENT[bench.dtype]).apart(one, other):
                 return False
     return True
 
@@ -87,7 +87,7 @@ class Tally:
         assert result.bench is not None
         if likeness is None:
             counts["silent"] += 1
-        elif truth.name in (likeness.name, *likeness.others):
+        elif _parts(truth.name) in map(_parts, (likeness.name, *likeness.others)):
             counts["named"] += 1
         elif same_effect(result.bench, truth, named(likeness, list(stock(result.bench)))):
             counts["same effect"] += 1
@@ -101,6 +101,10 @@ class Tally:
             f"{name:18} named {_counts(self.known)} | pairs {_counts(self.paired)} | unknown {_counts(self.unknown)}"
             f" | CPU {spent[len(spent) // 2]:.2f} s, p95 {spent[int(0.95 * len(spent))]:.2f}, most {spent[-1]:.2f}"
         )
+
+
+def _parts(name: str) -> set[str]:
+    return set(name.split(" and "))
 
 
 def _counts(counts: Counter[str]) -> str:

@@ -25,6 +25,8 @@ from .trial import Bench, Declined, Faulted, Settled, Trial
 
 AGREEMENT = {"float64": 1e-6, "float32": 1e-4, "bfloat16": 2.0**-5, "float16": 2.0**-8}
 """Outputs agree when they differ by no more than this share of the largest entry."""
+FINE = 1 / 32
+"""The part of it that is allowed where the subject is wrong by less."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,16 +52,20 @@ class Candidate:
 
 
 def stock(bench: Bench) -> Iterator[Candidate]:
-    """Other words of conventions, then the mistakes of the mechanism, of its operator, and of its kin."""
+    """Other words of conventions, then the mistakes of the mechanism, of its operator, and of its kin, each once."""
     m = bench.mechanism
     for convention, words in m.conventions.items():
         for word, says in words.items():
             if word != bench.words[convention]:
                 yield Candidate(f"{convention} = {word}", says, words={convention: word})
     kin = [m, *(k for k in library().values() if k.operator == m.operator and k is not m)]
+    known: set[frozenset[tuple[str, str]]] = set()
     for mechanism in kin:
         for mistake in mechanism.mistakes.values():
-            yield Candidate(mechanism.address(mistake.name), mistake.says, mistake.change)
+            change = frozenset((line, expression.text) for line, expression in mistake.change.items())
+            if change not in known:
+                known.add(change)
+                yield Candidate(mechanism.address(mistake.name), mistake.says, mistake.change)
 
 
 class Stance(Enum):
@@ -75,9 +81,9 @@ class Stance(Enum):
 class Observation:
     """One call, as the definition and candidates have it, and as the subject answers it, which is asked when needed."""
 
-    def __init__(self, trial: Trial, settled: Settled, names: Collection[str] = ()) -> None:
-        """With `names`, only these outputs are looked at."""
-        self.trial, self.settled = trial, settled
+    def __init__(self, trial: Trial, settled: Settled, tolerance: float, names: Collection[str] = ()) -> None:
+        """With `names`, only these outputs are looked at; they agree within the tolerance times the largest entry."""
+        self.trial, self.settled, self.tolerance = trial, settled, tolerance
         self.mechanism, self.dtype = trial.mechanism, trial.bench.dtype
         self.names = [n for n in self.mechanism.outputs if n not in self.mechanism.random and (not names or n in names)]
         self.entries = trial.sample.entries
@@ -142,15 +148,23 @@ class Observation:
         if name in self.mechanism.normal_form and np.shape(x) == np.shape(exact):
             with limits.metered():
                 x, y, exact = (np.asarray(self.trial.normal(name, z)) for z in (x, y, exact))
+        x, y = np.asarray(x, float), np.asarray(y, float)
         free = np.isnan(exact) if np.shape(x) == np.shape(exact) else False
         with np.errstate(all="ignore"):
             scale = np.max(np.abs(np.where(np.isfinite(x), x, 0.0)), initial=0.0)
-            near = (x == y) | (np.abs(x - y) <= AGREEMENT[self.dtype] * scale)
+            near = (x == y) | (np.abs(x - y) <= self.tolerance * scale)
             return bool(np.all(near | (np.isnan(x) & (np.isnan(y) | free))))
 
     def version(self, candidate: Candidate) -> dict[str, Any] | None:
         """What a candidate gives: nothing where it gives what the definition gives, None where it cannot be run."""
-        key = ("candidate", self.mechanism.name, candidate.name, *self.names, self.trial.bench.words_key, self.settled.key)
+        key = (
+            "candidate",
+            self.mechanism.name,
+            candidate.name,
+            *self.names,
+            self.trial.bench.words_key,
+            self.settled.key,
+        )
         if key not in self.trial.cache:
             try:
                 self.trial.cache[key] = self._run(candidate)

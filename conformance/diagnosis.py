@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from dataclasses import replace as replaced
 
 from .calling import Reply
-from .candidates import Candidate, Observation, Stance, stock
+from .candidates import AGREEMENT, FINE, Candidate, Observation, Stance, stock
 from .cases import Sample
 from .cells import Failure, law_of
 from .errors import SpecError
@@ -38,7 +38,7 @@ TRIED = 600
 """Pairs that are tried where no candidate explains any failing case by itself."""
 FITTING = 4
 """Pairs that agree on everything, of which further ones are not sought."""
-WITNESSES = 2
+WITNESSES = 1
 """Cases on which either part of a pair must be needed."""
 
 
@@ -74,17 +74,16 @@ class Likeness:
 
 def diagnose(bench: Bench, failure: Failure, seed: int, *, without: Collection[str] = ()) -> Likeness | None:
     """What the subject behaves like, or None; mistakes named by `without` are taken for unknown."""
-    first = list(_failing(bench, failure))
-    if all(observation.right for observation in first):
-        return None
-    scenarios = scenarios_of(bench.mechanism.operator, bench.subject.claims, seed=seed, dtype=bench.dtype)
-    own = (failure.sample, failure.found)
-    others = _answered(bench, sorted((s for s in scenarios if s not in own), key=lambda s: s.entries))
-    candidates = [candidate for candidate in stock(bench) if candidate.name not in without]
-    return _Search(bench, candidates, [*first, *others], seed).likeness()
+    for tolerance in (AGREEMENT[bench.dtype], FINE * AGREEMENT[bench.dtype]):
+        first = list(_failing(bench, failure, tolerance))
+        if any(not observation.right for observation in first):
+            candidates = [candidate for candidate in stock(bench) if candidate.name not in without]
+            others = _scenarios(bench, (failure.sample, failure.found), tolerance, seed)
+            return _Search(bench, candidates, [*first, *others], tolerance, seed).likeness()
+    return None
 
 
-def _failing(bench: Bench, failure: Failure) -> Iterator[Observation]:
+def _failing(bench: Bench, failure: Failure, tolerance: float) -> Iterator[Observation]:
     """The calls that the broken law makes of the failing case, as it was found and as it was made small."""
     law = law_of(bench.mechanism, failure.law)
     for sample in dict.fromkeys((failure.sample, failure.found)):
@@ -93,7 +92,18 @@ def _failing(bench: Bench, failure: Failure) -> Iterator[Observation]:
             with contextlib.suppress(SpecError):
                 judged(trial, law, [bench.subject.claims.grade(bench.dtype)])
         for settled in [trial.base, *trial.asked.values()]:
-            observation = Observation(trial, settled)
+            observation = Observation(trial, settled, tolerance)
+            if observation.answered():
+                yield observation
+
+
+def _scenarios(bench: Bench, apart_from: Sequence[Sample], tolerance: float, seed: int) -> Iterator[Observation]:
+    """The scenarios of the mechanism and its kin that the subject answers, the smallest first."""
+    scenarios = scenarios_of(bench.mechanism.operator, bench.subject.claims, seed=seed, dtype=bench.dtype)
+    for sample in sorted(scenarios, key=lambda sample: sample.entries):
+        if sample.entries <= LARGE and sample not in apart_from and not bench.faults["hung"]:
+            trial = Trial(replaced(bench, mechanism=sample.mechanism), sample)
+            observation = Observation(trial, trial.base, tolerance)
             if observation.answered():
                 yield observation
 
@@ -111,22 +121,18 @@ class _Tracing(Trial):
         return super().reply(settled)
 
 
-def _answered(bench: Bench, samples: Iterable[Sample]) -> Iterator[Observation]:
-    for sample in samples:
-        if sample.entries <= LARGE and not bench.faults["hung"]:
-            trial = Trial(replaced(bench, mechanism=sample.mechanism), sample)
-            observation = Observation(trial, trial.base)
-            if observation.answered():
-                yield observation
-
-
 class _Search:
     """The search among all candidates, on what a subject has answered."""
 
     def __init__(
-        self, bench: Bench, candidates: Sequence[Candidate], observations: Sequence[Observation], seed: int
+        self,
+        bench: Bench,
+        candidates: Sequence[Candidate],
+        observations: Sequence[Observation],
+        tolerance: float,
+        seed: int,
     ) -> None:
-        self.bench, self.candidates, self.seed = bench, candidates, seed
+        self.bench, self.candidates, self.tolerance, self.seed = bench, candidates, tolerance, seed
         self.wrong = [o for o in observations if not o.right]
         self.right = [o for o in observations if o.right]
 
@@ -175,7 +181,7 @@ class _Search:
         for sample in itertools.chain(drawn.pairs, drawn.further(FRESH)):
             if sample.entries <= LARGE:
                 trial = Trial(self.bench, sample)
-                yield Observation(trial, trial.base, self.wrong[0].names)
+                yield Observation(trial, trial.base, self.tolerance, self.wrong[0].names)
 
     # Two at once
 
