@@ -19,7 +19,7 @@ from .errors import SpecError
 from .grades import LADDER
 from .language import Expression
 from .loader import library
-from .mechanism import Mechanism
+from .mechanism import Mechanism, Mistake
 from .stand_ins import identical
 from .trial import Bench, Declined, Faulted, Settled, Trial
 
@@ -58,14 +58,21 @@ def stock(bench: Bench) -> Iterator[Candidate]:
         for word, says in words.items():
             if word != bench.words[convention]:
                 yield Candidate(f"{convention} = {word}", says, words={convention: word})
-    kin = [m, *(k for k in library().values() if k.operator == m.operator and k is not m)]
-    known: set[frozenset[tuple[str, str]]] = set()
+    operator = library().get(m.operator, m)
+    kin = [m, operator, *(k for k in library().values() if k.operator == m.operator)]
+    names: dict[frozenset[tuple[str, str]], str] = {}
+    for mechanism in (operator, *kin):  # what several of them have goes by the operator's name
+        for mistake in mechanism.mistakes.values():
+            names.setdefault(_change(mistake), mechanism.address(mistake.name))
     for mechanism in kin:
         for mistake in mechanism.mistakes.values():
-            change = frozenset((line, expression.text) for line, expression in mistake.change.items())
-            if change not in known:
-                known.add(change)
-                yield Candidate(mechanism.address(mistake.name), mistake.says, mistake.change)
+            name = names.pop(_change(mistake), None)
+            if name is not None:
+                yield Candidate(name, mistake.says, mistake.change)
+
+
+def _change(mistake: Mistake) -> frozenset[tuple[str, str]]:
+    return frozenset((line, expression.text) for line, expression in mistake.change.items())
 
 
 class Stance(Enum):

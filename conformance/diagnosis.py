@@ -22,6 +22,7 @@ from .cells import Failure, law_of
 from .errors import SpecError
 from .judge import judged
 from .plans import PROFILES, plan, scenarios_of
+from .signatures import Signature
 from .trial import Bench, Settled, Trial
 
 LARGE = 20_000
@@ -59,9 +60,11 @@ class Likeness:
     causes: tuple[Cause, ...]
     """One, or two together, a convention first."""
     agreed: int
-    """Cases that tell it from the definition, on all of which it agrees with the subject."""
+    """Cases that tell it from the definition, on all of which it agrees with the subject; if `by_laws`, failures."""
     others: tuple[str, ...] = ()
     """What gives the same on every case."""
+    by_laws: bool = False
+    """Whether outputs are random, so that nothing but the broken laws can be compared, each on several cases."""
     runner_up: str = ""
     """The single mistake or word that comes nearest of those that do not."""
     differs: int = 0
@@ -74,13 +77,27 @@ class Likeness:
 
 def diagnose(bench: Bench, failure: Failure, seed: int, *, without: Collection[str] = ()) -> Likeness | None:
     """What the subject behaves like, or None; mistakes named by `without` are taken for unknown."""
+    candidates = [candidate for candidate in stock(bench) if candidate.name not in without]
+    if bench.mechanism.undetermined:
+        return _by_laws(bench, failure, candidates, seed)
     for tolerance in (AGREEMENT[bench.dtype], FINE * AGREEMENT[bench.dtype]):
         first = list(_failing(bench, failure, tolerance))
         if any(not observation.right for observation in first):
-            candidates = [candidate for candidate in stock(bench) if candidate.name not in without]
             others = _scenarios(bench, (failure.sample, failure.found), tolerance, seed)
             return _Search(bench, candidates, [*first, *others], tolerance, seed).likeness()
     return None
+
+
+def _by_laws(bench: Bench, failure: Failure, candidates: Sequence[Candidate], seed: int) -> Likeness | None:
+    """What breaks the very same laws on the same cases, and agrees with the subject where outputs are determined."""
+    determined = list(_scenarios(bench, (), AGREEMENT[bench.dtype], seed))
+    possible = [c for c in candidates if all(o.stance(c) is not Stance.DIFFERS for o in determined)]
+    signature = Signature(bench, failure, seed)
+    found = [c for c in possible if signature.same(c)] if signature.broken else []
+    if not found:
+        return None
+    others = tuple(other.name for other in found[1:])
+    return Likeness((_cause(found[0]),), len(signature.broken), others, by_laws=True)
 
 
 def _failing(bench: Bench, failure: Failure, tolerance: float) -> Iterator[Observation]:

@@ -263,7 +263,8 @@ def _output(bench: Bench, failure: Failure) -> Map | None:
         exact, radius = _bound(trial, name, trial.base)
         wrong = ~(np.abs(found - exact) <= radius) & ~((found == exact) | np.isnan(exact))
         if wrong.any() and wrong.size > 1:
-            words = in_words(wrong, _axes(bench, trial, wrong.shape))
+            nouns = _axes(bench, trial, wrong.shape)
+            words = in_words(wrong, nouns) if len(set(nouns)) == len(nouns) else ""
             told = words and words != "everywhere"
             return Map(f"{name} is wrong at {words}", failure.found.case.label) if told else None
     return None
@@ -275,5 +276,6 @@ def _axes(bench: Bench, trial: Trial, shape: Sequence[int]) -> list[str]:
     for name, axes in m.shapes.items():
         if np.shape(values[name]) == tuple(shape) and len(axes) == len(shape):
             return [_noun(axis) for axis in axes]
-    sizes = {name: values[name] for name in m.sizes}
-    return [_noun(next((s for s, n in sizes.items() if n == length), "entry")) for length in shape]
+    lengths = [values[name] for name in m.sizes]
+    unique = {values[name]: name for name in m.sizes if lengths.count(values[name]) == 1}
+    return [_noun(unique.get(length)) for length in shape]

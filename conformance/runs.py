@@ -214,7 +214,7 @@ class Runner:
         with group.subject.session():
             if room:
                 failure = made_small(failure, result)
-            if room and not head.law.startswith("contract."):
+            if room and (not head.law.startswith("contract.") or head.law == "contract.precision"):
                 likeness = diagnose(result.bench, failure, self.options.seed)
                 seen = mapped(result.bench, failure, self.options.seed)
             faults = _faults(likeness) if likeness else {_unnamed(group, head)}

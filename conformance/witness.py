@@ -122,6 +122,7 @@ def _likeness_data(likeness: Likeness) -> dict[str, Any]:
         "causes": [{"name": cause.name, "says": cause.says} for cause in likeness.causes],
         "agreed": likeness.agreed,
         "others": list(likeness.others),
+        "by_laws": likeness.by_laws,
         "runner_up": likeness.runner_up,
         "differs": likeness.differs,
         "convention": first.convention,
@@ -145,6 +146,8 @@ def _outcome(trial: Trial, law: Law | None, failure: Failure) -> Outcome | None:
                 law.holds(LawEnvironment(trial, law, failure.outcome.grade))
     except (Stray, Declined, Faulted, SpecError):
         return _stray(trial)
+    if law.name == "definition" and not records:
+        return _unequal(trial)
     return _worst(records)
 
 
@@ -173,6 +176,16 @@ def _worst(records: list[Comparison]) -> Outcome | None:
                 left[index], right[index], float(bound), float(units[index]), place, int((units > 1).sum()), units.size
             )
     return worst if worst is not None and worst.units > 1 else None
+
+
+def _unequal(trial: Trial) -> Outcome | None:
+    """The first of the whole numbers or truths of an output that is another one."""
+    for name, y in trial.reply(trial.base).outputs.items():
+        exact = np.asarray(trial.exact(name, trial.base))
+        if name not in trial.mechanism.random and y.shape == exact.shape and (y != exact).any():
+            index = tuple(int(i) for i in np.argwhere(y != exact)[0])
+            return Outcome(y[index], exact[index], 0.0, math.inf, index, int((y != exact).sum()), y.size)
+    return None
 
 
 def _stray(trial: Trial) -> Outcome | None:

@@ -112,6 +112,8 @@ def _likeness(likeness: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         f"{'together they agree' if both else 'it agrees'} with the subject on {cases} that tell"
         f"{'s' * (likeness['agreed'] == 1)} {'them' if both else 'it'} from the definition"
     )
+    if likeness["by_laws"]:
+        evidence = f"it breaks the same laws on the same cases, {likeness['agreed']} times in all, and keeps the others"
     if likeness["runner_up"]:
         evidence += f"; next is {likeness['runner_up']}, which differs on {likeness['differs']}"
     yield "", evidence
