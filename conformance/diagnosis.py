@@ -168,8 +168,8 @@ class _Search:
             tuple(_cause(part) for part in best.parts or (best,)),
             sum(o.stance(best) is Stance.AGREES for o in self.observations),
             tuple(other.name for other in others),
-            runner_up.name if runner_up else "",
-            differs,
+            runner_up=runner_up.name if runner_up else "",
+            differs=differs,
         )
 
     def fits(self, candidate: Candidate) -> bool:

@@ -146,9 +146,7 @@ def _outcome(trial: Trial, law: Law | None, failure: Failure) -> Outcome | None:
                 law.holds(LawEnvironment(trial, law, failure.outcome.grade))
     except (Stray, Declined, Faulted, SpecError):
         return _stray(trial)
-    if law.name == "definition" and not records:
-        return _unequal(trial)
-    return _worst(records)
+    return _worst(records) or (_unequal(trial) if law.name == "definition" else None)
 
 
 def _compare_outputs(trial: Trial, failure: Failure) -> None:

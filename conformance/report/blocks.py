@@ -26,12 +26,18 @@ def block(witness: Witness, cell: Mapping[str, Any]) -> list[str]:
     head = _short(head, WIDTH - len(tail) - 3) + " "
     for rows in range(ROWS, FEWEST - 1, -1):
         entries = [(label, _entry(label, text)) for label, text in _entries(witness, cell, rows)]
-        excess = 1 + sum(len(lines) for _, lines in entries) - HEIGHT
-        if excess <= 0:
+        if _excess(entries) <= 0:
             break
-    if excess > 0:
-        entries = _without_arrays(entries, excess + 1)
+    if _excess(entries) > 0:
+        entries = _without_arrays(entries, _excess(entries) + 1)
+    if _excess(entries) > 0:
+        entries = [entry for entry in entries if entry[0] != "Weights"]
     return [head + "=" * (WIDTH - len(head) - len(tail)) + tail, *(line for _, lines in entries for line in lines)]
+
+
+def _excess(entries: Sequence[tuple[str, list[str]]]) -> int:
+    """The lines that do not fit on a screen."""
+    return 1 + sum(len(lines) for _, lines in entries) - HEIGHT
 
 
 def _without_arrays(entries: Sequence[tuple[str, list[str]]], count: int) -> list[tuple[str, list[str]]]:
