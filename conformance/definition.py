@@ -171,7 +171,7 @@ class _Unstored:
         return self.frame[name] if self.grade is None else _graded(self.frame[name], self.grade)
 
 
-def reached(mechanism: Mechanism, changes: Mapping[str, Expression]) -> frozenset[str]:
+def reached(mechanism: Mechanism, changes: Collection[str]) -> frozenset[str]:
     """The names that changes may give another value: those that are changed, and every line that reads one of them."""
     found = set(changes)
     if mechanism.by_reference:

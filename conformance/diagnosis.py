@@ -1,158 +1,262 @@
-"""Naming what is wrong: the known mistake that a subject behaves like, if there is one.
+"""Naming what is wrong: the known mistake, or the two of them, that a subject behaves like.
 
-Every mistake is run as a reference on the cases of the mechanism and its kin.
-A name is given only to a mistake that agrees with the subject on every case that tells it from the definition;
-otherwise nothing is said, for a wrong name is worse than none.
+Candidates are run on calls that the subject has answered: those on which it failed, the scenarios of the mechanism and
+its kin, and fresh ones, drawn to tell those candidates apart which are still alike.
+A name is given only to what agrees with the subject on every one of them; otherwise nothing is said, for a wrong name
+is worse than none.
 The other words of conventions come first: what they explain may well be intended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+import contextlib
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from dataclasses import replace as replaced
 
-import numpy as np
-
+from .calling import Reply
+from .candidates import AGREEMENT, FINE, Candidate, Observation, Stance, stock
 from .cases import Sample
-from .definition import Frame
+from .cells import Failure, law_of
 from .errors import SpecError
-from .grades import LADDER
-from .language import Expression
-from .loader import library
-from .mechanism import Mechanism
-from .plans import scenarios_of
-from .trial import Bench, Declined, Faulted, Trial
+from .judge import judged
+from .plans import PROFILES, plan, scenarios_of
+from .signatures import Signature
+from .trial import Bench, Settled, Trial
 
-AGREEMENT = {"float64": 1e-6, "float32": 1e-4, "bfloat16": 2.0**-5, "float16": 2.0**-8}
-"""Outputs agree when they differ by no more than this share of the largest entry."""
-WITNESSES = 3
-"""Cases that are to speak for a name where the subject is wrong in other ways, too."""
 LARGE = 20_000
-"""Entries beyond which a case is too large to be run for every mistake."""
+"""Entries beyond which a case is too large to be run for every candidate."""
+FRESH = 32
+"""Cases that are drawn in search of some that tell."""
+ASKED = 12
+"""Fresh cases that the subject is asked about."""
+LOOKED_AT = 24
+"""Cases of either kind, failing and not, on which the parts of a pair are looked for."""
+ANCHORS = 8
+"""Candidates that explain some of the failing cases, to each of which a second one is sought."""
+TRIED = 600
+"""Pairs that are tried where no candidate explains any failing case by itself."""
+FITTING = 4
+"""Pairs that agree on everything, of which further ones are not sought."""
+WITNESSES = 1
+"""Cases on which either part of a pair must be needed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Likeness:
-    """What a subject behaves like: a mistake or another word of a convention, and on how many cases."""
+class Cause:
+    """A mistake, or another word of a convention."""
 
     name: str
     says: str
-    agreed: int
-    """Cases that tell it from the definition, on all of which it agrees with the subject."""
-    beyond: bool = False
-    """Whether the subject is wrong on other cases, too."""
     convention: str = ""
     word: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
-    name: str
-    says: str
-    changes: Mapping[str, Expression]
-    words: Mapping[str, str]
+class Likeness:
+    """What a subject behaves like, and on how many cases."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Evidence:
+    causes: tuple[Cause, ...]
+    """One, or two together, a convention first."""
     agreed: int
-    against: int
-    beyond: int
-    """Cases that do not tell the candidate from the definition, and on which the subject is wrong."""
+    """Cases that tell it from the definition, on all of which it agrees with the subject; if `by_laws`, failures."""
+    others: tuple[str, ...] = ()
+    """What gives the same on every case."""
+    by_laws: bool = False
+    """Whether outputs are random, so that nothing but the broken laws can be compared, each on several cases."""
+    runner_up: str = ""
+    """The single mistake or word that comes nearest of those that do not."""
+    differs: int = 0
+    """Cases on which the runner-up differs from the subject."""
 
     @property
-    def enough(self) -> bool:
-        return not self.against and self.agreed >= (WITNESSES if self.beyond else 1)
+    def name(self) -> str:
+        return " and ".join(cause.name for cause in self.causes)
 
 
-def diagnose(bench: Bench, failing: Sample, seed: int) -> Likeness | None:
-    """What the subject behaves like on the failing sample and on the scenarios of all its operator, or None."""
-    first = _answers(bench, [failing])
-    if not first:
-        return None
-    candidates = [c for c in _candidates(bench) if _evidence(bench, c, first).agreed == 1]
-    if not candidates:
-        return None
-    scenarios = scenarios_of(bench.mechanism.operator, bench.subject.claims, seed=seed, dtype=bench.dtype)
-    others = [*first, *_answers(bench, [s for s in scenarios if s is not failing and s.entries <= LARGE])]
-    found = [(_evidence(bench, candidate, others), candidate) for candidate in candidates]
-    found = [(evidence, candidate) for evidence, candidate in found if evidence.enough]
+def diagnose(bench: Bench, failure: Failure, seed: int, *, without: Collection[str] = ()) -> Likeness | None:
+    """What the subject behaves like, or None; mistakes named by `without` are taken for unknown."""
+    candidates = [candidate for candidate in stock(bench) if candidate.name not in without]
+    if bench.mechanism.undetermined:
+        return _by_laws(bench, failure, candidates, seed)
+    for tolerance in (AGREEMENT[bench.dtype], FINE * AGREEMENT[bench.dtype]):
+        first = list(_failing(bench, failure, tolerance))
+        if any(not observation.right for observation in first):
+            others = _scenarios(bench, (failure.sample, failure.found), tolerance, seed)
+            return _Search(bench, candidates, [*first, *others], tolerance, seed).likeness()
+    return None
+
+
+def _by_laws(bench: Bench, failure: Failure, candidates: Sequence[Candidate], seed: int) -> Likeness | None:
+    """What breaks the very same laws on the same cases, and agrees with the subject where outputs are determined."""
+    determined = list(_scenarios(bench, (), AGREEMENT[bench.dtype], seed))
+    possible = [c for c in candidates if all(o.stance(c) is not Stance.DIFFERS for o in determined)]
+    signature = Signature(bench, failure, seed)
+    found = [c for c in possible if signature.same(c)] if signature.broken else []
     if not found:
         return None
-    evidence, best = max(found, key=lambda item: item[0].agreed)
-    convention = next((c for c, word in best.words.items() if word != bench.words[c]), "")
-    word = best.words[convention] if convention else ""
-    return Likeness(best.name, best.says, evidence.agreed, evidence.beyond > 0, convention, word)
+    others = tuple(other.name for other in found[1:])
+    return Likeness((_cause(found[0]),), len(signature.broken), others, by_laws=True)
 
 
-def _candidates(bench: Bench) -> Iterator[_Candidate]:
-    """Other words of conventions, then the mistakes of the mechanism, of its operator, and of its kin."""
-    m = bench.mechanism
-    for convention, words in m.conventions.items():
-        for word, says in words.items():
-            if word != bench.words[convention]:
-                yield _Candidate(f"{convention} = {word}", says, {}, {**bench.words, convention: word})
-    kin = [m, *(k for k in library().values() if k.operator == m.operator and k is not m)]
-    for mechanism in kin:
-        for mistake in mechanism.mistakes.values():
-            yield _Candidate(mechanism.address(mistake.name), mistake.says, mistake.change, bench.words)
+def _failing(bench: Bench, failure: Failure, tolerance: float) -> Iterator[Observation]:
+    """The calls that the broken law makes of the failing case, as it was found and as it was made small."""
+    law = law_of(bench.mechanism, failure.law)
+    for sample in dict.fromkeys((failure.sample, failure.found)):
+        trial = _Tracing(bench, sample)
+        if law is not None and law.name != "definition":
+            with contextlib.suppress(SpecError):
+                judged(trial, law, [bench.subject.claims.grade(bench.dtype)])
+        for settled in [trial.base, *trial.asked.values()]:
+            observation = Observation(trial, settled, tolerance)
+            if observation.answered():
+                yield observation
 
 
-_Answer = tuple[Sample, dict[str, Any], dict[str, Any]]
+def _scenarios(bench: Bench, apart_from: Sequence[Sample], tolerance: float, seed: int) -> Iterator[Observation]:
+    """The scenarios of the mechanism and its kin that the subject answers, the smallest first."""
+    scenarios = scenarios_of(bench.mechanism.operator, bench.subject.claims, seed=seed, dtype=bench.dtype)
+    for sample in sorted(scenarios, key=lambda sample: sample.entries):
+        if sample.entries <= LARGE and sample not in apart_from and not bench.faults["hung"]:
+            trial = Trial(replaced(bench, mechanism=sample.mechanism), sample)
+            observation = Observation(trial, trial.base, tolerance)
+            if observation.answered():
+                yield observation
 
 
-def _answers(bench: Bench, samples: Sequence[Sample]) -> list[_Answer]:
-    """The samples with what the subject returned, and what the definition gives."""
-    found = []
-    for sample in samples:
-        trial = Trial(replace(bench, mechanism=sample.mechanism), sample)
-        try:
-            reply = trial.reply(trial.base)
-        except (Declined, Faulted):
-            continue
-        exact = {name: trial.exact(name, trial.base) for name in reply.outputs if name not in sample.mechanism.random}
-        if all(np.shape(reply.outputs[name]) == np.shape(exact[name]) for name in exact):
-            found.append((sample, dict(reply.outputs), exact))
-    return found
+class _Tracing(Trial):
+    """A trial that keeps what else it was called with."""
+
+    def __init__(self, bench: Bench, sample: Sample) -> None:
+        super().__init__(bench, sample)
+        self.asked: dict[tuple[object, ...], Settled] = {}
+
+    def reply(self, settled: Settled) -> Reply:
+        if settled.key:
+            self.asked[settled.key] = settled
+        return super().reply(settled)
 
 
-def _evidence(bench: Bench, candidate: _Candidate, answers: Sequence[_Answer]) -> _Evidence:
-    """How a candidate fares on the cases that tell it from the definition, and on what others the subject is wrong."""
-    agreed = against = beyond = 0
-    for sample, outputs, exact in answers:
-        version = _outputs(sample.mechanism, candidate, sample)
-        if version is None:  # a line that it changes is not a line of that mechanism
-            against += sample.mechanism is bench.mechanism
-            continue
-        right = all(_agree(exact[name], outputs[name], exact[name], bench.dtype) for name in exact)
-        if all(_agree(version[name], exact[name], exact[name], bench.dtype) for name in exact):
-            beyond += not right
-        elif all(_agree(version[name], outputs[name], exact[name], bench.dtype) for name in exact):
-            agreed += 1
-        else:
-            against += 1
-    return _Evidence(agreed, against, beyond)
+class _Search:
+    """The search among all candidates, on what a subject has answered."""
+
+    def __init__(
+        self,
+        bench: Bench,
+        candidates: Sequence[Candidate],
+        observations: Sequence[Observation],
+        tolerance: float,
+        seed: int,
+    ) -> None:
+        self.bench, self.candidates, self.tolerance, self.seed = bench, candidates, tolerance, seed
+        self.wrong = [o for o in observations if not o.right]
+        self.right = [o for o in observations if o.right]
+
+    @property
+    def observations(self) -> list[Observation]:
+        return [*self.wrong, *self.right]
+
+    def likeness(self) -> Likeness | None:
+        found = [candidate for candidate in self.candidates if self.fits(candidate)]
+        found = self.confirmed(found or list(self.pairs()))
+        if not found:
+            return None
+        best, *others = found
+        runner_up, differs = self.runner_up({part.name for c in found for part in (c, *c.parts)})
+        return Likeness(
+            tuple(_cause(part) for part in best.parts or (best,)),
+            sum(o.stance(best) is Stance.AGREES for o in self.observations),
+            tuple(other.name for other in others),
+            runner_up=runner_up.name if runner_up else "",
+            differs=differs,
+        )
+
+    def fits(self, candidate: Candidate) -> bool:
+        return all(o.stance(candidate) is not Stance.DIFFERS for o in self.observations)
+
+    def confirmed(self, found: Sequence[Candidate]) -> list[Candidate]:
+        """Those that still agree with the subject on fresh cases, which are chosen for that."""
+        left, asked = list(found), 0
+        for observation in self.fresh() if left else ():
+            telling = any(observation.tells(candidate) for candidate in left)
+            if not telling and not any(observation.apart(left[0], other) for other in left[1:]):
+                continue
+            if observation.answered():
+                (self.right if observation.right else self.wrong).append(observation)
+                left = [candidate for candidate in left if observation.stance(candidate) is not Stance.DIFFERS]
+                asked += 1
+            if not left or asked == ASKED:
+                break
+        return left
+
+    def fresh(self) -> Iterator[Observation]:
+        m, claims = self.bench.mechanism, self.bench.subject.claims
+        if claims.compiled:  # every shape costs a compilation
+            return
+        drawn = plan(m, claims, PROFILES["quick"], self.seed, self.bench.dtype)
+        for sample in itertools.chain(drawn.pairs, drawn.further(FRESH)):
+            if sample.entries <= LARGE:
+                trial = Trial(self.bench, sample)
+                yield Observation(trial, trial.base, self.tolerance, self.wrong[0].names)
+
+    # Two at once
+
+    def pairs(self) -> Iterator[Candidate]:
+        """Two candidates that fit together, as none does alone.
+
+        What one of them does by itself on some cases must be what the subject does there; it is the anchor, and the
+        other one explains the rest.
+        """
+        wrong, right = self.wrong[:LOOKED_AT], self.right[:LOOKED_AT]
+        possible = [c for c in self.candidates if all(o.stance(c) is not Stance.DIFFERS for o in right)]
+        explained = {c: {o for o in wrong if o.stance(c) is Stance.AGREES} for c in possible}
+        anchors = sorted((c for c in possible if explained[c]), key=lambda c: -len(explained[c]))[:ANCHORS]
+        fitting = 0
+        for pair in self.anchored(anchors, possible) if anchors else self.together(possible, wrong[0]):
+            if self.fits(pair) and self.needed(pair):
+                yield pair
+                fitting += 1
+            if fitting == FITTING:
+                return
+
+    def anchored(self, anchors: Sequence[Candidate], possible: Sequence[Candidate]) -> Iterator[Candidate]:
+        """Pairs that explain the first case which an anchor leaves unexplained."""
+        done: set[frozenset[Candidate]] = set()
+        for anchor in anchors:
+            rest = next((o for o in self.wrong if o.stance(anchor) is not Stance.AGREES), None)
+            for other in possible if rest is not None else ():
+                pair = frozenset((anchor, other))
+                if pair in done or not anchor.joins(other):
+                    continue
+                done.add(pair)
+                if rest.tells(other) and rest.stance(both := anchor.joined(other)) is Stance.AGREES:
+                    yield both
+
+    def together(self, possible: Sequence[Candidate], case: Observation) -> Iterator[Candidate]:
+        """Pairs that explain one case, both parts of which tell themselves from the definition there."""
+        telling = [c for c in possible if case.tells(c)]
+        pairs = ((a, b) for a, b in itertools.combinations(telling, 2) if a.joins(b))
+        for a, b in itertools.islice(pairs, TRIED):
+            if case.stance(both := a.joined(b)) is Stance.AGREES:
+                yield both
+
+    def needed(self, pair: Candidate) -> bool:
+        """Whether either part of a pair is needed on several cases."""
+        return all(sum(o.stance(part) is Stance.DIFFERS for o in self.observations) >= WITNESSES for part in pair.parts)
+
+    # What comes next
+
+    def runner_up(self, named: Iterable[str]) -> tuple[Candidate | None, int]:
+        """What agrees with the subject on most of the failing cases, and on how many cases it differs."""
+        few, named = self.wrong[:LOOKED_AT], set(named)
+        near = [(sum(o.stance(c) is Stance.AGREES for o in few), c) for c in self.candidates if c.name not in named]
+        near = sorted((item for item in near if 2 * item[0] >= len(few)), key=lambda item: -item[0])[:3]
+        counted = [(sum(o.stance(c) is Stance.DIFFERS for o in self.observations), c) for _, c in near]
+        differs, best = min(counted, key=lambda item: item[0], default=(0, None))
+        return best, differs
 
 
-def _outputs(mechanism: Mechanism, candidate: _Candidate, sample: Sample) -> dict[str, Any] | None:
-    key = ("candidate", mechanism.name, candidate.name, tuple(candidate.words.values()))
-    if key not in sample.cache:
-        try:
-            overflow = LADDER[sample.dtype][0].arithmetic
-            values = {**sample.values, **candidate.words}
-            frame = Frame(mechanism, values, changes=candidate.changes, overflow=overflow)
-            sample.cache[key] = frame.outputs()
-        except (SpecError, ValueError):
-            sample.cache[key] = None
-    return sample.cache[key]
-
-
-def _agree(x: Any, y: Any, exact: Any, dtype: str) -> bool:
-    """Whether two outputs are alike, where the definition says anything."""
-    if np.shape(x) != np.shape(y):
-        return False
-    with np.errstate(all="ignore"):
-        scale = np.max(np.abs(np.where(np.isfinite(x), x, 0.0)), initial=0.0)
-        same = (x == y) | (np.isnan(x) & (np.isnan(y) | np.isnan(exact))) | (np.abs(x - y) <= AGREEMENT[dtype] * scale)
-    return bool(np.all(same))
+def _cause(candidate: Candidate) -> Cause:
+    convention, word = next(iter(candidate.words.items()), ("", ""))
+    return Cause(candidate.name, candidate.says, convention, word)

@@ -51,7 +51,7 @@ def replayed(name: str, folder: Path, operator: str | None, framework: str | Non
         "verdict": verdict,
         "says": says,
     }
-    kept = {key: witness[key] for key in ("from", "likeness", "broken", "key")}
+    kept = {key: witness[key] for key in ("from", "likeness", "map", "broken", "key") if key in witness}
     for line in block({**data, **kept}, cell):
         say(line)
     if data["trace"]:

@@ -15,12 +15,13 @@ from typing import Any
 
 from .cells import Cell, Request, Result, law_names
 from .conventions import Finding
-from .diagnosis import diagnose
+from .diagnosis import Likeness, diagnose
 from .engine import made_small, run
 from .errors import UsageError, did_you_mean
 from .evidence import Evidence, evidence_of
 from .formats import FORMATS
 from .loader import library
+from .maps import mapped
 from .mechanism import Mechanism
 from .plans import Profile, beyond_limits, directed, profile_named
 from .report.results import environment
@@ -207,25 +208,38 @@ class Runner:
         if not failed or result.bench is None:
             return None
         head, shown = headline(failed), self.explained.setdefault(group.subject.name, set())
-        failure, likeness = head.failure, None
+        failure, likeness, seen = head.failure, None, None
         if failure is None:
             return None
         room = len(shown) < BLOCKS
         with group.subject.session():
             if room:
                 failure = made_small(failure, result)
-            if room and not head.law.startswith("contract."):
-                likeness = diagnose(result.bench, failure.sample, self.options.seed)
-            fault = likeness.name.partition(".")[2] if likeness else f"{group.mechanism.name}.{head.law}"
+            if room and (not head.law.startswith("contract.") or head.law == "contract.precision"):
+                likeness = diagnose(result.bench, failure, self.options.seed)
+                seen = mapped(result.bench, failure, self.options.seed)
+            faults = _faults(likeness) if likeness else {_unnamed(group, head)}
             others = [c.law for c in failed if c is not head]
-            data = describe(failure, result.bench, group.target, likeness, others)
-        data["full"] = room and fault not in shown
-        shown.add(fault)
+            data = describe(failure, result.bench, group.target, likeness, others, seen)
+        data["full"] = room and not faults & shown
+        shown |= faults
         return head, data
 
     def counts(self, level: str) -> bool:
         """Whether a failure at this level makes a subject violated."""
         return level == "must" or self.options.fail_on == "should"
+
+
+def _faults(likeness: Likeness) -> set[str]:
+    """What a likeness may be called, the same for mistakes that several mechanisms have in common."""
+    return {name.partition(".")[2] or name for name in (likeness.name, *likeness.others)}
+
+
+def _unnamed(group: Group, head: Cell) -> str:
+    """What stands for a fault without a name: one that breaks the definition is the same in all of an operator."""
+    if head.law == "definition":
+        return f"{group.mechanism.operator}.{head.law}.{head.verdict}"
+    return f"{group.mechanism.name}.{head.law}"
 
 
 def headline(failed: Sequence[Cell]) -> Cell:

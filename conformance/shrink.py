@@ -122,7 +122,7 @@ def _plainer(x: Any) -> Iterator[Any]:
             yield np.where(np.isfinite(x), np.round(finite / step) * step, x)
             break
     if x.size <= 16 and not np.any(finite % 0.25):
-        for index in zip(*np.nonzero(x), strict=True):
+        for index in (i for i in np.ndindex(x.shape) if x[i]):
             plain = x.copy()
             plain[index] = 0.0
             yield plain

@@ -91,7 +91,7 @@ class DefinitionSubject:
             if not self._differs(frame, lines.frame):
                 return same
             reply = self.reply(frame, call)
-            return same if all(_identical(x, same.outputs[name]) for name, x in reply.outputs.items()) else reply
+            return same if all(identical(x, same.outputs[name]) for name, x in reply.outputs.items()) else reply
         except Exception as error:
             return Reply(fault=raised(error))
 
@@ -111,7 +111,7 @@ class DefinitionSubject:
         """Whether a change gives anything another value on a call."""
         try:
             with np.errstate(all="ignore"), limits.metered():
-                return not all(_identical(frame[name], unchanged[name]) for name in self.changes)
+                return not all(identical(frame[name], unchanged[name]) for name in self.changes)
         except Exception:  # perhaps on a line that no output asks for
             return True
 
@@ -142,7 +142,7 @@ class ReferenceSubject(DefinitionSubject):
         return Reply({name: self._rounded(x, name, call.dtype) for name, x in outputs.items()})
 
 
-def _identical(x: Any, y: Any) -> bool:
+def identical(x: Any, y: Any) -> bool:
     """Whether two values of a line are the same to the bit."""
     if isinstance(x, np.ndarray) and isinstance(y, np.ndarray):
         return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()

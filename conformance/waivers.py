@@ -248,7 +248,7 @@ def _uncovered(cell: Cell, waiver: Waiver, bench: Bench, seed: int) -> str:
     if waiver.ceiling is not None and cell.worst > waiver.ceiling and cell.address == waiver.law:
         return f"the error is {cell.worst:.3g} x the bound, over its ceiling of {waiver.ceiling:g}"
     if waiver.signature and cell.failure is not None:
-        likeness = diagnose(bench, cell.failure.sample, seed)
+        likeness = diagnose(bench, cell.failure, seed)
         name = likeness.name if likeness else ""
         if name != waiver.signature:
             return f"it behaves like {name or 'no known mistake'}, not like {waiver.signature}"

@@ -21,6 +21,7 @@ from .cells import CONTRACTS, Failure, law_of
 from .diagnosis import Likeness
 from .errors import SpecError, UsageError
 from .judge import Kind
+from .maps import Map
 from .mechanism import Law, Mechanism
 from .numbers import Comparison, recording
 from .streams import digest
@@ -46,7 +47,12 @@ class Outcome:
 
 
 def describe(
-    failure: Failure, bench: Bench, target: str, likeness: Likeness | None, broken: list[str]
+    failure: Failure,
+    bench: Bench,
+    target: str,
+    likeness: Likeness | None,
+    broken: list[str],
+    seen: Map | None = None,
 ) -> dict[str, Any]:
     """A failure as plain data. `broken` are the further laws that the subject breaks on the mechanism."""
     m, sample, name = bench.mechanism, failure.sample, failure.law
@@ -69,7 +75,7 @@ def describe(
         "declared": sorted(m.declared(bench.subject.claims.conventions)),
         "digest": m.digest,
         "case": stored_case(sample, law, bench.words_key),
-        "sizes": {n: _plain(x) for n, x in sample.values.items() if not isinstance(x, np.ndarray)},
+        "sizes": {n: _plain(x) for n, x in sample.values.items() if not (isinstance(x, np.ndarray) or _usual(m, n, x))},
         "arrays": {n: shown(x) for n, x in sample.values.items() if isinstance(x, np.ndarray)},
         "givens": _givens(Trial(bench, sample), law),
         "from": {
@@ -84,16 +90,8 @@ def describe(
         "grade": failure.outcome.grade.name if failure.outcome.grade else "",
         "units": finite_or_none(failure.outcome.excess),
         "outcome": None if outcome is None else _outcome_data(outcome),
-        "likeness": None
-        if likeness is None
-        else {
-            "name": likeness.name,
-            "says": likeness.says,
-            "agreed": likeness.agreed,
-            "beyond": likeness.beyond,
-            "convention": likeness.convention,
-            "word": likeness.word,
-        },
+        "likeness": None if likeness is None else _likeness_data(likeness),
+        "map": None if seen is None else _map_data(seen),
         "unusual": _unusual(m, sample),
         "broken": broken,
     }
@@ -117,6 +115,25 @@ def _outcome_data(outcome: Outcome) -> dict[str, Any]:
     }
 
 
+def _likeness_data(likeness: Likeness) -> dict[str, Any]:
+    first = likeness.causes[0]
+    return {
+        "name": likeness.name,
+        "causes": [{"name": cause.name, "says": cause.says} for cause in likeness.causes],
+        "agreed": likeness.agreed,
+        "others": list(likeness.others),
+        "by_laws": likeness.by_laws,
+        "runner_up": likeness.runner_up,
+        "differs": likeness.differs,
+        "convention": first.convention,
+        "word": first.word,
+    }
+
+
+def _map_data(seen: Map) -> dict[str, Any]:
+    return {"words": seen.words, "case": seen.case, "rows": list(seen.rows), "first": seen.first, "plane": seen.plane}
+
+
 def _outcome(trial: Trial, law: Law | None, failure: Failure) -> Outcome | None:
     """The worst entry of the comparison that refutes a law."""
     if law is None or failure.outcome.kind is Kind.FAULTED:
@@ -129,7 +146,7 @@ def _outcome(trial: Trial, law: Law | None, failure: Failure) -> Outcome | None:
                 law.holds(LawEnvironment(trial, law, failure.outcome.grade))
     except (Stray, Declined, Faulted, SpecError):
         return _stray(trial)
-    return _worst(records)
+    return _worst(records) or (_unequal(trial) if law.name == "definition" else None)
 
 
 def _compare_outputs(trial: Trial, failure: Failure) -> None:
@@ -159,6 +176,16 @@ def _worst(records: list[Comparison]) -> Outcome | None:
     return worst if worst is not None and worst.units > 1 else None
 
 
+def _unequal(trial: Trial) -> Outcome | None:
+    """The first of the whole numbers or truths of an output that is another one."""
+    for name, y in trial.reply(trial.base).outputs.items():
+        exact = np.asarray(trial.exact(name, trial.base))
+        if name not in trial.mechanism.random and y.shape == exact.shape and (y != exact).any():
+            index = tuple(int(i) for i in np.argwhere(y != exact)[0])
+            return Outcome(y[index], exact[index], 0.0, math.inf, index, int((y != exact).sum()), y.size)
+    return None
+
+
 def _stray(trial: Trial) -> Outcome | None:
     """The first NaN that has no business in an output of the case itself."""
     try:
@@ -172,6 +199,11 @@ def _stray(trial: Trial) -> Outcome | None:
     except (Declined, Faulted, SpecError):
         return None
     return None
+
+
+def _usual(m: Mechanism, name: str, x: Any) -> bool:
+    """Whether an option, or an input that may be left out, is at its default."""
+    return name in m.defaults and name not in m.own and type(x) is type(m.defaults[name]) and x == m.defaults[name]
 
 
 def _unusual(m: Mechanism, sample: Sample) -> dict[str, Any]:

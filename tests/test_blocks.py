@@ -37,11 +37,22 @@ WITNESS = {
 }
 LIKENESS = {
     "name": "softmax.base_two",
-    "says": "Powers of two.",
+    "causes": [{"name": "softmax.base_two", "says": "Powers of two."}],
     "agreed": 20,
-    "beyond": False,
+    "others": [],
+    "by_laws": False,
+    "runner_up": "",
+    "differs": 0,
     "convention": "",
     "word": "",
+}
+CONVENTION = {"name": "empty_row = nans", "says": "It returns NaN."}
+MAP = {
+    "words": "weight where there should be none: key = query + 1",
+    "case": "plain",
+    "rows": ["o+....", "oo+...", "ooo+..", "oooo+.", "ooooo+", "oooooo"],
+    "first": 0,
+    "plane": "head 1",
 }
 
 
@@ -121,18 +132,64 @@ def test_a_block_says_where_the_failure_was_found(label, regime, says):
 
 
 @pytest.mark.parametrize(
-    ("agreed", "told"), [(1, "on the one case that tells it from"), (20, "on all 20 cases that tell it from")]
+    ("more", "says"),
+    [
+        ({}, "it agrees with the subject on all 20 cases that tell it from the definition"),
+        ({"agreed": 1}, "it agrees with the subject on the one case that tells it from the definition"),
+        (
+            {"runner_up": "softmax.no_shift", "differs": 4},
+            "it agrees with the subject on all 20 cases that tell it from the definition; next is softmax.no_shift, "
+            "which differs on 4",
+        ),
+        ({"by_laws": True}, "it breaks the same laws on the same cases, 20 times in all, and keeps the others"),
+    ],
 )
-def test_a_likeness_is_named_with_its_evidence(agreed, told):
-    name, *evidence = entries({"likeness": {**LIKENESS, "agreed": agreed}})["Like"]
+def test_a_likeness_is_named_with_its_evidence(more, says):
+    name, *evidence = entries({"likeness": {**LIKENESS, **more}})["Like"]
+    assert ("softmax.base_two: Powers of two.", says) == (name, " ".join(evidence))
+
+
+def test_what_gives_the_same_is_named_beside_it():
+    name, *_ = entries({"likeness": {**LIKENESS, "others": ["softmax.a", "softmax.b", "softmax.c"]}})["Like"]
+    assert "softmax.base_two (or softmax.a, softmax.b, which gives the same): Powers of two." == name
+
+
+def test_two_causes_are_named_line_by_line():
+    found = entries({"likeness": {**LIKENESS, "causes": [CONVENTION, *LIKENESS["causes"]], "convention": "empty_row"}})
+    assert ["empty_row = nans: It returns NaN."] == found["Like"]
+    name, *evidence = found["and"]
     assert "softmax.base_two: Powers of two." == name
-    assert told in " ".join(evidence)
+    assert "together they agree with the subject on all 20 cases that tell them from the definition" == evidence[0]
+    assert found["Then"][0].startswith("if the first is intended, declare conventions={'empty_row': ")
 
 
-@pytest.mark.parametrize(("beyond", "told"), [(False, False), (True, True)])
-def test_a_likeness_says_whether_it_explains_everything(beyond, told):
-    _, *evidence = entries({"likeness": {**LIKENESS, "beyond": beyond}})["Like"]
-    assert told == ("what else fails has another cause" in " ".join(evidence))
+def test_a_map_is_drawn_with_a_legend_beside_it():
+    assert [
+        "weight where there should be none: key = query + 1",
+        "query 0   o+....   in scenario plain, head 1",
+        "query 1   oo+...   o right, . hidden, + too much",
+        "query 2   ooo+..",
+        "query 3   oooo+.",
+        "query 4   ooooo+",
+        "query 5   oooooo",
+    ] == entries({"map": MAP})["Weights"]
+
+
+def test_of_a_map_fewer_rows_are_drawn_before_an_array_is_left_out():
+    arrays = {f"array_{i}": "0" for i in range(7)}
+    found = entries({"map": MAP, "arrays": arrays})
+    assert (7, 5) == (len(found["input"]), len(found["Weights"]))
+
+
+@pytest.mark.parametrize(
+    ("words", "label", "says"),
+    [
+        ("other weights everywhere", "Weights", "in scenario plain, head 1: other weights everywhere"),
+        ("out is wrong at the last channel", "Found", "in scenario plain, head 1: out is wrong at the last channel"),
+    ],
+)
+def test_what_is_wrong_is_said_in_words_where_nothing_is_drawn(words, label, says):
+    assert says == entries({"map": {**MAP, "words": words, "rows": []}})[label][-1]
 
 
 @pytest.mark.parametrize("target", ["mistake:sliding_window.symmetric", "mistake:softmax.floored_maximum"])
@@ -147,7 +204,7 @@ def test_the_block_of_a_real_failure_fits_a_screen(target):
     assert 1 == len(shown)
     assert len(shown[0]) <= 24
     assert max(map(len, shown[0])) <= 100
-    assert [f"{target[8:]}: "] == [text[10:][: len(target) - 6] for text in shown[0] if text.startswith("Like")]
+    assert [target[8:]] == [text[10:][: len(target) - 8] for text in shown[0] if text.startswith("Like")]
 
 
 def test_any_block_fits_a_screen():
@@ -161,14 +218,15 @@ def test_any_block_fits_a_screen():
         "givens": {f"given_{i}": "x" * 300 for i in range(6)},
         "outcome": None,
         "reason": long,
-        "likeness": {**LIKENESS, "says": long},
+        "likeness": {**LIKENESS, "causes": [{"name": "softmax.base_two", "says": long}] * 2},
+        "map": {**MAP, "words": long, "rows": ["o" * 60] * 6},
         "broken": ["law"] * 99,
         "unusual": {f"option_{i}": i for i in range(40)},
     }
     shown = block({**WITNESS, **witness}, {**CELL, "subject": "path/to/a_kernel_of_a_long_name" * 4})
-    assert 24 == len(shown)
+    assert len(shown) <= 24
     assert max(map(len, shown)) <= 100
-    assert ["          and 9 more"] == [text for text in shown if "more" in text]
+    assert ["          and 12 more"] == [text for text in shown if "more" in text]
     assert "Replay    attnspec replay q7Kd2A" == shown[-1]
 
 

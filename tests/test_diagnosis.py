@@ -1,4 +1,7 @@
-"""A failure is named after the known mistake that the subject behaves like on every case, or not at all."""
+"""A failure is named after the known mistakes that the subject behaves like on every case, or not at all."""
+
+import importlib.util
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,15 +13,19 @@ from attnspec.diagnosis import diagnose
 from attnspec.engine import run
 from attnspec.loader import library
 from attnspec.plans import Profile
+from attnspec.stand_ins import DefinitionSubject
 from attnspec.targets import mistake, subject
 
+_SPEC = importlib.util.spec_from_file_location(
+    "benchmark_of_diagnosis", Path(__file__).parents[1] / "benchmarks" / "diagnosis.py"
+)
+_BENCHMARK = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(_BENCHMARK)
+measured = _BENCHMARK.measured
+
+RATE = ("never", "half")
 SCENARIOS = Profile("scenarios", covering=0, draws=0, admitted=1)
 SMALL = [(m, name) for m in ("softmax", "alibi_slopes", "alibi_bias") for name in library()[m].mistakes]
-LIKE_ANOTHER = {
-    "softmax.maximum_of_all": "softmax.floored_maximum",
-    "alibi_slopes.repeated": "alibi_slopes.other_half",
-}
-"""Mistakes that no scenario tells from one which comes before them."""
 ATTENTION = [
     ("attention", "no_scale"),
     ("attention", "head_count_scale"),
@@ -36,29 +43,91 @@ ATTENTION = [
 ]
 
 
-def failing(one, mechanism, dtype="float32"):
-    result = run(Request(one, library()[mechanism], dtype, SCENARIOS, laws=frozenset({"definition"})))
-    return result.bench, result.cells[0].failure.sample
+PAIRS = [
+    ("softmax.base_two", "softmax.last_lost"),
+    ("causal_mask.centred", "causal_mask.replaces_mask"),
+    ("layer_norm.not_centred", "layer_norm.fixed_epsilon"),
+    ("rotary.from_one", "rotary.rising"),
+]
 
 
-def likeness_of(one, mechanism, dtype="float32"):
-    bench, sample = failing(one, mechanism, dtype)
-    return diagnose(bench, sample, 0)
+def failing(one, mechanism, dtype="float32", law="definition"):
+    result = run(Request(one, library()[mechanism], dtype, SCENARIOS, laws=frozenset({law})))
+    return result.bench, next(cell.failure for cell in result.cells if cell.bad)
+
+
+def likeness_of(one, mechanism, dtype="float32", **more):
+    bench, failure = failing(one, mechanism, dtype)
+    return diagnose(bench, failure, 0, **more)
+
+
+def planted(*addresses):
+    """A subject with several mistakes of one mechanism."""
+    m = library()[addresses[0].partition(".")[0]]
+    changes = [m.mistakes[address.partition(".")[2]].change for address in addresses]
+    return DefinitionSubject(m, "planted", {line: x for change in changes for line, x in change.items()})
 
 
 @pytest.mark.parametrize(("mechanism", "name"), [*SMALL, *ATTENTION])
 def test_the_mistake_that_was_planted_is_named(mechanism, name):
-    address = f"{mechanism}.{name}"
-    likeness = likeness_of(mistake(address), mechanism)
-    assert LIKE_ANOTHER.get(address, address) == likeness.name
-    assert ("", "") == (likeness.convention, likeness.word)
+    likeness = likeness_of(mistake(f"{mechanism}.{name}"), mechanism)
+    assert f"{mechanism}.{name}" in (likeness.name, *likeness.others)
+    assert [""] == [cause.convention for cause in likeness.causes]
     assert likeness.agreed >= 1
 
 
 def test_a_name_comes_with_its_sentence_and_the_cases_that_tell():
     likeness = likeness_of(mistake("attention.no_scale"), "attention")
-    assert library()["attention"].mistakes["no_scale"].says == likeness.says
+    assert [library()["attention"].mistakes["no_scale"].says] == [cause.says for cause in likeness.causes]
     assert likeness.agreed > 50
+
+
+def test_what_gives_the_same_on_all_cases_is_said_to():
+    likeness = likeness_of(mistake("softmax.maximum_of_all"), "softmax")
+    assert ("softmax.floored_maximum", ("softmax.maximum_of_all",)) == (likeness.name, likeness.others)
+
+
+def test_what_comes_next_is_said_with_the_cases_on_which_it_differs():
+    likeness = likeness_of(mistake("top_p_filter.complement"), "top_p_filter")
+    assert "top_p_filter.share_of_best" == likeness.runner_up
+    assert 0 < likeness.differs <= likeness.agreed
+
+
+def test_a_mistake_that_hardly_shows_is_named():
+    assert "layer_norm.squared_epsilon" == likeness_of(mistake("layer_norm.squared_epsilon"), "layer_norm").name
+
+
+def test_a_law_whose_case_is_right_by_itself_is_explained_by_what_else_it_calls_for():
+    bench, failure = failing(mistake("multi_head.no_query_bias"), "multi_head", law="bias_of_queries")
+    assert "multi_head.no_query_bias" == diagnose(bench, failure, 0).name
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_two_mistakes_at_once_are_both_named(pair):
+    likeness = likeness_of(planted(*pair), pair[0].partition(".")[0])
+    assert set(pair) == {cause.name for cause in likeness.causes}
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_of_two_mistakes_one_of_which_is_unknown_none_is_named(pair):
+    one = planted(*pair)
+    found = [likeness_of(one, pair[0].partition(".")[0], without={unknown}) for unknown in pair]
+    assert [None, None] == found
+
+
+@pytest.mark.parametrize("mechanism", ["softmax", "alibi_slopes"])
+def test_a_mistake_that_is_not_known_has_no_name_but_of_what_has_the_same_effect(mechanism):
+    tally = measured(library()[mechanism], 2)
+    assert [] == tally.wrong
+    assert 0 == tally.known["silent"]
+
+
+@pytest.mark.parametrize("name", ["never", "half", "fixed_seed", "one_row_for_all"])
+def test_where_outputs_are_random_a_mistake_is_known_by_the_laws_that_it_breaks(name):
+    bench, failure = failing(mistake(f"dropout.{name}"), "dropout", law="rate" if name in RATE else "other_seed")
+    likeness = diagnose(bench, failure, 0)
+    assert f"dropout.{name}" in (likeness.name, *likeness.others)
+    assert likeness.by_laws
 
 
 def adapted(function, operator="attention", dtypes=("float32",), **declared):
@@ -96,12 +165,21 @@ def test_the_mistake_of_another_mechanism_is_known_too():
     assert "attention.no_scale" == likeness_of(one, "causal_mask").name
 
 
+def test_a_convention_and_a_mistake_at_once_are_both_named_the_convention_first():
+    fault = {"factor": lambda q, v: 1.0, "first": lambda q_len, k_len: 0}
+    one = adapted(attention_of(**fault), conventions={"causal_alignment": "bottom_right", "empty_row": "zeros"})
+    likeness = likeness_of(one, "attention")
+    assert ["causal_alignment = top_left", "attention.no_scale"] == [cause.name for cause in likeness.causes]
+    assert ("causal_alignment", "top_left") == (likeness.causes[0].convention, likeness.causes[0].word)
+
+
 def test_another_word_than_the_declared_one_is_named_first():
     one = adapted(attention_of(first=lambda q_len, k_len: 0), conventions={"causal_alignment": "bottom_right"})
     likeness = likeness_of(one, "causal_mask")
     assert "causal_alignment = top_left" == likeness.name
-    assert ("causal_alignment", "top_left") == (likeness.convention, likeness.word)
-    assert library()["attention"].conventions["causal_alignment"]["top_left"] == likeness.says
+    (cause,) = likeness.causes
+    assert ("causal_alignment", "top_left") == (cause.convention, cause.word)
+    assert library()["attention"].conventions["causal_alignment"]["top_left"] == cause.says
 
 
 def in_two_ways(q, v):
@@ -129,6 +207,6 @@ def test_a_mistake_on_the_failing_case_alone_has_no_name():
         p = torch.softmax(x, -1)
         return torch.softmax(x * np.log(2), -1) if x.shape == (3, 7) else p
 
-    bench, sample = failing(adapted(softmax, "softmax"), "softmax")
-    assert "plain" == sample.case.label
-    assert diagnose(bench, sample, 0) is None
+    bench, failure = failing(adapted(softmax, "softmax"), "softmax")
+    assert "plain" == failure.sample.case.label
+    assert diagnose(bench, failure, 0) is None

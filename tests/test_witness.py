@@ -10,11 +10,12 @@ import pytest
 from attnspec.calling import Reply, raised
 from attnspec.cases import Case, Sample
 from attnspec.cells import CONTRACTS, Request, law_of
-from attnspec.diagnosis import Likeness
+from attnspec.diagnosis import Cause, Likeness
 from attnspec.engine import made_small, run
 from attnspec.errors import UsageError
 from attnspec.judge import judged
 from attnspec.loader import library
+from attnspec.maps import Map
 from attnspec.plans import Profile
 from attnspec.stand_ins import DefinitionSubject
 from attnspec.targets import mistake
@@ -29,9 +30,9 @@ def failure_of(one, mechanism, law="definition"):
     return made_small(next(cell.failure for cell in result.cells if cell.law == law), result), result
 
 
-def described(address, law="definition", likeness=None, broken=()):
+def described(address, law="definition", likeness=None, broken=(), seen=None):
     failure, result = failure_of(mistake(address), address.partition(".")[0], law)
-    return describe(failure, result.bench, f"mistake:{address}", likeness, list(broken))
+    return describe(failure, result.bench, f"mistake:{address}", likeness, list(broken), seen)
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +60,7 @@ def test_a_witness_says_what_broke_where_and_on_what(base_two):
         "digest": library()["softmax"].digest,
         "broken": ["ratio"],
         "likeness": None,
+        "map": None,
         "certain": True,
         "grade": "fp32",
         "trace": "",
@@ -96,10 +98,40 @@ def test_a_law_is_shown_with_what_it_drew():
 
 
 def test_a_likeness_is_part_of_the_witness():
-    likeness = Likeness("softmax.base_two", "Powers of two.", 18)
-    expected = {"name": "softmax.base_two", "says": "Powers of two.", "agreed": 18, "convention": "", "word": ""}
-    expected["beyond"] = False
+    first, second = Cause("empty_row = nans", "NaN.", "empty_row", "nans"), Cause("softmax.base_two", "Powers of two.")
+    likeness = Likeness((first, second), 18, ("softmax.base_three",), runner_up="softmax.no_shift", differs=3)
+    expected = {
+        "name": "empty_row = nans and softmax.base_two",
+        "causes": [{"name": "empty_row = nans", "says": "NaN."}, {"name": second.name, "says": second.says}],
+        "agreed": 18,
+        "others": ["softmax.base_three"],
+        "by_laws": False,
+        "runner_up": "softmax.no_shift",
+        "differs": 3,
+        "convention": "empty_row",
+        "word": "nans",
+    }
     assert expected == described("softmax.base_two", likeness=likeness)["likeness"]
+
+
+def test_a_map_is_part_of_the_witness():
+    seen = Map("other weights", "plain", ("o+", "oo"), 4, "head 1")
+    expected = {"words": "other weights", "case": "plain", "rows": ["o+", "oo"], "first": 4, "plane": "head 1"}
+    assert expected == described("softmax.base_two", seen=seen)["map"]
+
+
+def test_whole_numbers_are_shown_where_they_first_differ():
+    outcome = described("beam_search.backwards")["outcome"]
+    assert outcome["found"] != outcome["expected"]
+    assert None is outcome["units"]
+
+
+def test_options_at_their_default_are_left_out_of_the_sizes():
+    sizes = described("attention.cap_ignored")["sizes"]
+    assert ({"softcap": 0.5}, set()) == (
+        {name: sizes[name] for name in ("softcap",)},
+        {"dropout_p", "scale", "causal", "mask"} & set(sizes),
+    )
 
 
 def test_options_that_are_not_at_their_default_are_unusual():

@@ -13,6 +13,9 @@ WIDTH = 100
 HEIGHT = 24
 LABEL = 10
 ROOM = WIDTH - LABEL
+ROWS, FEWEST = 6, 3
+"""Rows of a map where there is room for them, and where there is not."""
+LEGEND = {"o": "right", ".": "hidden", "+": "too much", "-": "too little", "!": "no number"}
 Witness = Mapping[str, Any]
 
 
@@ -21,11 +24,20 @@ def block(witness: Witness, cell: Mapping[str, Any]) -> list[str]:
     tail = f" case {witness['key']}"
     head = f"== {cell['subject']}   {cell['mechanism']}.{cell['law']}   {cell['dtype']} {cell['device']}"
     head = _short(head, WIDTH - len(tail) - 3) + " "
-    entries = [(label, _entry(label, text)) for label, text in _entries(witness, cell)]
-    excess = 1 + sum(len(lines) for _, lines in entries) - HEIGHT
-    if excess > 0:
-        entries = _without_arrays(entries, excess + 1)
+    for rows in range(ROWS, FEWEST - 1, -1):
+        entries = [(label, _entry(label, text)) for label, text in _entries(witness, cell, rows)]
+        if _excess(entries) <= 0:
+            break
+    if _excess(entries) > 0:
+        entries = _without_arrays(entries, _excess(entries) + 1)
+    if _excess(entries) > 0:
+        entries = [entry for entry in entries if entry[0] != "Weights"]
     return [head + "=" * (WIDTH - len(head) - len(tail)) + tail, *(line for _, lines in entries for line in lines)]
+
+
+def _excess(entries: Sequence[tuple[str, list[str]]]) -> int:
+    """The lines that do not fit on a screen."""
+    return 1 + sum(len(lines) for _, lines in entries) - HEIGHT
 
 
 def _without_arrays(entries: Sequence[tuple[str, list[str]]], count: int) -> list[tuple[str, list[str]]]:
@@ -47,11 +59,13 @@ def line(witness: Witness, cell: Mapping[str, Any]) -> str:
 
 
 def _entry(label: str, text: str) -> list[str]:
-    wrapped = textwrap.wrap(text, ROOM, max_lines=2, placeholder=" ...", break_on_hyphens=False) or [""]
-    return [f"{label:<{LABEL}}{wrapped[0]}", *(" " * LABEL + more for more in wrapped[1:])]
+    """The lines of an entry: at most two of text, and after them what is drawn."""
+    first, *drawn = text.splitlines() if label == "Weights" else [text]
+    wrapped = textwrap.wrap(first, ROOM, max_lines=2, placeholder=" ...", break_on_hyphens=False) or [""]
+    return [f"{label:<{LABEL}}{wrapped[0]}", *(" " * LABEL + more for more in (*wrapped[1:], *drawn))]
 
 
-def _entries(witness: Witness, cell: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _entries(witness: Witness, cell: Mapping[str, Any], rows: int) -> Iterator[tuple[str, str]]:
     yield "Law", witness["says"]
     if witness["holds"]:
         yield "", witness["holds"]
@@ -66,12 +80,10 @@ def _entries(witness: Witness, cell: Mapping[str, Any]) -> Iterator[tuple[str, s
     origin = witness["from"]
     steps = f", made smaller in {origin['tried']} steps" if origin["tried"] else ""
     yield "Found", f"in {_named(origin)}{steps}"
+    if witness.get("map"):
+        yield from _map(witness["map"], rows)
     if witness["likeness"]:
-        likeness = witness["likeness"]
-        told = "the one case that tells" if likeness["agreed"] == 1 else f"all {likeness['agreed']} cases that tell"
-        beyond = "; what else fails has another cause" if likeness["beyond"] else ""
-        yield "Like", f"{likeness['name']}: {likeness['says']}"
-        yield "", f"it agrees with the subject on {told} it from the definition{beyond}"
+        yield from _likeness(witness["likeness"])
     if witness["broken"]:
         yield "Also", "breaks " + ", ".join(witness["broken"])
     yield "Then", _innocent(witness, cell)
@@ -80,11 +92,48 @@ def _entries(witness: Witness, cell: Mapping[str, Any]) -> Iterator[tuple[str, s
         yield "Waive", f"attnspec waive {witness['key']} --issue URL --owner NAME --reason TEXT --expires DAY"
 
 
+def _map(seen: Mapping[str, Any], most: int) -> Iterator[tuple[str, str]]:
+    """Where else a subject is wrong, and at most so many rows of its map."""
+    at = f"in {_labelled(seen['case'])}" + (f", {seen['plane']}" if seen["plane"] else "")
+    if not seen["rows"]:
+        yield ("" if seen["words"].find("is wrong at") > 0 else "Weights"), f"{at}: {seen['words']}"
+        return
+    shown = seen["rows"][:most]
+    used = [f"{letter} {LEGEND[letter]}" for letter in LEGEND if any(letter in row for row in shown)]
+    beside = [at, ", ".join(used), *[""] * len(shown)]
+    width = len(shown[0])
+    rows = [f"query {seen['first'] + i:<3} {row:<{width}}   {beside[i]}"[:ROOM].rstrip() for i, row in enumerate(shown)]
+    yield "Weights", "\n".join([seen["words"], *rows])
+
+
+def _likeness(likeness: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What a subject behaves like, and on what evidence."""
+    causes, others = likeness["causes"], likeness["others"]
+    same = f" (or {', '.join(others[:2])}, which gives the same)" if others else ""
+    for i, cause in enumerate(causes):
+        yield ("Like" if i == 0 else "and"), f"{cause['name']}{same if i == len(causes) - 1 else ''}: {cause['says']}"
+    both = len(causes) > 1
+    cases = "the one case" if likeness["agreed"] == 1 else f"all {likeness['agreed']} cases"
+    evidence = (
+        f"{'together they agree' if both else 'it agrees'} with the subject on {cases} that tell"
+        f"{'s' * (likeness['agreed'] == 1)} {'them' if both else 'it'} from the definition"
+    )
+    if likeness["by_laws"]:
+        evidence = f"it breaks the same laws on the same cases, {likeness['agreed']} times in all, and keeps the others"
+    if likeness["runner_up"]:
+        evidence += f"; next is {likeness['runner_up']}, which differs on {likeness['differs']}"
+    yield "", evidence
+
+
 def _named(origin: Mapping[str, Any]) -> str:
     label = origin["label"]
     if label.startswith(("pair ", "draw ", "further ")):
         return label + (f" (regime {origin['regime']})" if origin["regime"] else "")
-    return f"scenario {label}"
+    return _labelled(label)
+
+
+def _labelled(label: str) -> str:
+    return label if label.startswith(("pair ", "draw ", "further ")) else f"scenario {label}"
 
 
 def _sizes(values: Mapping[str, Any]) -> str:
@@ -130,7 +179,8 @@ def _innocent(witness: Witness, cell: Mapping[str, Any]) -> str:
     law = cell["law"]
     likeness = witness["likeness"]
     if likeness and likeness["convention"]:
-        return f"if intended, declare conventions={{{likeness['convention']!r}: {likeness['word']!r}}}; if not, compare"
+        first = "if intended" if len(likeness["causes"]) == 1 else "if the first is intended"
+        return f"{first}, declare conventions={{{likeness['convention']!r}: {likeness['word']!r}}}; if not, compare"
     if cell["law"] == "contract.precision":
         return "if intended, declare the grade; if not, look for an intermediate stored in a narrow type"
     unusual = ", ".join(f"{name} = {_value(x)}" for name, x in witness["unusual"].items())
