@@ -125,6 +125,12 @@ class _Run:
         self.partial = self.partial or late or self.given_up
         return self.partial
 
+    def cut_short(self) -> str:
+        """Why cases were left out; nothing if none were."""
+        if self.given_up:
+            return f"given up after {HANGS} calls that hung"
+        return ("the first violation ended the run" if self.request.first else "time was up") if self.partial else ""
+
     @property
     def given_up(self) -> bool:
         return self.bench.faults["hung"] >= HANGS
@@ -194,8 +200,10 @@ class _Run:
         outcome = judged(trial, tally.law, self.grades)
         if tally.law.level == "must":
             self.shaped(outcome, trial)
-        case_itself = outcome.kind is Kind.FAULTED and not (outcome.settled or Settled({})).key
-        if case_itself and self.definition is not None and tally is not self.definition:
+        case_itself = not (outcome.settled or Settled({})).key
+        told = self.definition is not None and tally is not self.definition
+        if told and outcome.kind is Kind.FAULTED and (case_itself or trial.silent):
+            tally.unanswered += 1
             return Kind.IDLE  # the case itself gives no result; the definition has said so
         if (
             outcome.kind is Kind.REFUTED
@@ -311,8 +319,8 @@ class _Run:
     def law_cells(self) -> Iterator[Cell]:
         for tally in self.tallies:
             verdict, says = tally.verdict()
-            if verdict == "not_tested" and self.given_up:
-                says = f"given up after {HANGS} calls that hung"
+            if verdict == "not_tested":
+                says = self.cut_short() or says
             failure = tally.failure
             cases = tally.counts[Kind.HELD] + (failure is not None)
             worst = failure.outcome.excess if failure else tally.worst
@@ -327,7 +335,7 @@ class _Run:
 
     def reject_cell(self, reject: Reject, samples: Sequence[Sample]) -> Cell:
         """Whether a subject refuses what it is to refuse, on the first cases from which the call can be made."""
-        tried, says = 0, "no case reached its condition"
+        tried, says = 0, self.cut_short() or "no case reached its condition"
         for sample in samples:
             if sample.entries > LARGE or tried >= self.request.profile.admitted:
                 continue

@@ -188,6 +188,17 @@ class Trial:
             return False
         return True
 
+    @property
+    def silent(self) -> bool:
+        """Whether the call of the case itself gives no result, and is no refusal either."""
+        try:
+            self.reply(self.base)
+        except Faulted:
+            return True
+        except (Declined, SpecError):
+            pass
+        return False
+
     # The definition, kept with the sample
 
     def _key(self, kind: str, settled: Settled, *more: Any) -> tuple[Any, ...]:

@@ -134,11 +134,14 @@ def verdicts(lines: Sequence[Line], folder: str) -> Iterator[str]:
 def weakest(cells: Sequence[Line]) -> Iterator[str]:
     """The laws that a run could hardly test, or not at all."""
     laws = [c for c in cells if not c["law"].startswith(("contract.", "convention."))]
-    untested = list(dict.fromkeys(_address(c) for c in laws if c["verdict"] == "not_tested"))
+    untested: dict[str, dict[str, None]] = {}
+    for cell in laws:
+        if cell["verdict"] == "not_tested":
+            untested.setdefault(cell["says"], {})[_address(cell)] = None
     few = [c for c in laws if c["verdict"] == "pass" and 0 < c["cases"] < 3]
-    if untested:
-        shown = ", ".join(untested[:5]) + (f" and {len(untested) - 5} more" if len(untested) > 5 else "")
-        yield f"  not tested, for no case reached their condition: {shown}"
+    for reason, names in untested.items():
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        yield f"  not tested ({reason}): {', '.join([*names][:5])}{more}"
     if few:
         least = min(few, key=lambda c: c["cases"])
         yield f"  weakest evidence: {_address(least)} ({least['cases']} of its cases)"
