@@ -37,6 +37,8 @@ FALSE_ALARM = 1e-14
 """The chance that one `likely` refutes what is right; over all cases and dtypes of a nightly run it is below 1e-9."""
 
 
+SHAPES = 1 << 12
+"""Shapes of outputs that are remembered at a time."""
 _SHAPES: dict[tuple[Any, ...], tuple[int, ...]] = {}
 """The shapes of outputs, which every sample has in common."""
 
@@ -276,6 +278,8 @@ class Trial:
             options = [x for x in options if type(x) in (int, str)]
         key = (self.mechanism.name, self.mechanism.digest, name, shapes, *options)
         if key not in _SHAPES:
+            if len(_SHAPES) >= SHAPES:
+                _SHAPES.clear()
             _SHAPES[key] = np.shape(self.exact(name, settled))
         return _SHAPES[key]
 
