@@ -173,7 +173,8 @@ class DirectCaller:
         if isinstance(result, Mapping):
             unknown = [str(name) for name in result if name not in known]
             if unknown:
-                return Fault("returned", f"returned an output {unknown[0]!r}{did_you_mean(unknown[0], known)}")
+                own = did_you_mean(unknown[0], known) or f"; {self.interface.operator} has {', '.join(known)}"
+                return Fault("returned", f"returned an output {unknown[0]!r}{own}")
             outputs = dict(result)
         else:
             parts = result if isinstance(result, tuple | list) else (result,)
@@ -229,7 +230,8 @@ class DirectCaller:
 
 
 def _described(x: Any) -> str:
-    return "None" if x is None else f"a {type(x).__name__}"
+    kind = type(x).__name__
+    return "None" if x is None else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 def raised(error: BaseException) -> Fault:

@@ -146,6 +146,7 @@ class _Run:
             if index < REPEATED:
                 self.repeat(trial)
             if self.late():
+                self.collect(trials[: index + 1])
                 return
         for turn, tally in enumerate(t for t in self.tallies if t.law.name != "definition"):
             self.law_on(tally, _rotated(right, 5 * turn))
@@ -155,8 +156,7 @@ class _Run:
                 break
         for trial in trials[:1]:
             self.repeat(trial)
-        for trial in trials:
-            self.collect(trial)
+        self.collect(trials)
 
     def defined(self, trial: Trial) -> bool:
         """Whether the definition is kept on a trial; after its first failure it is only asked, not tallied.
@@ -190,7 +190,7 @@ class _Run:
             trial = Trial(self.bench, sample)
             for tally in wanting:
                 self.judge(tally, trial)
-            self.collect(trial)
+            self.collect([trial])
             wanting = [t for t in wanting if t.open and t.counts[Kind.HELD] < enough]
             if not wanting or self.late():
                 return
@@ -250,15 +250,16 @@ class _Run:
         if outcome.fault is not None and outcome.fault.kind == "misshapen":
             self.breaches.setdefault("shape", (Breach("shape", outcome.says), trial.sample))
 
-    def collect(self, trial: Trial) -> None:
-        """What the calls of a trial have broken."""
-        self.cases += 1
-        replies = [*trial.replies.values(), *trial.spent]
-        self.calls += len(replies)
-        self.answered += sum(reply.fault is None for reply in replies)
-        for reply in replies:
-            for breach in reply.breaches:
-                self.breaches.setdefault(breach.contract, (breach, trial.sample))
+    def collect(self, trials: Sequence[Trial]) -> None:
+        """What the calls of trials have broken."""
+        for trial in trials:
+            self.cases += 1
+            replies = [*trial.replies.values(), *trial.spent]
+            self.calls += len(replies)
+            self.answered += sum(reply.fault is None for reply in replies)
+            for reply in replies:
+                for breach in reply.breaches:
+                    self.breaches.setdefault(breach.contract, (breach, trial.sample))
 
     def repeat(self, trial: Trial) -> None:
         """The same call again, new memory being poisoned: what differs is not repeatable, or was never written."""

@@ -23,7 +23,7 @@ from attnspec.adapters import Adapter
 from .calling import Fault
 from .errors import Error, TargetError
 from .threads import ONE
-from .wire import CLOSED, GoneError, Wire
+from .wire import CLOSED, GarbledError, GoneError, Wire
 from .worker import Begin, Declared, Ended, Environment, Start
 
 PROGRAM = "from attnspec.worker import main; main()"
@@ -249,7 +249,10 @@ class Worker:
         return LostError(Fault("hung", f"gave no answer within {seconds:g} s", self.process.log.tail()))
 
     def _died(self, error: GoneError) -> LostError | OrphanedError:
-        """Why a process has ended, with what it has printed last."""
+        """Why a process has ended, or why it was ended, with what it has printed last."""
+        if isinstance(error, GarbledError):
+            self.process.end()
+            return LostError(Fault("died", f"the process {error}", self.process.log.tail()))
         status = self.process.end(None if str(error) == CLOSED else signal.SIGKILL)
         says = f"the process {ended(status)}"
         return OrphanedError(says) if status is None else LostError(Fault("died", says, self.process.log.tail()))

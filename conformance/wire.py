@@ -15,12 +15,18 @@ LENGTH = 8
 """Bytes in which the length of a message is written."""
 PIECE = 1 << 16
 """Bytes up to which a message is sent with its length, and that a wire has room for at first."""
+MOST = 1 << 32
+"""Bytes beyond which something is no message."""
 CLOSED = "closed"
 """What a `GoneError` says where the other side has ended in order, or its process has."""
 
 
 class GoneError(Exception):
-    """The other side is no longer there, or sends what is no message."""
+    """The other side is no longer there."""
+
+
+class GarbledError(GoneError):
+    """The other side sends what is no message, so that nothing it may send is understood any more."""
 
 
 class Wire:
@@ -60,7 +66,7 @@ class Wire:
         try:
             message = pickle.loads(self._room[LENGTH:end])
         except Exception as error:
-            raise GoneError(f"sent what cannot be read: {error}") from None
+            raise GarbledError(f"sent what cannot be read: {error}") from None
         self._room[: self._filled - end] = self._room[end : self._filled]
         self._filled -= end
         return message
@@ -91,7 +97,10 @@ class Wire:
         """Where the first message ends, or its length does as long as that is not known."""
         if self._filled < LENGTH:
             return LENGTH
-        return LENGTH + int.from_bytes(self._room[:LENGTH], "little")
+        length = int.from_bytes(self._room[:LENGTH], "little")
+        if length > MOST:
+            raise GarbledError("sent what is no message")
+        return LENGTH + length
 
     def _grow(self, size: int) -> None:
         room = memoryview(bytearray(size))

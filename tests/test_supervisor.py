@@ -74,6 +74,15 @@ def floods(x):
     return softmax(x)
 
 @declared
+def strays(x):
+    for number in range(3, 20):
+        try:
+            os.write(number, b"a line of text") if np.isnan(x).any() else None
+        except OSError:
+            pass
+    return softmax(x)
+
+@declared
 def chats(x):
     print("a word or two")
     return softmax(x)
@@ -154,6 +163,7 @@ def test_a_call_in_another_process_gives_what_it_gives_in_this_one(subject, kern
         ("interrupts", "raised", "KeyboardInterrupt: (no message)"),
         ("raises", "raised", "Unpicklable: (1, 2)"),
         ("floods", "flooded", "printed"),
+        ("strays", "died", "the process sent what is no message"),
     ],
 )
 def test_a_call_that_ends_its_process_is_a_fault_and_the_next_one_is_answered(subject, name, kind, says):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from attnspec.calling import Breach, Call, Fault, Reply
-from attnspec.wire import CLOSED, GoneError, Wire
+from attnspec.wire import CLOSED, GarbledError, GoneError, Wire
 
 
 @pytest.fixture
@@ -67,10 +67,17 @@ def test_another_side_that_ends_is_gone(wires, part):
         there.receive(1.0)
 
 
-def test_what_is_no_message_is_as_good_as_gone(wires):
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ((3).to_bytes(8, "little") + b"abc", "sent what cannot be read"),
+        (b"a line of text", "sent what is no message"),
+    ],
+)
+def test_what_is_no_message_is_as_good_as_gone(wires, data, says):
     here, there = wires
-    here.end.sendall((3).to_bytes(8, "little") + b"abc")
-    with pytest.raises(GoneError, match="sent what cannot be read"):
+    here.end.sendall(data)
+    with pytest.raises(GarbledError, match=says):
         there.receive(1.0)
 
 
