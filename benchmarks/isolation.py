@@ -1,16 +1,23 @@
-"""What it costs to make a call in another process. Run it as `python benchmarks/isolation.py [ROUNDS]`.
+"""What it costs to make a call in another process. Run it as `python benchmarks/isolation.py [ROUNDS]`, on Linux.
 
-Small calls on one function, in this process and in a worker, by turns in the same run; the median of the differences is
-the cost. Also how long it takes to replace a worker that has died.
+Calls on one function, in this process and in a worker, by turns in the same run; the median of the differences is the
+cost. Beside it stands the time of processors that it takes in both processes together, which hardly depends on what
+else the machine does, and the floor: messages as long, there and back, between two processes that do nothing else.
+Also how long it takes to replace a worker that has died.
 """
 
 from __future__ import annotations
 
+import os
+import pickle
+import socket
 import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -29,15 +36,77 @@ def kernel(q, k, v):
     return torch.nn.functional.scaled_dot_product_attention(q, k, v)
 
 @adapter("attention")
+def process(q, k, v):
+    return torch.full_like(q, os.getpid())
+
+@adapter("attention")
 def dies(q, k, v):
     os.abort()
 """
 
 
-def microseconds(subject: AdapterSubject, call: Call) -> float:
+def microseconds(ask: Callable[[], object]) -> float:
     started = time.perf_counter()
-    subject.call(call)
+    ask()
     return 1e6 * (time.perf_counter() - started)
+
+
+def spent(*processes: int) -> float:
+    """The time of processors that processes have had, in microseconds."""
+    return 1e6 * sum(time.clock_gettime(~process << 3 | 2) for process in processes)  # as clock_getcpuclockid has it
+
+
+class Echo:
+    """A process that answers so many bytes with so many others."""
+
+    def __init__(self, sent: int, returned: int) -> None:
+        self.sent, self.returned = bytes(sent), bytes(returned)
+        self.end, other = socket.socketpair()
+        self.process = os.fork()
+        if not self.process:
+            self.end.close()
+            while received(other, sent):
+                other.sendall(self.returned)
+            os._exit(0)
+        other.close()
+
+    def ask(self) -> None:
+        self.end.sendall(self.sent)
+        received(self.end, len(self.returned))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end.close()
+        os.waitpid(self.process, 0)
+
+
+def received(end: socket.socket, count: int) -> bool:
+    while count > 0:
+        data = end.recv(1 << 18)
+        if not data:
+            return False
+        count -= len(data)
+    return True
+
+
+def compare(here: AdapterSubject, elsewhere: AdapterSubject, worker: int, call: Call, rounds: int) -> str:
+    """What `rounds` calls cost in either process, in words."""
+    direct, isolated, echoed, used = [], [], [], 0.0
+    with Echo(len(pickle.dumps(call, 5)), len(pickle.dumps(here.call(call), 5))) as echo:
+        for _ in range(rounds):
+            first = spent(os.getpid(), worker)
+            direct.append(microseconds(lambda: here.call(call)))
+            then = spent(os.getpid(), worker)
+            isolated.append(microseconds(lambda: elsewhere.call(call)))
+            used += spent(os.getpid(), worker) - then - (then - first)
+            echoed.append(microseconds(echo.ask))
+    cost = statistics.median(b - a for a, b in zip(direct, isolated, strict=True))
+    return (
+        f"{statistics.median(direct):.0f} us here, {statistics.median(isolated):.0f} us elsewhere; the isolation costs "
+        f"{cost:.0f} us, of processors {used / rounds:.0f} us; the floor is {statistics.median(echoed):.0f} us"
+    )
 
 
 def main() -> None:
@@ -46,23 +115,20 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "kernel.py")
         path.write_text(KERNEL)
-        here, elsewhere, dies = (
+        here, elsewhere, process, dies = (
             subject
-            for target, by in ((f"{path}:kernel", None), (f"{path}:kernel", supervisor), (f"{path}:dies", supervisor))
-            for subject in resolve(target, supervisor=by)
+            for name, by in (("kernel", None), ("kernel", supervisor), ("process", supervisor), ("dies", supervisor))
+            for subject in resolve(f"{path}:{name}", supervisor=by)
             if isinstance(subject, AdapterSubject)
         )
         rng = np.random.default_rng(0)
         for shape in ((1, 2, 4, 8), (2, 4, 64, 64)):
             call = Call({name: rng.normal(size=shape) for name in "qkv"}, {}, "float32")
             with here.session():
-                for subject in (here, elsewhere):
-                    microseconds(subject, call)
-                pairs = [(microseconds(here, call), microseconds(elsewhere, call)) for _ in range(rounds)]
-            direct, isolated = (statistics.median(times) for times in zip(*pairs, strict=True))
-            cost = statistics.median(b - a for a, b in pairs)
-            print(f"{shape}: {direct:.0f} us here, {isolated:.0f} us elsewhere, {cost:.0f} us for the isolation")
-        deaths = [microseconds(dies, call) for _ in range(20)]
+                elsewhere.call(call)
+                worker = int(process.call(call).outputs["out"].flat[0])
+                print(f"{shape}: {compare(here, elsewhere, worker, call, rounds)}")
+        deaths = [microseconds(lambda: dies.call(call)) for _ in range(20)]
         print(f"a call that ends its process, with a new one: {statistics.median(deaths) / 1e3:.0f} ms")
     supervisor.close()
 

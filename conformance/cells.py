@@ -78,6 +78,8 @@ class Tally:
     failure: Failure | None = None
     declined: str = ""
     doubted: int = 0
+    unanswered: int = 0
+    """Cases on which it could not be tried, for they gave no result."""
 
     @property
     def open(self) -> bool:
@@ -94,6 +96,8 @@ class Tally:
             return "not_declared", self.declined
         if self.counts[Kind.VACUOUS]:
             return "not_tested", "every bound was too wide to say anything"
+        if self.unanswered:
+            return "not_tested", "no case gave a result to try it on"
         return "not_tested", "no case reached its condition"
 
 

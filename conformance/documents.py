@@ -7,6 +7,7 @@ Aliases, anchors, tags, repeated keys and further documents are refused.
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,9 @@ def read(path: Path, name: str | None = None) -> dict[Text, Any]:
     """
     name = name or str(path)
     try:
+        kind = path.stat().st_mode
+        if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):  # to open a pipe is to wait for who writes it
+            raise SpecError(f"cannot read {name}: not a file, but a pipe, a socket or a device")
         with path.open("rb") as file:
             raw = file.read(FILE_BYTES + 1)
     except OSError as error:

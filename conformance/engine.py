@@ -128,6 +128,12 @@ class _Run:
         self.partial = self.partial or late or self.given_up
         return self.partial
 
+    def cut_short(self) -> str:
+        """Why cases were left out; nothing if none were."""
+        if self.given_up:
+            return f"given up after {HANGS} calls that hung"
+        return ("the first violation ended the run" if self.request.first else "time was up") if self.partial else ""
+
     @property
     def given_up(self) -> bool:
         return self.bench.faults["hung"] >= HANGS
@@ -145,6 +151,7 @@ class _Run:
             if index < REPEATED:
                 self.repeat(trial)
             if self.late():
+                self.collect(trials[: index + 1])
                 return
         for turn, tally in enumerate(t for t in self.tallies if t.law.name != "definition"):
             self.law_on(tally, _rotated(right, 5 * turn))
@@ -154,8 +161,7 @@ class _Run:
                 break
         for trial in trials[:1]:
             self.repeat(trial)
-        for trial in trials:
-            self.collect(trial)
+        self.collect(trials)
 
     def defined(self, trial: Trial) -> bool:
         """Whether the definition is kept on a trial; after its first failure it is only asked, not tallied.
@@ -189,7 +195,7 @@ class _Run:
             trial = Trial(self.bench, sample)
             for tally in wanting:
                 self.judge(tally, trial)
-            self.collect(trial)
+            self.collect([trial])
             wanting = [t for t in wanting if t.open and t.counts[Kind.HELD] < enough]
             if not wanting or self.late():
                 return
@@ -199,8 +205,10 @@ class _Run:
         outcome = judged(trial, tally.law, self.grades)
         if tally.law.level == "must":
             self.shaped(outcome, trial)
-        case_itself = outcome.kind is Kind.FAULTED and not (outcome.settled or Settled({})).key
-        if case_itself and self.definition is not None and tally is not self.definition:
+        case_itself = not (outcome.settled or Settled({})).key
+        told = self.definition is not None and tally is not self.definition
+        if told and outcome.kind is Kind.FAULTED and (case_itself or trial.silent):
+            tally.unanswered += 1
             return Kind.IDLE  # the case itself gives no result; the definition has said so
         if (
             outcome.kind is Kind.REFUTED
@@ -247,15 +255,16 @@ class _Run:
         if outcome.fault is not None and outcome.fault.kind == "misshapen":
             self.breaches.setdefault("shape", (Breach("shape", outcome.says), trial.sample))
 
-    def collect(self, trial: Trial) -> None:
-        """What the calls of a trial have broken."""
-        self.cases += 1
-        replies = [*trial.replies.values(), *trial.spent]
-        self.calls += len(replies)
-        self.answered += sum(reply.fault is None for reply in replies)
-        for reply in replies:
-            for breach in reply.breaches:
-                self.breaches.setdefault(breach.contract, (breach, trial.sample))
+    def collect(self, trials: Sequence[Trial]) -> None:
+        """What the calls of trials have broken."""
+        for trial in trials:
+            self.cases += 1
+            replies = [*trial.replies.values(), *trial.spent]
+            self.calls += len(replies)
+            self.answered += sum(reply.fault is None for reply in replies)
+            for reply in replies:
+                for breach in reply.breaches:
+                    self.breaches.setdefault(breach.contract, (breach, trial.sample))
 
     def repeat(self, trial: Trial) -> None:
         """The same call again, new memory being poisoned: what differs is not repeatable, or was never written."""
@@ -316,8 +325,8 @@ class _Run:
     def law_cells(self) -> Iterator[Cell]:
         for tally in self.tallies:
             verdict, says = tally.verdict()
-            if verdict == "not_tested" and self.given_up:
-                says = f"given up after {HANGS} calls that hung"
+            if verdict == "not_tested":
+                says = self.cut_short() or says
             failure = tally.failure
             cases = tally.counts[Kind.HELD] + (failure is not None)
             worst = failure.outcome.excess if failure else tally.worst
@@ -339,7 +348,7 @@ class _Run:
 
     def reject_cell(self, reject: Reject, samples: Sequence[Sample]) -> Cell:
         """Whether a subject refuses what it is to refuse, on the first cases from which the call can be made."""
-        tried, says = 0, "no case reached its condition"
+        tried, says = 0, self.cut_short() or "no case reached its condition"
         for sample in samples:
             if sample.entries > LARGE or tried >= self.request.profile.admitted:
                 continue

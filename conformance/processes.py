@@ -23,7 +23,7 @@ from attnspec.adapters import Adapter
 from .calling import Fault
 from .errors import Error, TargetError
 from .threads import ONE
-from .wire import CLOSED, GoneError, Wire
+from .wire import CLOSED, GarbledError, GoneError, Wire
 from .worker import Begin, Declared, Ended, Environment, Start
 
 PROGRAM = "from attnspec.worker import main; main()"
@@ -45,6 +45,10 @@ class LostError(Exception):
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.says)
         self.fault = fault
+
+
+class OrphanedError(Exception):
+    """A worker that was lost along with its nursery, which says nothing of what it was asked."""
 
 
 class Log:
@@ -74,22 +78,27 @@ class Log:
 
 
 class Process:
-    """A process at the other end of a wire, and how to learn its exit status, negative for a signal."""
+    """A process at the other end of a wire, and how to learn its exit status.
 
-    def __init__(self, wire: Wire, pid: int, log: Log, wait: Callable[[], int]) -> None:
+    That is negative for a signal, and None where nobody knows it, for the process that would is gone.
+    """
+
+    def __init__(self, wire: Wire, pid: int, log: Log, wait: Callable[[], int | None]) -> None:
         self.wire, self.pid, self.log, self.wait = wire, pid, log, wait
         self.status: int | None = None
+        self.over = False
 
-    def end(self, first: signal.Signals | None = signal.SIGKILL) -> int:
+    def end(self, first: signal.Signals | None = signal.SIGKILL) -> int | None:
         """End the process, and all that it has started; its exit status.
 
         With None, it has ended already; with another signal than SIGKILL, it gets a second to follow that.
         """
-        if self.status is None:
+        if not self.over:
             if first is not None:
                 self._signal(first)
             self.status = self.wait()
             self.wire.close()
+            self.over = True
         return self.status
 
     def _signal(self, first: signal.Signals) -> None:
@@ -128,7 +137,10 @@ class Nursery:
     """A process that has loaded what calls need, and gives workers."""
 
     def __init__(self, process: Process, start: Start) -> None:
-        """Have `process` load what `start` says; what cannot be loaded is a `TargetError`."""
+        """Have `process` load what `start` says; what cannot be loaded is a `TargetError`.
+
+        `GoneError` where the process was lost along with its own nursery.
+        """
         self.process, self.start, self.spent = process, start, False
         label = start.path or start.framework
         try:
@@ -138,9 +150,11 @@ class Nursery:
             process.close()
             raise TargetError(f"{label} cannot be imported: it takes over {LOADING:g} s") from None
         except GoneError:
-            says = f"{label} cannot be imported: the process {ended(process.end(None))}\n{process.log.tail()}"
+            status, tail = process.end(None), process.log.tail()
             process.close()
-            raise TargetError(says.rstrip()) from None
+            if status is None:
+                raise
+            raise TargetError(f"{label} cannot be imported: the process {ended(status)}\n{tail}".rstrip()) from None
         if isinstance(answer, Error):
             process.close()
             raise answer
@@ -168,18 +182,22 @@ class Nursery:
         """A process that begins as this one is."""
         log = Log()
         ours, theirs = socket.socketpair()
-        with theirs:
-            self.process.wire.send(begin, [theirs.fileno(), log.number])
-        pid = self.process.wire.receive(LOADING)
+        try:
+            with theirs:
+                self.process.wire.send(begin, [theirs.fileno(), log.number])
+            pid = self.process.wire.receive(LOADING)
+        except (GoneError, TimeoutError):
+            ours.close()
+            log.file.close()
+            raise
         return Process(Wire(ours), pid, log, lambda: self._waited(pid))
 
-    def _waited(self, pid: int) -> int:
+    def _waited(self, pid: int) -> int | None:
         try:
             self.process.wire.send(Ended(pid))
             return os.waitstatus_to_exitcode(self.process.wire.receive(LOADING))
         except (GoneError, TimeoutError):
-            self.spent = True
-            return 0
+            return None
 
     def close(self) -> None:
         self.spent = True
@@ -195,7 +213,7 @@ class Worker:
         self.answered: set[int] = set()
 
     def ask(self, message: Any, seconds: float) -> Any:
-        """The answer to a message; `LostError` if there is none."""
+        """The answer to a message; `LostError` or `OrphanedError` if there is none."""
         log = self.process.log
         try:
             self.process.wire.send(message, seconds=seconds)
@@ -230,17 +248,23 @@ class Worker:
         self.process.end(signal.SIGABRT)  # which prints where it is, even if it holds the interpreter's lock
         return LostError(Fault("hung", f"gave no answer within {seconds:g} s", self.process.log.tail()))
 
-    def _died(self, error: GoneError) -> LostError:
-        """Why a process has ended, with what it has printed last."""
+    def _died(self, error: GoneError) -> LostError | OrphanedError:
+        """Why a process has ended, or why it was ended, with what it has printed last."""
+        if isinstance(error, GarbledError):
+            self.process.end()
+            return LostError(Fault("died", f"the process {error}", self.process.log.tail()))
         status = self.process.end(None if str(error) == CLOSED else signal.SIGKILL)
-        return LostError(Fault("died", f"the process {ended(status)}", self.process.log.tail()))
+        says = f"the process {ended(status)}"
+        return OrphanedError(says) if status is None else LostError(Fault("died", says, self.process.log.tail()))
 
     def close(self) -> None:
         self.process.close()
 
 
-def ended(status: int) -> str:
+def ended(status: int | None) -> str:
     """How a process with that exit status ended, in words."""
+    if status is None:
+        return "was lost along with the one that it was forked from"
     if status >= 0:
         return f"exited with status {status}"
     try:

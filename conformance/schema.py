@@ -1,4 +1,4 @@
-"""What `spec/schema.json` has against a document, in the words of its author and with the place of each fault."""
+"""What a schema has against a document, in the words of its author and with the place of each fault."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ def spec_folder() -> Path:
 
 
 @functools.cache
-def _validator() -> Any:
+def _validator(schema: Path) -> Any:
     from jsonschema import Draft202012Validator
 
-    return Draft202012Validator(json.loads((spec_folder() / "schema.json").read_text("utf-8")))
+    return Draft202012Validator(json.loads(schema.read_text("utf-8")))
 
 
-def schema_errors(document: Document) -> Iterable[SpecError]:
-    """What the schema has against a document, in the words of its author."""
-    for error in sorted(_validator().iter_errors(document), key=lambda e: list(map(str, e.absolute_path))):
+def schema_errors(document: Document, schema: Path | None = None) -> Iterable[SpecError]:
+    """What a schema has against a document; that of specifications, unless there is another."""
+    validator = _validator(schema or spec_folder() / "schema.json")
+    for error in sorted(validator.iter_errors(document), key=lambda e: list(map(str, e.absolute_path))):
         yield from _worded(error, document)
 
 
@@ -53,10 +54,20 @@ def _worded(error: Any, document: Document) -> Iterator[SpecError]:
 
 LONGEST = 80
 """Characters of what was found that a message repeats."""
-_KINDS = {"object": "a mapping of names", "array": "a list", "string": "a text"}
+_KINDS = {
+    "object": "a mapping of names",
+    "array": "a list",
+    "string": "a text",
+    "integer": "a whole number",
+    "number": "a number",
+}
 _PATTERNS = {
     "[.]$": "a sentence ends with a full stop",
     "^[1-9][0-9]*$": "{} is not a whole number from one on",
+    "^[0-9]{1,6}$": "{} is not a whole number",
+    "^(?=[0-9.]*[1-9])[0-9]*[.]?[0-9]+(e[+-]?[0-9]{1,2})?$": "{} is not a number above zero",
+    "^[0-9]{4}-[0-9]{2}-[0-9]{2}$": "{} is not a day such as 2027-02-28",
+    "^1$": "{} is not 1, the version of such files",
     "^[a-z][a-z0-9_]*$": "{} is not a name (small letters, digits and underscores)",
 }
 
@@ -91,11 +102,18 @@ def place_of(text: Any) -> Place | None:
 
 
 def _place_in(document: Any, path: Iterable[Any]) -> Place | None:
-    """The place of a value, or of the nearest key above it."""
-    place = next((place_of(key) for key in document), None) if isinstance(document, dict) else None
+    """The place of a value, or of the nearest key above it or first within it."""
+    place = _first(document)
     for step in path:
         if isinstance(document, dict):
             place = next((place_of(key) for key in document if key == step), place)
-        document = document[step]
+            document = document[step]
+        else:
+            document = document[step]
+            place = _first(document) or place
         place = place_of(document) or place
     return place
+
+
+def _first(document: Any) -> Place | None:
+    return next(map(place_of, document), None) if isinstance(document, dict) else None

@@ -13,16 +13,18 @@ import os
 import re
 import socket
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from attnspec.adapters import Adapter
 
 from .calling import Call, Fault, Interface, Reply
 from .devices import Lease, counted, lease
 from .errors import Error, TargetError
-from .processes import LOADING, LostError, Nursery, Process, Worker, spawned
+from .processes import LOADING, LostError, Nursery, OrphanedError, Process, Worker, ended, spawned
 from .wire import GoneError
 from .worker import Begin, Open, Start
 
@@ -36,6 +38,7 @@ WORKERS = 2
 """Workers that are kept alive at a time."""
 NURSERIES = 4
 """Nurseries of files that are kept alive at a time."""
+T = TypeVar("T")
 DEVICE_TROUBLE = re.compile("cuda|cublas|cudnn|device-side|accelerator", re.IGNORECASE)
 
 
@@ -63,11 +66,7 @@ class Supervisor:
         """What `sources.declared` gives, loaded elsewhere."""
         if not path.is_file():
             raise TargetError(f"no such file: {path}")
-        start = self._start(path)
-        try:
-            return self._nursery(start).declared(function)
-        except (GoneError, TimeoutError) as error:
-            raise TargetError(f"the process that had loaded {path} is gone: {error}") from None
+        return self._asked(self._start(path), lambda nursery: nursery.declared(function))
 
     def caller(self, adapter: Adapter, interface: Interface, path: Path | None, *, patient: bool) -> SupervisedCaller:
         """A caller for an adapter of a file, or of a module if there is no file."""
@@ -122,27 +121,34 @@ class Supervisor:
     def _begun(self, start: Start) -> Worker:
         """A new worker. Nurseries of frameworks serve every environment, for they run nothing that asks for it."""
         bare = start if start.path or not start.forks else replace(start, environment=())
-        nursery = self._nursery(bare)
-        try:
-            return nursery.worker(start.environment)
-        except (GoneError, TimeoutError):  # it has ended since, and another one has to be made
-            self._end(nursery)
-            return self._nursery(bare).worker(start.environment)
+        return self._asked(bare, lambda nursery: nursery.worker(start.environment))
+
+    def _asked(self, start: Start, ask: Callable[[Nursery], T]) -> T:
+        """What a nursery answers. One that has ended is replaced once, for that need be no fault of its file."""
+        for _ in range(2):
+            nursery = None
+            try:
+                nursery = self._nursery(start)
+                return ask(nursery)
+            except (GoneError, TimeoutError):
+                if nursery is not None:
+                    self.end(nursery)
+        raise TargetError(f"the process that had loaded {start.path or start.framework} ended when it was asked, twice")
 
     def _nursery(self, start: Start) -> Nursery:
         place = start.framework or str(Path(start.folder, start.path))
         found = self._nurseries.pop(place, None)
         if found is not None and found.start != start:
-            self._end(found)
+            self.end(found)
         if found is None or found.spent:
             found = Nursery(self._process(start), start)
         self._nurseries[place] = found
         files = [other for other, nursery in self._nurseries.items() if nursery.start.path]
         for other in files[:-NURSERIES]:
-            self._end(self._nurseries.pop(other))
+            self.end(self._nurseries.pop(other))
         return found
 
-    def _end(self, nursery: Nursery) -> None:
+    def end(self, nursery: Nursery) -> None:
         """Close a nursery, and first its workers, which would not outlive it."""
         for home in [home for home, worker in self._workers.items() if worker.nursery is nursery]:
             self._workers.pop(home).close()
@@ -153,12 +159,10 @@ class Supervisor:
         if not start.path or not start.forks:
             return spawned(start.environment or tuple(os.environ.items()))
         framework = "torch" if b"torch" in Path(start.folder, start.path).read_bytes() else "numpy"
-        root = self._nursery(Start(framework))
-        try:
-            return root.forked(Begin(start.environment, nursery=True)) if root.forks else spawned(start.environment)
-        except (GoneError, TimeoutError):
-            self._end(root)
-            return spawned(start.environment)
+        begin = Begin(start.environment, nursery=True)
+        return self._asked(
+            Start(framework), lambda root: root.forked(begin) if root.forks else spawned(start.environment)
+        )
 
 
 class SupervisedCaller:
@@ -171,6 +175,14 @@ class SupervisedCaller:
         return nullcontext()
 
     def call(self, call: Call) -> Reply:
+        """The reply to a call; one that was lost along with its nursery is made once more."""
+        reply = self._made(call)
+        if reply is None:
+            reply = self._made(call)
+        return Reply(fault=Fault("died", f"twice, the process {ended(None)}")) if reply is None else reply
+
+    def _made(self, call: Call) -> Reply | None:
+        """The reply to a call, or None where its process was lost through no fault of the call."""
         module, key = self.asked.module, self.asked.key
         worker = self.supervisor.worker(module, self.start)
         patient = self.patient or key not in worker.answered
@@ -178,6 +190,8 @@ class SupervisedCaller:
             if key not in worker.opened:
                 self._open(worker)
             reply, used = worker.ask((key, _seen(call)), self.supervisor.seconds * (PATIENCE if patient else 1))
+        except OrphanedError:
+            return self.supervisor.end(worker.nursery)
         except LostError as lost:
             self.supervisor.drop(module, self.start)
             return Reply(fault=self._alone(lost.fault, call) if key in worker.answered else lost.fault)

@@ -37,6 +37,8 @@ FALSE_ALARM = 1e-14
 """The chance that one `likely` refutes what is right; over all cases and dtypes of a nightly run it is below 1e-9."""
 
 
+SHAPES = 1 << 12
+"""Shapes of outputs that are remembered at a time."""
 _SHAPES: dict[tuple[Any, ...], tuple[int, ...]] = {}
 """The shapes of outputs, which every sample has in common."""
 
@@ -188,6 +190,17 @@ class Trial:
             return False
         return True
 
+    @property
+    def silent(self) -> bool:
+        """Whether the call of the case itself gives no result, and is no refusal either."""
+        try:
+            self.reply(self.base)
+        except Faulted:
+            return True
+        except (Declined, SpecError):
+            pass
+        return False
+
     # The definition, kept with the sample
 
     def _key(self, kind: str, settled: Settled, *more: Any) -> tuple[Any, ...]:
@@ -265,6 +278,8 @@ class Trial:
             options = [x for x in options if type(x) in (int, str)]
         key = (self.mechanism.name, self.mechanism.digest, name, shapes, *options)
         if key not in _SHAPES:
+            if len(_SHAPES) >= SHAPES:
+                _SHAPES.clear()
             _SHAPES[key] = np.shape(self.exact(name, settled))
         return _SHAPES[key]
 

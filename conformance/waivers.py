@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -38,14 +39,13 @@ from .documents import Text, read
 from .errors import Place, SpecError, SpecErrors, did_you_mean
 from .loader import library
 from .replay import again
+from .schema import schema_errors
 from .trial import Bench
 from .witness import find, read_case
 
 VERSION = "1"
 LONGEST = 180
 """Days that a waiver may last."""
-REQUIRED = ("law", "target", "case", "reason", "issue", "owner", "added", "expires")
-KEYS = (*REQUIRED, "where", "signature", "ceiling", "also")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,75 +91,53 @@ class Waiver:
 
 def waivers_of(path: Path) -> tuple[Waiver, ...]:
     """The waivers of a file. All that is wrong with it is said at once, as `SpecErrors`."""
-    document = cast(Mapping[Any, Any], read(path))  # texts are found by what they say
-    entries, faults = document.get("waivers", []), []
-    for key in document:
-        if key not in ("version", "max_active", "waivers"):
-            faults.append(
-                SpecError(f"unknown key {str(key)!r}{did_you_mean(key, ('max_active', 'waivers'))}", key.place)
-            )
-    if document.get("version") != VERSION:
-        faults.append(SpecError(f"the version of a file of waivers is {VERSION}", Place(str(path), 1, 1)))
-    found = []
-    for entry in entries if isinstance(entries, list) else ():
-        try:
-            found.append(_waiver(entry, path))
-        except SpecErrors as errors:
-            faults += errors.errors
-    limit = document.get("max_active")
-    if limit is not None and (not limit.isdigit() or len(found) > int(limit)):
-        faults.append(SpecError(f"there are {len(found)} waivers, and max_active is {limit}", limit.place))
-    if not isinstance(entries, list):
-        faults.append(SpecError("waivers are a list", Place(str(path), 1, 1)))
+    document = read(path)
+    faults = list(schema_errors(document, Path(__file__).with_name("waivers.json")))
     if faults:
         raise SpecErrors(faults)
-    return tuple(found)
-
-
-def _waiver(entry: Any, path: Path) -> Waiver:
-    if not isinstance(entry, dict) or not entry:
-        raise SpecErrors([SpecError("a waiver is a mapping of names", Place(str(path), 1, 1))])
-    place = next(iter(entry)).place
-    faults = [
-        SpecError(f"unknown key {str(key)!r}{did_you_mean(key, KEYS)}", key.place) for key in entry if key not in KEYS
-    ]
-    faults += [SpecError(f"a waiver has a key {key!r}", place) for key in REQUIRED if not entry.get(key)]
+    parts = cast(Mapping[str, Any], document)  # texts are found by what they say
+    faults = [fault for entry in parts["waivers"] for fault in _faults(entry, path)]
+    count, limit = len(parts["waivers"]), parts.get("max_active")
+    if limit is not None and count > int(limit):
+        faults.append(SpecError(f"there are {count} waivers, and max_active is {limit}", limit.place))
     if faults:
         raise SpecErrors(faults)
-    plain = {str(key): value for key, value in entry.items()}
-    where = {str(key): value for key, value in plain.pop("where", {}).items()}
-    added, expires = _day(plain.pop("added")), _day(plain.pop("expires"))
-    if expires - added > datetime.timedelta(LONGEST):
-        faults.append(SpecError(f"a waiver lasts {LONGEST} days at most", _place(entry, "expires")))
-    faults += [SpecError(f"unknown key {key!r} in where", place) for key in where if key not in ("dtype", "device")]
-    for law in (plain["law"], *plain.get("also", ())):
-        faults += _unknown(law)
-    ceiling = plain.pop("ceiling", None)
-    if ceiling is not None and not _number(ceiling):
-        faults.append(SpecError(f"{str(ceiling)!r} is not a number of bounds", ceiling.place))
-    case = path.parent / plain.pop("case")
-    if not case.is_file():
-        faults.append(SpecError(f"no such case: {case}", _place(entry, "case")))
-    if faults:
-        raise SpecErrors(faults)
-    also = tuple(str(law) for law in plain.pop("also", ()))
-    texts = {key: str(value) for key, value in plain.items()}
-    last = max(text.place.line for text in _texts(entry))
-    return Waiver(
-        **texts,
-        **{key: str(value) for key, value in where.items()},
-        case=case,
-        added=added,
-        expires=expires,
-        place=place,
-        last=last,
-        ceiling=None if ceiling is None else float(ceiling),
-        also=also,
-    )
+    return tuple(_waiver(entry, path) for entry in parts["waivers"])
 
 
-def _place(entry: Mapping[Any, Any], name: str) -> Place:
-    return entry[name].place
+def _faults(entry: Mapping[str, Any], path: Path) -> Iterator[SpecError]:
+    """What is wrong with an entry beside its form."""
+    added, expires = (_day(entry[name]) for name in ("added", "expires"))
+    for name, day in (("added", added), ("expires", expires)):
+        if day is None:
+            yield SpecError(f"{str(entry[name])!r} is not a day such as 2027-02-28", entry[name].place)
+    if added and expires and expires - added > datetime.timedelta(LONGEST):
+        yield SpecError(f"a waiver lasts {LONGEST} days at most", entry["expires"].place)
+    for law in (entry["law"], *entry.get("also", ())):
+        yield from _unknown(law)
+    if not (path.parent / entry["case"]).is_file():
+        yield SpecError(f"no such case: {path.parent / entry['case']}", entry["case"].place)
+
+
+def _waiver(entry: Mapping[Any, Any], path: Path) -> Waiver:
+    parts: dict[str, Any] = {str(key): str(x) for key, x in {**entry, **entry.get("where", {})}.items()}
+    parts.pop("where", None)
+    parts |= {
+        "case": path.parent / parts["case"],
+        "added": _day(parts["added"]),
+        "expires": _day(parts["expires"]),
+        "ceiling": float(parts["ceiling"]) if "ceiling" in parts else None,
+        "also": tuple(map(str, entry.get("also", ()))),
+        "place": next(iter(entry)).place,
+        "last": max(text.place.line for text in _texts(entry)),
+    }
+    return Waiver(**parts)
+
+
+def _day(text: str) -> datetime.date | None:
+    with suppress(ValueError):
+        return datetime.date.fromisoformat(text)
+    return None
 
 
 def _texts(x: Any) -> Iterator[Text]:
@@ -167,20 +145,6 @@ def _texts(x: Any) -> Iterator[Text]:
         yield x
     for part in [*x, *x.values()] if isinstance(x, dict) else x if isinstance(x, list) else ():
         yield from _texts(part)
-
-
-def _day(text: Text) -> datetime.date:
-    try:
-        return datetime.date.fromisoformat(text)
-    except ValueError:
-        raise SpecErrors([SpecError(f"{str(text)!r} is not a day such as 2027-02-28", text.place)]) from None
-
-
-def _number(text: str) -> bool:
-    try:
-        return float(text) > 0
-    except ValueError:
-        return False
 
 
 def _unknown(law: Text) -> Iterator[SpecError]:

@@ -7,39 +7,43 @@ from __future__ import annotations
 
 import pickle
 import socket
-import time
+import struct
 from collections.abc import Sequence
 from typing import Any
 
 LENGTH = 8
 """Bytes in which the length of a message is written."""
 PIECE = 1 << 16
-"""Bytes up to which a message is sent with its length, and that are read where nothing is known of it."""
-AT_ONCE = 1 << 18
-"""Bytes that are read at once, which is about what a socket holds."""
-
-
+"""Bytes up to which a message is sent with its length, and that a wire has room for at first."""
+MOST = 1 << 32
+"""Bytes beyond which something is no message."""
 CLOSED = "closed"
 """What a `GoneError` says where the other side has ended in order, or its process has."""
 
 
 class GoneError(Exception):
-    """The other side is no longer there, or sends what is no message."""
+    """The other side is no longer there."""
+
+
+class GarbledError(GoneError):
+    """The other side sends what is no message, so that nothing it may send is understood any more."""
 
 
 class Wire:
-    """One end of a connection."""
+    """One end of a connection. The kernel keeps the time, so that a message takes one call of it on either side."""
 
     def __init__(self, end: socket.socket) -> None:
         self.end = end
-        self._read = bytearray()
+        self._room = memoryview(bytearray(PIECE))
+        self._filled = 0
+        self._limits: dict[int, float | None] = {}
 
     def send(self, message: Any, files: Sequence[int] = (), seconds: float | None = None) -> None:
-        """Send a message, and open files along with it; `TimeoutError` if it is not taken within so long."""
+        """Send a message, and open files along with it; `TimeoutError` if nothing of it is taken for so long."""
         data = pickle.dumps(message, 5)
         length = len(data).to_bytes(LENGTH, "little")
         try:
-            self._limit(seconds)
+            self._limit(socket.SO_SNDTIMEO, seconds)
             if files:
                 socket.send_fds(self.end, [length], files)
             elif len(data) < PIECE:
@@ -47,60 +51,75 @@ class Wire:
             else:
                 self.end.sendall(length)
             self.end.sendall(data)
-        except TimeoutError:
-            raise
+        except BlockingIOError:
+            raise TimeoutError from None
         except OSError as error:
             raise GoneError(str(error)) from None
 
     def receive(self, seconds: float | None = None) -> Any:
-        """The next message. `TimeoutError` after so long; what has come of it by then is kept for the next time."""
-        deadline = None if seconds is None else time.monotonic() + seconds
-        while (end := self._end()) is None or len(self._read) < end:
-            self._more(deadline, 0 if end is None else end - len(self._read))
+        """The next message. `TimeoutError` if nothing comes for so long; what has come is kept for the next time."""
+        self._limit(socket.SO_RCVTIMEO, seconds)
+        while self._filled < (end := self._end()):
+            if end > len(self._room):
+                self._grow(end)
+            self._more()
         try:
-            with memoryview(self._read) as whole, whole[LENGTH:end] as data:
-                message = pickle.loads(data)
+            message = pickle.loads(self._room[LENGTH:end])
         except Exception as error:
-            raise GoneError(f"sent what cannot be read: {error}") from None
-        del self._read[:end]
+            raise GarbledError(f"sent what cannot be read: {error}") from None
+        self._room[: self._filled - end] = self._room[end : self._filled]
+        self._filled -= end
         return message
 
     def receive_with_files(self, count: int) -> tuple[Any, list[int]]:
         """The next message, and up to `count` open files that come along with it."""
-        self._limit(None)
+        self._limit(socket.SO_RCVTIMEO, None)
         try:
             data, files, _, _ = socket.recv_fds(self.end, LENGTH, count)
         except OSError as error:
             raise GoneError(str(error)) from None
         if not data:
             raise GoneError(CLOSED)
-        self._read += data
+        self._room[: len(data)] = data
+        self._filled = len(data)
         return self.receive(), files
 
     def close(self) -> None:
         self.end.close()
 
-    def _limit(self, seconds: float | None) -> None:
-        """Have the socket wait no longer than that; a limit that is near enough is left as it is."""
-        near = None if seconds is None else max(round(seconds, 2), 0.01)
-        if near != self.end.gettimeout():
-            self.end.settimeout(near)
+    def _limit(self, option: int, seconds: float | None) -> None:
+        """Have the socket wait no longer than that, unless it is so already."""
+        if seconds != self._limits.get(option):
+            self.end.setsockopt(socket.SOL_SOCKET, option, _interval(seconds))
+            self._limits[option] = seconds
 
-    def _end(self) -> int | None:
-        """Where the first message ends, once that is known."""
-        return LENGTH + int.from_bytes(self._read[:LENGTH], "little") if len(self._read) >= LENGTH else None
+    def _end(self) -> int:
+        """Where the first message ends, or its length does as long as that is not known."""
+        if self._filled < LENGTH:
+            return LENGTH
+        length = int.from_bytes(self._room[:LENGTH], "little")
+        if length > MOST:
+            raise GarbledError("sent what is no message")
+        return LENGTH + length
 
-    def _more(self, deadline: float | None, missing: int) -> None:
-        left = None if deadline is None else deadline - time.monotonic()
-        if left is not None and left <= 0:
-            raise TimeoutError
+    def _grow(self, size: int) -> None:
+        room = memoryview(bytearray(size))
+        room[: self._filled] = self._room[: self._filled]
+        self._room = room
+
+    def _more(self) -> None:
         try:
-            self._limit(left)
-            data = self.end.recv(min(max(missing, PIECE), AT_ONCE))
-        except TimeoutError:
-            raise
+            count = self.end.recv_into(self._room[self._filled :])
+        except BlockingIOError:
+            raise TimeoutError from None
         except OSError as error:
             raise GoneError(str(error)) from None
-        if not data:
+        if not count:
             raise GoneError(CLOSED)
-        self._read += data
+        self._filled += count
+
+
+def _interval(seconds: float | None) -> bytes:
+    """A time as the kernel reads it, in whole seconds and microseconds, of which none at all are no limit."""
+    microseconds = 0 if seconds is None else max(int(seconds * 1e6), 1)
+    return struct.pack("ll", *divmod(microseconds, 10**6))

@@ -20,7 +20,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -50,8 +50,8 @@ class Start:
     """Where the path begins."""
     stamp: tuple[int, int] = (0, 0)
     """When the file was changed last, and its length."""
-    environment: Environment = ()
-    """The variables that workers are to have."""
+    environment: Environment = field(default=(), hash=False)
+    """The variables that workers are to have, too many to be hashed for every call."""
     forks: bool = True
 
 

@@ -11,9 +11,10 @@ from attnspec.loader import library
 ATTENTION, CAUSAL = library()["attention"], library()["causal_mask"]
 
 
-def tally(*kinds, outcome=None, declined=""):
+def tally(*kinds, outcome=None, declined="", unanswered=0):
     failure = None if outcome is None else Failure("definition", outcome, None, None)
-    return Tally(definition_law(ATTENTION), Counter(kinds), failure=failure, declined=declined)
+    law = definition_law(ATTENTION)
+    return Tally(law, Counter(kinds), failure=failure, declined=declined, unanswered=unanswered)
 
 
 @pytest.mark.parametrize(
@@ -28,6 +29,11 @@ def tally(*kinds, outcome=None, declined=""):
 )
 def test_a_law_passes_only_if_it_was_seen_to_hold(kinds, expected):
     assert expected == tally(*kinds, declined="does not take mask").verdict()
+
+
+def test_a_law_whose_cases_gave_no_result_says_so():
+    assert ("not_tested", "no case gave a result to try it on") == tally(Kind.IDLE, unanswered=1).verdict()
+    assert ("pass", "") == tally(Kind.HELD, unanswered=1).verdict()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """Strict YAML: every scalar is text with its place, and whatever YAML would guess at is refused."""
 
 import ast
+import os
+from pathlib import Path
 
 import pytest
 
@@ -167,6 +169,15 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path, content, message):
     with pytest.raises(SpecError) as caught:
         read(path, "s.yaml")
     assert message == str(caught.value)
+
+
+def test_what_never_ends_or_begins_is_not_waited_for(tmp_path):
+    pipe = tmp_path / "pipe.yaml"
+    os.mkfifo(pipe)
+    for path in (pipe, Path("/dev/zero")):
+        with pytest.raises(SpecError) as caught:
+            read(path, "s.yaml")
+        assert "cannot read s.yaml: not a file, but a pipe, a socket or a device" == str(caught.value)
 
 
 def test_a_folder_is_no_file(tmp_path):

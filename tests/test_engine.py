@@ -1,11 +1,14 @@
 """One run: blame goes where it belongs, and neither time, chance nor an earlier subject changes a verdict."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
 
 from attnspec import engine
 from attnspec.adapters import Adapter
+from attnspec.calling import Fault, Reply
 from attnspec.cells import CONTRACTS, Request, law_names
 from attnspec.engine import identified, run
 from attnspec.errors import SpecError
@@ -36,6 +39,10 @@ def bad(result):
 
 def cell_of(result, law):
     return next(cell for cell in result.cells if cell.law == law)
+
+
+def verdicts_of_laws(result):
+    return {(cell.verdict, cell.says) for cell in result.cells if cell.law in SOFTMAX.laws}
 
 
 def outline(result):
@@ -251,9 +258,43 @@ def test_a_run_out_of_time_keeps_what_it_has_found(monkeypatch):
     monkeypatch.setattr(engine.time, "monotonic", lambda: len(calls))
     result = result_of(adapted(counted, conventions={"empty_row": "nans"}), deadline=3)
     assert (True, 4) == (result.partial, len(calls))
+    assert 0 < result.cases <= result.calls <= 4
     assert ("fail", 1) == (cell_of(result, "definition").verdict, cell_of(result, "definition").cases)
-    assert {"not_tested"} == {cell.verdict for cell in result.cells if cell.law in SOFTMAX.laws}
+    assert {("not_tested", "time was up")} == verdicts_of_laws(result)
     assert set(law_names(SOFTMAX)) == {cell.law for cell in result.cells}
+
+
+def test_a_run_that_ends_with_its_first_violation_says_so():
+    result = result_of(adapted(lambda x: 2 * softmax(x), conventions={"empty_row": "nans"}), first=True)
+    assert ("not_tested", "the first violation ended the run") in verdicts_of_laws(result)
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("hung", "given up after 3 calls that hung"),
+        ("died", "no case gave a result to try it on"),
+    ],
+)
+def test_a_subject_that_answers_nothing_is_no_subject_whose_cases_were_not_reached(kind, says, monkeypatch):
+    one = adapted(softmax, conventions={"empty_row": "nans"})
+    monkeypatch.setattr(one, "caller", Silent(Fault(kind, "no answer")))
+    result = result_of(one, profile=SCENARIOS)
+    assert {"error"} == {cell.verdict for cell in result.cells if cell.bad}
+    assert {("not_tested", says)} == verdicts_of_laws(result)
+
+
+class Silent:
+    """A caller of which every call ends in the same fault."""
+
+    def __init__(self, fault):
+        self.fault = fault
+
+    def session(self):
+        return nullcontext()
+
+    def call(self, call):
+        return Reply(fault=self.fault)
 
 
 def test_an_interruption_is_no_fault_of_the_subject():

@@ -1,5 +1,6 @@
 """From files to mechanisms: what builds on what, which files are read, and what messages call them."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -161,6 +162,12 @@ def test_the_faults_of_all_files_are_named_together():
 
 def test_a_missing_file_is_named():
     assert ["cannot read none.yaml: No such file or directory"] == faults([Path("none.yaml")])
+
+
+def test_a_pipe_among_the_files_is_named():
+    (path,) = written(double=DOUBLE)
+    os.mkfifo("pipe.yaml")
+    assert ["cannot read pipe.yaml: not a file, but a pipe, a socket or a device"] == faults([path, Path("pipe.yaml")])
 
 
 def test_a_file_is_called_as_one_would_write_it_from_here():

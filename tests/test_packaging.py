@@ -61,7 +61,12 @@ def test_everything_in_the_folders_is_in_the_wheel(files):
 def test_every_mechanism_has_one_file(files):
     stems = [Path(name).stem for name in files if name.endswith(".yaml")]
     assert sorted(library()) == sorted(stems)
-    assert {"attnspec/spec/schema.json", "attnspec/spec/README.md", "attnspec/py.typed"} <= set(files)
+    assert {
+        "attnspec/spec/schema.json",
+        "attnspec/spec/README.md",
+        "attnspec/py.typed",
+        "attnspec/waivers.json",
+    } <= set(files)
 
 
 def test_the_metadata_say_what_is_needed(files):

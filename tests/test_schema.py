@@ -169,6 +169,12 @@ def test_all_faults_are_found_at_once():
     assert expected == set(faults(text))
 
 
+@pytest.mark.parametrize("other", ["[1]", "{a: b}"])
+def test_what_may_be_a_number_or_a_text_and_is_neither_is_told(other):
+    (fault,) = faults(HEAD.replace("version: 1", f"version: {other}"))
+    assert ("s.yaml:3", "is not a whole number") == (fault[:8], fault[-21:])
+
+
 def test_the_schema_describes_each_of_its_keys():
     schema = json.loads((spec_folder() / "schema.json").read_text("utf-8"))
     assert [] == [k for k, v in schema["properties"].items() if not v.get("description")]

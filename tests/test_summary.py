@@ -162,11 +162,14 @@ def test_a_violation_that_no_case_shows_is_told_in_a_line():
 
 
 def test_what_weakens_a_pass_is_said():
-    untested = [cell(f"law_{i}", "not_tested") for i in range(7)]
+    idle, hung = "no case reached its condition", "given up after 3 calls that hung"
+    untested = [cell(f"law_{i}", "not_tested", says=idle) for i in range(7)]
+    untested += [cell(name, "not_tested", says=hung) for name in ("share", "law_1", "share")]
     lenient = cell("no_heads", "fail", level="should")
     said = shown([cell("ratio", cases=2), cell("contract.shape", "not_tested"), lenient, *untested])
     listed = ", ".join(f"softmax.law_{i}" for i in range(5))
-    assert f"  not tested, for no case reached their condition: {listed} and 2 more" in said
+    assert f"  not tested ({idle}): {listed} and 2 more" in said
+    assert f"  not tested ({hung}): softmax.share, softmax.law_1" in said
     assert "  weakest evidence: softmax.ratio (2 of its cases)" in said
     assert "  should (~): kernel softmax.no_heads" in said
 

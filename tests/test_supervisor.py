@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -73,6 +74,15 @@ def floods(x):
     return softmax(x)
 
 @declared
+def strays(x):
+    for number in range(3, 20):
+        try:
+            os.write(number, b"a line of text") if np.isnan(x).any() else None
+        except OSError:
+            pass
+    return softmax(x)
+
+@declared
 def chats(x):
     print("a word or two")
     return softmax(x)
@@ -85,6 +95,16 @@ def tires(x):
 
 @declared
 def process(x): return np.full_like(x, os.getpid())
+
+@declared
+def orphan(x):
+    os.kill(os.getppid(), 9)
+    time.sleep(60)
+
+@declared
+def dozes(x):
+    time.sleep(0.3)
+    return softmax(x)
 
 @declared
 def variable(x): return np.full_like(x, int(os.environ.get("SCALE", "1")))
@@ -143,6 +163,7 @@ def test_a_call_in_another_process_gives_what_it_gives_in_this_one(subject, kern
         ("interrupts", "raised", "KeyboardInterrupt: (no message)"),
         ("raises", "raised", "Unpicklable: (1, 2)"),
         ("floods", "flooded", "printed"),
+        ("strays", "died", "the process sent what is no message"),
     ],
 )
 def test_a_call_that_ends_its_process_is_a_fault_and_the_next_one_is_answered(subject, name, kind, says):
@@ -196,6 +217,51 @@ def test_a_process_that_uses_too_much_memory_is_replaced_between_calls(kernels):
     pids = {one.call(GOOD).outputs["p"][0, 0] for _ in range(3)}
     supervisor.close()
     assert 3 == len(pids)
+
+
+@pytest.fixture(params=["the nursery", "the nursery of its framework"])
+def doomed(request, supervisor, kernels):
+    """How to kill what the workers of the kernels are forked from."""
+
+    def kill():
+        place = str(kernels) if request.param == "the nursery" else "numpy"
+        os.kill(supervisor._nurseries[place].process.pid, signal.SIGKILL)
+
+    return kill
+
+
+def test_a_process_that_is_lost_between_calls_along_with_its_nursery_is_replaced(subject, doomed):
+    one = subject("right")
+    for _ in range(2):
+        np.testing.assert_array_equal(ANSWER, one.call(GOOD).outputs["p"])
+        doomed()
+        time.sleep(0.05)
+    np.testing.assert_array_equal(ANSWER, one.call(GOOD).outputs["p"])
+    assert "the process died of SIGSEGV" == subject("crashes").call(BAD).fault.says
+
+
+def test_a_call_that_is_lost_along_with_its_nursery_is_made_once_more(subject, doomed):
+    one = subject("dozes")
+    one.call(GOOD)
+    timer = threading.Timer(0.1, doomed)
+    timer.start()
+    np.testing.assert_array_equal(ANSWER, one.call(GOOD).outputs["p"])
+    timer.join()
+
+
+def test_a_file_is_declared_after_its_nursery_was_lost(subject, doomed):
+    subject("right")
+    doomed()
+    np.testing.assert_array_equal(ANSWER, subject("right").call(GOOD).outputs["p"])
+
+
+def test_a_call_that_ends_the_process_that_it_was_forked_from_is_a_fault(subject):
+    fault = subject("orphan").call(GOOD).fault
+    assert ("died", "twice, the process was lost along with the one that it was forked from") == (
+        fault.kind,
+        fault.says,
+    )
+    np.testing.assert_array_equal(ANSWER, subject("right").call(GOOD).outputs["p"])
 
 
 def test_a_file_that_was_changed_is_loaded_again(supervisor, tmp_path):

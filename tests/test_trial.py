@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from attnspec import trial
 from attnspec.calling import Reply
 from attnspec.cases import Case, Sample
 from attnspec.claims import Claims
@@ -124,6 +125,16 @@ def test_what_is_not_claimed_is_not_called(offset, claims, replaced, says):
     with pytest.raises(Declined, match=f"^{says}$"):
         trial.reply(trial.settle(replaced))
     assert [] == trial.bench.subject.calls
+
+
+def test_of_the_shapes_of_outputs_no_more_are_remembered_than_there_is_room_for(offset, monkeypatch):
+    known = {}
+    monkeypatch.setattr(trial, "_SHAPES", known)
+    monkeypatch.setattr(trial, "SHAPES", 2)
+    one = trial_of(offset)
+    for length in (3, 4, 5, 3):
+        assert (length,) == one.shape("y", one.settle({"x": np.ones(length), "plus": np.ones(length)}))
+        assert 0 < len(known) <= 2
 
 
 def test_a_fixed_option_is_not_passed(offset):

@@ -134,16 +134,30 @@ def test_a_waiver_of_another_target_dtype_or_law_excuses_nothing():
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("    reason: ", "    reasn: ", f"{FILE}:7:5: unknown key 'reasn'; did you mean 'reason'?"),
-        ('    owner: "@me"\n', "", f"{FILE}:3:5: a waiver has a key 'owner'"),
+        ("    reason: ", "    reasn: ", f"{FILE}:7:5: waivers.0: unknown key 'reasn'; did you mean 'reason'?"),
+        ('    owner: "@me"\n', "", f"{FILE}:3:5: waivers.0: the key 'owner' is missing"),
+        ("softmax.", "[softmax.a]  # ", f"{FILE}:3:5: waivers.0.law: ['softmax.a'] is not a text"),
+        ("    where: {", "    also: one\n    where: {", f"{FILE}:5:11: waivers.0.also: 'one' is not a list"),
+        (
+            "    where: {",
+            "    ceiling: -1\n    where: {",
+            f"{FILE}:5:14: waivers.0.ceiling: '-1' is not a number above",
+        ),
+        ("    where: {", "    where: x # {", f"{FILE}:5:12: waivers.0.where: 'x' is not a mapping of names"),
+        ("  - law", "  - one\n  - law", f"{FILE}:3:5: waivers.0: 'one' is not a mapping of names"),
         ("softmax.", "sofmax.", f"{FILE}:3:10: unknown mechanism 'sofmax'; did you mean 'softmax'?"),
         ("cases/", "case/", f"{FILE}:6:11: no such case: case/"),
         (day(90), day(400), f"{FILE}:11:14: a waiver lasts 180 days at most"),
-        (day(90), "soon", f"{FILE}:11:14: 'soon' is not a day such as 2027-02-28"),
-        ("version: 1", "version: 2", f"{FILE}:1:1: the version of a file of waivers is 1"),
+        (day(90), "soon", f"{FILE}:11:14: waivers.0.expires: 'soon' is not a day such as 2027-02-28"),
+        (day(90), "2027-02-30", f"{FILE}:11:14: '2027-02-30' is not a day such as 2027-02-28"),
+        ("version: 1", "version: 2", f"{FILE}:1:10: version: '2' is not 1, the version of such files"),
         ("version: 1\n", "version: 1\nmax_active: 0\n", f"{FILE}:2:13: there are 1 waivers, and max_active is 0"),
         ("version: 1\n", "version: 1\nwaiver: 0\n", f"{FILE}:2:1: unknown key 'waiver'; did you mean 'waivers'?"),
-        ("dtype: float32", "dtypes: float32", f"{FILE}:3:5: unknown key 'dtypes' in where"),
+        (
+            "dtype: float32",
+            "dtypes: float32",
+            f"{FILE}:5:13: waivers.0.where: unknown key 'dtypes'; did you mean 'dtype'?",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said_with_its_place(old, new, says):

@@ -151,9 +151,12 @@ def rests_on(cells: Sequence[Line]) -> Iterator[str]:
 def weakest(cells: Sequence[Line], targets: Sequence[str]) -> Iterator[str]:
     """The laws that a run could hardly test, or not at all; and known mistakes that it may not have noticed."""
     laws = [c for c in cells if not c["law"].startswith(("contract.", "convention."))]
-    untested = list(dict.fromkeys(_address(c) for c in laws if c["verdict"] == "not_tested"))
-    if untested:
-        yield f"  not tested, for no case reached their condition: {_listed(untested, 5)}"
+    untested: dict[str, dict[str, None]] = {}
+    for cell in laws:
+        if cell["verdict"] == "not_tested":
+            untested.setdefault(cell["says"], {})[_address(cell)] = None
+    for reason, names in untested.items():
+        yield f"  not tested ({reason}): {_listed([*names], 5)}"
     blind = [c for c in cells if c.get("run", {}).get("evidence", {}).get("unshown")]
     few = [c for c in laws if c["verdict"] == "pass" and 0 < c["cases"] < 3]
     if blind:
