@@ -17,7 +17,7 @@ import numpy as np
 from . import limits
 from .draws import Source
 from .errors import SpecError
-from .formats import FLOAT64, Format
+from .formats import FLOAT64, Format, limited
 from .grades import Grade
 from .language import CallSite, Expression
 from .loader import library
@@ -97,7 +97,7 @@ class Frame:
     def _limited(self, result: Any) -> Any:
         if self.overflow is None or not isinstance(result, np.ndarray) or result.dtype.kind != "f":
             return result
-        return np.where(np.abs(result) > self.overflow.largest, np.copysign(np.inf, result), result)
+        return limited(result, self.overflow)
 
     @property
     def nbytes(self) -> int:
@@ -193,7 +193,8 @@ def sizes_of(mechanism: Mechanism, values: Mapping[str, Any]) -> dict[str, int]:
     """The sizes that the shapes of the required inputs fix; inputs that contradict one another are a `SpecError`."""
     found: dict[str, tuple[int, str]] = {}
     for name, axes in mechanism.shapes.items():
-        shape = np.shape(value(values[name]))
+        x = values[name]
+        shape = x.shape if isinstance(x, Number | np.ndarray) else np.shape(x)
         for axis, length in zip(reversed(axes), reversed(shape), strict=False):
             if axis is None:
                 continue

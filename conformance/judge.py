@@ -142,8 +142,8 @@ def _definition(trial: Trial, grade: Grade | None, worst: bool) -> tuple[Any, li
                 if name == m.outputs[0]:
                     raise
                 continue
-            same = truth(trial.normal(name, y) == trial.normal(name, trial.exact(name, base)))
-            claim = same.over(np.all, None) if claim is None else claim & same.over(np.all, None)
+            same = truth(trial.normal(name, y) == trial.normal(name, trial.exact(name, base))).over(np.all, None)
+            claim = same if claim is None else claim & same
     return claim, records
 
 
