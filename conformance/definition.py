@@ -135,10 +135,11 @@ class Frame:
 
     def operator(self, name: str, arguments: dict[str, Any]) -> Any:
         mechanism = (self.known or library())[name]
-        passed_on = {c: self.values[c] for c in mechanism.conventions if c in self.values}
-        self.turned_on.update(passed_on)
+        passed_on = {c: self.values[c] for c in mechanism.conventions if c in self.values and c not in arguments}
         inner = Frame(mechanism, {**passed_on, **arguments}, grade=self.grade, dtype=self.dtype, known=self.known)
-        return inner[mechanism.outputs[0]]
+        result = inner[mechanism.outputs[0]]
+        self.turned_on.update(inner.turned_on & passed_on.keys())
+        return result
 
     def output(self, name: str, site: CallSite | None) -> Any:
         raise SpecError(f"{name} is what a subject returns; a definition has none")
