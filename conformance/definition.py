@@ -76,8 +76,10 @@ class Frame:
             result = self.original(name) if change is None else change(_Replacing(self, name))
         finally:
             self._busy.pop()
-        self.memo[name] = self._limited(result) if name in self.mechanism.definition else result
-        return self.memo[name]
+        if self.overflow is not None and name in self.mechanism.definition:
+            result = _limited(result, self.overflow)
+        self.memo[name] = result
+        return result
 
     def original(self, name: str) -> Any:
         """What a name means before any change."""
@@ -93,11 +95,6 @@ class Frame:
                 self.turned_on.add(name)
             return self.values[name]
         raise SpecError(f"{name!r} has no value here")
-
-    def _limited(self, result: Any) -> Any:
-        if self.overflow is None or not isinstance(result, np.ndarray) or result.dtype.kind != "f":
-            return result
-        return limited(result, self.overflow)
 
     @property
     def nbytes(self) -> int:
@@ -182,6 +179,10 @@ def reached(mechanism: Mechanism, changes: Mapping[str, Expression]) -> frozense
         if not further:
             return frozenset(found)
         found |= further
+
+
+def _limited(x: Any, fmt: Format) -> Any:
+    return limited(x, fmt) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
 
 
 def _graded(x: Any, grade: Grade) -> Any:
