@@ -454,7 +454,11 @@ def counts(x: Any, n: Any, axis: Any = -1) -> Any:
         raise SpecError("truths in doubt cannot be counted")
     plain, n = np.moveaxis(np.asarray(x.must if isinstance(x, Truth) else value(x)), _axis(axis), -1), whole(n)
     charge(plain.size * max(n, 1))
-    return np.sum(plain[..., None] == np.arange(n), axis=-2)
+    *rows, _ = plain.shape
+    places = plain.astype(np.int64)
+    counted = (places == plain) & (places >= 0) & (places < n)
+    first = n * np.arange(math.prod(rows)).reshape(*rows, 1)
+    return np.bincount((first + places)[counted], minlength=n * math.prod(rows)).reshape(*rows, n)
 
 
 @_function(contextual=True)
