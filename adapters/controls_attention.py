@@ -6,6 +6,7 @@ code with the reference.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from . import adapter
@@ -20,11 +21,19 @@ CONVENTIONS = {
 }
 
 
+LEAST = -3e38
+"""Below every score."""
+
+
 def positions(q: Any, k: Any, causal: bool, window_left: int | None, window_right: int | None) -> Any:
     """Which keys a query reaches by position: [q_len, k_len]."""
+    return _reached(q.shape[2], k.shape[2], causal, window_left, window_right).to(q.device)
+
+
+@functools.lru_cache
+def _reached(q_len: int, k_len: int, causal: bool, window_left: int | None, window_right: int | None) -> Any:
     import torch
 
-    q_len, k_len = q.shape[2], k.shape[2]
     distance = torch.arange(q_len)[:, None] + (k_len - q_len) - torch.arange(k_len)
     reached = torch.ones(q_len, k_len, dtype=torch.bool)
     if causal:
@@ -33,7 +42,7 @@ def positions(q: Any, k: Any, causal: bool, window_left: int | None, window_righ
         reached &= distance <= window_left
     if window_right is not None:
         reached &= distance >= -window_right
-    return reached.to(q.device)
+    return reached
 
 
 def online(
@@ -61,38 +70,39 @@ def online(
     k_len, group = k.shape[2], heads // k.shape[1]
     scale = head_dim**-0.5 if scale is None else scale
     reached = positions(q, k, causal, window_left, window_right)
-    hidden = ~(reached if mask is None else reached & mask).broadcast_to(batch, heads, q_len, k_len)
-    unread = hidden.all(2)[..., None]  # a key that no query may see is not even loaded
-    keys = k.float().repeat_interleave(group, 1).masked_fill(unread, 0.0)
-    values = v.float().repeat_interleave(group, 1).masked_fill(unread, 0.0)
-    added = None if bias is None else bias.float().broadcast_to(batch, heads, q_len, k_len)
+    hidden = ~(reached if mask is None else reached & mask)
+    unread = hidden.all(-2)[..., None]  # a key that no query may see is not even loaded
+    keys, values = k.float(), v.float()
+    if group > 1:
+        keys, values = keys.repeat_interleave(group, 1), values.repeat_interleave(group, 1)
+    keys, values = keys.masked_fill(unread, 0.0), values.masked_fill(unread, 0.0)
+    scores = q.float() @ keys.mT * scale
+    if softcap is not None:
+        scores = softcap * torch.tanh(scores / softcap)
+    if bias is not None:
+        scores = scores + bias.float()
 
-    log2e = 1.4426950408889634
+    unit = 1.4426950408889634 if base_two else 1.0  # the binary logarithm of e
+    scores = scores.masked_fill(hidden, -torch.inf) * unit
     exp = torch.exp2 if base_two else torch.exp
     top = torch.full((batch, heads, q_len, 1), -torch.inf)
     total = torch.zeros(batch, heads, q_len, 1)
     out = torch.zeros(batch, heads, q_len, v.shape[3])
     starts = list(range(0, k_len, block))
     for start in reversed(starts) if backwards else starts:
-        part = slice(start, start + block)
-        s = q.float() @ keys[:, :, part].transpose(-1, -2) * scale
-        if softcap is not None:
-            s = softcap * torch.tanh(s / softcap)
-        if added is not None:
-            s = s + added[..., part]
-        s = s.masked_fill(hidden[..., part], -torch.inf) * (log2e if base_two else 1.0)
+        s = scores[..., start : start + block]
         new = torch.maximum(top, s.amax(-1, keepdim=True))
-        safe = torch.where(new == -torch.inf, 0.0, new)
+        safe = new.clamp_min(LEAST)  # minus infinity cannot be taken from itself
         p, old = exp(s - safe), exp(top - safe)
         total = total * old + p.sum(-1, keepdim=True)
         weights = p.to(q.dtype).float() if narrow_weights else p
-        out, top = out * old + weights @ values[:, :, part], new
+        out, top = out * old + weights @ values[:, :, start : start + block], new
     if sink is not None:
-        s = sink.float()[:, None, None] * (log2e if base_two else 1.0)
+        s = sink.float()[:, None, None] * unit
         new = torch.maximum(top, s)
         old = exp(top - new)
         out, total, top = out * old, total * old + exp(s - new), new
-    lse = (top * (1 / log2e if base_two else 1.0) + torch.log(total))[..., 0]
+    lse = (top / unit + torch.log(total))[..., 0]
     return torch.where(total > 0, out / torch.where(total > 0, total, 1.0), 0.0), lse
 
 

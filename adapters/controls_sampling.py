@@ -117,21 +117,20 @@ def control_sample_gumbel(
 
     x = left(logits, temperature, k, p)
     uniform = torch.rand(len(x), count, x.shape[1], generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    return (x[:, None] - (-uniform.log()).log()).argmax(-1)
+    return (x[:, None] - uniform.log_().neg_().log_()).argmax(-1)
 
 
 @adapter("sample", dtypes=DTYPES)
 def control_sample_inverse(
     logits: Any, *, seed: int, count: int, temperature: float = 1.0, k: int | None = None, p: float | None = None
 ) -> Any:
-    """The running sums searched for uniform numbers, row by row."""
+    """The running sums searched for uniform numbers."""
     import numpy as np
     import torch
 
-    generator, chances = np.random.default_rng(seed), torch.softmax(left(logits, temperature, k, p), -1).double()
-    rows = [torch.from_numpy(generator.random(count)) * row.sum() for row in chances]
-    found = [torch.searchsorted(row.cumsum(0), u, right=True) for row, u in zip(chances, rows, strict=True)]
-    return torch.stack(found).clamp(max=logits.shape[1] - 1)
+    sums = torch.softmax(left(logits, temperature, k, p), -1).double().cumsum(-1)
+    uniform = torch.from_numpy(np.random.default_rng(seed).random((len(logits), count)))
+    return torch.searchsorted(sums, uniform * sums[:, -1:], right=True).clamp(max=logits.shape[1] - 1)
 
 
 @adapter("sample", dtypes=DTYPES)

@@ -12,10 +12,12 @@ left an error budget.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import multiprocessing
 import time
 import warnings
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -31,6 +33,7 @@ from .definition import Frame, reference_outputs
 from .engine import LARGE, run
 from .errors import SpecError
 from .evidence import Evidence, derived, write
+from .formats import FORMATS
 from .grades import FP64
 from .judge import Kind, definition_law, judged
 from .kills import Kill, Refutation, kills
@@ -102,7 +105,7 @@ def audited(names: Sequence[str] = (), *, deep: bool = False, workers: int = 1) 
         for own in correct.values():
             yield from audited_controls(own, wanted, deep=deep)
         return
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _settle) as pool:
         # what takes longest goes first; what shares its cases and bounds goes to one process
         operators = sorted(correct, key=lambda operator: -len(correct[operator]))
         checked = {o: pool.submit(audited_controls, correct[o], wanted, deep=deep) for o in operators}
@@ -117,11 +120,19 @@ def audited(names: Sequence[str] = (), *, deep: bool = False, workers: int = 1) 
 def derive(names: Sequence[str] = (), *, workers: int = 1) -> Iterator[Part]:
     """The mechanisms alone, and what their scenarios show of their mistakes written beside their specifications."""
     wanted = tuple(chosen(Options(mechanisms=tuple(names))))
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _settle) as pool:
         for part in pool.map(audited_mechanism, wanted):
             if part.evidence is not None:
                 write(part.name, part.evidence)
             yield part
+
+
+def _settle() -> None:
+    """Load what stays as long as a worker does, and have its garbage looked for less often, and not in that."""
+    library()
+    families(controls=True)
+    gc.freeze()
+    gc.set_threshold(20_000)
 
 
 def audited_mechanism(name: str) -> Part:
@@ -187,7 +198,10 @@ class _Audit:
                         self.fault(f"example {example.name}: the {witness} gives {output} = {given.tolist()}")
 
     def reference(self, sample: Sample, words: Mapping[str, str]) -> dict[str, Any]:
-        return reference_outputs(self.m, {**sample.values, **words})
+        key = ("reference", *words.items())
+        if key not in sample.cache:
+            sample.cache[key] = reference_outputs(self.m, {**sample.values, **words})
+        return sample.cache[key]
 
     def witnesses(self) -> None:
         """Definition and reference agree on every case, under every word; and every law is reached."""
@@ -406,29 +420,27 @@ def controls(mechanisms: Collection[str]) -> dict[str, list[str]]:
 
 
 def audited_controls(names: Sequence[str], mechanisms: Collection[str], *, deep: bool) -> list[Part]:
-    """Several correct variants of one operator."""
-    return [audited_control(name, mechanisms, deep=deep) for name in names]
-
-
-def audited_control(name: str, mechanisms: Collection[str], *, deep: bool) -> Part:
-    """A correct variant on its mechanisms, in all its dtypes."""
+    """Several correct variants of one operator, in all their dtypes; those that share cases and bounds run in a row."""
     modules = families(controls=True)
-    adapter = next(a for a in adapters.registered() if a.name == name and a.module in modules)
-    own = [m for m in library().values() if m.operator == adapter.operator and m.name in mechanisms]
+    found = {a.name: subject(a) for a in adapters.registered() if a.name in names and a.module in modules}
+    variants = [found[name] for name in names]
+    own = [m for m in library().values() if m.operator == variants[0].operator and m.name in mechanisms]
     profile = replace(CONTROLS, name="deep", draws=-(-DEEP // max(len(own), 1))) if deep else CONTROLS
-    part, one, cases = Part(name), subject(adapter), 0
-    for mechanism in own:
-        for dtype in adapter.dtypes:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                result = run(Request(one, mechanism, dtype, profile))
-            cases += result.cases
-            for cell in result.cells:
-                if cell.bad and cell.level == "must":
-                    says = f"{cell.says} ({cell.worst:.3g} x the bound)" if cell.worst else cell.says
-                    part.faults.append(f"accused of {cell.address} in {dtype}: {says}")
-                if cell.vacuous > cell.cases:
-                    share = f"{cell.vacuous} of {cell.vacuous + cell.cases} cases"
-                    part.faults.append(f"the bounds of {cell.address} in {dtype} say nothing on {share}")
-    part.notes.append(f"correct variant, {cases} cases")
-    return part
+    parts, cases = {name: Part(name) for name in names}, Counter[str]()
+    for mechanism, dtype, one in itertools.product(own, FORMATS, variants):
+        if dtype not in one.claims.dtypes:
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = run(Request(one, mechanism, dtype, profile))
+        cases[one.name] += result.cases
+        for cell in result.cells:
+            if cell.bad and cell.level == "must":
+                says = f"{cell.says} ({cell.worst:.3g} x the bound)" if cell.worst else cell.says
+                parts[one.name].faults.append(f"accused of {cell.address} in {dtype}: {says}")
+            if cell.vacuous > cell.cases:
+                share = f"{cell.vacuous} of {cell.vacuous + cell.cases} cases"
+                parts[one.name].faults.append(f"the bounds of {cell.address} in {dtype} say nothing on {share}")
+    for name, part in parts.items():
+        part.notes.append(f"correct variant, {cases[name]} cases")
+    return list(parts.values())

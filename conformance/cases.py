@@ -104,7 +104,7 @@ class Sample:
         self.mechanism, self.dtype, self.case, self.claims = mechanism, dtype, case, claims
         self.scenario = _setting(mechanism, case)
         self.regime = mechanism.regimes[case.regime].assigned if case.regime else {}
-        self._picker = picker or self._stored
+        self._picker = picker
         self._memo: dict[str, Any] = dict(case.fixed)
         self._busy: list[str] = []
         self._layer = ""
@@ -168,7 +168,7 @@ class Sample:
         return next(iter(allowed))
 
     def pick(self, key: str, count: int) -> int:
-        self._picked[key] = self._picker(key, count) % max(count, 1)
+        self._picked[key] = (self._picker or self._stored)(key, count) % max(count, 1)
         return self._picked[key]
 
     def _stored(self, key: str, count: int) -> int:

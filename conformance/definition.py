@@ -17,7 +17,7 @@ import numpy as np
 from . import limits
 from .draws import Source
 from .errors import SpecError
-from .formats import FLOAT64, Format
+from .formats import FLOAT64, Format, limited
 from .grades import Grade
 from .language import CallSite, Expression
 from .loader import library
@@ -76,8 +76,10 @@ class Frame:
             result = self.original(name) if change is None else change(_Replacing(self, name))
         finally:
             self._busy.pop()
-        self.memo[name] = self._limited(result) if name in self.mechanism.definition else result
-        return self.memo[name]
+        if self.overflow is not None and name in self.mechanism.definition:
+            result = _limited(result, self.overflow)
+        self.memo[name] = result
+        return result
 
     def original(self, name: str) -> Any:
         """What a name means before any change."""
@@ -93,11 +95,6 @@ class Frame:
                 self.turned_on.add(name)
             return self.values[name]
         raise SpecError(f"{name!r} has no value here")
-
-    def _limited(self, result: Any) -> Any:
-        if self.overflow is None or not isinstance(result, np.ndarray) or result.dtype.kind != "f":
-            return result
-        return np.where(np.abs(result) > self.overflow.largest, np.copysign(np.inf, result), result)
 
     @property
     def nbytes(self) -> int:
@@ -135,10 +132,11 @@ class Frame:
 
     def operator(self, name: str, arguments: dict[str, Any]) -> Any:
         mechanism = (self.known or library())[name]
-        passed_on = {c: self.values[c] for c in mechanism.conventions if c in self.values}
-        self.turned_on.update(passed_on)
+        passed_on = {c: self.values[c] for c in mechanism.conventions if c in self.values and c not in arguments}
         inner = Frame(mechanism, {**passed_on, **arguments}, grade=self.grade, dtype=self.dtype, known=self.known)
-        return inner[mechanism.outputs[0]]
+        result = inner[mechanism.outputs[0]]
+        self.turned_on.update(inner.turned_on & passed_on.keys())
+        return result
 
     def output(self, name: str, site: CallSite | None) -> Any:
         raise SpecError(f"{name} is what a subject returns; a definition has none")
@@ -183,6 +181,10 @@ def reached(mechanism: Mechanism, changes: Collection[str]) -> frozenset[str]:
         found |= further
 
 
+def _limited(x: Any, fmt: Format) -> Any:
+    return limited(x, fmt) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
+
+
 def _graded(x: Any, grade: Grade) -> Any:
     if isinstance(x, Number):
         return Number(x.value, x.worst, x.variance, x.shared, grade=grade)
@@ -193,7 +195,8 @@ def sizes_of(mechanism: Mechanism, values: Mapping[str, Any]) -> dict[str, int]:
     """The sizes that the shapes of the required inputs fix; inputs that contradict one another are a `SpecError`."""
     found: dict[str, tuple[int, str]] = {}
     for name, axes in mechanism.shapes.items():
-        shape = np.shape(value(values[name]))
+        x = values[name]
+        shape = x.shape if isinstance(x, Number | np.ndarray) else np.shape(x)
         for axis, length in zip(reversed(axes), reversed(shape), strict=False):
             if axis is None:
                 continue

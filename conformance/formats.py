@@ -41,8 +41,9 @@ FORMATS = {fmt.name: fmt for fmt in (FLOAT64, FLOAT32, BFLOAT16, FLOAT16)}
 
 
 def _spacing_exponent(x: NDArray[np.float64] | float, fmt: Format) -> NDArray[np.int32]:
-    exponent = np.where(np.equal(x, 0), fmt.least, np.frexp(x)[1])  # for frexp, zero is in the binade of one half
-    return np.maximum(exponent, fmt.least + 1) - fmt.digits
+    return (
+        np.frexp(np.maximum(np.abs(x), 2.0**fmt.least))[1] - fmt.digits
+    )  # below the normal numbers, that of the least
 
 
 def rounded(x: NDArray[np.float64], fmt: Format) -> NDArray[np.float64]:
@@ -50,8 +51,13 @@ def rounded(x: NDArray[np.float64], fmt: Format) -> NDArray[np.float64]:
     if fmt is FLOAT64:
         return x
     spacing = np.ldexp(1.0, _spacing_exponent(x, fmt))
-    nearest = np.rint(x / spacing) * spacing
-    return np.where(np.abs(nearest) > fmt.largest, np.copysign(np.inf, x), nearest)
+    return limited(np.asarray(np.rint(x / spacing) * spacing), fmt)
+
+
+def limited(x: NDArray[np.float64], fmt: Format) -> NDArray[np.float64]:
+    """`x` with infinity for what is beyond the largest number of `fmt`."""
+    beyond = np.abs(x) > fmt.largest
+    return np.where(beyond, np.copysign(np.inf, x), x) if beyond.any() else x
 
 
 def half_unit(x: NDArray[np.float64], fmt: Format) -> NDArray[np.float64]:

@@ -68,14 +68,19 @@ def definition_law(mechanism: Mechanism) -> Law:
     return Law("definition", "Every output is what the definition says.", {}, always, always, "must", "", (), where)
 
 
-def judged(trial: Trial, law: Law, grades: Sequence[Grade]) -> Outcome:
+def judged(trial: Trial, law: Law, grades: Sequence[Grade], *, weighed: bool = True) -> Outcome:
     """How a law fares at the first of the grades that does not refute it, or at the last one.
 
+    A refutation is compared with the worst case as well if it is to be `weighed`; else it counts as certain.
     Raises `SpecError` for a law that cannot be evaluated.
     """
     try:
         with np.errstate(all="ignore"), limits.metered():
-            return _judged(trial, law, grades)
+            outcome = _judged(trial, law, grades)
+            if weighed and outcome.kind is Kind.REFUTED:
+                worst = evaluated(trial, law, outcome.grade, worst=True)
+                return replace(outcome, certain=worst.kind is Kind.REFUTED)
+            return outcome
     except Declined as answer:
         return Outcome(Kind.DECLINED, says=str(answer))
     except Faulted as answer:
@@ -96,10 +101,7 @@ def _explained(trial: Trial, law: Law, grades: Sequence[Grade]) -> Outcome:
         outcome = evaluated(trial, law, grade)
         if outcome.kind is not Kind.REFUTED:
             return outcome
-    outcome = evaluated(trial, law, loosest)
-    if outcome.kind is not Kind.REFUTED:
-        return outcome
-    return replace(outcome, certain=evaluated(trial, law, loosest, worst=True).kind is Kind.REFUTED)
+    return evaluated(trial, law, loosest)
 
 
 def evaluated(trial: Trial, law: Law, grade: Grade | None, worst: bool = False) -> Outcome:
@@ -142,8 +144,8 @@ def _definition(trial: Trial, grade: Grade | None, worst: bool) -> tuple[Any, li
                 if name == m.outputs[0]:
                     raise
                 continue
-            same = truth(trial.normal(name, y) == trial.normal(name, trial.exact(name, base)))
-            claim = same.over(np.all, None) if claim is None else claim & same.over(np.all, None)
+            same = truth(trial.normal(name, y) == trial.normal(name, trial.exact(name, base))).over(np.all, None)
+            claim = same if claim is None else claim & same
     return claim, records
 
 

@@ -182,7 +182,7 @@ class _Traced(Trial):
 
     def judged(self, trial: Trial) -> Outcome | None:
         try:
-            return judged(trial, self.law, [FP64])
+            return judged(trial, self.law, [FP64], weighed=False)
         except SpecError as error:
             self.say(f"{self.law.name} cannot be evaluated on {self.sample.case.label}: {error}")
             return None

@@ -13,7 +13,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -211,7 +211,8 @@ def _shown(text: str, column: int) -> str:
     return f"\n    {text}\n    {' ' * column}^"
 
 
-_FAULTS = (
+FAULTS = (
+    SpecError,
     TypeError,
     ValueError,
     IndexError,
@@ -222,7 +223,7 @@ _FAULTS = (
     ZeroDivisionError,
     RuntimeError,  # a recursion without end, or more axes than a function of NumPy takes
 )
-"""What Python and NumPy raise when an expression asks for the impossible."""
+"""What is raised when an expression asks for the impossible: by the language, or by Python and NumPy."""
 
 
 class _Compiler:
@@ -248,19 +249,23 @@ class _Compiler:
             raise self.error(node, f"{type(node).__name__} is not part of the language")
         return make(node, depth + 1)
 
+    def fail(self, node: ast.AST, error: Exception) -> NoReturn:
+        """Raise what went wrong in a node, put at its place in the text."""
+        if not isinstance(error, SpecError):
+            raise self.error(node, f"{type(error).__name__}: {error}"[:200]) from error
+        if error.place is None and "\n" not in error.message:
+            located = self.error(node, error.message)
+            raise type(error)(located.message, located.place) from None
+        raise error
+
     def guarded(self, node: ast.AST, run: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """`run`, with what goes wrong in it put at its place in the text."""
+        """`run`, with what goes wrong in it put at its place; the nodes met most see to it themselves, a call less."""
 
         def guarded(env: Any) -> Any:
             try:
                 return run(env)
-            except SpecError as error:
-                if error.place is None and "\n" not in error.message:
-                    located = self.error(node, error.message)
-                    raise type(error)(located.message, located.place) from None
-                raise
-            except _FAULTS as error:
-                raise self.error(node, f"{type(error).__name__}: {error}"[:200]) from error
+            except FAULTS as error:
+                return self.fail(node, error)
 
         return guarded
 
@@ -269,8 +274,15 @@ class _Compiler:
         if isinstance(node, ast.Name) and node.id in self.scope.words:
             word, convention = node.id, self.scope.words[node.id]
             return lambda env: env.word(convention) == word
-        run = self.build(node, depth)
-        return self.guarded(node, lambda env: claimed(run(env)))
+        asked = self.build(node, depth)
+
+        def run(env: Any) -> Any:
+            try:
+                return claimed(asked(env))
+            except FAULTS as error:
+                return self.fail(node, error)
+
+        return run
 
     # Leaves
 
@@ -302,7 +314,14 @@ class _Compiler:
             hint = did_you_mean(name, known) or ("; it is a function" if name in FUNCTIONS else "")
             raise self.error(node, f"unknown name {name!r}{hint}")
         self.uses.add(name)
-        return self.guarded(node, lambda env: env[name])
+
+        def run(env: Any) -> Any:
+            try:
+                return env[name]
+            except FAULTS as error:
+                return self.fail(node, error)
+
+        return run
 
     def do_List(self, node: ast.List, depth: int) -> Callable[[Any], Any]:
         try:
@@ -324,7 +343,14 @@ class _Compiler:
         if operate is None:
             raise self.error(node, f"the operator {type(node.op).__name__} is not part of the language")
         left, right = self.build(node.left, depth), self.build(node.right, depth)
-        return self.guarded(node, lambda env: operate(left(env), right(env), env.grade))
+
+        def run(env: Any) -> Any:
+            try:
+                return operate(left(env), right(env), env.grade)
+            except FAULTS as error:
+                return self.fail(node, error)
+
+        return run
 
     def do_UnaryOp(self, node: ast.UnaryOp, depth: int) -> Callable[[Any], Any]:
         if isinstance(node.op, ast.Not):
@@ -356,8 +382,7 @@ class _Compiler:
                 raise self.error(node, f"{type(op).__name__} is not part of the language; write == or !=")
         compare = [COMPARE[type(op)] for op in node.ops]
         if len(compare) == 1:
-            left, right, only = terms[0], terms[1], compare[0]
-            return self.guarded(node, lambda env: only(left(env), right(env)))
+            return self.comparison(node, terms[0], terms[1], compare[0])
 
         def run(env: Any) -> Any:
             values = [term(env) for term in terms]
@@ -368,6 +393,21 @@ class _Compiler:
             return joined
 
         return self.guarded(node, run)
+
+    def comparison(
+        self,
+        node: ast.Compare,
+        left: Callable[[Any], Any],
+        right: Callable[[Any], Any],
+        compare: Callable[[Any, Any], Any],
+    ) -> Callable[[Any], Any]:
+        def run(env: Any) -> Any:
+            try:
+                return compare(left(env), right(env))
+            except FAULTS as error:
+                return self.fail(node, error)
+
+        return run
 
     def do_IfExp(self, node: ast.IfExp, depth: int) -> Callable[[Any], Any]:
         test = self.truth(node.test, depth)
@@ -445,23 +485,21 @@ class _Compiler:
         self.bind(node, function)
         args, keywords = self.arguments(node, depth)
         bound = function.signature.bind(*args, **keywords)
-        args, keywords = [_charged(f) for f in bound.args], bound.kwargs
-        call = function.call
-        if function.contextual:
-            return self.guarded(
-                node, lambda env: call(env, *[a(env) for a in args], **{k: f(env) for k, f in keywords.items()})
-            )
-        if function.graded is not None:
-            graded, required = function.graded, function.required
-            return self.guarded(
-                node,
-                lambda env: call(
-                    *[graded(numeric(a(env)), env.grade) for a in args[:required]],
-                    *[a(env) for a in args[required:]],
-                    **{k: f(env) for k, f in keywords.items()},
-                ),
-            )
-        return self.guarded(node, lambda env: call(*[a(env) for a in args], **{k: f(env) for k, f in keywords.items()}))
+        args, keywords, call = bound.args, bound.kwargs, function.call
+        graded, required = function.graded, 0 if function.graded is None else function.required
+
+        def run(env: Any) -> Any:
+            try:
+                values = [_charged(a(env)) for a in args]
+                if graded is not None:
+                    values[:required] = [graded(numeric(x), env.grade) for x in values[:required]]
+                if function.contextual:
+                    values.insert(0, env)
+                return call(*values, **{k: f(env) for k, f in keywords.items()})
+            except FAULTS as error:
+                return self.fail(node, error)
+
+        return run
 
     def draw(self, node: ast.Call, name: str, depth: int) -> Callable[[Any], Any]:
         if not self.scope.draws:
@@ -533,15 +571,10 @@ def _choices(name: str, node: ast.Call) -> int | None:
     return None
 
 
-def _charged(run: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _charged(x: Any) -> Any:
     """An argument that is accounted for, as what a function makes of it is at most as large or charged by itself."""
-
-    def charged(env: Any) -> Any:
-        x = run(env)
-        charge(math.prod(getattr(x, "shape", ())))
-        return x
-
-    return charged
+    charge(math.prod(getattr(x, "shape", ())))
+    return x
 
 
 def _charge_picked(shape: tuple[int, ...], index: Any) -> None:

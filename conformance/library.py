@@ -93,6 +93,8 @@ def _function(
 
 def whole(n: Any) -> int:
     """A whole number out of an expression, within the limit."""
+    if type(n) is int and -WHOLE_NUMBER <= n <= WHOLE_NUMBER:
+        return n
     n = value(n)
     if isinstance(n, bool | np.bool_ | str | Truth) or n is None or np.ndim(n):
         raise SpecError(f"{n!r} is not a whole number")
@@ -116,7 +118,7 @@ def rearranged(x: Any, move: Callable[[Any], Any]) -> Any:
     """`x` with its entries moved; single values are constant along every axis."""
     if shape_of(x) == ():
         return x
-    return x.map(move) if isinstance(x, Number | Truth) else move(np.asarray(x))
+    return x.map(move) if isinstance(x, (Number, Truth)) else move(np.asarray(x))
 
 
 def _grow(x: Any, times: int) -> None:
@@ -160,7 +162,7 @@ def finite(x: Any) -> Any:
 def where(c: Any, x: Any, y: Any) -> Any:
     """From x where c is true, else from y; where c is undecided, the distance of both is an error."""
     shape = joined_shape(shape_of(claimed(c)), shape_of(x), shape_of(y))
-    if isinstance(c, bool | np.bool_):
+    if isinstance(c, (bool, np.bool_)):
         chosen = x if c else y
         if shape_of(chosen) == shape:
             return chosen
@@ -452,7 +454,11 @@ def counts(x: Any, n: Any, axis: Any = -1) -> Any:
         raise SpecError("truths in doubt cannot be counted")
     plain, n = np.moveaxis(np.asarray(x.must if isinstance(x, Truth) else value(x)), _axis(axis), -1), whole(n)
     charge(plain.size * max(n, 1))
-    return np.sum(plain[..., None] == np.arange(n), axis=-2)
+    *rows, _ = plain.shape
+    places = plain.astype(np.int64)
+    counted = (places == plain) & (places >= 0) & (places < n)
+    first = n * np.arange(math.prod(rows)).reshape(*rows, 1)
+    return np.bincount((first + places)[counted], minlength=n * math.prod(rows)).reshape(*rows, n)
 
 
 @_function(contextual=True)

@@ -6,6 +6,7 @@ a `SpecError`, never a machine out of memory or a run that hangs.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -74,8 +75,13 @@ def joined_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
         charge(math.prod(first))
         return first
     try:
-        shape = np.broadcast_shapes(*shapes)
+        shape = _broadcast(*shapes)
     except ValueError:
         raise SpecError(f"shapes {' and '.join(map(str, shapes))} do not fit") from None
     charge(math.prod(shape))
     return shape
+
+
+@functools.lru_cache(4096)
+def _broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    return np.broadcast_shapes(*shapes)

@@ -7,6 +7,7 @@ What is merely bad style, and not an error, is for the linter.
 from __future__ import annotations
 
 import functools
+import gc
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -21,7 +22,13 @@ from .schema import Document, place_of, schema_errors, spec_folder
 @functools.cache
 def library() -> Mapping[str, Mechanism]:
     """The shipped mechanisms by name, in alphabetical order."""
-    return load(sorted(spec_folder().glob("*.yaml")))
+    collecting = gc.isenabled()
+    gc.disable()  # hardly anything of what is made is garbage, and to look for it takes as long as to load
+    try:
+        return load(sorted(spec_folder().glob("*.yaml")))
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def mechanism_named(name: str) -> Mechanism:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -87,7 +88,7 @@ class Example:
     place: Place | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Mechanism:
     """One specification file, together with what it takes over from its operator's file."""
 
@@ -135,17 +136,17 @@ class Mechanism:
     own: frozenset[str] = field(default_factory=frozenset)
     """The sizes, inputs and options that a further mechanism draws in its own way."""
 
-    @property
+    @functools.cached_property
     def optional(self) -> tuple[str, ...]:
         """The inputs that bind by name."""
         return tuple(name for name in self.inputs if name not in self.required)
 
-    @property
+    @functools.cached_property
     def undetermined(self) -> bool:
         """Whether every output is random, so that laws alone judge them."""
         return set(self.outputs) <= set(self.random)
 
-    @property
+    @functools.cached_property
     def discrete(self) -> bool:
         """Whether every output is determined, and holds whole numbers or truths, which have no precision."""
         return not self.random and all(self.dtypes.get(name) in KINDS for name in self.outputs)
@@ -155,7 +156,7 @@ class Mechanism:
         """Everything that can be passed in a call."""
         return frozenset({*self.inputs, *self.options})
 
-    @property
+    @functools.cached_property
     def unstored(self) -> frozenset[str]:
         """The lines between inputs and outputs that have a dtype of their own, whatever the dtype under test is."""
         return frozenset(self.dtypes) - {*self.inputs, *self.outputs}

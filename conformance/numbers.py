@@ -356,9 +356,11 @@ def _compared(x: Number, y: Number, holds_nominally: Any, gap: Any) -> Truth:
             _record.append(Comparison(x, y, 0.0, np.where(holds_nominally, 0.0, np.inf)))
         return Truth(holds_nominally, holds_nominally)
     units = np.where(holds_nominally, 0.0, gap / radius)
-    wrong = (np.isnan(gap) & np.isfinite(radius)) | (radius == 0)
-    units = np.where(np.isnan(units), np.where(wrong, np.inf, 0.0), units)
+    decided = (np.isnan(gap) & np.isfinite(radius)) | (radius == 0)
+    unknown = np.isnan(units)
+    if unknown.any():
+        units = np.where(unknown, np.where(decided, np.inf, 0.0), units)
     if _record is not None:
         _record.append(Comparison(x, y, radius, units))
-    sure = (radius == 0) | (np.abs(gap) > radius) | (np.isnan(gap) & np.isfinite(radius))
+    sure = decided | (np.abs(gap) > radius)
     return Truth(holds_nominally | (units <= 1), holds_nominally & sure, units)

@@ -22,25 +22,33 @@ from .numbers import Number, number, settled, value
 from .primitives import where
 from .truths import Truth, truth
 
+WHOLE = (bool, np.bool_, np.integer)
+"""The types of single values that are reckoned with as whole numbers."""
+
 
 def _shape(x: Any) -> tuple[int, ...]:
     return getattr(x, "shape", ())
 
 
+def _kind(x: Any) -> str:
+    """The kind of what an array holds, as NumPy abbreviates it; none of what is no array."""
+    return x.dtype.kind if isinstance(x, (np.ndarray, np.generic)) else ""
+
+
 def numeric(x: Any) -> Any:
     """`x` as something to reckon with: truths count as 0 and 1."""
+    if isinstance(x, np.ndarray):
+        return x.astype(np.int64) if x.dtype.kind == "b" else x
     if x is None or isinstance(x, str):
         raise SpecError(f"{'none' if x is None else repr(x)} is not a number")
     if isinstance(x, Truth):
         return where(x, 1.0, 0.0)
-    if isinstance(x, np.ndarray) and x.dtype == bool:
-        return x.astype(np.int64)
-    return int(x) if isinstance(x, bool | np.bool_ | np.integer) else x
+    return int(x) if isinstance(x, WHOLE) else x
 
 
 def _graded(result: Any, grade: Grade | None) -> Any:
     """A plain result of fractions, with the rounding that the claimed precision would have made."""
-    if grade is None or isinstance(result, int | np.integer) or getattr(result, "dtype", None) in (np.int64, bool):
+    if grade is None or isinstance(result, int) or _kind(result) in ("b", "i", "u"):
         return result
     return settled(np.asarray(result, float), grade, 0.0, 0.0, 0.0)
 
@@ -76,7 +84,7 @@ def _bounded(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         result = operate(x, y)
         if isinstance(result, int):
             return float(result) if abs(result) > 2**53 else result
-        if getattr(result, "dtype", None) == np.int64:
+        if _kind(result) == "i":
             fractions = operate(np.asarray(x, float), np.asarray(y, float))
             return fractions if np.any(np.abs(fractions) > 2**53) else result
         return result
@@ -145,7 +153,7 @@ def _comparison(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
     equality = compare is _equal or compare is _unequal
 
     def apply(x: Any, y: Any) -> Any:
-        if isinstance(x, str | None) or isinstance(y, str | None):
+        if x is None or y is None or isinstance(x, str) or isinstance(y, str):
             if not equality:
                 raise SpecError("words and none can only be compared with == and !=")
             return (type(x) is type(y) and x == y) is (compare is _equal)
@@ -179,7 +187,7 @@ def is_single(x: Any) -> bool:
 
 def claimed(x: Any) -> Any:
     """`x` as something to be asked for its truth."""
-    if x is None or isinstance(x, str | Number):
+    if x is None or isinstance(x, (str, Number)):
         raise SpecError(f"{'none' if x is None else repr(x) if isinstance(x, str) else 'a number'} is not a truth")
     return x
 
@@ -188,7 +196,7 @@ def single_truth(x: Any) -> bool | None:
     """A single plain truth, or None for arrays and for what is undecided."""
     if isinstance(x, Truth):
         return bool(x.must) if x.shape == () and bool(x.can) == bool(x.must) else None
-    return bool(x) if np.ndim(x) == 0 else None
+    return bool(x) if _shape(x) == () else None
 
 
 def both(x: Any, y: Any) -> Any:

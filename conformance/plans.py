@@ -161,7 +161,9 @@ def drawn(mechanism: Mechanism, case: Case, claims: Claims, dtype: str, picker: 
         return _SAMPLES[key]
     try:
         sample = Sample(mechanism, case, dtype, claims=claims, picker=picker)
-        return sample if picker is not None else _SAMPLES.setdefault(key, sample)
+        if picker is not None:  # what it has picked is settled now
+            key = (mechanism.name, mechanism.digest, dtype, case.label, sample.case.key, limits)
+        return _SAMPLES.setdefault(key, sample)
     except Unfit:
         return None
     except SpecError:

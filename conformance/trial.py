@@ -25,7 +25,7 @@ from .formats import FORMATS, KINDS, half_unit, rounded
 from .grades import FP64, Grade, result_format
 from .language import CallSite
 from .mechanism import Law, Mechanism
-from .numbers import Number, recording, value
+from .numbers import Number, finite, recording, value
 from .streams import pick
 from .subject import Subject
 from .truths import Truth
@@ -272,7 +272,7 @@ class Trial:
 
     def shape(self, name: str, settled: Settled) -> tuple[int, ...]:
         """The shape that an output has for inputs of these shapes."""
-        shapes = tuple(np.shape(settled.values[n]) for n in self.mechanism.inputs)
+        shapes = tuple(getattr(settled.values[n], "shape", ()) for n in self.mechanism.inputs)
         options = [settled.values[n] for n in self.mechanism.options]
         if self.mechanism.required:  # beside inputs, only words and whole numbers say how long something is
             options = [x for x in options if type(x) in (int, str)]
@@ -343,7 +343,7 @@ class Trial:
         self, y: NDArray[np.float64], name: str, settled: Settled, grade: Grade | None, worst: bool, fair: bool
     ) -> Any:
         dtype = self.mechanism.dtype_of(name, self.bench.dtype)
-        own = np.abs(np.where(np.isfinite(y), y, 0.0))
+        own = np.abs(finite(y))
         result = FORMATS[dtype] if grade is None else result_format(dtype, grade)
         if name in self.mechanism.random:
             return np.where(own > 0, half_unit(own, result), 0.0)  # what was dropped was not rounded
@@ -351,8 +351,7 @@ class Trial:
             return half_unit(own, result)
         x, likely, certain = self.bound(name, settled, grade)
         radius = certain if worst else likely
-        size = np.abs(np.where(np.isfinite(x), x, 0.0))
-        reach = np.maximum(size + np.where(np.isfinite(radius), radius, 0.0), own)
+        reach = np.maximum(np.abs(finite(x)) + finite(radius), own)
         radius = radius + half_unit(reach, result)
         if fair:
             far = ~(np.abs(y - x) <= radius) & np.isfinite(y)

@@ -54,26 +54,26 @@ class Truth:
 
     def over(self, reduce: Callable[..., Any], axis: int | None) -> Truth:
         """`np.all` or `np.any` along an axis."""
-        worst = np.max if reduce is np.all else np.min
-        excess = None if self.excess is None or not self.excess.size else worst(self.excess, axis)
-        return Truth(reduce(self.can, axis), reduce(self.must, axis), excess)
+        join, worst = (np.logical_and, np.maximum) if reduce is np.all else (np.logical_or, np.minimum)
+        excess = None if self.excess is None or not self.excess.size else worst.reduce(self.excess, axis)
+        return Truth(join.reduce(self.can, axis), join.reduce(self.must, axis), excess)
 
     @property
     def refuted(self) -> bool:
         """Whether some entry is surely false."""
-        return not bool(np.all(self.can))
+        return not self.can.all()
 
     @property
     def sure(self) -> bool:
         """Whether every entry is surely true."""
-        return bool(np.all(self.must))
+        return bool(self.must.all())
 
     @property
     def worst(self) -> float:
         """The largest excess; infinite where a falsehood was not measured, and zero where nothing was."""
         if self.excess is None:
             return np.inf if self.refuted else 0.0
-        return float(np.max(np.where(self.can, np.minimum(self.excess, 1.0), self.excess), initial=0.0))
+        return float(np.where(self.can, np.minimum(self.excess, 1.0), self.excess).max(initial=0.0))
 
 
 def truth(x: Any) -> Truth:

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from attnspec import adapters, audit, reference
 from attnspec.adapters import Adapter
-from attnspec.audit import Part, audited, audited_control, audited_mechanism, controls, variants
+from attnspec.audit import Part, audited, audited_controls, audited_mechanism, controls, variants
 from attnspec.cli import main
 from attnspec.errors import Exit, SpecError, UsageError
 from attnspec.loader import library, load
@@ -203,7 +203,7 @@ def test_a_correct_variant_that_is_accused_is_a_fault(monkeypatch, function, acc
     monkeypatch.setattr(audit, "families", lambda controls: [__name__])
     monkeypatch.setattr(audit, "CONTROLS", audit.CASES)
     assert ({"softmax": ["variant"]}, {}) == (controls(["softmax"]), controls(["alibi"]))
-    part = audited_control("variant", ["softmax"], deep=False)
+    (part,) = audited_controls(["variant"], ["softmax"], deep=False)
     assert accused == [fault.split()[2] for fault in part.faults if "equal_shares" not in fault]
     assert part.notes[0].startswith("correct variant, ")
 
