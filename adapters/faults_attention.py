@@ -154,12 +154,6 @@ def products_of_eleven_bits(q: Any, keys: Any, scale: float, like: Any) -> Any:
     return q.half().float() @ keys.half().float().transpose(-1, -2) * scale
 
 
-@COMPOSED.instead_of(products, dtypes=("float16",))
-def scale_before_the_products(q: Any, keys: Any, scale: float, like: Any) -> Any:
-    """The whole scale is multiplied into the queries in float16, where small ones lose their digits."""
-    return ((q * scale * 2**-12).to(like.dtype).float() @ keys.transpose(-1, -2)) * 2**12
-
-
 @COMPOSED.instead_of(factor, dtypes=("float32",))
 def scale_of_eight_bits(q: Any, scale: float | None) -> float:
     """The scale is rounded to bfloat16."""
@@ -246,7 +240,7 @@ def sum_in_half_precision(s: Any, seen: Any, like: Any) -> Any:
     return (p / sums.float()).nan_to_num(0.0)
 
 
-@COMPOSED.instead_of(weights)
+@COMPOSED.instead_of(weights, dtypes=("float32",))
 def faint_weights_flushed(s: Any, seen: Any, like: Any) -> Any:
     """Weights below the least normal number of float16 are flushed to zero before they are divided."""
     p = (s - s.amax(-1, keepdim=True)).exp().nan_to_num(0.0)
@@ -274,25 +268,17 @@ def float64_in_float32(q: Any, k: Any, v: Any) -> tuple[Any, Any, Any]:
 # Memory
 
 
-def flat(x: Any) -> Any:
-    """The entries of the memory that an array lies in, from its first one on."""
+def read_as(x: Any, strides: tuple[int, ...], start: int | None = None) -> Any:
+    """The entries of an array if it had other strides, or another start; beyond the ends of its memory, the nearest."""
     import torch
 
-    whole = torch.empty(0, dtype=x.dtype).set_(x.untyped_storage())
-    return whole[x.storage_offset() :]
-
-
-def read_as(x: Any, strides: tuple[int, ...], start: int = 0) -> Any:
-    """The entries of an array if it had other strides; beyond the end of its memory it is read from the start."""
-    import torch
-
-    index = torch.full((1,) * x.ndim, start)
+    index = torch.full((1,) * x.ndim, x.storage_offset() if start is None else start)
     for axis, stride in enumerate(strides):
         shape = [1] * x.ndim
         shape[axis] = -1
         index = index + (torch.arange(x.shape[axis]) * stride).reshape(shape)
-    memory = flat(x)
-    return memory[index % len(memory)]
+    memory = torch.empty(0, dtype=x.dtype).set_(x.untyped_storage())
+    return memory[index.clamp(0, len(memory) - 1)]
 
 
 def dense(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -333,7 +319,7 @@ def heads_by_rows(q: Any, k: Any, v: Any) -> tuple[Any, Any, Any]:
 @COMPOSED.instead_of(loaded)
 def offset_ignored(q: Any, k: Any, v: Any) -> tuple[Any, Any, Any]:
     """Keys are read from the start of their memory, where they do not begin."""
-    return loaded(q, read_as(k, k.stride(), -k.storage_offset()), v)
+    return loaded(q, read_as(k, k.stride(), 0), v)
 
 
 @COMPOSED.instead_of(loaded)
@@ -501,11 +487,11 @@ def queries_counted_in_a_byte(p: Any, values: Any, like: Any) -> Any:
     return (p @ values)[:, :, torch.arange(p.shape[2]) % 256]
 
 
-@COMPOSED.instead_of(loaded)
-def batch_and_length_exchanged(q: Any, k: Any, v: Any) -> tuple[Any, Any, Any]:
-    """A single query's number of items is taken for the number of its keys."""
-    short = q.shape[2] == 1 and 1 < len(k) < k.shape[2]
-    return loaded(q, k * 1, v * (1 if not short else 0)) if short else loaded(q, k, v)
+@COMPOSED.instead_of(averaged)
+def batch_and_length_exchanged(p: Any, values: Any, like: Any) -> Any:
+    """For a single query, the number of items is taken for the number of keys."""
+    count = len(p) if p.shape[2] == 1 else p.shape[3]
+    return p[..., :count] @ values[..., :count, :]
 
 
 @COMPOSED.instead_of(masked)
@@ -534,9 +520,10 @@ _biases: dict[tuple[int, ...], Any] = {}
 @COMPOSED.instead_of(biased)
 def bias_of_an_earlier_call(s: Any, bias: Any) -> Any:
     """A bias stays in force for later calls of its shape that give none."""
+    total = biased(s, _biases.get(tuple(s.shape)) if bias is None else bias)
     if bias is not None:
         _biases[tuple(s.shape)] = bias.clone()
-    return biased(s, _biases.get(tuple(s.shape)))
+    return total
 
 
 _factors: list[float] = []
@@ -563,16 +550,15 @@ def cap_stays_on(s: Any, softcap: float | None) -> Any:
 _workspaces: dict[tuple[int, ...], Any] = {}
 
 
-@COMPOSED.instead_of(hidden)
-def stale_workspace(s: Any, seen: Any, reached: Any, mask: Any) -> Any:
-    """Scores are written to a workspace of whole tiles that is not cleared, and what an earlier call left takes part."""
+@COMPOSED.instead_of(weights)
+def stale_workspace(s: Any, seen: Any, like: Any) -> Any:
+    """Scores are kept in a workspace of whole tiles that is not cleared, and what an earlier call left takes part."""
     import torch
 
-    room = -(-s.shape[3] // 8) * 8
+    k_len, room = s.shape[3], -(-s.shape[3] // 64) * 64
     space = _workspaces.setdefault((*s.shape[:3], room), torch.full((*s.shape[:3], room), -torch.inf))
-    space[..., : s.shape[3]] = hidden(s, seen, reached, mask)
-    total = space.logsumexp(-1, keepdim=True) - space[..., : s.shape[3]].logsumexp(-1, keepdim=True)
-    return space[..., : s.shape[3]] - total.nan_to_num(0.0)
+    space[..., :k_len] = s
+    return weights(space, seen, like)[..., :k_len]
 
 
 # Chance

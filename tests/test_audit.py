@@ -199,7 +199,7 @@ def half(x):
 def test_a_correct_variant_that_is_accused_is_a_fault(monkeypatch, function, accused):
     adapter = Adapter("variant", "softmax", function, "numpy", conventions={"empty_row": "zeros"})
     monkeypatch.setattr(adapters, "_registered", [adapter])
-    monkeypatch.setattr(audit, "families", lambda controls: [__name__])
+    monkeypatch.setattr(audit, "families", lambda audited: [__name__])
     monkeypatch.setattr(audit, "CONTROLS", audit.CASES)
     assert ({"softmax": ["variant"]}, {}) == (controls(["softmax"]), controls(["alibi"]))
     part = audited_control("variant", ["softmax"], deep=False)
