@@ -47,6 +47,11 @@ def biased(s: Any, bias: Any) -> Any:
     return s if bias is None else s + bias.float()
 
 
+def reached(q: Any, k: Any, causal: bool, window_left: int | None, window_right: int | None) -> Any:
+    """The keys that a query reaches by position: [q_len, k_len]."""
+    return positions(q, k, causal, window_left, window_right)
+
+
 def masked(mask: Any, s: Any) -> Any:
     """The mask as it is combined with what positions hide."""
     return True if mask is None else mask
@@ -93,7 +98,7 @@ def composed(part: Any) -> Callable[..., Any]:
         keys, values = (part.grouped(x, q.shape[1]) for x in (keys, values))
         s = part.products(queries, keys, part.factor(q, scale), q)
         s = part.biased(part.capped(s, softcap), bias)
-        reached = positions(q, k, causal, window_left, window_right)
+        reached = part.reached(q, k, causal, window_left, window_right)
         own = part.masked(mask, s)
         seen = (reached & own).broadcast_to(s.shape)
         p = part.weights(part.hidden(s, seen, reached, own), seen, q)
@@ -105,7 +110,7 @@ def composed(part: Any) -> Callable[..., Any]:
 COMPOSED = Whole(
     "attention",
     composed,
-    (loaded, grouped, factor, products, capped, biased, masked, hidden, weights, averaged, returned),
+    (loaded, grouped, factor, products, capped, biased, reached, masked, hidden, weights, averaged, returned),
     CONVENTIONS,
 )
 
@@ -136,7 +141,7 @@ def weights_in_steps_of_a_byte(p: Any, values: Any, like: Any) -> Any:
     return (p * 255).round() / 255 @ values
 
 
-@COMPOSED.instead_of(products, dtypes=("float16",))
+@COMPOSED.instead_of(products, seen="philipturner/metal-flash-attention#8, mlc-ai/mlc-llm#1638, stanford-crfm/mistral#66", dtypes=("float16",))
 def overflow_before_the_scale(q: Any, keys: Any, scale: float, like: Any) -> Any:
     """Products are stored in the dtype of the inputs before they are scaled, beyond which float16 overflows."""
     return (q @ keys.transpose(-1, -2)).to(like.dtype).float() * scale
@@ -168,7 +173,7 @@ def scale_in_whole_digits(q: Any, scale: float | None) -> float:
     return 1 / round(q.shape[3] ** 0.5) if scale is None else scale
 
 
-@COMPOSED.instead_of(hidden)
+@COMPOSED.instead_of(hidden, seen="NVIDIA-NeMo/Automodel#2658, EleutherAI/gpt-neox#25")
 def lowest_number_added_twice(s: Any, seen: Any, reached: Any, mask: Any) -> Any:
     """The lowest number is added once for each mask that hides a key, and what is hidden twice is infinitely low."""
     import torch
@@ -178,13 +183,13 @@ def lowest_number_added_twice(s: Any, seen: Any, reached: Any, mask: Any) -> Any
     return (s + twice).masked_fill(~seen & (s + twice > 2 * low), low)
 
 
-@COMPOSED.instead_of(hidden)
+@COMPOSED.instead_of(hidden, seen="keras 3.15.1")
 def lowest_number_of_half_precision(s: Any, seen: Any, reached: Any, mask: Any) -> Any:
     """Hidden keys get the lowest number of float16, below which scores of float32 lie."""
     return s.masked_fill(~seen, -65504.0)
 
 
-@COMPOSED.instead_of(hidden)
+@COMPOSED.instead_of(hidden, seen="onnxruntime 1.31.1")
 def large_number_taken_off(s: Any, seen: Any, reached: Any, mask: Any) -> Any:
     """Ten thousand is taken off the scores of hidden keys, and scores that differ by more show through."""
     return s - 10000.0 * (~seen)
@@ -208,7 +213,7 @@ def maximum_over_hidden_keys(s: Any, seen: Any, like: Any) -> Any:
     return torch.where(sums > 0, p / sums, 0.0)
 
 
-@COMPOSED.instead_of(weights)
+@COMPOSED.instead_of(weights, seen="pytorch/executorch#18407")
 def maximum_not_subtracted(s: Any, seen: Any, like: Any) -> Any:
     """Exponentials are taken of the scores as they are, and overflow."""
     p = s.exp()
@@ -286,13 +291,13 @@ def dense(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(itertools.accumulate(reversed((*shape[1:], 1)), lambda x, y: x * y))[::-1]
 
 
-@COMPOSED.instead_of(loaded)
+@COMPOSED.instead_of(loaded, seen="Dao-AILab/flash-attention#2670, flagos-ai/FlagGems#5896")
 def taken_for_contiguous(q: Any, k: Any, v: Any) -> tuple[Any, Any, Any]:
     """Inputs are read as contiguous arrays, whatever their strides are."""
     return loaded(*(read_as(x, dense(x.shape)) for x in (q, k, v)))
 
 
-@COMPOSED.instead_of(loaded)
+@COMPOSED.instead_of(loaded, seen="flagos-ai/FlagAttention#45")
 def values_by_strides_of_keys(q: Any, k: Any, v: Any) -> tuple[Any, Any, Any]:
     """Values are read by the strides of the keys."""
     return loaded(q, k, read_as(v, k.stride()))
@@ -304,16 +309,22 @@ def keys_by_strides_of_queries(q: Any, k: Any, v: Any) -> tuple[Any, Any, Any]:
     return loaded(q, read_as(k, (*q.stride()[:2], *k.stride()[2:])), v)
 
 
-@COMPOSED.instead_of(loaded)
+@COMPOSED.instead_of(loaded, seen="pytorch/pytorch#187506")
 def last_axis_taken_for_dense(q: Any, k: Any, v: Any) -> tuple[Any, Any, Any]:
     """The channels of an input are read one after the other, whatever lies between them."""
     return loaded(*(read_as(x, (*x.stride()[:3], 1)) for x in (q, k, v)))
 
 
-@COMPOSED.instead_of(loaded)
+@COMPOSED.instead_of(loaded, seen="BobMcDear/attorch#14")
 def heads_by_rows(q: Any, k: Any, v: Any) -> tuple[Any, Any, Any]:
     """The stride from head to head is computed from length and head size."""
     return loaded(*(read_as(x, (x.stride(0), x.shape[2] * x.shape[3], *x.stride()[2:])) for x in (q, k, v)))
+
+
+@COMPOSED.instead_of(loaded, seen="flashinfer-ai/flashinfer#3800")
+def items_a_token_apart(q: Any, k: Any, v: Any) -> tuple[Any, Any, Any]:
+    """The stride of the queries from item to item is that of one token."""
+    return loaded(read_as(q, (q.stride(2), *q.stride()[1:])), k, v)
 
 
 @COMPOSED.instead_of(loaded)
@@ -357,7 +368,7 @@ def mask_inverted_in_place(mask: Any, s: Any) -> Any:
     return True if mask is None else ~mask.logical_not_()
 
 
-@COMPOSED.instead_of(masked)
+@COMPOSED.instead_of(masked, seen="keras-team/keras#20488")
 def mask_of_three_axes_by_item(mask: Any, s: Any) -> Any:
     """A mask of three axes is taken for one of every item, and not of every head."""
     return mask[:, None] if mask is not None and mask.ndim == 3 and len(mask) == len(s) else masked(mask, s)
@@ -395,7 +406,7 @@ def bias_read_as_dense(s: Any, bias: Any) -> Any:
     return s if bias is None else s + read_as(bias.broadcast_to(s.shape), dense(s.shape)).float()
 
 
-@COMPOSED.instead_of(returned)
+@COMPOSED.instead_of(returned, seen="pytorch/pytorch#176767, huggingface/transformers#44554")
 def width_of_the_queries(out: Any, q: Any, v: Any) -> Any:
     """The output is allocated like the queries, whatever the head size of the values is."""
     import torch
@@ -423,7 +434,7 @@ def single_key_by_reference(out: Any, q: Any, v: Any) -> Any:
     return v.expand(out.shape) if v.shape[2] == 1 and v.shape[1] == q.shape[1] else returned(out, q, v)
 
 
-@COMPOSED.instead_of(returned)
+@COMPOSED.instead_of(returned, seen="jsbaan/transformer-from-scratch#6")
 def heads_beside_queries(out: Any, q: Any, v: Any) -> Any:
     """The result is laid out with the heads beside the channels, and returned as if they came first."""
     return returned(out, q, v).transpose(1, 2).reshape(out.shape)
@@ -439,7 +450,7 @@ def one_buffer_for_all(out: Any, q: Any, v: Any) -> Any:
     return buffer.copy_(out)
 
 
-@COMPOSED.instead_of(returned)
+@COMPOSED.instead_of(returned, seen="NVIDIA/apex#1322")
 def empty_rows_not_written(out: Any, q: Any, v: Any) -> Any:
     """Rows without keys are not written, and hold what was in memory."""
     import torch
@@ -451,7 +462,7 @@ def empty_rows_not_written(out: Any, q: Any, v: Any) -> Any:
 # Sizes
 
 
-@COMPOSED.instead_of(averaged)
+@COMPOSED.instead_of(averaged, seen="flashinfer-ai/flashinfer#3125, pytorch/pytorch#142228, fla-org/flash-linear-attention#172")
 def grid_of_65535(p: Any, values: Any, like: Any) -> Any:
     """Pairs of item and head beyond 65535, the end of a grid's second axis, are not computed."""
     out = p @ values
@@ -459,14 +470,14 @@ def grid_of_65535(p: Any, values: Any, like: Any) -> Any:
     return out
 
 
-@COMPOSED.instead_of(grouped)
+@COMPOSED.instead_of(grouped, seen="pytorch/pytorch#162588, fla-org/flash-linear-attention#1080")
 def offsets_of_sixteen_bits(x: Any, heads: int) -> Any:
     """Offsets of items are kept in a narrow integer, and wrap around."""
     size = max(x[0].numel(), 1)
     return grouped(x[[item * size % 2**16 // size for item in range(len(x))]], heads)
 
 
-@COMPOSED.instead_of(products)
+@COMPOSED.instead_of(products, seen="triton-lang/triton#621")
 def warps_of_64_channels(q: Any, keys: Any, scale: float, like: Any) -> Any:
     """Channels beyond the first 64 are left out of the scores, but not of the scale."""
     return q[..., :64] @ keys[..., :64].transpose(-1, -2) * scale
@@ -487,7 +498,7 @@ def queries_counted_in_a_byte(p: Any, values: Any, like: Any) -> Any:
     return (p @ values)[:, :, torch.arange(p.shape[2]) % 256]
 
 
-@COMPOSED.instead_of(averaged)
+@COMPOSED.instead_of(averaged, seen="flashinfer-ai/flashinfer#640")
 def batch_and_length_exchanged(p: Any, values: Any, like: Any) -> Any:
     """For a single query, the number of items is taken for the number of keys."""
     count = len(p) if p.shape[2] == 1 else p.shape[3]
@@ -512,6 +523,15 @@ _masks: dict[tuple[int, ...], Any] = {}
 def mask_of_an_earlier_call(mask: Any, s: Any) -> Any:
     """Masks are kept by their shape, and the first one of a shape serves all calls."""
     return True if mask is None else _masks.setdefault(tuple(mask.shape), mask.clone())
+
+
+_bands: dict[tuple[int, int], Any] = {}
+
+
+@COMPOSED.instead_of(reached, seen="allenai/OLMo-core#388")
+def band_of_an_earlier_call(q: Any, k: Any, causal: bool, window_left: int | None, window_right: int | None) -> Any:
+    """What positions hide is kept by the lengths alone, whatever flag and window are."""
+    return _bands.setdefault((q.shape[2], k.shape[2]), positions(q, k, causal, window_left, window_right))
 
 
 _biases: dict[tuple[int, ...], Any] = {}
@@ -550,7 +570,7 @@ def cap_stays_on(s: Any, softcap: float | None) -> Any:
 _workspaces: dict[tuple[int, ...], Any] = {}
 
 
-@COMPOSED.instead_of(weights)
+@COMPOSED.instead_of(weights, seen="vllm-project/vllm#53856")
 def stale_workspace(s: Any, seen: Any, like: Any) -> Any:
     """Scores are kept in a workspace of whole tiles that is not cleared, and what an earlier call left takes part."""
     import torch
@@ -567,7 +587,7 @@ def stale_workspace(s: Any, seen: Any, like: Any) -> Any:
 _chance = random.Random(0)
 
 
-@COMPOSED.instead_of(averaged)
+@COMPOSED.instead_of(averaged, seen="Dao-AILab/flash-attention#359, ggml-org/llama.cpp#13438")
 def one_call_in_twenty(p: Any, values: Any, like: Any) -> Any:
     """A missing barrier: now and then the last head is read before it is written."""
     out = p @ values
@@ -576,7 +596,7 @@ def one_call_in_twenty(p: Any, values: Any, like: Any) -> Any:
     return out
 
 
-@COMPOSED.instead_of(averaged, deterministic=True, dtypes=("float32",))
+@COMPOSED.instead_of(averaged, seen="fla-org/flash-linear-attention#889", deterministic=True, dtypes=("float32",))
 def order_of_atomics(p: Any, values: Any, like: Any) -> Any:
     """Partial results are added in another order in every call, which claims to be repeatable."""
     order = _chance.sample(range(p.shape[-1]), p.shape[-1])

@@ -136,7 +136,7 @@ def kept_in_eight_bits(cache: Any, place: Any, x: Any) -> Any:
     return cache
 
 
-@SLOTTED.instead_of(places)
+@SLOTTED.instead_of(places, seen="Lightning-AI/litgpt#2215")
 def ring_too_small(start: int, stop: int, window: int | None, device: Any) -> Any:
     """A ring has as many slots as the window, without one for the token itself."""
     import torch
@@ -144,15 +144,16 @@ def ring_too_small(start: int, stop: int, window: int | None, device: Any) -> An
     return torch.arange(start, stop, device=device) % max(window or stop, 1)
 
 
-@SLOTTED.instead_of(places)
-def ring_of_the_prompt(start: int, stop: int, window: int | None, device: Any) -> Any:
-    """After 64 positions, slots are used again from the first on, though there are more."""
+@SLOTTED.instead_of(places, seen="tenstorrent/tt-metal#45193")
+def positions_beyond_the_table(start: int, stop: int, window: int | None, device: Any) -> Any:
+    """Positions beyond the end of a table of four pages fall on the first page."""
     import torch
 
-    return torch.arange(start, stop, device=device) % 64
+    position = torch.arange(start, stop, device=device)
+    return torch.where(position < 4 * PAGE, position, position % PAGE)
 
 
-@SLOTTED.instead_of(filled)
+@SLOTTED.instead_of(filled, seen="hw-native-sys/simpler#72")
 def whole_pages_read(cache: Any, stop: int, window: int | None) -> Any:
     """Whole pages are read, and slots of the last one that are not used yet count as the newest keys."""
     import torch
@@ -161,13 +162,13 @@ def whole_pages_read(cache: Any, stop: int, window: int | None) -> Any:
     return padded[:, :, : -(-stop // PAGE) * PAGE] if stop > PAGE else cache[:, :, :stop]
 
 
-@SLOTTED.instead_of(filled)
+@SLOTTED.instead_of(filled, seen="rajveer43/VeloxQuant-MLX#370")
 def evicted_before_the_chunk_is_read(cache: Any, stop: int, window: int | None) -> Any:
     """Under a window the cache drops what its newest token does not see, before the older ones of a chunk have read it."""
     return cache[:, :, :stop] if window is None else cache[:, :, max(stop - window - 1, 0) : stop]
 
 
-@SLOTTED.instead_of(filled)
+@SLOTTED.instead_of(filled, seen="tenstorrent/tt-metal#54742")
 def read_by_the_capacity(cache: Any, stop: int, window: int | None) -> Any:
     """Items are read as if the cache had as many slots as are filled, and run into one another."""
     flat = cache.reshape(-1, cache.shape[3])
@@ -178,7 +179,7 @@ def read_by_the_capacity(cache: Any, stop: int, window: int | None) -> Any:
 _caches: dict[tuple[int, ...], Any] = {}
 
 
-@SLOTTED.instead_of(slots)
+@SLOTTED.instead_of(slots, seen="huggingface/transformers#31917")
 def cache_not_cleared(x: Any, count: int) -> Any:
     """The cache of an earlier sequence is used again, at the places where it ended."""
     kept = _caches.setdefault((*x.shape, count, x.element_size()), x.new_zeros((*x.shape[:2], count, x.shape[3])))

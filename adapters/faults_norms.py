@@ -93,7 +93,7 @@ def overwritten_input(x: Any) -> Any:
     return wide
 
 
-@SOFTMAX.instead_of(greater)
+@SOFTMAX.instead_of(greater, seen="tile-ai/tilelang#1148")
 def greatest_of_the_block(top: Any, part: Any) -> Any:
     """The greatest entry of a block replaces that of the blocks before it."""
     return part.amax(-1, keepdim=True)
@@ -117,7 +117,7 @@ def nothing_less_nothing_in_blocks(total: Any, top: Any, new: Any, part: Any) ->
     return total * (top - new).exp() + (part - new).exp().sum(-1, keepdim=True)
 
 
-@SOFTMAX.instead_of(summed, dtypes=("float32", "bfloat16"))
+@SOFTMAX.instead_of(summed, seen="mlx 0.32.4", dtypes=("float32", "bfloat16"))
 def sum_stops_growing(total: Any, top: Any, new: Any, part: Any) -> Any:
     """The sum is kept in bfloat16, where it stops growing."""
     return summed(total, top, new, part).bfloat16().float()
@@ -188,7 +188,7 @@ LAYER_NORM = Whole(
 )
 
 
-@LAYER_NORM.instead_of(moments)
+@LAYER_NORM.instead_of(moments, seen="tracel-ai/burn#5607, google/flax#1491")
 def moments_in_one_pass(x: Any, parts: list[Any]) -> tuple[Any, Any]:
     """The variance is the mean square less the square of the mean, in single precision."""
     mean = x.mean(-1, keepdim=True)
@@ -269,13 +269,13 @@ def rooted(part: Any) -> Callable[..., Any]:
 RMS_NORM = Whole("rms_norm", rooted, (square, root, gained), {"eps_place": "inside", "weight_form": "plain"})
 
 
-@RMS_NORM.instead_of(square, dtypes=("float16",))
+@RMS_NORM.instead_of(square, seen="nntrainer/nntrainer#3935, xlite-dev/LeetCUDA#335, pytorch/pytorch#133085, onnx 1.23.2", dtypes=("float16",))
 def squares_overflow(x: Any) -> Any:
     """Squares are taken in the dtype of the input, and overflow in float16."""
     return (x * x).float().mean(-1, keepdim=True)
 
 
-@RMS_NORM.instead_of(square, dtypes=("bfloat16", "float16"))
+@RMS_NORM.instead_of(square, seen="microsoft/onnxruntime#29043", dtypes=("bfloat16", "float16"))
 def squares_added_in_the_narrow_type(x: Any) -> Any:
     """Squares are added one by one in the dtype of the input, where small ones are lost in a large sum."""
     total = x[..., :1] * 0

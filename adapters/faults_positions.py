@@ -72,7 +72,7 @@ ROTARY = Whole(
 )
 
 
-@ROTARY.instead_of(key)
+@ROTARY.instead_of(key, seen="huggingface/transformers#46624, huggingface/transformers#27227")
 def table_of_another_base(length: int, width: int, base: float) -> Any:
     """A table is kept by its length and width, and a later call with another base finds it."""
     return length, width
@@ -84,7 +84,7 @@ def table_of_another_width(length: int, width: int, base: float) -> Any:
     return length, base
 
 
-@ROTARY.instead_of(angles)
+@ROTARY.instead_of(angles, seen="huggingface/transformers#29285")
 def table_in_bfloat16(position: Any, frequency: Any) -> Any:
     """The angles are kept in bfloat16, and neighbouring positions have one."""
     return (position[:, None] * frequency).bfloat16().float()
@@ -117,7 +117,7 @@ def turned_in_half_precision(first: Any, second: Any, angle: Any) -> tuple[Any, 
     return first * cos - second * sin, second * cos + first * sin
 
 
-@ROTARY.instead_of(turned, dtypes=("float32",))
+@ROTARY.instead_of(turned, seen="ml-explore/mlx-lm#1003, unslothai/unsloth#5001", dtypes=("float32",))
 def turned_in_place(first: Any, second: Any, angle: Any) -> tuple[Any, Any]:
     """What is turned is written over the input, where a conversion to float32 is no copy."""
     left, right = turned(first, second, angle)

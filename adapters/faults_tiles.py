@@ -181,7 +181,7 @@ def last_key_of_a_further_tile(k_len: int) -> list[slice]:
     return [tile for tile in key_tiles(k_len) if tile.stop - tile.start > 1 or k_len == 1]
 
 
-@TILED.instead_of(query_tiles)
+@TILED.instead_of(query_tiles, seen="NVIDIA/apex#1322")
 def short_tile_of_queries_not_written(q_len: int) -> list[slice]:
     """The queries of a short last tile are not computed, and their memory is returned as it was."""
     return [slice(start, start + TILE) for start in range(0, q_len - TILE + 1, TILE)]
@@ -236,6 +236,12 @@ def mask_in_whole_tiles(seen: Any, rows: slice, tile: slice) -> Any:
     return seen[:, :, rows, tile] | (tile.stop - tile.start < TILE)
 
 
+@TILED.instead_of(visible, seen="bledden/triton-msl#7")
+def mask_in_short_tiles_alone(seen: Any, rows: slice, tile: slice) -> Any:
+    """Where tiles divide the keys evenly, there is no load with a mask to read it from, and it is lost."""
+    return seen[:, :, rows, tile] | (seen.shape[3] % TILE == 0)
+
+
 @TILED.instead_of(visible)
 def mask_of_edge_tiles(seen: Any, rows: slice, tile: slice) -> Any:
     """The mask is read in the first and the last tile alone, as if a band could cross no other."""
@@ -268,7 +274,7 @@ def hidden_scores_of_zero(s: Any, seen: Any) -> Any:
     return s.masked_fill(~seen, 0.0 if s.shape[-1] < TILE else -torch.inf)
 
 
-@TILED.instead_of(first_maximum)
+@TILED.instead_of(first_maximum, seen="flashinfer-ai/flashinfer#4267, flashinfer-ai/flashinfer#4401")
 def maximum_from_half_precision(top: Any) -> Any:
     """The running maximum starts at the lowest number of float16."""
     return top.fill_(-65504.0)
@@ -280,7 +286,7 @@ def maximum_from_old_memory(top: Any) -> Any:
     return top
 
 
-@TILED.instead_of(greatest)
+@TILED.instead_of(greatest, seen="tile-ai/tilelang#1148")
 def maximum_of_one_tile(top: Any, s: Any) -> Any:
     """The maximum of a tile replaces the running one."""
     return s.amax(-1, keepdim=True)
@@ -318,7 +324,7 @@ def maximum_of_half_a_tile(top: Any, s: Any) -> Any:
     return torch.maximum(top, s[..., : TILE // 2].amax(-1, keepdim=True))
 
 
-@TILED.instead_of(finite)
+@TILED.instead_of(finite, seen="ROCm/aiter#2505")
 def nothing_less_nothing(top: Any) -> Any:
     """Before the first visible key, infinity is subtracted from infinity."""
     return top
@@ -362,7 +368,7 @@ def sum_of_last_tile(so_far: Any, old: Any, p: Any, s: Any, top: Any) -> Any:
     return p.sum(-1, keepdim=True)
 
 
-@TILED.instead_of(total)
+@TILED.instead_of(total, seen="zml/zml#563, local-attention 1.11.2")
 def sum_padded_to_the_tile(so_far: Any, old: Any, p: Any, s: Any, top: Any) -> Any:
     """The lanes that fill a short tile count in the sum, with scores of zero."""
     return so_far * old + p.sum(-1, keepdim=True) + (TILE - p.shape[-1]) * (-top).exp()
@@ -386,7 +392,7 @@ def faint_tiles_skipped(so_far: Any, old: Any, p: Any, values: Any) -> Any:
     return so_far * old + p @ values * (p.amax() > 1e-3)
 
 
-@TILED.instead_of(kept_maximum)
+@TILED.instead_of(kept_maximum, seen="Dao-AILab/flash-attention#2082, Dao-AILab/flash-attention#2174")
 def zero_kept_for_a_hidden_tile(new: Any, subtracted: Any) -> Any:
     """After a tile in which a query sees nothing, the zero that stood for its maximum is kept."""
     return subtracted
@@ -481,7 +487,7 @@ def stretches_weigh_alike(lses: Any) -> Any:
     return (lses == lses) / 2
 
 
-@SPLIT.instead_of(shares)
+@SPLIT.instead_of(shares, seen="lightseekorg/tokenspeed#571")
 def shares_to_base_two(lses: Any) -> Any:
     """Natural logarithms are merged by powers of two."""
     import torch
