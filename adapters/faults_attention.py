@@ -141,7 +141,11 @@ def weights_in_steps_of_a_byte(p: Any, values: Any, like: Any) -> Any:
     return (p * 255).round() / 255 @ values
 
 
-@COMPOSED.instead_of(products, seen="philipturner/metal-flash-attention#8, mlc-ai/mlc-llm#1638, stanford-crfm/mistral#66", dtypes=("float16",))
+@COMPOSED.instead_of(
+    products,
+    seen="philipturner/metal-flash-attention#8, mlc-ai/mlc-llm#1638, stanford-crfm/mistral#66",
+    dtypes=("float16",),
+)
 def overflow_before_the_scale(q: Any, keys: Any, scale: float, like: Any) -> Any:
     """Products are stored in the dtype of the inputs before they are scaled, beyond which float16 overflows."""
     return (q @ keys.transpose(-1, -2)).to(like.dtype).float() * scale
@@ -462,7 +466,9 @@ def empty_rows_not_written(out: Any, q: Any, v: Any) -> Any:
 # Sizes
 
 
-@COMPOSED.instead_of(averaged, seen="flashinfer-ai/flashinfer#3125, pytorch/pytorch#142228, fla-org/flash-linear-attention#172")
+@COMPOSED.instead_of(
+    averaged, seen="flashinfer-ai/flashinfer#3125, pytorch/pytorch#142228, fla-org/flash-linear-attention#172"
+)
 def grid_of_65535(p: Any, values: Any, like: Any) -> Any:
     """Pairs of item and head beyond 65535, the end of a grid's second axis, are not computed."""
     out = p @ values

@@ -164,7 +164,7 @@ def whole_pages_read(cache: Any, stop: int, window: int | None) -> Any:
 
 @SLOTTED.instead_of(filled, seen="rajveer43/VeloxQuant-MLX#370")
 def evicted_before_the_chunk_is_read(cache: Any, stop: int, window: int | None) -> Any:
-    """Under a window the cache drops what its newest token does not see, before the older ones of a chunk have read it."""
+    """Under a window the cache drops what its newest token does not see, before older ones of the chunk have read it."""
     return cache[:, :, :stop] if window is None else cache[:, :, max(stop - window - 1, 0) : stop]
 
 
@@ -182,8 +182,7 @@ _caches: dict[tuple[int, ...], Any] = {}
 @SLOTTED.instead_of(slots, seen="huggingface/transformers#31917")
 def cache_not_cleared(x: Any, count: int) -> Any:
     """The cache of an earlier sequence is used again, at the places where it ended."""
-    kept = _caches.setdefault((*x.shape, count, x.element_size()), x.new_zeros((*x.shape[:2], count, x.shape[3])))
-    return kept
+    return _caches.setdefault((*x.shape, count, x.element_size()), x.new_zeros((*x.shape[:2], count, x.shape[3])))
 
 
 @SLOTTED.instead_of(advanced)
@@ -207,5 +206,4 @@ def mask_of_the_prompt(mask: Any, part: slice, q: Any) -> Any:
     own = rows(mask, part, 0, q)
     if own is None:
         return None
-    kept = _rows.setdefault((*own.shape, *q.shape), own.clone())
-    return kept
+    return _rows.setdefault((*own.shape, *q.shape), own.clone())

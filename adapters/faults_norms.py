@@ -269,7 +269,11 @@ def rooted(part: Any) -> Callable[..., Any]:
 RMS_NORM = Whole("rms_norm", rooted, (square, root, gained), {"eps_place": "inside", "weight_form": "plain"})
 
 
-@RMS_NORM.instead_of(square, seen="nntrainer/nntrainer#3935, xlite-dev/LeetCUDA#335, pytorch/pytorch#133085, onnx 1.23.2", dtypes=("float16",))
+@RMS_NORM.instead_of(
+    square,
+    seen="nntrainer/nntrainer#3935, xlite-dev/LeetCUDA#335, pytorch/pytorch#133085, onnx 1.23.2",
+    dtypes=("float16",),
+)
 def squares_overflow(x: Any) -> Any:
     """Squares are taken in the dtype of the input, and overflow in float16."""
     return (x * x).float().mean(-1, keepdim=True)
@@ -305,4 +309,6 @@ def rows_by_blocks_of_four(x: Any, root: Any, weight: Any) -> Any:
 
     rows = root.reshape(-1, 1)
     first = torch.arange(len(rows)) // 4 * 4
-    return gained(x, rows[torch.where(first + 4 <= len(rows), first, torch.arange(len(rows)))].reshape(root.shape), weight)
+    return gained(
+        x, rows[torch.where(first + 4 <= len(rows), first, torch.arange(len(rows)))].reshape(root.shape), weight
+    )

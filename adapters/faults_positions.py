@@ -67,9 +67,7 @@ def rotated(part: Any) -> Callable[..., Any]:
     return rotary
 
 
-ROTARY = Whole(
-    "rotary", rotated, (key, reach, frequencies, angles, row, turned, taken), {"pair_place": "kept"}
-)
+ROTARY = Whole("rotary", rotated, (key, reach, frequencies, angles, row, turned, taken), {"pair_place": "kept"})
 
 
 @ROTARY.instead_of(key, seen="huggingface/transformers#46624, huggingface/transformers#27227")

@@ -262,7 +262,7 @@ def _mistake_page(m: Mechanism, mistake: Mistake) -> Iterator[str]:
         if name in m.definition:
             yield from expression(f"instead of {m.definition[name].text}", " " * 8, " " * 12)
     if mistake.seen:
-        yield f"seen in {mistake.seen}"
+        yield from prose(f"seen in {mistake.seen}")
     yield ""
     yield f"attnspec check mistake:{m.address(mistake.name)} shows the laws that refute it."
 
@@ -318,11 +318,12 @@ def _adapter_page(a: Adapter) -> Iterator[str]:
 
 
 def _fault_page(a: Adapter) -> Iterator[str]:
-    yield f"{a.name} (a fault of {a.operator}, in {' and '.join(a.dtypes)})"
+    yield f"{a.name} (a fault of {a.operator})"
     yield from prose(a.summary, "    ")
+    yield f"    dtypes: {', '.join(a.dtypes)}"
+    yield f"    {a.module}"
     yield ""
-    yield f"written in {a.module}"
     if a.seen:
-        yield f"seen in {a.seen}"
-    yield ""
+        yield from prose(f"seen in {a.seen}")
+        yield ""
     yield f"attnspec check {a.name} shows the laws that refute it."

@@ -59,6 +59,7 @@ _PATTERNS = {
     "^[1-9][0-9]*$": "{} is not a whole number from one on",
     "^[a-z][a-z0-9_]*$": "{} is not a name (small letters, digits and underscores)",
 }
+_PLACES = "{} is not a list of threads (owner/repository#12) and releases (package 1.2.3)"
 
 
 def _explained(error: Any) -> str:
@@ -67,7 +68,7 @@ def _explained(error: Any) -> str:
         found = f"{found[:LONGEST]}..."
     match error.validator:
         case "pattern":
-            return _PATTERNS[error.validator_value].format(found)
+            return _PATTERNS.get(error.validator_value, _PLACES).format(found)
         case "minLength" | "minItems":
             return "nothing is said"
         case "minProperties":

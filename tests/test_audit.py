@@ -212,6 +212,7 @@ def test_a_correct_variant_that_is_accused_is_a_fault(monkeypatch, function, acc
 
 def test_the_audit_is_red_where_it_finds_a_fault(monkeypatch):
     monkeypatch.setattr(audit, "controls", lambda wanted: {})
+    monkeypatch.setattr(audit, "faults_of", lambda wanted: {})
     edited(monkeypatch)
     green = CliRunner().invoke(main, ["audit", "--mechanism", "softmax", "-n", "1", "--table"])
     edited(monkeypatch, mistake("terms = exp(shift(x))"))
