@@ -164,7 +164,7 @@ def whole_pages_read(cache: Any, stop: int, window: int | None) -> Any:
 
 @SLOTTED.instead_of(filled, seen="rajveer43/VeloxQuant-MLX#370")
 def evicted_before_the_chunk_is_read(cache: Any, stop: int, window: int | None) -> Any:
-    """Under a window the cache drops what its newest token does not see, before older ones of the chunk have read it."""
+    """Under a window the cache drops what its newest token does not see, before older ones of a chunk have read it."""
     return cache[:, :, :stop] if window is None else cache[:, :, max(stop - window - 1, 0) : stop]
 
 
