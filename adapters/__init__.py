@@ -47,6 +47,7 @@ class Adapter:
     package: str = ""
     extra: str = ""
     summary: str = ""
+    seen: str = ""
 
     @property
     def module(self) -> str:
@@ -73,6 +74,7 @@ def adapter(
     devices: Collection[str] = ("cpu", "cuda"),
     package: str = "",
     extra: str = "",
+    seen: str = "",
 ) -> Callable[[F], F]:
     """Declare the decorated function as an implementation of `operator`.
 
@@ -88,6 +90,7 @@ def adapter(
     * `slow`: whether a call takes long, so that `check --all` leaves it out and it has to be named.
     * `devices`: those that it runs on, as in `("cuda",)`.
     * `package`: the module that must be importable for it, and `extra` the extra of attnspec that installs it.
+    * `seen`: of what is wrong on purpose, where its fault has happened.
 
     The function itself is returned unchanged.
     """
@@ -111,6 +114,7 @@ def adapter(
                 package=package,
                 extra=extra,
                 summary=(function.__doc__ or "").strip().partition("\n")[0],
+                seen=seen,
             )
         )
         return function

@@ -4,6 +4,7 @@
 * Every known mistake is refuted, in every dtype; and put into the definition, it is noticed by the reference.
 * Every law refutes a known mistake, unless it is marked as a contract, and every law is reached by some case.
 * A subject that declares one word of a convention and follows another is refuted.
+* Functions that are wrong in ways which no changed line of a definition expresses are refuted, in each of their dtypes.
 * Correct implementations that compute in other ways pass, and hardly ever because a bound is too wide to say anything.
 
 That a law refutes a mistake is decided in float64 and with slack, so that no law is credited with a mistake that merely
@@ -40,10 +41,10 @@ from .kills import Kill, Refutation, kills
 from .loader import library
 from .mechanism import Law, Mechanism, Mistake
 from .numbers import Number, number
-from .plans import Plan, Profile, plan
+from .plans import PROFILES, Plan, Profile, plan
 from .runs import Options, chosen
 from .stand_ins import DefinitionSubject
-from .targets import families, subject
+from .targets import families, faults, subject
 from .trial import Bench, Trial
 
 SHOWN = 4
@@ -97,13 +98,18 @@ class Part:
 
 
 def audited(names: Sequence[str] = (), *, deep: bool = False, workers: int = 1) -> Iterator[Part]:
-    """The audit, part by part: the mechanisms, then every correct variant. Unknown mechanisms are a `UsageError`."""
+    """The audit, part by part: the mechanisms, then every correct variant, then every fault.
+
+    Unknown mechanisms are a `UsageError`.
+    """
     wanted = tuple(chosen(Options(mechanisms=tuple(names))))
-    correct = controls(wanted)
+    correct, wrong = controls(wanted), faults_of(wanted)
     if workers == 1:
         yield from map(audited_mechanism, wanted)
         for own in correct.values():
             yield from audited_controls(own, wanted, deep=deep)
+        for own in wrong.values():
+            yield from audited_faults(own)
         return
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _settle) as pool:
         # what takes longest goes first; what shares its cases and bounds goes to one process
@@ -111,10 +117,13 @@ def audited(names: Sequence[str] = (), *, deep: bool = False, workers: int = 1) 
         checked = {o: pool.submit(audited_controls, correct[o], wanted, deep=deep) for o in operators}
         mechanisms = sorted(wanted, key=lambda name: -len(library()[name].mistakes))
         parts = {name: pool.submit(audited_mechanism, name) for name in mechanisms}
+        refuted = [pool.submit(audited_faults, own) for own in wrong.values()]
         for name in wanted:
             yield parts[name].result()
         for operator in correct:
             yield from checked[operator].result()
+        for parts_of_operator in refuted:
+            yield from parts_of_operator.result()
 
 
 def derive(names: Sequence[str] = (), *, workers: int = 1) -> Iterator[Part]:
@@ -130,7 +139,7 @@ def derive(names: Sequence[str] = (), *, workers: int = 1) -> Iterator[Part]:
 def _settle() -> None:
     """Load what stays as long as a worker does, and have its garbage looked for less often, and not in that."""
     library()
-    families(controls=True)
+    families("controls")
     gc.freeze()
     gc.set_threshold(20_000)
 
@@ -411,7 +420,7 @@ def _told(words: Mapping[str, str], mechanism: Mechanism) -> str:
 
 def controls(mechanisms: Collection[str]) -> dict[str, list[str]]:
     """The correct variants that have something to do with the mechanisms, by operator."""
-    modules, operators = families(controls=True), {library()[name].operator for name in mechanisms}
+    modules, operators = families("controls"), {library()[name].operator for name in mechanisms}
     found: dict[str, list[str]] = {}
     for adapter in adapters.registered():
         if adapter.module in modules and adapter.operator in operators:
@@ -421,7 +430,7 @@ def controls(mechanisms: Collection[str]) -> dict[str, list[str]]:
 
 def audited_controls(names: Sequence[str], mechanisms: Collection[str], *, deep: bool) -> list[Part]:
     """Several correct variants of one operator, in all their dtypes; those that share cases and bounds run in a row."""
-    modules = families(controls=True)
+    modules = families("controls")
     found = {a.name: subject(a) for a in adapters.registered() if a.name in names and a.module in modules}
     variants = [found[name] for name in names]
     own = [m for m in library().values() if m.operator == variants[0].operator and m.name in mechanisms]
@@ -444,3 +453,39 @@ def audited_controls(names: Sequence[str], mechanisms: Collection[str], *, deep:
     for name, part in parts.items():
         part.notes.append(f"correct variant, {cases[name]} cases")
     return list(parts.values())
+
+
+def faults_of(mechanisms: Collection[str]) -> dict[str, list[str]]:
+    """The functions that are wrong on purpose, of the operators of some mechanisms, by operator."""
+    operators, found = {library()[name].operator for name in mechanisms}, dict[str, list[str]]()
+    for name, adapter in faults().items():
+        if adapter.operator in operators:
+            found.setdefault(adapter.operator, []).append(name)
+    return found
+
+
+def audited_faults(names: Sequence[str]) -> list[Part]:
+    """Several faults of one operator."""
+    return [audited_fault(name) for name in names]
+
+
+def audited_fault(name: str) -> Part:
+    """A function that is wrong on purpose, which the quick profile refutes in each of its dtypes.
+
+    It is tried on all mechanisms of its operator until one refutes it, for a fault may be one of options together.
+    """
+    adapter, part = faults()[name], Part(name)
+    one, own = subject(adapter), [m for m in library().values() if m.operator == adapter.operator]
+    for dtype in adapter.dtypes:
+        checks = 0
+        for mechanism in own:
+            result = run(Request(one, mechanism, dtype, PROFILES["quick"], first=True))
+            checks += sum(cell.cases for cell in result.cells)
+            refuting = next((cell for cell in result.cells if cell.bad and cell.level == "must"), None)
+            if refuting is not None:
+                case = f" on {refuting.failure.sample.case.label}" if refuting.failure else ""
+                part.notes.append(f"{dtype}: {refuting.address}{case} after {checks} checks")
+                break
+        else:
+            part.faults.append(f"{adapter.summary} Nothing refutes it in {dtype}, after {checks} checks.")
+    return part

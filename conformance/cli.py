@@ -144,6 +144,7 @@ def check(
     attnspec check my_kernels.py:flash --operator attention
     attnspec check reference
     attnspec check mistake:attention.no_scale
+    attnspec check fault:boundary_key_twice
     """  # noqa: D301 - click leaves the lines alone that follow the character itself
     with mended(bool(verbose)):
         if every:

@@ -148,6 +148,7 @@ class _Run:
             (right if self.defined(trial) else wrong).append(trial)
             if trial.sample.case.scenario and trial.answered:
                 self.scenarios.append(trial.sample.case.label)
+            self.watch(trial)
             if index < REPEATED:
                 self.repeat(trial)
             if self.late():
@@ -253,7 +254,7 @@ class _Run:
     def shaped(self, outcome: Outcome, trial: Trial) -> None:
         """What an output of another shape breaks, besides the law that has met it."""
         if outcome.fault is not None and outcome.fault.kind == "misshapen":
-            self.breaches.setdefault("shape", (Breach("shape", outcome.says), trial.sample))
+            self.breach(Breach("shape", outcome.says), trial)
 
     def collect(self, trials: Sequence[Trial]) -> None:
         """What the calls of trials have broken."""
@@ -262,9 +263,24 @@ class _Run:
             replies = [*trial.replies.values(), *trial.spent]
             self.calls += len(replies)
             self.answered += sum(reply.fault is None for reply in replies)
-            for reply in replies:
-                for breach in reply.breaches:
-                    self.breaches.setdefault(breach.contract, (breach, trial.sample))
+            self.watch(trial)
+
+    def watch(self, trial: Trial) -> None:
+        """The contracts that the calls of a trial have broken."""
+        for reply in (*trial.replies.values(), *trial.spent):
+            for breach in reply.breaches:
+                self.breach(breach, trial)
+
+    def breach(self, breach: Breach, trial: Trial) -> None:
+        """Take note of a broken contract."""
+        self.breaches.setdefault(breach.contract, (breach, trial.sample))
+        self.partial |= self.request.first and self.contract_level(breach.contract) == "must"
+
+    def contract_level(self, name: str) -> str:
+        """Whether a contract is asked of the subject."""
+        seeded = self.mechanism.random and "seed" in self.subject.claims.names
+        lenient = name == "repeatable" and not self.subject.claims.deterministic and not seeded
+        return "should" if lenient else "must"
 
     def repeat(self, trial: Trial) -> None:
         """The same call again, new memory being poisoned: what differs is not repeatable, or was never written."""
@@ -278,15 +294,13 @@ class _Run:
         for name, x in first.outputs.items():
             y = second.outputs.get(name)
             if y is None and second.fault is not None:
-                breach = Breach("repeatable", f"the same call again {_ended(second.fault)}")
-                self.breaches.setdefault(breach.contract, (breach, trial.sample))
+                self.breach(Breach("repeatable", f"the same call again {_ended(second.fault)}"), trial)
             if y is None or (y.shape == x.shape and np.array_equal(x, y, equal_nan=x.dtype.kind == "f")):
                 continue
             if y.dtype.kind == "f" and y.shape == x.shape and np.isnan(y).any() and not np.isnan(x).all():
-                breach = Breach("written", f"entries of {name!r} keep what their memory held before")
+                self.breach(Breach("written", f"entries of {name!r} keep what their memory held before"), trial)
             else:
-                breach = Breach("repeatable", f"the same call gave another {name!r}")
-            self.breaches.setdefault(breach.contract, (breach, trial.sample))
+                self.breach(Breach("repeatable", f"the same call gave another {name!r}"), trial)
 
     # Cells
 
@@ -410,9 +424,7 @@ class _Run:
                 yield self.contract_cell(name, law)
 
     def contract_cell(self, name: str, law: str) -> Cell:
-        seeded = self.mechanism.random and "seed" in self.subject.claims.names
-        lenient = name == "repeatable" and not self.subject.claims.deterministic and not seeded
-        level, cases = "should" if lenient else "must", self.answered
+        level, cases = self.contract_level(name), self.answered
         if name in ("repeatable", "written"):
             cases = self.repeats
         if name in self.breaches:

@@ -13,7 +13,7 @@ from .library import FUNCTIONS
 from .loader import library
 from .mechanism import Mechanism
 from .plans import undeclared
-from .targets import install_command, installed, operators, shipped
+from .targets import faults, install_command, installed, operators, shipped
 from .typesetting import expression, prose
 
 
@@ -77,7 +77,13 @@ def _adapters() -> Iterator[str]:
 def _mistakes() -> Iterator[str]:
     for m in library().values():
         for mistake in m.mistakes.values():
-            yield f"{m.address(mistake.name)}   {mistake.says}" + (f"   seen: {mistake.seen}" if mistake.seen else "")
+            yield _mistaken(m.address(mistake.name), mistake.says, mistake.seen)
+    for fault in faults().values():
+        yield _mistaken(fault.name, fault.summary, fault.seen)
+
+
+def _mistaken(address: str, says: str, seen: str) -> str:
+    return f"{address}   {says}" + (f"   seen: {seen}" if seen else "")
 
 
 def _conventions() -> Iterator[str]:

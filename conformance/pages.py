@@ -21,7 +21,7 @@ from .loader import library
 from .mechanism import Example, Law, Mechanism, Mistake, Reject
 from .plans import PROFILES, plan
 from .stand_ins import DefinitionSubject
-from .targets import install_command, installed, operators, shipped
+from .targets import faults, install_command, installed, operators, shipped
 from .typesetting import entries, expression, expressions, prose
 
 CONTRACT_ADVICE = {
@@ -65,6 +65,8 @@ def _pages() -> dict[str, Callable[[], Iterator[str]]]:
         pages[grade.name] = lambda g=grade: _grade_page(g.name)
     for adapter in shipped():
         pages[adapter.name] = lambda a=adapter: _adapter_page(a)
+    for fault in faults().values():
+        pages[fault.name] = lambda a=fault: _fault_page(a)
     for contract in CONTRACTS:
         pages[f"contract.{contract}"] = lambda c=contract: _contract_page(c)
     for m in library().values():
@@ -260,7 +262,7 @@ def _mistake_page(m: Mechanism, mistake: Mistake) -> Iterator[str]:
         if name in m.definition:
             yield from expression(f"instead of {m.definition[name].text}", " " * 8, " " * 12)
     if mistake.seen:
-        yield f"seen in {mistake.seen}"
+        yield from prose(f"seen in {mistake.seen}")
     yield ""
     yield f"attnspec check mistake:{m.address(mistake.name)} shows the laws that refute it."
 
@@ -313,3 +315,15 @@ def _adapter_page(a: Adapter) -> Iterator[str]:
         if part:
             yield f"    {label}: {part}"
     yield f"    {a.function.__module__}" if installed(a) else f"    not installed: {install_command(a)}"
+
+
+def _fault_page(a: Adapter) -> Iterator[str]:
+    yield f"{a.name} (a fault of {a.operator})"
+    yield from prose(a.summary, "    ")
+    yield f"    dtypes: {', '.join(a.dtypes)}"
+    yield f"    {a.module}"
+    yield ""
+    if a.seen:
+        yield from prose(f"seen in {a.seen}")
+        yield ""
+    yield f"attnspec check {a.name} shows the laws that refute it."

@@ -70,6 +70,7 @@ _PATTERNS = {
     "^1$": "{} is not 1, the version of such files",
     "^[a-z][a-z0-9_]*$": "{} is not a name (small letters, digits and underscores)",
 }
+_PLACES = "{} is not a list of threads (owner/repository#12) and releases (package 1.2.3)"
 
 
 def _explained(error: Any) -> str:
@@ -78,7 +79,7 @@ def _explained(error: Any) -> str:
         found = f"{found[:LONGEST]}..."
     match error.validator:
         case "pattern":
-            return _PATTERNS[error.validator_value].format(found)
+            return _PATTERNS.get(error.validator_value, _PLACES).format(found)
         case "minLength" | "minItems":
             return "nothing is said"
         case "minProperties":

@@ -5,6 +5,7 @@ path/to/file.py                 every adapter declared in a file
 path/to/file.py:function        one of them, or a function that is not decorated at all
 reference                       the float64 reference, as a subject of every operator
 mistake:attention.no_scale      a known mistake
+fault:boundary_key_twice        a function that is wrong on purpose
 """
 
 from __future__ import annotations
@@ -37,8 +38,10 @@ if TYPE_CHECKING:
 
 GROUP = "attnspec.adapters"
 """The entry points under which other packages register modules of adapters."""
-CONTROLS = "controls"
+AUDITED = ("controls", "faults")
 """What the names of modules begin with whose adapters are there for the audit, and not for users."""
+FAULT = "fault:"
+"""What the names of adapters begin with that are wrong on purpose."""
 
 
 def resolve(
@@ -59,6 +62,8 @@ def resolve(
         return [ReferenceSubject(m) for m in operators().values()]
     if target.startswith("mistake:"):
         return [mistake(target.removeprefix("mistake:"))]
+    if target.startswith(FAULT):
+        return [subject(fault(target), supervisor=supervisor)]
     path = file_of(target)
     if path is not None:
         found = from_file(path, target.partition(".py:")[2], operator, framework, supervisor)
@@ -141,10 +146,11 @@ def shipped() -> list[Adapter]:
     return [adapter for adapter in adapters.registered() if adapter.module in modules]
 
 
-def families(*, controls: bool = False) -> list[str]:
-    """The modules of attnspec.adapters, imported: those of implementations, or those of the audit's controls."""
+def families(audited: str = "") -> list[str]:
+    """The modules of attnspec.adapters, imported: those of implementations, or the audit's controls or faults."""
     names = [module.name for module in pkgutil.iter_modules(adapters.__path__, "attnspec.adapters.")]
-    chosen = [name for name in names if name.rpartition(".")[2].startswith(CONTROLS) is controls]
+    kinds = {name: name.rpartition(".")[2].partition("_")[0] for name in names}
+    chosen = [name for name in names if (kinds[name] if kinds[name] in AUDITED else "") == audited]
     for name in chosen:
         importlib.import_module(name)
     return chosen
@@ -173,6 +179,20 @@ def mistake(address: str) -> DefinitionSubject:
     if name not in mechanism.mistakes:
         raise UsageError(f"{mechanism_name} has no mistake {name!r}{did_you_mean(name, mechanism.mistakes)}")
     return DefinitionSubject(mechanism, f"mistake:{address}", mechanism.mistakes[name].change)
+
+
+def faults() -> dict[str, Adapter]:
+    """The functions that are wrong on purpose, by name."""
+    modules = families("faults")
+    return {adapter.name: adapter for adapter in adapters.registered() if adapter.module in modules}
+
+
+def fault(name: str) -> Adapter:
+    """The function of that name that is wrong on purpose."""
+    known = faults()
+    if name not in known:
+        raise UsageError(f"there is no {name!r}{did_you_mean(name, known)}")
+    return known[name]
 
 
 # Files

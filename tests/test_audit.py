@@ -200,7 +200,7 @@ def half(x):
 def test_a_correct_variant_that_is_accused_is_a_fault(monkeypatch, function, accused):
     adapter = Adapter("variant", "softmax", function, "numpy", conventions={"empty_row": "zeros"})
     monkeypatch.setattr(adapters, "_registered", [adapter])
-    monkeypatch.setattr(audit, "families", lambda controls: [__name__])
+    monkeypatch.setattr(audit, "families", lambda audited: [__name__])
     monkeypatch.setattr(audit, "CONTROLS", audit.CASES)
     assert ({"softmax": ["variant"]}, {}) == (controls(["softmax"]), controls(["alibi"]))
     (part,) = audited_controls(["variant"], ["softmax"], deep=False)
@@ -213,6 +213,7 @@ def test_a_correct_variant_that_is_accused_is_a_fault(monkeypatch, function, acc
 
 def test_the_audit_is_red_where_it_finds_a_fault(monkeypatch):
     monkeypatch.setattr(audit, "controls", lambda wanted: {})
+    monkeypatch.setattr(audit, "faults_of", lambda wanted: {})
     edited(monkeypatch)
     green = CliRunner().invoke(main, ["audit", "--mechanism", "softmax", "-n", "1", "--table"])
     edited(monkeypatch, mistake("terms = exp(shift(x))"))

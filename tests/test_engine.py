@@ -49,6 +49,18 @@ def outline(result):
     return [(cell.law, cell.verdict, cell.cases, cell.worst, cell.says) for cell in result.cells]
 
 
+def test_a_run_for_one_violation_ends_at_a_broken_contract():
+    calls = []
+
+    def doubling(x):
+        calls.append(1)
+        return softmax(x.mul_(1.5) / 1.5)
+
+    result = result_of(adapted(doubling), first=True)
+    assert ({"contract.inputs_unchanged"}, True) == (bad(result), result.partial)
+    assert len(calls) < 5
+
+
 # Blame
 
 

@@ -58,6 +58,27 @@ def test_an_unknown_key_is_named_with_the_nearest_known_one(text, message):
 
 
 @pytest.mark.parametrize(
+    ("seen", "valid"),
+    [
+        ("owner/repository#12", True),
+        ("owner/re.po_si-tory#12, package 1.2.3, other/thread#1", True),
+        ("two-words 5.23.0", True),
+        ("somewhere", False),
+        ("package", False),
+        ("owner/repository", False),
+        ("owner/repository#0", False),
+        ("owner/repository#12 and others", False),
+        ("owner/repository#12,other/thread#1", False),
+    ],
+)
+def test_where_a_mistake_was_seen_are_threads_and_releases(seen, valid):
+    says = "is not a list of threads (owner/repository#12) and releases (package 1.2.3)"
+    text = f"mistakes:\n  one:\n    says: X.\n    change: a = 1\n    seen: {seen}\n"
+    expected = [] if valid else [f"s.yaml:10:11: mistakes.one.seen: {seen!r} {says}"]
+    assert expected == faults(HEAD + text)
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("laws:\n  one:\n    says: X.\n", "s.yaml:7:3: laws.one: the key 'holds' is missing"),

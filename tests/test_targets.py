@@ -66,10 +66,11 @@ def test_a_known_mistake_is_a_subject():
     assert ("mistake:attention.no_scale", "attention") == (one.name, one.operator)
 
 
-def test_every_module_of_adapters_is_a_family_or_a_control_of_the_audit():
+def test_every_module_of_adapters_is_a_family_or_serves_the_audit():
     found = {f"attnspec.adapters.{path.stem}" for path in Path(__file__).parents[1].glob("adapters/[!_]*.py")}
-    assert found == {*families(), *families(controls=True)}
-    assert "attnspec.adapters.controls_attention" in families(controls=True)
+    assert found == {*families(), *families("controls"), *families("faults")}
+    assert "attnspec.adapters.controls_attention" in families("controls")
+    assert "attnspec.adapters.faults_tiles" in families("faults")
     assert set(families()) == {adapter.module for adapter in shipped()}
 
 
