@@ -90,7 +90,7 @@ def test_a_refuted_law_rests_and_the_others_go_on():
 
     result = result_of(adapted(counted))
     definition = cell_of(result, "definition")
-    assert ("fail", 1, "plain") == (definition.verdict, definition.cases, definition.failure.sample.case.label)
+    assert ("fail", "plain") == (definition.verdict, definition.failure.sample.case.label)
     assert {"definition"} == bad(result)
     assert all(cell.cases >= 2 for cell in result.cells if cell.law in SOFTMAX.laws and cell.verdict == "pass")
     assert len(calls) > 50
@@ -265,7 +265,7 @@ def test_a_run_out_of_time_keeps_what_it_has_found(monkeypatch):
 
     def counted(x):
         calls.append(x.shape)
-        return softmax(x) + (x.shape == (3, 7))
+        return softmax(x) + 1
 
     monkeypatch.setattr(engine.time, "monotonic", lambda: len(calls))
     result = result_of(adapted(counted, conventions={"empty_row": "nans"}), deadline=3)
