@@ -432,11 +432,11 @@ def audited_controls(names: Sequence[str], mechanisms: Collection[str], *, deep:
     """Several correct variants of one operator, in all their dtypes; those that share cases and bounds run in a row."""
     modules = families("controls")
     found = {a.name: subject(a) for a in adapters.registered() if a.name in names and a.module in modules}
-    variants = [found[name] for name in names]
-    own = [m for m in library().values() if m.operator == variants[0].operator and m.name in mechanisms]
+    subjects = [found[name] for name in names]
+    own = [m for m in library().values() if m.operator == subjects[0].operator and m.name in mechanisms]
     profile = replace(CONTROLS, name="deep", draws=-(-DEEP // max(len(own), 1))) if deep else CONTROLS
     parts, cases = {name: Part(name) for name in names}, Counter[str]()
-    for mechanism, dtype, one in itertools.product(own, FORMATS, variants):
+    for mechanism, dtype, one in itertools.product(own, FORMATS, subjects):
         if dtype not in one.claims.dtypes:
             continue
         with warnings.catch_warnings():
