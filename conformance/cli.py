@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -18,6 +19,8 @@ from .errors import Error, Exit
 from .threads import keep_to_one
 
 REPORT_DIR = "attnspec-report"
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a system that has no more room."""
 
 
 @contextmanager
@@ -39,6 +42,9 @@ def mended(verbose: bool) -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(int(Exit.CONFORMANT))
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in FULL:
+            click.echo(f"attnspec: cannot write: {error.strerror}", err=True)
+            sys.exit(int(Exit.USAGE))
         click.echo(f"attnspec: internal error: {type(error).__name__}: {error}", err=True)
         if verbose:
             traceback.print_exc()

@@ -1,5 +1,6 @@
 """The command line: what the commands say, and what they leave with."""
 
+import errno
 import json
 import os
 import subprocess
@@ -119,6 +120,15 @@ def test_a_fault_of_ours_is_told_apart_from_one_of_the_subject(monkeypatch, wher
     assert first.endswith("ZeroDivisionError: division by zero")
     assert "attnspec: this is a fault of attnspec; -v shows where" == second
     assert "lambda *_: 1 / 0" in attnspec("check", "kernel.py", "--law", "ratio", "-v").stderr
+
+
+def test_a_disk_without_room_is_no_fault_of_ours(monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(runs, "groups", full)
+    result = attnspec("check", "kernel.py", "--law", "ratio")
+    assert (Exit.USAGE, "attnspec: cannot write: No space left on device\n") == (result.exit_code, result.stderr)
 
 
 # Messages
