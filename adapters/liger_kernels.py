@@ -3,7 +3,7 @@
 Documentation: https://linkedin.github.io/Liger-Kernel/Low-Level-APIs/
 Without a CUDA device they run in Triton's interpreter, row by row, whose documentation excludes bfloat16.
 It hands a kernel's numbers on as they are in Python, and not as tensors as the compiler does, so that the kernels of
-the norms and of SwiGLU, which convert theirs, cannot be interpreted.
+the norms and of SwiGLU, which convert theirs, cannot be interpreted; those of the norms also call a function of CUDA.
 Rotary embeddings pair channels by halves and are handed the tables of a model, in the dtype of the inputs.
 """
 
