@@ -90,7 +90,9 @@ def diagnose(bench: Bench, failure: Failure, seed: int, *, without: Collection[s
 
 def _by_laws(bench: Bench, failure: Failure, candidates: Sequence[Candidate], seed: int) -> Likeness | None:
     """What breaks the very same laws on the same cases, and agrees with the subject where outputs are determined."""
-    determined = list(_scenarios(bench, (), AGREEMENT[bench.dtype], seed))
+    determined = sorted(_scenarios(bench, (), AGREEMENT[bench.dtype], seed), key=lambda o: o.right)
+    if all(observation.right for observation in determined):  # then it is none of those that show there
+        candidates = [c for c in candidates if c.words or c.name.startswith(f"{bench.mechanism.name}.")]
     possible = [c for c in candidates if all(o.stance(c) is not Stance.DIFFERS for o in determined)]
     signature = Signature(bench, failure, seed)
     found = [c for c in possible if signature.same(c)] if signature.broken else []

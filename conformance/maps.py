@@ -129,10 +129,10 @@ def _map(weights: Weights, trial: Trial) -> Map | None:
     if pattern and not channels.all():
         pattern += f", in {in_words(channels, ['channel']) or 'some channels'}"
     words = _told(weights, wrong, pattern)
-    if pattern in EVERYTHING:
+    if pattern.partition(", in ")[0] in EVERYTHING:
         return Map(words, label)
     plane = tuple(int(i) for i in np.argwhere(flat.any((-2, -1)))[0])
-    more = (weights.subject - factor * weights.definition)[plane].sum(-1) > 0
+    more = (np.abs(weights.subject) - np.abs(factor * weights.definition))[plane].sum(-1) > 0
     letters = np.where(flat[plane], np.where(more, "+", "-"), np.where(seen[plane], "o", "."))
     letters = np.where((np.isnan(weights.subject) & wrong)[plane].any(-1), "!", letters)
     first = _window(flat[plane].any(-1))
