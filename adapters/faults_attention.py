@@ -378,6 +378,25 @@ def mask_of_three_axes_by_item(mask: Any, s: Any) -> Any:
     return mask[:, None] if mask is not None and mask.ndim == 3 and len(mask) == len(s) else masked(mask, s)
 
 
+@COMPOSED.instead_of(loaded, seen="flashinfer-ai/flashinfer#3800")
+def items_one_token_apart(q: Any, k: Any, v: Any) -> tuple[Any, Any, Any]:
+    """Queries lie one token apart from item to item, and not one sequence."""
+    import torch
+
+    b, _, n, _ = q.shape
+    places = torch.arange(b)[:, None] + torch.arange(n)
+    return q.transpose(1, 2).flatten(0, 1)[places].transpose(1, 2).float(), k.float(), v.float()
+
+
+@COMPOSED.instead_of(grouped, seen="FlashML-org/FreeToken#177")
+def heads_in_tiles(x: Any, heads: int) -> Any:
+    """Where more than two heads share keys, they are taken in pairs, and a pair across two groups reads the first."""
+    import torch
+
+    size = heads // x.shape[1]
+    return x[:, torch.arange(heads) // 2 * 2 // size] if size > 2 else grouped(x, heads)
+
+
 @COMPOSED.instead_of(masked)
 def mask_of_two_axes_by_item(mask: Any, s: Any) -> Any:
     """A mask of two axes is taken for one of keys for every item, and not of keys for every query."""
@@ -387,15 +406,17 @@ def mask_of_two_axes_by_item(mask: Any, s: Any) -> Any:
 @COMPOSED.instead_of(masked)
 def mask_of_keys_on_queries(mask: Any, s: Any) -> Any:
     """A mask of keys alone is turned where lengths are equal, and hides queries."""
-    turned = mask is not None and mask.shape[-2:] == (1, s.shape[2]) and s.shape[2] == s.shape[3]
-    return mask.transpose(-1, -2) if turned else masked(mask, s)
+    if mask is not None and mask.shape[-2:] == (1, s.shape[2]) and s.shape[2] == s.shape[3]:
+        return mask.transpose(-1, -2)
+    return masked(mask, s)
 
 
 @COMPOSED.instead_of(masked)
 def mask_by_heads_and_items(mask: Any, s: Any) -> Any:
     """A mask of every item and head is read as if heads came before items."""
-    whole = mask is not None and mask.shape[:2] == s.shape[:2]
-    return mask.transpose(0, 1).reshape(mask.shape) if whole else masked(mask, s)
+    if mask is not None and mask.shape[:2] == s.shape[:2]:
+        return mask.transpose(0, 1).reshape(mask.shape)
+    return masked(mask, s)
 
 
 @COMPOSED.instead_of(masked)
