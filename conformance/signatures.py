@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,8 @@ LARGE = 5_000
 """Entries beyond which a case is too large to be tried with every candidate."""
 CASES = 5
 """Cases on which every law is tried."""
+MOST = 64
+"""Whole numbers that are counted."""
 TINY = 1e-6
 """What two means may differ by for rounding."""
 COUNTED = 20_000
@@ -79,13 +82,21 @@ def means(bench: Bench, sample: Sample) -> Means | None:
         outputs = trial.reply(trial.base).outputs
     except (Declined, Faulted):
         return None
-    return {name: _means(np.atleast_2d(x).astype(float)) for name, x in outputs.items()}
+    return {name: _shares(x) if x.dtype.kind in "iu" else _means(x.astype(float)) for name, x in outputs.items()}
+
+
+def _shares(x: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How often each whole number stands in a row, and the variances of that; the entries of a row are drawn apart."""
+    rows = np.atleast_2d(x)
+    share = np.stack([(rows == n).mean(-1) for n in range(MOST)], -1)
+    count = rows.shape[-1]
+    return share, share * (1 - share) / count + count**-2.0
 
 
 def _means(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The means of entries, sizes, squares, zeros and of what is no number; the entries of a row may go together."""
     finite = np.where(np.isfinite(x), x, 0.0)
-    parts = np.stack([finite, np.abs(finite), finite**2, finite == 0, ~np.isfinite(x)]).astype(float)
+    parts = np.atleast_3d([finite, np.abs(finite), finite**2, finite == 0, ~np.isfinite(x)]).astype(float)
     rows = parts.mean(-1).reshape(len(parts), -1)
     return rows.mean(-1), rows.var(-1) / rows.shape[-1]
 
@@ -94,7 +105,10 @@ def _like_means(one: Means | None, other: Means | None) -> bool:
     """Whether all means are as near as chance allows, as far as both have a result."""
     if one is None or other is None:
         return True
-    return all(
-        bool(np.all(np.abs(one[n][0] - other[n][0]) <= SIGMAS * np.sqrt(one[n][1] + other[n][1]) + TINY))
-        for n in one.keys() & other.keys()
-    )
+    return all(_near(*one[name], *other[name]) for name in one.keys() & other.keys())
+
+
+def _near(x: Any, x_variance: Any, y: Any, y_variance: Any) -> bool:
+    if x.shape != y.shape:
+        return False
+    return bool(np.all(np.abs(x - y) <= SIGMAS * np.sqrt(x_variance + y_variance) + TINY))
