@@ -24,12 +24,12 @@ LARGE = 5_000
 """Entries beyond which a case is too large to be tried with every candidate."""
 CASES = 5
 """Cases on which every law is tried."""
-MOST = 64
+MOST = 32
 """Whole numbers that are counted."""
 TINY = 1e-6
 """What two means may differ by for rounding."""
 COUNTED = 20_000
-"""Entries beyond which a case is too large to be counted, of which the largest tell most."""
+"""Entries beyond which a case is too large for its outputs to be counted."""
 SIGMAS = 6.0
 """Standard deviations within which the same quantity may lie in two samples of one distribution."""
 
@@ -43,9 +43,7 @@ class Signature:
         drawn = plan(bench.mechanism, bench.subject.claims, PROFILES["quick"], seed, bench.dtype).scenarios
         small = sorted((s for s in drawn if s.entries <= LARGE), key=lambda sample: sample.entries)
         samples = list(dict.fromkeys((failure.found, *small)))[:CASES]
-        counted = [s for s in drawn if s.entries <= COUNTED]
-        large = sorted(counted, key=lambda sample: -sample.entries)[:CASES] + samples
-        self.means = [(sample, means(bench, sample)) for sample in large]
+        self.means = [(sample, means(bench, sample)) for sample in drawn if sample.entries <= COUNTED]
         laws = sorted(bench.mechanism.laws.values(), key=lambda law: law.name != failure.law)
         questions = [(law, sample) for law in laws for sample in samples]
         found = [(question, self.verdict(bench, *question)) for question in questions]
