@@ -61,7 +61,7 @@ def test_the_reference_is_a_subject_of_every_operator():
     assert {"reference"} == set(names("reference"))
 
 
-NO_SCALE, NEVER = "attention.no_scale", "attention_dropout.fixed_seed"
+NO_SCALE, NEVER = "attention.no_scale", "attention_dropout.never"
 
 
 def test_a_known_mistake_is_a_subject():
