@@ -35,6 +35,7 @@ audit: setup
 bench: setup
 	$(VENV)/bin/python benchmarks/speed.py
 	$(VENV)/bin/python benchmarks/audit.py
+	$(VENV)/bin/python benchmarks/diagnosis.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info attnspec-report .pytest_cache .ruff_cache

@@ -226,13 +226,13 @@ class _Search:
         """Pairs that explain the first case which an anchor leaves unexplained."""
         done: set[frozenset[Candidate]] = set()
         for anchor in anchors:
-            rest = next((o for o in self.wrong if o.stance(anchor) is not Stance.AGREES), None)
-            for other in possible if rest is not None else ():
+            rest = [o for o in self.wrong if o.stance(anchor) is not Stance.AGREES]
+            for other in possible if rest else ():
                 pair = frozenset((anchor, other))
                 if pair in done or not anchor.joins(other):
                     continue
                 done.add(pair)
-                if rest.tells(other) and rest.stance(both := anchor.joined(other)) is Stance.AGREES:
+                if rest[0].tells(other) and rest[0].stance(both := anchor.joined(other)) is Stance.AGREES:
                     yield both
 
     def together(self, possible: Sequence[Candidate], case: Observation) -> Iterator[Candidate]:

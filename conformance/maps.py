@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .cases import Sample
 from .cells import Failure
@@ -62,11 +62,12 @@ class Map:
 
 
 def mapped(bench: Bench, failure: Failure, seed: int) -> Map | None:
-    """Of the weights, if there are any, else of the first output that is wrong; None where nothing is to be seen."""
+    """Of the weights, if they differ, else of the first output that does; None where nothing is to be seen."""
     try:
         with np.errstate(all="ignore"):
             has_weights = weighted(bench, failure.found)
-            return _weights(bench, failure, seed) if has_weights else _output(bench, failure)
+            drawn = _weights(bench, failure, seed) if has_weights else None
+            return drawn or _output(bench, failure)
     except (Declined, Faulted, Stray, SpecError):
         return None
 
@@ -141,13 +142,13 @@ def _map(weights: Weights, trial: Trial) -> Map | None:
     return Map(words, label, rows, first, at, bool(pattern))
 
 
-def _window(affected: NDArray[np.bool_]) -> int:
+def _window(affected: Any) -> int:
     """The first row to be shown, so that most of what is wrong is seen."""
     starts = range(max(1, len(affected) - ROWS + 1))
     return max(starts, key=lambda start: (int(affected[start : start + ROWS].sum()), -start))
 
 
-def _told(weights: Weights, wrong: NDArray[np.bool_], pattern: str) -> str:
+def _told(weights: Weights, wrong: Any, pattern: str) -> str:
     """A pattern with what is the matter there."""
     hidden, unseen = ~weights.visible[wrong], ~weights.seen[wrong]
     if np.isnan(weights.subject[wrong]).all():

@@ -6,11 +6,12 @@ What is looked at is an array of truths with a noun for each axis; a pattern is 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Truths = NDArray[np.bool_]
+Truths = Any
+"""An array of truths; NumPy's annotations take what `any` gives along an axis for a single one."""
 
 LISTED = 3
 """Indices that are listed one by one where they form no pattern."""

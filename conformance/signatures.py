@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +24,12 @@ LARGE = 5_000
 """Entries beyond which a case is too large to be tried with every candidate."""
 CASES = 5
 """Cases on which every law is tried."""
+MOST = 32
+"""Whole numbers that are counted."""
 TINY = 1e-6
 """What two means may differ by for rounding."""
 COUNTED = 20_000
-"""Entries beyond which a case is too large to be counted, of which the largest tell most."""
+"""Entries beyond which a case is too large for its outputs to be counted."""
 SIGMAS = 6.0
 """Standard deviations within which the same quantity may lie in two samples of one distribution."""
 
@@ -40,9 +43,7 @@ class Signature:
         drawn = plan(bench.mechanism, bench.subject.claims, PROFILES["quick"], seed, bench.dtype).scenarios
         small = sorted((s for s in drawn if s.entries <= LARGE), key=lambda sample: sample.entries)
         samples = list(dict.fromkeys((failure.found, *small)))[:CASES]
-        counted = [s for s in drawn if s.entries <= COUNTED]
-        large = sorted(counted, key=lambda sample: -sample.entries)[:CASES] + samples
-        self.means = [(sample, means(bench, sample)) for sample in large]
+        self.means = [(sample, means(bench, sample)) for sample in drawn if sample.entries <= COUNTED]
         laws = sorted(bench.mechanism.laws.values(), key=lambda law: law.name != failure.law)
         questions = [(law, sample) for law in laws for sample in samples]
         found = [(question, self.verdict(bench, *question)) for question in questions]
@@ -79,13 +80,21 @@ def means(bench: Bench, sample: Sample) -> Means | None:
         outputs = trial.reply(trial.base).outputs
     except (Declined, Faulted):
         return None
-    return {name: _means(np.atleast_2d(x).astype(float)) for name, x in outputs.items()}
+    return {name: _shares(x) if x.dtype.kind in "iu" else _means(x.astype(float)) for name, x in outputs.items()}
+
+
+def _shares(x: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How often each whole number stands in a row, and the variances of that; the entries of a row are drawn apart."""
+    rows = np.atleast_2d(x)
+    share = np.stack([(rows == n).mean(-1) for n in range(MOST)], -1)
+    count = rows.shape[-1]
+    return share, share * (1 - share) / count + count**-2.0
 
 
 def _means(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The means of entries, sizes, squares, zeros and of what is no number; the entries of a row may go together."""
     finite = np.where(np.isfinite(x), x, 0.0)
-    parts = np.stack([finite, np.abs(finite), finite**2, finite == 0, ~np.isfinite(x)]).astype(float)
+    parts = np.atleast_3d([finite, np.abs(finite), finite**2, finite == 0, ~np.isfinite(x)]).astype(float)
     rows = parts.mean(-1).reshape(len(parts), -1)
     return rows.mean(-1), rows.var(-1) / rows.shape[-1]
 
@@ -94,7 +103,10 @@ def _like_means(one: Means | None, other: Means | None) -> bool:
     """Whether all means are as near as chance allows, as far as both have a result."""
     if one is None or other is None:
         return True
-    return all(
-        bool(np.all(np.abs(one[n][0] - other[n][0]) <= SIGMAS * np.sqrt(one[n][1] + other[n][1]) + TINY))
-        for n in one.keys() & other.keys()
-    )
+    return all(_near(*one[name], *other[name]) for name in one.keys() & other.keys())
+
+
+def _near(x: Any, x_variance: Any, y: Any, y_variance: Any) -> bool:
+    if x.shape != y.shape:
+        return False
+    return bool(np.all(np.abs(x - y) <= SIGMAS * np.sqrt(x_variance + y_variance) + TINY))

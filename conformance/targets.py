@@ -14,7 +14,7 @@ import importlib
 import importlib.util
 import pkgutil
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -28,6 +28,7 @@ from .calling import Caller, Interface
 from .claims import Claims
 from .errors import TargetError, UsageError, did_you_mean
 from .frameworks import FRAMEWORKS
+from .language import Expression
 from .loader import library, mechanism_named
 from .mechanism import Mechanism
 from .stand_ins import DefinitionSubject, ReferenceSubject
@@ -178,7 +179,20 @@ def mistake(address: str) -> DefinitionSubject:
     mechanism = mechanism_named(mechanism_name)
     if name not in mechanism.mistakes:
         raise UsageError(f"{mechanism_name} has no mistake {name!r}{did_you_mean(name, mechanism.mistakes)}")
-    return DefinitionSubject(mechanism, f"mistake:{address}", mechanism.mistakes[name].change)
+    change = mechanism.mistakes[name].change
+    one = DefinitionSubject(mechanism, f"mistake:{address}", change)
+    one.claims = replace(one.claims, names=one.claims.names - _ignored(mechanism, change))
+    return one
+
+
+def _ignored(mechanism: Mechanism, change: Mapping[str, Expression]) -> frozenset[str]:
+    """The options that a definition with a change leaves alone, and so cannot claim."""
+    if mechanism.by_reference:
+        return frozenset()
+    parts = (mechanism.sizes, mechanism.inputs, mechanism.options, mechanism.requires, mechanism.definition, change)
+    used = {name for part in parts for expression in part.values() for name in expression.uses}
+    used |= {*change, *mechanism.vocabulary}
+    return frozenset(name for name in mechanism.options if name in mechanism.defaults and name not in used)
 
 
 def faults() -> dict[str, Adapter]:

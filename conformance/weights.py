@@ -23,21 +23,21 @@ from .trial import Bench, Settled, Trial
 class Weights:
     """What a subject and the definition weigh each key by, [..., query, key, channel], and what rounding may do."""
 
-    subject: NDArray[np.float64]
-    definition: NDArray[np.float64]
-    bound: NDArray[np.float64]
+    subject: Any
+    definition: Any
+    bound: Any
 
     @property
-    def visible(self) -> NDArray[np.bool_]:
+    def visible(self) -> Any:
         """Which keys have a weight by the definition."""
         return np.abs(self.definition) > self.bound
 
     @property
-    def seen(self) -> NDArray[np.bool_]:
+    def seen(self) -> Any:
         """Which keys have one by the subject."""
         return ~(np.abs(self.subject) <= self.bound)
 
-    def off(self) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    def off(self) -> tuple[Any, Any]:
         """Which weights are off beside the others of their row, and the factor of every row.
 
         Where one key is seen that should be hidden, all other weights of the row shrink by one factor; they are not to

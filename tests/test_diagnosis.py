@@ -88,9 +88,8 @@ def test_what_gives_the_same_on_all_cases_is_said_to():
 
 
 def test_what_comes_next_is_said_with_the_cases_on_which_it_differs():
-    likeness = likeness_of(mistake("top_p_filter.complement"), "top_p_filter")
-    assert "top_p_filter.share_of_best" == likeness.runner_up
-    assert 0 < likeness.differs <= likeness.agreed
+    likeness = likeness_of(mistake("softmax.maximum_of_all"), "softmax")
+    assert ("softmax.clipped_maximum", 1) == (likeness.runner_up, likeness.differs)
 
 
 def test_a_mistake_that_hardly_shows_is_named():

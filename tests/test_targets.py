@@ -10,7 +10,7 @@ from attnspec.adapters import Adapter
 from attnspec.errors import TargetError, UsageError
 from attnspec.loader import library
 from attnspec.sources import guess_framework
-from attnspec.targets import families, find, guess_operator, resolve, shipped, subject, undecorated
+from attnspec.targets import families, find, guess_operator, mistake, resolve, shipped, subject, undecorated
 
 ADAPTERS = """
 from attnspec import adapter
@@ -61,9 +61,17 @@ def test_the_reference_is_a_subject_of_every_operator():
     assert {"reference"} == set(names("reference"))
 
 
+NO_SCALE, NEVER = "attention.no_scale", "attention_dropout.never"
+
+
 def test_a_known_mistake_is_a_subject():
     (one,) = resolve("mistake:attention.no_scale")
     assert ("mistake:attention.no_scale", "attention") == (one.name, one.operator)
+
+
+def test_a_known_mistake_claims_no_option_that_its_definition_leaves_alone():
+    ignored = {name: {"dropout_p", "seed", "causal"} - mistake(name).claims.names for name in (NO_SCALE, NEVER)}
+    assert {NO_SCALE: {"dropout_p", "seed"}, NEVER: set()} == ignored
 
 
 def test_every_module_of_adapters_is_a_family_or_serves_the_audit():

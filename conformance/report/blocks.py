@@ -24,15 +24,20 @@ def block(witness: Witness, cell: Mapping[str, Any]) -> list[str]:
     tail = f" case {witness['key']}"
     head = f"== {cell['subject']}   {cell['mechanism']}.{cell['law']}   {cell['dtype']} {cell['device']}"
     head = _short(head, WIDTH - len(tail) - 3) + " "
-    for rows in range(ROWS, FEWEST - 1, -1):
-        entries = [(label, _entry(label, text)) for label, text in _entries(witness, cell, rows)]
-        if _excess(entries) <= 0:
-            break
+    rows = ROWS
+    entries = _written(witness, cell, rows)
+    while _excess(entries) > 0 and rows > FEWEST:
+        rows -= 1
+        entries = _written(witness, cell, rows)
     if _excess(entries) > 0:
         entries = _without_arrays(entries, _excess(entries) + 1)
     if _excess(entries) > 0:
         entries = [entry for entry in entries if entry[0] != "Weights"]
     return [head + "=" * (WIDTH - len(head) - len(tail)) + tail, *(line for _, lines in entries for line in lines)]
+
+
+def _written(witness: Witness, cell: Mapping[str, Any], rows: int) -> list[tuple[str, list[str]]]:
+    return [(label, _entry(label, text)) for label, text in _entries(witness, cell, rows)]
 
 
 def _excess(entries: Sequence[tuple[str, list[str]]]) -> int:
