@@ -29,7 +29,7 @@ import numpy as np
 from attnspec import adapters
 
 from .cases import Sample
-from .cells import Request
+from .cells import Cell, Request
 from .definition import Frame, reference_outputs
 from .engine import LARGE, run
 from .errors import SpecError
@@ -50,8 +50,10 @@ from .trial import Bench, Trial
 SHOWN = 4
 """Cases on which a mistake shows most that are tried before all others."""
 DTYPES = ("float32", "bfloat16", "float16")
+THOROUGH = 8
+"""Cases that a law gets to refute a mistake on which has refuted none yet."""
 CASES = Profile("audit", covering=10, draws=8, admitted=2)
-CONTROLS = Profile("controls", covering=16, draws=24, admitted=4)
+CONTROLS = Profile("controls", covering=12, draws=16, admitted=3)
 DEEP = 2000
 """Drawn cases of each correct variant in a deep audit."""
 
@@ -297,24 +299,33 @@ class _Audit:
         """Every law refutes a mistake, under some words, or is a contract."""
         credited = {refutation.law for kill in self.part_.kills.values() for refutation in kill}
         idle = [law for law in self.laws[1:] if law.name not in credited and not law.contract]
-        for words in list(variants(self.m))[1:]:
+        for words in variants(self.m):
             if not idle:
                 return
-            for mistake, kill in self.kills(self.m.mistakes.values(), words, [self.laws[0], *idle]).items():
-                further = [r for r in kill.refutations if r.law != "definition"]
+            laws, mistakes = [self.laws[0], *idle], self.m.mistakes.values()
+            for mistake, kill in kills(self.m, mistakes, words, laws, self.samples(), self.fault, THOROUGH).items():
+                further = [r for r in kill.refutations if r.law in {law.name for law in idle}]
                 self.part_.kills[mistake] += further
                 idle = [law for law in idle if law.name not in {r.law for r in further}]
         for law in idle:
             self.fault(f"the law {law.name} refutes no mistake, and is not marked as a contract")
 
     def kills(self, mistakes: Collection[Mistake], words: Mapping[str, str], laws: Sequence[Law]) -> dict[str, Kill]:
-        """What refutes each mistake; a large case is for the definition alone, and for what survives all others."""
-        found = kills(self.m, mistakes, words, laws, self.samples(), self.fault)
-        left = [mistake for mistake in mistakes if not found[mistake.name].laws]
-        for sample in self.samples(large=True) if left else ():
-            if sample.entries > LARGE:
-                found |= kills(self.m, left, words, laws[:1], [sample], self.fault)
-                left = [mistake for mistake in left if not found[mistake.name].laws]
+        """What refutes each mistake on the scenarios.
+
+        Other cases are for what survives these, and large ones, with the definition alone, for what survives all.
+        """
+        small = self.samples()
+        found = {mistake.name: Kill() for mistake in mistakes}
+        stages = [
+            ([sample for sample in small if sample.case.scenario], laws),
+            ([sample for sample in small if not sample.case.scenario], laws),
+            ([sample for sample in self.samples(large=True) if sample.entries > LARGE], laws[:1]),
+        ]
+        for samples, asked in stages:
+            left = [mistake for mistake in mistakes if not found[mistake.name].laws]
+            if left and samples:
+                found |= kills(self.m, left, words, asked, samples, self.fault)
         return found
 
     def noticed(self, mistake: Mistake, words: Mapping[str, str], shown: Sequence[Sample]) -> bool:
@@ -435,7 +446,7 @@ def audited_controls(names: Sequence[str], mechanisms: Collection[str], *, deep:
     subjects = [found[name] for name in names]
     own = [m for m in library().values() if m.operator == subjects[0].operator and m.name in mechanisms]
     profile = replace(CONTROLS, name="deep", draws=-(-DEEP // max(len(own), 1))) if deep else CONTROLS
-    parts, cases = {name: Part(name) for name in names}, Counter[str]()
+    parts, cases, bounds = {name: Part(name) for name in names}, Counter[str](), Bounds()
     for mechanism, dtype, one in itertools.product(own, FORMATS, subjects):
         if dtype not in one.claims.dtypes:
             continue
@@ -447,12 +458,39 @@ def audited_controls(names: Sequence[str], mechanisms: Collection[str], *, deep:
             if cell.bad and cell.level == "must":
                 says = f"{cell.says} ({cell.worst:.3g} x the bound)" if cell.worst else cell.says
                 parts[one.name].faults.append(f"accused of {cell.address} in {dtype}: {says}")
-            if cell.vacuous > cell.cases:
-                share = f"{cell.vacuous} of {cell.vacuous + cell.cases} cases"
-                parts[one.name].faults.append(f"the bounds of {cell.address} in {dtype} say nothing on {share}")
+            bounds.take(cell)
     for name, part in parts.items():
         part.notes.append(f"correct variant, {cases[name]} cases")
-    return list(parts.values())
+    return [*parts.values(), *bounds.part(subjects[0].operator)]
+
+
+class Bounds:
+    """On how many cases of correct variants the bounds of each law could tell anything, dtype by dtype."""
+
+    def __init__(self) -> None:
+        self.telling, self.vacuous = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+
+    def take(self, cell: Cell) -> None:
+        self.telling[cell.address, cell.dtype] += cell.cases
+        self.vacuous[cell.address, cell.dtype] += cell.vacuous
+
+    def part(self, operator: str) -> Iterator[Part]:
+        """What is to be said of the bounds; it is a fault where they mostly say nothing in the finest dtype."""
+        part, coarse = Part(f"bounds of {operator}"), dict[str, list[str]]()
+        finest: dict[str, str] = {}
+        for address, dtype in self.telling:  # the finest dtype comes first
+            finest.setdefault(address, dtype)
+        for (address, dtype), count in self.vacuous.items():
+            if count <= self.telling[address, dtype]:
+                continue
+            if dtype == finest[address]:
+                share = f"{count} of {count + self.telling[address, dtype]}"
+                part.faults.append(f"those of {address} say nothing in {dtype} on {share} cases")
+            else:
+                coarse.setdefault(dtype, []).append(address)
+        part.notes += [f"mostly too wide in {dtype} for {', '.join(names)}" for dtype, names in coarse.items()]
+        if part.notes or part.faults:
+            yield part
 
 
 def faults_of(mechanisms: Collection[str]) -> dict[str, list[str]]:

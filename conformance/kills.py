@@ -22,8 +22,8 @@ from .trial import Bench, Declined, Faulted, Settled, Trial
 
 SLACK = 1e6
 """Units of the float64 bound beyond which a refutation counts."""
-TRIED = 8
-"""Cases that a law gets to refute a mistake on."""
+TRIED = 4
+"""Cases that a law gets to refute a mistake on, unless it is to have more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +73,14 @@ def kills(
     laws: Sequence[Law],
     samples: Sequence[Sample],
     say: Callable[[str], None],
+    tried: int = TRIED,
 ) -> dict[str, Kill]:
     """What refutes each of the mistakes under some words, the definition being the first law.
 
-    A law tries those samples first on which the definition refutes the mistake.
+    A law tries those samples first on which the definition refutes the mistake, and `tried` of them at most.
     `say` is told of laws that cannot be evaluated.
     """
-    return _Hunt(mechanism, mistakes, words, laws, say).over(samples)
+    return _Hunt(mechanism, mistakes, words, laws, say, tried).over(samples)
 
 
 class _Hunt:
@@ -92,8 +93,9 @@ class _Hunt:
         words: Mapping[str, str],
         laws: Sequence[Law],
         say: Callable[[str], None],
+        tried: int,
     ) -> None:
-        self.mechanism, self.words, self.say = mechanism, words, say
+        self.mechanism, self.words, self.say, self.tried = mechanism, words, say, tried
         self.definition, self.laws = laws[0], laws[1:]
         shared = Unchanged()
         self.right = self.bench("definition", {}, shared)
@@ -154,7 +156,9 @@ class _Hunt:
             kill.refutations.append(Refutation(right.law.name, right.sample.case.label, *spent, outcome.excess))
             kill.told.append((outcome.excess, right.sample))
             self.open.remove(question)
-        elif self.checks[question] == TRIED and right.law is not self.definition and not self.mechanism.undetermined:
+        elif (
+            self.checks[question] == self.tried and right.law is not self.definition and not self.mechanism.undetermined
+        ):
             self.open.remove(question)
         return outcome
 
