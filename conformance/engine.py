@@ -95,7 +95,8 @@ class _Run:
         started = time.perf_counter()
         samples = plan(self.mechanism, self.subject.claims, self.request.profile, self.request.seed, self.request.dtype)
         only = self.request.only
-        for block in [only] if only else samples.blocks():
+        urgent = self.request.first or self.request.deadline is not None
+        for block in [only] if only else samples.urgent() if urgent else samples.blocks():
             self.block(block)
             if self.late():
                 break

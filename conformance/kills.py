@@ -7,7 +7,7 @@ verdict of a law all of whose calls they answer as the definition does.
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -104,7 +104,7 @@ class _Hunt:
         self.open = {(mistake, law.name) for mistake in self.wrong for law in laws}
         """The questions: a law that is yet to refute a mistake."""
         self.checks: Counter[tuple[str, str]] = Counter()
-        self.seconds: Counter[tuple[str, str]] = Counter()
+        self.seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
 
     def bench(self, name: str, changes: Mapping[str, object], shared: Unchanged) -> Bench:
         one = DefinitionSubject(self.mechanism, name, changes, conventions=self.words, rounding=False, unchanged=shared)

@@ -11,7 +11,7 @@ import functools
 import itertools
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakValueDictionary
@@ -311,25 +311,30 @@ class Plan:
 
     @functools.cached_property
     def scenarios(self) -> list[Sample]:
-        """All of them, those first that show most known mistakes for their time."""
+        """All of them, in the order of the specification: the plain ones first, which make the plainest witnesses."""
         cases = directed(self.mechanism, self.claims, self.seed)
         samples = (drawn(self.mechanism, case, self.claims, self.dtype) for case in cases)
-        found = [sample for sample in samples if sample is not None]
-        rank = {label: number for number, label in enumerate(self.core([sample.case.label for sample in found]))}
-        return sorted(found, key=lambda sample: rank.get(sample.case.label, len(rank)))
+        return [sample for sample in samples if sample is not None]
 
     @property
     def first(self) -> list[Sample]:
         """The scenarios that are tried."""
         if not self.profile.core:
             return self.scenarios
-        core = set(self.core([sample.case.label for sample in self.scenarios]))
+        core = set(self.core())
         return [sample for sample in self.scenarios if sample.case.label in core]
 
-    def core(self, labels: Iterable[str]) -> list[str]:
-        """The scenarios that show every known mistake; all of them, where nothing is known."""
-        known = evidence_of(self.mechanism)
-        return list(labels) if known is None else known.core(labels, self.dtype)
+    def core(self) -> list[str]:
+        """The scenarios that show every known mistake, those first that show most; all of them, if none is known."""
+        labels, known = [sample.case.label for sample in self.scenarios], evidence_of(self.mechanism)
+        return labels if known is None else known.core(labels, self.dtype)
+
+    def urgent(self) -> Iterator[list[Sample]]:
+        """The blocks for who has little time, or ends at the first violation: first what shows most for its time."""
+        rank = {label: number for number, label in enumerate(self.core())}
+        yield sorted(self.first, key=lambda sample: rank.get(sample.case.label, len(rank)))
+        yield self.pairs
+        yield self.draws
 
     @functools.cached_property
     def pairs(self) -> list[Sample]:

@@ -9,9 +9,11 @@ from click.testing import CliRunner
 
 from attnspec import adapters, audit, reference
 from attnspec.adapters import Adapter
-from attnspec.audit import Part, audited, audited_controls, audited_mechanism, controls, variants
+from attnspec.audit import Bounds, Part, audited, audited_controls, audited_mechanism, controls, variants
+from attnspec.cells import Cell
 from attnspec.cli import main
 from attnspec.errors import Exit, SpecError, UsageError
+from attnspec.kills import Refutation
 from attnspec.loader import library, load
 from attnspec.plans import Profile
 
@@ -203,8 +205,9 @@ def test_a_correct_variant_that_is_accused_is_a_fault(monkeypatch, function, acc
     monkeypatch.setattr(audit, "families", lambda audited: [__name__])
     monkeypatch.setattr(audit, "CONTROLS", audit.CASES)
     assert ({"softmax": ["variant"]}, {}) == (controls(["softmax"]), controls(["alibi"]))
-    (part,) = audited_controls(["variant"], ["softmax"], deep=False)
+    part, *bounds = audited_controls(["variant"], ["softmax"], deep=False)
     assert accused == [fault.split()[2] for fault in part.faults if "equal_shares" not in fault]
+    assert len(accused) >= len(bounds)
     assert part.notes[0].startswith("correct variant, ")
 
 
@@ -220,17 +223,37 @@ def test_the_audit_is_red_where_it_finds_a_fault(monkeypatch):
     red = CliRunner().invoke(main, ["audit", "--mechanism", "softmax", "-n", "1"])
     assert (Exit.CONFORMANT, Exit.VIOLATED) == (green.exit_code, red.exit_code)
     assert "softmax                3 laws, 3 mistakes   ok" in green.stdout.splitlines()
-    assert "    unnormalised  definition, sums_to_one" in green.stdout.splitlines()
+    assert re.search(r"^    unnormalised  definition   plain +1 +\d+\.\d ms +\de\+\d+$", green.stdout, re.MULTILINE)
+    assert re.search(r"^ +sums_to_one  plain +1 +\d+\.\d ms +\de\+\d+$", green.stdout, re.MULTILINE)
     assert "    FAULT the mistake further survives" in red.stdout.splitlines()
     assert green.stdout.splitlines()[-1].startswith("audit: no faults in ")
     assert red.stdout.splitlines()[-1].startswith("audit: 1 faults in ")
 
 
 def test_a_part_is_told_with_its_faults():
-    part = Part("softmax", {"base_two": ["definition"], "other": []}, ("definition", "share"), ["no good"])
-    assert ["softmax                2 laws, 2 mistakes", "    FAULT no good"] == list(part.lines(table=False))
-    assert list(part.lines(table=True))[1:4] == [
-        "    base_two  definition",
+    refutations = [Refutation("definition", "plain", 1, 0.0021, 3e14), Refutation("share", "large", 12, 0.1, np.inf)]
+    kills = {"base_two": refutations, "other": []}
+    part = Part("softmax", kills, ("definition", "share", "ratio"), ["no good"])
+    assert ["softmax                3 laws, 2 mistakes", "    FAULT no good"] == list(part.lines(table=False))
+    assert list(part.lines(table=True))[1:6] == [
+        "    mistake   law         case   checks       CPU  x bound",
+        "    base_two  definition  plain       1    2.1 ms    3e+14",
+        "              share       large      12  100.0 ms      inf",
         "    other     -",
-        "    refute nothing: share",
+        "    refute nothing: ratio",
     ]
+
+
+def cell(law, dtype, cases, vacuous):
+    return Cell("variant", "softmax", "softmax", law, "must", dtype, "cpu", "pass", cases, vacuous=vacuous)
+
+
+def test_bounds_that_mostly_say_nothing_are_a_fault_in_the_finest_dtype_and_told_of_the_others():
+    bounds = Bounds()
+    for law, counts in {"share": (9, 1), "ratio": (2, 7)}.items():
+        bounds.take(cell(law, "float32", *counts))
+        bounds.take(cell(law, "bfloat16", 3, 6))
+    (part,) = bounds.part("softmax")
+    assert ["those of softmax.ratio say nothing in float32 on 7 of 9 cases"] == part.faults
+    assert ["mostly too wide in bfloat16 for softmax.share, softmax.ratio"] == part.notes
+    assert [] == list(Bounds().part("softmax"))

@@ -215,7 +215,7 @@ def test_without_a_command_the_commands_are_listed():
     [
         ("none.py", "returned None, and no 'p'"),
         ("cut.py", "p has the shape [1, 1], not [1, 2]"),
-        ("named.py", "returned an output 'q'"),
+        ("named.py", "returned an output 'q'; softmax has p"),
         ("raises.py", "IndexError: list index out of range"),
     ],
 )

@@ -80,7 +80,6 @@ def test_whatever_is_listed_can_be_explained(what):
             "causal_mask",
             "    decode:             batch = 2, kv_heads = 2, q_len = 1, k_len = 9, head_dim = 8, value_dim = 8",
         ),
-        ("alibi_slopes", "    No adapter claims it; the float64 reference is the second witness."),
         ("beam_search", "    gives tokens = [[1, 0], [0, 0]]"),
         ("decay_groups", "    gives decayed = [false, false, true, true, true]"),
         ("model_flops", "    layers = 1, heads = 1, kv_heads = none, dim = 1, head_dim = none, hidden = 1, vocab = 1,"),
@@ -178,3 +177,8 @@ def test_an_adapter_that_is_not_installed_is_listed_with_the_command_that_instal
     assert extra.endswith("Of an extra.   not installed: pip install 'attnspec[onnx]'")
     assert other.endswith("Of a package.   not installed: pip install no_such_package")
     assert "    not installed: pip install 'attnspec[onnx]'" == list(explained("extra"))[-1]
+
+
+def test_where_no_adapter_claims_a_mechanism_its_page_says_so(monkeypatch):
+    monkeypatch.setattr("attnspec.pages.subjects", lambda m: [])
+    assert "    No adapter claims it; the float64 reference is the second witness." in list(explained("softmax"))
