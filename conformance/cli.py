@@ -349,7 +349,8 @@ def identify(
     with mended(False):
         from . import identification
         from .devices import check_device
-        from .runs import Options, groups
+        from .report.summary import title
+        from .runs import Options, groups, header_of
 
         check_device(device)
         if every:
@@ -359,7 +360,8 @@ def identify(
         if not targets:
             raise click.UsageError("name a target, or --all ('attnspec list adapters' lists them)")
         asked = Options(targets=targets, operator=operator, framework=framework, dtypes=dtypes, device=device)
-        subjects = {group.subject.name: group.subject for group in groups(asked)}
+        own = groups(asked)
+        subjects = {group.subject.name: group.subject for group in own}
         if not subjects:
             raise NothingError("nothing to identify: no dtype and target go together")
         found = []
@@ -368,7 +370,7 @@ def identify(
             found.append((subject, words, identification.splits(subject, device, words)))
             for line in () if markdown else identification.page(*found[-1]):
                 click.echo(line)
-        for line in identification.tables(found) if markdown else ():
+        for line in identification.tables(found, title(header_of(asked, own, ""))) if markdown else ():
             click.echo(line)
 
 

@@ -14,6 +14,11 @@ from .loader import library
 from .mechanism import Mechanism
 from .subject import Subject
 
+LEGEND = (
+    "What outputs show, whatever is declared; `attnspec explain CONVENTION` says what the words mean.",
+    "A word in bold differs from what is declared.",
+    "A question mark stands where no word explains what was returned, a dash where no case told the words apart.",
+)
 NAMED = 3
 """Cases that are named as evidence."""
 ENOUGH = 2
@@ -141,8 +146,10 @@ def _inconsistent(version: Mapping[str, Finding]) -> str:
 # A table of many
 
 
-def tables(subjects: Sequence[tuple[Subject, Found, Mapping[tuple[str, str], Split]]]) -> Iterator[str]:
+def tables(subjects: Sequence[tuple[Subject, Found, Mapping[tuple[str, str], Split]]], headline: str) -> Iterator[str]:
     """What many subjects follow, as Markdown: a table for each operator, implementations by conventions."""
+    yield from ("# What implementations follow", "", f"- `{headline}`", "")
+    yield from LEGEND
     for operator in (m for m in library().values() if m.name == m.operator and m.conventions):
         rows = [item for item in subjects if item[0].operator == operator.name]
         if rows:

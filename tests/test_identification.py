@@ -101,6 +101,8 @@ def test_a_table_of_many_has_what_differs_from_what_is_declared_in_bold(tmp_path
     result = CliRunner().invoke(main, ["identify", *(f"kernels.py:{name}" for name in names), "--markdown"])
     assert 0 == result.exit_code, result.output
     table = result.output.splitlines()
+    assert table[0] == "# What implementations follow"
+    assert table[2].startswith("- `attnspec 0.1.0   profile quick ")
     softmax = table.index("## softmax")
     assert [
         "| implementation | empty_row |",
