@@ -401,7 +401,7 @@ def report(files: tuple[Path, ...], markdown: bool, report_dir: str) -> None:
 
         found = [read(path) for path in files or (Path(report_dir) / NAME,)]
         render = matrix.markdown if markdown else matrix.text
-        click.echo("\n".join(render([lines[0] for lines in found], matrix.merged(found))))
+        click.echo("\n".join(render([lines[0] for lines in found], matrix.merged(found), matrix.unfinished(found))))
 
 
 @main.command()

@@ -2,7 +2,19 @@
 
 import pytest
 
-from attnspec.report.matrix import LONGEST, MANY, heads, markdown, merged, precision, tables, text, verdicts, violated
+from attnspec.report.matrix import (
+    LONGEST,
+    MANY,
+    heads,
+    markdown,
+    merged,
+    precision,
+    tables,
+    text,
+    unfinished,
+    verdicts,
+    violated,
+)
 
 HEADER = {
     "kind": "run",
@@ -136,3 +148,18 @@ def test_plain_text_is_aligned():
     assert ["adapter        softmax", "a_longer_name  ok", "kernel         ok"] == [
         line for line in lines if line.endswith((" ok", " softmax"))
     ]
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        ([{"kind": "end", "partial": False}], []),
+        ([None], ["PARTIAL: A run did not finish; what was found so far stands."]),
+        ([{"kind": "end", "partial": True}, None], ["PARTIAL: 2 runs did not finish; what was found so far stands."]),
+    ],
+)
+def test_runs_that_did_not_finish_are_told(ends, said):
+    files = [[HEADER, cell(), *([end] if end else [])] for end in ends]
+    for render in (markdown, text):
+        shown = list(render([HEADER], merged(files), unfinished(files)))
+        assert said == [line for line in shown if line.startswith("PARTIAL")]

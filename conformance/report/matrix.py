@@ -74,6 +74,19 @@ def merged(files: Iterable[Sequence[Line]]) -> list[Line]:
     return list(cells.values())
 
 
+def unfinished(files: Iterable[Sequence[Line]]) -> int:
+    """How many of the runs did not finish."""
+    return sum(not any(line["kind"] == "end" and not line["partial"] for line in lines) for lines in files)
+
+
+def legend(partial: int) -> Iterator[str]:
+    """How to read the tables, and how many of the runs that they are made of did not finish."""
+    yield from LEGEND
+    if partial:
+        runs = "A run" if partial == 1 else f"{partial} runs"
+        yield f"PARTIAL: {runs} did not finish; what was found so far stands."
+
+
 def tables(cells: Sequence[Line]) -> Iterator[Table]:
     """Everything that is shown, operator by operator and as a whole."""
     for operator in sorted({cell["operator"] for cell in cells}):
@@ -190,13 +203,13 @@ def _subjects(cells: Sequence[Line]) -> list[str]:
 # Rendering
 
 
-def markdown(headers: Sequence[Line], cells: Sequence[Line]) -> Iterator[str]:
+def markdown(headers: Sequence[Line], cells: Sequence[Line], partial: int = 0) -> Iterator[str]:
     """The tables as Markdown."""
     yield "# How implementations stand"
     yield ""
     yield from (f"- `{title(header)}`" for header in heads(headers))
     yield ""
-    yield from LEGEND
+    yield from legend(partial)
     for table in tables(cells):
         yield ""
         if table.title:
@@ -206,10 +219,10 @@ def markdown(headers: Sequence[Line], cells: Sequence[Line]) -> Iterator[str]:
         yield from (f"| {' | '.join(entry.replace('|', chr(92) + '|') for entry in row)} |" for row in table.rows)
 
 
-def text(headers: Sequence[Line], cells: Sequence[Line]) -> Iterator[str]:
+def text(headers: Sequence[Line], cells: Sequence[Line], partial: int = 0) -> Iterator[str]:
     """The tables as plain text, each column as wide as it has to be."""
     yield from map(title, heads(headers))
-    yield from LEGEND
+    yield from legend(partial)
     for table in tables(cells):
         yield ""
         if table.title:
