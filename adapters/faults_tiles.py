@@ -93,6 +93,18 @@ def divided(out: Any, total: Any) -> Any:
     return torch.where(total > 0, out / torch.where(total > 0, total, 1.0), 0.0)
 
 
+def widened(q: Any, k: Any, v: Any, scale: float | None) -> Any:
+    """Scaled queries, and keys and values for every head, in single precision."""
+    group = q.shape[1] // k.shape[1]
+    queries = q.float() * (q.shape[3] ** -0.5 if scale is None else scale)
+    return queries, *(x.float().repeat_interleave(group, 1) for x in (k, v))
+
+
+def visible_keys(q: Any, k: Any, mask: Any, reached: Any) -> Any:
+    """Which keys each query sees: [batch, heads, q_len, k_len]."""
+    return (reached if mask is None else reached & mask).broadcast_to(*q.shape[:3], k.shape[2])
+
+
 def tiled(part: Any) -> Callable[..., Any]:
     def attention(
         q: Any,
@@ -107,11 +119,9 @@ def tiled(part: Any) -> Callable[..., Any]:
     ) -> Any:
         import torch
 
-        q_len, k_len, group = q.shape[2], k.shape[2], q.shape[1] // k.shape[1]
-        queries = q.float() * (q.shape[3] ** -0.5 if scale is None else scale)
-        keys, values = (x.float().repeat_interleave(group, 1) for x in (k, v))
-        reached = positions(q, k, causal, window_left, window_right)
-        seen = (reached if mask is None else reached & mask).broadcast_to(*q.shape[:3], k_len)
+        q_len, k_len = q.shape[2], k.shape[2]
+        queries, keys, values = widened(q, k, v, scale)
+        seen = visible_keys(q, k, mask, positions(q, k, causal, window_left, window_right))
         out, lse = torch.empty(*q.shape[:3], v.shape[3]), torch.empty(q.shape[:3])
         for rows in part.query_tiles(q_len):
             own = queries[:, :, rows]
@@ -451,11 +461,8 @@ def split(part: Any) -> Callable[..., Any]:
     ) -> Any:
         import torch
 
-        group = q.shape[1] // k.shape[1]
-        queries = q.float() * (q.shape[3] ** -0.5 if scale is None else scale)
-        keys, values = (x.float().repeat_interleave(group, 1) for x in (k, v))
-        reached = positions(q, k, causal, window_left, window_right)
-        seen = (reached if mask is None else reached & mask).broadcast_to(*q.shape[:3], k.shape[2])
+        queries, keys, values = widened(q, k, v, scale)
+        seen = visible_keys(q, k, mask, positions(q, k, causal, window_left, window_right))
         parts = [
             part.partial(queries, keys[:, :, own], values[:, :, own], seen[..., own])
             for own in part.stretches(k.shape[2])

@@ -46,6 +46,7 @@ from .runs import Options, chosen
 from .stand_ins import DefinitionSubject
 from .targets import families, faults, subject
 from .trial import Bench, Trial
+from .typesetting import aligned
 
 SHOWN = 4
 """Cases on which a mistake shows most that are tried before all others."""
@@ -88,11 +89,7 @@ class Part:
                 ("" if i else mistake, r.law, r.case, str(r.checks), f"{1e3 * r.seconds:.1f} ms", f"{r.excess:.0e}")
                 for i, r in enumerate(refutations)
             ] or [(mistake, "-", "", "", "", "")]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for row in rows:
-            left = "  ".join(f"{text:<{width}}" for text, width in zip(row[:3], widths[:3], strict=True))
-            right = "  ".join(f"{text:>{width}}" for text, width in zip(row[3:], widths[3:], strict=True))
-            yield f"    {left}  {right}".rstrip()
+        yield from (f"    {row}" for row in aligned(rows, left=3))
         credited = {refutation.law for refutations in self.kills.values() for refutation in refutations}
         idle = [law for law in self.laws if law not in credited]
         if idle:
@@ -172,6 +169,8 @@ class _Audit:
         self.plan = Plan(mechanism, claims, CASES, 0, "float64")
         self.seconds: dict[str, float] = {}
         """CPU time of the definition on each scenario."""
+        self.cores: dict[str, list[str]] = {}
+        """The scenarios that a smoke test rests on, by dtype, as the evidence stands."""
 
     def part(self) -> Part:
         self.examples()
@@ -357,7 +356,9 @@ class _Audit:
         profile = replace(CASES, covering=6, draws=4)
         scenarios = {s.case.label: s for s in plan(self.m, wrong.claims, profile, 0, dtype).scenarios}
         telling = self.evidence.telling(mistake.name, dtype)
-        smoke = [scenarios[label] for label in self.evidence.core(scenarios, dtype) if label in telling]
+        if dtype not in self.cores:
+            self.cores[dtype] = self.evidence.core(scenarios, dtype)
+        smoke = [scenarios[label] for label in self.cores[dtype] if label in telling]
         most = [scenarios[s.case.label] for s in kill.samples if s.case.label in scenarios][:SHOWN]
         first = ["definition" if kill.shown else kill.laws[0], "contract.precision"]
         for laws, only in ((first, smoke), (first, most), (kill.laws, None), (None, None)):
@@ -370,6 +371,7 @@ class _Audit:
                 shown = bad.failure.found.case.label if bad.failure else ""
                 if only is not smoke:
                     self.evidence = self.evidence.amended(mistake.name, dtype, {s.case.label for s in smoke}, shown)
+                    self.cores.clear()
                 return True
         return False
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from .cases import Sample
 from .cells import Request
-from .conventions import Finding
+from .conventions import words_of
 from .engine import identified, run
 from .evidence import DTYPES, Evidence, evidence_of
 from .loader import library
@@ -44,17 +45,22 @@ def seen(
         return _Place(subject, mechanism, dtype, PROFILES["quick"], device).seen(asked)
 
 
-def words_of(mechanism: Mechanism, found: Mapping[str, Finding]) -> dict[str, str]:
-    """The words of all conventions as a subject follows them."""
-    return {**mechanism.words, **{name: finding.word for name, finding in found.items()}}
-
-
 class _Place:
     """The place of one subject on one mechanism, in which a mistake is to be noticed."""
 
     def __init__(self, subject: Subject, mechanism: Mechanism, dtype: str, profile: Profile, device: str) -> None:
         self.subject, self.m, self.dtype, self.profile, self.device = subject, mechanism, dtype, profile, device
         self.refusal = undeclared(mechanism, subject.claims)
+
+    @cached_property
+    def claimed(self) -> set[str]:
+        """The scenarios that the subject claims, whatever its limits are."""
+        return {case.label for case in directed(self.m, self.subject.claims, 0)}
+
+    @cached_property
+    def limited(self) -> dict[str, list[str]]:
+        """Those that lie beyond its limits, with these."""
+        return beyond_limits(self.m, self.subject.claims, self.dtype)
 
     def seen(self, mistakes: Collection[Mistake]) -> Seen:
         if self.refusal is not None:
@@ -102,15 +108,14 @@ class _Place:
                 return f"does not show where {name} = {word}"
         if not telling:
             return "no scenario is known to show it"
-        claimed = {case.label for case in directed(self.m, self.subject.claims, 0)}
-        if not telling & claimed:
+        claimed = telling & self.claimed
+        if not claimed:
             return self.unclaimed(telling)
         refused = [self.refused[label] for label in telling if label in self.refused]
         if refused:
             return f"the cases that show it are refused: {refused[0]}"
-        limited = beyond_limits(self.m, self.subject.claims, self.dtype)
-        if telling & claimed <= set(limited):
-            names = dict.fromkeys(name for label in limited if label in telling for name in limited[label])
+        if claimed <= set(self.limited):
+            names = dict.fromkeys(name for label in self.limited if label in telling for name in self.limited[label])
             return f"beyond the limits of {' and '.join(names)}"
         if not self.evidence.shown_in(mistake.name, self.dtype):
             return f"within the rounding of {self.dtype}"

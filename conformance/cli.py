@@ -153,12 +153,7 @@ def check(
     attnspec check fault:boundary_key_twice
     """  # noqa: D301 - click leaves the lines alone that follow the character itself
     with mended(bool(verbose)):
-        if every:
-            from .targets import every_one
-
-            targets = (*targets, *every_one(options["device"]))
-        if not targets:
-            raise click.UsageError("name a target, or --all ('attnspec list adapters' lists them)")
+        targets = named(targets, every, options["device"])
         more = [*(["-x"] if exitfirst else []), *(["--attnspec-resume"] if resume else [])]
         code, lines = run_pytest(targets, options, workers, report_dir, more)
         from .report.summary import page
@@ -166,6 +161,17 @@ def check(
         for line in page(lines, verbose=verbose, folder=report_dir):
             click.echo(line)
         sys.exit(code)
+
+
+def named(targets: tuple[str, ...], every: bool, device: str) -> tuple[str, ...]:
+    """The targets that were asked for, with --all every adapter that runs on the device beside them."""
+    if every:
+        from .targets import every_one
+
+        targets = (*targets, *every_one(device))
+    if not targets:
+        raise click.UsageError("name a target, or --all ('attnspec list adapters' lists them)")
+    return targets
 
 
 def run_pytest(
@@ -353,12 +359,7 @@ def identify(
         from .runs import Options, groups, header_of
 
         check_device(device)
-        if every:
-            from .targets import every_one
-
-            targets = (*targets, *every_one(device))
-        if not targets:
-            raise click.UsageError("name a target, or --all ('attnspec list adapters' lists them)")
+        targets = named(targets, every, device)
         asked = Options(targets=targets, operator=operator, framework=framework, dtypes=dtypes, device=device)
         own = groups(asked)
         subjects = {group.subject.name: group.subject for group in own}

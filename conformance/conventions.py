@@ -56,7 +56,7 @@ def identify(
     open_ = [name for name in operator.conventions if name not in found]
     if not open_:
         return found
-    known = {**operator.words, **{name: finding.word for name, finding in found.items()}}
+    known = words_of(operator, found)
     trials = [
         Trial(Bench(subject, sample.mechanism, dtype, device, known), sample)
         for sample in scenarios_of(operator.name, subject.claims, seed=seed, dtype=dtype)
@@ -81,6 +81,11 @@ def identify(
         open_.remove(name)
     enough = len(trials) if blind else 2 * ENOUGH
     return {name: _confirmed(finding, trials, known, enough) for name, finding in found.items()}
+
+
+def words_of(mechanism: Mechanism, found: Mapping[str, Finding]) -> dict[str, str]:
+    """The words of all conventions, as far as they were found; the first ones otherwise."""
+    return {**mechanism.words, **{name: finding.word for name, finding in found.items()}}
 
 
 def explained(

@@ -15,7 +15,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replaced
 
-from .calling import Reply
 from .candidates import AGREEMENT, FINE, Candidate, Observation, Stance, stock
 from .cases import Sample
 from .cells import Failure, law_of
@@ -23,7 +22,7 @@ from .errors import SpecError
 from .judge import judged
 from .plans import PROFILES, plan, scenarios_of
 from .signatures import Signature
-from .trial import Bench, Settled, Trial
+from .trial import Bench, Tracing, Trial
 
 LARGE = 20_000
 """Entries beyond which a case is too large to be run for every candidate."""
@@ -106,11 +105,11 @@ def _failing(bench: Bench, failure: Failure, tolerance: float) -> Iterator[Obser
     """The calls that the broken law makes of the failing case, as it was found and as it was made small."""
     law = law_of(bench.mechanism, failure.law)
     for sample in dict.fromkeys((failure.sample, failure.found)):
-        trial = _Tracing(bench, sample)
+        trial = Tracing(bench, sample)
         if law is not None and law.name != "definition":
             with contextlib.suppress(SpecError):
                 judged(trial, law, [bench.subject.claims.grade(bench.dtype)])
-        for settled in [trial.base, *trial.asked.values()]:
+        for settled in {(): trial.base, **trial.asked}.values():
             observation = Observation(trial, settled, tolerance)
             if observation.answered():
                 yield observation
@@ -125,19 +124,6 @@ def _scenarios(bench: Bench, apart_from: Sequence[Sample], tolerance: float, see
             observation = Observation(trial, trial.base, tolerance)
             if observation.answered():
                 yield observation
-
-
-class _Tracing(Trial):
-    """A trial that keeps what else it was called with."""
-
-    def __init__(self, bench: Bench, sample: Sample) -> None:
-        super().__init__(bench, sample)
-        self.asked: dict[tuple[object, ...], Settled] = {}
-
-    def reply(self, settled: Settled) -> Reply:
-        if settled.key:
-            self.asked[settled.key] = settled
-        return super().reply(settled)
 
 
 class _Search:

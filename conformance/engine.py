@@ -20,7 +20,7 @@ from . import limits
 from .calling import ABRUPT, Breach, Call, Fault
 from .cases import Case, Sample, Unfit
 from .cells import CONTRACTS, Cell, Failure, Request, Result, Tally, law_names, law_of
-from .conventions import Finding, identify
+from .conventions import Finding, identify, words_of
 from .definition import refused
 from .errors import SpecError
 from .grades import Grade, looser
@@ -72,7 +72,7 @@ class _Run:
     def __init__(self, request: Request, found: Mapping[str, Finding]) -> None:
         self.request, self.found = request, found
         self.mechanism, self.subject = request.mechanism, request.subject
-        words = {**self.mechanism.words, **{name: finding.word for name, finding in found.items()}}
+        words = words_of(self.mechanism, found)
         self.bench = Bench(self.subject, self.mechanism, request.dtype, request.device, words)
         self.claim = self.subject.claims.grade(request.dtype)
         self.grades = looser(request.dtype, self.claim)

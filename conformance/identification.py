@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .cases import Sample
-from .conventions import Finding, explained, identify
+from .conventions import Finding, explained, identify, words_of
 from .loader import library
 from .mechanism import Mechanism
 from .subject import Subject
@@ -56,12 +56,12 @@ def splits(subject: Subject, device: str, found: Found) -> dict[tuple[str, str],
             for dtype, findings in found.items()
             for name, finding in findings.items()
             if finding.how == "unexplained"
-            and (split := _split(operator, explained(subject, operator, dtype, device, name, _known(findings))))
+            and (
+                split := _split(
+                    operator, explained(subject, operator, dtype, device, name, words_of(operator, findings))
+                )
+            )
         }
-
-
-def _known(findings: Mapping[str, Finding]) -> dict[str, str]:
-    return {name: finding.word for name, finding in findings.items()}
 
 
 def _split(operator: Mechanism, cases: Sequence[tuple[Sample, set[str]]]) -> Split | None:

@@ -17,8 +17,7 @@ from .grades import FP64
 from .judge import Kind, Outcome, judged
 from .mechanism import Law, Mechanism, Mistake
 from .stand_ins import DefinitionSubject, Unchanged
-from .subject import Reply
-from .trial import Bench, Declined, Faulted, Settled, Trial
+from .trial import Bench, Declined, Faulted, Tracing, Trial
 
 SLACK = 1e6
 """Units of the float64 bound beyond which a refutation counts."""
@@ -168,21 +167,16 @@ def refuted(outcome: Outcome) -> bool:
     return outcome.kind is Kind.FAULTED or (outcome.kind is Kind.REFUTED and outcome.excess > SLACK)
 
 
-class _Traced(Trial):
+class _Traced(Tracing):
     """The definition under one law on one sample, and what the law calls for."""
 
     def __init__(self, bench: Bench, sample: Sample, law: Law, say: Callable[[str], None]) -> None:
         super().__init__(bench, sample, fair=False)
         self.law, self.say = law, say
-        self.asked: list[Settled] = []
         started = time.process_time()
         self.outcome = self.judged(self)
         self.seconds = time.process_time() - started
         """What the law costs on the definition; where a mistake answers in the same way, it costs that as well."""
-
-    def reply(self, settled: Settled) -> Reply:
-        self.asked.append(settled)
-        return super().reply(settled)
 
     def judged(self, trial: Trial) -> Outcome | None:
         try:
@@ -194,7 +188,7 @@ class _Traced(Trial):
     def of(self, trial: Trial) -> Outcome | None:
         """How the law fares on a trial: as on the definition, where every call is answered in the same way."""
         try:
-            alike = all(trial.reply(settled) is self.replies[settled.key] for settled in self.asked)
+            alike = all(trial.reply(settled) is self.replies[settled.key] for settled in self.asked.values())
         except (Declined, Faulted):
             alike = False
         return self.outcome if alike else self.judged(trial)

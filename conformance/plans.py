@@ -321,9 +321,10 @@ class Plan:
         """The scenarios that are tried."""
         if not self.profile.core:
             return self.scenarios
-        core = set(self.core())
+        core = set(self.core)
         return [sample for sample in self.scenarios if sample.case.label in core]
 
+    @functools.cached_property
     def core(self) -> list[str]:
         """The scenarios that show every known mistake, those first that show most; all of them, if none is known."""
         labels, known = [sample.case.label for sample in self.scenarios], evidence_of(self.mechanism)
@@ -331,7 +332,7 @@ class Plan:
 
     def urgent(self) -> Iterator[list[Sample]]:
         """The blocks for who has little time, or ends at the first violation: first what shows most for its time."""
-        rank = {label: number for number, label in enumerate(self.core())}
+        rank = {label: number for number, label in enumerate(self.core)}
         yield sorted(self.first, key=lambda sample: rank.get(sample.case.label, len(rank)))
         yield self.pairs
         yield self.draws

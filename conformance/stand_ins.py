@@ -88,7 +88,7 @@ class DefinitionSubject:
             if lines is None:
                 return self.reply(self.frame(call, self.changes), call)
             frame, same = self.frame(call, self.changes, lines.frame), lines.reply
-            if not self._differs(frame, lines.frame):
+            if not differs(frame, lines.frame):
                 return same
             reply = self.reply(frame, call)
             return same if all(identical(x, same.outputs[name]) for name, x in reply.outputs.items()) else reply
@@ -106,14 +106,6 @@ class DefinitionSubject:
         if unchanged is None or self._moves_domain:
             frame.check_domain()
         return frame
-
-    def _differs(self, frame: Frame, unchanged: Frame) -> bool:
-        """Whether a change gives anything another value on a call."""
-        try:
-            with np.errstate(all="ignore"), limits.metered():
-                return not all(identical(frame[name], unchanged[name]) for name in self.changes)
-        except Exception:  # perhaps on a line that no output asks for
-            return True
 
     def reply(self, frame: Frame, call: Call) -> Reply:
         return Reply({name: self._rounded(x, name, call.dtype) for name, x in frame.outputs().items()})
@@ -140,6 +132,15 @@ class ReferenceSubject(DefinitionSubject):
         except Exception as error:
             return Reply(fault=raised(error))
         return Reply({name: self._rounded(x, name, call.dtype) for name, x in outputs.items()})
+
+
+def differs(frame: Frame, unchanged: Frame) -> bool:
+    """Whether the changes of a frame give any line another value than it has without them."""
+    try:
+        with np.errstate(all="ignore"), limits.metered():
+            return not all(identical(frame[name], unchanged[name]) for name in frame.changes)
+    except Exception:  # perhaps on a line that no output asks for
+        return True
 
 
 def identical(x: Any, y: Any) -> bool:

@@ -373,6 +373,18 @@ class _With:
         return self.values[name] if name in self.values else self.frame[name]
 
 
+class Tracing(Trial):
+    """A trial that keeps what the subject was asked."""
+
+    def __init__(self, bench: Bench, sample: Sample, *, fair: bool = True) -> None:
+        super().__init__(bench, sample, fair=fair)
+        self.asked: dict[tuple[Any, ...], Settled] = {}
+
+    def reply(self, settled: Settled) -> Reply:
+        self.asked[settled.key] = settled
+        return super().reply(settled)
+
+
 class LawEnvironment:
     """The environment of one law in one trial, at one grade. Its arithmetic is exact but for double precision."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 WIDTH = 100
 NAMES = 20
@@ -64,6 +64,16 @@ def expressions(lines: Mapping[str, str], sign: str = "") -> Iterator[str]:
     width = max((len(name) + len(sign) for name in lines), default=0) + 1
     for name, text in lines.items():
         yield from expression(text, f"    {name + sign:<{width}}", " " * (width + 8))
+
+
+def aligned(rows: Sequence[Sequence[str]], left: int | None = None) -> Iterator[str]:
+    """Rows of a table, each column as wide as it has to be: the `left` ones to the left, or all, the others right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    left = len(widths) if left is None else left
+    for row in rows:
+        cells = [text.ljust(width) for text, width in zip(row[:left], widths[:left], strict=True)]
+        cells += [text.rjust(width) for text, width in zip(row[left:], widths[left:], strict=True)]
+        yield "  ".join(cells).rstrip()
 
 
 def column(texts: Iterable[str]) -> int:

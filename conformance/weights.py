@@ -18,6 +18,9 @@ from .formats import half_unit
 from .grades import result_format
 from .trial import Bench, Settled, Trial
 
+ALIKE = 1e-3
+"""The share by which two weights of a row may differ in their factors and still be said to shrink alike."""
+
 
 @dataclass(frozen=True, slots=True)
 class Weights:
@@ -56,10 +59,6 @@ class Weights:
         beside = (off & both).sum(-2, keepdims=True)
         whole = ~off.any(-2, keepdims=True) | (2 * beside > both.sum(-2, keepdims=True))
         return np.where(whole, raw, off), np.where(whole, 1.0, factor)
-
-
-ALIKE = 1e-3
-"""The share by which two weights of a row may differ in their factors and still be said to shrink alike."""
 
 
 def weighted(bench: Bench, sample: Sample) -> bool:

@@ -124,9 +124,9 @@ def test_where_time_is_short_what_shows_most_is_tried_first_and_nothing_is_lost(
     claims = DefinitionSubject(m, "definition").claims
     quick, smoke = (Plan(m, claims, PROFILES[profile], 0, "float32") for profile in ("quick", "smoke"))
     labels = [sample.case.label for sample in next(quick.urgent())]
-    assert quick.core() == labels[: len(quick.core())]
+    assert quick.core == labels[: len(quick.core)]
     assert list(m.scenarios) == [sample.case.label for sample in quick.first][: len(m.scenarios)]
-    assert sorted(quick.core()) == sorted(sample.case.label for sample in smoke.first)
+    assert sorted(quick.core) == sorted(sample.case.label for sample in smoke.first)
     assert sorted(labels) == sorted(evidence_of(m).milliseconds)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from .results import Line, grades
+from ..typesetting import aligned
+from .results import Line, finished, grades
 from .summary import title
 
 RANK = ("error", "fail", "waived", "pass", "not_tested", "not_declared")
@@ -76,7 +77,7 @@ def merged(files: Iterable[Sequence[Line]]) -> list[Line]:
 
 def unfinished(files: Iterable[Sequence[Line]]) -> int:
     """How many of the runs did not finish."""
-    return sum(not any(line["kind"] == "end" and not line["partial"] for line in lines) for lines in files)
+    return sum(not finished(lines) for lines in files)
 
 
 def legend(partial: int) -> Iterator[str]:
@@ -227,6 +228,4 @@ def text(headers: Sequence[Line], cells: Sequence[Line], partial: int = 0) -> It
         yield ""
         if table.title:
             yield f"== {table.title} ".ljust(100, "=")
-        lines = [table.columns, *table.rows]
-        widths = [max(len(line[column]) for line in lines) for column in range(len(table.columns))]
-        yield from ("  ".join(x.ljust(width) for x, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+        yield from aligned([table.columns, *table.rows])

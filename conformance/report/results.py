@@ -148,6 +148,11 @@ def resumable(folder: Path, header: Mapping[str, Any], laws: Mapping[tuple[str, 
     return [cell for cells in whole for cell in cells]
 
 
+def finished(lines: Iterable[Line]) -> bool:
+    """Whether the run that wrote these lines has come to its end, with nothing left out."""
+    return any(line["kind"] == "end" and not line["partial"] for line in lines)
+
+
 def group_of(cell: Line) -> tuple[str, ...]:
     """What the cells have in common that are computed together."""
     return cell["subject"], cell["mechanism"], cell["dtype"], cell["digest"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .blocks import texts
-from .results import Line, grades, observed
+from .results import Line, finished, grades, observed
 
 MARKS = {"pass": "", "fail": "x", "error": "!", "waived": "w", "not_declared": "-", "not_tested": "?"}
 FULL = 3
@@ -125,9 +125,8 @@ def verdicts(lines: Sequence[Line], folder: str) -> Iterator[str]:
     lenient = [c for c in cells if c["verdict"] in ("fail", "error") and c["level"] == "should"]
     if lenient:
         names = list(dict.fromkeys(f"{c['subject']} {_address(c)}" for c in lenient))
-        yield f"  should (~): {', '.join(names[:4])}" + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-    end = next((line for line in lines if line["kind"] == "end"), None)
-    if end is None or end["partial"]:
+        yield f"  should (~): {_listed(names, 4)}"
+    if not finished(lines):
         yield "  PARTIAL: the run did not finish; what it found so far stands"
     written = [f"{folder}/{name}" for name in ("results.ndjson", "junit.xml") if (Path(folder) / name).is_file()]
     if folder and written:
