@@ -23,6 +23,8 @@ SECONDS = 120
 """How long a package may take to be imported."""
 CHOSEN = {"KERAS_BACKEND": "torch"}
 """Variables without which a package asks for others that it does not need, as its adapters set them."""
+CPU_WHEELS = "https://download.pytorch.org/whl/cpu"
+"""Where torchvision is had for a torch without CUDA."""
 AT_ONCE = 2
 """Packages that are imported at a time, each in a process of its own."""
 
@@ -87,7 +89,9 @@ def _mends(fault: str) -> str:
     if "torchvision" in fault and find_spec("torchvision") is not None:
         return "pip uninstall torchvision"  # one for CUDA beside a torch for the CPU breaks whatever imports both
     if "No module named" in fault:
-        return f"pip install {fault.rpartition('No module named ')[2].strip(chr(39)).partition('.')[0]}"
+        missing = fault.rpartition("No module named ")[2].strip("'").partition(".")[0]
+        beside_the_cpu = missing == "torchvision" and counted()[0].endswith("+cpu")
+        return f"pip install {missing}" + f" --index-url {CPU_WHEELS}" * beside_the_cpu
     return ""
 
 

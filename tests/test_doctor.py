@@ -77,6 +77,19 @@ def test_a_fault_that_is_known_comes_with_what_mends_it(monkeypatch, fault, mend
     assert mends == doctor._mends(fault)
 
 
+@pytest.mark.parametrize(
+    ("torch", "mends"),
+    [
+        ("2.13.0+cpu", "pip install torchvision --index-url https://download.pytorch.org/whl/cpu"),
+        ("2.13.0+cu130", "pip install torchvision"),
+    ],
+)
+def test_torchvision_comes_from_where_its_torch_came_from(monkeypatch, torch, mends):
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
+    monkeypatch.setattr(doctor, "counted", lambda: (torch, 0))
+    assert mends == doctor._mends("cannot be imported: ModuleNotFoundError: No module named 'torchvision'")
+
+
 def test_what_works_comes_first_and_what_is_broken_last():
     found = [
         Package("broken", "1.0", (presenting("broken"),), "cannot be imported: why", "pip install why"),
