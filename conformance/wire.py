@@ -5,9 +5,11 @@ A worker is no adversary, and what it sends is unpickled as it comes; but it may
 
 from __future__ import annotations
 
+import os
 import pickle
 import socket
 import struct
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +17,8 @@ LENGTH = 8
 """Bytes in which the length of a message is written."""
 PIECE = 1 << 16
 """Bytes up to which a message is sent with its length, and that a wire has room for at first."""
+SOON = 300_000
+"""Nanoseconds for which an answer is looked out for before it is slept for: being woken costs more than small calls."""
 MOST = 1 << 32
 """Bytes beyond which something is no message."""
 CLOSED = "closed"
@@ -36,6 +40,8 @@ class Wire:
         self.end = end
         self._room = memoryview(bytearray(PIECE))
         self._filled = 0
+        self._prompt = True
+        """Whether the other side last answered soon."""
         self._limits: dict[int, float | None] = {}
 
     def send(self, message: Any, files: Sequence[int] = (), seconds: float | None = None) -> None:
@@ -108,8 +114,12 @@ class Wire:
         self._room = room
 
     def _more(self) -> None:
+        room = self._room[self._filled :]
+        asked = time.monotonic_ns()
         try:
-            count = self.end.recv_into(self._room[self._filled :])
+            count = self._watched(room, asked + SOON) if self._prompt else None
+            if count is None:
+                count = self.end.recv_into(room)
         except BlockingIOError:
             raise TimeoutError from None
         except OSError as error:
@@ -117,6 +127,16 @@ class Wire:
         if not count:
             raise GoneError(CLOSED)
         self._filled += count
+        self._prompt = time.monotonic_ns() < asked + SOON
+
+    def _watched(self, room: memoryview, until: int) -> int | None:
+        """The number of bytes received without sleeping, others having their turn; None if none come until then."""
+        while time.monotonic_ns() < until:
+            try:
+                return self.end.recv_into(room, 0, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                os.sched_yield()
+        return None
 
 
 def _interval(seconds: float | None) -> bytes:

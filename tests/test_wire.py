@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 
+from attnspec import wire
 from attnspec.calling import Breach, Call, Fault, Reply
 from attnspec.wire import CLOSED, GarbledError, GoneError, Wire
 
@@ -51,6 +52,25 @@ def test_what_has_come_of_a_message_when_time_is_up_is_kept(wires):
     assert 0.04 < time.monotonic() - started < 5
     here.end.sendall(data[11:])
     assert "whole" == there.receive(1.0)
+
+
+def test_an_answer_is_slept_for_where_it_does_not_come_soon(wires):
+    started = time.thread_time()
+    with pytest.raises(TimeoutError):
+        wires[1].receive(0.2)
+    assert time.thread_time() - started < 0.1
+
+
+def test_an_answer_is_looked_out_for_where_the_last_one_came_soon(wires, monkeypatch):
+    monkeypatch.setattr(wire, "SOON", 50_000_000)
+    here, there = wires
+    watched = []
+    there._watched = lambda room, until: watched.append(len(came))
+    came = []
+    for wait in (0.0, 0.0, 0.2, 0.0, 0.0):
+        threading.Timer(wait, here.send, [wait]).start()
+        came.append(there.receive(5.0))
+    assert [0, 1, 2, 4] == watched
 
 
 def test_a_message_that_nobody_takes_is_given_up(wires):
