@@ -18,7 +18,9 @@ LENGTH = 8
 PIECE = 1 << 16
 """Bytes up to which a message is sent with its length, and that a wire has room for at first."""
 SOON = 300_000
-"""Nanoseconds for which an answer is looked out for before it is slept for: being woken costs more than small calls."""
+"""Nanoseconds for which an answer is looked out for before it is slept for."""
+NAPS = 1023
+"""How many answers are slept for at most before one is looked out for again."""
 MOST = 1 << 32
 """Bytes beyond which something is no message."""
 CLOSED = "closed"
@@ -40,8 +42,8 @@ class Wire:
         self.end = end
         self._room = memoryview(bytearray(PIECE))
         self._filled = 0
-        self._prompt = True
-        """Whether the other side last answered soon."""
+        self._asleep = self._naps = 0
+        """How many answers are slept for before one is looked out for again, and how many were the last time."""
         self._limits: dict[int, float | None] = {}
 
     def send(self, message: Any, files: Sequence[int] = (), seconds: float | None = None) -> None:
@@ -115,9 +117,8 @@ class Wire:
 
     def _more(self) -> None:
         room = self._room[self._filled :]
-        asked = time.monotonic_ns()
         try:
-            count = self._watched(room, asked + SOON) if self._prompt else None
+            count = self._watched(room)
             if count is None:
                 count = self.end.recv_into(room)
         except BlockingIOError:
@@ -127,15 +128,26 @@ class Wire:
         if not count:
             raise GoneError(CLOSED)
         self._filled += count
-        self._prompt = time.monotonic_ns() < asked + SOON
 
-    def _watched(self, room: memoryview, until: int) -> int | None:
-        """The number of bytes received without sleeping, others having their turn; None if none come until then."""
+    def _watched(self, room: memoryview) -> int | None:
+        """The number of bytes that came soon, without sleeping; None if none did.
+
+        To be woken takes longer than a small call; but where nothing comes soon, or the other side has no processor
+        of its own to answer on, looking out is in vain, and is done ever less often.
+        """
+        if self._asleep:
+            self._asleep -= 1
+            return None
+        until = time.monotonic_ns() + SOON
         while time.monotonic_ns() < until:
             try:
-                return self.end.recv_into(room, 0, socket.MSG_DONTWAIT)
+                count = self.end.recv_into(room, 0, socket.MSG_DONTWAIT)
             except BlockingIOError:
                 os.sched_yield()
+            else:
+                self._naps = 0
+                return count
+        self._asleep = self._naps = min(2 * self._naps + 1, NAPS)
         return None
 
 
