@@ -243,11 +243,15 @@ def _unnamed(group: Group, head: Cell) -> str:
 
 
 def headline(failed: Sequence[Cell]) -> Cell:
-    """The failure that says most: a law before the definition, and those before contracts and rejects."""
+    """The failure that says most: a law before the definition, and those before contracts and rejects.
+
+    Of a call without an answer no law says more than the definition, which asks for one call and no other.
+    """
 
     def rank(cell: Cell) -> tuple[int, int]:
-        kind = 2 if cell.law.startswith(("contract.", "convention.")) else 1 if cell.law == "definition" else 0
-        return cell.level != "must", kind
+        if cell.law.startswith(("contract.", "convention.")):
+            return cell.level != "must", 3
+        return cell.level != "must", 1 if cell.law == "definition" else 2 if cell.verdict == "error" else 0
 
     return min(failed, key=rank)
 
