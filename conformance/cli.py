@@ -458,7 +458,8 @@ def lint(files: tuple[Path, ...], verbose: int) -> None:
         found, count = lint_files(files)
         for fault in found:
             click.echo(str(fault))
-        click.echo(f"{count} files, {len(found)} faults" if found else f"{count} files, no faults")
+        faults = f"{len(found)} fault{'s' * (len(found) > 1)}" if found else "no faults"
+        click.echo(f"{count} file{'s' * (count > 1)}, {faults}")
         sys.exit(int(Exit.USAGE if found else Exit.CONFORMANT))
 
 

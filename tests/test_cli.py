@@ -240,7 +240,7 @@ def test_a_misspelt_key_is_said_with_its_place():
     result = attnspec("lint", "softmax.yaml")
     assert Exit.USAGE == result.exit_code
     assert "softmax.yaml:4:1: unknown key 'scenaros'; did you mean 'scenarios'?" in result.stdout.splitlines()
-    assert result.stdout.splitlines()[-1].startswith("1 files, ")
+    assert result.stdout.splitlines()[-1].startswith("1 file, ")
 
 
 def test_the_shipped_specifications_have_no_faults():
