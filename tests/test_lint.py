@@ -34,7 +34,7 @@ def test_the_shipped_specifications_have_no_faults():
 
 def test_a_good_file_has_no_faults():
     changed("title", "title")
-    assert (0, ["1 files, no faults"]) == lint("softmax.yaml")
+    assert (0, ["1 file, no faults"]) == lint("softmax.yaml")
 
 
 def test_a_folder_stands_for_its_files():
@@ -52,7 +52,7 @@ def test_a_folder_without_files_is_bad_usage():
 
 
 def test_a_missing_file_is_a_fault():
-    assert (4, ["cannot read none.yaml: No such file or directory", "1 files, 1 faults"]) == lint("none.yaml")
+    assert (4, ["cannot read none.yaml: No such file or directory", "1 file, 1 fault"]) == lint("none.yaml")
 
 
 def test_faults_are_printed_with_their_places_and_counted():
@@ -61,7 +61,7 @@ def test_faults_are_printed_with_their_places_and_counted():
         f"{place}: definition.terms: unknown name 'y'",
         "    exp(shift(y))",
         "              ^",
-        "1 files, 1 faults",
+        "1 file, 1 fault",
     ]
     assert (4, expected) == lint("softmax.yaml")
 
@@ -134,13 +134,13 @@ STYLE = [
 @pytest.mark.parametrize(("before", "after", "message"), STYLE, ids=[message[:60] for _, _, message in STYLE])
 def test_what_is_badly_said_is_a_fault_at_its_place(before, after, message):
     place = changed(before, after)
-    assert (4, [f"{place}: {message}", "1 files, 1 faults"]) == lint("softmax.yaml")
+    assert (4, [f"{place}: {message}", "1 file, 1 fault"]) == lint("softmax.yaml")
 
 
 def test_a_reject_speaks_in_the_indicative_too():
     place = changed("says: Keys and values are equally many.", "says: §Keys and values must be as many.", "attention")
     expected = f"{place}: rejects.lengths.says: say what is, not what 'must' be"
-    assert (4, [expected, "1 files, 1 faults"]) == lint("attention.yaml")
+    assert (4, [expected, "1 file, 1 fault"]) == lint("attention.yaml")
 
 
 @pytest.mark.parametrize(
@@ -155,12 +155,12 @@ def test_a_reject_speaks_in_the_indicative_too():
 )
 def test_what_is_well_said_is_no_fault(before, after):
     changed(before, after)
-    assert (0, ["1 files, no faults"]) == lint("softmax.yaml")
+    assert (0, ["1 file, no faults"]) == lint("softmax.yaml")
 
 
 def test_a_given_counts_as_used_where_a_used_one_reads_it():
     place = changed("given: o = permutation(n)", "given: a = n, o = permutation(a), b = a, c = §b")
-    assert (4, [f"{place}: laws.reordered.given: 'c' is used nowhere", "1 files, 1 faults"]) == lint("softmax.yaml")
+    assert (4, [f"{place}: laws.reordered.given: 'c' is used nowhere", "1 file, 1 fault"]) == lint("softmax.yaml")
 
 
 def test_a_line_that_a_further_mechanism_takes_over_is_not_its_fault():
