@@ -152,7 +152,7 @@ def control_gradient_by_formula(
     return by_formula(q, k, v, d_out, mask, bias, causal, scale, softcap)
 
 
-@adapter("attention_gradient", dtypes=DTYPES, conventions=CONVENTIONS)
+@adapter("attention_gradient", dtypes=("float32", "bfloat16"), conventions=CONVENTIONS)
 def control_float64_gradient(
     q: Any,
     k: Any,

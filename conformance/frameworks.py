@@ -59,7 +59,7 @@ def _laid_out(array: Any, layout: str, index: int, empty: Any) -> Any:
     """
     shape = tuple(array.shape)
     if layout == "mixed":
-        layout = ("contiguous", "transposed", "strided")[index % 3]
+        layout = ("contiguous", "transposed", "strided", "transposed")[index % 4]
     if layout == "contiguous" or len(shape) == 0:
         return array
     if layout == "strided":
