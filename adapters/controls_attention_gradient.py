@@ -211,9 +211,7 @@ def control_of_hidden(word: str, hide: Callable[..., Any]) -> None:
 
         return differentiated(attend, d_out, q, k, v)
 
-    adapter(
-        "attention_gradient", name=f"control_{word}", conventions=CONVENTIONS | {"empty_row": word}
-    )(function)
+    adapter("attention_gradient", name=f"control_{word}", conventions=CONVENTIONS | {"empty_row": word})(function)
 
 
 def lowest(s: Any) -> float:

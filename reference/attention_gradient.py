@@ -74,9 +74,8 @@ def attention_gradient(
         dV[b, g, seen] += np.outer(P, dO)
         if sink is not None:  # one more key of the score sink[h], with the value zero
             dsink[h] += (1 - sum(P)) * (0 - D)
-    if bias is None or sink is None:
-        dB, dsink = np.zeros(()) if bias is None else dB, np.zeros(()) if sink is None else dsink
-    return {"d_q": dQ, "d_k": dK, "d_v": dV, "d_bias": summed_to(dB, np.shape(bias)), "d_sink": dsink}
+    d_bias = np.zeros(()) if bias is None else summed_to(dB, bias.shape)
+    return {"d_q": dQ, "d_k": dK, "d_v": dV, "d_bias": d_bias, "d_sink": np.zeros(()) if sink is None else dsink}
 
 
 def capped(S, softcap):
