@@ -11,12 +11,15 @@ from __future__ import annotations
 from typing import Any
 
 from . import Unsupported, adapter
+from .torch_attention_gradient import differentiated
+
+CONVENTIONS = {"causal_alignment": "bottom_right", "empty_row": "zeros", "grouping": "block"}
 
 
 @adapter(
     "attention",
     dtypes=("float16", "bfloat16"),
-    conventions={"causal_alignment": "bottom_right", "empty_row": "zeros", "grouping": "block"},
+    conventions=CONVENTIONS,
     limits={"head_dim": range(1, 257)},
     devices=("cuda",),
     package="flash_attn",
@@ -47,3 +50,33 @@ def flash_attention(
         return_attn_probs=True,
     )
     return {"out": out.transpose(1, 2), "lse": lse}
+
+
+@adapter(
+    "attention_gradient",
+    dtypes=("float16", "bfloat16"),
+    conventions=CONVENTIONS,
+    limits={"head_dim": range(1, 257)},
+    devices=("cuda",),
+    package="flash_attn",
+    extra="flash-attn",
+)
+def flash_attention_gradient(
+    q: Any,
+    k: Any,
+    v: Any,
+    d_out: Any,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    window_left: int | None = None,
+    window_right: int | None = None,
+    softcap: float | None = None,
+) -> Any:
+    """Gradients of flash_attn_func of flash-attn."""
+    options = {"scale": scale, "window_left": window_left, "window_right": window_right, "softcap": softcap}
+
+    def attend(q: Any, k: Any, v: Any) -> Any:
+        return flash_attention(q, k, v, causal=causal, **options)["out"]
+
+    return differentiated(attend, d_out, q=q, k=k, v=v)

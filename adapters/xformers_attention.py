@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import Unsupported, adapter
+from .torch_attention_gradient import differentiated
 
 
 @adapter(
@@ -61,3 +62,33 @@ def xformers_attention(
             added = added.reshape(batch, kv_heads, group, q_len, -1)
     out = memory_efficient_attention(q, k, v, attn_bias=added, scale=scale)
     return out.reshape(batch, q_len, heads, -1).transpose(1, 2)
+
+
+@adapter(
+    "attention_gradient",
+    dtypes=("float32", "float16", "bfloat16"),
+    conventions={"causal_alignment": "bottom_right", "grouping": "block"},
+    devices=("cuda",),
+    package="xformers",
+    extra="xformers",
+)
+def xformers_attention_gradient(
+    q: Any,
+    k: Any,
+    v: Any,
+    d_out: Any,
+    *,
+    causal: bool = False,
+    mask: Any = None,
+    bias: Any = None,
+    scale: float | None = None,
+    window_left: int | None = None,
+    window_right: int | None = None,
+) -> Any:
+    """Gradients of memory_efficient_attention of xformers.ops."""
+    options = {"mask": mask, "scale": scale, "window_left": window_left, "window_right": window_right}
+
+    def attend(q: Any, k: Any, v: Any, bias: Any) -> Any:
+        return xformers_attention(q, k, v, causal=causal, bias=bias, **options)
+
+    return differentiated(attend, d_out, q=q, k=k, v=v, bias=bias)

@@ -59,7 +59,7 @@ def _laid_out(array: Any, layout: str, index: int, empty: Any) -> Any:
     """
     shape = tuple(array.shape)
     if layout == "mixed":
-        layout = ("contiguous", "transposed", "strided")[index % 3]
+        layout = ("contiguous", "transposed", "strided", "transposed")[index % 4]
     if layout == "contiguous" or len(shape) == 0:
         return array
     if layout == "strided":
@@ -76,12 +76,17 @@ def _laid_out(array: Any, layout: str, index: int, empty: Any) -> Any:
     return room
 
 
-def _expanded_axis(array: NDArray[Any]) -> int | None:
-    """The first axis of several equal slices, which an expanded layout can store once."""
+def _stored_once(array: NDArray[Any]) -> NDArray[Any] | None:
+    """What an expanded layout stores: the first of equal slices along the first axis of several, of equal entries one.
+
+    The gradient of a sum, for one, is a single number that is expanded along every axis.
+    """
+    if array.ndim > 1 and array.size > 1 and (array == array.flat[0]).all():
+        return array[(slice(0, 1),) * array.ndim]
     for axis in range(max(array.ndim - 2, min(array.ndim, 1))):
         if array.shape[axis] > 1:
             first = array.take([0], axis)
-            return axis if np.array_equal(np.broadcast_to(first, array.shape), array, equal_nan=True) else None
+            return first if np.array_equal(np.broadcast_to(first, array.shape), array, equal_nan=True) else None
     return None
 
 
@@ -103,8 +108,8 @@ class NumpyFramework:
 
     def make(self, array: NDArray[Any], dtype: str, device: str, layout: str, index: int) -> Any:
         target = self._dtype(dtype) if array.dtype.kind == "f" else array.dtype
-        if layout == "expanded" and (axis := _expanded_axis(array)) is not None:
-            return np.broadcast_to(array.take([0], axis).astype(target), array.shape)
+        if layout == "expanded" and (once := _stored_once(array)) is not None:
+            return np.broadcast_to(once.astype(target), array.shape)
         made = array.astype(target)
         return _laid_out(made, layout, index, lambda shape: np.empty(shape, target))
 
@@ -168,8 +173,8 @@ class TorchFramework:
         if not array.flags.writeable or any(stride < 0 for stride in array.strides):
             array = array.copy()
         tensor = self.torch.from_numpy(array)
-        if array.dtype.kind == "f" and layout == "expanded" and (axis := _expanded_axis(array)) is not None:
-            first = tensor.narrow(axis, 0, 1).to(device=device, dtype=self.dtypes[dtype], copy=True)
+        if array.dtype.kind == "f" and layout == "expanded" and (once := _stored_once(array)) is not None:
+            first = self.torch.from_numpy(once).to(device=device, dtype=self.dtypes[dtype], copy=True)
             return first.expand(tensor.shape)
         target = self.dtypes[dtype] if array.dtype.kind == "f" else tensor.dtype
         made = tensor.to(device=device, dtype=target, copy=True)

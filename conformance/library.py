@@ -194,6 +194,21 @@ def _sum(x: Any, axis: Any = -1, keep: Any = False) -> Any:
     return primitives.total(_reducible(x), _axis(axis), bool(keep))
 
 
+@_function(graded=_rounds_fractions)
+def sum_like(x: Any, y: Any) -> Any:
+    """The sum along the axes that y has not, or has once, in the shape of y: what broadcasting y takes back."""
+    whole_shape, shape = shape_of(x), shape_of(y)
+    if joined_shape(whole_shape, shape) != whole_shape:
+        raise SpecError(f"an array of shape {shape} is not broadcast to {whole_shape}")
+    x = _reducible(x)
+    for _ in whole_shape[len(shape) :]:
+        x = primitives.total(x, 0)
+    for axis, (n, wanted) in enumerate(zip(shape_of(x), shape, strict=True)):
+        if n != wanted:
+            x = primitives.total(x, axis, keep=True)
+    return x
+
+
 @_function(graded=_rounds)
 def mean(x: Any, axis: Any = -1, keep: Any = False) -> Any:
     """The sum divided by the number of entries."""

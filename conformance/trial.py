@@ -227,12 +227,23 @@ class Trial:
             self.cache[key] = self._frame(self.base, grade)
         return self.cache[key]
 
+    def _call_frame(self, settled: Settled, grade: Grade | None) -> Frame:
+        """The definition on a call; beside the case itself the last call is kept, for outputs have lines in common."""
+        if not settled.key:
+            return self.base_frame() if grade is None else self.graded_frame(grade)
+        key = self._key("frame of the last call", self.base, grade and grade.name)
+        known, frame = self.cache.get(key, ((), None))
+        if known != settled.key:
+            frame = self._frame(settled, grade)
+            self.cache[key] = (settled.key, frame)
+        return frame
+
     def exact(self, name: str, settled: Settled) -> Any:
         """An output as the definition has it."""
         return self._under_words(("exact", settled.key, name), lambda: self._exact(name, settled))
 
     def _exact(self, name: str, settled: Settled) -> tuple[Frame, Any]:
-        frame = self._frame(settled, None) if settled.key else self.base_frame()
+        frame = self._call_frame(settled, None)
         return frame, frame.outputs(name)[name]
 
     def bound(self, name: str, settled: Settled, grade: Grade) -> tuple[Any, Any, Any]:
@@ -240,7 +251,7 @@ class Trial:
         return self._under_words(("bound", settled.key, name, grade.name), lambda: self._bound(name, settled, grade))
 
     def _bound(self, name: str, settled: Settled, grade: Grade) -> tuple[Frame, tuple[Any, Any, Any]]:
-        frame = self._frame(settled, grade)
+        frame = self._call_frame(settled, grade)
         with recording():  # what the definition compares is no comparison of a law
             x = frame.outputs(name)[name]
         if not isinstance(x, Number):

@@ -8,6 +8,7 @@ keyword here.
 from .aft import aft_full, aft_local, aft_simple
 from .alibi import alibi_bias, alibi_slopes
 from .attention import attention
+from .attention_gradient import attention_gradient
 from .band_scores import band_scores
 from .beam_search import beam_search
 from .cached_attention import cached_attention
@@ -33,6 +34,7 @@ __all__ = [
     "alibi_bias",
     "alibi_slopes",
     "attention",
+    "attention_gradient",
     "band_scores",
     "beam_search",
     "broadcast_shapes",

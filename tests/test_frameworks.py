@@ -63,7 +63,7 @@ def test_an_offset_array_does_not_begin_where_its_memory_does(framework):
 
 def test_a_mixed_layout_goes_through_the_others_input_by_input(framework):
     made = [framework.make(entries((2, 3, 4)), "float32", "cpu", "mixed", index) for index in range(4)]
-    assert [(12, 4, 1), (4, 8, 1), (24, 8, 2), (12, 4, 1)] == [strides(x) for x in made]
+    assert [(12, 4, 1), (4, 8, 1), (24, 8, 2), (4, 8, 1)] == [strides(x) for x in made]
 
 
 def test_an_expanded_layout_keeps_equal_slices_once(framework):
@@ -71,6 +71,12 @@ def test_an_expanded_layout_keeps_equal_slices_once(framework):
     made = framework.make(alike, "float32", "cpu", "expanded", 0)
     assert (0, 4, 1) == strides(made)
     np.testing.assert_array_equal(alike, framework.read(made))
+
+
+def test_an_expanded_layout_keeps_one_of_equal_entries(framework):
+    made = framework.make(np.ones((2, 3, 4)), "float32", "cpu", "expanded", 0)
+    assert (0, 0, 0) == strides(made)
+    np.testing.assert_array_equal(np.ones((2, 3, 4)), framework.read(made))
 
 
 def test_an_expanded_layout_leaves_unequal_slices_apart(framework):

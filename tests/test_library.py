@@ -43,6 +43,10 @@ MEANING: dict[str, list[tuple[str, Any]]] = {
     ],
     "stored": [("stored(x)", X)],
     "sum": [("sum(x)", [-0.5, 3.25]), ("sum(x, none, true)", [[-0.5], [3.25]]), ("sum(m)", [2, 0])],
+    "sum_like": [
+        ("sum_like(x, x[0])", X.sum(0)), ("sum_like(x, x[:, :1])", X.sum(1, keepdims=True)), ("sum_like(x, x)", X),
+        ("sum_like(x, n)", X.sum()), ("sum_like(m, m[:1])", [[1, 0, 1]]),
+    ],
     "mean": [("mean(w)", [2, 0]), ("mean(w, 0, keep = true)", [[0.5, 1.5]]), ("mean(m, -1, false)", [2 / 3, 0])],
     "max": [
         ("max(x)", [1, 4]), ("max(x, keep = true)", [[1], [4]]), ("max(x, 0)", np.maximum(X, 0)), ("max(m)", [1, 0]),
