@@ -15,6 +15,7 @@ from .decoder import decoder, transformer_block
 from .dropout import dropout
 from .feed_forward import swiglu
 from .generate import generate
+from .gradients import rms_norm_gradient
 from .linformer import linformer
 from .multi_head import multi_head
 from .norms import layer_norm, rms_norm
@@ -50,6 +51,7 @@ __all__ = [
     "multi_head",
     "quantize",
     "rms_norm",
+    "rms_norm_gradient",
     "rotary",
     "sample",
     "sinusoidal",

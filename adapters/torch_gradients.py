@@ -1,0 +1,39 @@
+"""The gradients of PyTorch's normalisations, by its automatic differentiation.
+
+Documentation: https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad.html and
+https://docs.pytorch.org/docs/stable/generated/torch.nn.RMSNorm.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import adapter
+
+DTYPES = ("float32", "bfloat16", "float16", "float64")
+ROOT_MEAN_SQUARE = {"eps_place": "inside", "weight_form": "plain"}
+
+
+def differentiated(function: Callable[..., Any], d_out: Any, **inputs: Any) -> dict[str, Any]:
+    """What a cotangent of the function's result is for each of its inputs, by their names with `d_` before.
+
+    Inputs and cotangent keep their memory and its layout: what a backward pass writes over, it writes over here.
+    """
+    import torch
+
+    with torch.enable_grad():
+        leaves = {name: x.detach().requires_grad_() for name, x in inputs.items()}
+        gradients = torch.autograd.grad(function(*leaves.values()), list(leaves.values()), d_out)
+    return {f"d_{name}": gradient for name, gradient in zip(leaves, gradients, strict=True)}
+
+
+@adapter("rms_norm_gradient", dtypes=DTYPES, conventions=ROOT_MEAN_SQUARE, package="torch")
+def torch_rms_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float = 1e-5) -> dict[str, Any]:
+    """torch.autograd.grad of torch.nn.functional.rms_norm."""
+    import torch
+
+    def rms_norm(x: Any, weight: Any) -> Any:
+        return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps)
+
+    return differentiated(rms_norm, d_out, x=x, weight=weight)
