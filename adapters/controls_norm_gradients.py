@@ -9,6 +9,7 @@ from . import adapter
 DTYPES = ("float64", "float32", "bfloat16", "float16")
 NARROW = ("bfloat16", "float16")
 NAIVE = {"float64": "fp64", "float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive"}
+LAYER = {"eps_place": "inside", "variance": "biased"}
 PLAIN = {"eps_place": "inside", "weight_form": "plain"}
 BLOCK = 4
 """Rows of which one program sums the gradient of the weight."""
@@ -87,3 +88,59 @@ def control_rms_norm_gradient_float64(x: Any, weight: Any, d_out: Any, *, eps: f
         jacobian = (torch.eye(n, dtype=row.dtype) - y[..., :, None] * y[..., None, :] / n) / root[..., None]
         d_x = (jacobian @ v[..., None])[..., 0]
     return {"d_x": d_x.to(x.dtype), "d_weight": (d * y).reshape(-1, n).sum(0).to(x.dtype)}
+
+
+@adapter("layer_norm_gradient", dtypes=DTYPES, conventions=LAYER)
+def control_moments_kept(x: Any, weight: Any, d_out: Any, *, eps: float = 1e-5) -> dict[str, Any]:
+    """Mean and reciprocal root kept from the forward pass, two means of each row, and sums of blocks of rows."""
+    import torch
+
+    n, row, d = x.shape[-1], wider(x), wider(d_out)
+    variance, mean = torch.var_mean(row, -1, correction=0, keepdim=True)
+    rstd = (variance + eps).rsqrt()
+    y, v = (row - mean) * rstd, d * wider(weight)
+    d_x = (v - (y * (v * y).mean(-1, keepdim=True) + v.mean(-1, keepdim=True))) * rstd
+    sums = (partial_sums(part.reshape(-1, n)).to(x.dtype) for part in (d * y, d))
+    return {"d_x": d_x.to(x.dtype), **dict(zip(("d_weight", "d_bias"), sums, strict=True))}
+
+
+@adapter("layer_norm_gradient", dtypes=DTYPES, conventions=LAYER)
+def control_scale_and_shift_of_rows(x: Any, weight: Any, d_out: Any, *, eps: float = 1e-5) -> dict[str, Any]:
+    """One factor for the cotangent, one for the row and one summand: each row is read but once more."""
+    import torch
+
+    n, row, d = x.shape[-1], wider(x), wider(d_out)
+    variance, mean = torch.var_mean(row, -1, correction=0, keepdim=True)
+    rstd = (variance + eps).rsqrt()
+    v = d * wider(weight)
+    by_row, by_one = (v * row).sum(-1, keepdim=True), v.sum(-1, keepdim=True)
+    slope = (by_one * mean - by_row) * rstd**3 / n
+    d_x = rstd * v + slope * row - slope * mean - by_one * rstd / n
+    d_weight = (d * (row - mean) * rstd).reshape(-1, n).sum(0)
+    return {"d_x": d_x.to(x.dtype), "d_weight": d_weight.to(x.dtype), "d_bias": d.reshape(-1, n).sum(0).to(x.dtype)}
+
+
+@adapter("layer_norm_gradient", dtypes=DTYPES[:3], conventions=LAYER, grade=NAIVE)
+def control_differentiated_in_the_dtype(x: Any, weight: Any, d_out: Any, *, eps: float = 1e-5) -> dict[str, Any]:
+    """Differentiated by torch, everything in the dtype of the inputs; in float16 what comes back would overflow."""
+    import torch
+
+    with torch.enable_grad():
+        leaves = x, w, b = tuple(one.detach().requires_grad_() for one in (x, weight, 0 * weight))
+        centred = x - x.mean(-1, keepdim=True)
+        out = centred / ((centred * centred).mean(-1, keepdim=True) + eps).sqrt() * w + b
+        gradients = torch.autograd.grad(out, leaves, d_out)
+    names = ("d_x", "d_weight", "d_bias")  # of which the last may be the cotangent itself
+    return {name: gradient.clone() for name, gradient in zip(names, gradients, strict=True)}
+
+
+@adapter("layer_norm_gradient", dtypes=("float32", *NARROW), conventions={**LAYER, "variance": "unbiased"})
+def control_layer_norm_gradient_float64(x: Any, weight: Any, d_out: Any, *, eps: float = 1e-5) -> dict[str, Any]:
+    """With the unbiased variance, in double precision, rounded once."""
+    n, d = x.shape[-1], d_out.double()
+    centred = x.double() - x.double().mean(-1, keepdim=True)
+    root = (centred.square().sum(-1, keepdim=True) / (n - 1) + eps).sqrt()
+    y, v = centred / root, d * weight.double()
+    d_x = (v - v.mean(-1, keepdim=True) - y * (v * y).sum(-1, keepdim=True) / (n - 1)) / root
+    sums = (part.reshape(-1, n).sum(0).to(x.dtype) for part in (d * y, d))
+    return {"d_x": d_x.to(x.dtype), **dict(zip(("d_weight", "d_bias"), sums, strict=True))}

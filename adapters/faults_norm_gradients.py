@@ -125,7 +125,7 @@ def partial_in_the_narrow_type(block: Any) -> Any:
     return block.bfloat16().sum(0).float()
 
 
-@RMS_NORM_GRADIENT.instead_of(merged, dtypes=("bfloat16",))
+@RMS_NORM_GRADIENT.instead_of(merged, seen="karpathy/llm.c#428", dtypes=("bfloat16",))
 def sums_stop_growing(parts: list[Any], x: Any) -> Any:
     """The partial sums are added one by one in the dtype of the input, where a large sum takes in no more."""
     total = parts[0].to(x.dtype)
@@ -182,3 +182,106 @@ def written_by_the_stride_of_the_row(d_x: Any, x: Any, d_out: Any) -> Any:
         return room
     room.as_strided(x.shape, x.stride()).copy_(d_x)
     return room
+
+
+# Layer normalisation
+
+
+def statistics(x: Any, eps: float) -> tuple[Any, Any]:
+    """The mean and the root of each row, as the forward pass kept them: [..., 1] each."""
+    import torch
+
+    variance, mean = torch.var_mean(x.float(), -1, correction=0, keepdim=True)
+    return mean, (variance + eps).sqrt()
+
+
+def normed(x: Any, mean: Any, root: Any, weight: Any) -> Any:
+    """The normalised row, which is not kept and computed again."""
+    return (x.float() - mean) / root
+
+
+def centred_gradient(v: Any, y: Any, root: Any) -> Any:
+    """From cotangents v of the normalised rows y."""
+    return (v - v.mean(-1, keepdim=True) - y * (v * y).mean(-1, keepdim=True)) / root
+
+
+def summed(shares: Any, x: Any) -> Any:
+    """What every row adds to the gradient of weight or bias, [rows, n], summed block by block."""
+    return sum(block.sum(0) for block in shares.split(ROWS)).to(x.dtype)
+
+
+def bias_shares(d_x: Any, d: Any) -> Any:
+    """What every row adds to the gradient of the bias: of that of the rows and the cotangent, the latter."""
+    return d
+
+
+def layer_norm_by_blocks(part: Any) -> Callable[..., Any]:
+    def layer_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float = 1e-5) -> dict[str, Any]:
+        n, d = x.shape[-1], d_out.float()
+        mean, root = part.statistics(x, eps)
+        y = part.normed(x, mean, root, weight)
+        d_x = part.centred_gradient(d * weight.float(), y, root)
+        d_weight = part.summed((d * y).reshape(-1, n), x)
+        d_bias = part.summed(part.bias_shares(d_x, d).reshape(-1, n), x)
+        return {"d_x": d_x.to(x.dtype), "d_weight": d_weight, "d_bias": d_bias}
+
+    return layer_norm_gradient
+
+
+LAYER_NORM_GRADIENT = Whole(
+    "layer_norm_gradient",
+    layer_norm_by_blocks,
+    (statistics, normed, centred_gradient, summed, bias_shares),
+    {"eps_place": "inside", "variance": "biased"},
+)
+
+
+@LAYER_NORM_GRADIENT.instead_of(statistics)
+def mean_kept_in_the_narrow_type(x: Any, eps: float) -> tuple[Any, Any]:
+    """The mean is kept in bfloat16 between the passes."""
+    mean, root = statistics(x, eps)
+    return mean.bfloat16().float(), root
+
+
+@LAYER_NORM_GRADIENT.instead_of(statistics, dtypes=("float32",))
+def statistics_again_in_one_pass(x: Any, eps: float) -> tuple[Any, Any]:
+    """The variance that is computed again is the mean square less the square of the mean, in single precision."""
+    row = x.float()
+    mean = row.mean(-1, keepdim=True)
+    return mean, ((row * row).mean(-1, keepdim=True) - mean * mean + eps).sqrt()
+
+
+@LAYER_NORM_GRADIENT.instead_of(normed)
+def recovered_from_the_result(x: Any, mean: Any, root: Any, weight: Any) -> Any:
+    """The normalised row is recovered from the weighted one, where a weight of zero has left nothing of it."""
+    y = normed(x, mean, root, weight) * weight.float()
+    return (y / weight.float()).nan_to_num(0.0, 0.0, 0.0)
+
+
+@LAYER_NORM_GRADIENT.instead_of(normed, seen="deepspeedai/DeepSpeed#692")
+def recovered_by_another_weight(x: Any, mean: Any, root: Any, weight: Any) -> Any:
+    """The normalised row is recovered from the weighted one, by the weight of another channel."""
+    return normed(x, mean, root, weight) * weight.float() / weight.float().roll(1)
+
+
+@LAYER_NORM_GRADIENT.instead_of(centred_gradient)
+def lanes_beyond_the_row(v: Any, y: Any, root: Any) -> Any:
+    """Means divide by the lanes of a tile of 8, of which the last ones may have no channel."""
+    lanes = -(-v.shape[-1] // 8) * 8
+    middle, along = (part.sum(-1, keepdim=True) / lanes for part in (v, v * y))
+    return (v - middle - y * along) / root
+
+
+@LAYER_NORM_GRADIENT.instead_of(summed, seen="karpathy/llm.c#428, torch 2.13.0", dtypes=("bfloat16",))
+def row_by_row_in_the_dtype(shares: Any, x: Any) -> Any:
+    """The rows are added one by one in the dtype of the input, where a large sum takes in no more."""
+    total = 0 * shares[0].to(x.dtype)
+    for row in shares:
+        total = total + row.to(x.dtype)
+    return total
+
+
+@LAYER_NORM_GRADIENT.instead_of(bias_shares, seen="ml-explore/mlx#941, tillahoffmann/jax-mps#168")
+def bias_after_the_row(d_x: Any, d: Any) -> Any:
+    """The gradient of the bias is summed from the cotangent when that of the row has been written over it."""
+    return d_x

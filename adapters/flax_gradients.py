@@ -12,7 +12,7 @@ import functools
 from typing import Any
 
 from . import adapter
-from .flax_norms import DTYPES, compiled_rms_norm
+from .flax_norms import DTYPES, LAYER, compiled_layer_norm, compiled_rms_norm
 
 GRADES = {"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive"}
 
@@ -44,3 +44,21 @@ def flax_rms_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float = 1e-6
 
     d_x, d_weight = compiled(compiled_rms_norm(eps))(d_out, x, weight)
     return {"d_x": np.array(d_x), "d_weight": np.array(d_weight)}
+
+
+@adapter(
+    "layer_norm_gradient",
+    framework="numpy",
+    dtypes=DTYPES,
+    conventions=LAYER,
+    grade=GRADES,
+    compiled=True,
+    package="flax",
+    extra="flax",
+)
+def flax_layer_norm_gradient_two_passes(x: Any, weight: Any, d_out: Any, *, eps: float = 1e-6) -> dict[str, Any]:
+    """jax.vjp of flax.nnx.LayerNorm without its fast variance."""
+    import numpy as np
+
+    gradients = compiled(compiled_layer_norm(eps, fast=False))(d_out, x, weight, 0 * weight)
+    return {name: np.array(gradient) for name, gradient in zip(("d_x", "d_weight", "d_bias"), gradients, strict=True)}

@@ -124,3 +124,20 @@ def liger_rms_norm_gemma_gradient(x: Any, weight: Any, d_out: Any, *, eps: float
         return kernels(x).liger_rms_norm(x, weight, eps, offset=1.0, casting_mode="gemma", in_place=False)
 
     return differentiated(rms_norm, d_out, x=x, weight=weight)
+
+
+@adapter(
+    "layer_norm_gradient",
+    dtypes=DTYPES,
+    conventions={"eps_place": "inside", "variance": "biased"},
+    devices=("cuda",),
+    package="liger_kernel",
+    extra="liger",
+)
+def liger_layer_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float) -> dict[str, Any]:
+    """The backward pass of liger_layer_norm."""
+
+    def layer_norm(x: Any, weight: Any, bias: Any) -> Any:
+        return kernels(x).liger_layer_norm(x, weight, bias, eps)
+
+    return differentiated(layer_norm, d_out, x=x, weight=weight, bias=0 * weight)

@@ -36,3 +36,21 @@ def mlx_rms_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float = 1e-5)
     import mlx.core as mx
 
     return pulled_back(lambda x, weight: mx.fast.rms_norm(x, weight, eps), d_out, x=x, weight=weight)
+
+
+@adapter(
+    "layer_norm_gradient",
+    framework="numpy",
+    dtypes=DTYPES,
+    conventions={"eps_place": "inside", "variance": "biased"},
+    package="mlx.core",
+    extra="mlx",
+)
+def mlx_layer_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float = 1e-5) -> dict[str, Any]:
+    """mlx.core.vjp of mlx.core.fast.layer_norm."""
+    import mlx.core as mx
+
+    def layer_norm(x: Any, weight: Any, bias: Any) -> Any:
+        return mx.fast.layer_norm(x, weight, bias, eps)
+
+    return pulled_back(layer_norm, d_out, x=x, weight=weight, bias=0 * weight)

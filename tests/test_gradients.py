@@ -16,6 +16,7 @@ from attnspec.plans import PROFILES
 from attnspec.targets import subject
 
 DTYPES = ("float32", "bfloat16", "float16")
+LAYER = {"eps_place": "inside", "variance": "biased"}
 ROOT = {"eps_place": "inside", "weight_form": "plain"}
 
 
@@ -75,6 +76,22 @@ def test_the_gradient_of_rms_norm_is_the_derivative_of_its_formula(n, weight_for
     expected = derived(rms_norm, (x, weight), d_out)
     words = {"eps_place": eps_place, "weight_form": weight_form}
     witnessed("rms_norm_gradient", ("d_x", "d_weight"), expected, x, weight, d_out, eps=0.5, **words)
+
+
+@pytest.mark.parametrize("eps_place", ["inside", "outside"])
+@pytest.mark.parametrize("variance", ["biased", "unbiased"])
+@pytest.mark.parametrize("offset", [0.0, -30.0])
+def test_the_gradient_of_layer_norm_is_the_derivative_of_its_formula(offset, variance, eps_place):
+    def layer_norm(x, weight, bias):
+        centred = x - np.mean(x, -1, keepdims=True)
+        square = np.sum(centred * centred, -1, keepdims=True) / (4 if variance == "biased" else 3)
+        root = np.vectorize(mpmath.sqrt, otypes=[object])(square + (0.5 if eps_place == "inside" else 0))
+        return centred / (root + (0.5 if eps_place == "outside" else 0)) * weight + bias
+
+    x, weight, d_out = arrays((2, 4), (4,), (2, 4), offset=offset)
+    expected = derived(layer_norm, (x, weight, 0 * weight), d_out)
+    words = {"eps_place": eps_place, "variance": variance}
+    witnessed("layer_norm_gradient", ("d_x", "d_weight", "d_bias"), expected, x, weight, d_out, eps=0.5, **words)
 
 
 def test_the_reference_refuses_a_cotangent_of_another_shape():
@@ -157,6 +174,43 @@ def test_a_faulty_gradient_of_rms_norm_is_found(function):
     assert failures(function, "rms_norm_gradient", conventions=ROOT)
 
 
+def layer_norm_gradient(x, weight, d_out, *, eps=1e-5):
+    centred = x.float() - x.float().mean(-1, keepdim=True)
+    root = (centred.square().mean(-1, keepdim=True) + eps).sqrt()
+    y, v = centred / root, d_out.float() * weight.float()
+    d_x = (v - v.mean(-1, keepdim=True) - y * (v * y).mean(-1, keepdim=True)) / root
+    shares = {"d_weight": d_out * y, "d_bias": d_out.float()}
+    sums = {name: share.reshape(-1, x.shape[-1]).sum(0).to(x.dtype) for name, share in shares.items()}
+    return {"d_x": d_x.to(x.dtype), **sums}
+
+
+def mean_of_the_tile(x, weight, d_out, *, eps=1e-5):
+    tile = x.shape[-1] + -x.shape[-1] % 16
+    root = (x.float().var(-1, correction=0, keepdim=True) + eps).sqrt()
+    v = d_out.float() * weight.float()
+    missing = (v.mean(-1, keepdim=True) - v.sum(-1, keepdim=True) / tile) / root
+    right = layer_norm_gradient(x, weight, d_out, eps=eps)
+    return {**right, "d_x": (right["d_x"].float() + missing).to(x.dtype)}
+
+
+def sums_of_the_last_axis_alone(x, weight, d_out, *, eps=1e-5):
+    right = layer_norm_gradient(x, weight, d_out, eps=eps)
+    return {**right, "d_bias": d_out.reshape(-1, *d_out.shape[-2:])[-1].sum(0) if x.ndim > 2 else right["d_bias"]}
+
+
+def averages_over_the_rows(x, weight, d_out, *, eps=1e-5):
+    rows = x.reshape(-1, x.shape[-1])
+    right = layer_norm_gradient(x, weight, d_out, eps=eps)
+    return {**right, "d_weight": right["d_weight"] / max(len(rows), 1)}
+
+
+@pytest.mark.parametrize(
+    "function", [mean_of_the_tile, sums_of_the_last_axis_alone, averages_over_the_rows], ids=lambda f: f.__name__
+)
+def test_a_faulty_gradient_of_layer_norm_is_found(function):
+    assert failures(function, "layer_norm_gradient", conventions=LAYER)
+
+
 # What is right
 
 
@@ -183,5 +237,6 @@ def test_every_word_of_the_conventions_is_right_where_none_is_declared(function)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_right_gradient_of_rms_norm_is_not_accused(dtype):
-    assert [] == failures(rms_norm_gradient, "rms_norm_gradient", dtype)
+@pytest.mark.parametrize("function", [rms_norm_gradient, layer_norm_gradient], ids=lambda f: f.__name__)
+def test_a_right_gradient_is_not_accused(function, dtype):
+    assert [] == failures(function, function.__name__, dtype)
