@@ -141,3 +141,16 @@ def liger_layer_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float) ->
         return kernels(x).liger_layer_norm(x, weight, bias, eps)
 
     return differentiated(layer_norm, d_out, x=x, weight=weight, bias=0 * weight)
+
+
+@adapter(
+    "softmax_gradient",
+    dtypes=DTYPES,
+    conventions={"empty_row": "nans"},
+    slow=True,
+    package="liger_kernel",
+    extra="liger",
+)
+def liger_softmax_gradient(x: Any, d_out: Any) -> dict[str, Any]:
+    """The backward pass of liger_softmax over the last axis."""
+    return differentiated(kernels(x).liger_softmax, d_out, x=x)

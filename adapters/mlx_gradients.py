@@ -1,4 +1,4 @@
-"""The gradients of MLX's fused normalisations, by its vector-Jacobian products.
+"""The gradients of MLX's fused normalisations and softmax, by its vector-Jacobian products.
 
 Documentation: https://ml-explore.github.io/mlx/build/html/python/_autosummary/mlx.core.vjp.html and
 https://ml-explore.github.io/mlx/build/html/python/fast.html
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import adapter
-from .mlx_attention import to_numpy
+from .mlx_attention import GRADES, to_numpy
 
 DTYPES = ("float32", "bfloat16", "float16")
 
@@ -54,3 +54,19 @@ def mlx_layer_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float = 1e-
         return mx.fast.layer_norm(x, weight, bias, eps)
 
     return pulled_back(layer_norm, d_out, x=x, weight=weight, bias=0 * weight)
+
+
+@adapter(
+    "softmax_gradient",
+    framework="numpy",
+    dtypes=DTYPES,
+    conventions={"empty_row": "nans"},
+    grade=GRADES,
+    package="mlx.core",
+    extra="mlx",
+)
+def mlx_softmax_gradient(x: Any, d_out: Any) -> dict[str, Any]:
+    """mlx.core.vjp of mlx.core.softmax over the last axis."""
+    import mlx.core as mx
+
+    return pulled_back(lambda x: mx.softmax(x, axis=-1), d_out, x=x)

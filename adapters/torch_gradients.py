@@ -1,4 +1,4 @@
-"""The gradients of PyTorch's normalisations, by its automatic differentiation.
+"""The gradients of PyTorch's normalisations and softmax, by its automatic differentiation.
 
 Documentation: https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad.html,
 https://docs.pytorch.org/docs/stable/generated/torch.nn.LayerNorm.html and
@@ -51,3 +51,11 @@ def torch_layer_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float = 1
         return torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias, eps)
 
     return differentiated(layer_norm, d_out, x=x, weight=weight, bias=torch.zeros_like(weight))
+
+
+@adapter("softmax_gradient", dtypes=DTYPES, conventions={"empty_row": "nans"}, package="torch")
+def torch_softmax_gradient(x: Any, d_out: Any) -> dict[str, Any]:
+    """torch.autograd.grad of torch.softmax over the last axis."""
+    import torch
+
+    return differentiated(lambda x: torch.softmax(x, -1), d_out, x=x)

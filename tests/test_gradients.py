@@ -94,6 +94,16 @@ def test_the_gradient_of_layer_norm_is_the_derivative_of_its_formula(offset, var
     witnessed("layer_norm_gradient", ("d_x", "d_weight", "d_bias"), expected, x, weight, d_out, eps=0.5, **words)
 
 
+@pytest.mark.parametrize("n", [1, 5])
+def test_the_gradient_of_softmax_is_the_derivative_of_its_formula(n):
+    def softmax(x):
+        terms = np.vectorize(mpmath.exp, otypes=[object])(x)
+        return terms / np.sum(terms, -1, keepdims=True)
+
+    x, d_out = arrays((2, n), (2, n), offset=40.0)
+    witnessed("softmax_gradient", ("d_x",), derived(softmax, (x,), d_out), x, d_out)
+
+
 def test_the_reference_refuses_a_cotangent_of_another_shape():
     with pytest.raises(ValueError, match="one entry of the cotangent"):
         reference.rms_norm_gradient(np.ones((2, 3)), np.ones(3), np.ones((1, 3)))
@@ -211,6 +221,35 @@ def test_a_faulty_gradient_of_layer_norm_is_found(function):
     assert failures(function, "layer_norm_gradient", conventions=LAYER)
 
 
+def softmax_gradient(x, d_out):
+    p = x.float().softmax(-1)
+    return (p * (d_out - (p * d_out).sum(-1, keepdim=True))).to(x.dtype)
+
+
+def sum_in_the_dtype_of_the_shares(x, d_out):
+    p = x.float().softmax(-1).bfloat16()
+    return (p * (d_out - (p * d_out.bfloat16()).sum(-1, keepdim=True))).to(x.dtype)
+
+
+def each_entry_alone(x, d_out):
+    p = x.float().softmax(-1)
+    return (p * (1 - p) * d_out).to(x.dtype)
+
+
+def nothing_behind_the_first_tile(x, d_out):
+    p = x.float().softmax(-1)
+    return (p * (d_out - (p * d_out)[..., :64].sum(-1, keepdim=True))).to(x.dtype)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [sum_in_the_dtype_of_the_shares, each_entry_alone, nothing_behind_the_first_tile],
+    ids=lambda f: f.__name__,
+)
+def test_a_faulty_gradient_of_softmax_is_found(function):
+    assert failures(function, "softmax_gradient", conventions={"empty_row": "nans"})
+
+
 # What is right
 
 
@@ -237,6 +276,8 @@ def test_every_word_of_the_conventions_is_right_where_none_is_declared(function)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("function", [rms_norm_gradient, layer_norm_gradient], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "function", [rms_norm_gradient, layer_norm_gradient, softmax_gradient], ids=lambda f: f.__name__
+)
 def test_a_right_gradient_is_not_accused(function, dtype):
     assert [] == failures(function, function.__name__, dtype)
