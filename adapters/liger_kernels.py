@@ -4,7 +4,8 @@ Documentation: https://linkedin.github.io/Liger-Kernel/Low-Level-APIs/
 Without a CUDA device they run in Triton's interpreter, row by row, whose documentation excludes bfloat16.
 It hands a kernel's numbers on as they are in Python, and not as tensors as the compiler does, so that the kernels of
 the norms and of SwiGLU, which convert theirs, cannot be interpreted; those of the norms also call a function of CUDA.
-The backward pass of liger_rms_norm writes over the cotangent unless it is told not to (`in_place`).
+The backward pass of liger_softmax reckons in the dtype of its inputs.
+That of liger_rms_norm writes over the cotangent unless it is told not to (`in_place`).
 Rotary embeddings pair channels by halves and are handed the tables of a model, in the dtype of the inputs.
 """
 
@@ -147,6 +148,7 @@ def liger_layer_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float) ->
     "softmax_gradient",
     dtypes=DTYPES,
     conventions={"empty_row": "nans"},
+    grade={"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive"},
     slow=True,
     package="liger_kernel",
     extra="liger",

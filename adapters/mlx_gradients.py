@@ -70,3 +70,18 @@ def mlx_softmax_gradient(x: Any, d_out: Any) -> dict[str, Any]:
     import mlx.core as mx
 
     return pulled_back(lambda x: mx.softmax(x, axis=-1), d_out, x=x)
+
+
+@adapter(
+    "softmax_gradient",
+    framework="numpy",
+    dtypes=DTYPES,
+    conventions={"empty_row": "nans"},
+    package="mlx.core",
+    extra="mlx",
+)
+def mlx_softmax_gradient_precise(x: Any, d_out: Any) -> dict[str, Any]:
+    """mlx.core.vjp of mlx.core.softmax over the last axis with `precise`, in single precision."""
+    import mlx.core as mx
+
+    return pulled_back(lambda x: mx.softmax(x, axis=-1, precise=True), d_out, x=x)
