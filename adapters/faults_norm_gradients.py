@@ -207,7 +207,8 @@ def centred_gradient(v: Any, y: Any, root: Any) -> Any:
 
 def summed(shares: Any, x: Any) -> Any:
     """What every row adds to the gradient of weight or bias, [rows, n], summed block by block."""
-    return sum(block.sum(0) for block in shares.split(ROWS)).to(x.dtype)
+    total: Any = sum(block.sum(0) for block in shares.split(ROWS))
+    return total.to(x.dtype)
 
 
 def bias_shares(d_x: Any, d: Any) -> Any:

@@ -77,11 +77,12 @@ def mlx_softmax_gradient(x: Any, d_out: Any) -> dict[str, Any]:
     framework="numpy",
     dtypes=DTYPES,
     conventions={"empty_row": "nans"},
+    grade=GRADES,
     package="mlx.core",
     extra="mlx",
 )
 def mlx_softmax_gradient_precise(x: Any, d_out: Any) -> dict[str, Any]:
-    """mlx.core.vjp of mlx.core.softmax over the last axis with `precise`, in single precision."""
+    """mlx.core.vjp of mlx.core.softmax over the last axis with `precise`, which is said of its sum alone."""
     import mlx.core as mx
 
     return pulled_back(lambda x: mx.softmax(x, axis=-1, precise=True), d_out, x=x)
