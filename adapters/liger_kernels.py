@@ -4,6 +4,8 @@ Documentation: https://linkedin.github.io/Liger-Kernel/Low-Level-APIs/
 Without a CUDA device they run in Triton's interpreter, row by row, whose documentation excludes bfloat16.
 It hands a kernel's numbers on as they are in Python, and not as tensors as the compiler does, so that the kernels of
 the norms and of SwiGLU, which convert theirs, cannot be interpreted; those of the norms also call a function of CUDA.
+The backward pass of liger_softmax reckons in the dtype of its inputs.
+That of liger_rms_norm writes over the cotangent unless it is told not to (`in_place`).
 Rotary embeddings pair channels by halves and are handed the tables of a model, in the dtype of the inputs.
 """
 
@@ -13,6 +15,7 @@ import os
 from typing import Any
 
 from . import Unsupported, adapter
+from .torch_gradients import differentiated
 
 DTYPES = ("float32", "bfloat16", "float16")
 
@@ -88,3 +91,68 @@ def liger_layer_norm(x: Any, weight: Any, bias: Any, *, eps: float) -> Any:
 def liger_swiglu(x: Any, w_gate: Any, w_up: Any, w_down: Any) -> Any:
     """liger_swiglu between the products of a layer."""
     return kernels(x).liger_swiglu(x @ w_gate, x @ w_up) @ w_down
+
+
+@adapter(
+    "rms_norm_gradient",
+    dtypes=DTYPES,
+    conventions={"eps_place": "inside", "weight_form": "plain"},
+    devices=("cuda",),
+    package="liger_kernel",
+    extra="liger",
+)
+def liger_rms_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float) -> dict[str, Any]:
+    """The backward pass of liger_rms_norm as for Llama."""
+
+    def rms_norm(x: Any, weight: Any) -> Any:
+        return kernels(x).liger_rms_norm(x, weight, eps, in_place=False)
+
+    return differentiated(rms_norm, d_out, x=x, weight=weight)
+
+
+@adapter(
+    "rms_norm_gradient",
+    dtypes=DTYPES,
+    conventions={"eps_place": "inside", "weight_form": "one_plus"},
+    devices=("cuda",),
+    package="liger_kernel",
+    extra="liger",
+)
+def liger_rms_norm_gemma_gradient(x: Any, weight: Any, d_out: Any, *, eps: float) -> dict[str, Any]:
+    """The backward pass of liger_rms_norm as for Gemma."""
+
+    def rms_norm(x: Any, weight: Any) -> Any:
+        return kernels(x).liger_rms_norm(x, weight, eps, offset=1.0, casting_mode="gemma", in_place=False)
+
+    return differentiated(rms_norm, d_out, x=x, weight=weight)
+
+
+@adapter(
+    "layer_norm_gradient",
+    dtypes=DTYPES,
+    conventions={"eps_place": "inside", "variance": "biased"},
+    devices=("cuda",),
+    package="liger_kernel",
+    extra="liger",
+)
+def liger_layer_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float) -> dict[str, Any]:
+    """The backward pass of liger_layer_norm."""
+
+    def layer_norm(x: Any, weight: Any, bias: Any) -> Any:
+        return kernels(x).liger_layer_norm(x, weight, bias, eps)
+
+    return differentiated(layer_norm, d_out, x=x, weight=weight, bias=0 * weight)
+
+
+@adapter(
+    "softmax_gradient",
+    dtypes=DTYPES,
+    conventions={"empty_row": "nans"},
+    grade={"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive"},
+    slow=True,
+    package="liger_kernel",
+    extra="liger",
+)
+def liger_softmax_gradient(x: Any, d_out: Any) -> dict[str, Any]:
+    """The backward pass of liger_softmax over the last axis."""
+    return differentiated(kernels(x).liger_softmax, d_out, x=x)

@@ -16,6 +16,7 @@ from .decoder import decoder, transformer_block
 from .dropout import dropout
 from .feed_forward import swiglu
 from .generate import generate
+from .gradients import layer_norm_gradient, rms_norm_gradient, softmax_gradient
 from .linformer import linformer
 from .multi_head import multi_head
 from .norms import layer_norm, rms_norm
@@ -46,16 +47,19 @@ __all__ = [
     "einsum",
     "generate",
     "layer_norm",
+    "layer_norm_gradient",
     "learned_position",
     "linformer",
     "model_flops",
     "multi_head",
     "quantize",
     "rms_norm",
+    "rms_norm_gradient",
     "rotary",
     "sample",
     "sinusoidal",
     "softmax",
+    "softmax_gradient",
     "sparse_top_k",
     "swiglu",
     "top_k_filter",

@@ -1,0 +1,72 @@
+"""What a cotangent of an output is for the inputs: the gradients of sum(out * d_out).
+
+Zhang and Sennrich 2019, Root mean square layer normalization, arXiv:1910.07467, section 4.2.
+Xu, Sun, Zhang, Zhao and Lin 2019, Understanding and improving layer normalization, arXiv:1911.07013, section 3.
+Bridle 1990, Probabilistic interpretation of feedforward classification network outputs: dp_i/dx_j = p_i (d_ij - p_j).
+"""
+
+import math
+
+import numpy as np
+
+from .norms import checked
+from .softmax import softmax_of_row
+
+
+def rms_norm_gradient(x, weight, d_out, *, eps=1e-5, eps_place="inside", weight_form="plain"):
+    """Of rms_norm, for cotangents d_out [..., n]: `d_x` [..., n] and `d_weight` [n].
+
+    By the quotient rule, with v = d_out g: dL/dx_i = v_i / r - (sum_j v_j x_j) / r^2 dr/dx_i.
+    """
+    n = checked(x, weight, eps=eps)
+    alike(x, d_out)
+    g = 1 + weight if weight_form == "one_plus" else weight
+    d_x, d_weight = np.empty(x.shape), np.zeros(n)
+    for row in np.ndindex(x.shape[:-1]):
+        rms = math.sqrt(sum(x[row] ** 2) / n)
+        r = math.sqrt(rms**2 + eps) if eps_place == "inside" else rms + eps
+        root = r if eps_place == "inside" else rms  # whose slope is x / (n root)
+        v = d_out[row] * g
+        d_x[row] = v / r - v @ x[row] / r**2 * x[row] / (n * root) if root else math.nan
+        d_weight += d_out[row] * x[row] / r if r else math.nan
+    return {"d_x": d_x, "d_weight": d_weight}
+
+
+def layer_norm_gradient(x, weight, d_out, *, eps=1e-5, eps_place="inside", variance="biased"):
+    """Of layer_norm, for cotangents d_out [..., n]: `d_x` [..., n], `d_weight` [n] and `d_bias` [n].
+
+    Through what is centred, c = x - mu, as for rms_norm; and centring is its own transpose.
+    """
+    n = checked(x, weight, eps=eps)
+    alike(x, d_out)
+    if eps == 0:
+        raise ValueError("epsilon is positive")
+    divisor = n if variance == "biased" else n - 1
+    d_x, d_weight, d_bias = np.empty(x.shape), np.zeros(n), np.zeros(n)
+    for row in np.ndindex(x.shape[:-1]):
+        c = x[row] - sum(x[row]) / n
+        sigma = math.sqrt(sum(c**2) / divisor) if divisor else math.nan
+        r = math.sqrt(sigma**2 + eps) if eps_place == "inside" else sigma + eps
+        root = r if eps_place == "inside" else sigma  # whose slope is c / (divisor root)
+        v = d_out[row] * weight
+        d_c = v / r - v @ c / r**2 * c / (divisor * root) if divisor and root else np.full(n, math.nan)
+        d_x[row] = d_c - sum(d_c) / n
+        d_weight += d_out[row] * c / r
+        d_bias += d_out[row]
+    return {"d_x": d_x, "d_weight": d_weight, "d_bias": d_bias}
+
+
+def softmax_gradient(x, d_out, *, empty_row="zeros"):
+    """Of softmax, for cotangents d_out [..., n]: `d_x` [..., n]."""
+    alike(x, d_out)
+    d_x = np.empty(x.shape)
+    for row in np.ndindex(x.shape[:-1]):
+        p = softmax_of_row(x[row], empty_row)
+        d_x[row] = p * d_out[row] - p * (p @ d_out[row])
+    return {"d_x": d_x}
+
+
+def alike(x, d_out):
+    """A cotangent has the shape of what it is the cotangent of."""
+    if d_out.shape != x.shape:
+        raise ValueError("there is one entry of the cotangent for every entry")
