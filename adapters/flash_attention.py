@@ -1,9 +1,10 @@
 """The package flash-attn, on CUDA devices.
 
-Documentation: https://github.com/Dao-AILab/flash-attention (flash_attn_func)
+Documentation: https://github.com/Dao-AILab/flash-attention (flash_attn_func, flash_attn_varlen_func)
 It takes [batch, length, heads, head_dim], values as wide as keys, and up to 256 channels.
 Its causal mask and its window are aligned at the last key, and a query that sees nothing returns zeros.
 A window counts positions on each side and is unbounded at -1.
+Packed items are told by the running sums of their lengths, from zero on.
 """
 
 from __future__ import annotations
@@ -47,3 +48,52 @@ def flash_attention(
         return_attn_probs=True,
     )
     return {"out": out.transpose(1, 2), "lse": lse}
+
+
+def sums(lens: Any) -> Any:
+    """Where items begin, and at last where the last one ends: [items + 1]."""
+    import torch
+
+    return torch.nn.functional.pad(lens.cumsum(0), (1, 0)).int()
+
+
+@adapter(
+    "packed_attention",
+    dtypes=("float16", "bfloat16"),
+    conventions={"causal_alignment": "bottom_right", "empty_row": "zeros", "grouping": "block"},
+    limits={"head_dim": range(1, 257)},
+    devices=("cuda",),
+    package="flash_attn",
+    extra="flash-attn",
+)
+def flash_attention_varlen(
+    q: Any,
+    k: Any,
+    v: Any,
+    q_lens: Any,
+    k_lens: Any,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    window_left: int | None = None,
+    window_right: int | None = None,
+    softcap: float | None = None,
+) -> Any:
+    """flash_attn_varlen_func of flash-attn."""
+    from flash_attn import flash_attn_varlen_func
+
+    if v.shape != k.shape:
+        raise Unsupported("values have the shape of the keys")
+    out, lse, _ = flash_attn_varlen_func(
+        q,
+        k,
+        v,
+        *(sums(lens) for lens in (q_lens, k_lens)),
+        *(int(lens.max()) for lens in (q_lens, k_lens)),
+        softmax_scale=scale,
+        causal=causal,
+        window_size=tuple(-1 if side is None else side for side in (window_left, window_right)),
+        softcap=0.0 if softcap is None else softcap,
+        return_attn_probs=True,
+    )
+    return {"out": out, "lse": lse}

@@ -18,6 +18,7 @@ from .generate import generate
 from .linformer import linformer
 from .multi_head import multi_head
 from .norms import layer_norm, rms_norm
+from .packed_attention import packed_attention
 from .positions import learned_position, rotary, sinusoidal
 from .quantization import dequantize, quantize
 from .sampling import sample, top_k_filter, top_p_filter
@@ -48,6 +49,7 @@ __all__ = [
     "linformer",
     "model_flops",
     "multi_head",
+    "packed_attention",
     "quantize",
     "rms_norm",
     "rotary",
