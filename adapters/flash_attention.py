@@ -1,10 +1,11 @@
 """The package flash-attn, on CUDA devices.
 
-Documentation: https://github.com/Dao-AILab/flash-attention (flash_attn_func, flash_attn_varlen_func)
+Documentation: https://github.com/Dao-AILab/flash-attention (flash_attn_func, flash_attn_varlen_func,
+flash_attn_with_kvcache)
 It takes [batch, length, heads, head_dim], values as wide as keys, and up to 256 channels.
 Its causal mask and its window are aligned at the last key, and a query that sees nothing returns zeros.
 A window counts positions on each side and is unbounded at -1.
-Packed items are told by the running sums of their lengths, from zero on.
+Packed items are told by the running sums of their lengths, from zero on; pages have a multiple of 256 slots.
 """
 
 from __future__ import annotations
@@ -97,3 +98,41 @@ def flash_attention_varlen(
         return_attn_probs=True,
     )
     return {"out": out, "lse": lse}
+
+
+@adapter(
+    "paged_attention",
+    dtypes=("float16", "bfloat16"),
+    conventions={"empty_row": "zeros", "grouping": "block"},
+    limits={"head_dim": range(1, 257), "page_size": range(256, 4097, 256)},
+    devices=("cuda",),
+    package="flash_attn",
+    extra="flash-attn",
+)
+def flash_attention_paged(
+    q: Any,
+    key_pages: Any,
+    value_pages: Any,
+    table: Any,
+    k_lens: Any,
+    *,
+    scale: float | None = None,
+    window_left: int | None = None,
+    softcap: float | None = None,
+) -> Any:
+    """flash_attn_with_kvcache of flash-attn, with a block_table."""
+    from flash_attn import flash_attn_with_kvcache
+
+    if value_pages.shape != key_pages.shape:
+        raise Unsupported("values have the shape of the keys")
+    return flash_attn_with_kvcache(
+        q,
+        key_pages,
+        value_pages,
+        cache_seqlens=k_lens.int(),
+        block_table=table.int(),
+        softmax_scale=scale,
+        causal=True,
+        window_size=(-1 if window_left is None else window_left, -1),
+        softcap=0.0 if softcap is None else softcap,
+    )

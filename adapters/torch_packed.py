@@ -31,20 +31,24 @@ def numbered(lens: Any) -> Any:
     return item, torch.arange(len(item), device=lens.device) - starts(lens)[item]
 
 
-def attended(q: Any, k: Any, v: Any, causal: bool, scale: float | None) -> Any:
+def attended(nested: list[Any], causal: bool, scale: float | None) -> Any:
     """The attention of nested tensors [items, tokens, heads, size]."""
     import torch
 
-    states, grouped = (x.transpose(1, 2) for x in (q, k, v)), q.shape[2] != k.shape[2]
+    states = (x.transpose(1, 2).contiguous() for x in nested)
     try:
-        out = torch.nn.functional.scaled_dot_product_attention(
-            *states, is_causal=causal, scale=scale, enable_gqa=grouped
-        )
+        out = torch.nn.functional.scaled_dot_product_attention(*states, is_causal=causal, scale=scale)
     except RuntimeError as error:
-        if "No viable backend" in str(error):
+        if "No viable backend" in str(error) or "not supported" in str(error):
             raise Unsupported("there is no kernel for these inputs") from None
         raise
     return out.transpose(1, 2)
+
+
+def nestable(q: Any, k: Any) -> None:
+    """Groups of heads are for ordinary tensors alone."""
+    if q.shape[1] != k.shape[1]:
+        raise Unsupported("there are as many heads of keys as of queries")
 
 
 @adapter("packed_attention", dtypes=DTYPES, conventions=TOP_LEFT, package="torch")
@@ -54,8 +58,9 @@ def torch_nested_jagged(
     """scaled_dot_product_attention of nested tensors in the jagged layout."""
     from torch.nested import nested_tensor_from_jagged
 
+    nestable(q, k)
     nested = [nested_tensor_from_jagged(x, starts(lens)) for x, lens in ((q, q_lens), (k, k_lens), (v, k_lens))]
-    return attended(*nested, causal, scale).values()
+    return attended(nested, causal, scale).values()
 
 
 @adapter("packed_attention", dtypes=DTYPES, conventions=TOP_LEFT, package="torch")
@@ -65,9 +70,10 @@ def torch_nested_strided(
     """scaled_dot_product_attention of nested tensors in the strided layout."""
     import torch
 
+    nestable(q, k)
     parts = [x.split(lens.tolist()) for x, lens in ((q, q_lens), (k, k_lens), (v, k_lens))]
     nested = [torch.nested.as_nested_tensor(list(part), layout=torch.strided) for part in parts]
-    return torch.cat(list(attended(*nested, causal, scale).unbind()))
+    return torch.cat(list(attended(nested, causal, scale).unbind()))
 
 
 @adapter(
