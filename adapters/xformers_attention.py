@@ -3,6 +3,7 @@
 Documentation: https://facebookresearch.github.io/xformers/components/ops.html
 It takes [batch, length, heads, head_dim], and groups of heads on an axis of their own; what is hidden or added is one
 bias, either a tensor or one of its classes, whose causal ones are aligned at the first key or at the last.
+Packed items are one item of a batch, under a mask of blocks along the diagonal.
 """
 
 from __future__ import annotations
@@ -92,3 +93,42 @@ def xformers_attention_gradient(
         return xformers_attention(q, k, v, causal=causal, bias=bias, **options)
 
     return differentiated(attend, d_out, q=q, k=k, v=v, bias=bias)
+
+
+@adapter(
+    "packed_attention",
+    dtypes=("float32", "float16", "bfloat16"),
+    conventions={"causal_alignment": "bottom_right", "grouping": "block"},
+    devices=("cuda",),
+    package="xformers",
+    extra="xformers",
+)
+def xformers_block_diagonal(
+    q: Any,
+    k: Any,
+    v: Any,
+    q_lens: Any,
+    k_lens: Any,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    window_left: int | None = None,
+) -> Any:
+    """memory_efficient_attention of xformers.ops with a BlockDiagonalMask."""
+    from xformers.ops import fmha, memory_efficient_attention
+
+    if window_left is not None and not causal:
+        raise Unsupported("a window goes with the causal mask")
+    added: Any = fmha.attn_bias.BlockDiagonalMask.from_seqlens(q_lens.tolist(), k_lens.tolist(), device=q.device)
+    if window_left is not None:
+        added = added.make_local_attention_from_bottomright(window_left + 1)
+    elif causal:
+        added = added.make_causal_from_bottomright()
+    heads, kv_heads = q.shape[1], k.shape[1]
+    q, k, v = (x[None] for x in (q, k, v))
+    if heads != kv_heads:
+        group = heads // kv_heads
+        q = q.reshape(*q.shape[:2], kv_heads, group, -1)
+        k, v = (x[:, :, :, None].expand(-1, -1, -1, group, -1) for x in (k, v))
+    out = memory_efficient_attention(q, k, v, attn_bias=added, scale=scale)
+    return out.reshape(1, out.shape[1], heads, -1)[0]

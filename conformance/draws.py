@@ -74,9 +74,12 @@ def permutation(source: Source, n: Any) -> Any:
     return source.permutation(dimensions((n,))[0])
 
 
-def partition(source: Source, n: Any) -> Any:
-    """Positive whole numbers that add up to n."""
+def partition(source: Source, n: Any, count: Any = None) -> Any:
+    """Positive whole numbers that add up to n; with `count` that many, zeros among them."""
     n = dimensions((n,))[0]
+    if count is not None:
+        (count,) = dimensions((count,))
+        return np.bincount(source.below(count, (n,)), minlength=count).astype(np.int64)
     cuts = np.flatnonzero(source.uniform((max(n - 1, 0),)) < 0.5) + 1
     return np.diff(np.concatenate([[0], cuts, [n]])).astype(np.int64) if n else np.zeros(0, np.int64)
 

@@ -48,7 +48,7 @@ def shape_names(expression: Expression, sizes: Iterable[str]) -> tuple[str | Non
     names, tree = set(sizes), parse(expression.text)
     for node in () if isinstance(tree, ast.IfExp) else ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            skipped = {"normal": 0, "flags": 0, "indices": 1}.get(node.func.id)
+            skipped = {"normal": 0, "flags": 0, "indices": 1, "partition": 1}.get(node.func.id)
             if skipped is not None:
                 axes = node.args[skipped:]
                 return tuple(a.id if isinstance(a, ast.Name) and a.id in names else None for a in axes)

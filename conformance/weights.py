@@ -65,7 +65,7 @@ def weighted(bench: Bench, sample: Sample) -> bool:
     """Whether a mechanism has weights: its first output has a row of the values' size, and is linear in them."""
     m = bench.mechanism
     name, axes = m.outputs[0], m.shapes.get("v", ())
-    if name in m.random or len(axes) < 3:
+    if name in m.random or len(axes) < 3 or axes[-2] == "kv_heads":  # keys are not probed where heads stand
         return False
     trial = Trial(bench, sample)
     v, out = sample.values["v"], np.asarray(trial.exact(name, trial.base))

@@ -20,6 +20,8 @@ from .gradients import layer_norm_gradient, rms_norm_gradient, softmax_gradient
 from .linformer import linformer
 from .multi_head import multi_head
 from .norms import layer_norm, rms_norm
+from .packed_attention import packed_attention
+from .paged_attention import paged_attention
 from .positions import learned_position, rotary, sinusoidal
 from .quantization import dequantize, quantize
 from .sampling import sample, top_k_filter, top_p_filter
@@ -52,6 +54,8 @@ __all__ = [
     "linformer",
     "model_flops",
     "multi_head",
+    "packed_attention",
+    "paged_attention",
     "quantize",
     "rms_norm",
     "rms_norm_gradient",

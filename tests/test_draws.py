@@ -112,6 +112,13 @@ def test_a_partition_is_of_positive_parts_that_add_up(n: int, seed: int) -> None
     assert (np.int64, 1) == (parts.dtype, parts.ndim)
 
 
+@given(n=st.integers(0, 40), count=st.integers(1, 9), seed=st.integers(0, 1000))
+def test_a_partition_into_a_count_has_so_many_parts_that_add_up(n: int, count: int, seed: int) -> None:
+    parts = drawn("partition", n, count, seed=seed)
+    assert (n, (count,), np.int64) == (sum(parts), parts.shape, parts.dtype)
+    assert (parts >= 0).all()
+
+
 @given(n=st.integers(0, 40), seed=st.integers(0, 1000))
 def test_a_permutation_has_every_number_once(n: int, seed: int) -> None:
     assert list(range(n)) == sorted(drawn("permutation", n, seed=seed))

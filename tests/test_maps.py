@@ -100,7 +100,14 @@ def test_the_weights_of_a_black_box_are_recovered_by_probing_its_values():
 
 @pytest.mark.parametrize(
     ("mechanism", "expected"),
-    [("attention", True), ("aft_full", True), ("linformer", True), ("rotary", False), ("multi_head", False)],
+    [
+        ("attention", True),
+        ("aft_full", True),
+        ("linformer", True),
+        ("rotary", False),
+        ("multi_head", False),
+        ("packed_attention", False),
+    ],
 )
 def test_what_is_linear_in_its_values_has_weights(mechanism, expected):
     bench, failure = failing(mistake(f"{mechanism}.{next(iter(library()[mechanism].mistakes))}"), mechanism)
