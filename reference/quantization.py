@@ -16,8 +16,10 @@ def quantize(x, *, bits=8, quantized_range="data", zero_point_form="integer"):
     r_min, r_max = x.min(), x.max()
     if quantized_range == "with_zero":
         r_min, r_max = min(r_min, 0.0), max(r_max, 0.0)
+    if r_min == r_max:
+        return {"codes": np.zeros(x.shape), "scale": np.float64(1.0), "zero_point": np.float64(0.0)}
     last = 2**bits - 1
-    S = (r_max - r_min) / last if r_max > r_min else np.float64(1.0)
+    S = (r_max - r_min) / last
     Z = -r_min / S if zero_point_form == "real" else np.rint(-r_min / S)
     return {"codes": np.clip(np.rint(x / S + Z), 0, last), "scale": S, "zero_point": Z}
 
