@@ -145,3 +145,15 @@ def control_sample_joint(
     chances = torch.where(kept > -INFINITY, torch.softmax(whole, -1), 0.0)
     generator = torch.Generator().manual_seed(seed)
     return torch.multinomial(chances.double(), count, replacement=True, generator=generator)
+
+
+@adapter("sample", dtypes=DTYPES)
+def control_sample_tempered_last(
+    logits: Any, *, seed: int, count: int, temperature: float = 1.0, k: int | None = None, p: float | None = None
+) -> Any:
+    """Both filters on the row as it is, and the temperature on what they leave, which is llama.cpp's order."""
+    import torch
+
+    chances = torch.softmax(left(left(logits, 1.0, k, p), temperature, None, None).double(), -1)
+    generator = torch.Generator().manual_seed(seed)
+    return torch.multinomial(chances, count, replacement=True, generator=generator)
