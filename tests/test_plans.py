@@ -12,7 +12,7 @@ from attnspec.claims import Claims
 from attnspec.errors import SpecError, UsageError
 from attnspec.language import Expression, Scope
 from attnspec.loader import library
-from attnspec.mechanism import LAYOUTS
+from attnspec.mechanism import DRAWN_LAYOUTS
 from attnspec.plans import (
     PROFILES,
     Factor,
@@ -160,7 +160,7 @@ def test_what_is_drawn_the_regime_and_the_layout_are_factors():
     assert (0, 1) == found["mask.0"]
     assert tuple(range(8)) == found["k_len.0"]
     assert ("", *ATTENTION.regimes) == found["regime"]
-    assert LAYOUTS == found["layout"]
+    assert DRAWN_LAYOUTS == found["layout"]
     assert set() == {key.partition(".")[0] for key in found} & set(pins(ATTENTION, CLAIMS["fixed"]))
 
 
