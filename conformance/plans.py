@@ -75,7 +75,7 @@ def undeclared(mechanism: Mechanism, claims: Claims) -> str | None:
         )
         if name in mechanism.own and only is not NO_DEFAULT:
             drawn = {**mechanism.inputs, **mechanism.options}[name]
-            if drawn.draws or default_of(drawn, ()) != only:
+            if default_of(drawn, ()) != only:
                 return f"takes {name} = {only} only" if claimed else f"does not take {name}"
     return None
 

@@ -137,6 +137,8 @@ def test_a_setting_applies_where_it_asks_for_nothing_but_what_is_pinned(text, pi
         ("causal_mask", {"fixed": {"causal": True}}, None),
         ("causal_mask", {"fixed": {"causal": False}}, "takes causal = False only"),
         ("sliding_window", {"names": {"causal"}}, "does not take window_left"),
+        ("sliding_window", {"names": {"window_left"}}, None),
+        ("sliding_window", {"names": {"window_right"}}, "does not take window_left"),
         ("padding_mask", {}, "does not take mask"),
         ("alibi", {"names": {"mask"}}, "does not take bias"),
         ("alibi_slopes", {}, "does not take heads"),
