@@ -301,6 +301,26 @@ def taken_for_contiguous(q: Any, k: Any, v: Any) -> tuple[Any, Any, Any]:
     return loaded(*(read_as(x, dense(x.shape)) for x in (q, k, v)))
 
 
+@COMPOSED.instead_of(loaded, seen="ROCm/pytorch#3230")
+def values_alone_taken_for_contiguous(q: Any, k: Any, v: Any) -> tuple[Any, Any, Any]:
+    """Values are read as contiguous where queries and keys are."""
+    own = q.is_contiguous() and k.is_contiguous() and not v.is_contiguous()
+    return loaded(q, k, read_as(v, dense(v.shape)) if own else v)
+
+
+@COMPOSED.instead_of(loaded, seen="pytorch/pytorch#181133")
+def wide_heads_taken_for_contiguous(q: Any, k: Any, v: Any) -> tuple[Any, Any, Any]:
+    """From 64 channels on a kernel for few queries is called, which takes its inputs for contiguous."""
+    own = q.shape[2] <= 8 and q.shape[3] in (64, 96, 128)
+    return loaded(*(read_as(x, dense(x.shape)) if own else x for x in (q, k, v)))
+
+
+@COMPOSED.instead_of(loaded, seen="torch-spyre/torch-spyre#4331")
+def whole_tiles_taken_for_contiguous(q: Any, k: Any, v: Any) -> tuple[Any, Any, Any]:
+    """Lengths that fill no whole tiles are padded, which copies; the others are read as contiguous arrays."""
+    return loaded(*(x if x.shape[2] % 64 else read_as(x, dense(x.shape)) for x in (q, k, v)))
+
+
 @COMPOSED.instead_of(loaded, seen="flagos-ai/FlagAttention#45")
 def values_by_strides_of_keys(q: Any, k: Any, v: Any) -> tuple[Any, Any, Any]:
     """Values are read by the strides of the keys."""
@@ -335,6 +355,13 @@ def items_a_token_apart(q: Any, k: Any, v: Any) -> tuple[Any, Any, Any]:
 def offset_ignored(q: Any, k: Any, v: Any) -> tuple[Any, Any, Any]:
     """Keys are read from the start of their memory, where they do not begin."""
     return loaded(q, read_as(k, k.stride(), 0), v)
+
+
+@COMPOSED.instead_of(loaded, seen="pytorch/pytorch#112577")
+def expanded_heads_read_on(q: Any, k: Any, v: Any) -> tuple[Any, Any, Any]:
+    """Heads that are expanded from one are read as if they lay one after the other."""
+    own = k.shape[1] > 1 and k.stride(1) == 0
+    return loaded(q, *(read_as(x, dense(x.shape)) if own else x for x in (k, v)))
 
 
 @COMPOSED.instead_of(loaded)
@@ -525,6 +552,28 @@ def queries_counted_in_a_byte(p: Any, values: Any, like: Any) -> Any:
     return (p @ values)[:, :, torch.arange(p.shape[2]) % 256]
 
 
+@COMPOSED.instead_of(returned, seen="NVIDIA/TensorRT-LLM#6573")
+def tile_of_eight_heads(out: Any, q: Any, v: Any) -> Any:
+    """For a single query the heads of a group are the rows of a tile, of which those beyond eight repeat the first."""
+    import torch
+
+    size = q.shape[1] // v.shape[1]
+    head = torch.arange(q.shape[1])
+    return returned(out[:, head - head % size + head % size % 8] if q.shape[2] == 1 else out, q, v)
+
+
+@COMPOSED.instead_of(masked, seen="tenstorrent/tt-metal#38004")
+def columns_by_tiles_of_heads(mask: Any, s: Any) -> Any:
+    """For a single query the column of the mask moves on by as many tiles of keys as there are of heads."""
+    import torch
+
+    heads, k_len = s.shape[1], s.shape[3]
+    if mask is None or s.shape[2] > 1:
+        return masked(mask, s)
+    column = torch.arange(k_len)
+    return mask.broadcast_to(s.shape)[..., (column // 32 * -(-heads // 32) * 32 + column % 32) % k_len]
+
+
 @COMPOSED.instead_of(averaged, seen="flashinfer-ai/flashinfer#640")
 def batch_and_length_exchanged(p: Any, values: Any, like: Any) -> Any:
     """For a single query, the number of items is taken for the number of keys."""
@@ -606,6 +655,21 @@ def stale_workspace(s: Any, seen: Any, like: Any) -> Any:
     space = _workspaces.setdefault((*s.shape[:3], room), torch.full((*s.shape[:3], room), -torch.inf))
     space[..., :k_len] = s
     return weights(space, seen, like)[..., :k_len]
+
+
+_memory: dict[str, Any] = {}
+
+
+@COMPOSED.instead_of(averaged, seen="thu-ml/SageAttention#376")
+def short_tile_not_cleared(p: Any, values: Any, like: Any) -> Any:
+    """A short tile of values is followed by what its memory held, with a weight of zero, which a NaN survives."""
+    import torch
+
+    memory = _memory.setdefault("tile", torch.zeros(2**14))
+    own = values[-1, -1].flatten()[: len(memory)]
+    behind = memory[len(own) : 64 * values.shape[3]].sum()
+    memory[: len(own)] = own
+    return p @ values + 0 * behind
 
 
 # Chance

@@ -7,6 +7,7 @@ another one; a law that is refuted is shrunk and rests, and the others go on.
 
 from __future__ import annotations
 
+import contextlib
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from . import limits
 from .calling import ABRUPT, Breach, Call, Fault
@@ -145,13 +147,14 @@ class _Run:
         """The definition on every sample, then each law on its number of them."""
         trials = [Trial(self.bench, sample) for sample in samples]
         right, wrong = [], []
+        largest = max((t for t in trials if t.sample.entries <= LARGE), key=lambda t: t.sample.entries, default=None)
         for index, trial in enumerate(trials):
             (right if self.defined(trial) else wrong).append(trial)
             if trial.sample.case.scenario and trial.answered:
                 self.scenarios.append(trial.sample.case.label)
             self.watch(trial)
             if index < REPEATED:
-                self.repeat(trial)
+                self.repeat(trial, largest)
             if self.late():
                 self.collect(trials[: index + 1])
                 return
@@ -162,7 +165,7 @@ class _Run:
             if self.late():
                 break
         for trial in trials[:1]:
-            self.repeat(trial)
+            self.repeat(trial, largest)
         self.collect(trials)
 
     def defined(self, trial: Trial) -> bool:
@@ -283,14 +286,20 @@ class _Run:
         lenient = name == "repeatable" and not self.subject.claims.deterministic and not seeded
         return "should" if lenient else "must"
 
-    def repeat(self, trial: Trial) -> None:
-        """The same call again, new memory being poisoned: what differs is not repeatable, or was never written."""
+    def repeat(self, trial: Trial, largest: Trial | None) -> None:
+        """The same call again, all memory being poisoned: what differs is not repeatable, or was never written.
+
+        New memory is filled with NaN, and so is what the subject keeps of its calls, by calls of the largest size and
+        of this one in between.
+        """
         try:
             first = trial.reply(trial.base)
             call = trial.call(trial.base)
         except Exception:
             return
         self.repeats += 1
+        self.poison(trial if largest is None else largest)
+        self.poison(trial)
         second = self.subject.call(replace(call, poisoned=True))
         for name, x in first.outputs.items():
             y = second.outputs.get(name)
@@ -302,6 +311,12 @@ class _Run:
                 self.breach(Breach("written", f"entries of {name!r} keep what their memory held before"), trial)
             else:
                 self.breach(Breach("repeatable", f"the same call gave another {name!r}"), trial)
+
+    def poison(self, trial: Trial) -> None:
+        """A call with NaN in place of every number; nothing is asked of it."""
+        with contextlib.suppress(Exception):
+            call = trial.call(trial.base)
+            self.subject.call(replace(call, inputs={name: _nothing_like(x) for name, x in call.inputs.items()}))
 
     # Cells
 
@@ -495,6 +510,11 @@ def _rotated(trials: Sequence[Trial], offset: int) -> Sequence[Trial]:
         return trials
     start = offset % len(trials)
     return [*trials[start:], *trials[:start]]
+
+
+def _nothing_like(x: NDArray[Any]) -> NDArray[Any]:
+    """NaN in place of every number; whole numbers and truths as they are."""
+    return np.full_like(x, np.nan) if x.dtype.kind == "f" else x
 
 
 def _ended(fault: Fault) -> str:

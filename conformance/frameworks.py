@@ -60,6 +60,8 @@ def _laid_out(array: Any, layout: str, index: int, empty: Any) -> Any:
     shape = tuple(array.shape)
     if layout == "mixed":
         layout = ("contiguous", "transposed", "strided", "transposed")[index % 4]
+    elif layout == "lone":
+        layout = ("contiguous", "contiguous", "transposed")[index % 3]
     if layout == "contiguous" or len(shape) == 0:
         return array
     if layout == "strided":

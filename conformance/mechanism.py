@@ -16,8 +16,11 @@ from .language import Expression
 Level = Literal["must", "should"]
 Assignments = Mapping[str, Expression]
 
-LAYOUTS = ("contiguous", "strided", "transposed", "offset", "expanded", "mixed")
-"""The memory layouts of inputs; scenarios may choose one by `layout = ...`."""
+DRAWN_LAYOUTS = ("contiguous", "strided", "transposed", "offset", "expanded", "mixed")
+"""The memory layouts of inputs that any case may have."""
+
+LAYOUTS = (*DRAWN_LAYOUTS, "lone")
+"""Those that a scenario may choose by `layout = ...`; fewer than three inputs do not feel the last one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from .errors import SpecError, UsageError, did_you_mean
 from .evidence import evidence_of
 from .language import Expression
 from .loader import library
-from .mechanism import LAYOUTS, Mechanism
+from .mechanism import DRAWN_LAYOUTS, Mechanism
 from .reading import NO_DEFAULT, default_of
 from .streams import digest, pick
 
@@ -75,7 +75,7 @@ def undeclared(mechanism: Mechanism, claims: Claims) -> str | None:
         )
         if name in mechanism.own and only is not NO_DEFAULT:
             drawn = {**mechanism.inputs, **mechanism.options}[name]
-            if drawn.draws or default_of(drawn, ()) != only:
+            if default_of(drawn, ()) != only:
                 return f"takes {name} = {only} only" if claimed else f"does not take {name}"
     return None
 
@@ -194,7 +194,7 @@ def factors(mechanism: Mechanism, claims: Claims) -> list[Factor]:
     regimes = [name for name, regime in mechanism.regimes.items() if applicable(regime.assigned, pinned)]
     found.append(Factor("regime", ("", *regimes)))
     if mechanism.required:
-        found.append(Factor("layout", LAYOUTS))
+        found.append(Factor("layout", DRAWN_LAYOUTS))
     return found
 
 
@@ -280,7 +280,7 @@ def explored(mechanism: Mechanism, claims: Claims, seed: int, dtype: str, count:
         def below(n: int) -> int:
             return data.draw(strategies.integers(0, n - 1))
 
-        regime, layout = regimes[below(len(regimes))], LAYOUTS[below(len(LAYOUTS))]
+        regime, layout = regimes[below(len(regimes))], DRAWN_LAYOUTS[below(len(DRAWN_LAYOUTS))]
         label, own = f"draw {len(found) + 1}", below(2**32)
         case = Case(mechanism.name, label, own, pinned, regime=regime, layout=layout)
         sample = drawn(mechanism, case, claims, dtype, lambda key, n: below(max(n, 1)))

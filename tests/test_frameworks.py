@@ -66,6 +66,11 @@ def test_a_mixed_layout_goes_through_the_others_input_by_input(framework):
     assert [(12, 4, 1), (4, 8, 1), (24, 8, 2), (4, 8, 1)] == [strides(x) for x in made]
 
 
+def test_a_lone_layout_transposes_the_third_input(framework):
+    made = [framework.make(entries((2, 3, 4)), "float32", "cpu", "lone", index) for index in range(4)]
+    assert [(12, 4, 1), (12, 4, 1), (4, 8, 1), (12, 4, 1)] == [strides(x) for x in made]
+
+
 def test_an_expanded_layout_keeps_equal_slices_once(framework):
     alike = np.broadcast_to(entries((1, 3, 4)), (2, 3, 4))
     made = framework.make(alike, "float32", "cpu", "expanded", 0)

@@ -12,7 +12,7 @@ from attnspec.claims import Claims
 from attnspec.errors import SpecError, UsageError
 from attnspec.language import Expression, Scope
 from attnspec.loader import library
-from attnspec.mechanism import LAYOUTS
+from attnspec.mechanism import DRAWN_LAYOUTS
 from attnspec.plans import (
     PROFILES,
     Factor,
@@ -137,6 +137,8 @@ def test_a_setting_applies_where_it_asks_for_nothing_but_what_is_pinned(text, pi
         ("causal_mask", {"fixed": {"causal": True}}, None),
         ("causal_mask", {"fixed": {"causal": False}}, "takes causal = False only"),
         ("sliding_window", {"names": {"causal"}}, "does not take window_left"),
+        ("sliding_window", {"names": {"window_left"}}, None),
+        ("sliding_window", {"names": {"window_right"}}, "does not take window_left"),
         ("padding_mask", {}, "does not take mask"),
         ("alibi", {"names": {"mask"}}, "does not take bias"),
         ("alibi_slopes", {}, "does not take heads"),
@@ -160,7 +162,7 @@ def test_what_is_drawn_the_regime_and_the_layout_are_factors():
     assert (0, 1) == found["mask.0"]
     assert tuple(range(8)) == found["k_len.0"]
     assert ("", *ATTENTION.regimes) == found["regime"]
-    assert LAYOUTS == found["layout"]
+    assert DRAWN_LAYOUTS == found["layout"]
     assert set() == {key.partition(".")[0] for key in found} & set(pins(ATTENTION, CLAIMS["fixed"]))
 
 

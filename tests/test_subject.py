@@ -126,6 +126,17 @@ def test_unwritten_memory_is_found():
     assert "entries of 'p' keep what their memory held before" == one_contract(cells, "written").says
 
 
+def test_memory_that_is_kept_from_call_to_call_is_found():
+    kept = torch.zeros(1 << 17)
+
+    def does_not_clear_what_lies_behind(x):
+        kept[: x.numel()] = x.float().flatten()
+        return softmax(x) + (0 * kept[x.numel() :].sum()).to(x.dtype)
+
+    cells = cells_of(does_not_clear_what_lies_behind)
+    assert "entries of 'p' keep what their memory held before" == one_contract(cells, "written").says
+
+
 @pytest.mark.parametrize(
     ("function", "says"),
     [
