@@ -74,7 +74,12 @@ def flash_attention_gradient(
     softcap: float | None = None,
 ) -> Any:
     """Gradients of flash_attn_func of flash-attn."""
-    options = {"scale": scale, "window_left": window_left, "window_right": window_right, "softcap": softcap}
+    options: dict[str, Any] = {
+        "scale": scale,
+        "window_left": window_left,
+        "window_right": window_right,
+        "softcap": softcap,
+    }
 
     def attend(q: Any, k: Any, v: Any) -> Any:
         return flash_attention(q, k, v, causal=causal, **options)["out"]

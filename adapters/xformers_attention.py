@@ -87,7 +87,7 @@ def xformers_attention_gradient(
     window_right: int | None = None,
 ) -> Any:
     """Gradients of memory_efficient_attention of xformers.ops."""
-    options = {"mask": mask, "scale": scale, "window_left": window_left, "window_right": window_right}
+    options: dict[str, Any] = {"mask": mask, "scale": scale, "window_left": window_left, "window_right": window_right}
 
     def attend(q: Any, k: Any, v: Any, bias: Any) -> Any:
         return xformers_attention(q, k, v, causal=causal, bias=bias, **options)
