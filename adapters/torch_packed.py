@@ -13,6 +13,7 @@ from typing import Any
 from . import Unsupported, adapter
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
+NAIVE = {"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive", "float64": "fp32"}
 TOP_LEFT = {"causal_alignment": "top_left", "empty_row": "zeros", "grouping": "block"}
 
 
@@ -51,7 +52,7 @@ def nestable(q: Any, k: Any) -> None:
         raise Unsupported("there are as many heads of keys as of queries")
 
 
-@adapter("packed_attention", dtypes=DTYPES, conventions=TOP_LEFT, package="torch")
+@adapter("packed_attention", dtypes=DTYPES, conventions=TOP_LEFT, grade=NAIVE, package="torch")
 def torch_nested_jagged(
     q: Any, k: Any, v: Any, q_lens: Any, k_lens: Any, *, causal: bool = False, scale: float | None = None
 ) -> Any:
@@ -63,7 +64,7 @@ def torch_nested_jagged(
     return attended(nested, causal, scale).values()
 
 
-@adapter("packed_attention", dtypes=DTYPES, conventions=TOP_LEFT, package="torch")
+@adapter("packed_attention", dtypes=DTYPES, conventions=TOP_LEFT, grade=NAIVE, package="torch")
 def torch_nested_strided(
     q: Any, k: Any, v: Any, q_lens: Any, k_lens: Any, *, causal: bool = False, scale: float | None = None
 ) -> Any:
