@@ -72,7 +72,7 @@ def control_page_by_page(
     for number in reversed(range(table.shape[1])):
         slot = number * page_size + torch.arange(page_size)
         back = row[..., None] - slot
-        seen = (back >= 0) & (back <= (row.max() if window_left is None else window_left))[..., None]
+        seen = (back >= 0) & (back <= (row.max() if window_left is None else window_left))
         held = (slot < k_lens[:, None])[..., None, None]
         k, v = (x[table[:, number].clamp_min(0)].float().masked_fill(~held, 0.0) for x in (key_pages, value_pages))
         k, v = (x.transpose(1, 2).repeat_interleave(heads // kv_heads, 1) for x in (k, v))

@@ -1,9 +1,8 @@
-"""Items of different lengths in PyTorch: nested tensors of both layouts, FlexAttention, and a kernel for CUDA devices.
+"""Items of different lengths in PyTorch: nested tensors of both layouts, and a kernel for CUDA devices.
 
 Documentation: https://docs.pytorch.org/docs/stable/nested.html and
 https://docs.pytorch.org/docs/stable/nn.attention.varlen.html
-The attention of nested tensors is that of ordinary ones, whose causal mask is aligned at the first key. FlexAttention
-takes the pack as one item, and what keeps its parts asunder is a `mask_mod`, written as its documentation writes it.
+The attention of nested tensors is that of ordinary ones, whose causal mask is aligned at the first key.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import Any
 from . import Unsupported, adapter
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
+NAIVE = {"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive", "float64": "fp32"}
 TOP_LEFT = {"causal_alignment": "top_left", "empty_row": "zeros", "grouping": "block"}
 
 
@@ -21,14 +21,6 @@ def starts(lens: Any) -> Any:
     import torch
 
     return torch.nn.functional.pad(lens.cumsum(0), (1, 0))
-
-
-def numbered(lens: Any) -> Any:
-    """The number of the item of every token, and the place of the token in it."""
-    import torch
-
-    item = torch.repeat_interleave(torch.arange(len(lens), device=lens.device), lens)
-    return item, torch.arange(len(item), device=lens.device) - starts(lens)[item]
 
 
 def attended(nested: list[Any], causal: bool, scale: float | None) -> Any:
@@ -51,7 +43,7 @@ def nestable(q: Any, k: Any) -> None:
         raise Unsupported("there are as many heads of keys as of queries")
 
 
-@adapter("packed_attention", dtypes=DTYPES, conventions=TOP_LEFT, package="torch")
+@adapter("packed_attention", dtypes=DTYPES, conventions=TOP_LEFT, grade=NAIVE, package="torch")
 def torch_nested_jagged(
     q: Any, k: Any, v: Any, q_lens: Any, k_lens: Any, *, causal: bool = False, scale: float | None = None
 ) -> Any:
@@ -63,7 +55,7 @@ def torch_nested_jagged(
     return attended(nested, causal, scale).values()
 
 
-@adapter("packed_attention", dtypes=DTYPES, conventions=TOP_LEFT, package="torch")
+@adapter("packed_attention", dtypes=DTYPES, conventions=TOP_LEFT, grade=NAIVE, package="torch")
 def torch_nested_strided(
     q: Any, k: Any, v: Any, q_lens: Any, k_lens: Any, *, causal: bool = False, scale: float | None = None
 ) -> Any:
@@ -74,55 +66,6 @@ def torch_nested_strided(
     parts = [x.split(lens.tolist()) for x, lens in ((q, q_lens), (k, k_lens), (v, k_lens))]
     nested = [torch.nested.as_nested_tensor(list(part), layout=torch.strided) for part in parts]
     return torch.cat(list(attended(nested, causal, scale).unbind()))
-
-
-@adapter(
-    "packed_attention",
-    dtypes=DTYPES,
-    conventions=TOP_LEFT | {"causal_alignment": "bottom_right"},
-    compiled=True,
-    slow=True,
-    package="torch",
-)
-def torch_flex_documents(
-    q: Any,
-    k: Any,
-    v: Any,
-    q_lens: Any,
-    k_lens: Any,
-    *,
-    causal: bool = False,
-    scale: float | None = None,
-    window_left: int | None = None,
-    window_right: int | None = None,
-    softcap: float | None = None,
-) -> Any:
-    """torch.nn.attention.flex_attention with a mask of documents, not compiled."""
-    import torch
-    from torch.nn.attention.flex_attention import AuxRequest, create_block_mask, flex_attention
-
-    (q_item, q_place), (k_item, k_place) = numbered(q_lens), numbered(k_lens)
-    row = q_place + (k_lens - q_lens)[q_item]
-
-    def document(b: Any, h: Any, i: Any, j: Any) -> Any:
-        seen = q_item[i] == k_item[j]
-        if causal:
-            seen = seen & (row[i] >= k_place[j])
-        if window_left is not None:
-            seen = seen & (row[i] - k_place[j] <= window_left)
-        if window_right is not None:
-            seen = seen & (k_place[j] - row[i] <= window_right)
-        return seen
-
-    def capped(score: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
-        return score if softcap is None else softcap * torch.tanh(score / softcap)
-
-    blocks = create_block_mask(document, None, None, len(q), len(k), device=str(q.device))
-    grouped = q.shape[1] != k.shape[1]
-    out, aux = flex_attention(
-        *(x.transpose(0, 1)[None] for x in (q, k, v)), capped, blocks, scale, grouped, return_aux=AuxRequest(lse=True)
-    )
-    return {"out": out[0].transpose(0, 1), "lse": aux.lse[0]}
 
 
 @adapter(

@@ -1,9 +1,6 @@
-"""Pages of keys and values in PyTorch: the experimental pages of FlexAttention, and a kernel for CUDA devices.
+"""Pages of keys and values in PyTorch, on CUDA devices.
 
-Documentation: https://docs.pytorch.org/docs/stable/nn.attention.varlen.html (block_table), and of the pages of
-FlexAttention https://pytorch.org/blog/flexattention-for-inference/
-The latter are one item of a batch, in which a `mask_mod` of places in an item becomes one of slots in the pool; what
-stands in the table is set here, and not assigned by `reserve`. An entry of -1 is a page that is not there.
+Documentation: https://docs.pytorch.org/docs/stable/nn.attention.varlen.html (block_table)
 """
 
 from __future__ import annotations
@@ -11,58 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from . import Unsupported, adapter
-
-
-@adapter(
-    "paged_attention",
-    dtypes=("float32", "bfloat16", "float16", "float64"),
-    conventions={"empty_row": "zeros", "grouping": "block"},
-    compiled=True,
-    slow=True,
-    package="torch",
-)
-def torch_flex_paged(
-    q: Any,
-    key_pages: Any,
-    value_pages: Any,
-    table: Any,
-    k_lens: Any,
-    *,
-    scale: float | None = None,
-    window_left: int | None = None,
-    softcap: float | None = None,
-) -> Any:
-    """torch.nn.attention.experimental PagedAttention with flex_attention, not compiled."""
-    import torch
-    from torch.nn.attention.experimental._paged_attention import PagedAttention
-    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-
-    (batch, q_len, heads, _), (pages, page_size, kv_heads, _) = q.shape, key_pages.shape
-    paged = PagedAttention(pages, page_size, batch, device=str(q.device))
-    for item, count in enumerate(k_lens.tolist()):
-        used = -(-count // page_size)
-        paged.page_table[item, :used] = table[item, :used]
-        paged.physical_to_logical[item, table[item, :used]] = torch.arange(used, device=q.device)
-
-    def place(b: Any, h: Any, i: Any, j: Any) -> Any:
-        row = k_lens[b] - q_len + i
-        return (row >= j) if window_left is None else (row >= j) & (row - j <= window_left)
-
-    def capped(score: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
-        return score if softcap is None else softcap * torch.tanh(score / softcap)
-
-    logical = create_block_mask(
-        place, batch, None, q_len, table.shape[1] * page_size, device=str(q.device), BLOCK_SIZE=page_size
-    )
-    out = flex_attention(
-        q.transpose(1, 2),
-        *(x.flatten(0, 1).transpose(0, 1)[None].expand(batch, -1, -1, -1) for x in (key_pages, value_pages)),
-        paged.get_score_mod(capped, k_lens),
-        paged.convert_logical_block_mask(logical, kv_len=k_lens),
-        scale,
-        heads != kv_heads,
-    )
-    return out.transpose(1, 2)
 
 
 @adapter(
