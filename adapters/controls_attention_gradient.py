@@ -166,8 +166,17 @@ def control_float64_gradient(
     softcap: float | None = None,
 ) -> Any:
     """Everything in double precision, rounded once."""
-    wide = [x.double() for x in (q, k, v, d_out)]
-    found = by_formula(*wide, mask, None if bias is None else bias.double(), causal, scale, softcap)
+    found = by_formula(
+        q.double(),
+        k.double(),
+        v.double(),
+        d_out.double(),
+        mask,
+        None if bias is None else bias.double(),
+        causal,
+        scale,
+        softcap,
+    )
     return {name: x.to(q.dtype) for name, x in found.items()}
 
 

@@ -25,7 +25,7 @@ def _declared(**words: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
 
 
 @_declared()
-def control_gathered(
+def control_pages_gathered(
     q: Any,
     key_pages: Any,
     value_pages: Any,

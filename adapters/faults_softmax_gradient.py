@@ -74,7 +74,7 @@ def shares_kept_in_the_narrow_type(x: Any) -> Any:
 
 
 @SOFTMAX_GRADIENT.instead_of(tiles)
-def whole_tiles_alone(products: Any) -> list[Any]:
+def whole_tiles_of_products(products: Any) -> list[Any]:
     """Only as many entries are summed as fill whole tiles, where there is one."""
     n = products.shape[-1]
     return tiles(products[..., : n // TILE * TILE or n])

@@ -94,7 +94,8 @@ def torch_varlen(
         raise Unsupported("values have the shape of the keys")
     if causal and window_right is not None:
         raise Unsupported("the causal mask is a window of nothing to the right")
-    sides = (window_left, 0 if causal else window_right)
+    right = 0 if causal else window_right
+    sides = (-1 if window_left is None else window_left, -1 if right is None else right)
     out, lse = varlen_attn(
         q,
         k,
@@ -103,7 +104,7 @@ def torch_varlen(
         *(int(lens.max()) for lens in (q_lens, k_lens)),
         return_aux=AuxRequest(lse=True),
         scale=scale,
-        window_size=tuple(-1 if side is None else side for side in sides),
+        window_size=sides,
         enable_gqa=q.shape[1] != k.shape[1],
     )
     return {"out": out, "lse": lse.T}

@@ -34,7 +34,7 @@ def torch_varlen_paged(
     if value_pages.shape != key_pages.shape:
         raise Unsupported("values have the shape of the keys")
     batch, q_len = q.shape[:2]
-    out = varlen_attn(
+    out: Any = varlen_attn(
         q.flatten(0, 1),
         key_pages,
         value_pages,

@@ -64,8 +64,8 @@ def transformers_packed_sdpa(
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
     added = mask("sdpa", q, q_lens, k_lens, window_left)
-    states = (x.transpose(0, 1)[None] for x in (q, k, v))
-    return sdpa_attention_forward(layer(q, k), *states, added, scaling=scale)[0][0]
+    keys, values = (x.transpose(0, 1)[None] for x in (k, v))
+    return sdpa_attention_forward(layer(q, k), q.transpose(0, 1)[None], keys, values, added, scaling=scale)[0][0]
 
 
 @adapter(
@@ -92,9 +92,9 @@ def transformers_packed_eager(
     from transformers.models.llama.modeling_llama import eager_attention_forward
 
     added = mask("eager", q, q_lens, k_lens, window_left)
-    states = (x.transpose(0, 1)[None] for x in (q, k, v))
+    keys, values = (x.transpose(0, 1)[None] for x in (k, v))
     scaling = q.shape[2] ** -0.5 if scale is None else scale
-    return eager_attention_forward(layer(q, k), *states, added, scaling=scaling)[0][0]
+    return eager_attention_forward(layer(q, k), q.transpose(0, 1)[None], keys, values, added, scaling=scaling)[0][0]
 
 
 @adapter(
@@ -125,9 +125,12 @@ def transformers_continuous_eager(
     if bool((k_lens < q_lens).any()):
         raise Unsupported("an item has the keys of its queries, at least")
     added = torch.full((1, 1, len(q), len(k)), torch.finfo(q.dtype).min, dtype=q.dtype, device=q.device)
-    sums = ([0, *lens.cumsum(0).tolist()] for lens in (q_lens, k_lens))
-    build_attention_mask(added, *sums, 1 if window_left is None else window_left + 1)
+    q_sums, k_sums = ([0, *lens.cumsum(0).tolist()] for lens in (q_lens, k_lens))
+    build: Any = build_attention_mask
+    build(added, q_sums, k_sums, 1 if window_left is None else window_left + 1)
     cache: Any = SimpleNamespace(update=lambda key_states, value_states, **_: (key_states, value_states))
-    states = (x.transpose(0, 1)[None] for x in (q, k, v))
+    keys, values = (x.transpose(0, 1)[None] for x in (k, v))
     scaling = q.shape[2] ** -0.5 if scale is None else scale
-    return eager_paged_attention_forward(layer(q, k), *states, added, scaling, cache=cache)[0][0]
+    return eager_paged_attention_forward(
+        layer(q, k), q.transpose(0, 1)[None], keys, values, added, scaling, cache=cache
+    )[0][0]

@@ -4,6 +4,7 @@ import ast
 import importlib.util
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -196,6 +197,14 @@ def test_all_adapters_are_those_that_are_installed_run_on_the_device_and_are_not
 
 
 # What is shipped
+
+
+def test_no_two_of_those_that_come_along_have_one_name():
+    shipped()
+    modules = {*targets.families("controls"), *targets.families("faults"), *targets.families()}
+    names = [one.name for one in registered() if one.module in modules]
+    assert len(names) > len(SHIPPED)
+    assert [] == [name for name, count in Counter(names).items() if count > 1]
 
 
 @pytest.mark.parametrize("name", SHIPPED)
