@@ -126,11 +126,9 @@ def transformers_continuous_eager(
         raise Unsupported("an item has the keys of its queries, at least")
     added = torch.full((1, 1, len(q), len(k)), torch.finfo(q.dtype).min, dtype=q.dtype, device=q.device)
     q_sums, k_sums = ([0, *lens.cumsum(0).tolist()] for lens in (q_lens, k_lens))
-    build: Any = build_attention_mask
-    build(added, q_sums, k_sums, 1 if window_left is None else window_left + 1)
+    build_attention_mask(added, q_sums, k_sums, 1 if window_left is None else window_left + 1)
     cache: Any = SimpleNamespace(update=lambda key_states, value_states, **_: (key_states, value_states))
     keys, values = (x.transpose(0, 1)[None] for x in (k, v))
     scaling = q.shape[2] ** -0.5 if scale is None else scale
-    return eager_paged_attention_forward(
-        layer(q, k), q.transpose(0, 1)[None], keys, values, added, scaling, cache=cache
-    )[0][0]
+    attend: Any = eager_paged_attention_forward
+    return attend(layer(q, k), q.transpose(0, 1)[None], keys, values, added, scaling, cache=cache)[0][0]
