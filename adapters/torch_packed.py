@@ -73,7 +73,7 @@ def torch_nested_strided(
     dtypes=("float16", "bfloat16"),
     conventions={"causal_alignment": "bottom_right", "grouping": "block"},
     devices=("cuda",),
-    package="torch.nn.attention.varlen",
+    package="torch",
 )
 def torch_varlen(
     q: Any,

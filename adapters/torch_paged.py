@@ -15,7 +15,7 @@ from . import Unsupported, adapter
     dtypes=("float16", "bfloat16"),
     conventions={"grouping": "block"},
     devices=("cuda",),
-    package="torch.nn.attention.varlen",
+    package="torch",
 )
 def torch_varlen_paged(
     q: Any,

@@ -58,7 +58,7 @@ def test_a_run_for_one_violation_ends_at_a_broken_contract():
 
     result = result_of(adapted(doubling), first=True)
     assert ({"contract.inputs_unchanged"}, True) == (bad(result), result.partial)
-    assert len(calls) < 5
+    assert len(calls) < 7
 
 
 # Blame
@@ -71,7 +71,7 @@ def test_everything_that_has_a_verdict_gets_one():
 @pytest.mark.parametrize(
     ("wrong", "law"),
     [
-        (lambda x: x.shape[-1] == 9, "definition"),
+        (lambda x: x.shape[-1] == 1030, "definition"),
         (lambda x: bool((x[..., :1] == x).all()) and x.shape[-1] > 1, "equal_shares"),
     ],
 )

@@ -11,7 +11,7 @@ from attnspec.replay import replayed
 from attnspec.targets import resolve
 from attnspec.witness import describe, save
 
-SCENARIOS = Profile("scenarios", covering=0, draws=0, admitted=2)
+SCENARIOS = Profile("scenarios", covering=0, draws=0, admitted=8)
 SOUND = """
 import torch
 from attnspec import adapter

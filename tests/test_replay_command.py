@@ -57,7 +57,7 @@ def slopes(*, heads):
 """
 BOTH = {
     "half": "sums_to_one",
-    "raises": "removed",
+    "raises": "definition",
     "in_place": "contract.inputs_unchanged",
     "alternating": "contract.repeatable",
 }
@@ -120,13 +120,13 @@ def test_a_mended_kernel_passes_its_case(failures, failure, monkeypatch):
     monkeypatch.delenv("FAULTY")
     cell = failures[failure]
     result = attnspec("replay", cell["witness"]["key"])
-    word = "held" if cell["law"] in ("sums_to_one", "removed") else "pass"
+    word = "held" if cell["law"] in ("sums_to_one", "definition") else "pass"
     said = f"{cell['subject']} {cell['mechanism']}.{cell['law']}: {word} on this case now\n"
     assert (Exit.CONFORMANT, "", said) == (result.exit_code, result.stderr, result.stdout)
 
 
 def test_a_call_that_raises_is_replayed_with_its_trace(failures):
-    shown = attnspec("replay", key(failures, "raises", "removed")).stdout
+    shown = attnspec("replay", key(failures, "raises", "definition")).stdout
     assert "Traceback (most recent call last)" in shown
     assert shown.rstrip().endswith("ValueError: a tile holds 16")
 
