@@ -85,6 +85,8 @@ class _Run:
         self.definition = next((t for t in self.tallies if t.law.name == "definition"), None)
         self.breaches: dict[str, tuple[Breach, Sample]] = {}
         self.repeats = 0
+        self.deadly = False
+        """Whether a call with nothing but NaN ended its process, or hung."""
         self.calls = self.answered = self.cases = 0
         self.partial = False
         self.scenarios: list[str] = []
@@ -313,10 +315,14 @@ class _Run:
                 self.breach(Breach("repeatable", f"the same call gave another {name!r}"), trial)
 
     def poison(self, trial: Trial) -> None:
-        """A call with NaN in place of every number; nothing is asked of it."""
+        """A call with NaN in place of every number; nothing is asked of it, and none follows one that has no end."""
+        if self.deadly:
+            return
         with contextlib.suppress(Exception):
             call = trial.call(trial.base)
-            self.subject.call(replace(call, inputs={name: _nothing_like(x) for name, x in call.inputs.items()}))
+            inputs = {name: _nothing_like(x) for name, x in call.inputs.items()}
+            fault = self.subject.call(replace(call, inputs=inputs)).fault
+            self.deadly = fault is not None and fault.kind in ABRUPT
 
     # Cells
 

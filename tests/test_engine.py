@@ -61,6 +61,23 @@ def test_a_run_for_one_violation_ends_at_a_broken_contract():
     assert len(calls) < 7
 
 
+def test_memory_is_poisoned_no_more_where_such_a_call_has_no_end(monkeypatch):
+    poisoned = []
+
+    def endless(x):
+        if torch.isnan(x).all():
+            poisoned.append(1)
+            raise RuntimeError("as if it hung")
+        return softmax(x)
+
+    assert set() == bad(result_of(adapted(endless)))
+    assert len(poisoned) > 2
+    poisoned.clear()
+    monkeypatch.setattr(engine, "ABRUPT", ("raised",))
+    result_of(adapted(endless))
+    assert [1] == poisoned
+
+
 # Blame
 
 
