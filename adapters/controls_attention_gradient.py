@@ -10,6 +10,7 @@ from typing import Any
 
 from . import adapter
 from .controls_attention import positions
+from .torch_gradients import differentiated
 
 DTYPES = ("float32", "bfloat16", "float16")
 CONVENTIONS = {"causal_alignment": "bottom_right", "empty_row": "zeros", "grouping": "block"}
@@ -180,15 +181,6 @@ def control_float64_gradient(
     return {name: x.to(q.dtype) for name, x in found.items()}
 
 
-def differentiated(attend: Callable[..., Any], d_out: Any, *inputs: Any) -> tuple[Any, ...]:
-    """The gradients of a function of torch by automatic differentiation."""
-    import torch
-
-    with torch.enable_grad():
-        leaves = [x.detach().clone().requires_grad_() for x in inputs]
-        return torch.autograd.grad(attend(*leaves), leaves, d_out)
-
-
 @adapter("attention_gradient", dtypes=("float64", *DTYPES), conventions=CONVENTIONS)
 def control_differentiated(
     q: Any, k: Any, v: Any, d_out: Any, *, mask: Any = None, causal: bool = False, scale: float | None = None
@@ -203,7 +195,7 @@ def control_differentiated(
     def attend(q: Any, k: Any, v: Any) -> Any:
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, seen, scale=scale, enable_gqa=grouped)
 
-    return differentiated(attend, d_out, q, k, v)
+    return differentiated(attend, d_out, q=q, k=k, v=v)
 
 
 def control_of_hidden(word: str, hide: Callable[..., Any]) -> None:
@@ -218,7 +210,7 @@ def control_of_hidden(word: str, hide: Callable[..., Any]) -> None:
             keys, values = k.float().repeat_interleave(group, 1), v.float().repeat_interleave(group, 1)
             return (hide(q.float() @ keys.mT * q.shape[3] ** -0.5, seen).softmax(-1) @ values).to(q.dtype)
 
-        return differentiated(attend, d_out, q, k, v)
+        return differentiated(attend, d_out, q=q, k=k, v=v)
 
     adapter("attention_gradient", name=f"control_{word}", conventions=CONVENTIONS | {"empty_row": word})(function)
 

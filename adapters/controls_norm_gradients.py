@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import adapter
+from .torch_gradients import differentiated
 
 DTYPES = ("float64", "float32", "bfloat16", "float16")
 NARROW = ("bfloat16", "float16")
@@ -64,14 +65,12 @@ def control_partial_sums_in_the_dtype(x: Any, weight: Any, d_out: Any, *, eps: f
 @adapter("rms_norm_gradient", dtypes=DTYPES, conventions={"eps_place": "inside", "weight_form": "one_plus"})
 def control_one_plus_differentiated(x: Any, weight: Any, d_out: Any, *, eps: float = 1e-5) -> dict[str, Any]:
     """Differentiated by torch, one added to the weight in single precision."""
-    import torch
 
-    with torch.enable_grad():
-        leaves = x, w = x.detach().requires_grad_(), weight.detach().requires_grad_()
+    def normed(x: Any, weight: Any) -> Any:
         row = wider(x)
-        y = row * (row.square().mean(-1, keepdim=True) + eps).rsqrt() * (1 + wider(w))
-        d_x, d_weight = torch.autograd.grad(y.to(x.dtype), leaves, d_out)
-    return {"d_x": d_x, "d_weight": d_weight}
+        return (row * (row.square().mean(-1, keepdim=True) + eps).rsqrt() * (1 + wider(weight))).to(x.dtype)
+
+    return differentiated(normed, d_out, x=x, weight=weight)
 
 
 @adapter("rms_norm_gradient", dtypes=("float32", *NARROW), conventions=PLAIN)
@@ -123,15 +122,12 @@ def control_scale_and_shift_of_rows(x: Any, weight: Any, d_out: Any, *, eps: flo
 @adapter("layer_norm_gradient", dtypes=DTYPES[:3], conventions=LAYER, grade=NAIVE)
 def control_differentiated_in_the_dtype(x: Any, weight: Any, d_out: Any, *, eps: float = 1e-5) -> dict[str, Any]:
     """Differentiated by torch, everything in the dtype of the inputs; in float16 what comes back would overflow."""
-    import torch
 
-    with torch.enable_grad():
-        leaves = x, w, b = tuple(one.detach().requires_grad_() for one in (x, weight, 0 * weight))
+    def normed(x: Any, weight: Any, bias: Any) -> Any:
         centred = x - x.mean(-1, keepdim=True)
-        out = centred / ((centred * centred).mean(-1, keepdim=True) + eps).sqrt() * w + b
-        gradients = torch.autograd.grad(out, leaves, d_out)
-    names = ("d_x", "d_weight", "d_bias")  # of which the last may be the cotangent itself
-    return {name: gradient.clone() for name, gradient in zip(names, gradients, strict=True)}
+        return centred / ((centred * centred).mean(-1, keepdim=True) + eps).sqrt() * weight + bias
+
+    return differentiated(normed, d_out, x=x, weight=weight, bias=0 * weight)
 
 
 @adapter("layer_norm_gradient", dtypes=("float32", *NARROW), conventions={**LAYER, "variance": "unbiased"})

@@ -10,6 +10,7 @@ from typing import Any
 
 from . import adapter
 from .controls_attention import online
+from .torch_packed import cumulative
 
 DTYPES = ("float32", "bfloat16", "float16")
 CONVENTIONS = {
@@ -23,13 +24,6 @@ CONVENTIONS = {
 
 def _declared(**words: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return adapter("packed_attention", dtypes=DTYPES, conventions=CONVENTIONS | words)
-
-
-def cumulative(lens: Any) -> Any:
-    """Where items begin, and at last where the last one ends: [items + 1]."""
-    import torch
-
-    return torch.nn.functional.pad(lens.cumsum(0), (1, 0))
 
 
 def batched(x: Any) -> Any:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from .controls_attention import online
-from .controls_packed import CONVENTIONS, batched, cumulative
+from .controls_packed import CONVENTIONS, batched
 from .faults import Whole
+from .torch_packed import cumulative
 
 TILE = 16
 """Queries that are taken at a time."""

@@ -8,6 +8,7 @@ from typing import Any
 from .controls_attention import online
 from .controls_paged import CONVENTIONS
 from .faults import Whole
+from .faults_packed import merged
 
 STRETCH = 4
 """Pages that are taken at a time."""
@@ -31,15 +32,6 @@ def items(k_lens: Any, page_size: int) -> list[int]:
 def first_seen(row: int, window: int | None, page_size: int) -> int:
     """The first page of which a query sees something."""
     return 0 if window is None else max(row - window, 0) // page_size
-
-
-def merged(parts: list[Any]) -> Any:
-    """Partial results by their logsumexps: [1, heads, queries, value_dim]."""
-    import torch
-
-    outs, lses = torch.stack([out for out, _ in parts]), torch.stack([lse for _, lse in parts])
-    lse = torch.logsumexp(lses, 0)
-    return (torch.exp(lses - torch.where(lse == -torch.inf, 0.0, lse))[..., None] * outs).sum(0)
 
 
 def stretched(part: Any) -> Callable[..., Any]:

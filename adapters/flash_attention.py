@@ -8,10 +8,11 @@ A window counts positions on each side and is unbounded at -1.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from . import Unsupported, adapter
-from .torch_attention_gradient import differentiated
+from .torch_gradients import differentiated
 
 CONVENTIONS = {"causal_alignment": "bottom_right", "empty_row": "zeros", "grouping": "block"}
 
@@ -74,14 +75,12 @@ def flash_attention_gradient(
     softcap: float | None = None,
 ) -> Any:
     """Gradients of flash_attn_func of flash-attn."""
-    options: dict[str, Any] = {
-        "scale": scale,
-        "window_left": window_left,
-        "window_right": window_right,
-        "softcap": softcap,
-    }
-
-    def attend(q: Any, k: Any, v: Any) -> Any:
-        return flash_attention(q, k, v, causal=causal, **options)["out"]
-
-    return differentiated(attend, d_out, q=q, k=k, v=v)
+    attend = partial(
+        flash_attention,
+        causal=causal,
+        scale=scale,
+        window_left=window_left,
+        window_right=window_right,
+        softcap=softcap,
+    )
+    return differentiated(lambda **inputs: attend(**inputs)["out"], d_out, q=q, k=k, v=v)

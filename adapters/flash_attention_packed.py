@@ -10,13 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import Unsupported, adapter
-
-
-def sums(lens: Any) -> Any:
-    """Where items begin, and at last where the last one ends: [items + 1]."""
-    import torch
-
-    return torch.nn.functional.pad(lens.cumsum(0), (1, 0)).int()
+from .torch_packed import cumulative
 
 
 @adapter(
@@ -50,7 +44,7 @@ def flash_attention_varlen(
         q,
         k,
         v,
-        *(sums(lens) for lens in (q_lens, k_lens)),
+        *(cumulative(lens).int() for lens in (q_lens, k_lens)),
         *(int(lens.max()) for lens in (q_lens, k_lens)),
         softmax_scale=scale,
         causal=causal,

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import Unsupported, adapter
+from .torch_packed import cumulative
 
 
 @adapter(
@@ -63,13 +64,6 @@ def flashinfer_prefill(
     return {"out": out.transpose(1, 2), "lse": lse.transpose(1, 2)}
 
 
-def sums(lens: Any) -> Any:
-    """Where items begin, and at last where the last one ends: [items + 1]."""
-    import torch
-
-    return torch.nn.functional.pad(lens.cumsum(0), (1, 0)).int()
-
-
 @adapter(
     "packed_attention",
     dtypes=("float16", "bfloat16"),
@@ -99,8 +93,8 @@ def flashinfer_ragged(
         raise Unsupported("values have the shape of the keys")
     wrapper = BatchPrefillWithRaggedKVCacheWrapper(torch.empty(1 << 27, dtype=torch.uint8, device=q.device), "NHD")
     wrapper.plan(
-        sums(q_lens),
-        sums(k_lens),
+        cumulative(q_lens).int(),
+        cumulative(k_lens).int(),
         q.shape[1],
         k.shape[1],
         q.shape[2],
@@ -147,7 +141,7 @@ def flashinfer_paged_decode(
     own = torch.arange(table.shape[1], device=q.device) < counts[:, None]
     wrapper = BatchDecodeWithPagedKVCacheWrapper(torch.empty(1 << 27, dtype=torch.uint8, device=q.device), "NHD")
     wrapper.plan(
-        sums(counts),
+        cumulative(counts).int(),
         table[own].int(),
         ((k_lens - 1) % page_size + 1).int(),
         q.shape[2],

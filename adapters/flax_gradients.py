@@ -8,24 +8,13 @@ the row is rounded to its dtype before it is added.
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 from . import adapter
 from .flax_norms import DTYPES, LAYER, compiled_layer_norm, compiled_rms_norm
+from .jax_softmax_gradient import compiled
 
 GRADES = {"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive"}
-
-
-@functools.cache
-def compiled(norm: Any) -> Any:
-    """The pullback of a norm, compiled for every shape that it meets."""
-    import jax
-
-    def pulled_back(d_out: Any, *inputs: Any) -> Any:
-        return jax.vjp(norm, *inputs)[1](d_out)
-
-    return jax.jit(pulled_back)
 
 
 @adapter(

@@ -155,4 +155,4 @@ def liger_layer_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float) ->
 )
 def liger_softmax_gradient(x: Any, d_out: Any) -> dict[str, Any]:
     """The backward pass of liger_softmax over the last axis."""
-    return differentiated(kernels(x).liger_softmax, d_out, x=x)
+    return differentiated(lambda x: kernels(x).liger_softmax(x), d_out, x=x)

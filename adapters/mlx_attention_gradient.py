@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from . import Unsupported, adapter
-from .mlx_attention import GRADES, to_numpy
+from .mlx_attention import GRADES
+from .mlx_gradients import pulled_back
 
 
 @adapter(
@@ -39,7 +40,7 @@ def mlx_attention_gradient(
         raise Unsupported("a mask is boolean, additive or causal")
     hides = "causal" if causal else None if mask is None else mx.array(mask)
     inputs = {"q": q, "k": k, "v": v, "bias": bias, "sink": sink}
-    given = {name: mx.array(x) for name, x in inputs.items() if x is not None}
+    given = {name: x for name, x in inputs.items() if x is not None}
 
     def attend(*leaves: Any) -> Any:
         named = dict(zip(given, leaves, strict=True))
@@ -52,5 +53,4 @@ def mlx_attention_gradient(
             sinks=named.get("sink"),
         )
 
-    _, found = mx.vjp(attend, list(given.values()), [mx.array(d_out)])
-    return {f"d_{name}": to_numpy(x) for name, x in zip(given, found, strict=True)}
+    return pulled_back(attend, d_out, **given)

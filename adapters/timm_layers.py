@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from . import adapter
+from .torch_norms import with_parameters
+from .transformers_feed_forward import loaded
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 
@@ -43,21 +45,17 @@ def timm_rotary(x: Any, positions: Any, *, base: float = 10000.0, interleaved: b
 )
 def timm_rms_norm(x: Any, weight: Any, *, eps: float = 1e-6) -> Any:
     """RmsNorm of timm, in the dtype of its input."""
-    import torch
     from timm.layers import RmsNorm
 
-    layer = RmsNorm(x.shape[-1], eps=eps)
-    layer.weight = torch.nn.Parameter(weight, requires_grad=False)
-    return layer(x)
+    return with_parameters(RmsNorm(x.shape[-1], eps=eps), weight=weight)(x)
 
 
 @adapter("swiglu", dtypes=DTYPES, package="timm", extra="timm")
 def timm_swiglu(x: Any, w_gate: Any, w_up: Any, w_down: Any) -> Any:
     """SwiGLU of timm, without biases."""
-    import torch
     from timm.layers import SwiGLU
 
     layer = SwiGLU(*w_gate.shape, bias=False).eval()
     for linear, w in ((layer.fc1_g, w_gate), (layer.fc1_x, w_up), (layer.fc2, w_down)):
-        linear.weight = torch.nn.Parameter(w.mT.contiguous(), requires_grad=False)
+        loaded(linear, w)
     return layer(x)

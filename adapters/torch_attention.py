@@ -30,13 +30,13 @@ def attention(
     )
 
 
-def attention_by(backend: str, *arguments: Any) -> Any:
+def attention_by(backend: str, *arguments: Any, **options: Any) -> Any:
     """One call with a kernel chosen by name; what that kernel does not take is not supported."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     with sdpa_kernel(getattr(SDPBackend, backend)):
         try:
-            return attention(*arguments)
+            return attention(*arguments, **options)
         except RuntimeError as error:
             if "No available kernel" in str(error):
                 raise Unsupported(f"{backend} has no kernel for these inputs") from None

@@ -9,32 +9,21 @@ The documentation asks for no more than that inputs require gradients, all of th
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from . import adapter
 from .torch_attention import CONVENTIONS, DTYPES, attention, attention_by
-
-
-def differentiated(attend: Callable[..., Any], d_out: Any, **inputs: Any) -> dict[str, Any]:
-    """The gradients of an attention function of torch, by the names of its inputs; those that are none have none."""
-    import torch
-
-    with torch.enable_grad():
-        leaves = {name: x.detach().requires_grad_() for name, x in inputs.items() if x is not None}
-        out = attend(**inputs | leaves)
-        found = torch.autograd.grad(out, list(leaves.values()), d_out)
-    return {f"d_{name}": x for name, x in zip(leaves, found, strict=True)}
+from .torch_gradients import differentiated
 
 
 def differentiated_apart(attend: Callable[..., Any], d_out: Any, **inputs: Any) -> dict[str, Any]:
-    """The same, but for each gradient a call of its own, in which nothing else requires one."""
+    """The gradients of a function, for each of them a call of its own, in which nothing else requires one."""
     found: dict[str, Any] = {}
-    for name in (name for name, x in inputs.items() if x is not None):
-
-        def of_one(name: str = name, **one: Any) -> Any:
-            return attend(**inputs | one)
-
-        found |= differentiated(of_one, d_out, **{name: inputs[name]})
+    for name, x in inputs.items():
+        if x is not None:
+            others = {other: y for other, y in inputs.items() if other != name}
+            found |= differentiated(partial(attend, **others), d_out, **{name: x})
     return found
 
 
@@ -51,10 +40,7 @@ def torch_sdpa_gradient(
     scale: float | None = None,
 ) -> Any:
     """Gradients of torch.nn.functional.scaled_dot_product_attention, with the kernel that torch chooses."""
-
-    def attend(q: Any, k: Any, v: Any, bias: Any) -> Any:
-        return attention(q, k, v, causal, mask, bias, scale)
-
+    attend = partial(attention, causal=causal, mask=mask, scale=scale)
     return differentiated(attend, d_out, q=q, k=k, v=v, bias=bias)
 
 
@@ -71,10 +57,7 @@ def torch_sdpa_gradient_apart(
     scale: float | None = None,
 ) -> Any:
     """Gradients of torch.nn.functional.scaled_dot_product_attention, each asked for by itself."""
-
-    def attend(q: Any, k: Any, v: Any, bias: Any) -> Any:
-        return attention(q, k, v, causal, mask, bias, scale)
-
+    attend = partial(attention, causal=causal, mask=mask, scale=scale)
     return differentiated_apart(attend, d_out, q=q, k=k, v=v, bias=bias)
 
 
@@ -91,10 +74,7 @@ def torch_sdpa_math_gradient(
     scale: float | None = None,
 ) -> Any:
     """Gradients of scaled_dot_product_attention, composed of elementary operations (MATH)."""
-
-    def attend(q: Any, k: Any, v: Any, bias: Any) -> Any:
-        return attention_by("MATH", q, k, v, causal, mask, bias, scale)
-
+    attend = partial(attention_by, "MATH", causal=causal, mask=mask, scale=scale)
     return differentiated(attend, d_out, q=q, k=k, v=v, bias=bias)
 
 
@@ -111,8 +91,5 @@ def torch_sdpa_flash_gradient(
     scale: float | None = None,
 ) -> Any:
     """Gradients of scaled_dot_product_attention, by its fused kernel (FLASH_ATTENTION)."""
-
-    def attend(q: Any, k: Any, v: Any, bias: Any) -> Any:
-        return attention_by("FLASH_ATTENTION", q, k, v, causal, mask, bias, scale)
-
+    attend = partial(attention_by, "FLASH_ATTENTION", causal=causal, mask=mask, scale=scale)
     return differentiated(attend, d_out, q=q, k=k, v=v, bias=bias)

@@ -11,24 +11,26 @@ from collections.abc import Callable
 from typing import Any
 
 from . import adapter
-
-DTYPES = ("float32", "bfloat16", "float16", "float64")
-LAYER = {"eps_place": "inside", "variance": "biased"}
-ROOT_MEAN_SQUARE = {"eps_place": "inside", "weight_form": "plain"}
+from .torch_norms import DTYPES, LAYER, ROOT_MEAN_SQUARE
 
 
 def differentiated(function: Callable[..., Any], d_out: Any, **inputs: Any) -> dict[str, Any]:
     """What a cotangent of the function's result is for each of its inputs, by their names with `d_` before.
 
+    An input that is None has no gradient.
     Inputs and cotangent keep their memory and its layout: what a backward pass writes over, it writes over here.
     """
     import torch
 
     with torch.enable_grad():
-        leaves = {name: x.detach().requires_grad_() for name, x in inputs.items()}
-        gradients = torch.autograd.grad(function(*leaves.values()), list(leaves.values()), d_out)
-    # a gradient may be the cotangent itself, which is no fault
-    return {f"d_{name}": gradient.clone() for name, gradient in zip(leaves, gradients, strict=True)}
+        leaves = {name: x.detach().requires_grad_() for name, x in inputs.items() if x is not None}
+        gradients = torch.autograd.grad(function(**inputs | leaves), list(leaves.values()), d_out)
+    return {f"d_{name}": _apart(x, d_out) for name, x in zip(leaves, gradients, strict=True)}
+
+
+def _apart(gradient: Any, d_out: Any) -> Any:
+    """A gradient, copied where it is the cotangent itself, which is no fault."""
+    return gradient.clone() if gradient.data_ptr() == d_out.data_ptr() else gradient
 
 
 @adapter("rms_norm_gradient", dtypes=DTYPES, conventions=ROOT_MEAN_SQUARE, package="torch")

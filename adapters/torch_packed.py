@@ -16,7 +16,7 @@ NAIVE = {"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive", "
 TOP_LEFT = {"causal_alignment": "top_left", "empty_row": "zeros", "grouping": "block"}
 
 
-def starts(lens: Any) -> Any:
+def cumulative(lens: Any) -> Any:
     """Where items begin, and at last where the last one ends: [items + 1]."""
     import torch
 
@@ -51,7 +51,7 @@ def torch_nested_jagged(
     from torch.nested import nested_tensor_from_jagged
 
     nestable(q, k)
-    nested = [nested_tensor_from_jagged(x, starts(lens)) for x, lens in ((q, q_lens), (k, k_lens), (v, k_lens))]
+    nested = [nested_tensor_from_jagged(x, cumulative(lens)) for x, lens in ((q, q_lens), (k, k_lens), (v, k_lens))]
     return attended(nested, causal, scale).values()
 
 
@@ -100,7 +100,7 @@ def torch_varlen(
         q,
         k,
         v,
-        *(starts(lens).int() for lens in (q_lens, k_lens)),
+        *(cumulative(lens).int() for lens in (q_lens, k_lens)),
         *(int(lens.max()) for lens in (q_lens, k_lens)),
         return_aux=AuxRequest(lse=True),
         scale=scale,

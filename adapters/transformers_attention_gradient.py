@@ -8,10 +8,11 @@ mean, and gradients flow through its scores.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from . import adapter
-from .torch_attention_gradient import differentiated
+from .torch_gradients import differentiated
 from .transformers_attention import DTYPES, transformers_eager, transformers_sdpa
 
 
@@ -27,10 +28,7 @@ def transformers_eager_gradient(
     q: Any, k: Any, v: Any, d_out: Any, *, mask: Any = None, bias: Any = None, scale: float | None = None
 ) -> Any:
     """Gradients of eager_attention_forward of transformers.models.llama."""
-
-    def attend(q: Any, k: Any, v: Any, bias: Any) -> Any:
-        return transformers_eager(q, k, v, mask=mask, bias=bias, scale=scale)
-
+    attend = partial(transformers_eager, mask=mask, scale=scale)
     return differentiated(attend, d_out, q=q, k=k, v=v, bias=bias)
 
 
@@ -53,8 +51,5 @@ def transformers_sdpa_gradient(
     scale: float | None = None,
 ) -> Any:
     """Gradients of sdpa_attention_forward of transformers.integrations."""
-
-    def attend(q: Any, k: Any, v: Any, bias: Any) -> Any:
-        return transformers_sdpa(q, k, v, causal=causal, mask=mask, bias=bias, scale=scale)
-
+    attend = partial(transformers_sdpa, causal=causal, mask=mask, scale=scale)
     return differentiated(attend, d_out, q=q, k=k, v=v, bias=bias)

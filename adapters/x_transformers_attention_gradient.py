@@ -5,10 +5,11 @@ Source: https://github.com/lucidrains/x-transformers (x_transformers/attend.py, 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from . import adapter
-from .torch_attention_gradient import differentiated
+from .torch_gradients import differentiated
 from .x_transformers_attention import (
     DTYPES,
     GRADES,
@@ -40,10 +41,7 @@ def x_transformers_gradient(
     scale: float | None = None,
 ) -> Any:
     """Gradients of Attend of x-transformers, composed of elementary operations."""
-
-    def attend(q: Any, k: Any, v: Any, bias: Any) -> Any:
-        return x_transformers_attention(q, k, v, causal=causal, mask=mask, bias=bias, scale=scale)
-
+    attend = partial(x_transformers_attention, causal=causal, mask=mask, scale=scale)
     return differentiated(attend, d_out, q=q, k=k, v=v, bias=bias)
 
 
@@ -59,10 +57,7 @@ def x_transformers_softclamp_gradient(
     q: Any, k: Any, v: Any, d_out: Any, *, mask: Any = None, bias: Any = None, softcap: float | None = None
 ) -> Any:
     """Gradients of Attend of x-transformers with softclamp_logits."""
-
-    def attend(q: Any, k: Any, v: Any, bias: Any) -> Any:
-        return x_transformers_softclamp(q, k, v, mask=mask, bias=bias, softcap=softcap)
-
+    attend = partial(x_transformers_softclamp, mask=mask, softcap=softcap)
     return differentiated(attend, d_out, q=q, k=k, v=v, bias=bias)
 
 
@@ -86,8 +81,5 @@ def x_transformers_flash_gradient(
     scale: float | None = None,
 ) -> Any:
     """Gradients of Attend of x-transformers with flash, by scaled dot-product attention."""
-
-    def attend(q: Any, k: Any, v: Any, bias: Any) -> Any:
-        return x_transformers_attention_flash(q, k, v, causal=causal, mask=mask, bias=bias, scale=scale)
-
+    attend = partial(x_transformers_attention_flash, causal=causal, mask=mask, scale=scale)
     return differentiated(attend, d_out, q=q, k=k, v=v, bias=bias)

@@ -8,10 +8,11 @@ Packed items are one item of a batch, under a mask of blocks along the diagonal.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from . import Unsupported, adapter
-from .torch_attention_gradient import differentiated
+from .torch_gradients import differentiated
 
 
 @adapter(
@@ -87,11 +88,14 @@ def xformers_attention_gradient(
     window_right: int | None = None,
 ) -> Any:
     """Gradients of memory_efficient_attention of xformers.ops."""
-    options: dict[str, Any] = {"mask": mask, "scale": scale, "window_left": window_left, "window_right": window_right}
-
-    def attend(q: Any, k: Any, v: Any, bias: Any) -> Any:
-        return xformers_attention(q, k, v, causal=causal, bias=bias, **options)
-
+    attend = partial(
+        xformers_attention,
+        causal=causal,
+        mask=mask,
+        scale=scale,
+        window_left=window_left,
+        window_right=window_right,
+    )
     return differentiated(attend, d_out, q=q, k=k, v=v, bias=bias)
 
 

@@ -136,15 +136,16 @@ def install_command(adapter: Adapter) -> str:
 
 
 def shipped() -> list[Adapter]:
-    """The adapters of this package and of those that register some, installed or not."""
-    modules = set(families())
+    """The adapters of this package and of those that register some, installed or not, module by module."""
+    modules = families()
     for entry in entry_points(group=GROUP):
         try:
             entry.load()
         except Exception as error:
             raise TargetError(f"the entry point {entry.name!r} ({entry.value}) cannot be loaded: {error}") from error
-        modules.add(entry.module)
-    return [adapter for adapter in adapters.registered() if adapter.module in modules]
+        modules.append(entry.module)
+    place = {module: at for at, module in enumerate(modules)}  # whichever was imported first
+    return sorted((a for a in adapters.registered() if a.module in place), key=lambda a: place[a.module])
 
 
 def families(audited: str = "") -> list[str]:

@@ -64,7 +64,8 @@ def attention(
         left = [j for j in seen if bias[b, h, i, j] > -math.inf]
         if not left:
             word = (empty_bias_row if seen else empty_row).split("_")[0].rstrip("s")
-            out[b, h, i] = 0.0 if sink is not None else {"zero": 0.0, "nan": math.nan, "mean": V.mean(0)}[word]
+            zero = word == "zero" or sink is not None
+            out[b, h, i] = 0.0 if zero else math.nan if word == "nan" else V.mean(0)
             lse[b, h, i] = -math.inf
             continue
         e = s * K[left] @ q[b, h, i]  # [len(left)]
