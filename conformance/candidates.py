@@ -17,6 +17,7 @@ from . import limits
 from .definition import Frame, reached
 from .errors import SpecError
 from .grades import LADDER
+from .judge import Kind, definition_law, judged
 from .language import Expression
 from .loader import library
 from .mechanism import Mechanism, Mistake
@@ -88,9 +89,15 @@ class Stance(Enum):
 class Observation:
     """One call, as the definition and candidates have it, and as the subject answers it, which is asked when needed."""
 
-    def __init__(self, trial: Trial, settled: Settled, tolerance: float, names: Collection[str] = ()) -> None:
-        """With `names`, only these outputs are looked at; they agree within the tolerance times the largest entry."""
-        self.trial, self.settled, self.tolerance = trial, settled, tolerance
+    def __init__(
+        self, trial: Trial, settled: Settled, tolerance: float, names: Collection[str] = (), *, bounded: bool = False
+    ) -> None:
+        """With `names`, only these outputs are looked at; they agree within the tolerance times the largest entry.
+
+        Where `bounded`, what keeps the bound of the definition is right as well: entries that cancel each other may be
+        far off by the tolerance, and no mistake is needed to explain them.
+        """
+        self.trial, self.settled, self.tolerance, self.bounded = trial, settled, tolerance, bounded
         self.mechanism, self.dtype = trial.mechanism, trial.bench.dtype
         self.names = [n for n in self.mechanism.outputs if n not in self.mechanism.random and (not names or n in names)]
         self.entries = trial.sample.entries
@@ -118,7 +125,14 @@ class Observation:
     @cached_property
     def right(self) -> bool:
         """Whether the subject returned what the definition gives."""
-        return self.alike(self.exact, self.outputs)
+        return self.alike(self.exact, self.outputs) or (self.bounded and self.held)
+
+    @cached_property
+    def held(self) -> bool:
+        """Whether the subject keeps the bound of the definition."""
+        bench = self.trial.bench
+        grade = bench.subject.claims.grade(bench.dtype)
+        return judged(self.trial, definition_law(self.mechanism), [grade], weighed=False).kind is Kind.HELD
 
     def stance(self, candidate: Candidate) -> Stance:
         """Where a candidate cannot be run, it differs: the subject has answered."""

@@ -121,7 +121,7 @@ def _scenarios(bench: Bench, apart_from: Sequence[Sample], tolerance: float, see
     for sample in sorted(scenarios, key=lambda sample: sample.entries):
         if sample.entries <= LARGE and sample not in apart_from and not bench.faults["hung"]:
             trial = Trial(replaced(bench, mechanism=sample.mechanism), sample)
-            observation = Observation(trial, trial.base, tolerance)
+            observation = Observation(trial, trial.base, tolerance, bounded=True)
             if observation.answered():
                 yield observation
 
@@ -186,7 +186,7 @@ class _Search:
         for sample in itertools.chain(drawn.pairs, drawn.further(FRESH)):
             if sample.entries <= LARGE:
                 trial = Trial(self.bench, sample)
-                yield Observation(trial, trial.base, self.tolerance, self.wrong[0].names)
+                yield Observation(trial, trial.base, self.tolerance, self.wrong[0].names, bounded=True)
 
     # Two at once
 

@@ -209,3 +209,20 @@ def test_a_mistake_on_the_failing_case_alone_has_no_name():
     bench, failure = failing(adapted(softmax, "softmax"), "softmax")
     assert "plain" == failure.sample.case.label
     assert diagnose(bench, failure, 0) is None
+
+
+@torch.enable_grad()
+def gradients_capped_after_the_bias(q, k, v, d_out, *, bias=None, softcap=None):
+    heads = q.shape[1]
+    inputs = [x.detach().requires_grad_() for x in (q, k, v)]
+    q, k, v = (x.repeat_interleave(heads // x.shape[1], 1) for x in inputs)
+    s = q @ k.mT * q.shape[-1] ** -0.5 + (0 if bias is None else bias)
+    s = s if softcap is None else softcap * torch.tanh(s / softcap)
+    (torch.softmax(s, -1) @ v).backward(d_out)
+    return dict(zip(("d_q", "d_k", "d_v"), (x.grad for x in inputs), strict=True))
+
+
+def test_gradients_that_cancel_within_their_bounds_need_no_mistake_of_their_own():
+    """Far from their size they are off by the tolerance, as where all keys are nearly alike."""
+    one = adapted(gradients_capped_after_the_bias, "attention_gradient")
+    assert likeness_of(one, "attention_gradient").name == "attention_gradient.cap_after_bias"
