@@ -24,11 +24,12 @@ os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS
 from attnspec.candidates import AGREEMENT, Candidate, Observation, stock
 from attnspec.cells import Failure, Request, Result
 from attnspec.diagnosis import LARGE, Likeness, diagnose
-from attnspec.engine import made_small, run
+from attnspec.engine import run
 from attnspec.loader import library
 from attnspec.mechanism import Mechanism
 from attnspec.plans import PROFILES, Profile, plan, scenarios_of
 from attnspec.runs import headline
+from attnspec.shrink import made_small
 from attnspec.stand_ins import DefinitionSubject
 from attnspec.trial import Bench, Trial
 

@@ -66,7 +66,6 @@ def main(target: str = "torch_sdpa", dtype: str = "float32") -> None:
     trial.Trial.exact = clock.wrap("definitions", trial.Trial.exact)  # type: ignore[method-assign]
     trial.Trial.base_frame = clock.wrap("definitions", trial.Trial.base_frame)  # type: ignore[method-assign]
     conventions.identify = clock.wrap("identification", conventions.identify)
-    engine.identify = conventions.identify
     judged = engine.judged
 
     def counting(*args: Any) -> Any:
@@ -81,7 +80,7 @@ def main(target: str = "torch_sdpa", dtype: str = "float32") -> None:
     for name, blocks in (("scenario phase", 1), ("quick profile, scenarios included", 3)):
         Plan.blocks = lambda self, n=blocks: itertools.islice(blocks_of(self), n)  # type: ignore[method-assign]
         Plan.further = further if blocks == 3 else lambda self, count: iter(())  # type: ignore[method-assign]
-        engine._FOUND.clear()
+        conventions._FOUND.clear()
         start = time.process_time()
         for mechanism in mechanisms:
             engine.run(engine.Request(subject, mechanism, dtype, first))

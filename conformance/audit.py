@@ -31,7 +31,7 @@ from attnspec import adapters
 from .cases import Sample
 from .cells import Cell, Request
 from .definition import Frame, reference_outputs
-from .engine import LARGE, run
+from .engine import run
 from .errors import SpecError
 from .evidence import Evidence, derived, write
 from .formats import FORMATS
@@ -47,6 +47,7 @@ from .stand_ins import DefinitionSubject
 from .targets import families, faults, subject
 from .trial import Bench, Trial
 from .typesetting import aligned
+from .verdicts import LARGE
 
 SHOWN = 4
 """Cases on which a mistake shows most that are tried before all others."""

@@ -13,8 +13,8 @@ from functools import cached_property
 
 from .cases import Sample
 from .cells import Request
-from .conventions import words_of
-from .engine import identified, run
+from .conventions import identified, words_of
+from .engine import run
 from .evidence import DTYPES, Evidence, evidence_of
 from .loader import library
 from .mechanism import Mechanism, Mistake

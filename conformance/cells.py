@@ -1,4 +1,4 @@
-"""Verdicts: what a run is asked, what it tallies, and the cells that come of it."""
+"""What a run is asked, what it tallies, and the cells that it tells."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .cases import Sample
+from .contracts import CONTRACTS
 from .conventions import Finding
 from .grades import Grade
 from .judge import Kind, Outcome, definition_law
@@ -14,17 +15,6 @@ from .mechanism import Law, Mechanism
 from .plans import Profile
 from .subject import Subject
 from .trial import Bench
-
-CONTRACTS = {
-    "shape": "Every output has the shape that the definition gives it.",
-    "dtype": "Every output has the dtype of the inputs, or its own.",
-    "device": "Every output is on the device of the inputs.",
-    "fresh_output": "No output shares memory with an input or an earlier output.",
-    "inputs_unchanged": "A call leaves its inputs as they were.",
-    "written": "Every entry of an output is written.",
-    "repeatable": "The same call gives the same result.",
-    "precision": "The rounding errors are those of the precision that is claimed.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +108,9 @@ class Request:
     """The samples to try, where none are to be drawn."""
     first: bool = False
     """Whether the first violation ends the run: nothing more is to be known."""
+
+    def wants(self, name: str) -> bool:
+        return self.laws is None or name in self.laws
 
 
 @dataclass(frozen=True, slots=True)

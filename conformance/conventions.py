@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -81,6 +82,17 @@ def identify(
         open_.remove(name)
     enough = len(trials) if blind else 2 * ENOUGH
     return {name: _confirmed(finding, trials, known, enough) for name, finding in found.items()}
+
+
+_FOUND: WeakKeyDictionary[Subject, dict[tuple[str, ...], dict[str, Finding]]] = WeakKeyDictionary()
+
+
+def identified(subject: Subject, operator: Mechanism, dtype: str, device: str) -> dict[str, Finding]:
+    """The conventions of a subject, found once in a process."""
+    found, key = _FOUND.setdefault(subject, {}), (operator.name, dtype, device)
+    if key not in found:
+        found[key] = identify(subject, operator, dtype, device)
+    return found[key]
 
 
 def words_of(mechanism: Mechanism, found: Mapping[str, Finding]) -> dict[str, str]:

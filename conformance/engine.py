@@ -7,38 +7,23 @@ another one; a law that is refuted is shrunk and rests, and the others go on.
 
 from __future__ import annotations
 
-import contextlib
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
-from weakref import WeakKeyDictionary
 
-import numpy as np
-from numpy.typing import NDArray
-
-from . import limits
-from .calling import ABRUPT, Breach, Call, Fault
-from .cases import Case, Sample, Unfit
-from .cells import CONTRACTS, Cell, Failure, Request, Result, Tally, law_names, law_of
-from .conventions import Finding, identify, words_of
-from .definition import refused
+from .cases import Sample, Unfit
+from .cells import Failure, Request, Result, Tally
+from .conventions import identified
 from .errors import SpecError
-from .grades import Grade, looser
-from .judge import Kind, Outcome, definition_law, judged
+from .grades import Grade
+from .judge import Kind, definition_law, judged
 from .loader import library
-from .mechanism import Law, Mechanism, Reject
+from .mechanism import Law
 from .plans import plan, seed_of, undeclared
-from .shrink import Shrunk, shrink
-from .subject import Subject
-from .trial import Bench, Declined, Settled, Trial
-from .truths import truth
+from .trial import Settled, Trial
+from .verdicts import LARGE, Course, unclaimed
 
-LARGE = 60_000
-"""Entries of a case beyond which it serves the definition alone."""
-HANGS = 3
-"""Calls that may hang before a group is given up."""
 MANY = 100
 """Cases of a block beyond which what was returned on each is not kept from law to law."""
 REPEATED = 2
@@ -49,99 +34,34 @@ def run(request: Request) -> Result:
     """Try a subject on a mechanism. Raises `SpecError` where the specification cannot be evaluated."""
     reason = undeclared(request.mechanism, request.subject.claims)
     if reason is not None:
-        return Result(tuple(_Run(request, {}).unclaimed(reason)))
+        return Result(tuple(unclaimed(request, reason)))
     with warnings.catch_warnings(), request.subject.session():
         warnings.simplefilter("ignore")
         operator = library()[request.mechanism.operator]
         found = identified(request.subject, operator, request.dtype, request.device)
-        return _Run(request, found).result()
+        return _Run(request, found).run()
 
 
-_FOUND: WeakKeyDictionary[Subject, dict[tuple[str, ...], dict[str, Finding]]] = WeakKeyDictionary()
-
-
-def identified(subject: Subject, operator: Mechanism, dtype: str, device: str) -> dict[str, Finding]:
-    """The conventions of a subject, found once in a process."""
-    found, key = _FOUND.setdefault(subject, {}), (operator.name, dtype, device)
-    if key not in found:
-        found[key] = identify(subject, operator, dtype, device)
-    return found[key]
-
-
-class _Run:
+class _Run(Course):
     """One run, as it goes."""
 
-    def __init__(self, request: Request, found: Mapping[str, Finding]) -> None:
-        self.request, self.found = request, found
-        self.mechanism, self.subject = request.mechanism, request.subject
-        words = words_of(self.mechanism, found)
-        self.bench = Bench(self.subject, self.mechanism, request.dtype, request.device, words)
-        self.claim = self.subject.claims.grade(request.dtype)
-        self.grades = looser(request.dtype, self.claim)
-        self.level = self.claim
-        self.imprecise: Failure | None = None
-        laws = [definition_law(self.mechanism), *self.mechanism.laws.values()]
-        self.tallies = [Tally(law) for law in laws if self.wanted(law.name)]
-        self.definition = next((t for t in self.tallies if t.law.name == "definition"), None)
-        self.breaches: dict[str, tuple[Breach, Sample]] = {}
-        self.repeats = 0
-        self.deadly = False
-        """Whether a call with nothing but NaN ended its process, or hung."""
-        self.calls = self.answered = self.cases = 0
-        self.partial = False
-        self.scenarios: list[str] = []
-        """The scenarios that were answered."""
-
-    def wanted(self, name: str) -> bool:
-        return self.request.laws is None or name in self.request.laws
-
-    def result(self) -> Result:
+    def run(self) -> Result:
         started = time.perf_counter()
         samples = plan(self.mechanism, self.subject.claims, self.request.profile, self.request.seed, self.request.dtype)
         only = self.request.only
         urgent = self.request.first or self.request.deadline is not None
         for block in [only] if only else samples.urgent() if urgent else samples.blocks():
             self.block(block)
-            if self.late():
+            if self.ended():
                 break
         if not self.partial and not only:
             self.top_up(samples.further(8 * self.request.profile.admitted))
-        refusal = self.wholesale_refusal()
-        if refusal is not None:
-            return Result(tuple(self.unclaimed(refusal)), self.found)
-        cells = [
-            *self.law_cells(),
-            *self.reject_cells(only or samples.scenarios),
-            *self.convention_cells(),
-            *self.contract_cells(),
-        ]
-        return Result(
-            tuple(cells),
-            self.found,
-            self.level,
-            self.calls,
-            self.cases,
-            time.perf_counter() - started,
-            self.bench,
-            self.grades,
-            self.partial,
-            tuple(self.scenarios),
-        )
+        return self.result(only or samples.scenarios, started)
 
-    def late(self) -> bool:
-        late = self.request.deadline is not None and time.monotonic() > self.request.deadline
-        self.partial = self.partial or late or self.given_up
+    def ended(self) -> bool:
+        """Whether no more cases are to be tried."""
+        self.late = self.late or (self.request.deadline is not None and time.monotonic() > self.request.deadline)
         return self.partial
-
-    def cut_short(self) -> str:
-        """Why cases were left out; nothing if none were."""
-        if self.given_up:
-            return f"given up after {HANGS} calls that hung"
-        return ("the first violation ended the run" if self.request.first else "time was up") if self.partial else ""
-
-    @property
-    def given_up(self) -> bool:
-        return self.bench.faults["hung"] >= HANGS
 
     # Cases
 
@@ -154,20 +74,20 @@ class _Run:
             (right if self.defined(trial) else wrong).append(trial)
             if trial.sample.case.scenario and trial.answered:
                 self.scenarios.append(trial.sample.case.label)
-            self.watch(trial)
+            self.contracts.watch(trial)
             if index < REPEATED:
-                self.repeat(trial, largest)
-            if self.late():
+                self.contracts.repeat(trial, largest)
+            if self.ended():
                 self.collect(trials[: index + 1])
                 return
         for turn, tally in enumerate(t for t in self.tallies if t.law.name != "definition"):
             self.law_on(tally, _rotated(right, 5 * turn))
             if tally.open and not tally.counts[Kind.HELD]:
                 self.law_on(tally, _rotated(wrong, 5 * turn))
-            if self.late():
+            if self.ended():
                 break
         for trial in trials[:1]:
-            self.repeat(trial, largest)
+            self.contracts.repeat(trial, largest)
         self.collect(trials)
 
     def defined(self, trial: Trial) -> bool:
@@ -179,7 +99,7 @@ class _Run:
         if self.definition is not None and self.definition.open:
             return self.judge(self.definition, trial) not in (Kind.REFUTED, Kind.FAULTED)
         outcome = judged(trial, definition_law(self.mechanism), self.grades)
-        self.shaped(outcome, trial)
+        self.contracts.shaped(outcome, trial)
         return not outcome.bad
 
     def law_on(self, tally: Tally, trials: Sequence[Trial]) -> None:
@@ -204,14 +124,14 @@ class _Run:
                 self.judge(tally, trial)
             self.collect([trial])
             wanting = [t for t in wanting if t.open and t.counts[Kind.HELD] < enough]
-            if not wanting or self.late():
+            if not wanting or self.ended():
                 return
 
     def judge(self, tally: Tally, trial: Trial) -> Kind:
         """One law on one trial, with all that follows from it."""
         outcome = judged(trial, tally.law, self.grades)
         if tally.law.level == "must":
-            self.shaped(outcome, trial)
+            self.contracts.shaped(outcome, trial)
         case_itself = not (outcome.settled or Settled({})).key
         told = self.definition is not None and tally is not self.definition
         if told and outcome.kind is Kind.FAULTED and (case_itself or trial.silent):
@@ -230,7 +150,6 @@ class _Run:
             tally.declined = outcome.says
         if outcome.bad:
             tally.failure = Failure(tally.law.name, outcome, trial.sample, trial.sample)
-            self.partial |= self.request.first and tally.law.level == "must"
         elif outcome.grade in self.grades and self.grades.index(outcome.grade) > self.grades.index(self.level):
             self.loosen(outcome.grade, tally.law, trial)
         return outcome.kind
@@ -241,7 +160,6 @@ class _Run:
         if tighter.certain or self.again(law, trial.sample, [self.level]):
             self.level = grade
             self.imprecise = Failure(law.name, judged(trial, law, [self.claim]), trial.sample, trial.sample)
-            self.partial |= self.request.first and self.wanted("contract.precision")
 
     def again(self, law: Law, sample: Sample, grades: Sequence[Grade]) -> bool:
         """Whether a violation of the likely bound alone is found again on fresh seeds."""
@@ -255,13 +173,6 @@ class _Run:
                 return True
         return False
 
-    # Contracts
-
-    def shaped(self, outcome: Outcome, trial: Trial) -> None:
-        """What an output of another shape breaks, besides the law that has met it."""
-        if outcome.fault is not None and outcome.fault.kind == "misshapen":
-            self.breach(Breach("shape", outcome.says), trial)
-
     def collect(self, trials: Sequence[Trial]) -> None:
         """What the calls of trials have broken."""
         for trial in trials:
@@ -269,246 +180,7 @@ class _Run:
             replies = [*trial.replies.values(), *trial.spent]
             self.calls += len(replies)
             self.answered += sum(reply.fault is None for reply in replies)
-            self.watch(trial)
-
-    def watch(self, trial: Trial) -> None:
-        """The contracts that the calls of a trial have broken."""
-        for reply in (*trial.replies.values(), *trial.spent):
-            for breach in reply.breaches:
-                self.breach(breach, trial)
-
-    def breach(self, breach: Breach, trial: Trial) -> None:
-        """Take note of a broken contract."""
-        self.breaches.setdefault(breach.contract, (breach, trial.sample))
-        self.partial |= self.request.first and self.contract_level(breach.contract) == "must"
-
-    def contract_level(self, name: str) -> str:
-        """Whether a contract is asked of the subject."""
-        seeded = self.mechanism.random and "seed" in self.subject.claims.names
-        lenient = name == "repeatable" and not self.subject.claims.deterministic and not seeded
-        return "should" if lenient else "must"
-
-    def repeat(self, trial: Trial, largest: Trial | None) -> None:
-        """The same call again, all memory being poisoned: what differs is not repeatable, or was never written.
-
-        New memory is filled with NaN, and so is what the subject keeps of its calls, by calls of the largest size and
-        of this one in between.
-        """
-        try:
-            first = trial.reply(trial.base)
-            call = trial.call(trial.base)
-        except Exception:
-            return
-        self.repeats += 1
-        self.poison(trial if largest is None else largest)
-        self.poison(trial)
-        second = self.subject.call(replace(call, poisoned=True))
-        for name, x in first.outputs.items():
-            y = second.outputs.get(name)
-            if y is None and second.fault is not None:
-                self.breach(Breach("repeatable", f"the same call again {_ended(second.fault)}"), trial)
-            if y is None or (y.shape == x.shape and np.array_equal(x, y, equal_nan=x.dtype.kind == "f")):
-                continue
-            if y.dtype.kind == "f" and y.shape == x.shape and np.isnan(y).any() and not np.isnan(x).all():
-                self.breach(Breach("written", f"entries of {name!r} keep what their memory held before"), trial)
-            else:
-                self.breach(Breach("repeatable", f"the same call gave another {name!r}"), trial)
-
-    def poison(self, trial: Trial) -> None:
-        """A call with NaN in place of every number; nothing is asked of it, and none follows one that has no end."""
-        if self.deadly:
-            return
-        with contextlib.suppress(Exception):
-            call = trial.call(trial.base)
-            inputs = {name: _nothing_like(x) for name, x in call.inputs.items()}
-            fault = self.subject.call(replace(call, inputs=inputs)).fault
-            self.deadly = fault is not None and fault.kind in ABRUPT
-
-    # Cells
-
-    def cell(self, law: str, level: str, verdict: str, **more: Any) -> Cell:
-        r = self.request
-        return Cell(
-            self.subject.name,
-            self.mechanism.operator,
-            self.mechanism.name,
-            law,
-            level,
-            r.dtype,
-            r.device,
-            verdict,
-            **more,
-        )
-
-    def unclaimed(self, reason: str) -> Iterator[Cell]:
-        for name in law_names(self.mechanism):
-            if self.wanted(name):
-                yield self.cell(name, "must", "not_declared", says=reason)
-
-    def wholesale_refusal(self) -> str | None:
-        """Why a function that was merely pointed at refuses all of a further mechanism, if it does.
-
-        To refuse is not to be wrong; nobody has said that it can do this.
-        """
-        if self.subject.claims.declared or self.mechanism.operator == self.mechanism.name:
-            return None
-        definition = self.definition
-        if definition is None or definition.failure is None or definition.counts[Kind.HELD]:
-            return None
-        fault = definition.failure.outcome.fault
-        return f"refuses it: {fault.says}" if fault is not None and fault.kind == "raised" else None
-
-    def law_cells(self) -> Iterator[Cell]:
-        for tally in self.tallies:
-            verdict, says = tally.verdict()
-            if verdict == "not_tested":
-                says = self.cut_short() or says
-            failure = tally.failure
-            cases = tally.counts[Kind.HELD] + (failure is not None)
-            worst = failure.outcome.excess if failure else tally.worst
-            yield self.cell(
-                tally.law.name,
-                tally.law.level,
-                verdict,
-                cases=cases,
-                worst=worst,
-                says=says,
-                failure=failure,
-                vacuous=tally.counts[Kind.VACUOUS],
-            )
-
-    def reject_cells(self, samples: Sequence[Sample]) -> Iterator[Cell]:
-        for reject in self.mechanism.rejects.values():
-            if self.wanted(reject.name):
-                yield self.reject_cell(reject, samples)
-
-    def reject_cell(self, reject: Reject, samples: Sequence[Sample]) -> Cell:
-        """Whether a subject refuses what it is to refuse, on the first cases from which the call can be made."""
-        tried, says = 0, self.cut_short() or "no case reached its condition"
-        for sample in samples:
-            if sample.entries > LARGE or tried >= self.request.profile.admitted:
-                continue
-            trial = Trial(self.bench, sample)
-            call = _wrong_call(trial, reject)
-            if isinstance(call, str):
-                says = call
-            if not isinstance(call, Call):
-                continue
-            if not trial.answered:
-                says = "no case is taken from which the call could be made"
-                continue
-            tried += 1
-            reply = self.subject.call(call)
-            if reply.fault is not None and reply.fault.kind not in ABRUPT:
-                continue
-            says = f"{reply.fault.says}, in place of an error" if reply.fault else "the call was accepted"
-            shown = Outcome(Kind.FAULTED if reply.fault else Kind.REFUTED, np.inf, says=says, fault=reply.fault)
-            failure = Failure(reject.name, shown, sample, sample)
-            verdict = "error" if reply.fault else "fail"
-            return self.cell(reject.name, reject.level, verdict, cases=tried, says=says, failure=failure)
-        if tried:
-            return self.cell(reject.name, reject.level, "pass", cases=tried)
-        verdict = "not_declared" if says.startswith("does not") else "not_tested"
-        return self.cell(reject.name, reject.level, verdict, says=says)
-
-    def convention_cells(self) -> Iterator[Cell]:
-        for name in law_names(self.mechanism):
-            if name.startswith("convention.") and self.wanted(name):
-                yield self.convention_cell(name, self.found[name.removeprefix("convention.")])
-
-    def convention_cell(self, law: str, finding: Finding) -> Cell:
-        """Whether a convention is known, and the same for all dtypes."""
-        if finding.how == "declared":
-            return self.cell(law, "must", "pass", says=f"declared: {finding.word}")
-        if finding.how == "untold":
-            return self.cell(law, "must", "not_tested", says="no case tells its words apart")
-        first = self.subject.claims.dtypes[0]
-        if finding.how == "unexplained":
-            says = f"no word explains all outputs; {finding.word} explains {finding.agreed} of {finding.cases} cases"
-            return self.cell(law, "must", "fail", cases=finding.cases, says=says)
-        other = identified(self.subject, library()[self.mechanism.operator], first, self.request.device)
-        known = other[finding.convention]
-        if known.how == "observed" and known.word != finding.word:
-            says = f"follows {known.word} in {first}, but {finding.word} in {self.request.dtype}"
-            return self.cell(law, "must", "fail", cases=finding.cases, says=says)
-        verdict = "fail" if self.request.profile.strict else "pass"
-        says = f"observed: {finding.word}" + ("; a gate declares it" if verdict == "fail" else "")
-        return self.cell(law, "must", verdict, cases=finding.cases, says=says)
-
-    def contract_cells(self) -> Iterator[Cell]:
-        for name in CONTRACTS:
-            law = f"contract.{name}"
-            if not self.wanted(law):
-                continue
-            if name == "precision":
-                yield self.precision_cell(law)
-            else:
-                yield self.contract_cell(name, law)
-
-    def contract_cell(self, name: str, law: str) -> Cell:
-        level, cases = self.contract_level(name), self.answered
-        if name in ("repeatable", "written"):
-            cases = self.repeats
-        if name in self.breaches:
-            breach, sample = self.breaches[name]
-            failure = Failure(law, Outcome(Kind.REFUTED, np.inf, says=breach.says), sample, sample)
-            return self.cell(law, level, "fail", cases=cases, says=breach.says, failure=failure)
-        return self.cell(law, level, "pass" if cases else "not_tested", cases=cases)
-
-    def precision_cell(self, law: str) -> Cell:
-        if any(t.failure is not None and t.law.level == "must" for t in self.tallies):
-            return self.cell(law, "must", "not_tested", says="no grade explains what was returned")
-        tried = sum(t.counts[Kind.HELD] for t in self.tallies)
-        if self.imprecise is None:
-            return self.cell(law, "must", "pass" if tried else "not_tested", cases=tried)
-        says = (
-            f"right in every law; behaves as {self.level}, claims {self.claim}; "
-            f"declare grade={self.level.name!r} if intended"
-        )
-        return self.cell(
-            law,
-            "must",
-            "fail",
-            cases=tried,
-            worst=self.imprecise.outcome.excess,
-            says=says,
-            failure=replace(self.imprecise, law=law),
-        )
-
-
-def made_small(failure: Failure, result: Result) -> Failure:
-    """A failure on the smallest case near it on which it persists; contracts and rejects are left as they are."""
-    bench = result.bench
-    law = None if bench is None else law_of(bench.mechanism, failure.law)
-    if bench is None or law is None:
-        return failure
-    fault, last = _symptom(failure.outcome), [failure.outcome]
-
-    def fails(case: Case) -> Sample | None:
-        try:
-            sample = Sample(bench.mechanism, case, bench.dtype, claims=bench.subject.claims)
-            outcome = judged(Trial(bench, sample), law, result.grades)
-        except (Unfit, SpecError):
-            return None
-        if _symptom(outcome) != fault:
-            return None
-        last[0] = outcome
-        return sample
-
-    with bench.subject.session():
-        smallest: Shrunk = shrink(bench.mechanism, failure.sample, fails)
-        outcome = last[0]
-        if outcome.kind is Kind.REFUTED:  # people read the error in units of the bound that is claimed
-            claimed = judged(Trial(bench, smallest.sample), law, result.grades[:1])
-            outcome = replace(claimed, certain=outcome.certain)
-    return replace(failure, sample=smallest.sample, outcome=outcome, tried=smallest.tried)
-
-
-def _symptom(outcome: Outcome) -> tuple[Any, ...]:
-    """How a failure shows, without its numbers: what shows in another way may be another fault."""
-    if outcome.fault is None:
-        return outcome.kind, outcome.says
-    return outcome.fault.kind, outcome.fault.kind in ("raised", "died") and outcome.says.partition(":")[0]
+            self.contracts.watch(trial)
 
 
 def _rotated(trials: Sequence[Trial], offset: int) -> Sequence[Trial]:
@@ -516,32 +188,3 @@ def _rotated(trials: Sequence[Trial], offset: int) -> Sequence[Trial]:
         return trials
     start = offset % len(trials)
     return [*trials[start:], *trials[:start]]
-
-
-def _nothing_like(x: NDArray[Any]) -> NDArray[Any]:
-    """NaN in place of every number; whole numbers and truths as they are."""
-    return np.full_like(x, np.nan) if x.dtype.kind == "f" else x
-
-
-def _ended(fault: Fault) -> str:
-    return f"raised {fault.says}" if fault.kind == "raised" else f"had no result: {fault.says}"
-
-
-def _wrong_call(trial: Trial, reject: Reject) -> Call | str | None:
-    """The call that is to be refused, or why there is none."""
-    frame = trial.base_frame()
-    with np.errstate(all="ignore"), limits.metered():
-        if not truth(reject.when(frame)).sure:
-            return None
-        replaced = {name: expression(frame) for name, expression in reject.call.items()}
-    settled = trial.settle(replaced)
-    if refused(trial.mechanism, {**settled.values, **trial.bench.words}) is None:
-        raise SpecError(
-            f"{trial.mechanism.address(reject.name)}: the definition does not refuse the call", reject.place
-        )
-    try:
-        return trial.call(settled)
-    except Declined as answer:
-        return str(answer)
-    except SpecError:  # its sizes contradict one another, as they are to
-        return None

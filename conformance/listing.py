@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from attnspec.adapters import Adapter
 
-from .cells import CONTRACTS
 from .claims import claims_of
+from .contracts import CONTRACTS
 from .draws import DRAWS
 from .library import FUNCTIONS
 from .loader import library

@@ -8,7 +8,7 @@ import numpy as np
 
 from attnspec.adapters import Adapter
 
-from .cells import CONTRACTS
+from .contracts import CONTRACTS
 from .conventions import LARGE
 from .definition import Frame
 from .draws import DRAWS

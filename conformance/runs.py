@@ -16,7 +16,7 @@ from typing import Any
 from .cells import Cell, Request, Result, law_names
 from .conventions import Finding
 from .diagnosis import Likeness, diagnose
-from .engine import made_small, run
+from .engine import run
 from .errors import UsageError, did_you_mean
 from .evidence import Evidence, evidence_of
 from .formats import FORMATS
@@ -25,6 +25,7 @@ from .maps import mapped
 from .mechanism import Mechanism
 from .plans import Profile, beyond_limits, directed, profile_named
 from .report.results import environment
+from .shrink import made_small
 from .subject import AdapterSubject, Subject
 from .supervisor import SECONDS, Supervisor, available, supervisor
 from .targets import file_of, resolve

@@ -14,10 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from .cases import Case, Sample
+from .cases import Case, Sample, Unfit
+from .cells import Failure, Result, law_of
+from .errors import SpecError
+from .judge import Kind, Outcome, judged
 from .mechanism import Mechanism
 from .plans import plain_options
 from .reading import NO_DEFAULT
+from .trial import Trial
 
 LITERAL = 64
 """Entries up to which an array is written out, and simplified entry by entry."""
@@ -130,3 +134,38 @@ def _plainer(x: Any) -> Iterator[Any]:
 
 def _written(literals: Mapping[str, Any]) -> dict[str, Any]:
     return dict(literals)
+
+
+def made_small(failure: Failure, result: Result) -> Failure:
+    """A failure on the smallest case near it on which it persists; contracts and rejects are left as they are."""
+    bench = result.bench
+    law = None if bench is None else law_of(bench.mechanism, failure.law)
+    if bench is None or law is None:
+        return failure
+    fault, last = _symptom(failure.outcome), [failure.outcome]
+
+    def fails(case: Case) -> Sample | None:
+        try:
+            sample = Sample(bench.mechanism, case, bench.dtype, claims=bench.subject.claims)
+            outcome = judged(Trial(bench, sample), law, result.grades)
+        except (Unfit, SpecError):
+            return None
+        if _symptom(outcome) != fault:
+            return None
+        last[0] = outcome
+        return sample
+
+    with bench.subject.session():
+        smallest: Shrunk = shrink(bench.mechanism, failure.sample, fails)
+        outcome = last[0]
+        if outcome.kind is Kind.REFUTED:  # people read the error in units of the bound that is claimed
+            claimed = judged(Trial(bench, smallest.sample), law, result.grades[:1])
+            outcome = replace(claimed, certain=outcome.certain)
+    return replace(failure, sample=smallest.sample, outcome=outcome, tried=smallest.tried)
+
+
+def _symptom(outcome: Outcome) -> tuple[Any, ...]:
+    """How a failure shows, without its numbers: what shows in another way may be another fault."""
+    if outcome.fault is None:
+        return outcome.kind, outcome.says
+    return outcome.fault.kind, outcome.fault.kind in ("raised", "died") and outcome.says.partition(":")[0]

@@ -17,7 +17,8 @@ import numpy as np
 
 from . import limits
 from .cases import Case, Sample, letters
-from .cells import CONTRACTS, Failure, law_of
+from .cells import Failure, law_of
+from .contracts import CONTRACTS
 from .diagnosis import Likeness
 from .errors import SpecError, UsageError
 from .judge import Kind

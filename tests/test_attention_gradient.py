@@ -9,8 +9,9 @@ from attnspec import reference
 from attnspec.adapters import Adapter
 from attnspec.adapters.torch_attention_gradient import differentiated, differentiated_apart
 from attnspec.cells import Request
+from attnspec.conventions import identified
 from attnspec.definition import Frame
-from attnspec.engine import identified, run
+from attnspec.engine import run
 from attnspec.loader import library
 from attnspec.plans import PROFILES, plan
 from attnspec.targets import subject

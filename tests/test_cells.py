@@ -4,7 +4,8 @@ from collections import Counter
 
 import pytest
 
-from attnspec.cells import CONTRACTS, Cell, Failure, Tally, law_names, law_of
+from attnspec.cells import Cell, Failure, Tally, law_names, law_of
+from attnspec.contracts import CONTRACTS
 from attnspec.judge import Kind, Outcome, definition_law
 from attnspec.loader import library
 from attnspec.runs import headline

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from attnspec import engine
+from attnspec import contracts, engine
 from attnspec.adapters import Adapter
 from attnspec.calling import Fault, Reply
-from attnspec.cells import CONTRACTS, Request, law_names
-from attnspec.engine import identified, run
+from attnspec.cells import Request, law_names
+from attnspec.contracts import CONTRACTS
+from attnspec.conventions import identified
+from attnspec.engine import run
 from attnspec.errors import SpecError
 from attnspec.judge import Kind, Outcome
 from attnspec.loader import library
@@ -73,7 +75,7 @@ def test_memory_is_poisoned_no_more_where_such_a_call_has_no_end(monkeypatch):
     assert set() == bad(result_of(adapted(endless)))
     assert len(poisoned) > 2
     poisoned.clear()
-    monkeypatch.setattr(engine, "ABRUPT", ("raised",))
+    monkeypatch.setattr(contracts, "ABRUPT", ("raised",))
     result_of(adapted(endless))
     assert [1] == poisoned
 

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from attnspec.adapters import Adapter
-from attnspec.cells import CONTRACTS
+from attnspec.contracts import CONTRACTS
 from attnspec.errors import UsageError
 from attnspec.grades import GRADES
 from attnspec.library import FUNCTIONS

@@ -11,10 +11,11 @@ from attnspec import reference
 from attnspec.adapters import Adapter
 from attnspec.cells import Request
 from attnspec.definition import Frame
-from attnspec.engine import made_small, run
+from attnspec.engine import run
 from attnspec.grades import BF16_NAIVE
 from attnspec.loader import library
 from attnspec.plans import PROFILES
+from attnspec.shrink import made_small
 from attnspec.targets import subject
 
 WITNESSES = {

@@ -3,11 +3,12 @@
 import pytest
 
 from attnspec.cells import Request
-from attnspec.engine import made_small, run
+from attnspec.engine import run
 from attnspec.errors import Exit, TargetError, UsageError
 from attnspec.loader import library
 from attnspec.plans import Profile
 from attnspec.replay import replayed
+from attnspec.shrink import made_small
 from attnspec.targets import resolve
 from attnspec.witness import describe, save
 

@@ -9,11 +9,11 @@ import torch
 from attnspec.adapters import Adapter
 from attnspec.cases import Case, Sample, Unfit
 from attnspec.cells import Request, law_of
-from attnspec.engine import made_small, run
+from attnspec.engine import run
 from attnspec.judge import Kind, judged
 from attnspec.loader import library
 from attnspec.plans import Profile
-from attnspec.shrink import shrink, simpler
+from attnspec.shrink import made_small, shrink, simpler
 from attnspec.targets import mistake, subject
 from attnspec.trial import Trial
 

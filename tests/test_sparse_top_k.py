@@ -10,8 +10,9 @@ import torch
 from attnspec import reference
 from attnspec.adapters import Adapter
 from attnspec.cells import Request
+from attnspec.conventions import identified
 from attnspec.definition import Frame
-from attnspec.engine import identified, run
+from attnspec.engine import run
 from attnspec.grades import FP32, FP64
 from attnspec.loader import library
 from attnspec.plans import PROFILES

@@ -9,14 +9,16 @@ import pytest
 
 from attnspec.calling import Reply, raised
 from attnspec.cases import Case, Sample
-from attnspec.cells import CONTRACTS, Request, law_of
+from attnspec.cells import Request, law_of
+from attnspec.contracts import CONTRACTS
 from attnspec.diagnosis import Cause, Likeness
-from attnspec.engine import made_small, run
+from attnspec.engine import run
 from attnspec.errors import UsageError
 from attnspec.judge import judged
 from attnspec.loader import library
 from attnspec.maps import Map
 from attnspec.plans import Profile
+from attnspec.shrink import made_small
 from attnspec.stand_ins import DefinitionSubject
 from attnspec.targets import mistake
 from attnspec.trial import Bench, LawEnvironment, Trial

@@ -1,0 +1,266 @@
+"""The cells of a run: a verdict for each law, reject, convention and contract."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from . import limits
+from .calling import ABRUPT, Call
+from .cases import Sample
+from .cells import Cell, Failure, Request, Result, Tally, law_names
+from .contracts import CONTRACTS, Contracts
+from .conventions import Finding, identified, words_of
+from .definition import refused
+from .errors import SpecError
+from .grades import looser
+from .judge import Kind, Outcome, definition_law
+from .loader import library
+from .mechanism import Reject
+from .trial import Bench, Declined, Trial
+from .truths import truth
+
+LARGE = 60_000
+"""Entries of a case beyond which it serves the definition alone."""
+HANGS = 3
+"""Calls that may hang before a group is given up."""
+
+
+def unclaimed(request: Request, reason: str) -> Iterator[Cell]:
+    """The cells of a mechanism that a subject does not claim."""
+    for name in law_names(request.mechanism):
+        if request.wants(name):
+            yield _cell(request, name, "must", "not_declared", says=reason)
+
+
+class Course:
+    """What a run has seen so far, and the verdicts that follow from it."""
+
+    def __init__(self, request: Request, found: Mapping[str, Finding]) -> None:
+        self.request, self.found = request, found
+        self.mechanism, self.subject = request.mechanism, request.subject
+        words = words_of(self.mechanism, found)
+        self.bench = Bench(self.subject, self.mechanism, request.dtype, request.device, words)
+        self.claim = self.subject.claims.grade(request.dtype)
+        self.grades = looser(request.dtype, self.claim)
+        self.level = self.claim
+        self.imprecise: Failure | None = None
+        laws = [definition_law(self.mechanism), *self.mechanism.laws.values()]
+        self.tallies = [Tally(law) for law in laws if request.wants(law.name)]
+        self.definition = next((t for t in self.tallies if t.law.name == "definition"), None)
+        self.contracts = Contracts(self.bench)
+        self.calls = self.answered = self.cases = 0
+        self.late = False
+        """Whether time was up."""
+        self.scenarios: list[str] = []
+        """The scenarios that were answered."""
+
+    @property
+    def given_up(self) -> bool:
+        return self.bench.faults["hung"] >= HANGS
+
+    @property
+    def settled(self) -> bool:
+        """Whether there is a violation, and nothing more is to be known."""
+        imprecise = self.imprecise is not None and self.request.wants("contract.precision")
+        broken = any(t.failure is not None and t.law.level == "must" for t in self.tallies)
+        return self.request.first and (broken or imprecise or self.contracts.broken)
+
+    @property
+    def partial(self) -> bool:
+        """Whether cases are left out."""
+        return self.late or self.given_up or self.settled
+
+    @property
+    def cut_short(self) -> str:
+        """Why cases were left out; nothing if none were."""
+        if self.given_up:
+            return f"given up after {HANGS} calls that hung"
+        return "the first violation ended the run" if self.settled else "time was up" if self.late else ""
+
+    def result(self, samples: Sequence[Sample], started: float) -> Result:
+        """All that has come of it; calls that are to be refused are made from the samples."""
+        refusal = self.wholesale_refusal()
+        if refusal is not None:
+            return Result(tuple(unclaimed(self.request, refusal)), self.found)
+        cells = [
+            *self.law_cells(),
+            *self.reject_cells(samples),
+            *self.convention_cells(),
+            *self.contract_cells(),
+        ]
+        return Result(
+            tuple(cells),
+            self.found,
+            self.level,
+            self.calls,
+            self.cases,
+            time.perf_counter() - started,
+            self.bench,
+            self.grades,
+            self.partial,
+            tuple(self.scenarios),
+        )
+
+    def cell(self, law: str, level: str, verdict: str, **more: Any) -> Cell:
+        return _cell(self.request, law, level, verdict, **more)
+
+    def wholesale_refusal(self) -> str | None:
+        """Why a function that was merely pointed at refuses all of a further mechanism, if it does.
+
+        To refuse is not to be wrong; nobody has said that it can do this.
+        """
+        if self.subject.claims.declared or self.mechanism.operator == self.mechanism.name:
+            return None
+        definition = self.definition
+        if definition is None or definition.failure is None or definition.counts[Kind.HELD]:
+            return None
+        fault = definition.failure.outcome.fault
+        return f"refuses it: {fault.says}" if fault is not None and fault.kind == "raised" else None
+
+    def law_cells(self) -> Iterator[Cell]:
+        for tally in self.tallies:
+            verdict, says = tally.verdict()
+            if verdict == "not_tested":
+                says = self.cut_short or says
+            failure = tally.failure
+            cases = tally.counts[Kind.HELD] + (failure is not None)
+            worst = failure.outcome.excess if failure else tally.worst
+            yield self.cell(
+                tally.law.name,
+                tally.law.level,
+                verdict,
+                cases=cases,
+                worst=worst,
+                says=says,
+                failure=failure,
+                vacuous=tally.counts[Kind.VACUOUS],
+            )
+
+    def reject_cells(self, samples: Sequence[Sample]) -> Iterator[Cell]:
+        for reject in self.mechanism.rejects.values():
+            if self.request.wants(reject.name):
+                yield self.reject_cell(reject, samples)
+
+    def reject_cell(self, reject: Reject, samples: Sequence[Sample]) -> Cell:
+        """Whether a subject refuses what it is to refuse, on the first cases from which the call can be made."""
+        tried, says = 0, self.cut_short or "no case reached its condition"
+        for sample in samples:
+            if sample.entries > LARGE or tried >= self.request.profile.admitted:
+                continue
+            trial = Trial(self.bench, sample)
+            call = _wrong_call(trial, reject)
+            if isinstance(call, str):
+                says = call
+            if not isinstance(call, Call):
+                continue
+            if not trial.answered:
+                says = "no case is taken from which the call could be made"
+                continue
+            tried += 1
+            reply = self.subject.call(call)
+            if reply.fault is not None and reply.fault.kind not in ABRUPT:
+                continue
+            says = f"{reply.fault.says}, in place of an error" if reply.fault else "the call was accepted"
+            shown = Outcome(Kind.FAULTED if reply.fault else Kind.REFUTED, np.inf, says=says, fault=reply.fault)
+            failure = Failure(reject.name, shown, sample, sample)
+            verdict = "error" if reply.fault else "fail"
+            return self.cell(reject.name, reject.level, verdict, cases=tried, says=says, failure=failure)
+        if tried:
+            return self.cell(reject.name, reject.level, "pass", cases=tried)
+        verdict = "not_declared" if says.startswith("does not") else "not_tested"
+        return self.cell(reject.name, reject.level, verdict, says=says)
+
+    def convention_cells(self) -> Iterator[Cell]:
+        for name in law_names(self.mechanism):
+            if name.startswith("convention.") and self.request.wants(name):
+                yield self.convention_cell(name, self.found[name.removeprefix("convention.")])
+
+    def convention_cell(self, law: str, finding: Finding) -> Cell:
+        """Whether a convention is known, and the same for all dtypes."""
+        if finding.how == "declared":
+            return self.cell(law, "must", "pass", says=f"declared: {finding.word}")
+        if finding.how == "untold":
+            return self.cell(law, "must", "not_tested", says="no case tells its words apart")
+        first = self.subject.claims.dtypes[0]
+        if finding.how == "unexplained":
+            says = f"no word explains all outputs; {finding.word} explains {finding.agreed} of {finding.cases} cases"
+            return self.cell(law, "must", "fail", cases=finding.cases, says=says)
+        other = identified(self.subject, library()[self.mechanism.operator], first, self.request.device)
+        known = other[finding.convention]
+        if known.how == "observed" and known.word != finding.word:
+            says = f"follows {known.word} in {first}, but {finding.word} in {self.request.dtype}"
+            return self.cell(law, "must", "fail", cases=finding.cases, says=says)
+        verdict = "fail" if self.request.profile.strict else "pass"
+        says = f"observed: {finding.word}" + ("; a gate declares it" if verdict == "fail" else "")
+        return self.cell(law, "must", verdict, cases=finding.cases, says=says)
+
+    def contract_cells(self) -> Iterator[Cell]:
+        for name in CONTRACTS:
+            law = f"contract.{name}"
+            if not self.request.wants(law):
+                continue
+            if name == "precision":
+                yield self.precision_cell(law)
+            else:
+                yield self.contract_cell(name, law)
+
+    def contract_cell(self, name: str, law: str) -> Cell:
+        level, cases = self.contracts.level(name), self.answered
+        if name in ("repeatable", "written"):
+            cases = self.contracts.repeats
+        if name in self.contracts.breaches:
+            breach, sample = self.contracts.breaches[name]
+            failure = Failure(law, Outcome(Kind.REFUTED, np.inf, says=breach.says), sample, sample)
+            return self.cell(law, level, "fail", cases=cases, says=breach.says, failure=failure)
+        return self.cell(law, level, "pass" if cases else "not_tested", cases=cases)
+
+    def precision_cell(self, law: str) -> Cell:
+        if any(t.failure is not None and t.law.level == "must" for t in self.tallies):
+            return self.cell(law, "must", "not_tested", says="no grade explains what was returned")
+        tried = sum(t.counts[Kind.HELD] for t in self.tallies)
+        if self.imprecise is None:
+            return self.cell(law, "must", "pass" if tried else "not_tested", cases=tried)
+        says = (
+            f"right in every law; behaves as {self.level}, claims {self.claim}; "
+            f"declare grade={self.level.name!r} if intended"
+        )
+        return self.cell(
+            law,
+            "must",
+            "fail",
+            cases=tried,
+            worst=self.imprecise.outcome.excess,
+            says=says,
+            failure=replace(self.imprecise, law=law),
+        )
+
+
+def _cell(request: Request, law: str, level: str, verdict: str, **more: Any) -> Cell:
+    r = request
+    m = r.mechanism
+    return Cell(r.subject.name, m.operator, m.name, law, level, r.dtype, r.device, verdict, **more)
+
+
+def _wrong_call(trial: Trial, reject: Reject) -> Call | str | None:
+    """The call that is to be refused, or why there is none."""
+    frame = trial.base_frame()
+    with np.errstate(all="ignore"), limits.metered():
+        if not truth(reject.when(frame)).sure:
+            return None
+        replaced = {name: expression(frame) for name, expression in reject.call.items()}
+    settled = trial.settle(replaced)
+    if refused(trial.mechanism, {**settled.values, **trial.bench.words}) is None:
+        raise SpecError(
+            f"{trial.mechanism.address(reject.name)}: the definition does not refuse the call", reject.place
+        )
+    try:
+        return trial.call(settled)
+    except Declined as answer:
+        return str(answer)
+    except SpecError:  # its sizes contradict one another, as they are to
+        return None
