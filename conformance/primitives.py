@@ -39,27 +39,26 @@ LIBRARY_UNITS = 24.0
 # Entry by entry
 
 
-def _elementwise(f: Callable[[Any], Any], slope: Callable[[Any], Any], roundings: float) -> Callable[[Any], Any]:
-    def apply(x: Any) -> Any:
-        if not isinstance(x, Number):
-            return f(np.asarray(x, float))
-        return made(f(x.value), x.grade, (x, np.abs(slope(x.value))), roundings=roundings)
-
-    return apply
-
-
 def _sigmoid(x: Any) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
-tanh = _elementwise(np.tanh, lambda x: 1 - np.tanh(x) ** 2, 8.0)
+def tanh(x: Any) -> Any:
+    if not isinstance(x, Number):
+        return np.tanh(np.asarray(x, float))
+    return made(np.tanh(x.value), x.grade, (x, 1 - np.tanh(_nearest_to_zero(x)) ** 2), roundings=8.0)
+
+
+def _nearest_to_zero(x: Number) -> Any:
+    """Where curves that flatten out on both sides are steepest within the bound."""
+    return np.maximum(np.abs(x.value) - x.radius, 0.0)
 
 
 def sigmoid(x: Any) -> Any:
     """1 / (1 + exp(-x)); kernels compute it by a tangent, too, and then its errors are those of a number near one."""
     if not isinstance(x, Number):
         return _sigmoid(np.asarray(x, float))
-    nearest = _sigmoid(np.maximum(np.abs(x.value) - x.radius, 0.0))  # the slope grows towards zero
+    nearest = _sigmoid(_nearest_to_zero(x))
     unit = np.asarray(x.grade.arithmetic.unit)
     return made(_sigmoid(x.value), x.grade, (x, nearest * (1 - nearest)), roundings=8.0, extra=unit)
 
@@ -86,7 +85,7 @@ def log(x: Any) -> Any:
     if not isinstance(x, Number):
         return np.log(np.asarray(x, float))
     own = np.asarray(x.grade.arithmetic.unit)
-    return made(np.log(x.value), x.grade, (x, 1 / np.abs(x.value)), roundings=2.0, extra=own)
+    return made(np.log(x.value), x.grade, (x, 1 / steepest(x)), roundings=2.0, extra=own)
 
 
 def exp(x: Any) -> Any:

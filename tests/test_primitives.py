@@ -72,6 +72,22 @@ def test_the_bound_of_exp_holds_errors_that_are_too_large_for_a_slope(x: float, 
     assert 1 >= exceeded(np.exp(x + share * error), bounded, bounded.radius)
 
 
+@pytest.mark.parametrize("name", ["tanh", "sigmoid"])
+@given(x=st.floats(-80, 80), error=st.floats(0, 100), share=st.floats(-1, 1))
+def test_the_bound_of_a_curve_that_flattens_out_holds_errors_that_reach_where_it_is_steep(
+    name: str, x: float, error: float, share: float
+) -> None:
+    curve, plain = CURVES[name]
+    bounded = curve(Number.within([x], np.asarray(error)))
+    assert 1 + 1e-9 >= exceeded(plain(x + share * error), bounded, bounded.worst)
+
+
+@given(x=positive, part=st.floats(0, 0.7), share=st.floats(-1, 1))
+def test_the_bound_of_a_logarithm_holds_errors_that_reach_near_zero(x: float, part: float, share: float) -> None:
+    bounded = p.log(Number.within([x], np.asarray(part * x)))
+    assert 1 + 1e-9 >= exceeded(np.log(x * (1 + share * part)), bounded, bounded.worst)
+
+
 def test_the_bound_of_exp_holds_a_polynomial_kernel_and_a_flush_to_zero() -> None:
     x = np.linspace(-100, 5, 200)
     bounded = p.exp(Number(x, grade=FP32))
