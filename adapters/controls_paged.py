@@ -46,7 +46,7 @@ def control_pages_gathered(
         one = q[item : item + 1].transpose(1, 2)
         out, _ = online(one, k, v, causal=True, window_left=window_left, scale=scale, softcap=softcap)
         outs.append(out.transpose(1, 2))
-    return torch.cat(outs).to(q.dtype) if outs else torch.empty_like(q)
+    return torch.cat(outs).to(q.dtype) if outs else q.new_empty(*q.shape[:3], value_pages.shape[3])
 
 
 @_declared()

@@ -60,9 +60,11 @@ def onnx_top_k(logits: Any, *, k: int) -> Any:
 
 @adapter("dropout", framework="numpy", dtypes=DTYPES, package="onnx", extra="onnx")
 def onnx_dropout(x: Any, *, p: float, seed: int, training: bool = True) -> Any:
-    """Dropout of opset 24."""
+    """Dropout of opset 24, whose ratio is less than one."""
     import numpy as np
 
+    if p == 1:
+        raise Unsupported("a ratio of one")
     (y,) = node("Dropout", x, np.array(p, np.promote_types(x.dtype, np.float32)), np.array(training), seed=seed)
     return y.copy() if y is x else y
 

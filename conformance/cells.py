@@ -28,6 +28,17 @@ class Failure:
     """The sample on which it was found, before it was made smaller."""
     tried: int = 0
 
+    @property
+    def refusal(self) -> bool:
+        """Whether there was an error in place of an answer."""
+        return self.outcome.fault is not None and self.outcome.fault.kind == "raised"
+
+    def level(self, law: Law | None) -> str:
+        """How much it weighs, if it is a failure of this law."""
+        if law is None or law.level != "unless_refused":
+            return law.level if law else "must"
+        return "should" if self.refusal else "must"
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -66,6 +77,8 @@ class Tally:
     counts: Counter[Kind] = field(default_factory=Counter)
     worst: float = 0.0
     failure: Failure | None = None
+    refused: Failure | None = None
+    """The first call that was refused, of a law that leaves it free to do so."""
     declined: str = ""
     doubted: int = 0
     unanswered: int = 0
@@ -75,11 +88,24 @@ class Tally:
     def open(self) -> bool:
         return self.failure is None
 
+    @property
+    def shown(self) -> Failure | None:
+        """The failure that its verdict rests on."""
+        return self.failure or self.refused
+
+    @property
+    def level(self) -> str:
+        return self.shown.level(self.law) if self.shown else "should" if self.law.level == "should" else "must"
+
+    @property
+    def violated(self) -> bool:
+        return self.shown is not None and self.level == "must"
+
     def verdict(self) -> tuple[str, str]:
         """The verdict, and what to say of it."""
-        if self.failure is not None:
-            error = self.failure.outcome.kind is Kind.FAULTED
-            return ("error" if error else "fail"), self.failure.outcome.says
+        if self.shown is not None:
+            error = self.shown.outcome.kind is Kind.FAULTED
+            return ("error" if error else "fail"), self.shown.outcome.says
         if self.counts[Kind.HELD]:
             return "pass", ""
         if self.counts[Kind.DECLINED]:

@@ -130,13 +130,18 @@ class _Run(Course):
     def judge(self, tally: Tally, trial: Trial) -> Kind:
         """One law on one trial, with all that follows from it."""
         outcome = judged(trial, tally.law, self.grades)
-        if tally.law.level == "must":
+        if tally.law.level != "should":
             self.contracts.shaped(outcome, trial)
         case_itself = not (outcome.settled or Settled({})).key
         told = self.definition is not None and tally is not self.definition
         if told and outcome.kind is Kind.FAULTED and (case_itself or trial.silent):
             tally.unanswered += 1
             return Kind.IDLE  # the case itself gives no result; the definition has said so
+        if outcome.kind is Kind.FAULTED and tally.law.level == "unless_refused":
+            failure = Failure(tally.law.name, outcome, trial.sample, trial.sample)
+            if failure.refusal:
+                tally.refused = tally.refused or failure
+                return Kind.IDLE
         if (
             outcome.kind is Kind.REFUTED
             and not outcome.certain

@@ -56,7 +56,7 @@ def _laws() -> Iterator[str]:
 
 
 def _item(address: str, says: str, level: str) -> str:
-    return f"{address}   {says}" + ("   (should)" if level == "should" else "")
+    return f"{address}   {says}" + (f"   ({level.replace('_', ' ')})" if level != "must" else "")
 
 
 def _operators() -> Iterator[str]:

@@ -14,6 +14,7 @@ from .formats import KINDS, dtype_under
 from .language import Expression
 
 Level = Literal["must", "should"]
+LawLevel = Literal["must", "should", "unless_refused"]
 Assignments = Mapping[str, Expression]
 
 DRAWN_LAYOUTS = ("contiguous", "strided", "transposed", "offset", "expanded", "mixed")
@@ -32,7 +33,7 @@ class Law:
     given: Assignments
     when: Expression
     holds: Expression
-    level: Level
+    level: LawLevel
     contract: str
     """Why the law need not refute a known mistake; empty where it must."""
     sources: tuple[str, ...]

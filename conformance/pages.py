@@ -125,7 +125,7 @@ def _section(title: str, lines: Iterator[str]) -> Iterator[str]:
 
 
 def _softly(level: str) -> str:
-    return " (should)" if level == "should" else ""
+    return f" ({level.replace('_', ' ')})" if level != "must" else ""
 
 
 def _seen(mistake: Mistake) -> str:

@@ -67,7 +67,7 @@ class Course:
     def settled(self) -> bool:
         """Whether there is a violation, and nothing more is to be known."""
         imprecise = self.imprecise is not None and self.request.wants("contract.precision")
-        broken = any(t.failure is not None and t.law.level == "must" for t in self.tallies)
+        broken = any(t.violated for t in self.tallies)
         return self.request.first and (broken or imprecise or self.contracts.broken)
 
     @property
@@ -127,12 +127,12 @@ class Course:
             verdict, says = tally.verdict()
             if verdict == "not_tested":
                 says = self.cut_short or says
-            failure = tally.failure
+            failure = tally.shown
             cases = tally.counts[Kind.HELD] + (failure is not None)
             worst = failure.outcome.excess if failure else tally.worst
             yield self.cell(
                 tally.law.name,
-                tally.law.level,
+                tally.level,
                 verdict,
                 cases=cases,
                 worst=worst,
@@ -220,7 +220,7 @@ class Course:
         return self.cell(law, level, "pass" if cases else "not_tested", cases=cases)
 
     def precision_cell(self, law: str) -> Cell:
-        if any(t.failure is not None and t.law.level == "must" for t in self.tallies):
+        if any(t.violated for t in self.tallies):
             return self.cell(law, "must", "not_tested", says="no grade explains what was returned")
         tried = sum(t.counts[Kind.HELD] for t in self.tallies)
         if self.imprecise is None:

@@ -68,7 +68,7 @@ def describe(
         "law": name,
         "says": stated.says if stated else CONTRACTS[name.removeprefix("contract.")],
         "holds": law.holds.text if law and name != "definition" else "",
-        "level": stated.level if stated else "must",
+        "level": reject.level if reject else failure.level(law),
         "place": str(stated.place) if stated and stated.place else m.path,
         "dtype": bench.dtype,
         "device": bench.device,

@@ -60,6 +60,8 @@ def factor_in_the_dtype(x, *, p, seed, training=True):
     """As torch has it: the mask carries the factor, in the dtype of the input."""
     if not training or p == 0:
         return x.clone()
+    if p == 1:
+        return torch.zeros_like(x)
     return x * (uniform(x.shape, seed) >= p).to(x.dtype).div_(1 - p)
 
 

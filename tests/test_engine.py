@@ -209,6 +209,27 @@ def test_what_is_to_be_refused_is_refused(function, verdict, says):
     assert (verdict, says, "should") == (cell.verdict, cell.says, cell.level)
 
 
+def dropout(x, *, p, seed, training=True):
+    kept = torch.rand(x.shape, generator=torch.Generator().manual_seed(seed)) >= p
+    return (x.double() * kept / torch.tensor(1 - p).double()).to(x.dtype) if training else x.clone()
+
+
+def refusing(x, *, p, seed, training=True):
+    if p == 1:
+        raise ValueError("nothing would be left")
+    return dropout(x, p=p, seed=seed, training=training)
+
+
+@pytest.mark.parametrize(
+    ("function", "verdict", "level"),
+    [(dropout, "fail", "must"), (refusing, "error", "should")],
+    ids=["wrong", "refused"],
+)
+def test_what_may_be_refused_may_not_be_answered_wrongly(function, verdict, level):
+    cell = cell_of(result_of(adapted(function, "dropout"), "dropout"), "all_dropped")
+    assert (verdict, level) == (cell.verdict, cell.level)
+
+
 def test_who_refuses_the_case_itself_is_not_taken_to_refuse_a_wrong_call():
     def refuses_all(*, heads):
         raise ValueError("nothing is supported")

@@ -141,7 +141,10 @@ def test_a_section_has_at_most_two_hundred_entries(section):
             "sizes:\n" + "".join(f"  a{i}: 1\n" for i in range(201)),
             "s.yaml:6:1: sizes: there are more than 200 of these",
         ),
-        ("laws:\n  one: {says: X., holds: 1, level: may}\n", "'may' is not one of ['must', 'should']"),
+        (
+            "laws:\n  one: {says: X., holds: 1, level: may}\n",
+            "'may' is not one of ['must', 'should', 'unless_refused']",
+        ),
         (
             "dtypes:\n  x: float8\n",
             "'float8' is not one of ['float64', 'float32', 'bfloat16', 'float16', 'integer', 'boolean', 'number']",
