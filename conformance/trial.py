@@ -322,7 +322,9 @@ class Trial:
         With `worst`, the bound is that of the worst case in place of the likely one.
         A bound belongs to outputs near the definition; with `fair`, entries that are far from it get a wide one, so
         that a subject is not convicted of laws that it keeps.
+        Where it gets the case itself right, that is no excuse for the further calls of a law.
         """
+        fair = fair and (not settled.key or self._lost(name, grade, worst))
         key = (name, settled.key, grade, worst, fair)
         if key not in self._numbers:
             y = self.observed(name, settled)
@@ -333,6 +335,13 @@ class Trial:
                 self._check_numbers(y, radius, name, settled)
                 self._numbers[key] = Number.within(y, radius)
         return self._numbers[key]
+
+    def _lost(self, name: str, grade: Grade | None, worst: bool) -> bool:
+        """Whether an output of the case itself is far from the definition."""
+        if grade is None or name in self.mechanism.random:
+            return False
+        tight, wide = (self.number(name, self.base, grade, worst=worst, fair=fair) for fair in (False, True))
+        return isinstance(tight, Number) and bool(np.any(tight.radius != wide.radius))
 
     def _whole(self, y: NDArray[Any], name: str, settled: Settled, grade: Grade | None, worst: bool) -> Any:
         """Whole numbers or truths: exact, but for what the definition itself leaves in doubt."""

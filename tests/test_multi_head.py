@@ -188,6 +188,13 @@ def test_a_wrong_layer_is_found(exchanged):
     assert ["definition"] == [cell.law for cell in cells(layer_of(**exchanged), frozenset({"definition"})) if cell.bad]
 
 
+def test_what_is_wrong_on_the_further_calls_of_a_law_alone_is_found():
+    """Heads fill the model in every case; only a law has more of them."""
+    layer = layer_of(factor=lambda q, dim: factor(q, dim) * (1 if q.shape[1] * q.shape[3] == dim else 0.97))
+    broken = {cell.law for cell in cells(layer) if cell.bad and cell.level == "must"}
+    assert broken and broken <= {"idle_head", "contract.precision"}
+
+
 def absorbed(x, context, wq, wk, wv, wo, *, heads, mask=None):
     """Head by head, with the maps of queries and keys multiplied beforehand, and those of values and output."""
     if wq.shape[1] % heads:
