@@ -110,7 +110,8 @@ class _Run(Course):
                 return
             if trial.sample.entries > LARGE:
                 continue
-            admitted += self.judge(tally, trial) is Kind.HELD
+            kind = self.judge(tally, trial)
+            admitted += kind is Kind.HELD or tally.refused is not None
             if len(trials) > MANY:
                 trial.release()
 
@@ -141,7 +142,8 @@ class _Run(Course):
             failure = Failure(tally.law.name, outcome, trial.sample, trial.sample)
             if failure.refusal:
                 tally.refused = tally.refused or failure
-                return Kind.IDLE
+                tally.counts[Kind.DECLINED] += 1
+                return Kind.DECLINED
         if (
             outcome.kind is Kind.REFUTED
             and not outcome.certain
