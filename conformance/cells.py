@@ -28,17 +28,6 @@ class Failure:
     """The sample on which it was found, before it was made smaller."""
     tried: int = 0
 
-    @property
-    def refusal(self) -> bool:
-        """Whether there was an error in place of an answer."""
-        return self.outcome.fault is not None and self.outcome.fault.kind == "raised"
-
-    def level(self, law: Law | None) -> str:
-        """How much it weighs, if it is a failure of this law."""
-        if law is None or law.level != "unless_refused":
-            return law.level if law else "must"
-        return "should" if self.refusal else "must"
-
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -95,7 +84,7 @@ class Tally:
 
     @property
     def level(self) -> str:
-        return self.shown.level(self.law) if self.shown else "should" if self.law.level == "should" else "must"
+        return self.law.weight(refused=self.shown is not None and self.shown.outcome.refusal)
 
     @property
     def violated(self) -> bool:

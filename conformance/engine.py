@@ -138,12 +138,10 @@ class _Run(Course):
         if told and outcome.kind is Kind.FAULTED and (case_itself or trial.silent):
             tally.unanswered += 1
             return Kind.IDLE  # the case itself gives no result; the definition has said so
-        if outcome.kind is Kind.FAULTED and tally.law.level == "unless_refused":
-            failure = Failure(tally.law.name, outcome, trial.sample, trial.sample)
-            if failure.refusal:
-                tally.refused = tally.refused or failure
-                tally.counts[Kind.DECLINED] += 1
-                return Kind.DECLINED
+        if outcome.refusal and tally.law.level == "unless_refused":
+            tally.refused = tally.refused or Failure(tally.law.name, outcome, trial.sample, trial.sample)
+            tally.counts[Kind.DECLINED] += 1
+            return Kind.DECLINED
         if (
             outcome.kind is Kind.REFUTED
             and not outcome.certain

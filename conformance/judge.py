@@ -60,6 +60,11 @@ class Outcome:
     def bad(self) -> bool:
         return self.kind in (Kind.REFUTED, Kind.FAULTED)
 
+    @property
+    def refusal(self) -> bool:
+        """Whether there was an error in place of an answer."""
+        return self.fault is not None and self.fault.kind == "raised"
+
 
 def definition_law(mechanism: Mechanism) -> Law:
     """The law that every mechanism has: its outputs are those of its definition."""

@@ -41,6 +41,12 @@ class Law:
     asking: frozenset[str] = frozenset()
     """The givens that depend on what the subject returns."""
 
+    def weight(self, *, refused: bool = False) -> Level:
+        """How much its verdict weighs, by whether it rests on a call that was refused."""
+        if self.level == "unless_refused":
+            return "should" if refused else "must"
+        return self.level
+
 
 @dataclass(frozen=True, slots=True)
 class Mistake:

@@ -340,7 +340,10 @@ class Trial:
         """Whether an output of the case itself is far from the definition."""
         if grade is None or name in self.mechanism.random:
             return False
-        tight, wide = (self.number(name, self.base, grade, worst=worst, fair=fair) for fair in (False, True))
+        try:
+            tight, wide = (self.number(name, self.base, grade, worst=worst, fair=fair) for fair in (False, True))
+        except Declined:  # only further calls have it, as the gradient of a bias that the case is without
+            return False
         return isinstance(tight, Number) and bool(np.any(tight.radius != wide.radius))
 
     def _whole(self, y: NDArray[Any], name: str, settled: Settled, grade: Grade | None, worst: bool) -> Any:

@@ -119,8 +119,8 @@ class Course:
         definition = self.definition
         if definition is None or definition.failure is None or definition.counts[Kind.HELD]:
             return None
-        fault = definition.failure.outcome.fault
-        return f"refuses it: {fault.says}" if fault is not None and fault.kind == "raised" else None
+        outcome = definition.failure.outcome
+        return f"refuses it: {outcome.says}" if outcome.refusal else None
 
     def law_cells(self) -> Iterator[Cell]:
         for tally in self.tallies:

@@ -68,7 +68,7 @@ def describe(
         "law": name,
         "says": stated.says if stated else CONTRACTS[name.removeprefix("contract.")],
         "holds": law.holds.text if law and name != "definition" else "",
-        "level": reject.level if reject else failure.level(law),
+        "level": law.weight(refused=failure.outcome.refusal) if law else reject.level if reject else "must",
         "place": str(stated.place) if stated and stated.place else m.path,
         "dtype": bench.dtype,
         "device": bench.device,

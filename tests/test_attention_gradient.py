@@ -9,12 +9,14 @@ from attnspec import reference
 from attnspec.adapters import Adapter
 from attnspec.adapters.torch_attention_gradient import differentiated, differentiated_apart
 from attnspec.cells import Request
-from attnspec.conventions import identified
+from attnspec.conventions import identified, words_of
 from attnspec.definition import Frame
 from attnspec.engine import run
+from attnspec.judge import Kind, judged
 from attnspec.loader import library
 from attnspec.plans import PROFILES, plan
-from attnspec.targets import subject
+from attnspec.targets import shipped, subject
+from attnspec.trial import Bench, Trial
 
 GRADIENT = library()["attention_gradient"]
 NAMES = ("q", "k", "v", "bias", "sink")
@@ -190,3 +192,14 @@ def test_gradients_are_taken_where_there_are_none_and_leave_none_behind():
     assert ["d_q", "d_k", "d_v"] == list(found) == list(apart)
     assert [True] * 3 == [torch.equal(found[name], apart[name]) for name in found]
     assert [False] * 4 == [x.requires_grad for x in (q, k, v, d_out)]
+
+
+def test_the_gradient_of_a_bias_is_judged_where_the_case_itself_has_no_bias():
+    one = subject(next(a for a in shipped() if a.name == "torch_sdpa_gradient"))
+    found = identified(one, GRADIENT, "float32", "cpu")
+    bench = Bench(one, GRADIENT, "float32", "cpu", words_of(GRADIENT, found))
+    law, grades = GRADIENT.laws["shared_bias"], [one.claims.grade("float32")]
+    samples = plan(GRADIENT, one.claims, PROFILES["quick"], 0, "float32").scenarios
+    outcomes = [judged(Trial(bench, sample), law, grades) for sample in samples[:12]]
+    assert Kind.HELD in {outcome.kind for outcome in outcomes}
+    assert "does not return d_bias" not in {outcome.says for outcome in outcomes}
