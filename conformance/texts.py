@@ -1,0 +1,35 @@
+"""Text that comes from outside (a name, an exception, what a call has printed), made safe to show and to store."""
+
+from __future__ import annotations
+
+LINE = 300
+"""Characters of one line that are shown."""
+LINES = 40
+"""Lines of one text that are shown."""
+
+
+def safe(text: str, most: int = LINE) -> str:
+    r"""One printable line of at most `most` characters.
+
+    Control characters, escape sequences, line ends, marks of direction and lone surrogates are written as escapes
+    (`\n`, `\x1b`, `\ud800`), and what is cut off is counted.
+    """
+    cut = text[:most]
+    if not cut.isprintable():
+        cut = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)[: 2 * most]
+    return str(cut) if len(text) <= most else f"{cut} ... ({len(text) - most} more characters)"
+
+
+def safe_lines(text: str, most: int = LINES, width: int = LINE) -> str:
+    """The last `most` lines of a text, each of them safe."""
+    lines = text.splitlines()
+    left_out = [f"... ({len(lines) - most} more lines)"] if len(lines) > most else []
+    return "\n".join([*left_out, *(safe(line, width) for line in lines[-most:])])
+
+
+def told(x: object, most: int = LINE) -> str:
+    """The text of any object in one safe line, even of one that cannot be turned into text."""
+    try:
+        return safe(str(x), most)
+    except Exception as error:
+        return f"({type(x).__name__} without a text: {type(error).__name__})"
