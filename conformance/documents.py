@@ -7,7 +7,6 @@ Aliases, anchors, tags, repeated keys and further documents are refused.
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import yaml
 from yaml.reader import ReaderError
 
 from .errors import Place, SpecError
+from .files import read_text
 from .limits import FILE_BYTES, NESTING
 
 
@@ -38,20 +38,7 @@ def read(path: Path, name: str | None = None) -> dict[Text, Any]:
     A file that is no such document is a `SpecError` with its place.
     """
     name = name or str(path)
-    try:
-        kind = path.stat().st_mode
-        if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):  # to open a pipe is to wait for who writes it
-            raise SpecError(f"cannot read {name}: not a file, but a pipe, a socket or a device")
-        with path.open("rb") as file:
-            raw = file.read(FILE_BYTES + 1)
-    except OSError as error:
-        raise SpecError(f"cannot read {name}: {error.strerror or error}") from None
-    if len(raw) > FILE_BYTES:
-        raise SpecError(f"{name}: more than the {FILE_BYTES:,} bytes that a specification may have")
-    try:
-        return parse(raw.decode("utf-8"), name)
-    except UnicodeDecodeError as error:
-        raise SpecError(f"{name}: not UTF-8 at byte {error.start}") from None
+    return parse(read_text(path, FILE_BYTES, name), name)
 
 
 def parse(text: str, name: str) -> dict[Text, Any]:

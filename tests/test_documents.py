@@ -154,10 +154,10 @@ def test_a_file_is_read_under_the_name_that_messages_give_it(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a: caf\xe9\n", "s.yaml: not UTF-8 at byte 6"),
+        (b"a: caf\xe9\n", "s.yaml:1:7: not UTF-8: the byte 0xe9; save the file as UTF-8"),
         (
             b"a: " + b"x" * FILE_BYTES,
-            f"s.yaml: more than the {FILE_BYTES:,} bytes that a specification may have",
+            f"cannot read s.yaml: it has more than {FILE_BYTES:,} bytes, the most that such a file may have",
         ),
         (None, "cannot read s.yaml: No such file or directory"),
     ],
@@ -181,5 +181,5 @@ def test_what_never_ends_or_begins_is_not_waited_for(tmp_path):
 
 
 def test_a_folder_is_no_file(tmp_path):
-    with pytest.raises(SpecError, match="cannot read here: Is a directory"):
+    with pytest.raises(SpecError, match="cannot read here: not a file, but a folder"):
         read(tmp_path, "here")
