@@ -188,6 +188,8 @@ class DirectCaller:
         for name, x in outputs.items():
             if not self.framework.is_array(x) and not isinstance(x, int | float):
                 return Fault("returned", f"returned {_described(x)} as {name!r}, not an array of {self.framework.name}")
+            if self.framework.is_array(x) and (strange := self.framework.strange(x)):
+                return Fault("returned", f"returned {name!r} as {_described(x)}: {strange}")
         return outputs
 
     def _read(self, x: Any) -> NDArray[Any]:

@@ -27,6 +27,10 @@ class Framework(Protocol):
 
     def is_array(self, x: Any) -> bool: ...
 
+    def strange(self, x: Any) -> str:
+        """Why the entries of an array may not be those of its memory; nothing where they are."""
+        ...
+
     def read(self, x: Any) -> NDArray[Any]:
         """The entries, fractions as float64, without aliasing `x`."""
         ...
@@ -118,6 +122,14 @@ class NumpyFramework:
     def is_array(self, x: Any) -> bool:
         return isinstance(x, np.ndarray | np.generic)
 
+    def strange(self, x: Any) -> str:
+        if isinstance(x, np.ma.MaskedArray):
+            count = int(np.ma.getmaskarray(x).sum())
+            return f"{count} of its {x.size} entries are masked" if count else ""
+        if not isinstance(x, np.ndarray) or type(x) in (np.ndarray, np.matrix, np.memmap):
+            return ""
+        return f"{type(x).__module__}.{type(x).__name__} is a kind of array of its own; return a plain numpy.ndarray"
+
     def read(self, x: Any) -> NDArray[Any]:
         x = np.asarray(x)
         return x.copy() if x.dtype.kind in "biu" else x.astype(np.float64)
@@ -184,6 +196,15 @@ class TorchFramework:
 
     def is_array(self, x: Any) -> bool:
         return isinstance(x, self.torch.Tensor)
+
+    def strange(self, x: Any) -> str:
+        kind, plain = type(x), self.torch.Tensor
+        if kind in (plain, self.torch.nn.Parameter):
+            return ""
+        own = {name for base in kind.__mro__[: kind.__mro__.index(plain)] for name in vars(base)}
+        if not own & set(dir(plain)) - {"__doc__", "__module__", "__dict__", "__weakref__"}:
+            return ""
+        return f"{kind.__module__}.{kind.__name__} is a kind of tensor of its own; return a plain torch.Tensor"
 
     def read(self, x: Any) -> NDArray[Any]:
         x = x.detach()

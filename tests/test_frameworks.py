@@ -215,3 +215,45 @@ def test_a_session_of_torch_is_of_one_thread_without_gradients():
 def test_an_unknown_framework_has_a_proposal():
     with pytest.raises(UsageError, match=r"unknown framework 'troch'; did you mean 'torch'\? \(known: numpy, torch\)"):
         framework_named("troch")
+
+
+class Renamed(torch.Tensor):
+    """A kind of tensor that does nothing of its own."""
+
+
+class Doubled(torch.Tensor):
+    """A kind of tensor whose entries are not those of its memory."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+class Quantity(np.ndarray):
+    """An array with a unit."""
+
+
+def of_kind(kind):
+    return np.ones(3).view(kind) if issubclass(kind, np.ndarray) else torch.ones(3).as_subclass(kind)
+
+
+@pytest.mark.parametrize(
+    ("x", "strange"),
+    [
+        (np.ones(3), ""),
+        (np.float32(1), ""),
+        (np.ones((1, 1)).view(np.matrix), ""),
+        (np.ma.masked_array([1.0, 2.0]), ""),
+        (np.ma.masked_array([1.0, 2.0], [True, False]), "1 of its 2 entries are masked"),
+        (np.ma.masked_array(np.ones((2, 3)), True), "6 of its 6 entries are masked"),
+        (np.ma.masked, "1 of its 1 entries are masked"),
+        (of_kind(Quantity), f"{__name__}.Quantity is a kind of array of its own; return a plain numpy.ndarray"),
+        (torch.ones(3), ""),
+        (torch.nn.Parameter(torch.ones(3)), ""),
+        (of_kind(Renamed), ""),
+        (of_kind(Doubled), f"{__name__}.Doubled is a kind of tensor of its own; return a plain torch.Tensor"),
+    ],
+)
+def test_arrays_whose_entries_may_be_others_are_told(x, strange):
+    framework = framework_named("torch" if isinstance(x, torch.Tensor) else "numpy")
+    assert (True, strange) == (framework.is_array(x), framework.strange(x))

@@ -71,6 +71,7 @@ TROUBLES = {
     "objects": lambda x: np.array([object()] * x.size).reshape(x.shape),
     "generator": lambda x: (p for p in x),
     "ragged": lambda x: [softmax(x), softmax(x)],
+    "masked": lambda x: np.ma.masked_array(softmax(x), True),
 }
 for name, trouble in TROUBLES.items():
     kernel = at_three(trouble)
@@ -100,6 +101,7 @@ ERRORS = {
     "objects": "returned an output that cannot be read",
     "generator": "returned a generator as 'p', not an array of numpy",
     "ragged": "returned 2 outputs; softmax has 1: p",
+    "masked": "returned 'p' as a MaskedArray: ",
 }
 
 
