@@ -98,6 +98,8 @@ class Trial:
         self.replies: dict[tuple[Any, ...], Reply] = {}
         self.spent: list[Reply] = []
         """Replies that are no longer kept, without their outputs."""
+        self.widened = False
+        """Whether a bound was made wide, because an output is far from the definition."""
         self._numbers: dict[tuple[Any, ...], Any] = {}
 
     def release(self) -> None:
@@ -379,6 +381,7 @@ class Trial:
         if fair:
             far = ~(np.abs(y - x) <= radius) & np.isfinite(y)
             if far.any():
+                self.widened = True
                 radius = np.where(far, np.maximum(radius, FAR * own.max(initial=0.0)), radius)
         return radius
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from .cells import Failure, law_of
 from .contracts import CONTRACTS
 from .diagnosis import Likeness
 from .errors import SpecError, UsageError
+from .grades import Grade
 from .judge import Kind
 from .maps import Map
 from .mechanism import Law, Mechanism
@@ -45,6 +46,16 @@ class Outcome:
     where: tuple[int, ...]
     spoiled: int
     entries: int
+    missed: Missed | None = None
+    """Where the bound has the subject's own error in it: by how much it misses the definition on this case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """The error of an output against the definition, in units of the bound."""
+
+    units: float
+    bound: float
 
 
 def describe(
@@ -59,7 +70,8 @@ def describe(
     m, sample, name = bench.mechanism, failure.sample, failure.law
     law, reject = law_of(m, name), m.rejects.get(name)
     stated = law or reject
-    outcome = _outcome(Trial(bench, sample), law, failure)
+    grade = None if failure.outcome.grade is None else bench.subject.claims.grade(bench.dtype)
+    outcome = _outcome(Trial(bench, sample), law, failure, grade)
     return {
         "key": _key(sample, bench, target, name),
         "target": target,
@@ -88,7 +100,7 @@ def describe(
         "reason": failure.outcome.says,
         "trace": failure.outcome.fault.trace if failure.outcome.fault else "",
         "certain": failure.outcome.certain,
-        "grade": failure.outcome.grade.name if failure.outcome.grade else "",
+        "grade": grade.name if grade else "",
         "units": finite_or_none(failure.outcome.excess),
         "outcome": None if outcome is None else _outcome_data(outcome),
         "likeness": None if likeness is None else _likeness_data(likeness),
@@ -113,6 +125,9 @@ def _outcome_data(outcome: Outcome) -> dict[str, Any]:
         "where": list(outcome.where),
         "spoiled": outcome.spoiled,
         "entries": outcome.entries,
+        "missed": None
+        if outcome.missed is None
+        else {"units": finite_or_none(outcome.missed.units), "bound": finite_or_none(outcome.missed.bound)},
     }
 
 
@@ -135,27 +150,43 @@ def _map_data(seen: Map) -> dict[str, Any]:
     return {"words": seen.words, "case": seen.case, "rows": list(seen.rows), "first": seen.first, "plane": seen.plane}
 
 
-def _outcome(trial: Trial, law: Law | None, failure: Failure) -> Outcome | None:
-    """The worst entry of the comparison that refutes a law."""
+def _outcome(trial: Trial, law: Law | None, failure: Failure, grade: Grade | None) -> Outcome | None:
+    """The worst entry of the comparison that refutes a law, under the claimed grade."""
     if law is None or failure.outcome.kind is Kind.FAULTED:
         return None
     try:
         with np.errstate(all="ignore"), limits.metered(), recording() as records:
             if law.name == "definition":
-                _compare_outputs(trial, failure)
+                _compare_outputs(trial, grade)
             else:
-                law.holds(LawEnvironment(trial, law, failure.outcome.grade))
+                law.holds(LawEnvironment(trial, law, grade))
     except (Stray, Declined, Faulted, SpecError):
         return _stray(trial)
-    return _worst(records) or (_unequal(trial) if law.name == "definition" else None)
+    worst = _worst(records) or (_unequal(trial) if law.name == "definition" else None)
+    return _without_own_error(worst, trial, grade) if worst is not None and trial.widened else worst
 
 
-def _compare_outputs(trial: Trial, failure: Failure) -> None:
+def _without_own_error(outcome: Outcome, trial: Trial, grade: Grade | None) -> Outcome:
+    """An outcome whose bound has the subject's own error in it, and so measures nothing.
+
+    In its place stands how far the definition is missed, if it is.
+    """
+    try:
+        with np.errstate(all="ignore"), limits.metered(), recording() as records:
+            _compare_outputs(trial, grade)
+    except (Stray, Declined, Faulted, SpecError):
+        records = []
+    worst = _worst(records)
+    missed = None if worst is None else Missed(worst.units, worst.bound)
+    return replace(outcome, bound=math.inf, units=math.inf, missed=missed)
+
+
+def _compare_outputs(trial: Trial, grade: Grade | None) -> None:
     for name in trial.mechanism.outputs:
         if name in trial.mechanism.random:
             continue
         try:
-            y = trial.number(name, trial.base, failure.outcome.grade, fair=False)
+            y = trial.number(name, trial.base, grade, fair=False)
         except Declined:
             continue
         _ = trial.normal(name, y) == trial.normal(name, trial.exact(name, trial.base))

@@ -113,6 +113,16 @@ def test_the_innocent_reading_comes_with_what_to_do(witness, cell, says):
             {},
             "got nan, expected 1: p is",
         ),
+        (
+            {"outcome": {**OUTCOME, "units": None, "bound": None, "missed": {"units": 581069.0, "bound": 0.25}}},
+            {},
+            "got 0.5, expected 1: the definition is missed by 5.81e+05 x the bound 0.25 (fp32)",
+        ),
+        (
+            {"outcome": {**OUTCOME, "units": None, "bound": None, "missed": None}},
+            {},
+            "got 0.5, expected 1",
+        ),
         ({"outcome": None, "reason": "IndexError: tuple"}, {}, "IndexError: tuple"),
         ({"outcome": None}, {"says": "the call was accepted"}, "the call was accepted"),
         ({"outcome": None}, {}, "the claim is false"),

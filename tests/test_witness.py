@@ -146,6 +146,30 @@ def test_every_failure_has_a_key_of_its_own(base_two):
     assert base_two["key"] != other["key"]
 
 
+def test_where_the_outputs_are_wrong_already_the_error_is_that_against_the_definition():
+    data = described("softmax.base_two", "ratio")
+    assert None is data["outcome"]["units"]
+    assert None is data["outcome"]["bound"]
+    definition = described("softmax.base_two")["outcome"]["units"]
+    assert data["outcome"]["missed"]["units"] > 1e4
+    assert definition > 1e4
+
+
+def test_where_a_call_of_a_law_is_wrong_and_the_case_itself_is_right_the_error_is_that_of_the_law():
+    outcome = described("rotary.half_by_default", "part_alone")["outcome"]
+    assert None is outcome["missed"]
+    assert outcome["units"] > 1e4
+
+
+@pytest.mark.parametrize("law", ["ratio", "definition"])
+def test_a_bound_is_that_of_the_precision_that_is_claimed(law):
+    one = mistake("softmax.base_two")
+    result = run(Request(one, library()["softmax"], "float32", SCENARIOS, laws=frozenset({law, "definition"})))
+    failure = next(cell.failure for cell in result.cells if cell.law == law)
+    assert "bf16" == failure.outcome.grade.name
+    assert "fp32" == describe(failure, result.bench, "mistake:softmax.base_two", None, [])["grade"]
+
+
 def test_nan_is_shown_where_it_lies():
     data = described("softmax.clipped_maximum")
     assert "p is NaN where the definition has a number" == data["reason"]

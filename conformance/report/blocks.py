@@ -160,6 +160,12 @@ def _error(witness: Witness, cell: Mapping[str, Any]) -> str:
     if outcome is None:
         return witness["reason"] or cell["says"] or "the claim is false"
     found, expected = _number(outcome["found"]), _number(outcome["expected"])
+    missed = outcome.get("missed")
+    if missed and missed["units"] is not None:
+        return (
+            f"got {found}, expected {expected}: the definition is missed by {missed['units']:.3g} x the bound "
+            f"{_number(missed['bound'])} ({witness['grade']})"
+        )
     if outcome["units"] is None:
         return f"got {found}, expected {expected}" + (f": {witness['reason']}" if witness["reason"] else "")
     kind = "" if witness["certain"] else ", under the likely bound and not the worst one"
