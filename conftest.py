@@ -3,6 +3,7 @@
 import hypothesis
 import pytest
 
+from attnspec import progress
 from attnspec.threads import keep_to_one
 
 keep_to_one()
@@ -13,5 +14,6 @@ hypothesis.settings.load_profile("house")
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a test writes, it writes outside the repository."""
+    """Whatever a test writes, it writes outside the repository; and no sign of life tells how slow the machine is."""
     monkeypatch.chdir(str(tmp_path))
+    monkeypatch.setattr(progress, "FIRST", 1e6)

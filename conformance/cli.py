@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from .errors import Error, Exit
+from .progress import Progress, progress
 from .threads import keep_to_one
 
 REPORT_DIR = "attnspec-report"
@@ -153,9 +154,10 @@ def check(
     attnspec check fault:boundary_key_twice
     """  # noqa: D301 - click leaves the lines alone that follow the character itself
     with mended(bool(verbose)):
-        targets = named(targets, every, options["device"])
-        more = [*(["-x"] if exitfirst else []), *(["--attnspec-resume"] if resume else [])]
-        code, lines = run_pytest(targets, options, workers, report_dir, more)
+        with progress("reading specifications") as shown:
+            targets = named(targets, every, options["device"])
+            more = [*(["-x"] if exitfirst else []), *(["--attnspec-resume"] if resume else [])]
+            code, lines = run_pytest(targets, options, workers, report_dir, more, shown)
         from .report.summary import page
 
         for line in page(lines, verbose=verbose, folder=report_dir):
@@ -175,7 +177,12 @@ def named(targets: tuple[str, ...], every: bool, device: str) -> tuple[str, ...]
 
 
 def run_pytest(
-    targets: Sequence[str], options: Mapping[str, Any], workers: str, report_dir: str, more: Sequence[str]
+    targets: Sequence[str],
+    options: Mapping[str, Any],
+    workers: str,
+    report_dir: str,
+    more: Sequence[str],
+    shown: Progress,
 ) -> tuple[int, list[dict[str, Any]]]:
     """Run the cells as pytest items, and give back the exit code and the lines of the results."""
     os.environ.setdefault("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
@@ -185,6 +192,7 @@ def run_pytest(
 
     asked, folder = Options(targets=tuple(targets), **options), Path(report_dir)
     check_device(asked.device)  # what is wrong is said before anything runs
+    shown.says(f"loading {' '.join(asked.targets)}")
     found = groups(asked)
     Runner(asked)
     if not found:
@@ -219,8 +227,8 @@ def run_pytest(
         workers = str(workers_on(asked.device, int(workers) if workers.isdigit() else os.cpu_count() or 1))
     if workers not in ("0", ""):
         args += ["-p", "xdist", "-n", workers, "--dist", "worksteal"]
-    keeper = _Keeper()
-    with redirect_stdout(io.StringIO()) as said, _progress(keeper):
+    keeper = _Keeper(shown, sum(len(group.laws) for group in found))
+    with redirect_stdout(io.StringIO()) as said:
         status = int(pytest.main(args, plugins=[keeper]))
     if keeper.broken and status == int(Exit.VIOLATED):
         report = keeper.broken[0]
@@ -280,46 +288,33 @@ def _code(status: int, lines: list[dict[str, Any]]) -> int:
 class _Keeper:
     """A pytest plugin that keeps the lines of the results and what broke the run, and counts what is done."""
 
-    def __init__(self) -> None:
+    def __init__(self, shown: Progress, total: int) -> None:
         self.lines: list[dict[str, Any]] | None = None
         self.broken: list[Any] = []
-        self.done = self.total = 0
-        self.tick: Callable[[int, int], None] = lambda done, total: None
+        self.done, self.total, self.shown = 0, total, shown
+        shown.cells(0, total)
 
     def pytest_addoption(self, parser: Any) -> None:
         parser.addoption("--attnspec-quiet", dest="attnspec_quiet", action="store_true", default=True)
 
     def pytest_collection_finish(self, session: Any) -> None:
-        self.total = len(session.items)
+        self.total = len(session.items) or self.total  # in a process that only controls others, there are none
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.shown.cells(self.done, self.total, nodeid.removeprefix("attnspec/").replace(".yaml::", "."))
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed and getattr(report, "attnspec", None) is None:  # it says nothing of the subject
             self.broken.append(report)
         if report.when == "call":
             self.done += 1
-            self.tick(self.done, self.total)
+            self.shown.cells(self.done, self.total)
 
     def pytest_unconfigure(self, config: Any) -> None:
         session = config.pluginmanager.get_plugin("attnspec-session")
         if session is not None and session.results is not None:
             session.pytest_sessionfinish(exitstatus=2 if not session.finished else 0)
             self.lines = session.results.lines
-
-
-@contextmanager
-def _progress(keeper: _Keeper) -> Iterator[None]:
-    """A bar on a terminal, and nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("checking"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("cells", total=None)
-        keeper.tick = lambda done, total: progress.update(task, completed=done, total=total or None)
-        yield
 
 
 @main.command()

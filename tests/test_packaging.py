@@ -130,15 +130,17 @@ def test_adapters_import_nothing_of_the_suite(path):
 
 @pytest.mark.parametrize("path", modules("conformance"))
 def test_the_suite_imports_frameworks_only_where_they_are_used(path):
-    heavy = {"torch", "transformers", "onnx", "hypothesis", "rich", "jsonschema", "ml_dtypes"}
+    heavy = {"torch", "transformers", "onnx", "hypothesis", "jsonschema", "ml_dtypes"}
     assert set() == heavy & set(imports(path, when_loaded=True))
 
 
 @pytest.mark.parametrize(
-    "path", [CONFORMANCE / f"{name}.py" for name in ("__init__", "plugin", "cli", "errors", "threads")], ids=str
+    "path",
+    [CONFORMANCE / f"{name}.py" for name in ("__init__", "plugin", "cli", "errors", "progress", "texts", "threads")],
+    ids=str,
 )
 def test_what_is_loaded_everywhere_imports_next_to_nothing(path):
-    light = sys.stdlib_module_names | {"pytest", "click", ".errors", ".threads"}
+    light = sys.stdlib_module_names | {"pytest", "click", ".errors", ".progress", ".texts", ".threads"}
     assert set() == set(imports(path, when_loaded=True)) - light
 
 
