@@ -39,6 +39,7 @@ class Adapter:
     conventions: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, Collection[int]] = field(default_factory=dict)
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    requires: tuple[str, ...] = ()
     grade: str | Mapping[str, str] | None = None
     deterministic: bool = False
     compiled: bool = False
@@ -67,6 +68,7 @@ def adapter(
     conventions: Mapping[str, str] | None = None,
     limits: Mapping[str, Collection[int]] | None = None,
     fixed: Mapping[str, Any] | None = None,
+    requires: str | Collection[str] = (),
     grade: str | Mapping[str, str] | None = None,
     deterministic: bool = False,
     compiled: bool = False,
@@ -84,6 +86,8 @@ def adapter(
     * `conventions`: the word it follows where correct implementations differ; what is left out is identified.
     * `limits`: the values that a size may have, as in `{"head_dim": (64, 128), "k_len": range(16, 8193, 16)}`.
     * `fixed`: options that have one value only, as in `{"causal": True}`.
+    * `requires`: what holds of every call that it takes, as expressions over sizes, options and inputs in the language
+      of the specifications, as in `("value_dim == head_dim", "not causal or single(mask)")`.
     * `grade`: the precision it claims, for all dtypes or by dtype; by default the standard one of each.
     * `deterministic`: whether repeated calls are bit for bit the same.
     * `compiled`: whether it compiles for every shape, so that few shapes are drawn.
@@ -106,6 +110,7 @@ def adapter(
                 conventions=dict(conventions or {}),
                 limits=dict(limits or {}),
                 fixed=dict(fixed or {}),
+                requires=(requires,) if isinstance(requires, str) else tuple(requires),
                 grade=grade,
                 deterministic=deterministic,
                 compiled=compiled,

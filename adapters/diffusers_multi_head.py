@@ -12,6 +12,9 @@ from . import Unsupported, adapter
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 
+ONE_MASK = "size(mask == full(true, 1, 1, 1, 1), 1) * size(mask == full(true, 1, 1, 1, 1), 2) == 1"
+"""A mask that hides keys for all heads and queries alike."""
+
 
 def called(
     x: Any, context: Any, maps: tuple[Any, ...], biases: tuple[Any, ...], heads: int, mask: Any, processor: str
@@ -43,7 +46,14 @@ def called(
     return made(x, encoder_hidden_states=context, attention_mask=mask).detach()
 
 
-@adapter("multi_head", dtypes=DTYPES, conventions={"empty_row": "zeros"}, package="diffusers", extra="diffusers")
+@adapter(
+    "multi_head",
+    requires=ONE_MASK,
+    dtypes=DTYPES,
+    conventions={"empty_row": "zeros"},
+    package="diffusers",
+    extra="diffusers",
+)
 def diffusers_multi_head(
     x: Any,
     context: Any,
@@ -65,6 +75,7 @@ def diffusers_multi_head(
 
 @adapter(
     "multi_head",
+    requires=ONE_MASK,
     dtypes=DTYPES,
     conventions={"empty_row": "mean_value"},
     grade={"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive", "float64": "fp64"},

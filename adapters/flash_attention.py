@@ -19,6 +19,7 @@ CONVENTIONS = {"causal_alignment": "bottom_right", "empty_row": "zeros", "groupi
 
 @adapter(
     "attention",
+    requires="value_dim == head_dim",
     dtypes=("float16", "bfloat16"),
     conventions=CONVENTIONS,
     limits={"head_dim": range(1, 257)},
@@ -55,6 +56,7 @@ def flash_attention(
 
 @adapter(
     "attention_gradient",
+    requires="value_dim == head_dim",
     dtypes=("float16", "bfloat16"),
     conventions=CONVENTIONS,
     limits={"head_dim": range(1, 257)},

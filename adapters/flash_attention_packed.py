@@ -15,6 +15,7 @@ from .torch_packed import cumulative
 
 @adapter(
     "packed_attention",
+    requires="value_dim == head_dim",
     dtypes=("float16", "bfloat16"),
     conventions={"causal_alignment": "bottom_right", "empty_row": "zeros", "grouping": "block"},
     limits={"head_dim": range(1, 257)},
@@ -57,6 +58,7 @@ def flash_attention_varlen(
 
 @adapter(
     "paged_attention",
+    requires="value_dim == head_dim",
     dtypes=("float16", "bfloat16"),
     conventions={"empty_row": "zeros", "grouping": "block"},
     limits={"head_dim": range(1, 257), "page_size": range(256, 4097, 256)},

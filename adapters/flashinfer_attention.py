@@ -18,6 +18,7 @@ from .torch_packed import cumulative
 
 @adapter(
     "attention",
+    requires="value_dim == head_dim",
     dtypes=("float16", "bfloat16"),
     conventions={"causal_alignment": "bottom_right", "grouping": "block", "lse_base": "two"},
     limits={"head_dim": (64, 128, 256)},
@@ -66,6 +67,7 @@ def flashinfer_prefill(
 
 @adapter(
     "packed_attention",
+    requires="value_dim == head_dim",
     dtypes=("float16", "bfloat16"),
     conventions={"causal_alignment": "bottom_right", "grouping": "block", "lse_base": "two"},
     limits={"head_dim": (64, 128, 256)},
@@ -110,6 +112,7 @@ def flashinfer_ragged(
 
 @adapter(
     "paged_attention",
+    requires="value_dim == head_dim",
     dtypes=("float16", "bfloat16"),
     conventions={"grouping": "block"},
     limits={"head_dim": (64, 128, 256), "q_len": (1,)},

@@ -50,6 +50,7 @@ def attention(q: Any, k: Any, v: Any, mask: Any, bias: Any, **options: Any) -> A
 
 @adapter(
     "attention",
+    requires="value_dim == head_dim",
     framework="numpy",
     dtypes=DTYPES,
     conventions={

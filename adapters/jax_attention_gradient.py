@@ -28,6 +28,7 @@ def compiled(**options: Any) -> Any:
 
 @adapter(
     "attention_gradient",
+    requires="value_dim == head_dim",
     framework="numpy",
     dtypes=DTYPES,
     conventions={"causal_alignment": "top_left", "empty_row": "mean_value", "grouping": "block"},

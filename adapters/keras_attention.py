@@ -44,6 +44,7 @@ def compiled(attend: Any) -> Any:
 
 @adapter(
     "attention",
+    requires=("value_dim == head_dim", "single(mask) or single(bias)"),
     dtypes=DTYPES,
     conventions={
         "causal_alignment": "top_left",
@@ -66,6 +67,7 @@ def keras_attention(
 
 @adapter(
     "attention",
+    requires="value_dim == head_dim",
     framework="numpy",
     dtypes=DTYPES,
     conventions={

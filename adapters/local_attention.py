@@ -18,6 +18,14 @@ DTYPES = ("float32", "bfloat16", "float16", "float64")
 
 @adapter(
     "attention",
+    requires=(
+        "q_len == k_len",
+        "heads == kv_heads",
+        "window_left != none",
+        "causal or window_left == window_right and window_left > 0",
+        "not causal or window_right == none",
+        "size(mask == full(true, 1, 1, 1, 1), 1) * size(mask == full(true, 1, 1, 1, 1), 2) == 1",
+    ),
     dtypes=DTYPES,
     grade={"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive", "float64": "fp64"},
     package="local_attention",

@@ -27,6 +27,7 @@ def to_numpy(x: Any) -> Any:
 
 @adapter(
     "attention",
+    requires=("not causal or single(mask) and single(bias)", "single(mask) or single(bias)"),
     framework="numpy",
     dtypes=("float32", "bfloat16", "float16"),
     conventions={"causal_alignment": "bottom_right", "grouping": "block"},

@@ -14,6 +14,7 @@ from .mlx_gradients import pulled_back
 
 @adapter(
     "attention_gradient",
+    requires=("not causal or single(mask) and single(bias)", "single(mask) or single(bias)"),
     framework="numpy",
     dtypes=("float32", "bfloat16", "float16"),
     conventions={"causal_alignment": "bottom_right", "grouping": "block"},

@@ -23,7 +23,15 @@ def offset_of(positions: Any) -> int:
     return int(positions[0]) if len(positions) else 0
 
 
-@adapter("rotary", framework="numpy", dtypes=DTYPES, grade=GRADES, package="mlx.core", extra="mlx")
+@adapter(
+    "rotary",
+    requires="all(positions == positions[:1] + range(size(positions)))",
+    framework="numpy",
+    dtypes=DTYPES,
+    grade=GRADES,
+    package="mlx.core",
+    extra="mlx",
+)
 def mlx_rotary(
     x: Any, positions: Any, *, base: float = 10000.0, interleaved: bool = False, rotary_dim: int | None = None
 ) -> Any:
@@ -34,7 +42,15 @@ def mlx_rotary(
     return to_numpy(mx.fast.rope(mx.array(x), dims, traditional=interleaved, base=base, scale=1.0, offset=offset))
 
 
-@adapter("rotary", framework="numpy", dtypes=DTYPES, grade=GRADES, package="mlx.core", extra="mlx")
+@adapter(
+    "rotary",
+    requires="all(positions == positions[:1] + range(size(positions)))",
+    framework="numpy",
+    dtypes=DTYPES,
+    grade=GRADES,
+    package="mlx.core",
+    extra="mlx",
+)
 def mlx_rotary_frequencies(
     x: Any, positions: Any, *, base: float = 10000.0, interleaved: bool = False, rotary_dim: int | None = None
 ) -> Any:

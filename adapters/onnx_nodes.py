@@ -83,7 +83,14 @@ def onnx_quantize(x: Any) -> Any:
     return {"codes": codes, "scale": scale, "zero_point": zero_point}
 
 
-@adapter("dequantize", framework="numpy", dtypes=DTYPES, package="onnx", extra="onnx")
+@adapter(
+    "dequantize",
+    requires=("all(codes >= 0)", "all(zero_point >= 0)", "all(zero_point == round(zero_point))"),
+    framework="numpy",
+    dtypes=DTYPES,
+    package="onnx",
+    extra="onnx",
+)
 def onnx_dequantize(codes: Any, scale: Any, zero_point: Any) -> Any:
     """DequantizeLinear of opset 24, for codes of eight bits or sixteen."""
     import numpy as np

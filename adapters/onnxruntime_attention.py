@@ -77,6 +77,7 @@ def attention(opset: int, q: Any, k: Any, v: Any, causal: bool, mask: Any, bias:
 
 @adapter(
     "attention",
+    requires="scale == none or scale > 0",
     framework="numpy",
     dtypes=DTYPES,
     conventions={"causal_alignment": "top_left", "empty_row": "zeros", "grouping": "block"},
@@ -101,6 +102,7 @@ def onnxruntime_attention(
 
 @adapter(
     "attention",
+    requires="scale == none or scale > 0",
     framework="numpy",
     dtypes=DTYPES,
     conventions={"causal_alignment": "top_left", "empty_row": "zeros", "grouping": "block"},
@@ -135,6 +137,7 @@ def parted(x: Any, heads: int) -> Any:
 
 @adapter(
     "attention",
+    requires="heads == kv_heads",
     framework="numpy",
     dtypes=("float32", "float16"),
     conventions={"causal_alignment": "top_left", "empty_row": "mean_value"},
@@ -174,6 +177,12 @@ def onnxruntime_multi_head(
 
 @adapter(
     "attention",
+    requires=(
+        "value_dim == head_dim",
+        "q_len <= k_len",
+        "batch == 1 or q_len == 1 or q_len == k_len",
+        "causal or window_left == none",
+    ),
     framework="numpy",
     dtypes=("float32", "float16"),
     conventions={"causal_alignment": "bottom_right", "grouping": "block"},

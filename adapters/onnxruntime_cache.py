@@ -15,6 +15,7 @@ from .onnxruntime_attention import joined, parted, run
 
 @adapter(
     "cached_attention",
+    requires=("value_dim == head_dim", "batch == 1 or all(chunks[1:] <= 1)"),
     framework="numpy",
     dtypes=("float32", "float16"),
     conventions={"grouping": "block"},

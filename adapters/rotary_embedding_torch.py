@@ -44,6 +44,7 @@ def lucidrains_rotary(x: Any, positions: Any, *, base: float = 10000.0, rotary_d
 
 @adapter(
     "rotary",
+    requires=("all(positions == positions[:1] + range(size(positions)))", "all(positions >= 0)"),
     dtypes=DTYPES,
     grade={"float64": "fp32"},
     fixed={"interleaved": True},

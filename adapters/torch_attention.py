@@ -43,7 +43,13 @@ def attention_by(backend: str, *arguments: Any, **options: Any) -> Any:
             raise
 
 
-@adapter("attention", dtypes=DTYPES, conventions=CONVENTIONS, package="torch")
+@adapter(
+    "attention",
+    requires="not causal or single(mask) and single(bias)",
+    dtypes=DTYPES,
+    conventions=CONVENTIONS,
+    package="torch",
+)
 def torch_sdpa(
     q: Any, k: Any, v: Any, *, causal: bool = False, mask: Any = None, bias: Any = None, scale: float | None = None
 ) -> Any:
@@ -51,7 +57,13 @@ def torch_sdpa(
     return attention(q, k, v, causal, mask, bias, scale)
 
 
-@adapter("attention", dtypes=DTYPES, conventions=CONVENTIONS, package="torch")
+@adapter(
+    "attention",
+    requires="not causal or single(mask) and single(bias)",
+    dtypes=DTYPES,
+    conventions=CONVENTIONS,
+    package="torch",
+)
 def torch_sdpa_math(
     q: Any, k: Any, v: Any, *, causal: bool = False, mask: Any = None, bias: Any = None, scale: float | None = None
 ) -> Any:
@@ -59,7 +71,13 @@ def torch_sdpa_math(
     return attention_by("MATH", q, k, v, causal, mask, bias, scale)
 
 
-@adapter("attention", dtypes=DTYPES, conventions=CONVENTIONS, package="torch")
+@adapter(
+    "attention",
+    requires=("not causal or single(mask) and single(bias)", "value_dim == head_dim"),
+    dtypes=DTYPES,
+    conventions=CONVENTIONS,
+    package="torch",
+)
 def torch_sdpa_flash(
     q: Any, k: Any, v: Any, *, causal: bool = False, mask: Any = None, bias: Any = None, scale: float | None = None
 ) -> Any:

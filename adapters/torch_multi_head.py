@@ -106,7 +106,12 @@ def torch_multi_head_weights(
     return made(x, context, context, need_weights=True, **masks(x, context, heads, mask, causal))[0].detach()
 
 
-@adapter("multi_head", dtypes=("float32", "float64"), package="torch")
+@adapter(
+    "multi_head",
+    requires=("q_len == k_len", "identical(x, context)", "heads % 2 == 0"),
+    dtypes=("float32", "float64"),
+    package="torch",
+)
 def torch_multi_head_fast(
     x: Any,
     context: Any,

@@ -43,7 +43,9 @@ def nestable(q: Any, k: Any) -> None:
         raise Unsupported("there are as many heads of keys as of queries")
 
 
-@adapter("packed_attention", dtypes=DTYPES, conventions=TOP_LEFT, grade=NAIVE, package="torch")
+@adapter(
+    "packed_attention", requires="heads == kv_heads", dtypes=DTYPES, conventions=TOP_LEFT, grade=NAIVE, package="torch"
+)
 def torch_nested_jagged(
     q: Any, k: Any, v: Any, q_lens: Any, k_lens: Any, *, causal: bool = False, scale: float | None = None
 ) -> Any:
@@ -55,7 +57,9 @@ def torch_nested_jagged(
     return attended(nested, causal, scale).values()
 
 
-@adapter("packed_attention", dtypes=DTYPES, conventions=TOP_LEFT, grade=NAIVE, package="torch")
+@adapter(
+    "packed_attention", requires="heads == kv_heads", dtypes=DTYPES, conventions=TOP_LEFT, grade=NAIVE, package="torch"
+)
 def torch_nested_strided(
     q: Any, k: Any, v: Any, q_lens: Any, k_lens: Any, *, causal: bool = False, scale: float | None = None
 ) -> Any:
@@ -70,6 +74,7 @@ def torch_nested_strided(
 
 @adapter(
     "packed_attention",
+    requires=("value_dim == head_dim", "not causal or window_right == none"),
     dtypes=("float16", "bfloat16"),
     conventions={"causal_alignment": "bottom_right", "grouping": "block"},
     devices=("cuda",),

@@ -66,7 +66,16 @@ def torch_fake_quantize(x: Any, *, bits: int = 8) -> Any:
     return {"codes": codes, "scale": scale, "zero_point": zero_point}
 
 
-@adapter("dequantize", dtypes=("float32",), package="torch")
+@adapter(
+    "dequantize",
+    requires=(
+        "all(zero_point == round(zero_point))",
+        "all(zero_point >= 0) and all(zero_point <= 255)",
+        "all(codes >= 0) and all(codes <= 255)",
+    ),
+    dtypes=("float32",),
+    package="torch",
+)
 def torch_dequantize(codes: Any, scale: Any, zero_point: Any) -> Any:
     """Tensor.dequantize of a tensor of quint8 with these codes."""
     import torch

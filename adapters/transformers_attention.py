@@ -59,6 +59,7 @@ def transformers_eager(
 
 @adapter(
     "attention",
+    requires="not causal or single(mask)",
     dtypes=DTYPES,
     conventions={"causal_alignment": "top_left", "empty_row": "zeros", "grouping": "block"},
     package="transformers",

@@ -31,6 +31,7 @@ def products(kind: Any, q: Any, k: Any, window: int) -> Any:
 
 @adapter(
     "band_scores",
+    requires="length % (2 * window) == 0",
     dtypes=DTYPES,
     conventions={"beyond_ends": "minus_infinity"},
     package="transformers",
@@ -45,6 +46,7 @@ def transformers_longformer(q: Any, k: Any, *, window: int) -> Any:
 
 @adapter(
     "band_scores",
+    requires="length % (2 * window) == 0",
     dtypes=DTYPES,
     conventions={"beyond_ends": "minus_infinity"},
     package="transformers",

@@ -49,6 +49,11 @@ def made(backend: str, q: Any, k: Any, mask: Any, causal: bool, left: int | None
 
 @adapter(
     "attention",
+    requires=(
+        "q_len == k_len",
+        "not causal or window_right == none or window_right == 0",
+        "causal or window_left == window_right",
+    ),
     dtypes=DTYPES,
     conventions={"empty_row": "zeros", "grouping": "block"},
     package="transformers",
@@ -76,6 +81,11 @@ def transformers_masks_sdpa(
 
 @adapter(
     "attention",
+    requires=(
+        "q_len == k_len",
+        "not causal or window_right == none or window_right == 0",
+        "causal or window_left == window_right",
+    ),
     dtypes=DTYPES,
     conventions={"empty_row": "mean_value", "grouping": "block"},
     grade={"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive", "float64": "fp32"},

@@ -19,6 +19,13 @@ DTYPES = ("float32", "bfloat16", "float16", "float64")
 MODEL = {"causal_alignment": "bottom_right", "grouping": "block", "masked_nonfinite": "propagates"}
 NAIVE = {"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive", "float64": "fp32"}
 
+REQUIRES = (
+    "causal or window_left == none",
+    "q_len <= k_len if causal else q_len == k_len",
+    "size(mask == full(true, 1, 1, 1, 1), 1) * size(mask == full(true, 1, 1, 1, 1), 2) == 1",
+)
+"""Windows and past keys are those of a decoder, and a mask hides keys for all heads and queries alike."""
+
 
 @adapter(
     "attention",
@@ -128,6 +135,7 @@ def mistral(
 
 @adapter(
     "attention",
+    requires=REQUIRES,
     dtypes=DTYPES,
     conventions=MODEL | {"empty_row": "mean_value"},
     grade=NAIVE,
@@ -150,6 +158,7 @@ def mistral_eager(
 
 @adapter(
     "attention",
+    requires=REQUIRES,
     dtypes=DTYPES,
     conventions=MODEL,
     package="transformers",

@@ -43,6 +43,7 @@ def layer(q: Any, k: Any) -> Any:
 
 @adapter(
     "packed_attention",
+    requires="all(q_lens == k_lens)",
     dtypes=DTYPES,
     fixed={"causal": True},
     conventions={"grouping": "block"},
@@ -70,6 +71,7 @@ def transformers_packed_sdpa(
 
 @adapter(
     "packed_attention",
+    requires="all(q_lens == k_lens)",
     dtypes=DTYPES,
     fixed={"causal": True},
     conventions={"grouping": "block"},
@@ -99,6 +101,7 @@ def transformers_packed_eager(
 
 @adapter(
     "packed_attention",
+    requires="all(q_lens <= k_lens)",
     dtypes=DTYPES,
     fixed={"causal": True},
     conventions={"causal_alignment": "bottom_right", "grouping": "block"},

@@ -170,6 +170,7 @@ def llama4_rotary(x: Any, positions: Any, *, base: float = 10000.0) -> Any:
 
 @adapter(
     "rotary",
+    requires="all(positions >= 0)",
     dtypes=DTYPES,
     grade=NARROW,
     fixed={"interleaved": True},
@@ -186,6 +187,7 @@ def gptj_rotary(x: Any, positions: Any, *, rotary_dim: int | None = None) -> Any
 
 @adapter(
     "rotary",
+    requires="all(positions >= 0)",
     dtypes=DTYPES,
     grade=NARROW,
     fixed={"interleaved": True},
@@ -217,6 +219,7 @@ def turned_by_table(modeling: Any, x: Any, positions: Any, rotary_dim: int | Non
 
 @adapter(
     "rotary",
+    requires="all(positions >= 0) and all(positions < 4096)",
     dtypes=DTYPES,
     grade=NARROW,
     fixed={"interleaved": True},

@@ -55,6 +55,7 @@ def m2m_100_table(*, length: int, dim: int, offset: int = 0) -> Any:
 
 @adapter(
     "sinusoidal",
+    requires="offset > 0",
     conventions=TENSOR2TENSOR,
     limits=TWO_FREQUENCIES,
     package="transformers",
@@ -69,6 +70,7 @@ def m2m_100_positions(*, length: int, dim: int, offset: int = 0) -> Any:
 
 @adapter(
     "sinusoidal",
+    requires="offset > 0",
     conventions=TENSOR2TENSOR,
     limits=TWO_FREQUENCIES,
     package="transformers",
@@ -83,6 +85,7 @@ def speech_to_text_positions(*, length: int, dim: int, offset: int = 0) -> Any:
 
 @adapter(
     "sinusoidal",
+    requires="offset > 0",
     conventions=TENSOR2TENSOR,
     limits=TWO_FREQUENCIES,
     package="transformers",

@@ -19,7 +19,7 @@ from . import limits
 from .claims import Claims
 from .definition import Frame, sizes_of
 from .draws import Source
-from .errors import SpecError
+from .errors import SpecError, UsageError
 from .formats import FORMATS, rounded
 from .grades import Grade
 from .kept import Kept
@@ -197,6 +197,9 @@ class Sample:
         for condition in self.mechanism.requires.values():
             if not bool(np.all(condition(context))):
                 raise Unfit(f"not {condition.text}")
+        lacking = unmet(self.claims, context) if self.claims else None
+        if lacking is not None:
+            raise Unfit(f"not {lacking.text}, which the subject requires")
 
     def _primary(self) -> dict[str, Any]:
         """The sizes and options that do not follow from others, and inputs that are single values."""
@@ -273,6 +276,17 @@ class DrawSource:
 
     def permutation(self, n: int) -> NDArray[np.int64]:
         return self.sample.stream(self.key).permutation(n)
+
+
+def unmet(claims: Claims, context: Values) -> Expression | None:
+    """The first of the declared conditions on calls that a call does not meet; `UsageError` for one without a truth."""
+    for condition in claims.requires:
+        try:
+            if not bool(np.all(condition(context))):
+                return condition
+        except SpecError as error:
+            raise UsageError(f"requires: {error}") from None
+    return None
 
 
 def _alike(x: Any) -> Any:

@@ -13,6 +13,7 @@ from .grades import Grade
 from .judge import Kind, Outcome, definition_law
 from .mechanism import Law, Mechanism
 from .plans import Profile
+from .refusals import Refusals
 from .subject import Subject
 from .trial import Bench
 
@@ -143,8 +144,7 @@ class Result:
     grades: Sequence[Grade] = ()
     """The grades that were tried, the claimed one first."""
     partial: bool = False
-    scenarios: Sequence[str] = ()
-    """The scenarios that the subject has answered."""
+    refusals: Refusals = field(default_factory=Refusals)
 
 
 def law_names(mechanism: Mechanism) -> list[str]:

@@ -9,9 +9,10 @@ from typing import Any
 
 from attnspec.adapters import Adapter
 
-from .errors import TargetError, UsageError, did_you_mean
+from .errors import SpecError, TargetError, UsageError, did_you_mean
 from .formats import FORMATS
 from .grades import STANDARD, Grade, grade_named
+from .language import Expression, Scope
 from .loader import library
 from .mechanism import Mechanism
 
@@ -26,6 +27,8 @@ class Claims:
     conventions: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, Collection[int]] = field(default_factory=dict)
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    requires: tuple[Expression, ...] = ()
+    """What holds of every call that it takes."""
     grades: Mapping[str, Grade] = field(default_factory=dict)
     deterministic: bool = False
     compiled: bool = False
@@ -44,8 +47,13 @@ class Claims:
     @property
     def key(self) -> tuple[Any, ...]:
         """What the drawing of cases depends on."""
+        return self.names, self.bounds, tuple(sorted(self.fixed.items())), self.compiled
+
+    @property
+    def bounds(self) -> tuple[Any, ...]:
+        """The calls that are admitted of those that could be made."""
         limits = tuple(sorted((n, tuple(v)) for n, v in self.limits.items()))
-        return self.names, limits, tuple(sorted(self.fixed.items())), self.compiled
+        return limits, tuple(condition.text for condition in self.requires)
 
 
 def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool) -> Claims:
@@ -95,6 +103,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool) -> Claims:
         conventions=adapter.conventions,
         limits={n: v if isinstance(v, Collection) else (v,) for n, v in limits.items()},
         fixed={n: x for n, x in adapter.fixed.items() if n not in sizes},
+        requires=_conditions(adapter, mechanism),
         grades=_grades(adapter),
         deterministic=adapter.deterministic,
         compiled=adapter.compiled,
@@ -103,6 +112,20 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool) -> Claims:
         by_name=frozenset(p.name for p in by_name),
         unknown=tuple(p.name for p in unknown),
     )
+
+
+def _conditions(adapter: Adapter, mechanism: Mechanism) -> tuple[Expression, ...]:
+    """The declared conditions on calls, over the sizes, inputs and options of an operator."""
+    words = {word: option for option, own in mechanism.vocabulary.items() for word in own}
+    scope = Scope(frozenset({*mechanism.sizes, *mechanism.inputs, *mechanism.options}), words)
+    texts = (adapter.requires,) if isinstance(adapter.requires, str) else tuple(adapter.requires)
+    strange = [text for text in texts if not isinstance(text, str)]
+    if strange:
+        raise UsageError(f"{adapter.name}: requires holds conditions as text, not {strange[0]!r}")
+    try:
+        return tuple(Expression(text, scope) for text in texts)
+    except SpecError as error:
+        raise UsageError(f"{adapter.name}: requires: {error}") from None
 
 
 def _says_otherwise(parameter: inspect.Parameter, mechanism: Mechanism) -> bool:

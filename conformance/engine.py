@@ -72,8 +72,7 @@ class _Run(Course):
         largest = max((t for t in trials if t.sample.entries <= LARGE), key=lambda t: t.sample.entries, default=None)
         for index, trial in enumerate(trials):
             (right if self.defined(trial) else wrong).append(trial)
-            if trial.sample.case.scenario and trial.answered:
-                self.scenarios.append(trial.sample.case.label)
+            self.refusals.watch(trial)
             self.contracts.watch(trial)
             if index < REPEATED:
                 self.contracts.repeat(trial, largest)

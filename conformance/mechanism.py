@@ -17,6 +17,9 @@ Level = Literal["must", "should"]
 LawLevel = Literal["must", "should", "unless_refused"]
 Assignments = Mapping[str, Expression]
 
+ANSWERED = 0.9
+"""The share of scenarios that an implementation answers at least, where a mechanism does not say."""
+
 DRAWN_LAYOUTS = ("contiguous", "strided", "transposed", "offset", "expanded", "mixed")
 """The memory layouts of inputs that any case may have."""
 
@@ -143,6 +146,8 @@ class Mechanism:
     """What an option or an optional input is when it is not passed; an option without one is always passed."""
     shapes: Mapping[str, tuple[str | None, ...]]
     """The sizes that the shape of a required input fixes, axis by axis."""
+    answered: float = ANSWERED
+    """The share of the scenarios within its declared limits that an implementation answers at least."""
     own: frozenset[str] = field(default_factory=frozenset)
     """The sizes, inputs and options that a further mechanism draws in its own way."""
 

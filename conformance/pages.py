@@ -311,9 +311,10 @@ def _adapter_page(a: Adapter) -> Iterator[str]:
     yield f"{a.name}   {a.operator}, {a.framework}"
     yield f"    {a.summary}"
     yield f"    dtypes: {', '.join(a.dtypes)}"
-    for label, part in (("conventions", a.conventions), ("limits", a.limits), ("fixed", a.fixed), ("grade", a.grade)):
-        if part:
+    for label in ("conventions", "limits", "fixed", "grade"):
+        if part := getattr(a, label):
             yield f"    {label}: {part}"
+    yield from (f"    requires: {condition}" for condition in a.requires)
     yield f"    {a.function.__module__}" if installed(a) else f"    not installed: {install_command(a)}"
 
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakValueDictionary
 
-from .cases import Case, Picker, Sample, Unfit
+from .cases import Case, Picker, Sample, Unfit, unmet
 from .claims import Claims
 from .errors import SpecError, UsageError, did_you_mean
 from .evidence import evidence_of
-from .language import Expression
+from .language import Expression, Values
 from .loader import library
 from .mechanism import DRAWN_LAYOUTS, Mechanism
 from .reading import NO_DEFAULT, default_of
@@ -138,10 +138,12 @@ def directed(mechanism: Mechanism, claims: Claims, seed: int) -> Iterator[Case]:
 def beyond_limits(mechanism: Mechanism, claims: Claims, dtype: str) -> dict[str, list[str]]:
     """The scenarios that other sizes take the place of, or none, under the limits of a subject; with those limits."""
     found: dict[str, list[str]] = {}
-    unlimited = replace(claims, limits={})
-    for case in directed(mechanism, unlimited, 0) if claims.limits else ():
+    unlimited = replace(claims, limits={}, requires=())
+    for case in directed(mechanism, unlimited, 0) if claims.limits or claims.requires else ():
         values = Sample(mechanism, case, dtype, claims=unlimited).values
         beyond = [name for name, allowed in claims.limits.items() if name in values and values[name] not in allowed]
+        lacking = unmet(claims, Values(values, dtype))
+        beyond += sorted(lacking.uses) if lacking else []
         if beyond:
             found[case.label] = beyond
     return found
@@ -155,14 +157,13 @@ def drawn(mechanism: Mechanism, case: Case, claims: Claims, dtype: str, picker: 
 
     Where nothing but the case decides, plans of other claims that have it share it, and what was computed from it.
     """
-    limits = tuple(sorted((name, tuple(allowed)) for name, allowed in claims.limits.items()))
-    key = (mechanism.name, mechanism.digest, dtype, case.label, case.key, limits)
+    key = (mechanism.name, mechanism.digest, dtype, case.label, case.key, claims.bounds)
     if picker is None and key in _SAMPLES:
         return _SAMPLES[key]
     try:
         sample = Sample(mechanism, case, dtype, claims=claims, picker=picker)
         if picker is not None:  # what it has picked is settled now
-            key = (mechanism.name, mechanism.digest, dtype, case.label, sample.case.key, limits)
+            key = (mechanism.name, mechanism.digest, dtype, case.label, sample.case.key, claims.bounds)
         return _SAMPLES.setdefault(key, sample)
     except Unfit:
         return None
@@ -301,7 +302,7 @@ class Plan:
 
     def __init__(self, mechanism: Mechanism, claims: Claims, profile: Profile, seed: int, dtype: str) -> None:
         self.mechanism, self.claims, self.profile, self.seed, self.dtype = mechanism, claims, profile, seed, dtype
-        self._further: list[Sample] = []
+        self._further: list[Sample | None] = []
 
     def blocks(self) -> Iterator[list[Sample]]:
         """The scenarios, the covering set, the draws."""
@@ -360,11 +361,12 @@ class Plan:
                 label = f"further {index + 1}"
                 own = seed_of(self.seed, self.mechanism.name, label)
                 case = Case(self.mechanism.name, label, own, pins(self.mechanism, self.claims))
-                sample = drawn(self.mechanism, case, self.claims, self.dtype)
-                if sample is None:
-                    return
-                self._further.append(sample)
-            yield self._further[index]
+                self._further.append(drawn(self.mechanism, case, self.claims, self.dtype))
+            sample = self._further[index]
+            if sample is not None:
+                yield sample
+            elif not self.claims.requires:
+                return
 
 
 _PLANS: OrderedDict[tuple[Any, ...], Plan] = OrderedDict()

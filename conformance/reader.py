@@ -13,7 +13,7 @@ from .errors import SpecError, SpecErrors, did_you_mean
 from .language import Expression, Scope, Takes, assignments
 from .limits import FAULTS
 from .meaning import clashes, contradictions
-from .mechanism import LAYOUTS, Example, Law, Mechanism, Mistake, Printed, Reject, Setting
+from .mechanism import ANSWERED, LAYOUTS, Example, Law, Mechanism, Mistake, Printed, Reject, Setting
 from .reading import NO_DEFAULT, asking, default_of, fallback, printed, shape_names
 from .schema import Document, place_of
 
@@ -261,6 +261,7 @@ class Reader:
             required=required,
             defaults=base.defaults if base else self.defaults(inputs, options, required),
             shapes=base.shapes if base else {n: shape_names(inputs[n], sizes) for n in required if n in inputs},
+            answered=float(self.get("answered", base.answered if base else ANSWERED)),
             own=frozenset({*self.texts["sizes"], *self.texts["inputs"], *self.texts["options"]})
             if base
             else frozenset(),

@@ -294,10 +294,10 @@ def evidence_data(known: Evidence, group: Group, result: Result) -> dict[str, An
     """What the scenarios that were answered would have shown: how many known mistakes, and which of them not."""
     claimed = {case.label for case in directed(group.mechanism, group.subject.claims, 0)}
     beyond = known.unshown(claimed, group.dtype)
-    answered = set(result.scenarios) - set(beyond_limits(group.mechanism, group.subject.claims, group.dtype))
+    answered = set(result.refusals.answered) - set(beyond_limits(group.mechanism, group.subject.claims, group.dtype))
     unshown = [name for name in known.unshown(answered, group.dtype) if name not in beyond]
     return {
-        "scenarios": len(result.scenarios),
+        "scenarios": len(result.refusals.answered),
         "mistakes": len(known.shows),
         "unclaimed": len(beyond),
         "unshown": unshown,

@@ -67,6 +67,7 @@ _PATTERNS = {
     "^[0-9]{1,6}$": "{} is not a whole number",
     "^(?=[0-9.]*[1-9])[0-9]*[.]?[0-9]+(e[+-]?[0-9]{1,2})?$": "{} is not a number above zero",
     "^[0-9]{4}-[0-9]{2}-[0-9]{2}$": "{} is not a day such as 2027-02-28",
+    "^(0?[.][0-9]{1,6}|0|1([.]0{1,6})?)$": "{} is not a share from 0 to 1",
     "^1$": "{} is not 1, the version of such files",
     "^[a-z][a-z0-9_]*$": "{} is not a name (small letters, digits and underscores)",
 }

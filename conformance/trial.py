@@ -16,14 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from . import limits
 from .calling import Call, Fault, Reply
-from .cases import DrawSource, Sample
+from .cases import DrawSource, Sample, unmet
 from .definition import Frame, sizes_of
 from .draws import Source
 from .errors import SpecError
 from .formats import FORMATS, KINDS, half_unit, rounded
 from .grades import FP64, Grade, result_format
-from .language import CallSite
+from .language import CallSite, Values
 from .mechanism import Law, Mechanism
 from .numbers import Number, finite, recording, value
 from .streams import pick
@@ -164,12 +165,20 @@ class Trial:
                 raise Declined(f"does not take {name}")
             if name in claims.names:
                 options[name] = m.passed(name, x)
-        if claims.limits and settled.key:
-            found = {**settled.values, **sizes_of(m, settled.values)}
-            for name, allowed in claims.limits.items():
-                if name in found and found[name] not in allowed:
-                    raise Declined(f"takes no {name} = {found[name]}")
+        if (claims.limits or claims.requires) and settled.key:
+            self._check_bounds(settled)
         return Call(inputs, options, self.bench.dtype, self.bench.device, self.sample.layout, poisoned)
+
+    def _check_bounds(self, settled: Settled) -> None:
+        """`Declined` for a call beyond the declared limits, or one that does not meet the declared conditions."""
+        claims, found = self.bench.subject.claims, {**settled.values, **sizes_of(self.mechanism, settled.values)}
+        for name, allowed in claims.limits.items():
+            if name in found and found[name] not in allowed:
+                raise Declined(f"takes no {name} = {found[name]}")
+        with np.errstate(all="ignore"), limits.metered():
+            lacking = unmet(claims, Values(found, self.bench.dtype))
+        if lacking is not None:
+            raise Declined(f"requires {lacking.text}")
 
     def reply(self, settled: Settled) -> Reply:
         """What the subject returned; `Declined` or `Faulted` where it returned nothing."""

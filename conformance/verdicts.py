@@ -21,6 +21,7 @@ from .grades import looser
 from .judge import Kind, Outcome, definition_law
 from .loader import library
 from .mechanism import Reject
+from .refusals import Refusals
 from .trial import Bench, Declined, Trial
 from .truths import truth
 
@@ -56,8 +57,7 @@ class Course:
         self.calls = self.answered = self.cases = 0
         self.late = False
         """Whether time was up."""
-        self.scenarios: list[str] = []
-        """The scenarios that were answered."""
+        self.refusals = Refusals()
 
     @property
     def given_up(self) -> bool:
@@ -84,7 +84,7 @@ class Course:
 
     def result(self, samples: Sequence[Sample], started: float) -> Result:
         """All that has come of it; calls that are to be refused are made from the samples."""
-        refusal = self.wholesale_refusal()
+        refusal = self.wholesale_refusal() or self.beyond_declaration()
         if refusal is not None:
             return Result(tuple(unclaimed(self.request, refusal)), self.found)
         cells = [
@@ -103,7 +103,7 @@ class Course:
             self.bench,
             self.grades,
             self.partial,
-            tuple(self.scenarios),
+            self.refusals,
         )
 
     def cell(self, law: str, level: str, verdict: str, **more: Any) -> Cell:
@@ -121,6 +121,13 @@ class Course:
             return None
         outcome = definition.failure.outcome
         return f"refuses it: {outcome.says}" if outcome.refusal else None
+
+    def beyond_declaration(self) -> str | None:
+        """Why no case meets the declared conditions, if none does."""
+        conditions = self.subject.claims.requires
+        if not conditions or self.cases or self.partial or self.request.only:
+            return None
+        return f"no case meets what is required: {', '.join(condition.text for condition in conditions)}"
 
     def law_cells(self) -> Iterator[Cell]:
         for tally in self.tallies:

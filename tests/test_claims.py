@@ -190,3 +190,21 @@ def test_claims_that_draw_the_same_cases_have_one_key():
 def test_claims_that_draw_other_cases_have_other_keys(other):
     base = {"names": frozenset({"causal"}), "dtypes": ("float32",)}
     assert Claims(**base).key != Claims(**{**base, **other}).key
+
+
+def test_conditions_on_calls_are_expressions_of_the_language():
+    found = claims(plain, requires=("value_dim == head_dim", "not causal or single(mask)"))
+    assert ["value_dim == head_dim", "not causal or single(mask)"] == [c.text for c in found.requires]
+    assert ["q_len > 1"] == [c.text for c in claims(plain, requires="q_len > 1").requires]
+
+
+@pytest.mark.parametrize(
+    ("requires", "says"),
+    [
+        ("head_dims == 8", "mine: requires: unknown name 'head_dims'; did you mean 'head_dim'?"),
+        ("head_dim ==", "mine: requires: not an expression"),
+        ((lambda n: n,), "mine: requires holds conditions as text, not <function"),
+    ],
+)
+def test_a_condition_that_is_none_is_refused(requires, says):
+    assert refusal(requires=requires).startswith(says)

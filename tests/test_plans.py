@@ -19,6 +19,7 @@ from attnspec.plans import (
     Plan,
     Profile,
     applicable,
+    beyond_limits,
     covered,
     covering,
     directed,
@@ -270,3 +271,38 @@ def test_an_unknown_profile_is_bad_usage():
     assert "unknown profile 'nigthly'; did you mean 'nightly'? (profiles: smoke, quick, ci, nightly)" == str(
         caught.value
     )
+
+
+def conditioned(*texts):
+    scope = Scope(frozenset({*ATTENTION.sizes, *ATTENTION.inputs, *ATTENTION.options}))
+    return Claims(EVERYTHING, ("float32",), requires=tuple(Expression(text, scope) for text in texts))
+
+
+def test_every_case_meets_the_declared_conditions():
+    claims = conditioned("value_dim == head_dim", "not causal or single(mask) and single(bias)")
+    found = every(ATTENTION, claims)
+    assert {(True, True)} == {
+        (
+            v["value_dim"] == v["head_dim"],
+            not v["causal"] or not (isinstance(v["mask"], np.ndarray) or isinstance(v["bias"], np.ndarray)),
+        )
+        for v in (sample.values for sample in found)
+    }
+    assert {True, False} == {sample.values["causal"] for sample in found}
+
+
+def test_scenarios_that_do_not_meet_a_condition_are_beyond_the_limits():
+    claims = conditioned("value_dim == head_dim")
+    beyond = beyond_limits(ATTENTION, claims, "float32")
+    tried = {sample.case.label for sample in Plan(ATTENTION, claims, SMALL, 0, "float32").scenarios}
+    assert (["head_dim", "value_dim"], set()) == (beyond["plain"], tried & set(beyond))
+
+
+def test_further_samples_go_on_beyond_those_that_do_not_meet_a_condition():
+    further = [*Plan(ATTENTION, conditioned("batch == 2"), SMALL, 0, "float32").further(16)]
+    assert (True, {2}) == (len(further) > 1, {sample.values["batch"] for sample in further})
+
+
+def test_a_condition_without_a_truth_is_an_error_of_the_declaration():
+    with pytest.raises(UsageError, match=r"^requires: .*do not fit"):
+        every(ATTENTION, conditioned("identical(q, k)"))

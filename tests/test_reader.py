@@ -226,3 +226,8 @@ def test_a_law_knows_which_of_its_givens_depend_on_the_subject():
     given = "given: a = choice(2, 3), b = p(x = a * x), c = b + 1"
     law = softmax("when: all(some) or empty_row == mean_value", given).laws["sums_to_one"]
     assert frozenset({"b", "c"}) == law.asking
+
+
+def test_the_share_that_is_answered_is_nine_tenths_unless_a_file_says_otherwise():
+    assert 0.9 == softmax().answered
+    assert 0.75 == softmax("version: 1", "version: 1\nanswered: 0.75").answered

@@ -207,3 +207,13 @@ def test_the_schema_describes_each_of_its_keys():
 
 def test_plain_text_has_no_place():
     assert None is place_of("text")
+
+
+@pytest.mark.parametrize("share", ["0.75", "0", "1", "1.0", ".5", "0.999"])
+def test_the_share_that_is_answered_is_a_share(share):
+    assert [] == faults(f"{HEAD}answered: {share}\n")
+
+
+@pytest.mark.parametrize("share", ["1.1", "-0.5", "most", "90", "1e-1", "nan"])
+def test_a_share_that_is_none_is_refused(share):
+    assert [f"s.yaml:6:11: answered: '{share}' is not a share from 0 to 1"] == faults(f"{HEAD}answered: {share}\n")
