@@ -13,7 +13,8 @@ from .errors import Error
 from .loader import library
 from .report.results import Results
 from .report.summary import page
-from .runs import Group, Options, Runner, chosen, groups, header_of, subject_verdict
+from .runs import Group, Options, Runner, chosen, groups, header_of
+from .standings import INTERRUPTED
 from .supervisor import SECONDS
 from .targets import subject, undecorated
 
@@ -40,7 +41,7 @@ class Report:
 
     @property
     def verdicts(self) -> dict[str, str]:
-        """`conformant`, `violated` or `not_tested`, by subject."""
+        """`conformant`, `violated`, `partial` or `not_tested`, by subject."""
         return {line["subject"]: line["verdict"] for line in self.lines if line["kind"] == "subject"}
 
     @property
@@ -107,11 +108,15 @@ def check(
     folder = None if report_dir is None else Path(report_dir)
     results = Results(folder, header_of(options, wanted, "attnspec.check"))
     for group in wanted:
-        for cell in runner.cells(group):
-            results.add(cell)
-    names = dict.fromkeys(group.subject.name for group in wanted)
-    verdicts = {n: subject_verdict([c for c in results.cells if c["subject"] == n], fail_on) for n in names}
-    results.finish(verdicts, partial=False)
+        results.add(group.expected(group.laws, device))
+    ended = INTERRUPTED
+    try:
+        for group in wanted:
+            for cell in runner.cells(group):
+                results.add(cell)
+        ended = ""
+    finally:
+        results.finish(ended)
     return Report(results.lines)
 
 

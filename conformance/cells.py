@@ -145,6 +145,8 @@ class Result:
     """The grades that were tried, the claimed one first."""
     partial: bool = False
     refusals: Refusals = field(default_factory=Refusals)
+    ended: str = ""
+    """Why cases were left out; nothing if none were."""
 
 
 def law_names(mechanism: Mechanism) -> list[str]:

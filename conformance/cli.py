@@ -77,7 +77,7 @@ def main() -> None:
     """Conformance tests for attention mechanisms: laws, a float64 reference, and derived error bounds.
 
     Exit codes: 0 conformant, 1 violated, 2 interrupted, 3 internal error, 4 bad usage or specification,
-    5 nothing tested, 6 a target cannot be loaded.
+    5 nothing tested, or not all that was asked for, 6 a target cannot be loaded.
     """
     keep_to_one()
 
@@ -277,12 +277,9 @@ def _plugin_arguments(asked: Any) -> list[str]:
 
 
 def _code(status: int, lines: list[dict[str, Any]]) -> int:
-    if status == int(Exit.INTERRUPTED):
-        return status
-    verdicts = {line["verdict"] for line in lines if line["kind"] == "subject"}
-    if "violated" in verdicts:
-        return int(Exit.VIOLATED)
-    return int(Exit.CONFORMANT if verdicts & {"conformant", "waived"} else Exit.NOTHING_TESTED)
+    from .standings import exit_of
+
+    return status if status == int(Exit.INTERRUPTED) else int(exit_of(lines))
 
 
 class _Keeper:
@@ -304,7 +301,9 @@ class _Keeper:
         self.shown.cells(self.done, self.total, nodeid.removeprefix("attnspec/").replace(".yaml::", "."))
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        if report.failed and getattr(report, "attnspec", None) is None:  # it says nothing of the subject
+        if (
+            report.failed and not hasattr(report, "attnspec") and not hasattr(report, "attnspec_partial")
+        ):  # it says nothing of the subject
             self.broken.append(report)
         if report.when == "call":
             self.done += 1
@@ -313,7 +312,7 @@ class _Keeper:
     def pytest_unconfigure(self, config: Any) -> None:
         session = config.pluginmanager.get_plugin("attnspec-session")
         if session is not None and session.results is not None:
-            session.pytest_sessionfinish(exitstatus=2 if not session.finished else 0)
+            session.close(2)
             self.lines = session.results.lines
 
 
@@ -397,7 +396,8 @@ def report(files: tuple[Path, ...], markdown: bool, report_dir: str) -> None:
 
         found = [read(path) for path in files or (Path(report_dir) / NAME,)]
         render = matrix.markdown if markdown else matrix.text
-        click.echo("\n".join(render([lines[0] for lines in found], matrix.merged(found), matrix.unfinished(found))))
+        cells, heads = [*matrix.merged(found), *matrix.lacking(found)], [lines[0] for lines in found]
+        click.echo("\n".join(render(heads, cells, matrix.unfinished(found), matrix.shortcomings(found))))
 
 
 @main.command()

@@ -11,7 +11,7 @@ asked to run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -143,7 +143,8 @@ class Session:
         self.controls = not (hasattr(config, "workerinput") or config.option.collectonly)
         self.results: Results | None = self._results() if self.controls else None
         self.finished = False
-        self.expected = self.added = 0
+        self.expecting = False
+        """Whether it is known which cells are to come."""
 
     def _results(self) -> Results:
         from .report.results import Results, group_of, resumable
@@ -193,12 +194,23 @@ class Session:
         for item in session.items:
             if isinstance(item, CellItem):
                 self.wanted.setdefault(item.group.key, []).append(item.law)
-                self.expected += 1
+        if not self.config.getoption("numprocesses", None):
+            self._expect({item.nodeid for item in session.items})
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
         """What the workers have collected, in the process that controls them."""
-        self.expected = sum(nodeid.startswith(PREFIX) for nodeid in ids)
+        self._expect(set(ids))
+
+    def _expect(self, ids: Collection[str]) -> None:
+        """Keep account of the cells that are to come, those included that an earlier run has computed."""
+        if self.results is None or self.expecting:
+            return
+        self.expecting = True
+        for group in self.groups:
+            laws = [law for law in group.laws if group.key in self.done or nodeid_of(group, law) in ids]
+            if laws:
+                self.results.add(group.expected(laws, self.options.device))
 
     def cell(self, group: Group, law: str) -> dict[str, Any]:
         cells = self.runner.cells(group, self.wanted.get(group.key, [law]))
@@ -211,27 +223,33 @@ class Session:
         if cell is None or self.results is None or report.when != "call":
             return
         self.results.add(cell)
-        self.added += 1
         folder = self.config.getoption("--attnspec-report-dir")
         if "witness" in cell and folder:
             from .witness import save
 
             save(Path(folder), {**cell["witness"], "law": cell["law"]})
 
-    def pytest_sessionfinish(self, exitstatus: int) -> None:
-        if self.results is not None and not self.finished:
-            self.finished = True
-            partial = exitstatus in (2, 3) or self.added < self.expected
-            late = any(c.get("run", {}).get("partial") for c in self.results.cells)
-            self.results.finish(self.verdicts(), partial=partial or late)
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """The end of the records; what is partial is an error of its own in pytest's account, and in its JUnit file."""
+        self.close(exitstatus, stopped=session.shouldfail or session.shouldstop)
+        for line in self.results.lines if self.results is not None else ():
+            if line["kind"] == "subject" and line["verdict"] == "partial":
+                self.config.hook.pytest_runtest_logreport(report=_partial(line))
+                session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
-    def verdicts(self) -> dict[str, str]:
-        from .runs import subject_verdict
+    def close(self, exitstatus: int, *, stopped: bool | str = "") -> None:
+        """Write the end of the records, once."""
+        from .standings import FAILED, INTERRUPTED
 
-        assert self.results is not None
-        cells = self.results.cells
-        names = dict.fromkeys(group.subject.name for group in self.groups)
-        return {n: subject_verdict([c for c in cells if c["subject"] == n], self.options.fail_on) for n in names}
+        if self.results is None or self.finished:
+            return
+        self.finished = True
+        reasons = {pytest.ExitCode.INTERRUPTED: INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR: FAILED}
+        ended = reasons.get(pytest.ExitCode(exitstatus), f"the run was stopped: {stopped}" if stopped else "")
+        if not self.expecting:  # nothing was collected, so all of it is missing
+            self._expect({nodeid_of(group, law) for group in self.groups for law in group.laws})
+        self.results.finish(ended)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if self.results is None or self.config.getoption("attnspec_quiet", False):
@@ -258,9 +276,21 @@ class SpecFile(pytest.File):
     def collect(self) -> Iterator[pytest.Item]:
         for group in self.groups:
             for law in group.laws:
-                name = f"{law}[{group.subject.name}-{group.dtype}]"
-                nodeid = f"{self.nodeid}::{name}"  # said in full, so that --lf finds it by what it has stored
+                nodeid = nodeid_of(group, law)  # said in full, so that --lf finds it by what it has stored
+                name = nodeid.partition("::")[2]
                 yield CellItem.from_parent(self, name=name, nodeid=nodeid, group=group, law=law, session_=self.session_)
+
+
+def nodeid_of(group: Group, law: str) -> str:
+    """The name by which pytest knows a cell."""
+    return f"{PREFIX}{group.mechanism.name}.yaml::{law}[{group.subject.name}-{group.dtype}]"
+
+
+def _partial(line: Mapping[str, Any]) -> pytest.TestReport:
+    """A subject that is partial, as pytest reports what went wrong outside of a test."""
+    name = f"{PREFIX}partial[{line['subject']}]"
+    says = "\n".join([f"PARTIAL: {line['subject']} was not tested whole", *line["reasons"]])
+    return pytest.TestReport(name, ("attnspec", None, name), {}, "failed", says, "setup", attnspec_partial=True)
 
 
 class CellItem(pytest.Item):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -72,6 +72,18 @@ class Group:
         """As `results.group_of` has it."""
         return self.subject.name, self.mechanism.name, self.dtype, self.mechanism.digest
 
+    def expected(self, laws: Sequence[str], device: str) -> dict[str, Any]:
+        """The record of the cells that are to come of it."""
+        return {
+            "kind": "expected",
+            "subject": self.subject.name,
+            "operator": self.subject.operator,
+            "mechanism": self.mechanism.name,
+            "dtype": self.dtype,
+            "device": device,
+            "laws": list(laws),
+        }
+
 
 def groups(options: Options) -> list[Group]:
     """The groups of a run, subject by subject. Whatever names nothing is a `UsageError`."""
@@ -107,7 +119,7 @@ def groups(options: Options) -> list[Group]:
 
 def header_of(options: Options, found: Sequence[Group], command: str) -> dict[str, Any]:
     """The first line of the results: what was asked for, and with what."""
-    asked = {"profile": options.profile, "seed": options.seed, "device": options.device}
+    asked = {name: getattr(options, name) for name in ("profile", "seed", "device", "fail_on")}
     adapters = {g.subject.name: g.subject.adapter for g in found if isinstance(g.subject, AdapterSubject)}
     packages = dict.fromkeys(a.package for a in adapters.values() if a.package)
     files = [path for target in options.targets if (path := file_of(target)) is not None]
@@ -282,6 +294,7 @@ def cell_data(cell: Cell, group: Group, result: Result) -> dict[str, Any]:
             "seconds": round(result.seconds, 4),
             "grade": result.grade.name if result.grade else "",
             "partial": result.partial,
+            "ended": result.ended,
             "conventions": {name: convention_data(f) for name, f in result.conventions.items()},
         }
         known = evidence_of(group.mechanism)
@@ -306,14 +319,3 @@ def evidence_data(known: Evidence, group: Group, result: Result) -> dict[str, An
 
 def convention_data(finding: Finding) -> dict[str, Any]:
     return {"word": finding.word, "how": finding.how, "agreed": finding.agreed, "cases": finding.cases}
-
-
-def subject_verdict(cells: Sequence[Mapping[str, Any]], fail_on: str) -> str:
-    """`violated`, `waived` or `conformant`, whichever comes first of what its cells give, or `not_tested`."""
-    bad = [c for c in cells if c["verdict"] in ("fail", "error") and (c["level"] == "must" or fail_on == "should")]
-    if bad:
-        return "violated"
-    if any(c["verdict"] == "waived" and c["level"] == "must" for c in cells):
-        return "waived"
-    laws = [c for c in cells if not c["law"].startswith(("contract.", "convention."))]
-    return "conformant" if any(c["verdict"] == "pass" for c in laws) else "not_tested"

@@ -104,6 +104,7 @@ class Course:
             self.grades,
             self.partial,
             self.refusals,
+            self.cut_short,
         )
 
     def cell(self, law: str, level: str, verdict: str, **more: Any) -> Cell:

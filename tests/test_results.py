@@ -60,7 +60,7 @@ def of(kind, lines):
 def test_every_line_is_one_object_and_the_kinds_come_in_order(run):
     _, lines = run(KERNELS, "--seed", "3")
     kinds = [line["kind"] for line in lines]
-    assert ["run", *["cell"] * 44, "subject", "subject", "end"] == kinds
+    assert ["run", "expected", "expected", *["cell"] * 44, "subject", "subject", "end"] == kinds
     header, end = lines[0], lines[-1]
     assert ("0.1.0", 3, "quick", "cpu", ["kernels.py"]) == tuple(
         header[key] for key in ("attnspec", "seed", "profile", "device", "targets")
@@ -109,7 +109,7 @@ def test_an_interrupted_run_keeps_what_it_found(run, workers):
     assert Exit.INTERRUPTED == result.exit_code
     assert {"right", "wrong"} >= {c["subject"] for c in of("cell", lines)}
     assert {"kind": "end", "partial": True} == {key: lines[-1][key] for key in ("kind", "partial")}
-    assert {"stopped": "not_tested"}.items() <= {c["subject"]: c["verdict"] for c in of("subject", lines)}.items()
+    assert {"stopped": "partial"}.items() <= {c["subject"]: c["verdict"] for c in of("subject", lines)}.items()
     assert "  PARTIAL: the run did not finish; what it found so far stands" in result.stdout.splitlines()
     assert lines == read(FOLDER / "results.ndjson")
     if workers == "0":
@@ -137,7 +137,7 @@ def test_a_run_that_is_ended_early_is_partial(run, args):
 def results():
     made = Results(FOLDER, {"seed": 1})
     yield made
-    made.finish({}, partial=False)
+    made._file.close()
 
 
 def test_a_line_is_on_disk_as_soon_as_it_is_known(results):
@@ -151,7 +151,7 @@ def test_a_number_that_json_lacks_is_no_line(results):
 
 
 def test_without_a_folder_nothing_is_written():
-    Results(None, {}).finish({}, partial=False)
+    Results(None, {}).finish()
     assert [] == list(Path.cwd().iterdir())
 
 

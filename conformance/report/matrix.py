@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ..standings import missing, standings, whole, why_ended
 from ..typesetting import aligned
-from .results import Line, finished, grades
+from .results import Line, grades
 from .summary import title
 
-RANK = ("error", "fail", "waived", "pass", "not_tested", "not_declared")
+RANK = ("error", "fail", "internal", "partial", "waived", "pass", "not_tested", "not_declared")
 """Verdicts, the one first that speaks for cells of several."""
 WORDS = {
     "error": "error",
     "fail": "FAIL",
+    "internal": "internal error",
+    "partial": "PARTIAL",
     "waived": "waived",
     "pass": "ok",
     "not_tested": "not tested",
@@ -75,9 +78,36 @@ def merged(files: Iterable[Sequence[Line]]) -> list[Line]:
     return list(cells.values())
 
 
+def lacking(files: Iterable[Sequence[Line]]) -> list[Line]:
+    """For each group of the merged cells that lacks some, or ended early, one further cell that is partial."""
+    expected, cells = _expected(files := list(files)), merged(files)
+    groups = {key[:3] for key in missing([*expected, *cells])}
+    found = {_group(line): line for line in expected if _group(line) in groups}
+    found |= {_group(cell): cell for cell in cells if cell.get("run", {}).get("ended")}
+    part = {"kind": "cell", "law": "", "level": "must", "verdict": "partial", "cases": 0, "says": ""}
+    kept = ("subject", "operator", "mechanism", "dtype", "device")
+    return [{**part, **{name: line[name] for name in kept}} for line in found.values()]
+
+
+def shortcomings(files: Iterable[Sequence[Line]]) -> list[tuple[str, str]]:
+    """Adapters of which the merged cells are not the whole answer, and why."""
+    files = list(files)
+    lines = [*(lines[0] for lines in files[:1]), *_expected(files), *merged(files)]
+    found = standings(lines, next(filter(None, map(why_ended, files)), ""))
+    return [(subject, reason) for subject, standing in sorted(found.items()) for reason in standing.reasons]
+
+
+def _expected(files: Iterable[Sequence[Line]]) -> list[Line]:
+    return [line for lines in files for line in lines if line["kind"] == "expected"]
+
+
+def _group(line: Line) -> tuple[str, str, str]:
+    return line["subject"], line["mechanism"], line["dtype"]
+
+
 def unfinished(files: Iterable[Sequence[Line]]) -> int:
     """How many of the runs did not finish."""
-    return sum(not finished(lines) for lines in files)
+    return sum(not whole(lines) for lines in files)
 
 
 def legend(partial: int) -> Iterator[str]:
@@ -88,7 +118,7 @@ def legend(partial: int) -> Iterator[str]:
         yield f"PARTIAL: {runs} did not finish; what was found so far stands."
 
 
-def tables(cells: Sequence[Line]) -> Iterator[Table]:
+def tables(cells: Sequence[Line], reasons: Sequence[tuple[str, str]] = ()) -> Iterator[Table]:
     """Everything that is shown, operator by operator and as a whole."""
     for operator in sorted({cell["operator"] for cell in cells}):
         own = [cell for cell in cells if cell["operator"] == operator]
@@ -100,6 +130,8 @@ def tables(cells: Sequence[Line]) -> Iterator[Table]:
     violations = violated(cells)
     if violations.rows:
         yield violations
+    if reasons:
+        yield Table("Partial", ["adapter", "why"], reasons)
 
 
 def verdicts(operator: str, cells: Sequence[Line]) -> Table:
@@ -204,14 +236,16 @@ def _subjects(cells: Sequence[Line]) -> list[str]:
 # Rendering
 
 
-def markdown(headers: Sequence[Line], cells: Sequence[Line], partial: int = 0) -> Iterator[str]:
+def markdown(
+    headers: Sequence[Line], cells: Sequence[Line], partial: int = 0, reasons: Sequence[tuple[str, str]] = ()
+) -> Iterator[str]:
     """The tables as Markdown."""
     yield "# How implementations stand"
     yield ""
     yield from (f"- `{title(header)}`" for header in heads(headers))
     yield ""
     yield from legend(partial)
-    for table in tables(cells):
+    for table in tables(cells, reasons):
         yield ""
         if table.title:
             yield from (f"## {table.title}", "")
@@ -220,11 +254,13 @@ def markdown(headers: Sequence[Line], cells: Sequence[Line], partial: int = 0) -
         yield from (f"| {' | '.join(entry.replace('|', chr(92) + '|') for entry in row)} |" for row in table.rows)
 
 
-def text(headers: Sequence[Line], cells: Sequence[Line], partial: int = 0) -> Iterator[str]:
+def text(
+    headers: Sequence[Line], cells: Sequence[Line], partial: int = 0, reasons: Sequence[tuple[str, str]] = ()
+) -> Iterator[str]:
     """The tables as plain text, each column as wide as it has to be."""
     yield from map(title, heads(headers))
     yield from legend(partial)
-    for table in tables(cells):
+    for table in tables(cells, reasons):
         yield ""
         if table.title:
             yield f"== {table.title} ".ljust(100, "=")

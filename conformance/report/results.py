@@ -1,7 +1,8 @@
 """The results file: one JSON object a line, written as soon as it is known, so that nothing earned is ever lost.
 
-The first line says what ran and where (`run`), then come the cells (`cell`), the verdict on every subject (`subject`),
-and a last line (`end`), without which a file is known to be partial.
+The first line says what ran and where (`run`), then come the cells that are expected of every group (`expected`), the
+cells (`cell`), the verdict on every subject (`subject`), and a last line (`end`), without which a file is known to be
+partial.
 A folder belongs to one run at a time.
 """
 
@@ -23,6 +24,7 @@ from typing import IO, Any, TextIO
 
 from attnspec.errors import Error, UsageError
 from attnspec.grades import LADDER
+from attnspec.standings import Standing, missing, standings
 
 Line = dict[str, Any]
 NAME = "results.ndjson"
@@ -59,11 +61,13 @@ class Results:
         except OSError as error:
             raise Error(f"cannot write the results: {error.strerror}") from None
 
-    def finish(self, verdicts: Mapping[str, str], *, partial: bool) -> None:
-        """The verdicts, and the last line."""
-        for line in subject_lines(self.cells, verdicts):
+    def finish(self, ended: str = "") -> None:
+        """The verdicts, and the last line; `ended` says why the run ended early, and nothing if it did not."""
+        partial = bool(missing(self.lines) or any(c.get("run", {}).get("ended") for c in self.cells))
+        for line in subject_lines(self.cells, standings(self.lines, ended)):
             self.add(line)
-        self.add({"kind": "end", "partial": partial, "seconds": round(time.time() - self.started, 3)})
+        seconds = round(time.time() - self.started, 3)
+        self.add({"kind": "end", "partial": partial, "ended": ended, "seconds": seconds})
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -148,25 +152,21 @@ def resumable(folder: Path, header: Mapping[str, Any], laws: Mapping[tuple[str, 
     return [cell for cells in whole for cell in cells]
 
 
-def finished(lines: Iterable[Line]) -> bool:
-    """Whether the run that wrote these lines has come to its end, with nothing left out."""
-    return any(line["kind"] == "end" and not line["partial"] for line in lines)
-
-
 def group_of(cell: Line) -> tuple[str, ...]:
     """What the cells have in common that are computed together."""
     return cell["subject"], cell["mechanism"], cell["dtype"], cell["digest"]
 
 
-def subject_lines(cells: Sequence[Line], verdicts: Mapping[str, str]) -> Iterable[Line]:
-    """One line for every subject: its verdict, its cells counted, and what was observed."""
-    for subject, verdict in verdicts.items():
+def subject_lines(cells: Sequence[Line], found: Mapping[str, Standing]) -> Iterable[Line]:
+    """One line for every subject: how it stands, its cells counted, and what was observed."""
+    for subject, standing in found.items():
         own = [cell for cell in cells if cell["subject"] == subject]
         yield {
             "kind": "subject",
             "subject": subject,
             "operator": ", ".join(dict.fromkeys(cell["operator"] for cell in own)),
-            "verdict": verdict,
+            "verdict": standing.verdict,
+            "reasons": list(standing.reasons),
             "cells": dict(Counter(cell["verdict"] for cell in own)),
             "conventions": observed(own),
             "grades": grades(own),

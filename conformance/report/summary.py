@@ -7,10 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..standings import whole
 from .blocks import texts
-from .results import Line, finished, grades, observed
+from .results import Line, grades, observed
 
-MARKS = {"pass": "", "fail": "x", "error": "!", "waived": "w", "not_declared": "-", "not_tested": "?"}
+MARKS = {"pass": "", "fail": "x", "error": "!", "waived": "w", "internal": "#", "not_declared": "-", "not_tested": "?"}
+WORDS = {
+    "conformant": "CONFORMANT",
+    "violated": "NOT CONFORMANT",
+    "partial": "PARTIAL",
+    "waived": "WAIVED",
+    "not_tested": "NOT TESTED",
+}
+"""How a subject stands, as it is shown."""
 FULL = 3
 """Failures that are shown in full."""
 SHOWN = 3
@@ -108,6 +117,7 @@ def verdicts(lines: Sequence[Line], folder: str) -> Iterator[str]:
     for line in lines:
         if line["kind"] == "subject":
             yield _verdict(line, [c for c in cells if c["subject"] == line["subject"]])
+            yield from (f"{'':<15} {reason}" for reason in line.get("reasons", ()))
     if not cells:
         yield "nothing was tested"
     passing = [c for c in cells if c["verdict"] == "pass" and c["worst"] and c["worst"] <= 1]
@@ -126,7 +136,7 @@ def verdicts(lines: Sequence[Line], folder: str) -> Iterator[str]:
     if lenient:
         names = list(dict.fromkeys(f"{c['subject']} {_address(c)}" for c in lenient))
         yield f"  should (~): {_listed(names, 4)}"
-    if not finished(lines):
+    if not whole(lines):
         yield "  PARTIAL: the run did not finish; what it found so far stands"
     written = [f"{folder}/{name}" for name in ("results.ndjson", "junit.xml") if (Path(folder) / name).is_file()]
     if folder and written:
@@ -174,12 +184,11 @@ def _listed(names: Sequence[str], count: int) -> str:
 
 
 def _verdict(line: Line, cells: Sequence[Line]) -> str:
-    words = {"conformant": "CONFORMANT", "violated": "NOT CONFORMANT", "not_tested": "NOT TESTED", "waived": "WAIVED"}
     counts = line["cells"]
     listed = [f"{counts[v]} {v.replace('_', ' ')}" for v in MARKS if counts.get(v)]
     dtypes = " ".join(dict.fromkeys(c["dtype"] for c in cells))
     count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
-    return f"{words[line['verdict']]:<15} {line['subject']} ({dtypes})   {count}: {', '.join(listed)}"
+    return f"{WORDS[line['verdict']]:<15} {line['subject']} ({dtypes})   {count}: {', '.join(listed)}"
 
 
 def _address(cell: Line) -> str:
