@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Never, TypeVar
 
 if __name__ != "attnspec.adapters":
     raise ImportError(f"this folder is the package attnspec.adapters; do not import it as {__name__!r}")
@@ -49,19 +49,23 @@ class Adapter:
     extra: str = ""
     summary: str = ""
     seen: str = ""
+    place: str = ""
+    """The file and line of the function, as far as they are known."""
+    further: Mapping[str, Any] = field(default_factory=dict)
+    """What was given and has no meaning."""
 
     @property
     def module(self) -> str:
         """Where the function was written."""
-        return self.function.__module__
+        return str(getattr(self.function, "__module__", None) or "")
 
 
 _registered: list[Adapter] = []
 
 
 def adapter(
-    operator: str,
-    *,
+    operator: str = "",
+    *positional: Never,
     framework: str = "torch",
     name: str | None = None,
     dtypes: Collection[str] = ("float32",),
@@ -77,6 +81,7 @@ def adapter(
     package: str = "",
     extra: str = "",
     seen: str = "",
+    **unknown: Never,
 ) -> Callable[[F], F]:
     """Declare the decorated function as an implementation of `operator`.
 
@@ -96,35 +101,45 @@ def adapter(
     * `package`: the module that must be importable for it, and `extra` the extra of attnspec that installs it.
     * `seen`: of what is wrong on purpose, where its fault has happened.
 
-    The function itself is returned unchanged.
+    The function itself is returned unchanged. What is declared is kept as it was given, and read when the adapter is
+    used: `attnspec.declarations` says then what cannot be meant, with the line of the function.
     """
+    further = {**{f"argument {number}": x for number, x in enumerate(positional, 2)}, **unknown}
 
-    def declare(function: F) -> F:
+    def declare(function: F, operator: str = operator) -> F:
         _registered.append(
             Adapter(
-                name=name or function.__name__,
+                name=getattr(function, "__name__", "") if name is None else name,
                 operator=operator,
                 function=function,
                 framework=framework,
-                dtypes=(dtypes,) if isinstance(dtypes, str) else tuple(dtypes),
-                conventions=dict(conventions or {}),
-                limits=dict(limits or {}),
-                fixed=dict(fixed or {}),
-                requires=(requires,) if isinstance(requires, str) else tuple(requires),
+                dtypes=_kept(dtypes),
+                conventions={} if conventions is None else _kept(conventions),
+                limits={} if limits is None else _kept(limits),
+                fixed={} if fixed is None else _kept(fixed),
+                requires=_kept(requires),
                 grade=grade,
                 deterministic=deterministic,
                 compiled=compiled,
                 slow=slow,
-                devices=(devices,) if isinstance(devices, str) else tuple(devices),
+                devices=_kept(devices),
                 package=package,
                 extra=extra,
-                summary=(function.__doc__ or "").strip().partition("\n")[0],
+                summary=(getattr(function, "__doc__", None) or "").strip().partition("\n")[0],
                 seen=seen,
+                further=further,
             )
         )
         return function
 
-    return declare
+    return declare(operator, "") if callable(operator) else declare  # under `@adapter`, without an operator
+
+
+def _kept(x: Any) -> Any:
+    """A copy of a dict or list, and one text as several; anything else as it is."""
+    if isinstance(x, dict):
+        return dict(x)
+    return (x,) if isinstance(x, str) else tuple(x) if isinstance(x, list) else x
 
 
 def registered() -> tuple[Adapter, ...]:

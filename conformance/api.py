@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from .cells import law_names
+from .declarations import names_in
 from .devices import check_device
-from .errors import Error
+from .errors import Error, UsageError
 from .loader import library
 from .report.results import Results
 from .report.summary import page
@@ -61,7 +62,7 @@ class Report:
 
 
 def check(
-    target: Callable[..., Any] | str,
+    target: Callable[..., Any] | str | Path,
     *,
     operator: str | None = None,
     framework: str | None = None,
@@ -88,14 +89,19 @@ def check(
 
     Raises `TargetError` for a target that cannot be loaded, and `UsageError` for an unknown name.
     """
+    target = str(target) if isinstance(target, Path) else target
+    if isinstance(target, str) and declaration:
+        raise UsageError(f"{target!r} declares itself; {', '.join(declaration)} can be said of a function alone")
+    if not (isinstance(target, str) or callable(target)):
+        raise UsageError(f"check() takes a function or a target as text, not a {type(target).__name__}")
     options = Options(
         targets=(target,) if isinstance(target, str) else (),
         operator=operator,
         framework=framework,
-        dtypes=tuple(dtypes),
+        dtypes=names_in("dtypes", dtypes),
         device=device,
-        mechanisms=tuple(mechanisms),
-        laws=tuple(laws),
+        mechanisms=names_in("mechanisms", mechanisms),
+        laws=names_in("laws", laws),
         profile=profile,
         seed=seed,
         fail_on=fail_on,
@@ -122,8 +128,8 @@ def check(
 
 def _groups(function: Callable[..., Any], options: Options, declaration: dict[str, Any]) -> list[Group]:
     name = declaration.pop("name", getattr(function, "__name__", type(function).__name__))
-    dtypes = options.dtypes or declaration.pop("dtypes", ("float32",))
-    adapter = undecorated(function, name, options.operator, options.framework, dtypes=tuple(dtypes), **declaration)
+    dtypes = options.dtypes or ("float32",)
+    adapter = undecorated(function, name, options.operator, options.framework, dtypes=dtypes, **declaration)
     one = subject(adapter, declared=bool(declaration))
     return [
         Group(name, one, library()[mechanism], dtype, tuple(laws) or tuple(law_names(library()[mechanism])))

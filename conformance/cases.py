@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from . import limits
 from .claims import Claims
+from .declarations import allows, nearest
 from .definition import Frame, sizes_of
 from .draws import Source
 from .errors import SpecError, UsageError
@@ -161,11 +162,10 @@ class Sample:
     def _snapped(self, name: str, x: Any) -> Any:
         """A drawn size or option at the nearest value that the subject's limits allow."""
         allowed = self.claims.limits.get(name) if self.claims else None
-        if allowed is None or x in allowed or isinstance(x, np.ndarray):
+        if allowed is None or isinstance(x, np.ndarray) or allows(allowed, x):
             return x
-        if isinstance(x, int) and not isinstance(x, bool):
-            return min((n for n in allowed if n is not None), key=lambda other: (abs(other - x), other))
-        return next(iter(allowed))
+        near = nearest(allowed, x) if isinstance(x, int) and not isinstance(x, bool) else None
+        return next(iter(allowed)) if near is None else near
 
     def pick(self, key: str, count: int) -> int:
         self._picked[key] = (self._picker or self._stored)(key, count) % max(count, 1)
@@ -191,7 +191,7 @@ class Sample:
                 values[name] = np.asarray(x)
         allowed = self.claims.limits if self.claims else {}
         for name, limit in allowed.items():
-            if name in values and values[name] not in limit:
+            if name in values and not allows(limit, values[name]):
                 raise Unfit(f"{name} = {values[name]} is outside the limits")
         context = Values(values, self.dtype)
         for condition in self.mechanism.requires.values():

@@ -9,6 +9,7 @@ from typing import Any
 
 from attnspec.adapters import Adapter
 
+from .declarations import settled
 from .errors import SpecError, TargetError, UsageError, did_you_mean
 from .formats import FORMATS
 from .grades import STANDARD, Grade, grade_named
@@ -52,13 +53,13 @@ class Claims:
     @property
     def bounds(self) -> tuple[Any, ...]:
         """The calls that are admitted of those that could be made."""
-        limits = tuple(sorted((n, tuple(v)) for n, v in self.limits.items()))
+        limits = tuple((name, settled(values)) for name, values in sorted(self.limits.items()))
         return limits, tuple(condition.text for condition in self.requires)
 
 
 def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool) -> Claims:
     """The claims of an adapter: its declaration, read together with the signature of its function."""
-    label = f"{adapter.name}: "
+    label = f"{adapter.place}: {adapter.name}: " if adapter.place else f"{adapter.name}: "
     parameters = inspect.signature(adapter.function).parameters.values()
     takes_any = [p for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL]
     plain = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
@@ -97,14 +98,19 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool) -> Claims:
                 f"{label}limits and fixed speak of sizes and options, not of {name!r}{did_you_mean(name, names)}"
             )
     limits = {**adapter.limits, **{name: x for name, x in adapter.fixed.items() if name in sizes}}
+    for name, values in limits.items():
+        wrong = [] if isinstance(values, range) or name not in sizes else [x for x in _several(values) if not _whole(x)]
+        if wrong:
+            part = "limits" if name in adapter.limits else "fixed"
+            raise UsageError(f"{label}{part} has {wrong[0]!r} for the size {name!r}; expected whole numbers from 0 on")
     return Claims(
         names=frozenset(p.name for p in further if p.name in optional),
         dtypes=adapter.dtypes,
         conventions=adapter.conventions,
-        limits={n: v if isinstance(v, Collection) else (v,) for n, v in limits.items()},
+        limits={name: _several(values) for name, values in limits.items()},
         fixed={n: x for n, x in adapter.fixed.items() if n not in sizes},
-        requires=_conditions(adapter, mechanism),
-        grades=_grades(adapter),
+        requires=_conditions(adapter, mechanism, label),
+        grades=_grades(adapter, label),
         deterministic=adapter.deterministic,
         compiled=adapter.compiled,
         declared=declared,
@@ -114,18 +120,18 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool) -> Claims:
     )
 
 
-def _conditions(adapter: Adapter, mechanism: Mechanism) -> tuple[Expression, ...]:
+def _conditions(adapter: Adapter, mechanism: Mechanism, label: str) -> tuple[Expression, ...]:
     """The declared conditions on calls, over the sizes, inputs and options of an operator."""
     words = {word: option for option, own in mechanism.vocabulary.items() for word in own}
     scope = Scope(frozenset({*mechanism.sizes, *mechanism.inputs, *mechanism.options}), words)
     texts = (adapter.requires,) if isinstance(adapter.requires, str) else tuple(adapter.requires)
     strange = [text for text in texts if not isinstance(text, str)]
     if strange:
-        raise UsageError(f"{adapter.name}: requires holds conditions as text, not {strange[0]!r}")
+        raise UsageError(f"{label}requires holds conditions as text, not {strange[0]!r}")
     try:
         return tuple(Expression(text, scope) for text in texts)
     except SpecError as error:
-        raise UsageError(f"{adapter.name}: requires: {error}") from None
+        raise UsageError(f"{label}requires: {error}") from None
 
 
 def _says_otherwise(parameter: inspect.Parameter, mechanism: Mechanism) -> bool:
@@ -138,9 +144,21 @@ def _says_otherwise(parameter: inspect.Parameter, mechanism: Mechanism) -> bool:
     return isinstance(own, int | float) and isinstance(other, int | float) and own != other
 
 
-def _grades(adapter: Adapter) -> dict[str, Grade]:
-    if adapter.grade is None:
-        return {}
-    if isinstance(adapter.grade, str):
-        return {dtype: grade_named(adapter.grade) for dtype in adapter.dtypes}
-    return {dtype: grade_named(name) for dtype, name in adapter.grade.items()}
+def _several(values: Any) -> Collection[Any]:
+    """The values of a limit, which may be a single one."""
+    return values if isinstance(values, Collection) and not isinstance(values, str) else (values,)
+
+
+def _whole(x: Any) -> bool:
+    return isinstance(x, int) and not isinstance(x, bool) and x >= 0
+
+
+def _grades(adapter: Adapter, label: str) -> dict[str, Grade]:
+    grades = dict.fromkeys(adapter.dtypes, adapter.grade) if isinstance(adapter.grade, str) else adapter.grade or {}
+    for dtype in grades:
+        if dtype not in FORMATS:
+            raise UsageError(f"{label}unknown dtype {dtype!r} of a grade{did_you_mean(dtype, FORMATS)}")
+    try:
+        return {dtype: grade_named(name) for dtype, name in grades.items()}
+    except UsageError as error:
+        raise UsageError(f"{label}{error}") from None

@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 
 from .cases import Case, Picker, Sample, Unfit, unmet
 from .claims import Claims
+from .declarations import allows
 from .errors import SpecError, UsageError, did_you_mean
 from .evidence import evidence_of
 from .language import Expression, Values
@@ -141,7 +142,9 @@ def beyond_limits(mechanism: Mechanism, claims: Claims, dtype: str) -> dict[str,
     unlimited = replace(claims, limits={}, requires=())
     for case in directed(mechanism, unlimited, 0) if claims.limits or claims.requires else ():
         values = Sample(mechanism, case, dtype, claims=unlimited).values
-        beyond = [name for name, allowed in claims.limits.items() if name in values and values[name] not in allowed]
+        beyond = [
+            name for name, allowed in claims.limits.items() if name in values and not allows(allowed, values[name])
+        ]
         lacking = unmet(claims, Values(values, dtype))
         beyond += sorted(lacking.uses) if lacking else []
         if beyond:

@@ -17,6 +17,7 @@ from typing import Any
 from attnspec import adapters
 from attnspec.adapters import Adapter
 
+from .declarations import KEYWORDS, checked, place_of
 from .errors import TargetError, did_you_mean
 from .frameworks import FRAMEWORKS
 
@@ -29,7 +30,7 @@ def declared(path: Path, function: str = "") -> list[Adapter]:
     if not path.is_file():
         raise TargetError(f"no such file: {path}")
     module = load(path)
-    found = [adapter for adapter in adapters.registered() if adapter.module == module.__name__]
+    found = [checked(adapter) for adapter in adapters.registered() if adapter.module == module.__name__]
     if not function:
         if not found:
             raise TargetError(
@@ -37,7 +38,7 @@ def declared(path: Path, function: str = "") -> list[Adapter]:
                 f"or name one as {path}:function"
             )
         return found
-    named = [adapter for adapter in found if function in (adapter.name, adapter.function.__name__)]
+    named = [adapter for adapter in found if function in (adapter.name, getattr(adapter.function, "__name__", ""))]
     if named:
         return named
     plain = getattr(module, function, None)
@@ -51,10 +52,18 @@ def undecorated(
     function: Callable[..., Any], name: str, module: ModuleType | None = None, **declaration: Any
 ) -> Adapter:
     """A plain function as an adapter, its framework guessed where it is not given."""
-    summary = (function.__doc__ or "").strip().partition("\n")[0]
-    declaration["framework"] = declaration.get("framework") or guess_framework(function, module)
-    declaration["operator"] = declaration.get("operator") or ""
-    return Adapter(name=name, function=function, summary=summary, **declaration)
+    known = {key: x for key, x in declaration.items() if key in KEYWORDS}
+    known["framework"] = known.get("framework") or guess_framework(function, module)
+    given = Adapter(
+        name=name,
+        operator=declaration.get("operator") or "",
+        function=function,
+        place=place_of(function),
+        summary=str(getattr(function, "__doc__", None) or "").strip().partition("\n")[0],
+        further={key: x for key, x in declaration.items() if key not in (*KEYWORDS, "operator")},
+        **known,
+    )
+    return checked(given, complete=False)
 
 
 def guess_framework(function: Callable[..., Any], module: ModuleType | None) -> str:

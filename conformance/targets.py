@@ -26,6 +26,7 @@ from attnspec.adapters import Adapter
 from . import sources
 from .calling import Caller, Interface
 from .claims import Claims
+from .declarations import checked
 from .errors import TargetError, UsageError, did_you_mean
 from .frameworks import FRAMEWORKS
 from .language import Expression
@@ -94,14 +95,13 @@ def subject(
 
     With a supervisor its calls are made in another process, which finds the adapter in its module, or in a file.
     """
-    known = operators()
+    known, adapter = operators(), checked(adapter)
+    label = f"{adapter.place}: {adapter.name}" if adapter.place else adapter.name
     if adapter.operator not in known:
-        raise UsageError(
-            f"{adapter.name}: unknown operator {adapter.operator!r}{did_you_mean(adapter.operator, known)}"
-        )
+        raise UsageError(f"{label}: unknown operator {adapter.operator!r}{did_you_mean(adapter.operator, known)}")
     if adapter.framework not in FRAMEWORKS:
         hint = did_you_mean(adapter.framework, FRAMEWORKS)
-        raise UsageError(f"{adapter.name}: unknown framework {adapter.framework!r}{hint}")
+        raise UsageError(f"{label}: unknown framework {adapter.framework!r}{hint}")
     if not installed(adapter):
         raise TargetError(f"{adapter.name} needs {adapter.package}, which is not installed: {install_command(adapter)}")
     if supervisor is None:
@@ -145,7 +145,8 @@ def shipped() -> list[Adapter]:
             raise TargetError(f"the entry point {entry.name!r} ({entry.value}) cannot be loaded: {error}") from error
         modules.append(entry.module)
     place = {module: at for at, module in enumerate(modules)}  # whichever was imported first
-    return sorted((a for a in adapters.registered() if a.module in place), key=lambda a: place[a.module])
+    known = [checked(a) for a in adapters.registered() if a.module in place]
+    return sorted(known, key=lambda a: place[a.module])
 
 
 def families(audited: str = "") -> list[str]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from . import limits
 from .calling import Call, Fault, Reply
 from .cases import DrawSource, Sample, unmet
+from .declarations import allows
 from .definition import Frame, sizes_of
 from .draws import Source
 from .errors import SpecError
@@ -173,7 +174,7 @@ class Trial:
         """`Declined` for a call beyond the declared limits, or one that does not meet the declared conditions."""
         claims, found = self.bench.subject.claims, {**settled.values, **sizes_of(self.mechanism, settled.values)}
         for name, allowed in claims.limits.items():
-            if name in found and found[name] not in allowed:
+            if name in found and not allows(allowed, found[name]):
                 raise Declined(f"takes no {name} = {found[name]}")
         with np.errstate(all="ignore"), limits.metered():
             lacking = unmet(claims, Values(found, self.bench.dtype))

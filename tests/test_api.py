@@ -122,7 +122,7 @@ def test_results_are_written_where_they_are_asked_for():
         (softmax, {"dtypes": ["flot32"]}, attnspec.UsageError, "unknown dtype 'flot32'; did you mean 'float32'?"),
         (softmax, {"device": "gpu"}, attnspec.UsageError, "unknown device 'gpu'"),
         (softmax, {"conventions": {"empty": "nans"}}, attnspec.UsageError, "unknown convention 'empty'"),
-        (softmax, {"kind": 1}, TypeError, "unexpected keyword argument 'kind'"),
+        (softmax, {"kind": 1}, attnspec.UsageError, "a declaration has no 'kind'"),
         (lambda: 0, {"operator": "softmax"}, attnspec.TargetError, "softmax passes 1 inputs by position (x)"),
         ("nope.py", {}, attnspec.TargetError, "no such file: nope.py"),
         (math.exp, {"operator": "attention"}, attnspec.TargetError, "exp: attention passes 3 inputs by position"),

@@ -103,7 +103,7 @@ def test_an_operator_without_inputs_takes_options_alone():
             {"fixed": {"casual": True}},
             "mine: limits and fixed speak of sizes and options, not of 'casual'; did you mean 'causal'?",
         ),
-        ({"grade": "fp33"}, "unknown grade 'fp33'; did you mean 'fp32'?"),
+        ({"grade": "fp33"}, "mine: unknown grade 'fp33'; did you mean 'fp32'?"),
     ],
 )
 def test_a_declaration_that_means_nothing_is_bad_usage(declaration, message):

@@ -131,9 +131,12 @@ def test_a_file_is_loaded_once(capsys):
         ("import sys\nsys.exit(0)\n", "f.py cannot be imported, line 2: SystemExit: 0"),
         (
             "from attnspec import adapter\n@adapter('sofmax')\ndef f(x): ...\n",
-            "f: unknown operator 'sofmax'; did you m",
+            "f.py:2: f: unknown operator 'sofmax'; did you m",
         ),
-        ("from attnspec import adapter\n@adapter()\ndef f(x): ...\n", "f.py cannot be imported, line 2: TypeError: "),
+        (
+            "from attnspec import adapter\n@adapter()\ndef f(x): ...\n",
+            "f.py:2: operator is '' (a str); expected the name ",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said_with_its_line(text, says):
@@ -156,8 +159,12 @@ def test_a_file_that_failed_is_read_again():
         ("kernels.py:fist", {}, "kernels.py has no function 'fist'; did you mean 'first'?"),
         ("kernels.py:adapters", {}, "kernels.py has no function 'adapters'"),
         ("kernels.py:plain", {}, "the name 'plain' does not say what operator it is; add --operator (operators: "),
-        ("kernels.py:plain", {"operator": "sofmax"}, "plain: unknown operator 'sofmax'; did you mean 'softmax'?"),
-        ("kernels.py:fused_softmax", {"framework": "jax"}, "fused_softmax: unknown framework 'jax'"),
+        (
+            "kernels.py:plain",
+            {"operator": "sofmax"},
+            "kernels.py:16: plain: unknown operator 'sofmax'; did you mean 'softmax'?",
+        ),
+        ("kernels.py:fused_softmax", {"framework": "jax"}, "kernels.py:13: fused_softmax: unknown framework 'jax'"),
         ("torch_softmx", {}, "unknown target 'torch_softmx'; did you mean 'torch_softmax'?"),
         ("qq", {}, "unknown target 'qq'; a file is given as path/to/file.py, and 'attnspec list adapters' lists them"),
         ("mistake:softmax.base_to", {}, "softmax has no mistake 'base_to'; did you mean 'base_two'?"),
@@ -272,7 +279,8 @@ def test_a_wrong_declaration_is_refused_by_name(function, more, says):
     adapter = Adapter(**{"name": "kernel", "operator": "softmax", "function": function, "framework": "numpy", **more})
     with pytest.raises((TargetError, UsageError)) as caught:
         subject(adapter)
-    assert str(caught.value).startswith(f"kernel: {says}")
+    place = f"{function.__code__.co_filename}:{function.__code__.co_firstlineno}"
+    assert str(caught.value).startswith(f"{place}: kernel: {says}")
 
 
 def test_a_plain_function_is_summed_up_by_its_first_line():
