@@ -8,9 +8,8 @@ with an input or with an earlier output, inputs that were changed.
 from __future__ import annotations
 
 import traceback
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
@@ -22,6 +21,7 @@ from attnspec.adapters import Unsupported
 from .errors import did_you_mean
 from .formats import KINDS, NUMBER, dtype_under
 from .frameworks import Framework, framework_named
+from .inputs import SMALL, Inputs, Made
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,13 @@ ABRUPT = ("died", "hung", "flooded")
 """Kinds of faults that end a process."""
 
 
+LASTING = {"inputs_overwritten": "inputs_unchanged", "state": "state", "random_state": "state"}
+"""The contracts of breaches that matter whatever call they come to light in, by how a reply calls them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """A contract that a call broke."""
+    """A contract that a call broke, or a key of `LASTING`."""
 
     contract: str
     says: str
@@ -124,10 +128,16 @@ class DirectCaller:
     def __init__(self, function: Callable[..., Any], framework: str, interface: Interface) -> None:
         self.function, self.interface = function, interface
         self.framework: Framework = framework_named(framework)
+        self.inputs = Inputs(self.framework)
         self._last: tuple[Any, ...] = ()
 
-    def session(self) -> AbstractContextManager[None]:
-        return self.framework.session()
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        try:
+            with self.framework.session():
+                yield
+        finally:
+            self.inputs.forget()
 
     def call(self, call: Call) -> Reply:
         made = self._arrays(call)
@@ -135,7 +145,7 @@ class DirectCaller:
         changed = tuple(self._changed(made))
         return replace(reply, breaches=(*changed, *reply.breaches)) if changed else reply
 
-    def _reply(self, call: Call, made: Mapping[str, _Made]) -> Reply:
+    def _reply(self, call: Call, made: Mapping[str, Made]) -> Reply:
         by_position = [name for name in self.interface.required if name not in self.interface.by_name]
         passed = [made[name].array for name in by_position]
         named = {name: made[name].array for name in call.inputs if name not in by_position}
@@ -160,11 +170,11 @@ class DirectCaller:
         self._last = tuple(outputs.values())
         return Reply(entries, tuple(breaches))
 
-    def _arrays(self, call: Call) -> dict[str, _Made]:
+    def _arrays(self, call: Call) -> dict[str, Made]:
         made = {}
         for index, (name, array) in enumerate(call.inputs.items()):
             dtype = self.interface.dtype_of(name, call.dtype)
-            made[name] = _ARRAYS.make(self.framework, array, dtype, call.device, call.layout, index)
+            made[name] = self.inputs.make(name, array, dtype, call.device, call.layout, index)
         return made
 
     def _named(self, result: Any) -> dict[str, Any] | Fault:
@@ -197,13 +207,14 @@ class DirectCaller:
 
     # Contracts
 
-    def _changed(self, made: Mapping[str, _Made]) -> Iterator[Breach]:
-        for name, item in made.items():
-            if not self.framework.same(item.array, item.pristine):
-                _ARRAYS.discard(item)
-                yield Breach("inputs_unchanged", f"the call changed its input {name!r}")
+    def _changed(self, made: Mapping[str, Made]) -> Iterator[Breach]:
+        for name in self.inputs.changed(made):
+            yield Breach("inputs_unchanged", f"the call changed its input {name!r}")
+        for name in self.inputs.overwritten(made):
+            says = f"changed its input {name!r} of an earlier call, after the call had returned"
+            yield Breach("inputs_overwritten", says)
 
-    def _shared(self, made: Mapping[str, _Made], outputs: Mapping[str, Any]) -> Iterator[Breach]:
+    def _shared(self, made: Mapping[str, Made], outputs: Mapping[str, Any]) -> Iterator[Breach]:
         memory = self.framework.memory
         earlier = [(memory(x), "an earlier result") for x in self._last if self.framework.is_array(x)]
         places = [*((memory(item.array), f"the input {name!r}") for name, item in made.items()), *earlier]
@@ -240,54 +251,3 @@ def raised(error: BaseException) -> Fault:
     """An exception as a fault: its first line, and the end of its trace."""
     line = (str(error).strip().splitlines() or ["(no message)"])[0][:300]
     return Fault("raised", f"{type(error).__name__}: {line}", "".join(traceback.format_exception(error)[-8:]))
-
-
-# Arrays, made once for all subjects that are given the same ones
-
-
-SMALL = 1 << 10
-"""Entries up to which an array is known by them."""
-
-
-@dataclass(slots=True)
-class _Made:
-    key: tuple[Any, ...]
-    source: NDArray[Any]
-    array: Any
-    pristine: Any
-
-
-class _Arrays:
-    """Framework arrays by their source, each with an untouched twin to find changes by.
-
-    Small sources are known by their entries, so that they are found again in a worker, which gets copies; larger ones
-    by their identity.
-    """
-
-    def __init__(self, room: int = 256, largest: int = 1 << 14) -> None:
-        self.room, self.largest = room, largest
-        self.kept: OrderedDict[tuple[Any, ...], _Made] = OrderedDict()
-
-    def make(
-        self, framework: Framework, source: NDArray[Any], dtype: str, device: str, layout: str, index: int
-    ) -> _Made:
-        small = source.size <= SMALL
-        own = (source.tobytes(), source.dtype.char, source.shape) if small else id(source)
-        key = (own, framework.name, dtype, device, layout, index)
-        found = self.kept.get(key)
-        if found is not None:
-            return found
-        array = framework.make(source, dtype, device, layout, index)
-        pristine = framework.make(source, dtype, device, "contiguous", index)
-        made = _Made(key, source, array, pristine)
-        if source.size <= self.largest:
-            self.kept[key] = made
-            if len(self.kept) > self.room:
-                self.kept.popitem(last=False)
-        return made
-
-    def discard(self, made: _Made) -> None:
-        self.kept.pop(made.key, None)
-
-
-_ARRAYS = _Arrays()

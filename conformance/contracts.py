@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .calling import ABRUPT, Breach, Fault
+from .calling import ABRUPT, LASTING, Breach, Fault
 from .cases import Sample
 from .judge import Outcome
+from .subject import noted
 from .trial import Bench, Trial
 
 CONTRACTS = {
@@ -52,17 +53,22 @@ class Contracts:
     def shaped(self, outcome: Outcome, trial: Trial) -> None:
         """What an output of another shape breaks, besides the law that has met it."""
         if outcome.fault is not None and outcome.fault.kind == "misshapen":
-            self.breach(Breach("shape", outcome.says), trial)
+            self.breach(Breach("shape", outcome.says), trial.sample)
 
     def watch(self, trial: Trial) -> None:
         """The contracts that the calls of a trial have broken."""
         for reply in (*trial.replies.values(), *trial.spent):
             for breach in reply.breaches:
-                self.breach(breach, trial)
+                self.breach(breach, trial.sample)
 
-    def breach(self, breach: Breach, trial: Trial) -> None:
+    def breach(self, breach: Breach, sample: Sample) -> None:
         """Take note of a broken contract."""
-        self.breaches.setdefault(breach.contract, (breach, trial.sample))
+        self.breaches.setdefault(LASTING.get(breach.contract, breach.contract), (breach, sample))
+
+    def unheard(self, sample: Sample) -> None:
+        """What has come to light in calls beside trials, as when conventions were found or a call was repeated."""
+        for breach in noted(self.subject).values():
+            self.breach(breach, sample)
 
     def repeat(self, trial: Trial, largest: Trial | None) -> None:
         """The same call again, all memory being poisoned: what differs is not repeatable, or was never written.
@@ -82,13 +88,13 @@ class Contracts:
         for name, x in first.outputs.items():
             y = second.outputs.get(name)
             if y is None and second.fault is not None:
-                self.breach(Breach("repeatable", f"the same call again {_ended(second.fault)}"), trial)
+                self.breach(Breach("repeatable", f"the same call again {_ended(second.fault)}"), trial.sample)
             if y is None or (y.shape == x.shape and np.array_equal(x, y, equal_nan=x.dtype.kind == "f")):
                 continue
             if y.dtype.kind == "f" and y.shape == x.shape and np.isnan(y).any() and not np.isnan(x).all():
-                self.breach(Breach("written", f"entries of {name!r} keep what their memory held before"), trial)
+                self.breach(Breach("written", f"entries of {name!r} keep what their memory held before"), trial.sample)
             else:
-                self.breach(Breach("repeatable", f"the same call gave another {name!r}"), trial)
+                self.breach(Breach("repeatable", f"the same call gave another {name!r}"), trial.sample)
 
     def poison(self, trial: Trial) -> None:
         """A call with NaN in place of every number; nothing is asked of it, and none follows one that has no end."""

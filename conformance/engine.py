@@ -21,6 +21,7 @@ from .judge import Kind, definition_law, judged
 from .loader import library
 from .mechanism import Law
 from .plans import plan, seed_of, undeclared
+from .subject import noted
 from .trial import Settled, Trial
 from .verdicts import LARGE, Course, unclaimed
 
@@ -38,6 +39,7 @@ def run(request: Request) -> Result:
     with warnings.catch_warnings(), request.subject.session():
         warnings.simplefilter("ignore")
         operator = library()[request.mechanism.operator]
+        noted(request.subject)  # what was seen before this run is none of its business
         found = identified(request.subject, operator, request.dtype, request.device)
         return _Run(request, found).run()
 

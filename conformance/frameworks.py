@@ -219,9 +219,18 @@ class TorchFramework:
         return str(x.device)
 
     def same(self, x: Any, y: Any) -> bool:
-        if x.shape != y.shape or x.dtype != y.dtype:
+        if x.shape != y.shape or x.dtype != y.dtype or not self._has_memory(x, y):
             return False
         return self.torch.equal(x, y) or bool(((x == y) | ((x != x) & (y != y))).all())
+
+    @staticmethod
+    def _has_memory(x: Any, y: Any) -> bool:
+        """Whether the storage of `x` is as long as its entries need; `y` has the same ones, contiguous."""
+        length = x.untyped_storage().nbytes()
+        if length >= y.untyped_storage().nbytes():
+            return True
+        last = sum((n - 1) * stride for n, stride in zip(x.shape, x.stride(), strict=True))
+        return length >= (x.storage_offset() + last + 1) * x.element_size()
 
     def memory(self, x: Any) -> tuple[int, int]:
         storage = x.untyped_storage()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
 from attnspec.adapters import Adapter
 
-from .calling import Call, Caller, DirectCaller, Interface, Reply
+from .calling import LASTING, Breach, Call, Caller, DirectCaller, Interface, Reply
 from .claims import Claims, claims_of
 from .mechanism import Mechanism
 
@@ -45,6 +45,7 @@ class AdapterSubject:
         self.adapter = adapter
         self.name, self.operator = adapter.name, adapter.operator
         self.claims = claims_of(adapter, mechanism, declared)
+        self.noted: dict[str, Breach] = {}
         interface = Interface(
             mechanism.operator, mechanism.required, tuple(mechanism.outputs), mechanism.dtypes, self.claims.by_name
         )
@@ -58,4 +59,16 @@ class AdapterSubject:
         return self.caller.session()
 
     def call(self, call: Call) -> Reply:
-        return self.caller.call(call)
+        reply = self.caller.call(call)
+        for breach in reply.breaches:
+            if breach.contract in LASTING:
+                self.noted.setdefault(breach.contract, breach)
+        return reply
+
+
+def noted(subject: Subject) -> Mapping[str, Breach]:
+    """The lasting breaches of a subject since they were asked for last, the first of each."""
+    if not isinstance(subject, AdapterSubject):
+        return {}
+    found, subject.noted = subject.noted, {}
+    return found

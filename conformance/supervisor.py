@@ -1,7 +1,8 @@
 """Calls in another process, and what becomes of them when that process dies, stops answering, or floods its output.
 
-Whatever happens to a worker costs one call its result; the next call finds another worker. Adapters of one file or
-module share a worker.
+Whatever happens to a worker costs one call its result; the next call finds another worker. Every subject has a worker
+of its own, so that what one does to its process is no other's trouble. Only the adapters that a module of attnspec has
+for another package share one: importing that package may take longer than all of their calls.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from attnspec import adapters
 from attnspec.adapters import Adapter
 
 from .calling import Call, Fault, Interface, Reply
@@ -39,12 +41,19 @@ WORKERS = 2
 NURSERIES = 4
 """Nurseries of files that are kept alive at a time."""
 T = TypeVar("T")
+Home = tuple[Start, str | int]
+"""Whose a worker is: the key of a subject, or the module that several share, and what its nursery has loaded."""
 DEVICE_TROUBLE = re.compile("cuda|cublas|cudnn|device-side|accelerator", re.IGNORECASE)
 
 
 def available() -> bool:
     """Whether calls can be isolated on this system."""
     return hasattr(os, "fork") and hasattr(socket, "send_fds")
+
+
+def shared(adapter: Adapter, path: Path | None) -> bool:
+    """Whether an adapter shares a worker with the others of its module."""
+    return path is None and bool(adapter.package) and adapter.module.startswith(f"{adapters.__name__}.")
 
 
 class Supervisor:
@@ -57,7 +66,7 @@ class Supervisor:
     def __init__(self, seconds: float = SECONDS, device: str = "cpu") -> None:
         self.seconds, self.device = seconds, device
         self._nurseries: OrderedDict[str, Nursery] = OrderedDict()
-        self._workers: OrderedDict[tuple[str, Start], Worker] = OrderedDict()
+        self._workers: OrderedDict[Home, Worker] = OrderedDict()
         self._keys = itertools.count()
         self._lease: Lease | None = None
         self._memory = MEMORY
@@ -73,22 +82,22 @@ class Supervisor:
         start = self._start(path) if path else self._bare(adapter.framework)
         module = "" if path else adapter.module
         asked = Open(next(self._keys), module, start.path, adapter.name, adapter.framework, interface)
-        return SupervisedCaller(self, start, asked, patient=patient)
+        home = (start, module) if shared(adapter, path) else (start, asked.key)
+        return SupervisedCaller(self, home, asked, patient=patient)
 
-    def worker(self, module: str, start: Start) -> Worker:
-        """A worker for the adapters of a module or file, started if there is none."""
-        home = (module, start)
+    def worker(self, home: Home) -> Worker:
+        """The worker of a subject, or of those that share one, started if there is none."""
         found = self._workers.get(home)
         if found is None:
-            found = self._workers[home] = self._begun(start)
+            found = self._workers[home] = self._begun(home[0])
             while len(self._workers) > WORKERS:
                 self._workers.popitem(last=False)[1].close()
         self._workers.move_to_end(home)
         return found
 
-    def drop(self, module: str, start: Start) -> None:
+    def drop(self, home: Home) -> None:
         """Have the next call find another worker."""
-        self._workers.pop((module, start)).close()
+        self._workers.pop(home).close()
 
     def outgrown(self, used: int) -> bool:
         """Whether a worker that has used so much memory is to be replaced; then the next one may use twice as much."""
@@ -168,8 +177,8 @@ class Supervisor:
 class SupervisedCaller:
     """Makes the calls of one adapter in a worker."""
 
-    def __init__(self, supervisor: Supervisor, start: Start, asked: Open, *, patient: bool) -> None:
-        self.supervisor, self.start, self.asked, self.patient = supervisor, start, asked, patient
+    def __init__(self, supervisor: Supervisor, home: Home, asked: Open, *, patient: bool) -> None:
+        self.supervisor, self.home, self.asked, self.patient = supervisor, home, asked, patient
 
     def session(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -183,8 +192,8 @@ class SupervisedCaller:
 
     def _made(self, call: Call) -> Reply | None:
         """The reply to a call, or None where its process was lost through no fault of the call."""
-        module, key = self.asked.module, self.asked.key
-        worker = self.supervisor.worker(module, self.start)
+        key = self.asked.key
+        worker = self.supervisor.worker(self.home)
         patient = self.patient or key not in worker.answered
         try:
             if key not in worker.opened:
@@ -193,11 +202,11 @@ class SupervisedCaller:
         except OrphanedError:
             return self.supervisor.end(worker.nursery)
         except LostError as lost:
-            self.supervisor.drop(module, self.start)
+            self.supervisor.drop(self.home)
             return Reply(fault=self._alone(lost.fault, call) if key in worker.answered else lost.fault)
         worker.answered.add(key)
         if _sticky(call, reply) or self.supervisor.outgrown(used):
-            self.supervisor.drop(module, self.start)
+            self.supervisor.drop(self.home)
         return reply
 
     def _alone(self, fault: Fault, call: Call) -> Fault:

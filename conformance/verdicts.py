@@ -87,6 +87,8 @@ class Course:
         refusal = self.wholesale_refusal() or self.beyond_declaration()
         if refusal is not None:
             return Result(tuple(unclaimed(self.request, refusal)), self.found)
+        for sample in samples[:1]:
+            self.contracts.unheard(sample)
         cells = [
             *self.law_cells(),
             *self.reject_cells(samples),

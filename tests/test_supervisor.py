@@ -6,15 +6,16 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from attnspec.calling import Call
+from attnspec.calling import Call, Interface
 from attnspec.errors import TargetError
 from attnspec.supervisor import Supervisor, available
-from attnspec.targets import resolve
+from attnspec.targets import find, resolve
 
 pytestmark = pytest.mark.skipif(not available(), reason="processes are not isolated on this system")
 
@@ -112,6 +113,7 @@ def variable(x): return np.full_like(x, int(os.environ.get("SCALE", "1")))
 GOOD = Call({"x": np.zeros((1, 2))}, {}, "float32")
 BAD = Call({"x": np.full((1, 2), np.nan)}, {}, "float32")
 ANSWER = np.full((1, 2), 0.5)
+TAKEN = Interface("attention", ("q", "k", "v"), ("out",), {})
 
 
 @pytest.fixture(scope="module")
@@ -205,9 +207,18 @@ def test_a_death_that_depends_on_earlier_calls_says_so(subject):
     ) == faults[2].says
 
 
-def test_adapters_of_one_file_share_a_process_that_is_not_this_one(subject):
-    first, second = (subject("process").call(GOOD).outputs["p"][0, 0] for _ in range(2))
-    assert first == second != os.getpid()
+def test_every_subject_of_a_file_has_a_process_of_its_own(subject):
+    first, second = (subject("process") for _ in range(2))
+    own, other, again = (one.call(GOOD).outputs["p"][0, 0] for one in (first, second, first))
+    assert own == again
+    assert 3 == len({own, other, os.getpid()})
+
+
+def test_adapters_that_come_along_for_one_package_share_a_process(supervisor):
+    sdpa, other = (supervisor.caller(find(name), TAKEN, None, patient=False) for name in ("torch_sdpa", "torch_sdpa"))
+    assert sdpa.home == other.home
+    own = supervisor.caller(replace(find("torch_sdpa"), package=""), TAKEN, None, patient=False)
+    assert own.home != sdpa.home
 
 
 def test_a_process_that_uses_too_much_memory_is_replaced_between_calls(kernels):
@@ -326,7 +337,7 @@ def test_no_process_outlives_a_run_that_is_killed(kernels, tmp_path):
     script = f"""
 import sys, time
 import numpy as np
-from attnspec.calling import Call
+from attnspec.calling import Call, Interface
 from attnspec.supervisor import Supervisor
 from attnspec.targets import resolve
 (one,) = resolve({str(kernels) + ":process"!r}, supervisor=Supervisor(60.0))
