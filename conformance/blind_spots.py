@@ -21,6 +21,7 @@ from .mechanism import Mechanism, Mistake
 from .plans import PROFILES, Profile, beyond_limits, directed, plan, undeclared
 from .stand_ins import DefinitionSubject
 from .subject import Subject
+from .texts import told
 from .trial import Bench, Declined, Faulted, Trial
 
 
@@ -83,7 +84,7 @@ class _Place:
                 try:
                     trial.reply(trial.base)
                 except (Declined, Faulted) as answer:
-                    refused[sample.case.label] = str(answer)
+                    refused[sample.case.label] = told(answer)
                 else:
                     answered.append(sample)
         return answered, refused

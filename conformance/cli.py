@@ -17,11 +17,23 @@ import click
 
 from .errors import Error, Exit
 from .progress import Progress, progress
+from .texts import safe, safe_lines
 from .threads import keep_to_one
+from .typesetting import fitted, terminal
 
 REPORT_DIR = "attnspec-report"
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of a system that has no more room."""
+LONGEST = 10_000
+"""Characters of a line that are written."""
+
+
+def say(text: object = "", *, plain: bool = False, err: bool = False) -> None:
+    """Write lines, printable whatever is in them; on a terminal, lines that are not `plain` are no wider than it is."""
+    columns = None if plain or err else terminal()
+    for line in str(text).split("\n"):
+        for part in fitted(safe(line, LONGEST), columns):
+            click.echo(part, err=err)
 
 
 @contextmanager
@@ -30,9 +42,9 @@ def mended(verbose: bool) -> Iterator[None]:
     try:
         yield
     except Error as error:
-        click.echo(f"attnspec: {error}", err=True)
+        say(f"attnspec: {error}", err=True)
         if verbose:
-            traceback.print_exc()
+            say(safe_lines(traceback.format_exc()), err=True)
         sys.exit(int(error.exit))
     except KeyboardInterrupt:
         click.echo("attnspec: interrupted", err=True)
@@ -46,9 +58,9 @@ def mended(verbose: bool) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno in FULL:
             click.echo(f"attnspec: cannot write: {error.strerror}", err=True)
             sys.exit(int(Exit.USAGE))
-        click.echo(f"attnspec: internal error: {type(error).__name__}: {error}", err=True)
+        say(f"attnspec: internal error: {type(error).__name__}: {error}", err=True)
         if verbose:
-            traceback.print_exc()
+            say(safe_lines(traceback.format_exc(), 200), err=True)
         else:
             click.echo("attnspec: this is a fault of attnspec; -v shows where", err=True)
         sys.exit(int(Exit.INTERNAL))
@@ -160,8 +172,8 @@ def check(
             code, lines = run_pytest(targets, options, workers, report_dir, more, shown)
         from .report.summary import page
 
-        for line in page(lines, verbose=verbose, folder=report_dir):
-            click.echo(line)
+        for line in page(lines, verbose=verbose, folder=report_dir, columns=terminal()):
+            say(line, plain=True)
         sys.exit(code)
 
 
@@ -326,7 +338,7 @@ def replay(case: str, report_dir: str, operator: str | None, framework: str | No
     with mended(bool(verbose)):
         from .replay import replayed
 
-        sys.exit(int(replayed(case, Path(report_dir), operator, framework, click.echo)))
+        sys.exit(int(replayed(case, Path(report_dir), operator, framework, say)))
 
 
 @main.command()
@@ -364,9 +376,9 @@ def identify(
             words = identification.identified(subject, device, dtypes)
             found.append((subject, words, identification.splits(subject, device, words)))
             for line in () if markdown else identification.page(*found[-1]):
-                click.echo(line)
+                say(line, plain=True)
         for line in identification.tables(found, title(header_of(asked, own, ""))) if markdown else ():
-            click.echo(line)
+            say(line, plain=True)
 
 
 @main.command()
@@ -376,7 +388,7 @@ def doctor() -> None:
         from .doctor import lines, packages
 
         found = packages()
-        click.echo("\n".join(lines(found)))
+        say("\n".join(lines(found)))
         broken = any(package.broken and package.mends for package in found)
         sys.exit(int(Exit.NOT_LOADED if broken else Exit.CONFORMANT))
 
@@ -397,7 +409,8 @@ def report(files: tuple[Path, ...], markdown: bool, report_dir: str) -> None:
         found = [read(path) for path in files or (Path(report_dir) / NAME,)]
         render = matrix.markdown if markdown else matrix.text
         cells, heads = [*matrix.merged(found), *matrix.lacking(found)], [lines[0] for lines in found]
-        click.echo("\n".join(render(heads, cells, matrix.unfinished(found), matrix.shortcomings(found))))
+        lines = render(heads, cells, matrix.unfinished(found), matrix.shortcomings(found))
+        say("\n".join(lines), plain=markdown)
 
 
 @main.command()
@@ -416,7 +429,7 @@ def waive(case: str, waivers: str, report_dir: str, **answers: str) -> None:
         from .witness import find, path_of
 
         folder = Path(report_dir)
-        click.echo(waived(Path(waivers), find(case, folder), path_of(case, folder), answers), nl=False)
+        say(waived(Path(waivers), find(case, folder), path_of(case, folder), answers).rstrip("\n"), plain=True)
 
 
 @main.command("list")
@@ -429,7 +442,7 @@ def list_(what: str) -> None:
         from . import listing
 
         for line in listing.listed(what):
-            click.echo(line)
+            say(line)
 
 
 @main.command()
@@ -439,7 +452,7 @@ def explain(name: str) -> None:
     with mended(False):
         from . import pages
 
-        click.echo("\n".join(pages.explained(name)))
+        say("\n".join(pages.explained(name)))
 
 
 @main.command()
@@ -452,9 +465,9 @@ def lint(files: tuple[Path, ...], verbose: int) -> None:
 
         found, count = lint_files(files)
         for fault in found:
-            click.echo(str(fault))
+            say(fault)
         faults = f"{len(found)} fault{'s' * (len(found) > 1)}" if found else "no faults"
-        click.echo(f"{count} file{'s' * (count > 1)}, {faults}")
+        say(f"{count} file{'s' * (count > 1)}, {faults}")
         sys.exit(int(Exit.USAGE if found else Exit.CONFORMANT))
 
 
@@ -493,9 +506,9 @@ def audit(
         )
         for part in parts:
             for line in part.lines(table=table or bool(verbose)):
-                click.echo(line)
+                say(line)
             faults += len(part.faults)
-        click.echo(
+        say(
             f"audit: {faults} faults in {time.time() - started:.0f} s"
             if faults
             else f"audit: no faults in {time.time() - started:.0f} s"
@@ -514,7 +527,7 @@ def audit_for(target: str, mechanisms: tuple[str, ...]) -> None:
     for subject in {group.subject.name: group.subject for group in found}.values():
         own = [group for group in found if group.subject is subject]
         for line in page(subject, [seen(subject, group.mechanism, group.dtype) for group in own]):
-            click.echo(line)
+            say(line)
 
 
 if __name__ == "__main__":

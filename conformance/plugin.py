@@ -256,7 +256,9 @@ class Session:
             return
         from .report.summary import page
 
-        for line in page(self.results.lines, folder=self.config.getoption("--attnspec-report-dir") or ""):
+        folder = self.config.getoption("--attnspec-report-dir") or ""
+        columns = self.config.get_terminal_writer().fullwidth if terminalreporter.isatty else None
+        for line in page(self.results.lines, folder=folder, columns=columns):
             terminalreporter.write_line(line)
 
     @pytest.hookimpl(hookwrapper=True)
@@ -303,9 +305,11 @@ class CellItem(pytest.Item):
         self.group, self.law, self.session_ = group, law, session_
 
     def runtest(self) -> None:
+        from .texts import safe
+
         cell = self.session_.cell(self.group, self.law)
         self.result = cell
-        verdict, says = cell["verdict"], cell["says"]
+        verdict, says = cell["verdict"], safe(cell["says"])
         if verdict in ("not_declared", "not_tested"):
             pytest.skip(f"{verdict}: {says}")
         if verdict == "waived":
@@ -319,9 +323,10 @@ class CellItem(pytest.Item):
         if isinstance(excinfo.value, ViolationError):
             return excinfo.value.text()
         from .errors import Error
+        from .texts import safe_lines
 
         if isinstance(excinfo.value, Error):
-            return str(excinfo.value)
+            return safe_lines(str(excinfo.value))
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
@@ -343,8 +348,9 @@ class ViolationError(Exception):
 
     def text(self) -> str:
         from .report.blocks import block
+        from .texts import safe_data
 
-        cell = self.cell
+        cell = safe_data(self.cell)
         if "witness" in cell:
             return "\n".join(block(cell["witness"], cell))
         says = cell["says"] or "the law does not hold"

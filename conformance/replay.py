@@ -18,7 +18,9 @@ from .report.blocks import block
 from .subject import Subject
 from .supervisor import SECONDS, available, supervisor
 from .targets import resolve
+from .texts import safe_data, safe_lines
 from .trial import Bench, Trial
+from .typesetting import page_width, terminal
 from .witness import describe, find, read_case
 
 Say = Callable[[str], Any]
@@ -52,10 +54,10 @@ def replayed(name: str, folder: Path, operator: str | None, framework: str | Non
         "says": says,
     }
     kept = {key: witness[key] for key in ("from", "likeness", "map", "broken", "key") if key in witness}
-    for line in block({**data, **kept}, cell):
+    for line in block(safe_data({**data, **kept}), safe_data(cell), page_width(terminal())):
         say(line)
     if data["trace"]:
-        say(data["trace"])
+        say(safe_lines(data["trace"]))
     return Exit.VIOLATED
 
 

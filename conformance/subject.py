@@ -11,6 +11,7 @@ from attnspec.adapters import Adapter
 from .calling import LASTING, Breach, Call, Caller, DirectCaller, Interface, Reply
 from .claims import Claims, claims_of
 from .mechanism import Mechanism
+from .texts import NAME, safe
 
 
 class Subject(Protocol):
@@ -43,7 +44,7 @@ class AdapterSubject:
     ) -> None:
         """`mechanism` is the one of the operator's own name. A signature that cannot serve it is a `TargetError`."""
         self.adapter = adapter
-        self.name, self.operator = adapter.name, adapter.operator
+        self.name, self.operator = safe(adapter.name, NAME), adapter.operator
         self.claims = claims_of(adapter, mechanism, declared)
         self.noted: dict[str, Breach] = {}
         interface = Interface(

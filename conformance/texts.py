@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 LINE = 300
 """Characters of one line that are shown."""
 LINES = 40
 """Lines of one text that are shown."""
+NAME = 80
+"""Characters of a name that are shown."""
 
 
 def safe(text: str, most: int = LINE) -> str:
@@ -33,3 +37,12 @@ def told(x: object, most: int = LINE) -> str:
         return safe(str(x), most)
     except Exception as error:
         return f"({type(x).__name__} without a text: {type(error).__name__})"
+
+
+def safe_data(x: Any, most: int = 2 * LINE) -> Any:
+    """Plain data with every text in it safe, keys included."""
+    if isinstance(x, str):
+        return safe(x, most)
+    if isinstance(x, dict):
+        return {safe_data(key, most): safe_data(value, most) for key, value in x.items()}
+    return [safe_data(part, most) for part in x] if isinstance(x, list | tuple) else x

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+import shutil
+import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 WIDTH = 100
+"""Columns of a page, on a terminal as far as it has them."""
+NARROWEST = 40
+"""Columns for which a page is laid out at least."""
 NAMES = 20
 """The least width of a column of names, so that the sections of a page line up."""
 
@@ -18,17 +23,45 @@ LOOSENESS = (re.compile(r",$|^ (?:if|else) "), re.compile(r"^ (?:and|or) "))
 """Around a space: what parts an expression most, and next to most."""
 
 
+def terminal() -> int | None:
+    """The columns of the terminal that standard output goes to; None if it goes elsewhere."""
+    if not sys.stdout.isatty():
+        return None
+    return max(NARROWEST, shutil.get_terminal_size((WIDTH, 24)).columns)
+
+
+def page_width(columns: int | None = None) -> int:
+    """The columns of a page on a terminal of so many, or on none."""
+    return min(WIDTH, columns or WIDTH)
+
+
+def fitted(line: str, columns: int | None) -> list[str]:
+    """A line as it is where it fits; else several, those after the first set in."""
+    if columns is None or len(line) <= columns:
+        return [line]
+    indent = " " * min(len(line) - len(line.lstrip()) + 4, columns // 2)
+    return textwrap.wrap(line, columns, subsequent_indent=indent, break_on_hyphens=False)
+
+
+def command(text: str, room: int) -> list[str]:
+    """A command of the shell in lines of so many columns, which may be pasted as they are."""
+    lines = textwrap.wrap(text, room - 2, subsequent_indent="    ", break_on_hyphens=False, break_long_words=False)
+    return [text] if len(text) <= room else [*(f"{line} \\" for line in lines[:-1]), lines[-1]]
+
+
 def prose(text: str, indent: str = "") -> list[str]:
     """Lines of sentences."""
-    lines = textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+    lines = textwrap.wrap(
+        text, page_width(terminal()), initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+    )
     return lines or [""]
 
 
 def expression(text: str, first: str = "", rest: str = "") -> list[str]:
     """Lines of an expression or a call, broken before operators, where it holds together least."""
-    lines, indent = [], first
-    while len(indent) + len(text) > WIDTH:
-        room = WIDTH - len(indent)
+    lines, indent, width = [], first, page_width(terminal())
+    while len(indent) + len(text) > width:
+        room = width - len(indent)
         breaks = [(tightness, -at) for at, tightness in _breaks(text) if at <= room]
         cuts = [found for found in breaks if -found[1] >= room // 3] or breaks
         if not cuts:

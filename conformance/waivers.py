@@ -26,6 +26,7 @@ day after `expires` on.
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -46,6 +47,8 @@ from .witness import find, read_case
 VERSION = "1"
 LONGEST = 180
 """Days that a waiver may last."""
+PLAIN = re.compile(r"[A-Za-z_][\w.-]*")
+"""A text that YAML takes as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +233,7 @@ def waive(path: Path, witness: Mapping[str, Any], kept: Path, answers: Mapping[s
     also = [f"{witness['mechanism']}.{law}" for law in witness["broken"]]
     entry = {
         "law": f"{witness['mechanism']}.{witness['law']}",
-        "target": witness["subject"],
+        "target": witness["subject"] if PLAIN.fullmatch(witness["subject"]) else _quoted(witness["subject"]),
         "where": f"{{dtype: {witness['dtype']}, device: {witness['device']}}}",
         "case": f"cases/{witness['key']}.json",
         **({"signature": witness["likeness"]["name"]} if witness["likeness"] else {}),

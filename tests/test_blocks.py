@@ -185,6 +185,18 @@ def test_a_map_is_drawn_with_a_legend_beside_it():
     ] == entries({"map": MAP})["Weights"]
 
 
+@pytest.mark.parametrize(("width", "keys"), [(100, 60), (80, 60), (80, 40), (60, 60)])
+def test_the_legend_of_a_wide_map_stands_below_it(width, keys):
+    seen = {**MAP, "rows": ["o" * (keys - 1) + "+"] * 2, "plane": "item 12, head 3"}
+    lines = block({**WITNESS, "map": seen}, CELL, width)
+    at = next(i for i, text in enumerate(lines) if text.startswith("Weights"))
+    drawn = [text.strip() for text in lines[at + 1 : at + 5]]
+    assert ["query 0   ooo", "query 1   ooo"] == [text[:13] for text in drawn[:2]]
+    below = " ".join(drawn[2:]).partition(" Also")[0]
+    assert below.startswith("in scenario plain, item 12, head 3: o right, + too much")
+    assert max(map(len, lines)) <= width
+
+
 def test_of_a_map_fewer_rows_are_drawn_before_an_array_is_left_out():
     arrays = {f"array_{i}": "0" for i in range(7)}
     found = entries({"map": MAP, "arrays": arrays})
@@ -217,7 +229,8 @@ def test_the_block_of_a_real_failure_fits_a_screen(target):
     assert [target[8:]] == [text[10:][: len(target) - 8] for text in shown[0] if text.startswith("Like")]
 
 
-def test_any_block_fits_a_screen():
+@pytest.mark.parametrize("width", [80, 100])
+def test_any_block_fits_a_screen(width):
     long = "word " * 200
     witness = {
         "says": long,
@@ -233,11 +246,19 @@ def test_any_block_fits_a_screen():
         "broken": ["law"] * 99,
         "unusual": {f"option_{i}": i for i in range(40)},
     }
-    shown = block({**WITNESS, **witness}, {**CELL, "subject": "path/to/a_kernel_of_a_long_name" * 4})
+    shown = block({**WITNESS, **witness}, {**CELL, "subject": "path/to/a_kernel_of_a_long_name" * 4}, width)
     assert len(shown) <= 24
-    assert max(map(len, shown)) <= 100
+    assert max(map(len, shown)) <= width
     assert ["          and 12 more"] == [text for text in shown if "more" in text]
     assert "Replay    attnspec replay q7Kd2A" == shown[-1]
+
+
+def test_what_is_to_be_typed_can_be_typed_on_a_narrow_terminal():
+    lines = block({**WITNESS, "level": "must"}, CELL, 80)
+    assert [
+        "Waive     attnspec waive q7Kd2A --issue URL --owner NAME --reason TEXT \\",
+        "              --expires DAY",
+    ] == lines[-2:]
 
 
 @pytest.mark.parametrize(

@@ -163,3 +163,12 @@ def test_runs_that_did_not_finish_are_told(ends, said):
     for render in (markdown, text):
         shown = list(render([HEADER], merged(files), unfinished(files)))
         assert said == [line for line in shown if line.startswith("PARTIAL")]
+
+
+def test_what_a_subject_says_is_text_in_markdown_and_nothing_else():
+    evil = "a|b`c`<img src=x>\n[d](http://e)\x1b[31m" + "n" * 5000
+    lines = list(markdown([HEADER], [cell(verdict="error", subject=evil, says=evil)]))
+    assert all(line.isprintable() for line in lines)
+    (row,) = [line for line in lines if line.endswith(" | error |")]
+    assert row.startswith(r"| a\|b&#96;c&#96;&lt;img src=x&gt;&#92;n[d]\(http://e)&#92;x1b[31mnnn")
+    assert all(line.isprintable() for line in text([HEADER], [cell(verdict="error", subject=evil, says=evil)]))

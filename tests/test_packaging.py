@@ -136,11 +136,14 @@ def test_the_suite_imports_frameworks_only_where_they_are_used(path):
 
 @pytest.mark.parametrize(
     "path",
-    [CONFORMANCE / f"{name}.py" for name in ("__init__", "plugin", "cli", "errors", "progress", "texts", "threads")],
+    [
+        CONFORMANCE / f"{name}.py"
+        for name in ("__init__", "plugin", "cli", "errors", "progress", "texts", "threads", "typesetting")
+    ],
     ids=str,
 )
 def test_what_is_loaded_everywhere_imports_next_to_nothing(path):
-    light = sys.stdlib_module_names | {"pytest", "click", ".errors", ".progress", ".texts", ".threads"}
+    light = sys.stdlib_module_names | {"pytest", "click", ".errors", ".progress", ".texts", ".threads", ".typesetting"}
     assert set() == set(imports(path, when_loaded=True)) - light
 
 

@@ -114,6 +114,47 @@ def test_the_table_has_a_column_for_every_dtype_and_a_row_for_every_mechanism():
     ]
 
 
+def test_on_a_narrow_terminal_columns_stand_closer_or_below():
+    cells = [cell("a", dtype=d) for d in ("float64", "float32", "bfloat16", "float16")]
+    assert list(rows("kernel", cells, 80)) == [
+        "kernel                  float64   float32   bfloat16  float16",
+        "  softmax               1/1       1/1       1/1       1/1",
+    ]
+    assert list(rows("kernel", cells, 50)) == [
+        "kernel                  float64   float32",
+        "  softmax               1/1       1/1",
+        "kernel                  bfloat16  float16",
+        "  softmax               1/1       1/1",
+    ]
+    assert ["n" * 90, " " * 24 + "float64   float32   bfloat16  float16"] == list(rows("n" * 90, cells, 80))[:2]
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_no_line_is_wider_than_the_terminal(columns):
+    witness = {**WITNESS, "reason": "ValueError: " + "no " * 90}
+    cells = [cell(f"law_{i}", "error", witness=witness) for i in range(5)]
+    cells += [cell(f"law_{i}", "not_tested", says="no case reached its condition") for i in range(9)]
+    said = shown(cells, "violated", columns=columns)
+    assert max(map(len, said)) <= columns
+    assert min(columns, 100) == len(next(text for text in said if text.startswith("== SUMMARY")))
+
+
+def test_what_a_subject_says_is_shown_escaped():
+    evil = "\x1b[31m\n\ud800\u202e" + "n" * 5000
+    witness = {**WITNESS, "reason": evil, "trace": evil, "subject": evil}
+    cells = [cell("ratio", "error", witness=witness, says=evil, subject=evil), cell("share", "fail", says=evil)]
+    lines = [{**HEADER, "packages": {evil: evil}}, *cells, subject("violated", cells, evil), END]
+    said = list(page(lines, verbose=1))
+    assert all(text.isprintable() for text in said)
+    assert max(map(len, said)) < 2000
+    assert any(r"\x1b[31m\n\ud800\u202ennn" in text for text in said)
+
+
+@pytest.mark.parametrize("name", ["kernel", "n" * 90])
+def test_a_subject_without_cells_is_named(name):
+    assert [name] == list(rows(name, []))
+
+
 def test_a_long_name_moves_the_columns():
     assert list(rows("n" * 30, [cell("a")])) == ["n" * 30 + "  float32", "  softmax" + " " * 23 + "1/1"]
 

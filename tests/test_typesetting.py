@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnspec.typesetting import WIDTH, entries, expression, expressions, prose
+from attnspec.typesetting import WIDTH, command, entries, expression, expressions, fitted, prose, terminal
 
 LONG = "where(seeing, average(weights, values), nothing)"
 
@@ -52,3 +52,35 @@ def test_further_lines_of_a_column_stand_under_the_first():
 
 def test_names_and_their_expressions_stand_in_columns():
     assert ["    a:  1", "    bc: 2"] == list(expressions({"a": "1", "bc": "2"}, ":"))
+
+
+class Terminal:
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(("columns", "found"), [("80", 80), ("120", 120), ("7", 40)])
+def test_a_page_on_a_terminal_has_its_columns(columns, found, monkeypatch):
+    monkeypatch.setattr("sys.stdout", Terminal())
+    monkeypatch.setenv("COLUMNS", columns)
+    assert found == terminal()
+    assert max(map(len, prose("word " * 60))) <= min(found, WIDTH)
+    assert max(map(len, expression("a + " * 60 + "b"))) <= min(found, WIDTH)
+
+
+def test_in_a_pipe_a_page_has_a_hundred(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    assert (None, 99) == (terminal(), len(prose("word " * 60)[0]))
+
+
+def test_a_line_that_is_too_long_is_set_in_where_it_goes_on():
+    line = "  " + "word " * 20 + "end"
+    assert [line] == fitted(line, None)
+    assert [line] == fitted(line, 105)
+    assert ["  " + "word " * 8 + "word", "      " + "word " * 8 + "word"] == fitted(line, 50)[:2]
+
+
+def test_a_command_in_several_lines_may_be_pasted():
+    lines = command("attnspec waive q7Kd2A --issue URL --owner NAME", 30)
+    assert ["attnspec waive q7Kd2A \\", "    --issue URL --owner NAME"] == lines
+    assert ["attnspec waive q7Kd2A"] == command("attnspec waive q7Kd2A", 30)

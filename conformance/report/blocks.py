@@ -7,37 +7,41 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
-WIDTH = 100
+from ..typesetting import WIDTH, command
+
 HEIGHT = 24
 LABEL = 10
-ROOM = WIDTH - LABEL
 ROWS, FEWEST = 6, 3
 """Rows of a map where there is room for them, and where there is not."""
+DRAWN = ("Weights", "Waive")
+"""Entries whose further lines are as they are."""
 LEGEND = {"o": "right", ".": "hidden", "+": "too much", "-": "too little", "!": "no number"}
 Witness = Mapping[str, Any]
 
 
-def block(witness: Witness, cell: Mapping[str, Any]) -> list[str]:
+def block(witness: Witness, cell: Mapping[str, Any], width: int = WIDTH) -> list[str]:
     """The lines of a block."""
     tail = f" case {witness['key']}"
     head = f"== {cell['subject']}   {cell['mechanism']}.{cell['law']}   {cell['dtype']} {cell['device']}"
-    head = _short(head, WIDTH - len(tail) - 3) + " "
+    head = _short(head, width - len(tail) - 3) + " "
     rows = ROWS
-    entries = _written(witness, cell, rows)
+    entries = _written(witness, cell, rows, width)
     while _excess(entries) > 0 and rows > FEWEST:
         rows -= 1
-        entries = _written(witness, cell, rows)
+        entries = _written(witness, cell, rows, width)
     if _excess(entries) > 0:
         entries = _without_arrays(entries, _excess(entries) + 1)
     if _excess(entries) > 0:
         entries = [entry for entry in entries if entry[0] != "Weights"]
-    return [head + "=" * (WIDTH - len(head) - len(tail)) + tail, *(line for _, lines in entries for line in lines)]
+    return [head + "=" * (width - len(head) - len(tail)) + tail, *(line for _, lines in entries for line in lines)]
 
 
-def _written(witness: Witness, cell: Mapping[str, Any], rows: int) -> list[tuple[str, list[str]]]:
-    return [(label, _entry(label, text)) for label, text in _entries(witness, cell, rows)]
+def _written(witness: Witness, cell: Mapping[str, Any], rows: int, width: int) -> list[tuple[str, list[str]]]:
+    room = width - LABEL
+    return [(label, _entry(label, text, room)) for label, text in _entries(witness, cell, rows, room)]
 
 
 def _excess(entries: Sequence[tuple[str, list[str]]]) -> int:
@@ -50,7 +54,7 @@ def _without_arrays(entries: Sequence[tuple[str, list[str]]], count: int) -> lis
     left_out = [i for i, (label, _) in enumerate(entries) if label in ("input", "given")][-count:]
     kept = [entry for i, entry in enumerate(entries) if i not in left_out]
     if left_out:
-        kept.insert(left_out[0], ("", _entry("", f"and {len(left_out)} more")))
+        kept.insert(left_out[0], ("", _entry("", f"and {len(left_out)} more", WIDTH)))
     return kept
 
 
@@ -63,14 +67,14 @@ def line(witness: Witness, cell: Mapping[str, Any]) -> str:
     return f"{cell['subject']}   {address}   {cell['dtype']}   {error}{more}   case {witness['key']}"
 
 
-def _entry(label: str, text: str) -> list[str]:
+def _entry(label: str, text: str, room: int) -> list[str]:
     """The lines of an entry: at most two of text, and after them what is drawn."""
-    first, *drawn = text.splitlines() if label == "Weights" else [text]
-    wrapped = textwrap.wrap(first, ROOM, max_lines=2, placeholder=" ...", break_on_hyphens=False) or [""]
+    first, *drawn = text.splitlines() if label in DRAWN else [text]
+    wrapped = textwrap.wrap(first, room, max_lines=2, placeholder=" ...", break_on_hyphens=False) or [""]
     return [f"{label:<{LABEL}}{wrapped[0]}", *(" " * LABEL + more for more in (*wrapped[1:], *drawn))]
 
 
-def _entries(witness: Witness, cell: Mapping[str, Any], rows: int) -> Iterator[tuple[str, str]]:
+def _entries(witness: Witness, cell: Mapping[str, Any], rows: int, room: int) -> Iterator[tuple[str, str]]:
     yield "Law", witness["says"]
     if witness["holds"]:
         yield "", witness["holds"]
@@ -78,7 +82,7 @@ def _entries(witness: Witness, cell: Mapping[str, Any], rows: int) -> Iterator[t
     yield "", witness["place"] + (f"   declared: {words}" if words else "")
     yield "Smallest", _sizes(witness["sizes"])
     for name, text in {**witness["arrays"], **witness["givens"]}.items():
-        yield ("given" if name in witness["givens"] else "input"), _short(f"{name} = {text}", ROOM)
+        yield ("given" if name in witness["givens"] else "input"), _short(f"{name} = {text}", room)
     yield "Result", _error(witness, cell)
     if witness["outcome"]:
         yield "Where", _where(witness["outcome"])
@@ -86,7 +90,7 @@ def _entries(witness: Witness, cell: Mapping[str, Any], rows: int) -> Iterator[t
     steps = f", made smaller in {origin['tried']} steps" if origin["tried"] else ""
     yield "Found", f"in {_named(origin)}{steps}"
     if witness.get("map"):
-        yield from _map(witness["map"], rows)
+        yield from _map(witness["map"], rows, room)
     if witness["likeness"]:
         yield from _likeness(witness["likeness"])
     if witness["broken"]:
@@ -94,20 +98,25 @@ def _entries(witness: Witness, cell: Mapping[str, Any], rows: int) -> Iterator[t
     yield "Then", _innocent(witness, cell)
     yield "Replay", f"attnspec replay {witness['key']}"
     if witness.get("level") == "must":
-        yield "Waive", f"attnspec waive {witness['key']} --issue URL --owner NAME --reason TEXT --expires DAY"
+        waive = f"attnspec waive {witness['key']} --issue URL --owner NAME --reason TEXT --expires DAY"
+        yield "Waive", "\n".join(command(waive, room))
 
 
-def _map(seen: Mapping[str, Any], most: int) -> Iterator[tuple[str, str]]:
-    """Where else a subject is wrong, and at most so many rows of its map."""
+def _map(seen: Mapping[str, Any], most: int, room: int) -> Iterator[tuple[str, str]]:
+    """Where else a subject is wrong, and at most so many rows of its map, with a legend beside it or below."""
     at = f"in {_labelled(seen['case'])}" + (f", {seen['plane']}" if seen["plane"] else "")
     if not seen["rows"]:
         yield ("" if seen["words"].find("is wrong at") > 0 else "Weights"), f"{at}: {seen['words']}"
         return
     shown = seen["rows"][:most]
-    used = [f"{letter} {LEGEND[letter]}" for letter in LEGEND if any(letter in row for row in shown)]
-    beside = [at, ", ".join(used), *[""] * len(shown)]
-    width = len(shown[0])
-    rows = [f"query {seen['first'] + i:<3} {row:<{width}}   {beside[i]}"[:ROOM].rstrip() for i, row in enumerate(shown)]
+    used = ", ".join(f"{letter} {LEGEND[letter]}" for letter in LEGEND if any(letter in row for row in shown))
+    rows = [_short(f"query {seen['first'] + i:<3} {row}", room) for i, row in enumerate(shown)]
+    width = len(rows[0])
+    if width + 3 + max(len(at), len(used)) <= room:
+        legend = zip_longest(rows, (at, used), fillvalue="")
+        rows = [f"{row:<{width}}   {text}".rstrip() for row, text in legend]
+    else:
+        rows += textwrap.wrap(f"{at}: {used}", room)
     yield "Weights", "\n".join([seen["words"], *rows])
 
 
@@ -206,11 +215,11 @@ def _short(text: str, room: int) -> str:
     return text if len(text) <= room else text[: room - 4].rstrip() + " ..."
 
 
-def texts(witnessed: Sequence[tuple[Witness, Mapping[str, Any]]], full: int) -> Iterator[str]:
+def texts(witnessed: Sequence[tuple[Witness, Mapping[str, Any]]], full: int, width: int = WIDTH) -> Iterator[str]:
     """So many failures as blocks, of every subject the first one before any second one, and the others in one line."""
     shown = _chosen(witnessed, full)
     for index in shown:
-        yield "\n".join(block(*witnessed[index]))
+        yield "\n".join(block(*witnessed[index], width))
         yield ""
     rest = [pair for index, pair in enumerate(witnessed) if index not in shown]
     for witness, cell in rest:

@@ -5,10 +5,12 @@ Made of one results file or of several, of which a later one counts where two sp
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..standings import missing, standings, whole, why_ended
+from ..texts import safe_data
 from ..typesetting import aligned
 from .results import Line, grades
 from .summary import title
@@ -240,24 +242,32 @@ def markdown(
     headers: Sequence[Line], cells: Sequence[Line], partial: int = 0, reasons: Sequence[tuple[str, str]] = ()
 ) -> Iterator[str]:
     """The tables as Markdown."""
+    headers, cells, reasons = safe_data(headers), safe_data(cells), safe_data(reasons)
     yield "# How implementations stand"
     yield ""
-    yield from (f"- `{title(header)}`" for header in heads(headers))
+    yield from (f"- `{title(header).replace('`', '')}`" for header in heads(headers))
     yield ""
     yield from legend(partial)
     for table in tables(cells, reasons):
         yield ""
         if table.title:
             yield from (f"## {table.title}", "")
-        yield f"| {' | '.join(table.columns)} |"
+        yield f"| {' | '.join(map(_escaped, table.columns))} |"
         yield f"|{'---|' * len(table.columns)}"
-        yield from (f"| {' | '.join(entry.replace('|', chr(92) + '|') for entry in row)} |" for row in table.rows)
+        yield from (f"| {' | '.join(map(_escaped, row))} |" for row in table.rows)
+
+
+def _escaped(text: str) -> str:
+    """A text that Markdown shows as it is in the cell of a table, and takes for no code, tag or link."""
+    entities = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "`": "&#96;", "\\": "&#92;"}
+    return re.sub(r"[&<>`\\]", lambda found: entities[found[0]], text).replace("|", r"\|").replace("](", r"]\(")
 
 
 def text(
     headers: Sequence[Line], cells: Sequence[Line], partial: int = 0, reasons: Sequence[tuple[str, str]] = ()
 ) -> Iterator[str]:
     """The tables as plain text, each column as wide as it has to be."""
+    headers, cells, reasons = safe_data(headers), safe_data(cells), safe_data(reasons)
     yield from map(title, heads(headers))
     yield from legend(partial)
     for table in tables(cells, reasons):

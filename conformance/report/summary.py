@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ..standings import whole
+from ..texts import safe_data, safe_lines
+from ..typesetting import WIDTH, fitted, page_width
 from .blocks import texts
 from .results import Line, grades, observed
 
@@ -22,25 +24,41 @@ WORDS = {
 """How a subject stands, as it is shown."""
 FULL = 3
 """Failures that are shown in full."""
+WIDE = 22
+"""Columns for a dtype where there is room."""
 SHOWN = 3
 """Known mistakes that are named where a run could not have noticed them."""
 
 
-def page(lines: Sequence[Line], *, verbose: int = 0, folder: str = "") -> Iterator[str]:
-    """The report of a run, as lines of text."""
+def page(lines: Sequence[Line], *, verbose: int = 0, folder: str = "", columns: int | None = None) -> Iterator[str]:
+    """The report of a run, as lines of text; on a terminal of so many columns, none of them is longer."""
+    for text in _page([_safe(line) for line in lines], verbose, folder, page_width(columns)):
+        for line in text.split("\n"):
+            yield from fitted(line, columns)
+
+
+def _safe(line: Line) -> Line:
+    """A line with all of its texts safe to show, be they of a subject or of a stranger's file."""
+    found = safe_data(line)
+    if line.get("witness", {}).get("trace"):
+        found["witness"]["trace"] = safe_lines(line["witness"]["trace"])
+    return found
+
+
+def _page(lines: Sequence[Line], verbose: int, folder: str, width: int) -> Iterator[str]:
     header, cells = lines[0], [line for line in lines if line["kind"] == "cell"]
     subjects = [line for line in lines if line["kind"] == "subject"]
     yield title(header)
     yield ""
     for subject in subjects:
-        yield from rows(subject["subject"], [c for c in cells if c["subject"] == subject["subject"]])
+        yield from rows(subject["subject"], [c for c in cells if c["subject"] == subject["subject"]], width)
         yield ""
     failures = [(cell["witness"], cell) for cell in cells if "witness" in cell]
-    yield from texts(failures, 10**6 if verbose else FULL)
+    yield from texts(failures, 10**6 if verbose else FULL, width)
     yield from unwitnessed(cells)
     if verbose:
         yield from traces(failures)
-    yield from verdicts(lines, folder)
+    yield from verdicts(lines, folder, width)
 
 
 def title(header: Line) -> str:
@@ -52,20 +70,34 @@ def title(header: Line) -> str:
     )
 
 
-def rows(subject: str, cells: Sequence[Line]) -> Iterator[str]:
+def rows(subject: str, cells: Sequence[Line], width: int = WIDTH) -> Iterator[str]:
     """A subject's table: mechanisms down, dtypes across, cells that pass of those that were tried."""
     dtypes = list(dict.fromkeys(cell["dtype"] for cell in cells))
     mechanisms = list(dict.fromkeys(cell["mechanism"] for cell in cells))
-    width = max(24, len(subject) + 2)
-    yield f"{subject:<{width}}" + "".join(f"{dtype:<22}" for dtype in dtypes).rstrip()
-    for mechanism in mechanisms:
-        shown = [_count([c for c in cells if c["mechanism"] == mechanism and c["dtype"] == d]) for d in dtypes]
-        yield f"  {mechanism:<{width - 2}}" + "".join(f"{text:<22}" for text in shown).rstrip()
+    table = [
+        [_count([c for c in cells if c["mechanism"] == mechanism and c["dtype"] == d]) for d in dtypes]
+        for mechanism in mechanisms
+    ]
+    yield from _columns([subject, *(f"  {mechanism}" for mechanism in mechanisms)], [dtypes, *table], width)
     for dtype, words in _alike(observed(cells)).items():
         yield f"  observed{dtype}: " + ", ".join(f"{name} = {word}" for name, word in words.items())
     beyond = {dtype: grade for dtype, grade in grades(cells).items() if grade.endswith("_naive")}
     if beyond:
         yield "  precision: " + ", ".join(f"{dtype} as {grade}" for dtype, grade in beyond.items())
+
+
+def _columns(names: Sequence[str], table: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+    """Rows by their names, with as many columns side by side as there is room for, and the others below."""
+    first = max(24, *(len(name) + 2 for name in names))
+    if first > width // 2 or not any(table):  # the first name is a heading
+        yield names[0]
+        names, first = ["", *names[1:]], 24
+    widths = [max(map(len, column)) + 2 for column in zip(*table, strict=True)]
+    wide = WIDE if first + sum(WIDE for _ in widths[1:]) + sum(widths[-1:]) <= width else max(widths)
+    count = max(1, (width - first + 2) // wide)
+    for at in range(0, len(widths), count):
+        for name, row in zip(names, table, strict=True):
+            yield (f"{name:<{first}}" + "".join(f"{text:<{wide}}" for text in row[at : at + count])).rstrip()
 
 
 def _alike(found: Mapping[str, Mapping[str, str]]) -> dict[str, Mapping[str, str]]:
@@ -110,10 +142,10 @@ def traces(failures: Sequence[tuple[Mapping[str, Any], Line]]) -> Iterator[str]:
             yield witness["trace"]
 
 
-def verdicts(lines: Sequence[Line], folder: str) -> Iterator[str]:
+def verdicts(lines: Sequence[Line], folder: str, width: int = WIDTH) -> Iterator[str]:
     """The last lines: verdicts, counts, what weakens them, and where the rest is."""
     cells = [line for line in lines if line["kind"] == "cell"]
-    yield "== SUMMARY " + "=" * 89
+    yield "== SUMMARY ".ljust(width, "=")
     for line in lines:
         if line["kind"] == "subject":
             yield _verdict(line, [c for c in cells if c["subject"] == line["subject"]])
