@@ -14,7 +14,7 @@ from .errors import Error, UsageError
 from .loader import library
 from .report.results import Results
 from .report.summary import page
-from .runs import Group, Options, Runner, chosen, groups, header_of
+from .runs import Group, Options, Runner, asking_parameters, chosen, groups, header_of
 from .standings import INTERRUPTED
 from .supervisor import SECONDS
 from .targets import subject, undecorated
@@ -131,9 +131,10 @@ def _groups(function: Callable[..., Any], options: Options, declaration: dict[st
     dtypes = options.dtypes or ("float32",)
     adapter = undecorated(function, name, options.operator, options.framework, dtypes=dtypes, **declaration)
     one = subject(adapter, declared=bool(declaration))
-    return [
+    found = [
         Group(name, one, library()[mechanism], dtype, tuple(laws) or tuple(law_names(library()[mechanism])))
         for mechanism, laws in chosen(options).items()
         if library()[mechanism].operator == one.operator
         for dtype in one.claims.dtypes
     ]
+    return asking_parameters(found, options)

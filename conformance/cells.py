@@ -149,6 +149,10 @@ class Result:
     """Why cases were left out; nothing if none were."""
 
 
+PARAMETERS = "contract.parameters"
+"""The verdict on parameters of a function that no input or option is."""
+
+
 def law_names(mechanism: Mechanism) -> list[str]:
     """Everything that gets a verdict: laws, definition, rejects and contracts, and an operator's conventions.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from attnspec.adapters import Adapter
 
+from .aliases import meant, untested
 from .declarations import settled
 from .errors import SpecError, TargetError, UsageError, did_you_mean
 from .formats import FORMATS
@@ -40,7 +41,9 @@ class Claims:
     by_name: frozenset[str] = frozenset()
     """Required inputs that the function takes by name alone."""
     unknown: tuple[str, ...] = ()
-    """Parameters that mean nothing to the operator."""
+    """Parameters that mean nothing to the operator, those that take anything with their stars."""
+    untested: tuple[str, ...] = ()
+    """What there is to say of them."""
 
     def grade(self, dtype: str) -> Grade:
         return self.grades.get(dtype, STANDARD[dtype])
@@ -66,6 +69,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool) -> Claims:
     inputs = [p for p in plain if p.kind is not p.KEYWORD_ONLY][: len(mechanism.required)]
     by_name = [p for p in plain if p.kind is p.KEYWORD_ONLY and p.name in mechanism.required[len(inputs) :]]
     inputs += by_name
+    serving = takes_any and len(inputs) < len(mechanism.required)
     if len(inputs) < len(mechanism.required) and not takes_any:
         wanted = ", ".join(mechanism.required)
         raise TargetError(f"{label}{mechanism.operator} passes {len(mechanism.required)} inputs by position ({wanted})")
@@ -74,7 +78,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool) -> Claims:
     unknown = [p for p in further if p.name not in optional]
     needed = [p.name for p in unknown if p.default is p.empty]
     if needed:
-        hint = did_you_mean(needed[0], optional)
+        hint = meant(needed[0], optional)
         raise TargetError(f"{label}the parameter {needed[0]!r} is neither input nor option of {adapter.operator}{hint}")
     for convention, word in adapter.conventions.items():
         if convention not in mechanism.conventions:
@@ -92,11 +96,17 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool) -> Claims:
     kin = [m for m in library().values() if m.operator == mechanism.name] or [mechanism]
     sizes = {name for m in kin for name in m.sizes}
     names = sizes | {name for m in kin for name in m.options}
-    for name in (*adapter.limits, *adapter.fixed):
+    own = _settled(adapter, unknown, label)
+    for name in (*adapter.limits, *(name for name in adapter.fixed if name not in own)):
         if name not in names:
             raise UsageError(
                 f"{label}limits and fixed speak of sizes and options, not of {name!r}{did_you_mean(name, names)}"
             )
+    anything = [p for p in parameters if p.kind is p.VAR_KEYWORD or (p.kind is p.VAR_POSITIONAL and not serving)]
+    beside = (
+        *(p.name for p in unknown if p.name not in own),
+        *(f"{'**' if p.kind is p.VAR_KEYWORD else '*'}{p.name}" for p in anything),
+    )
     limits = {**adapter.limits, **{name: x for name, x in adapter.fixed.items() if name in sizes}}
     for name, values in limits.items():
         wrong = [] if isinstance(values, range) or name not in sizes else [x for x in _several(values) if not _whole(x)]
@@ -108,7 +118,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool) -> Claims:
         dtypes=adapter.dtypes,
         conventions=adapter.conventions,
         limits={name: _several(values) for name, values in limits.items()},
-        fixed={n: x for n, x in adapter.fixed.items() if n not in sizes},
+        fixed={n: x for n, x in adapter.fixed.items() if n not in sizes and n not in own},
         requires=_conditions(adapter, mechanism, label),
         grades=_grades(adapter, label),
         deterministic=adapter.deterministic,
@@ -116,8 +126,19 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool) -> Claims:
         declared=declared,
         always=frozenset(p.name for p in further if p.name in optional and _says_otherwise(p, mechanism)),
         by_name=frozenset(p.name for p in by_name),
-        unknown=tuple(p.name for p in unknown),
+        unknown=beside,
+        untested=tuple(untested(name, optional) for name in beside),
     )
+
+
+def _settled(adapter: Adapter, unknown: Collection[inspect.Parameter], label: str) -> set[str]:
+    """Parameters of the function alone that the declaration says have one value only, which is their default."""
+    found = {p.name: p.default for p in unknown if p.name in adapter.fixed}
+    for name, default in found.items():
+        if adapter.fixed[name] != default:
+            said = f"fixed says {name} = {adapter.fixed[name]!r}, and the function's default is {default!r}"
+            raise UsageError(f"{label}{said}")
+    return {*found}
 
 
 def _conditions(adapter: Adapter, mechanism: Mechanism, label: str) -> tuple[Expression, ...]:

@@ -27,6 +27,12 @@ CONTRACTS = {
 }
 
 
+ONCE = {
+    "parameters": "Every parameter of the function is an input or an option, or is declared to have one value only.",
+}
+"""What is asked of a subject as a whole, and has a verdict only where there is something to say."""
+
+
 class Contracts:
     """The contracts of one subject on one mechanism, as a run goes."""
 

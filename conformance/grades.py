@@ -63,6 +63,17 @@ def grade_named(name: str) -> Grade:
     return GRADES[name]
 
 
+def coarser(dtype: str, grade: Grade) -> bool:
+    """Whether a claim allows more rounding than what is claimed for a dtype by saying nothing."""
+    standard = STANDARD[dtype]
+    plain = dict.fromkeys(("arithmetic", "operand", "weight", "stored"), standard.arithmetic)
+    pairs = [
+        (getattr(grade, part), getattr(standard, part) or known)
+        for part, known in {**plain, "result": FORMATS[dtype]}.items()
+    ]
+    return any(own is not None and own.digits < known.digits for own, known in pairs)
+
+
 def looser(dtype: str, claim: Grade) -> tuple[Grade, ...]:
     """The claim and the grades beyond it, in the order in which they are tried."""
     ladder = LADDER[dtype]

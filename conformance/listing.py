@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from attnspec.adapters import Adapter
 
 from .claims import claims_of
-from .contracts import CONTRACTS
+from .contracts import CONTRACTS, ONCE
 from .draws import DRAWS
 from .library import FUNCTIONS
 from .loader import library
@@ -51,7 +51,7 @@ def _laws() -> Iterator[str]:
             yield _item(m.address(law.name), law.says, law.level)
         for reject in m.rejects.values():
             yield _item(m.address(reject.name), f"Refused: {reject.says}", reject.level)
-    for name, says in CONTRACTS.items():
+    for name, says in {**CONTRACTS, **ONCE}.items():
         yield _item(f"contract.{name}", says, "must")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from attnspec.adapters import Adapter
 
-from .contracts import CONTRACTS
+from .contracts import CONTRACTS, ONCE
 from .conventions import LARGE
 from .definition import Frame
 from .draws import DRAWS
@@ -33,6 +33,8 @@ CONTRACT_ADVICE = {
     "written": "An output that is allocated empty is written everywhere, rows without keys and tails included.",
     "repeatable": "Look for a race, for dropout, or for state of an earlier call. It is a `should` unless the adapter "
     "declares deterministic=True.",
+    "parameters": "Give the parameter the name that the operator has for it, leave it out of an adapter's function, or "
+    "declare under `fixed` that it has its default only.",
     "precision": "Declare grade=... if the wider errors are intended; if not, look for an intermediate that is stored "
     "in a narrow type.",
 }
@@ -67,7 +69,7 @@ def _pages() -> dict[str, Callable[[], Iterator[str]]]:
         pages[adapter.name] = lambda a=adapter: _adapter_page(a)
     for fault in faults().values():
         pages[fault.name] = lambda a=fault: _fault_page(a)
-    for contract in CONTRACTS:
+    for contract in (*CONTRACTS, *ONCE):
         pages[f"contract.{contract}"] = lambda c=contract: _contract_page(c)
     for m in library().values():
         for convention in m.conventions:
@@ -294,7 +296,7 @@ def _convention_page(convention: str) -> Iterator[str]:
 
 def _contract_page(name: str) -> Iterator[str]:
     yield f"contract.{name}"
-    yield from prose(CONTRACTS[name], "    ")
+    yield from prose({**CONTRACTS, **ONCE}[name], "    ")
     yield from prose(CONTRACT_ADVICE[name], "    ")
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from .calling import Call
 from .streams import Stream
-from .trial import Declined, Trial
+from .trial import Declined, Trial, same
 
 ASKED = 8
 """Refused cases of a run that are asked once more."""
@@ -32,13 +32,16 @@ class Refusals:
     """The scenarios that were refused, each with what was said."""
     by_value: dict[str, str] = field(default_factory=dict)
     """What was said of a case that is answered with other entries, with such a case."""
+    given: set[str] = field(default_factory=set)
+    """The options and optional inputs that some answered case has, away from their default."""
     asked: int = 0
 
     def watch(self, trial: Trial) -> None:
         """Take note of what became of the call of a case."""
         case, says = trial.sample.case, refusal(trial)
-        if case.scenario and trial.answered:
-            self.answered.append(case.label)
+        if trial.answered:
+            self.given |= given(trial)
+            self.answered += [case.label] if case.scenario else []
         if says is None:
             return
         if case.scenario:
@@ -47,6 +50,13 @@ class Refusals:
             self.asked += 1
             if answers(trial, plain(trial)):
                 self.by_value[says] = case.label
+
+
+def given(trial: Trial) -> set[str]:
+    """The options and optional inputs that a case has, away from their default."""
+    m, values = trial.mechanism, trial.sample.values
+    names = (*m.optional, *m.options)
+    return {name for name in names if name not in m.defaults or not same(values[name], m.defaults[name])}
 
 
 def refusal(trial: Trial) -> str | None:

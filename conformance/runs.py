@@ -9,17 +9,18 @@ import json
 import math
 import time
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .cells import Cell, Request, Result, law_names
+from .cells import PARAMETERS, Cell, Request, Result, law_names
 from .conventions import Finding
 from .diagnosis import Likeness, diagnose
 from .engine import run
 from .errors import UsageError, did_you_mean
 from .evidence import Evidence, evidence_of
 from .formats import FORMATS
+from .grades import coarser
 from .loader import library
 from .maps import mapped
 from .mechanism import Mechanism
@@ -114,7 +115,21 @@ def groups(options: Options) -> list[Group]:
     double = [name for name, count in names.items() if count > 1]
     if double:
         raise UsageError(f"two subjects are called {double[0]!r}; give one another name")
-    return _sharded(found, options.shard)
+    return _sharded(asking_parameters(found, options), options.shard)
+
+
+def asking_parameters(found: Sequence[Group], options: Options) -> list[Group]:
+    """The groups, the first of each subject with a verdict on the parameters that it could not be tried with, if any.
+
+    Where laws are named, nobody has asked.
+    """
+    first = {id(group.subject): group for group in reversed(found)}
+    return [
+        replace(group, laws=(*group.laws, PARAMETERS))
+        if group is first[id(group.subject)] and group.subject.claims.untested and not options.laws
+        else group
+        for group in found
+    ]
 
 
 def header_of(options: Options, found: Sequence[Group], command: str) -> dict[str, Any]:
@@ -298,9 +313,31 @@ def cell_data(cell: Cell, group: Group, result: Result) -> dict[str, Any]:
             "conventions": {name: convention_data(f) for name, f in result.conventions.items()},
         }
         known = evidence_of(group.mechanism)
+        data["run"] |= coverage_data(group, result)
         if known is not None and result.bench is not None and any(c.law == "definition" for c in result.cells):
             data["run"]["evidence"] = evidence_data(known, group, result)
     return data
+
+
+def coverage_data(group: Group, result: Result) -> dict[str, Any]:
+    """What was refused, claimed and left aside, as far as there is any of it."""
+    claims, refusals = group.subject.claims, result.refusals
+    answered, refused = len({*refusals.answered}), len(refusals.refused)
+    grade = claims.grade(group.dtype)
+    found: dict[str, Any] = {
+        "claimed": grade.name if coarser(group.dtype, grade) else "",
+        "untested": list(claims.untested),
+    }
+    if answered or refused:
+        found["coverage"] = {
+            "answered": answered,
+            "scenarios": answered + refused,
+            "share": group.mechanism.answered,
+            "says": next(iter(refusals.refused.values()), ""),
+            "by_value": list(refusals.by_value),
+            "given": sorted(refusals.given),
+        }
+    return {name: part for name, part in found.items() if part}
 
 
 def evidence_data(known: Evidence, group: Group, result: Result) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .coverage import declined as refused
 from .errors import Exit
 
 Line = Mapping[str, Any]
@@ -89,7 +90,12 @@ def unjudged(account: Account) -> Iterator[str]:
         yield f"attnspec failed on {_count(len(own))} ({_named(keys)}): {own[0]['says']}"
 
 
-REASONS: tuple[Callable[[Account], Iterator[str]], ...] = (lost, broken_off, unjudged)
+def declined(account: Account) -> Iterator[str]:
+    """The mechanisms of which too many scenarios were refused."""
+    return refused(account.cells)
+
+
+REASONS: tuple[Callable[[Account], Iterator[str]], ...] = (lost, broken_off, unjudged, declined)
 """What may make a subject partial, each with the sentences that say so."""
 
 

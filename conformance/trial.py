@@ -117,7 +117,7 @@ class Trial:
         values, errors, key = dict(self.sample.values), {}, []
         for name, x in replaced.items():
             plain = self._plain(name, x, errors)
-            if _same(plain, self.sample.values[name]) and name not in errors:
+            if same(plain, self.sample.values[name]) and name not in errors:
                 continue
             values[name] = plain
             key.append((name, _digest(plain), _digest(errors.get(name))))
@@ -149,7 +149,7 @@ class Trial:
         for name in m.inputs:
             x = settled.values[name]
             if name not in m.required and not isinstance(x, np.ndarray):
-                if _same(x, m.defaults.get(name)):
+                if same(x, m.defaults.get(name)):
                     continue
                 x = np.full((1, 1), x)
             if name not in m.required and name not in claims.names:
@@ -157,9 +157,9 @@ class Trial:
             inputs[name] = x
         for name in m.options:
             x = settled.values[name]
-            if name in claims.fixed and not _same(x, claims.fixed[name]):
+            if name in claims.fixed and not same(x, claims.fixed[name]):
                 raise Declined(f"takes {name} = {claims.fixed[name]} only")
-            at_default = name in m.defaults and _same(x, m.defaults[name])
+            at_default = name in m.defaults and same(x, m.defaults[name])
             if at_default and name not in claims.always:
                 continue
             if name not in claims.names and name not in claims.fixed:
@@ -538,7 +538,7 @@ def _whole_numbers(x: Any, name: str) -> NDArray[Any]:
     return plain.astype(np.int64)
 
 
-def _same(x: Any, y: Any) -> bool:
+def same(x: Any, y: Any) -> bool:
     """Whether two values are one and the same, truths and numbers told apart."""
     if isinstance(x, np.ndarray) or isinstance(y, np.ndarray):
         both = isinstance(x, np.ndarray) and isinstance(y, np.ndarray)

@@ -12,7 +12,7 @@ import numpy as np
 from . import limits
 from .calling import ABRUPT, Call
 from .cases import Sample
-from .cells import Cell, Failure, Request, Result, Tally, law_names
+from .cells import PARAMETERS, Cell, Failure, Request, Result, Tally, law_names
 from .contracts import CONTRACTS, Contracts
 from .conventions import Finding, identified, words_of
 from .definition import refused
@@ -36,6 +36,14 @@ def unclaimed(request: Request, reason: str) -> Iterator[Cell]:
     for name in law_names(request.mechanism):
         if request.wants(name):
             yield _cell(request, name, "must", "not_declared", says=reason)
+    yield from parameter_cells(request)
+
+
+def parameter_cells(request: Request) -> Iterator[Cell]:
+    """The verdict on parameters that no input or option is, where it is asked for: a gate must know what it gates."""
+    if request.laws is not None and PARAMETERS in request.laws:
+        verdict = "fail" if request.profile.strict else "not_tested"
+        yield _cell(request, PARAMETERS, "must", verdict, says="; ".join(request.subject.claims.untested))
 
 
 class Course:
@@ -94,6 +102,7 @@ class Course:
             *self.reject_cells(samples),
             *self.convention_cells(),
             *self.contract_cells(),
+            *parameter_cells(self.request),
         ]
         return Result(
             tuple(cells),

@@ -73,7 +73,13 @@ def test_too_few_inputs_are_refused():
 def test_any_number_of_inputs_is_enough():
     def mine(*inputs, causal=False, **further): ...
 
-    assert (frozenset({"causal"}), ()) == (claims(mine).names, claims(mine).unknown)
+    assert (frozenset({"causal"}), ("**further",)) == (claims(mine).names, claims(mine).unknown)
+
+
+def test_what_takes_anything_beside_the_inputs_is_noted():
+    def mine(q, k, v, *more, causal=False, **further): ...
+
+    assert (frozenset({"causal"}), ("*more", "**further")) == (claims(mine).names, claims(mine).unknown)
 
 
 def test_an_operator_without_inputs_takes_options_alone():

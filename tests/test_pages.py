@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from attnspec.adapters import Adapter
-from attnspec.contracts import CONTRACTS
+from attnspec.contracts import CONTRACTS, ONCE
 from attnspec.errors import UsageError
 from attnspec.grades import GRADES
 from attnspec.library import FUNCTIONS
@@ -163,7 +163,7 @@ def test_an_adapter_is_a_subject_of_the_mechanisms_whose_options_it_takes():
 
 
 def test_every_contract_has_its_advice():
-    assert set(CONTRACTS) == set(CONTRACT_ADVICE)
+    assert {*CONTRACTS, *ONCE} == set(CONTRACT_ADVICE)
 
 
 def test_an_adapter_that_is_not_installed_is_listed_with_the_command_that_installs_it(monkeypatch):

@@ -22,6 +22,7 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, ver
 from pathlib import Path
 from typing import IO, Any, TextIO
 
+from attnspec.coverage import beside
 from attnspec.errors import Error, UsageError
 from attnspec.grades import LADDER
 from attnspec.standings import Standing, missing, standings
@@ -167,6 +168,7 @@ def subject_lines(cells: Sequence[Line], found: Mapping[str, Standing]) -> Itera
             "operator": ", ".join(dict.fromkeys(cell["operator"] for cell in own)),
             "verdict": standing.verdict,
             "reasons": list(standing.reasons),
+            "beside": beside(own),
             "cells": dict(Counter(cell["verdict"] for cell in own)),
             "conventions": observed(own),
             "grades": grades(own),
