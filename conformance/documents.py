@@ -16,7 +16,7 @@ from yaml.reader import ReaderError
 
 from .errors import Place, SpecError
 from .files import read_text
-from .limits import FILE_BYTES, NESTING
+from .limits import ENTRIES, FILE_BYTES, NESTING, SCALAR, VALUES
 
 
 class Text(str):
@@ -54,22 +54,51 @@ class _UnusualError(ValueError):
     """Something that is refused, or that libyaml and PyYAML tell in different words."""
 
 
+class _Extent:
+    """How much of a document was read so far; a `SpecError` where it is more than a document may have."""
+
+    def __init__(self) -> None:
+        self.values = 0
+
+    def value(self, place: Place) -> None:
+        """Count one key, value, list or mapping."""
+        self.values += 1
+        if self.values > VALUES:
+            raise SpecError(f"more than {VALUES:,} keys and values, the most that such a file may have", place)
+
+    @staticmethod
+    def text(value: str, place: Place) -> str:
+        if len(value) > SCALAR:
+            raise SpecError(f"a text of {len(value):,} characters is over the limit of {SCALAR:,}", place)
+        return value
+
+    @staticmethod
+    def entries(count: int, place: Place) -> None:
+        if count > ENTRIES:
+            raise SpecError(f"more than {ENTRIES:,} entries in one list or mapping", place)
+
+
 def _built(events: Iterator[Any], name: str) -> dict[Text, Any]:
     """The document of a stream of events; `_UnusualError` for all that may be at fault."""
+    extent = _Extent()
 
     def built(event: Any, depth: int = 0) -> Any:
         if isinstance(event, yaml.AliasEvent) or event.anchor or event.tag or depth > NESTING:
             raise _UnusualError
         place = Place(name, event.start_mark.line + 1, event.start_mark.column + 1)
+        extent.value(place)
         if isinstance(event, yaml.ScalarEvent):
-            return Text.at(event.value, place.right(1) if event.style in ("'", '"') else place)
+            quoted = event.style in ("'", '"')
+            return Text.at(extent.text(event.value, place), place.right(1) if quoted else place)
         if isinstance(event, yaml.SequenceStartEvent):
             items = []
             while not isinstance(event := next(events), yaml.SequenceEndEvent):
+                extent.entries(len(items) + 1, place)
                 items.append(built(event, depth + 1))
             return items
         mapping: dict[Text, Any] = {}
         while not isinstance(event := next(events), yaml.MappingEndEvent):
+            extent.entries(len(mapping) + 1, place)
             key = built(event, depth + 1)
             if not isinstance(key, Text) or key in mapping:
                 raise _UnusualError
@@ -116,6 +145,10 @@ class _Composer(yaml.SafeLoader):
     file = ""
     depth = -1
 
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.extent = _Extent()
+
     def compose_node(self, parent: Any, index: Any) -> Any:
         event = self.peek_event()
         place = Place(self.file, event.start_mark.line + 1, event.start_mark.column + 1)
@@ -127,6 +160,7 @@ class _Composer(yaml.SafeLoader):
             raise SpecError("YAML reads a value that starts with '!' as a tag; quote it", place)
         if self.depth >= NESTING:
             raise SpecError("nested too deeply", place)
+        self.extent.value(place)
         self.depth += 1
         node = super().compose_node(parent, index)
         self.depth -= 1
@@ -148,7 +182,8 @@ def _plain(node: yaml.Node, name: str) -> Any:
     place = Place(name, node.start_mark.line + 1, node.start_mark.column + 1)
     if isinstance(node, yaml.ScalarNode):
         quoted = node.style in ("'", '"')
-        return Text.at(node.value, place.right(1) if quoted else place)
+        return Text.at(_Extent.text(node.value, place), place.right(1) if quoted else place)
+    _Extent.entries(len(node.value), place)
     if isinstance(node, yaml.SequenceNode):
         return [_plain(item, name) for item in node.value]
     result: dict[Text, Any] = {}

@@ -6,6 +6,8 @@ An error of this family is the user's to mend and is shown as one message; anyth
 from __future__ import annotations
 
 import difflib
+import heapq
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -71,7 +73,35 @@ class SpecErrors(Error):
         super().__init__("\n".join(str(error) for error in self.errors))
 
 
+def first_of(errors: Iterable[SpecError], most: int, counted: int) -> list[SpecError]:
+    """The first errors of one file, and how many more there are as one further error; no more than so many are counted.
+
+    The further one stands at the last place of those before it.
+    """
+    found = iter(errors)
+    told = list(itertools.islice(found, most))
+    more = sum(1 for _ in itertools.islice(found, counted - most))
+    if more:
+        several = f"{more} more faults" if more < counted - most else f"at least {more} more faults"
+        told.append(SpecError(f"and {several} in this file, which are not told; mend these first", last_place(told)))
+    return told
+
+
+def last_place(errors: Iterable[SpecError]) -> Place | None:
+    """The last place of some errors of one file."""
+    places = (error.place for error in errors if error.place)
+    return max(places, key=lambda place: (place.line, place.column), default=None)
+
+
+LONGEST_NAME = 100
+"""Characters of a name beyond which nobody may have meant a known one."""
+LIKELY = 200
+"""Known names, those of nearly the same length, among which the one that was meant is looked for."""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?` for the nearest known name, and nothing where none is near."""
-    near = difflib.get_close_matches(name, list(known), n=1)
+    if len(name) > LONGEST_NAME:
+        return ""
+    near = difflib.get_close_matches(name, heapq.nsmallest(LIKELY, known, lambda x: abs(len(x) - len(name))), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""

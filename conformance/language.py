@@ -9,6 +9,7 @@ what they are worth.
 from __future__ import annotations
 
 import ast
+import inspect
 import math
 import warnings
 from collections.abc import Callable, Mapping
@@ -195,12 +196,17 @@ def assignments(text: str, place: Place | None = None) -> dict[str, tuple[str, P
         raise SpecError("write assignments as: name = expression, name = expression", place)
     result: dict[str, tuple[str, Place | None]] = {}
     for keyword in tree.keywords:
-        name, source = str(keyword.arg), ast.get_source_segment(call.format(text), keyword.value)
+        name, source = str(keyword.arg), source_of(call.format(text), keyword.value)
         where_ = _at(place, keyword.value.col_offset - call.index("{"))
         if name in result:
             raise SpecError(f"{name!r} is assigned twice", where_)
-        result[name] = (source or "", where_)
+        result[name] = (source, where_)
     return result
+
+
+def source_of(text: str, node: ast.expr) -> str:
+    """The text of a node of an expression, which is one line of ASCII."""
+    return text[node.col_offset : node.end_col_offset]
 
 
 def _at(place: Place | None, column: int) -> Place | None:
@@ -469,23 +475,27 @@ class _Compiler:
         known = {*FUNCTIONS, *self.scope.outputs, *self.scope.operators, *(DRAWS if self.scope.draws else ())}
         raise self.error(node, f"unknown function {name!r}{did_you_mean(name, known)}")
 
-    def arguments(self, node: ast.Call, depth: int) -> tuple[list[Any], dict[str, Any]]:
-        keywords = {str(k.arg): self.build(k.value, depth) for k in node.keywords}
-        if len(keywords) != len(node.keywords):
+    def built(self, node: ast.Call, depth: int) -> dict[ast.expr, Callable[[Any], Any]]:
+        """The arguments of a call, those with names first."""
+        if len({k.arg for k in node.keywords}) != len(node.keywords):
             raise self.error(node, "an argument is given twice")
-        return [self.build(a, depth) for a in node.args], keywords
+        return {x: self.build(x, depth) for x in (*(k.value for k in node.keywords), *node.args)}
 
-    def bind(self, node: ast.Call, function: Function) -> None:
+    def arguments(self, node: ast.Call, depth: int) -> tuple[list[Any], dict[str, Any]]:
+        built = self.built(node, depth)
+        return [built[x] for x in node.args], {str(k.arg): built[k.value] for k in node.keywords}
+
+    def bind(self, node: ast.Call, function: Function) -> inspect.BoundArguments:
         try:
-            function.signature.bind(*node.args, **{str(k.arg): k.value for k in node.keywords})
+            return function.signature.bind(*node.args, **{str(k.arg): k.value for k in node.keywords})
         except TypeError as error:
             raise self.error(node, f"{function.usage}: {error}") from None
 
     def function(self, node: ast.Call, function: Function, depth: int) -> Callable[[Any], Any]:
-        self.bind(node, function)
-        args, keywords = self.arguments(node, depth)
-        bound = function.signature.bind(*args, **keywords)
-        args, keywords, call = bound.args, bound.kwargs, function.call
+        bound = self.bind(node, function)
+        built = self.built(node, depth)
+        args, keywords = [built[x] for x in bound.args], {name: built[x] for name, x in bound.kwargs.items()}
+        call = function.call
         graded, required = function.graded, 0 if function.graded is None else function.required
 
         def run(env: Any) -> Any:
@@ -525,8 +535,7 @@ class _Compiler:
                 raise self.error(keyword.value, f"{name} has no input or option {keyword.arg!r}{hint}")
         outer, self.uses = self.uses, set()
         _, replaced = self.arguments(node, depth)
-        text = ast.get_source_segment(self.text, node) or ""
-        site = CallSite(text, replaced, frozenset(self.uses))
+        site = CallSite(source_of(self.text, node), replaced, frozenset(self.uses))
         self.uses = outer | self.uses | {name}
         self.asks = True
         return lambda env: env.output(name, site)

@@ -24,8 +24,18 @@ WHOLE_NUMBER = 10**6
 """The largest whole number that an expression may name, or use as a size."""
 FILE_BYTES = 256 * 1024
 """Bytes of one specification file."""
+VALUES = 10_000
+"""Keys and values of one file; the largest that is shipped has 1,400."""
+ENTRIES = 1000
+"""Entries of one mapping or list of a file, whatever its schema says."""
+SCALAR = 10_000
+"""Characters of one key or value of a file."""
 FAULTS = 50
 """Faults of one file that are told; looking for what was meant by each takes time."""
+COUNTED = 1000
+"""Faults of one file that are counted."""
+REFERENCES = 300_000
+"""Uses of one name by another that are followed in one file, in search of circles."""
 OPERATION = 100
 """The work of an operation beside its entries: even on none it takes the time that so many more would."""
 

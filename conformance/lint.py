@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .errors import Error, Place, SpecError, SpecErrors, UsageError
+from .errors import Error, Place, SpecError, SpecErrors, UsageError, first_of
 from .evidence import evidence_of, path_of
+from .limits import COUNTED, FAULTS
 from .loader import library, load
 from .mechanism import Mechanism
 from .schema import place_of, spec_folder
@@ -43,7 +44,8 @@ def _linted(files: Sequence[Path], beside: dict[str, Mechanism]) -> list[Error]:
         loaded = load(files, beside)
     except SpecErrors as several:
         return list(several.errors)
-    return [fault for name, m in loaded.items() if name not in beside for fault in faults(m)]
+    own = [m for name, m in loaded.items() if name not in beside]
+    return [fault for m in own for fault in first_of(faults(m), FAULTS, COUNTED)]
 
 
 def stale(mechanism: Mechanism) -> SpecError:

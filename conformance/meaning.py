@@ -111,11 +111,17 @@ def _circles(mechanism: Mechanism) -> Iterator[SpecError]:
     parts += [(f"mistakes.{mistake.name}.change", lines, mistake.change) for mistake in mechanism.mistakes.values()]
     parts += [(f"regimes.{regime.name}", drawn, regime.assigned) for regime in mechanism.regimes.values()]
     parts += [(f"scenarios.{scenario.name}", drawn, scenario.assigned) for scenario in mechanism.scenarios.values()]
+    spent, circular = [0], set[int]()
     for label, below, above in parts:
-        if below and find_circle(_uses(None, below)):
-            continue
-        circle = find_circle(_uses(below, above))
+        if id(below) in circular:
+            continue  # that is told already
+        try:
+            circle = find_circle(_uses(below, above), None if below is None else above, spent)
+        except SpecError as error:  # there is too much to follow
+            yield SpecError(f"{label}: {error.message}", next(iter(above.values())).place)
+            return
         if circle:
+            circular.add(id(above))
             place = next(above[name].place for name in circle if name in above)
             yield SpecError(f"{label}: a circle: {' -> '.join(circle)}", place)
 

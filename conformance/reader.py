@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from .documents import Text
-from .errors import SpecError, SpecErrors, did_you_mean
+from .errors import SpecError, SpecErrors, did_you_mean, last_place
 from .language import Expression, Scope, Takes, assignments
 from .limits import FAULTS
 from .meaning import clashes, contradictions
@@ -25,10 +24,13 @@ class Reader:
     """One document on its way to a mechanism. Faults are gathered, so that one reading names all of them."""
 
     def __init__(
-        self, document: Document, path: Path, shown: str, base: Mechanism | None, operators: Mapping[str, Takes]
+        self, document: Document, text: str, shown: str, base: Mechanism | None, operators: Mapping[str, Takes]
     ) -> None:
-        """`shown` is what messages call the file; `base` is the operator's mechanism, for a further one of it."""
-        self.document, self.path, self.shown, self.base = document, path, shown, base
+        """`text` is that of the document, and `shown` what messages call its file.
+
+        `base` is the operator's mechanism, for a further one of it.
+        """
+        self.document, self.text, self.shown, self.base = document, text, shown, base
         self.name = str(self.get("mechanism"))
         self.operators = operators
         self.errors: list[SpecError] = []
@@ -39,7 +41,8 @@ class Reader:
         """Keep a fault; where there are too many, nothing further is read."""
         self.errors.append(error)
         if len(self.errors) == FAULTS:
-            raise SpecErrors(self.errors)
+            told = f"after {FAULTS} faults nothing further is read; mend these first"
+            raise SpecErrors([*self.errors, SpecError(told, last_place(self.errors))])
 
     def get(self, key: str, default: Any = None) -> Any:
         return self.document.get(key, default)  # type: ignore[call-overload]
@@ -273,7 +276,7 @@ class Reader:
         return result
 
     def digest(self) -> str:
-        text = self.path.read_bytes() + (self.base.digest.encode() if self.base else b"")
+        text = self.text.encode() + (self.base.digest.encode() if self.base else b"")
         return hashlib.sha256(text).hexdigest()[:12]
 
     def defaults(

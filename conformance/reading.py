@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from .errors import Place, SpecError
-from .language import CONSTANTS, Expression, parse
+from .language import CONSTANTS, Expression, parse, source_of
+from .limits import REFERENCES
 from .mechanism import Printed
 
 NO_DEFAULT = object()
@@ -71,7 +72,7 @@ def printed(text: str, place: Place | None) -> Printed:
             if not node.elts:
                 raise SpecError("an empty list prints no number", place)
             return [walk(item) for item in node.elts]
-        digits = (ast.get_source_segment(text, node) or "").replace(" ", "")
+        digits = source_of(text, node).replace(" ", "")
         try:
             number = float(digits.replace("infinity", "inf"))
         except ValueError:
@@ -88,20 +89,31 @@ def printed(text: str, place: Place | None) -> Printed:
     return Printed(pairs[..., 0], pairs[..., 1])
 
 
-def find_circle(uses: Mapping[str, Iterable[str]]) -> list[str] | None:
-    """A chain of names that comes back to its first, or None."""
-    state: dict[str, int] = {}
+def find_circle(
+    uses: Mapping[str, Collection[str]], starts: Iterable[str] | None = None, spent: list[int] | None = None
+) -> list[str] | None:
+    """A chain of names that comes back to its first, or None; from the `starts` alone, if there are any.
 
-    def visit(name: str, trail: list[str]) -> list[str] | None:
-        if name not in uses or state.get(name) == 1:
-            return None
-        if name in trail:
-            return [*trail[trail.index(name) :], name]
-        for used in sorted(uses[name]):
-            found = visit(used, [*trail, name])
-            if found:
-                return found
-        state[name] = 1
-        return None
-
-    return next((found for name in uses if (found := visit(name, []))), None)
+    The first item of `spent` counts what is followed; over the limit that is a `SpecError`.
+    """
+    done: set[str] = set()
+    spent = [0] if spent is None else spent
+    wanted = uses.keys() if starts is None else set(starts)
+    for start in (name for name in uses if name in wanted):
+        trail: dict[str, Iterator[str]] = {}  # the names on the way, each with what is still to be followed from it
+        name: str | None = start
+        while name is not None or trail:
+            if name in trail:
+                chain = list(trail)
+                return [*chain[chain.index(name) :], name]
+            if name is not None and name not in done and name in uses:
+                spent[0] += len(uses[name])
+                if spent[0] > REFERENCES:
+                    raise SpecError(f"names use one another more than {REFERENCES:,} times; no circle can be ruled out")
+                trail[name] = iter(sorted(uses[name]))
+            last = next(reversed(trail), None)
+            name = next(trail[last], None) if last is not None else None
+            if last is not None and name is None:
+                trail.pop(last)
+                done.add(last)
+    return None

@@ -6,11 +6,13 @@ import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from .documents import Text
-from .errors import Place, SpecError, did_you_mean
+from .errors import Place, SpecError, did_you_mean, first_of
+from .limits import COUNTED, FAULTS
 
 Document = Mapping[Text, Any]
 
@@ -22,16 +24,28 @@ def spec_folder() -> Path:
 
 @functools.cache
 def _validator(schema: Path) -> Any:
-    from jsonschema import Draft202012Validator
+    from jsonschema import Draft202012Validator, validators
 
-    return Draft202012Validator(json.loads(schema.read_text("utf-8")))
+    linear = validators.extend(Draft202012Validator, {"uniqueItems": _repeated})
+    return linear(json.loads(schema.read_text("utf-8")))
+
+
+def _repeated(validator: Any, unique: bool, instance: Any, schema: Any) -> Iterator[Any]:
+    """`uniqueItems` in linear time: two items that are written alike are the same, as all of them are text."""
+    from jsonschema import ValidationError
+
+    if unique and isinstance(instance, list) and len(set(map(repr, instance))) < len(instance):
+        yield ValidationError("something is given twice")
 
 
 def schema_errors(document: Document, schema: Path | None = None) -> Iterable[SpecError]:
-    """What a schema has against a document; that of specifications, unless there is another."""
+    """What a schema has against a document; that of specifications, unless there is another.
+
+    Where there are too many faults, the first are told and some more are counted.
+    """
     validator = _validator(schema or spec_folder() / "schema.json")
-    for error in sorted(validator.iter_errors(document), key=lambda e: list(map(str, e.absolute_path))):
-        yield from _worded(error, document)
+    found = sorted(islice(validator.iter_errors(document), COUNTED), key=lambda e: list(map(str, e.absolute_path)))
+    return first_of((fault for error in found for fault in _worded(error, document)), FAULTS, COUNTED)
 
 
 def _worded(error: Any, document: Document) -> Iterator[SpecError]:
@@ -65,7 +79,7 @@ _PATTERNS = {
     "[.]$": "a sentence ends with a full stop",
     "^[1-9][0-9]*$": "{} is not a whole number from one on",
     "^[0-9]{1,6}$": "{} is not a whole number",
-    "^(?=[0-9.]*[1-9])[0-9]*[.]?[0-9]+(e[+-]?[0-9]{1,2})?$": "{} is not a number above zero",
+    "^(?=[0-9.]*[1-9])([0-9]+|[0-9]*[.][0-9]+)(e[+-]?[0-9]{1,2})?$": "{} is not a number above zero",
     "^[0-9]{4}-[0-9]{2}-[0-9]{2}$": "{} is not a day such as 2027-02-28",
     "^(0?[.][0-9]{1,6}|0|1([.]0{1,6})?)$": "{} is not a share from 0 to 1",
     "^1$": "{} is not 1, the version of such files",

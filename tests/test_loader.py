@@ -131,14 +131,17 @@ def test_operators_of_one_another_are_refused():
 
 def test_two_files_of_one_name_are_refused():
     paths = [*written(double=DOUBLE), *written("deep", double=DOUBLE)]
-    assert ["deep/double.yaml: double.yaml has the same name"] == faults(paths)
+    assert ["deep/double.yaml:1:12: double.yaml has the same name"] == faults(paths)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         (DOUBLE.replace("title", "titel"), "double.yaml:1:1: the key 'title' is missing"),
-        ("\t", "double.yaml:1:1: not YAML: found character '\\t' that cannot start any token (indent with spaces)"),
+        (
+            f"\t\n{DOUBLE}",
+            "double.yaml:1:1: not YAML: found character '\\t' that cannot start any token (indent with spaces)",
+        ),
         (DOUBLE.replace("2 * x", "2 * z"), "double.yaml:8:21: definition.y: unknown name 'z'"),
         (DOUBLE.replace("double\n", "duble\n"), "the file of mechanism 'duble' is called 'double.yaml'"),
     ],

@@ -173,7 +173,9 @@ def test_all_faults_are_named_at_once_in_the_order_of_the_file():
 def test_after_too_many_faults_nothing_further_is_read():
     claims = "".join(f"  more{i}: {{says: A., holds: pp}}\n" for i in range(2 * limits.FAULTS))
     path, _ = edited("softmax", "laws:\n", f"laws:\n{claims}")
-    assert limits.FAULTS == len(lint_files([path])[0])
+    found = lint_files([path])[0]
+    assert limits.FAULTS + 1 == len(found)
+    assert str(found[-1]).endswith("after 50 faults nothing further is read; mend these first")
 
 
 def softmax(before="title", after="title"):
