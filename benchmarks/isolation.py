@@ -9,7 +9,6 @@ Also how long it takes to replace a worker that has died.
 from __future__ import annotations
 
 import os
-import pickle
 import socket
 import statistics
 import sys
@@ -19,9 +18,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
+import msgpack
 import numpy as np
 
-from attnspec.calling import Call
+from attnspec.calling import Call, Reply
+from attnspec.coding import written
+from attnspec.messages import Answer, Ask, Made, Make
 from attnspec.subject import AdapterSubject
 from attnspec.supervisor import Supervisor
 from attnspec.targets import resolve
@@ -91,10 +93,16 @@ def received(end: socket.socket, count: int) -> bool:
     return True
 
 
+def lengths(call: Call, reply: Reply) -> tuple[int, int]:
+    """Of the message that asks for a call, and of the one that answers."""
+    asked, answer = Ask(1, Make(1, call)), Answer(1, os.getpid(), Made(reply, 1 << 28))
+    return len(msgpack.packb(written(asked))), len(msgpack.packb(written(answer)))
+
+
 def compare(here: AdapterSubject, elsewhere: AdapterSubject, worker: int, call: Call, rounds: int) -> str:
     """What `rounds` calls cost in either process, in words."""
     direct, isolated, echoed, used = [], [], [], 0.0
-    with Echo(len(pickle.dumps(call, 5)), len(pickle.dumps(here.call(call), 5))) as echo:
+    with Echo(*lengths(call, here.call(call))) as echo:
         for _ in range(rounds):
             first = spent(os.getpid(), worker)
             direct.append(microseconds(lambda: here.call(call)))

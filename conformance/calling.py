@@ -7,6 +7,9 @@ with an input or with an earlier output, inputs that were changed.
 
 from __future__ import annotations
 
+import itertools
+import math
+import os
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -19,9 +22,18 @@ from numpy.typing import NDArray
 from attnspec.adapters import Unsupported
 
 from .errors import did_you_mean
+from .exact import exact_text, plain_or_none
 from .formats import KINDS, NUMBER, dtype_under
 from .frameworks import Framework, framework_named
-from .inputs import SMALL, Inputs, Made
+from .inputs import Inputs, Made
+from .texts import safe, safe_lines, told
+
+LARGEST = 1 << 24
+"""Entries beyond which an output is not looked into: the definition makes none that has half as many."""
+FACTOR = 16
+"""How many times as many entries as all inputs an output may have in any case."""
+SPARE = 16
+"""Outputs that a mapping may have beyond those that are known, before it is no longer listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +47,6 @@ class Call:
     layout: str = "contiguous"
     poisoned: bool = False
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """For pickle, which would take four times as long by itself."""
-        return _call, (_plain(self.inputs), self.options, self.dtype, self.device, self.layout, self.poisoned)
-
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -48,7 +56,16 @@ class Fault:
     says: str
     trace: str = ""
 
+    def __post_init__(self) -> None:
+        """Both are safe, wherever they come from."""
+        object.__setattr__(self, "says", safe(self.says, SAID))
+        object.__setattr__(self, "trace", safe_lines(self.trace, TRACED, SAID))
 
+
+SAID = 2000
+"""Characters of what a fault says, and of a line of its trace."""
+TRACED = 100
+"""Lines of the trace of a fault."""
 ABRUPT = ("died", "hung", "flooded")
 """Kinds of faults that end a process."""
 
@@ -64,6 +81,9 @@ class Breach:
     contract: str
     says: str
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "says", safe(self.says, SAID))
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -72,27 +92,6 @@ class Reply:
     outputs: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     breaches: tuple[Breach, ...] = ()
     fault: Fault | None = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """As with calls."""
-        return _reply, (_plain(self.outputs), self.breaches, self.fault)
-
-
-def _plain(arrays: Mapping[str, NDArray[Any]]) -> list[tuple[str, Any]]:
-    """Arrays with the small ones as what they consist of, for which pickle does not ask NumPy."""
-    return [(name, x if x.size > SMALL else (x.shape, x.dtype.str, x.tobytes())) for name, x in arrays.items()]
-
-
-def _arrays(plain: list[tuple[str, Any]]) -> dict[str, NDArray[Any]]:
-    return {name: np.ndarray(*x) if type(x) is tuple else x for name, x in plain}
-
-
-def _call(plain: list[tuple[str, Any]], *rest: Any) -> Call:
-    return Call(_arrays(plain), *rest)
-
-
-def _reply(plain: list[tuple[str, Any]], *rest: Any) -> Reply:
-    return Reply(_arrays(plain), *rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,19 +150,28 @@ class DirectCaller:
         named = {name: made[name].array for name in call.inputs if name not in by_position}
         poison = self.framework.poisoned() if call.poisoned else nullcontext()
         try:
-            with poison:
+            with poison, _at_home():
                 result = self.function(*passed, **named, **call.options)
         except Unsupported as answer:
-            return Reply(fault=Fault("unsupported", str(answer) or "unsupported"))
+            return Reply(fault=Fault("unsupported", told(answer) or "unsupported"))
         except (Exception, SystemExit) as error:
             return Reply(fault=raised(error))
-        outputs = self._named(result)
-        if isinstance(outputs, Fault):
-            return Reply(fault=outputs)
-        breaches = [*self._mistyped(call, outputs)]
         try:
-            breaches += self._shared(made, outputs)
-            entries = {name: self._read(x) for name, x in outputs.items()}
+            with _at_home():
+                outputs = self._named(result)
+                fault = outputs if isinstance(outputs, Fault) else self._oversized(call, outputs)
+        except Exception as error:  # a mapping of its own kind, whose methods fail
+            outputs = fault = Fault(
+                "returned", f"returned {_described(result)} that cannot be read: {raised(error).says}"
+            )
+        if isinstance(outputs, Fault) or fault is not None:
+            return Reply(fault=fault)
+        breaches: list[Breach] = []
+        try:
+            with _at_home():
+                breaches += self._mistyped(call, outputs)
+                breaches += self._shared(made, outputs)
+                entries = {name: self._read(x) for name, x in outputs.items()}
         except Exception as error:  # an array of text, a sparse one, one without memory
             says = f"returned an output that cannot be read: {raised(error).says}"
             return Reply(breaches=tuple(breaches), fault=Fault("returned", says))
@@ -181,11 +189,13 @@ class DirectCaller:
         """The outputs by name, or what is wrong with them as such."""
         known = self.interface.outputs
         if isinstance(result, Mapping):
-            unknown = [str(name) for name in result if name not in known]
+            keys = [*itertools.islice(result, len(known) + SPARE)]
+            named = {name: key for key in keys if type(name := plain_or_none(key)) is str}
+            unknown = [told(key) for key in keys if plain_or_none(key) not in known]
             if unknown:
                 own = did_you_mean(unknown[0], known) or f"; {self.interface.operator} has {', '.join(known)}"
                 return Fault("returned", f"returned an output {unknown[0]!r}{own}")
-            outputs = dict(result)
+            outputs = {name: result[key] for name, key in named.items()}
         else:
             parts = result if isinstance(result, tuple | list) else (result,)
             if len(parts) > len(known):
@@ -196,14 +206,28 @@ class DirectCaller:
         if known[0] not in outputs:
             return Fault("returned", f"returned {_described(result)}, and no {known[0]!r}")
         for name, x in outputs.items():
-            if not self.framework.is_array(x) and not isinstance(x, int | float):
+            if not self.framework.is_array(x) and not issubclass(type(x), int | float):
                 return Fault("returned", f"returned {_described(x)} as {name!r}, not an array of {self.framework.name}")
             if self.framework.is_array(x) and (strange := self.framework.strange(x)):
                 return Fault("returned", f"returned {name!r} as {_described(x)}: {strange}")
         return outputs
 
+    def _oversized(self, call: Call, outputs: Mapping[str, Any]) -> Fault | None:
+        """What is wrong with an output that no definition can want, which is not looked into."""
+        given = sum(x.size for x in call.inputs.values())
+        for name, x in outputs.items():
+            shape = [int(n) for n in x.shape] if self.framework.is_array(x) else []
+            if math.prod(shape) > max(LARGEST, FACTOR * given):
+                says = f"{name} has the shape {shape}, {math.prod(shape):,} entries for inputs of {given:,}"
+                return Fault("misshapen", says)
+        return None
+
     def _read(self, x: Any) -> NDArray[Any]:
-        return self.framework.read(x) if self.framework.is_array(x) else np.asarray(x)
+        """The entries as an array of NumPy itself, of an exact dtype."""
+        entries = self.framework.read(x) if self.framework.is_array(x) else np.asarray(plain_or_none(x))
+        if entries.dtype.kind not in "biuf" or entries.dtype.itemsize > 8:
+            raise TypeError(f"entries of {entries.dtype} are no numbers")
+        return np.array(entries, entries.dtype.newbyteorder("="), copy=type(entries) is not np.ndarray or None)
 
     # Contracts
 
@@ -242,12 +266,45 @@ class DirectCaller:
                 yield Breach("device", f"the output {name!r} is on {device}, not on {call.device}")
 
 
+@contextmanager
+def _at_home() -> Iterator[None]:
+    """A stretch of a subject's code: a process that it forks may come back from there, and is ended."""
+    home = os.getpid()
+    try:
+        yield
+    finally:
+        if os.getpid() != home:
+            os._exit(0)
+
+
 def _described(x: Any) -> str:
-    kind = type(x).__name__
+    kind = safe(type(x).__name__) or "?"
     return "None" if x is None else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 def raised(error: BaseException) -> Fault:
     """An exception as a fault: its first line, and the end of its trace."""
-    line = (str(error).strip().splitlines() or ["(no message)"])[0][:300]
-    return Fault("raised", f"{type(error).__name__}: {line}", "".join(traceback.format_exception(error)[-8:]))
+    return Fault("raised", f"{safe(type(error).__name__)}: {_first_line(error)}", _traced(error))
+
+
+def _first_line(error: BaseException) -> str:
+    """The first line of what an exception says, even of one that cannot say it."""
+    try:
+        text = exact_text(error)[:SAID].strip()
+    except Exception as another:
+        return f"(its message cannot be read: {safe(type(another).__name__)})"
+    return safe((text.splitlines() or ["(no message)"])[0])
+
+
+def _traced(error: BaseException) -> str:
+    """The end of the trace of an exception, as far as it can be formatted."""
+    for form in (traceback.format_exception, _places):
+        try:
+            return safe_lines("".join(form(error)[-8:]))
+        except Exception:
+            continue
+    return ""
+
+
+def _places(error: BaseException) -> list[str]:
+    return traceback.format_tb(error.__traceback__)

@@ -16,15 +16,39 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TypeVar
 
 from attnspec.adapters import Adapter
 
+from . import orphans
 from .calling import Fault
-from .errors import Error, TargetError
+from .errors import TargetError
+from .messages import (
+    Answer,
+    Ask,
+    Begin,
+    Declarations,
+    Declared,
+    Ended,
+    Environment,
+    Forked,
+    Load,
+    Loaded,
+    Made,
+    Make,
+    Open,
+    Opened,
+    Refused,
+    Start,
+    Status,
+    adapter_of,
+    error_of,
+    receive,
+    send,
+)
+from .texts import safe_lines
 from .threads import ONE
 from .wire import CLOSED, GarbledError, GoneError, Wire
-from .worker import Begin, Declared, Ended, Environment, Start
 
 PROGRAM = "from attnspec.worker import main; main()"
 LOADING = 300.0
@@ -32,11 +56,14 @@ LOADING = 300.0
 SLICE = 0.25
 """Seconds between two looks at a worker that does not answer."""
 FLOOD = 16 << 20
-"""Bytes that a call may print."""
+"""Bytes that a call may print, and a file or a framework while it is imported."""
 KEPT = 1 << 16
 """Bytes of what was printed that are kept for the next call."""
 TRACE = 24
 """Lines of what a worker has printed that are kept with its fault."""
+PROMPT = 4.0
+"""Seconds in which a nursery is to say how a process has ended."""
+M = TypeVar("M")
 
 
 class LostError(Exception):
@@ -49,6 +76,14 @@ class LostError(Exception):
 
 class OrphanedError(Exception):
     """A worker that was lost along with its nursery, which says nothing of what it was asked."""
+
+
+class StrayError(Exception):
+    """An answer that is not of the worker, or not to what it was asked; the worker has been ended."""
+
+
+class FloodedError(Exception):
+    """A process that printed too much."""
 
 
 class Log:
@@ -70,11 +105,13 @@ class Log:
         except OSError:
             return ""
         lines = [line for line in text.splitlines() if not line.startswith("Extension modules:")]
-        return "\n".join(lines[-TRACE:])
+        return safe_lines("\n".join(lines[-TRACE:]))
 
-    def clear(self) -> None:
-        with suppress(OSError):
-            os.ftruncate(self.number, 0)
+    def trim(self) -> None:
+        """Forget what was printed, unless it is little."""
+        if self.length > KEPT:
+            with suppress(OSError):
+                os.ftruncate(self.number, 0)
 
 
 class Process:
@@ -87,18 +124,20 @@ class Process:
         self.wire, self.pid, self.log, self.wait = wire, pid, log, wait
         self.status: int | None = None
         self.over = False
+        self.printed = ""
+        """The last lines of what it has printed, once it is closed."""
 
     def end(self, first: signal.Signals | None = signal.SIGKILL) -> int | None:
         """End the process, and all that it has started; its exit status.
 
-        With None, it has ended already; with another signal than SIGKILL, it gets a second to follow that.
+        With None, it is about to end by itself; with another signal than SIGKILL, it gets a second to follow that.
         """
         if not self.over:
+            self.over = True
             if first is not None:
                 self._signal(first)
-            self.status = self.wait()
             self.wire.close()
-            self.over = True
+            self.status = self.wait()
         return self.status
 
     def _signal(self, first: signal.Signals) -> None:
@@ -107,18 +146,18 @@ class Process:
                 os.kill(self.pid, first)
             with suppress(GoneError, TimeoutError):
                 self.wire.receive(1.0)
-        with suppress(OSError):
-            os.killpg(self.pid, signal.SIGKILL)
+        orphans.kill(self.pid)
 
     def close(self) -> None:
-        """End the process, and forget what it has printed."""
+        """End the process, and forget what it has printed but for the last lines."""
         self.end()
+        self.printed = self.log.tail()
         self.log.file.close()
 
 
 def spawned(environment: Environment) -> Process:
     """A fresh interpreter that runs the program of workers."""
-    log = Log()
+    log, mark = Log(), orphans.mark()
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(
@@ -126,11 +165,33 @@ def spawned(environment: Environment) -> Process:
             stdin=subprocess.DEVNULL,
             stdout=log.number,
             stderr=log.number,
-            env={**ONE, **dict(environment)},
+            env={**ONE, **dict(environment), orphans.MARK: mark},
             pass_fds=[theirs.fileno()],
             start_new_session=True,
         )
-    return Process(Wire(ours), process.pid, log, process.wait)
+    return Process(Wire(ours), process.pid, log, lambda: _waited(process, mark))
+
+
+def _waited(process: subprocess.Popen[bytes], mark: str) -> int:
+    """The exit status of a fresh interpreter, after which nothing is left of what has descended from it."""
+    orphans.await_end(process.pid)
+    with suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+    orphans.end_marked(mark)
+    return process.wait()
+
+
+def patiently(process: Process, receive: Callable[[float], M], seconds: float = LOADING) -> M:
+    """What is received within so much time; a process that prints too much meanwhile is a `FloodedError`."""
+    deadline, answer = time.monotonic() + seconds, None
+    while answer is None:
+        with suppress(TimeoutError):
+            answer = receive(min(SLICE, max(deadline - time.monotonic(), 0.0)))
+        if process.log.length > FLOOD:
+            raise FloodedError(f"printed {process.log.length / 2**20:.0f} MiB")
+        if answer is None and time.monotonic() >= deadline:
+            raise TimeoutError
+    return answer
 
 
 class Nursery:
@@ -139,33 +200,43 @@ class Nursery:
     def __init__(self, process: Process, start: Start) -> None:
         """Have `process` load what `start` says; what cannot be loaded is a `TargetError`.
 
-        `GoneError` where the process was lost along with its own nursery.
+        `GoneError` where the process was lost along with its own nursery, or killed from outside.
         """
         self.process, self.start, self.spent = process, start, False
-        label = start.path or start.framework
         try:
-            process.wire.send((start, [path for path in sys.path if path]))
-            answer = process.wire.receive(LOADING)
-        except TimeoutError:
+            send(process.wire, Load(start, tuple(path for path in sys.path if path)))
+            self.forks = self._answer(Loaded).forks
+        except GoneError as error:
+            status = process.end(None if str(error) == CLOSED else signal.SIGKILL)
             process.close()
-            raise TargetError(f"{label} cannot be imported: it takes over {LOADING:g} s") from None
-        except GoneError:
-            status, tail = process.end(None), process.log.tail()
+            says = f"{self._label} cannot be imported: the process {ended(status)}"
+            if status in (None, -signal.SIGKILL):
+                raise GoneError(says) from None
+            raise TargetError(f"{says}\n{process.printed}".rstrip()) from None
+        except BaseException:  # an interruption as well
             process.close()
-            if status is None:
-                raise
-            raise TargetError(f"{label} cannot be imported: the process {ended(status)}\n{tail}".rstrip()) from None
-        if isinstance(answer, Error):
-            process.close()
-            raise answer
-        self.forks: bool = answer
+            raise
+        process.log.trim()
+
+    @property
+    def _label(self) -> str:
+        return self.start.path or self.start.framework
 
     def declared(self, function: str) -> list[Adapter]:
         """The adapters of the file, or those of one name."""
-        self.process.wire.send(Declared(function))
-        answer = self.process.wire.receive(LOADING)
-        if isinstance(answer, Error):
-            raise answer
+        send(self.process.wire, Declared(function))
+        return [adapter_of(said) for said in self._answer(Declarations).adapters]
+
+    def _answer(self, kind: type[M]) -> M:
+        """What the nursery answers; an error that it tells is raised, and so is one that takes too long or too much."""
+        try:
+            answer = patiently(self.process, lambda seconds: receive(self.process.wire, kind, Refused, seconds=seconds))
+        except (TimeoutError, FloodedError) as error:
+            self.close()
+            says = f"it {error}" if isinstance(error, FloodedError) else f"it takes over {LOADING:g} s"
+            raise TargetError(f"{self._label} cannot be imported: {says}\n{self.process.printed}".rstrip()) from None
+        if isinstance(answer, Refused):
+            raise error_of(answer)
         return answer
 
     def worker(self, environment: Environment) -> Worker:
@@ -175,7 +246,7 @@ class Nursery:
         self.spent = True
         self.process.log.file.close()
         self.process.log = Log()
-        self.process.wire.send(Begin(environment), [self.process.log.number])
+        send(self.process.wire, Begin(environment), files=[self.process.log.number])
         return Worker(self.process, self)
 
     def forked(self, begin: Begin) -> Process:
@@ -184,20 +255,28 @@ class Nursery:
         ours, theirs = socket.socketpair()
         try:
             with theirs:
-                self.process.wire.send(begin, [theirs.fileno(), log.number])
-            pid = self.process.wire.receive(LOADING)
-        except (GoneError, TimeoutError):
+                send(self.process.wire, begin, files=[theirs.fileno(), log.number])
+            pid = receive(self.process.wire, Forked, seconds=LOADING).pid
+        except BaseException:  # an interruption as well
+            self.spent = True
             ours.close()
             log.file.close()
             raise
         return Process(Wire(ours), pid, log, lambda: self._waited(pid))
 
     def _waited(self, pid: int) -> int | None:
-        try:
-            self.process.wire.send(Ended(pid))
-            return os.waitstatus_to_exitcode(self.process.wire.receive(LOADING))
-        except (GoneError, TimeoutError):
+        """The exit status of a process that was forked; None where nobody says it."""
+        if self.process.over:
             return None
+        try:
+            send(self.process.wire, Ended(pid), PROMPT)
+            until = time.monotonic() + PROMPT
+            while (said := receive(self.process.wire, Status, seconds=max(until - time.monotonic(), 0.0))).pid != pid:
+                pass  # of one that was asked for when something interrupted the run
+        except (GoneError, TimeoutError):
+            self.close()
+            return None
+        return os.waitstatus_to_exitcode(said.status[0]) if said.status else None
 
     def close(self) -> None:
         self.spent = True
@@ -209,35 +288,31 @@ class Worker:
 
     def __init__(self, process: Process, nursery: Nursery) -> None:
         self.process, self.nursery = process, nursery
+        self.asked = 0
         self.opened: set[int] = set()
         self.answered: set[int] = set()
 
-    def ask(self, message: Any, seconds: float) -> Any:
-        """The answer to a message; `LostError` or `OrphanedError` if there is none."""
-        log = self.process.log
+    def ask(self, what: Open | Make, seconds: float) -> Opened | Made:
+        """The answer to what is asked; `LostError`, `OrphanedError` or `StrayError` if there is none."""
+        self.asked += 1
         try:
-            self.process.wire.send(message, seconds=seconds)
-            answer = self._answer(time.monotonic() + seconds)
+            send(self.process.wire, Ask(self.asked, what), seconds)
+            answer = patiently(self.process, lambda pause: receive(self.process.wire, Answer, seconds=pause), seconds)
         except TimeoutError:
             raise self._hung(seconds) from None
+        except FloodedError:
+            raise self._flooded() from None
         except GoneError as error:
             raise self._died(error) from None
-        length = log.length
-        if length > FLOOD:
-            raise self._flooded()
-        if length > KEPT:
-            log.clear()
-        return answer
-
-    def _answer(self, deadline: float) -> Any:
-        while True:
-            try:
-                return self.process.wire.receive(min(SLICE, max(deadline - time.monotonic(), 0.0)))
-            except TimeoutError:
-                if self.process.log.length > FLOOD:
-                    raise self._flooded() from None
-                if time.monotonic() >= deadline:
-                    raise
+        if (answer.number, answer.pid) != (self.asked, self.process.pid):
+            self.process.end()
+            raise StrayError(f"{answer.number} of process {answer.pid}")
+        self.process.log.trim()
+        if isinstance(answer.what, Refused):
+            raise error_of(answer.what)
+        if isinstance(answer.what, Made) != isinstance(what, Make):
+            raise self._died(GarbledError("sent an answer to another question"))
+        return answer.what
 
     def _flooded(self) -> LostError:
         says = f"printed {self.process.log.length / 2**20:.0f} MiB in one call"

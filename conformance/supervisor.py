@@ -26,9 +26,9 @@ from attnspec.adapters import Adapter
 from .calling import Call, Fault, Interface, Reply
 from .devices import Lease, counted, lease
 from .errors import Error, TargetError
-from .processes import LOADING, LostError, Nursery, OrphanedError, Process, Worker, ended, spawned
+from .messages import Begin, Make, Open, Start
+from .processes import LOADING, LostError, Nursery, OrphanedError, Process, StrayError, Worker, ended, spawned
 from .wire import GoneError
-from .worker import Begin, Open, Start
 
 SECONDS = 30.0
 """How long a call may take, unless otherwise asked for."""
@@ -40,6 +40,9 @@ WORKERS = 2
 """Workers that are kept alive at a time."""
 NURSERIES = 4
 """Nurseries of files that are kept alive at a time."""
+TRIES = 3
+"""How often what was lost through no fault of its own is asked for."""
+TIMES = f"{TRIES} times"
 T = TypeVar("T")
 Home = tuple[Start, str | int]
 """Whose a worker is: the key of a subject, or the module that several share, and what its nursery has loaded."""
@@ -97,7 +100,9 @@ class Supervisor:
 
     def drop(self, home: Home) -> None:
         """Have the next call find another worker."""
-        self._workers.pop(home).close()
+        found = self._workers.pop(home, None)
+        if found is not None:
+            found.close()
 
     def outgrown(self, used: int) -> bool:
         """Whether a worker that has used so much memory is to be replaced; then the next one may use twice as much."""
@@ -133,16 +138,20 @@ class Supervisor:
         return self._asked(bare, lambda nursery: nursery.worker(start.environment))
 
     def _asked(self, start: Start, ask: Callable[[Nursery], T]) -> T:
-        """What a nursery answers. One that has ended is replaced once, for that need be no fault of its file."""
-        for _ in range(2):
+        """What a nursery answers. One that has ended is replaced, for that need be no fault of its file."""
+        says = ""
+        for _ in range(TRIES):
             nursery = None
             try:
                 nursery = self._nursery(start)
                 return ask(nursery)
-            except (GoneError, TimeoutError):
+            except (GoneError, TimeoutError) as error:
+                says = str(error)
                 if nursery is not None:
                     self.end(nursery)
-        raise TargetError(f"the process that had loaded {start.path or start.framework} ended when it was asked, twice")
+        label = start.path or start.framework
+        begins = says.startswith(label)  # it never came to be asked
+        raise TargetError(says if begins else f"the process that had loaded {label} ended when it was asked, {TIMES}")
 
     def _nursery(self, start: Start) -> Nursery:
         place = start.framework or str(Path(start.folder, start.path))
@@ -184,30 +193,41 @@ class SupervisedCaller:
         return nullcontext()
 
     def call(self, call: Call) -> Reply:
-        """The reply to a call; one that was lost along with its nursery is made once more."""
-        reply = self._made(call)
-        if reply is None:
-            reply = self._made(call)
-        return Reply(fault=Fault("died", f"twice, the process {ended(None)}")) if reply is None else reply
+        """The reply to a call; one that was lost along with its nursery is asked for again, and so is a stray one."""
+        says = ""
+        for _ in range(TRIES):
+            try:
+                return self._made(call)
+            except OrphanedError:
+                says = f"the process {ended(None)}"
+            except StrayError:
+                says = "answers came from another process than the worker, or to another call"
+            except Error as error:  # a module that can no longer be imported, or no process at all
+                return Reply(fault=Fault("died", f"cannot be called: {error}"))
+        return Reply(fault=Fault("died", f"{TIMES}, {says}"))
 
-    def _made(self, call: Call) -> Reply | None:
-        """The reply to a call, or None where its process was lost through no fault of the call."""
+    def _made(self, call: Call) -> Reply:
+        """The reply to a call; `OrphanedError` or `StrayError` where it was lost through no fault of the call."""
         key = self.asked.key
         worker = self.supervisor.worker(self.home)
         patient = self.patient or key not in worker.answered
         try:
             if key not in worker.opened:
                 self._open(worker)
-            reply, used = worker.ask((key, _seen(call)), self.supervisor.seconds * (PATIENCE if patient else 1))
+            made = worker.ask(Make(key, _seen(call)), self.supervisor.seconds * (PATIENCE if patient else 1))
         except OrphanedError:
-            return self.supervisor.end(worker.nursery)
+            self.supervisor.end(worker.nursery)
+            raise
+        except StrayError:
+            self.supervisor.drop(self.home)
+            raise
         except LostError as lost:
             self.supervisor.drop(self.home)
             return Reply(fault=self._alone(lost.fault, call) if key in worker.answered else lost.fault)
         worker.answered.add(key)
-        if _sticky(call, reply) or self.supervisor.outgrown(used):
+        if _sticky(call, made.reply) or self.supervisor.outgrown(made.memory):
             self.supervisor.drop(self.home)
-        return reply
+        return made.reply
 
     def _alone(self, fault: Fault, call: Call) -> Fault:
         """The fault of a call that was not the first of its process, and whether it comes without the earlier ones."""
@@ -216,9 +236,7 @@ class SupervisedCaller:
         return replace(fault, says=f"{fault.says}; after earlier calls only: in a new process it is answered")
 
     def _open(self, worker: Worker) -> None:
-        answer = worker.ask(self.asked, LOADING)
-        if isinstance(answer, Error):
-            raise answer
+        worker.ask(self.asked, LOADING)
         worker.opened.add(self.asked.key)
 
 

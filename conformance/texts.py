@@ -18,6 +18,7 @@ def safe(text: str, most: int = LINE) -> str:
     Control characters, escape sequences, line ends, marks of direction and lone surrogates are written as escapes
     (`\n`, `\x1b`, `\ud800`), and what is cut off is counted.
     """
+    text = str.__str__(text)  # for a kind of str may be anything
     cut = text[:most]
     if not cut.isprintable():
         cut = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)[: 2 * most]
@@ -26,7 +27,7 @@ def safe(text: str, most: int = LINE) -> str:
 
 def safe_lines(text: str, most: int = LINES, width: int = LINE) -> str:
     """The last `most` lines of a text, each of them safe."""
-    lines = text.splitlines()
+    lines = str.__str__(text).splitlines()
     left_out = [f"... ({len(lines) - most} more lines)"] if len(lines) > most else []
     return "\n".join([*left_out, *(safe(line, width) for line in lines[-most:])])
 

@@ -1,17 +1,18 @@
-"""What goes between a run and its workers: pickled messages, each after its length, over a socket.
+"""What goes between a run and its workers: plain data in exact types, each message after its length, over a socket.
 
-A worker is no adversary, and what it sends is unpickled as it comes; but it may die or stop at any moment.
+Nothing else can be carried, and so no code comes out of a worker; and it may die, stop or send nonsense at any moment.
 """
 
 from __future__ import annotations
 
 import os
-import pickle
 import socket
 import struct
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
+
+import msgpack
 
 LENGTH = 8
 """Bytes in which the length of a message is written."""
@@ -21,8 +22,14 @@ SOON = 300_000
 """Nanoseconds for which an answer is looked out for before it is slept for."""
 NAPS = 1023
 """How many answers are slept for at most before one is looked out for again."""
-MOST = 1 << 32
+MOST = 1 << 30
 """Bytes beyond which something is no message."""
+LIST = 1 << 17
+"""Parts that a list of a message may have."""
+LARGE = 1 << 22
+"""Bytes of a message beyond which the room that it took is given back."""
+TEXTS = "surrogatepass"
+"""Names of files and variables may hold what is no character."""
 CLOSED = "closed"
 """What a `GoneError` says where the other side has ended in order, or its process has."""
 
@@ -45,10 +52,14 @@ class Wire:
         self._asleep = self._naps = 0
         """How many answers are slept for before one is looked out for again, and how many were the last time."""
         self._limits: dict[int, float | None] = {}
+        self._packer = _packer()
 
     def send(self, message: Any, files: Sequence[int] = (), seconds: float | None = None) -> None:
-        """Send a message, and open files along with it; `TimeoutError` if nothing of it is taken for so long."""
-        data = pickle.dumps(message, 5)
+        """Send a message, and open files along with it; `TimeoutError` if nothing of it is taken for so long.
+
+        What is no plain data, or too much of it, is a `TypeError` or `ValueError`, and nothing is sent.
+        """
+        data = self._packed(message)
         length = len(data).to_bytes(LENGTH, "little")
         try:
             self._limit(socket.SO_SNDTIMEO, seconds)
@@ -72,11 +83,13 @@ class Wire:
                 self._grow(end)
             self._more()
         try:
-            message = pickle.loads(self._room[LENGTH:end])
+            message = msgpack.unpackb(self._room[LENGTH:end], **READING)
         except Exception as error:
-            raise GarbledError(f"sent what cannot be read: {error}") from None
+            raise GarbledError(f"sent what cannot be read: {type(error).__name__}") from None
         self._room[: self._filled - end] = self._room[end : self._filled]
         self._filled -= end
+        if len(self._room) > LARGE >= self._filled:
+            self._grow(PIECE)
         return message
 
     def receive_with_files(self, count: int) -> tuple[Any, list[int]]:
@@ -95,6 +108,14 @@ class Wire:
     def close(self) -> None:
         self.end.close()
 
+    def _packed(self, message: Any) -> bytes:
+        data = self._packer.pack(message)
+        if len(data) > LARGE:
+            self._packer = _packer()  # which would keep its room
+        if len(data) > MOST:
+            raise ValueError(f"a message of {len(data) / 2**20:.0f} MiB cannot be sent")
+        return data
+
     def _limit(self, option: int, seconds: float | None) -> None:
         """Have the socket wait no longer than that, unless it is so already."""
         if seconds != self._limits.get(option):
@@ -111,7 +132,7 @@ class Wire:
         return LENGTH + length
 
     def _grow(self, size: int) -> None:
-        room = memoryview(bytearray(size))
+        room = memoryview(bytearray(max(size, self._filled)))
         room[: self._filled] = self._room[: self._filled]
         self._room = room
 
@@ -149,6 +170,24 @@ class Wire:
                 return count
         self._asleep = self._naps = min(2 * self._naps + 1, NAPS)
         return None
+
+
+def _refused(*_: Any) -> NoReturn:
+    raise ValueError("an extension")
+
+
+READING: dict[str, Any] = {
+    "unicode_errors": TEXTS,
+    "max_array_len": LIST,
+    "max_map_len": LIST,
+    "max_ext_len": 0,
+    "ext_hook": _refused,
+}
+
+
+def _packer() -> msgpack.Packer:
+    """One that refuses all but exact types."""
+    return msgpack.Packer(strict_types=True, unicode_errors=TEXTS)
 
 
 def _interval(seconds: float | None) -> bytes:

@@ -8,10 +8,8 @@ Nothing here imports the specifications.
 
 from __future__ import annotations
 
-import ctypes
 import faulthandler
 import importlib
-import inspect
 import os
 import resource
 import signal
@@ -20,107 +18,43 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TypeVar
 
 from attnspec import adapters
-from attnspec.adapters import Adapter
 
-from . import sources
-from .calling import Call, DirectCaller, Interface, Reply, raised
-from .errors import Error, TargetError
+from . import orphans, sources
+from .calling import DirectCaller, Fault, Reply, raised
+from .errors import Error
 from .frameworks import framework_named
+from .messages import (
+    Answer,
+    Ask,
+    Begin,
+    Declarations,
+    Declared,
+    Ended,
+    Forked,
+    Load,
+    Loaded,
+    Made,
+    Make,
+    Open,
+    Opened,
+    Refused,
+    Start,
+    Status,
+    declaration,
+    receive,
+    refused,
+    send,
+    understood,
+)
 from .wire import CLOSED, GoneError, Wire
 
 FAILED = 70
 """The exit status of a worker that has failed by itself."""
-Environment = tuple[tuple[str, str], ...]
-
-# What a nursery is told
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """What a nursery loads: a framework, or a file as it was at some moment; and whether it may fork."""
-
-    framework: str = ""
-    path: str = ""
-    folder: str = ""
-    """Where the path begins."""
-    stamp: tuple[int, int] = (0, 0)
-    """When the file was changed last, and its length."""
-    environment: Environment = field(default=(), hash=False)
-    """The variables that workers are to have, too many to be hashed for every call."""
-    forks: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """Asks a nursery for the adapters of its file, or for one function of it."""
-
-    function: str
-
-
-@dataclass(frozen=True, slots=True)
-class Begin:
-    """Asks a nursery for a worker, or for another nursery.
-
-    The other end of its socket comes along, and the file that takes what it prints.
-    """
-
-    environment: Environment
-    nursery: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """Asks a nursery how a process that it has forked has ended."""
-
-    pid: int
-
-
-# What a worker is told
-
-
-@dataclass(frozen=True, slots=True)
-class Open:
-    """Asks a worker to make an adapter of a module or file ready; later calls name it by `key`."""
-
-    key: int
-    module: str
-    path: str
-    name: str
-    framework: str
-    interface: Interface
-
-
-class Elsewhere:
-    """A function of another process: its name, its signature, and no more."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.__name__ = str(getattr(function, "__name__", type(function).__name__))
-        self.__module__ = str(function.__module__)
-        self.__signature__ = _plain_signature(function)
-
-    def __call__(self, *arguments: Any, **keywords: Any) -> NoReturn:
-        raise TypeError(f"{self.__name__} is a function of another process")
-
-
-def _plain_signature(function: Callable[..., Any]) -> inspect.Signature:
-    """A signature without annotations, and with None for defaults that are no plain values."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError) as error:
-        raise TargetError(f"the signature of {function!r} cannot be read: {error}") from None
-    plain = (bool, int, float, str, type(None), type)
-    return inspect.Signature(
-        [
-            inspect.Parameter(p.name, p.kind, default=p.default if isinstance(p.default, plain) else None)
-            for p in parameters
-        ]
-    )
-
+T = TypeVar("T")
 
 # The nursery
 
@@ -129,7 +63,9 @@ def main() -> None:
     """Serve the socket whose number is the first argument."""
     wire = Wire(socket.socket(fileno=int(sys.argv[1])))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interruption is the run's to handle
-    _end_with_parent()
+    orphans.end_with_parent()
+    orphans.inherit()
+    os.environ.pop(orphans.MARK, None)
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     with suppress(GoneError):
         _tend(wire)
@@ -137,42 +73,63 @@ def main() -> None:
 
 
 def _tend(wire: Wire) -> None:
-    start, paths = wire.receive()
-    sys.path[:] = paths
-    try:
-        if start.path:
-            os.chdir(start.folder)
-            sources.load(Path(start.path))
-        else:
-            framework_named(start.framework)
-    except Error as error:
-        return wire.send(error)
-    forks = start.forks and _threads() == 1
-    wire.send(forks)
+    asked, home = receive(wire, Load), os.getpid()
+    start = asked.start
+    sys.path[:] = asked.paths
+    loaded = _answer(lambda: _loaded(start))
+    if os.getpid() != home:
+        os._exit(0)  # the file has forked, and this is not the process that serves the wire
+    send(wire, loaded)
+    if isinstance(loaded, Refused):
+        return
+    forked, found = set[int](), orphans.children()
     while True:
-        message, files = wire.receive_with_files(2)
+        data, files = wire.receive_with_files(2)
+        message = understood(data, Declared, Ended, Begin)
         if isinstance(message, Declared):
-            wire.send(_answer(lambda asked=message.function: _declared(start.path, asked)))
+            send(wire, _answer(lambda asked=message.function: _declarations(start.path, asked)))
         elif isinstance(message, Ended):
-            wire.send(os.waitpid(message.pid, 0)[1])
-        elif forks:
-            _fork(wire, message, *files)
+            forked.discard(message.pid)
+            send(wire, _end(message.pid, spared=forked | found))
+        elif loaded.forks:
+            forked.add(_fork(wire, message, *files))
         else:
             _print_to(*files)
             _serve(wire)
 
 
-def _fork(wire: Wire, begin: Begin, end: int, log: int) -> None:
+def _loaded(start: Start) -> Loaded:
+    if start.path:
+        os.chdir(start.folder)
+        sources.load(Path(start.path))
+    else:
+        framework_named(start.framework)
+    return Loaded(start.forks and _threads() == 1)
+
+
+def _end(pid: int, spared: set[int]) -> Status:
+    """End a process, if it has not ended yet, and what it has left behind."""
+    orphans.await_end(pid)
+    with suppress(OSError):
+        os.killpg(pid, signal.SIGKILL)
+    status = orphans.status_of(pid)
+    orphans.end_children(spared)
+    return Status(pid, () if status is None else (status,))
+
+
+def _fork(wire: Wire, begin: Begin, end: int, log: int) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
     if pid:
         os.close(end)
         os.close(log)
-        return wire.send(pid)
+        send(wire, Forked(pid))
+        return pid
     try:
         wire.close()
-        _end_with_parent()
+        orphans.end_with_parent()
+        orphans.inherit()
         os.setsid()
         _print_to(log)
         os.environ.clear()
@@ -182,6 +139,7 @@ def _fork(wire: Wire, begin: Begin, end: int, log: int) -> None:
         os._exit(0 if str(error) == CLOSED else _failed())
     except BaseException:
         os._exit(_failed())
+    os._exit(0)
 
 
 def _failed() -> int:
@@ -197,16 +155,16 @@ def _print_to(log: int) -> None:
     faulthandler.enable(2)
 
 
-def _declared(path: str, function: str) -> list[Adapter]:
-    return [replace(found, function=Elsewhere(found.function)) for found in sources.declared(Path(path), function)]
+def _declarations(path: str, function: str) -> Declarations:
+    return Declarations(tuple(declaration(found) for found in sources.declared(Path(path), function)))
 
 
-def _answer(ask: Callable[[], Any]) -> Any:
-    """What was asked for, or the `Error` in its place."""
+def _answer(ask: Callable[[], T]) -> T | Refused:
+    """What was asked for, or the error in its place."""
     try:
         return ask()
     except Error as error:
-        return error
+        return refused(error)
 
 
 def _threads() -> int:
@@ -217,52 +175,59 @@ def _threads() -> int:
         return 0
 
 
-def _end_with_parent() -> None:
-    """End when the parent does, however it ends; on Linux alone."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-
-
 # The worker
 
 
 def _serve(wire: Wire) -> None:
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")  # if memory runs out, it is not the run that ends
+    home = os.getpid()
     callers: dict[int, DirectCaller] = {}
     with ExitStack() as sessions:
         while True:
-            message = wire.receive()
-            if isinstance(message, Open):
-                wire.send(_answer(lambda asked=message: _open(asked, callers, sessions)))
+            asked = receive(wire, Ask)
+            if isinstance(asked.what, Open):
+                what = _answer(lambda one=asked.what: _open(one, callers, sessions))
             else:
-                key, call = message
-                _reply(wire, _call(callers[key], call))
+                what = _made(callers[asked.what.key], asked.what)
+            if os.getpid() != home:
+                os._exit(0)  # an implementation has forked, and this is not the process that was asked
+            _flush()
+            _send(wire, Answer(asked.number, home, what))
 
 
-def _open(asked: Open, callers: dict[int, DirectCaller], sessions: ExitStack) -> None:
-    function = _function(asked)
-    callers[asked.key] = DirectCaller(function, asked.framework, asked.interface)
+def _open(asked: Open, callers: dict[int, DirectCaller], sessions: ExitStack) -> Opened:
+    adapter = _adapter(asked)
+    callers[asked.key] = DirectCaller(adapter.function, asked.framework, asked.interface)
     sessions.enter_context(callers[asked.key].session())
+    return Opened()
 
 
-def _function(asked: Open) -> Callable[..., Any]:
+def _adapter(asked: Open) -> adapters.Adapter:
     path = Path(asked.path)
     module = sources.load(path) if asked.path else importlib.import_module(asked.module)
     found = [a for a in adapters.registered() if (a.module, a.name) == (module.__name__, asked.name)]
-    return (found or sources.declared(path, asked.name))[0].function
+    return (found or sources.declared(path, asked.name))[0]
 
 
-def _call(caller: DirectCaller, call: Call) -> Reply:
+def _made(caller: DirectCaller, make: Make) -> Made:
     try:
-        return caller.call(call)
+        reply = caller.call(make.call)
     except BaseException as error:  # even one that is meant to end a program
-        return Reply(fault=raised(error))
+        reply = Reply(fault=raised(error))
+    return Made(reply, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10)
 
 
-def _reply(wire: Wire, reply: Reply) -> None:
-    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):
             stream.flush()
-    wire.send((reply, kilobytes << 10))
+
+
+def _send(wire: Wire, answer: Answer) -> None:
+    """Send an answer; one that no message can hold is told as a fault."""
+    try:
+        send(wire, answer)
+    except (TypeError, ValueError) as error:
+        fault = Fault("returned", f"returned what cannot be sent: {error}")
+        send(wire, Answer(answer.number, answer.pid, Made(Reply(fault=fault), 0)))

@@ -232,7 +232,7 @@ def test_a_misspelt_output_has_a_proposal():
 def test_the_trace_ends_where_it_was_raised():
     trace = subject_of(raises).call(Call({"x": X}, {}, "float32")).fault.trace
     assert trace.endswith(
-        'raise ValueError("no such kernel\\nand a second line")\nValueError: no such kernel\nand a second line\n'
+        'raise ValueError("no such kernel\\nand a second line")\nValueError: no such kernel\nand a second line'
     )
 
 

@@ -268,7 +268,7 @@ def test_a_file_is_declared_after_its_nursery_was_lost(subject, doomed):
 
 def test_a_call_that_ends_the_process_that_it_was_forked_from_is_a_fault(subject):
     fault = subject("orphan").call(GOOD).fault
-    assert ("died", "twice, the process was lost along with the one that it was forked from") == (
+    assert ("died", "3 times, the process was lost along with the one that it was forked from") == (
         fault.kind,
         fault.says,
     )

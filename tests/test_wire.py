@@ -1,5 +1,7 @@
 """Messages between a run and its workers."""
 
+import pickle
+import resource
 import socket
 import threading
 import time
@@ -8,7 +10,6 @@ import numpy as np
 import pytest
 
 from attnspec import wire
-from attnspec.calling import Breach, Call, Fault, Reply
 from attnspec.wire import CLOSED, GarbledError, GoneError, Wire
 
 
@@ -100,39 +101,66 @@ def test_what_is_no_message_is_as_good_as_gone(wires, data, says):
         there.receive(1.0)
 
 
-ARRAYS = {
-    "scalar": np.float64(0.25).reshape(()),
-    "empty": np.zeros((2, 0, 3)),
-    "whole": np.arange(6, dtype=np.int64).reshape(2, 3),
-    "truths": np.array([True, False]),
-    "turned": np.arange(12.0).reshape(3, 4).T,
-    "repeated": np.broadcast_to(np.arange(3.0), (4, 3)),
-    "large": np.arange(5000.0).reshape(50, 100),
-    "large_and_turned": np.arange(5000.0).reshape(50, 100).T,
-    "foreign": np.arange(3, dtype=">i4"),
-}
+class Number(int):
+    """A whole number, and code along with it."""
 
 
-def same(x, y):
-    np.testing.assert_array_equal(x, y, strict=True)
-    return True
+class Text(str):
+    """A text, and code along with it."""
 
 
-def test_a_call_arrives_as_it_is(wires):
-    call = Call(ARRAYS, {"scale": 0.5, "causal": True}, "bfloat16", "cuda:0", "strided", True)
-    got = sent(wires, (7, call))[1]
-    assert (call.options, call.dtype, call.device, call.layout, call.poisoned) == (
-        got.options,
-        got.dtype,
-        got.device,
-        got.layout,
-        got.poisoned,
-    )
-    assert list(ARRAYS) == [name for name, x in got.inputs.items() if same(ARRAYS[name], x)]
+@pytest.mark.parametrize(
+    "x",
+    [Number(1), Text("one"), [Number(1)], {Text("one"): 1}, (1, 2), {1}, object(), print, np.float64(1.0)],
+    ids=repr,
+)
+def test_nothing_but_exact_types_is_sent(wires, x):
+    here, there = wires
+    with pytest.raises(TypeError):
+        here.send(x)
+    here.send("next")
+    assert "next" == there.receive(1.0)
 
 
-def test_a_reply_arrives_as_it_is(wires):
-    reply = Reply(ARRAYS, (Breach("dtype", "another"),), Fault("raised", "it", "trace"))
-    got = sent(wires, reply)
-    assert (reply.breaches, reply.fault) == (got.breaches, got.fault)
-    assert list(ARRAYS) == [name for name, x in got.outputs.items() if same(ARRAYS[name], x)]
+def test_names_of_files_that_are_no_text_arrive(wires):
+    assert {"\udcff": "\ud800"} == sent(wires, {"\udcff": "\ud800"})
+
+
+def test_a_message_beyond_all_measure_is_not_sent(wires, monkeypatch):
+    monkeypatch.setattr(wire, "MOST", 1 << 10)
+    with pytest.raises(ValueError, match="cannot be sent"):
+        wires[0].send(bytes(1 << 11))
+
+
+def framed(data):
+    return len(data).to_bytes(8, "little") + data
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pickle.dumps(print),
+        b"\xc7\x00\x05",  # an extension
+        b"\xd6\xff" + bytes(4),  # a time
+        b"\xdd\xff\xff\xff\xff",  # a list of four thousand million parts
+        b"\xdf\xff\xff\xff\xff",
+        b"\xdc\xff\xff" * 300,
+        b"\x91" * 100_000 + b"\xc0",
+        b"\x81\x90\xc0",  # a list as a key
+        b"\x01\x02",
+        b"\xa1\xff",
+        b"",
+    ],
+)
+def test_what_is_no_plain_data_is_garbled_and_costs_nothing(wires, data):
+    here, there = wires
+    here.end.sendall(framed(data))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(GarbledError, match="sent what cannot be read"):
+        there.receive(1.0)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10
+
+
+def test_the_room_of_a_large_message_is_given_back(wires):
+    sent(wires, bytes(wire.LARGE + 1))
+    assert wire.PIECE == len(wires[1]._room)
