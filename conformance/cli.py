@@ -348,6 +348,7 @@ def replay(case: str, report_dir: str, operator: str | None, framework: str | No
 @click.option("--dtype", "dtypes", multiple=True, metavar="DTYPE", help="Only this dtype; may be repeated.")
 @click.option("--device", default="cpu", show_default=True, metavar="DEVICE", help="cpu, cuda or cuda:N.")
 @click.option("--markdown/--text", default=False, help="As tables in Markdown, or as blocks to paste.")
+@click.option("--count", default="", metavar="PAGE", help="Only count the words on a page that --markdown has made.")
 def identify(
     targets: tuple[str, ...],
     every: bool,
@@ -356,9 +357,13 @@ def identify(
     dtypes: tuple[str, ...],
     device: str,
     markdown: bool,
+    count: str,
 ) -> None:
     """Say which conventions TARGETs follow, and which cases show it, as a block for their declaration."""
     with mended(False):
+        if count:
+            click.echo(_counted(Path(count)))
+            return
         from . import identification
         from .devices import check_device
         from .report.summary import title
@@ -379,6 +384,16 @@ def identify(
                 say(line, plain=True)
         for line in identification.tables(found, title(header_of(asked, own, ""))) if markdown else ():
             say(line, plain=True)
+
+
+def _counted(page: Path) -> str:
+    """How many adapters follow each word, as it is kept."""
+    import json
+
+    from .files import read_text
+    from .prevalence import PAGE, counted
+
+    return json.dumps(counted(read_text(page, PAGE).splitlines()), indent=1)
 
 
 @main.command()

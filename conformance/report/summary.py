@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..prevalence import rarity
 from ..standings import whole
 from ..texts import safe_data, safe_lines
 from ..typesetting import WIDTH, fitted, page_width
@@ -81,6 +82,7 @@ def rows(subject: str, cells: Sequence[Line], width: int = WIDTH) -> Iterator[st
     yield from _columns([subject, *(f"  {mechanism}" for mechanism in mechanisms)], [dtypes, *table], width)
     for dtype, words in _alike(observed(cells)).items():
         yield f"  observed{dtype}: " + ", ".join(f"{name} = {word}" for name, word in words.items())
+        yield from _rare(cells, words)
     beyond = {dtype: grade for dtype, grade in grades(cells).items() if grade.endswith("_naive")}
     if beyond:
         yield "  precision: " + ", ".join(f"{dtype} as {grade}" for dtype, grade in beyond.items())
@@ -98,6 +100,14 @@ def _columns(names: Sequence[str], table: Sequence[Sequence[str]], width: int) -
     for at in range(0, len(widths), count):
         for name, row in zip(names, table, strict=True):
             yield (f"{name:<{first}}" + "".join(f"{text:<{wide}}" for text in row[at : at + count])).rstrip()
+
+
+def _rare(cells: Sequence[Line], words: Mapping[str, str]) -> Iterator[str]:
+    """Of the words that were observed, those that few follow."""
+    for name, word in words.items():
+        rare = next((text for c in cells if (text := rarity(c["operator"], name, word))), "")
+        if rare:
+            yield f"    {name}: {rare}"
 
 
 def _alike(found: Mapping[str, Mapping[str, str]]) -> dict[str, Mapping[str, str]]:
