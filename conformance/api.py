@@ -14,7 +14,7 @@ from .errors import Error, UsageError
 from .loader import library
 from .report.results import Results
 from .report.summary import page
-from .runs import Group, Options, Runner, asking_parameters, chosen, groups, header_of
+from .runs import Group, Options, Runner, chosen, completed, groups, header_of
 from .standings import INTERRUPTED
 from .supervisor import SECONDS
 from .targets import subject, undecorated
@@ -70,6 +70,7 @@ def check(
     device: str = "cpu",
     mechanisms: Sequence[str] = (),
     laws: Sequence[str] = (),
+    require: Sequence[str] = (),
     profile: str = "quick",
     seed: int = 0,
     fail_on: str = "must",
@@ -83,6 +84,9 @@ def check(
     A function is taken as the operator that its name says, or `operator`; its arrays are those of `framework`, or of
     what its module imports. `declaration` may hold whatever `attnspec.adapter` takes: conventions, limits, fixed,
     grade, deterministic, compiled, name. With `report_dir`, the results are written there as well.
+
+    `require` names what is to have been tested, as in `("law:attention.key_shift", "option:causal", "share:0.95")`;
+    where it was not, the subject is violated.
 
     A function is called in this process; a target that is named is called in a process of its own, each call within
     `time_limit` seconds, unless `isolate` is false.
@@ -101,6 +105,7 @@ def check(
         dtypes=names_in("dtypes", dtypes),
         device=device,
         mechanisms=names_in("mechanisms", mechanisms),
+        require=names_in("require", require),
         laws=names_in("laws", laws),
         profile=profile,
         seed=seed,
@@ -137,4 +142,4 @@ def _groups(function: Callable[..., Any], options: Options, declaration: dict[st
         if library()[mechanism].operator == one.operator
         for dtype in one.claims.dtypes
     ]
-    return asking_parameters(found, options)
+    return completed(found, options)

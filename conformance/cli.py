@@ -124,6 +124,12 @@ function_options = _options(
 @click.option("--device", default="cpu", show_default=True, metavar="DEVICE", help="cpu, cuda or cuda:N.")
 @click.option("--mechanism", "mechanisms", multiple=True, metavar="NAME", help="Only this mechanism; may be repeated.")
 @click.option("--law", "laws", multiple=True, metavar="NAME", help="Only this law: mechanism.law, or law.")
+@click.option(
+    "--require",
+    multiple=True,
+    metavar="WHAT",
+    help="Fail unless this was tested: law:MECHANISM.LAW, mechanism:NAME, option:NAME, grade:NAME, share:0.95.",
+)
 @click.option("--profile", default="quick", show_default=True, help="How much is tried: smoke, quick, ci or nightly.")
 @click.option("--seed", default=0, show_default=True, help="The seed of all cases.")
 @click.option("--max-time", type=float, metavar="SECONDS", help="Stop drawing cases after so long.")
@@ -266,6 +272,7 @@ def _plugin_arguments(asked: Any) -> list[str]:
         ("-dtype", asked.dtypes),
         ("-mechanism", asked.mechanisms),
         ("-law", asked.laws),
+        ("-require", asked.require),
     ):
         for value in values:
             args += [f"--attnspec{option}", value]

@@ -63,12 +63,12 @@ def grade_named(name: str) -> Grade:
     return GRADES[name]
 
 
-def coarser(dtype: str, grade: Grade) -> bool:
-    """Whether a claim allows more rounding than what is claimed for a dtype by saying nothing."""
-    standard = STANDARD[dtype]
-    plain = dict.fromkeys(("arithmetic", "operand", "weight", "stored"), standard.arithmetic)
+def coarser(dtype: str, grade: Grade, other: Grade | None = None) -> bool:
+    """Whether a claim allows more rounding than another one; than what is claimed for a dtype by saying nothing."""
+    other = other or STANDARD[dtype]
+    plain = dict.fromkeys(("arithmetic", "operand", "weight", "stored"), other.arithmetic)
     pairs = [
-        (getattr(grade, part), getattr(standard, part) or known)
+        (getattr(grade, part), getattr(other, part) or known)
         for part, known in {**plain, "result": FORMATS[dtype]}.items()
     ]
     return any(own is not None and own.digits < known.digits for own, known in pairs)

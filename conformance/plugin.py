@@ -44,6 +44,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--attnspec-device", default="cpu", metavar="DEVICE", help="cpu, cuda or cuda:N")
     add("--attnspec-mechanism", action="append", default=[], metavar="NAME", help="only this mechanism")
     add("--attnspec-law", action="append", default=[], metavar="NAME", help="only this law, as mechanism.law or law")
+    add(
+        "--attnspec-require",
+        action="append",
+        default=[],
+        metavar="WHAT",
+        help="fail unless this was tested: law:MECHANISM.LAW, mechanism:NAME, option:NAME, grade:NAME, share:0.95",
+    )
     add("--attnspec-profile", default="quick", metavar="NAME", help="quick, ci or nightly")
     add("--attnspec-seed", type=int, default=0, metavar="N", help="the seed of all cases")
     add("--attnspec-shard", default="", metavar="I/N", help="only the I-th of N parts")
@@ -114,6 +121,7 @@ def options_of(config: pytest.Config) -> Options:
         device=get("--attnspec-device"),
         mechanisms=tuple(get("--attnspec-mechanism")),
         laws=tuple(get("--attnspec-law")),
+        require=tuple(get("--attnspec-require")),
         profile=get("--attnspec-profile"),
         seed=get("--attnspec-seed"),
         shard=get("--attnspec-shard"),
@@ -234,7 +242,7 @@ class Session:
         """The end of the records; what is partial is an error of its own in pytest's account, and in its JUnit file."""
         self.close(exitstatus, stopped=session.shouldfail or session.shouldstop)
         for line in self.results.lines if self.results is not None else ():
-            if line["kind"] == "subject" and line["verdict"] == "partial":
+            if line["kind"] == "subject" and (line["verdict"] == "partial" or line["unmet"]):
                 self.config.hook.pytest_runtest_logreport(report=_partial(line))
                 session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
@@ -289,9 +297,11 @@ def nodeid_of(group: Group, law: str) -> str:
 
 
 def _partial(line: Mapping[str, Any]) -> pytest.TestReport:
-    """A subject that is partial, as pytest reports what went wrong outside of a test."""
-    name = f"{PREFIX}partial[{line['subject']}]"
-    says = "\n".join([f"PARTIAL: {line['subject']} was not tested whole", *line["reasons"]])
+    """A subject that is partial or lacks what is required, as pytest reports what went wrong outside of a test."""
+    kind = "required" if line["unmet"] else "partial"
+    name = f"{PREFIX}{kind}[{line['subject']}]"
+    head = "was not tested as required" if line["unmet"] else "was not tested whole"
+    says = "\n".join([f"{kind.upper()}: {line['subject']} {head}", *line["unmet"], *line["reasons"]])
     return pytest.TestReport(name, ("attnspec", None, name), {}, "failed", says, "setup", attnspec_partial=True)
 
 

@@ -26,6 +26,7 @@ from .maps import mapped
 from .mechanism import Mechanism
 from .plans import Profile, beyond_limits, directed, profile_named
 from .report.results import environment
+from .requirements import check_requirements
 from .shrink import made_small
 from .subject import AdapterSubject, Subject
 from .supervisor import SECONDS, Supervisor, available, supervisor
@@ -48,6 +49,8 @@ class Options:
     device: str = "cpu"
     mechanisms: tuple[str, ...] = ()
     laws: tuple[str, ...] = ()
+    require: tuple[str, ...] = ()
+    """What is to have been tested, as `requirements` has it."""
     profile: str = "quick"
     seed: int = 0
     shard: str = ""
@@ -115,14 +118,15 @@ def groups(options: Options) -> list[Group]:
     double = [name for name, count in names.items() if count > 1]
     if double:
         raise UsageError(f"two subjects are called {double[0]!r}; give one another name")
-    return _sharded(asking_parameters(found, options), options.shard)
+    return _sharded(completed(found, options), options.shard)
 
 
-def asking_parameters(found: Sequence[Group], options: Options) -> list[Group]:
+def completed(found: Sequence[Group], options: Options) -> list[Group]:
     """The groups, the first of each subject with a verdict on the parameters that it could not be tried with, if any.
 
-    Where laws are named, nobody has asked.
+    Where laws are named, nobody has asked. A requirement that none of them can meet is a `UsageError`.
     """
+    check_requirements(options.require, {group.subject.operator for group in found}, options.shard)
     first = {id(group.subject): group for group in reversed(found)}
     return [
         replace(group, laws=(*group.laws, PARAMETERS))
@@ -139,6 +143,7 @@ def header_of(options: Options, found: Sequence[Group], command: str) -> dict[st
     packages = dict.fromkeys(a.package for a in adapters.values() if a.package)
     files = [path for target in options.targets if (path := file_of(target)) is not None]
     files += [Path(options.waivers)] if options.waivers else []
+    asked |= {"require": list(options.require), "shard": options.shard}
     return environment(command, {**asked, "targets": list(options.targets)}, packages, dict.fromkeys(files))
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from .coverage import declined as refused
 from .errors import Exit
+from .requirements import unmet
 
 Line = Mapping[str, Any]
 Key = tuple[str, str, str, str]
@@ -34,6 +35,8 @@ class Standing:
 
     verdict: str
     reasons: tuple[str, ...] = ()
+    unmet: tuple[str, ...] = ()
+    """What was required of the run and is not there; with any of it a subject is violated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +152,9 @@ def whole(lines: Sequence[Line]) -> bool:
 
 def _standing(account: Account) -> Standing:
     reasons = tuple(sentence for reason in REASONS for sentence in reason(account))
-    return Standing(_verdict(account, partial=bool(reasons)), reasons)
+    required, shard = account.header.get("require", ()), account.header.get("shard", "")
+    lacking = tuple(unmet(required, account.cells, shard))
+    return Standing("violated" if lacking else _verdict(account, partial=bool(reasons)), reasons, lacking)
 
 
 def _verdict(account: Account, *, partial: bool) -> str:

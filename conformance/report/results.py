@@ -169,6 +169,7 @@ def subject_lines(cells: Sequence[Line], found: Mapping[str, Standing]) -> Itera
             "verdict": standing.verdict,
             "reasons": list(standing.reasons),
             "beside": beside(own),
+            "unmet": list(standing.unmet),
             "cells": dict(Counter(cell["verdict"] for cell in own)),
             "conventions": observed(own),
             "grades": grades(own),

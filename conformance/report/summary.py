@@ -159,7 +159,8 @@ def verdicts(lines: Sequence[Line], folder: str, width: int = WIDTH) -> Iterator
     for line in lines:
         if line["kind"] == "subject":
             yield _verdict(line, [c for c in cells if c["subject"] == line["subject"]])
-            yield from (f"{'':<15} {text}" for text in (*line.get("beside", ()), *line.get("reasons", ())))
+            further = (text for part in ("beside", "reasons", "unmet") for text in line.get(part, ()))
+            yield from (f"{'':<15} {text}" for text in further)
     if not cells:
         yield "nothing was tested"
     passing = [c for c in cells if c["verdict"] == "pass" and c["worst"] and c["worst"] <= 1]
