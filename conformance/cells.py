@@ -171,3 +171,16 @@ def law_names(mechanism: Mechanism) -> list[str]:
 def law_of(mechanism: Mechanism, name: str) -> Law | None:
     """A law by name, the definition included; None for rejects, conventions and contracts."""
     return definition_law(mechanism) if name == "definition" else mechanism.laws.get(name)
+
+
+def sentence_of(mechanism: Mechanism, name: str) -> str:
+    """What anything that gets a verdict asks for, in a sentence."""
+    stated = law_of(mechanism, name) or mechanism.rejects.get(name)
+    if stated is not None:
+        return stated.says
+    convention = name.removeprefix("convention.")
+    if convention != name:
+        return f"One word of {convention} explains what is returned, the same in every dtype."
+    if name == PARAMETERS:
+        return "Every parameter of the function is an input or an option of the operator."
+    return CONTRACTS[name.removeprefix("contract.")]

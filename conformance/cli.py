@@ -431,7 +431,8 @@ def report(files: tuple[Path, ...], markdown: bool, report_dir: str) -> None:
         found = [read(path) for path in files or (Path(report_dir) / NAME,)]
         render = matrix.markdown if markdown else matrix.text
         cells, heads = [*matrix.merged(found), *matrix.lacking(found)], [lines[0] for lines in found]
-        lines = render(heads, cells, matrix.unfinished(found), matrix.shortcomings(found))
+        more = {} if markdown else {"columns": terminal()}
+        lines = render(heads, cells, matrix.unfinished(found), matrix.shortcomings(found), **more)
         say("\n".join(lines), plain=markdown)
 
 
@@ -501,6 +502,7 @@ def lint(files: tuple[Path, ...], verbose: int) -> None:
 @click.option(
     "--for", "target", metavar="TARGET", help="Which mistakes a quick check of TARGET could not notice, and why."
 )
+@function_options
 @click.option("-n", "--workers", default=0, metavar="N", help="Processes to run in; one for each core if 0.")
 @verbosity
 def audit(
@@ -509,14 +511,18 @@ def audit(
     table: bool,
     derive: bool,
     target: str | None,
+    operator: str | None,
+    framework: str | None,
     workers: int,
     verbose: int,
 ) -> None:
     """Would this suite notice? Run every known mistake, and correct variants, against the laws."""
     with mended(bool(verbose)):
         if target is not None:
-            audit_for(target, mechanisms)
+            audit_for(target, mechanisms, operator, framework)
             return
+        if operator or framework:
+            raise click.UsageError("--operator and --framework are about the TARGET of --for")
         from . import audit
 
         started, processes = time.time(), workers or os.cpu_count() or 1
@@ -538,12 +544,12 @@ def audit(
         sys.exit(int(Exit.VIOLATED if faults else Exit.CONFORMANT))
 
 
-def audit_for(target: str, mechanisms: tuple[str, ...]) -> None:
+def audit_for(target: str, mechanisms: tuple[str, ...], operator: str | None, framework: str | None) -> None:
     """Say which known mistakes a check of a target could not notice."""
     from .blind_spots import page, seen
     from .runs import Options, groups
 
-    found = groups(Options(targets=(target,), mechanisms=mechanisms))
+    found = groups(Options(targets=(target,), mechanisms=mechanisms, operator=operator, framework=framework))
     if not found:
         raise NothingError("nothing to ask about: no mechanism, dtype and target go together")
     for subject in {group.subject.name: group.subject for group in found}.values():

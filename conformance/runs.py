@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .cells import PARAMETERS, Cell, Request, Result, law_names
+from .cells import PARAMETERS, Cell, Request, Result, law_names, sentence_of
 from .conventions import Finding
 from .diagnosis import Likeness, diagnose
 from .engine import run
@@ -138,7 +138,7 @@ def completed(found: Sequence[Group], options: Options) -> list[Group]:
 
 def header_of(options: Options, found: Sequence[Group], command: str) -> dict[str, Any]:
     """The first line of the results: what was asked for, and with what."""
-    asked = {name: getattr(options, name) for name in ("profile", "seed", "device", "fail_on")}
+    asked = {name: getattr(options, name) for name in ("profile", "seed", "device", "fail_on", "operator", "framework")}
     adapters = {g.subject.name: g.subject.adapter for g in found if isinstance(g.subject, AdapterSubject)}
     packages = dict.fromkeys(a.package for a in adapters.values() if a.package)
     files = [path for target in options.targets if (path := file_of(target)) is not None]
@@ -307,6 +307,8 @@ def cell_data(cell: Cell, group: Group, result: Result) -> dict[str, Any]:
         "version": group.mechanism.version,
         "digest": group.mechanism.digest,
     }
+    if cell.bad:
+        data["sentence"] = sentence_of(group.mechanism, cell.law)
     if cell is result.cells[0]:
         data["run"] = {
             "cases": result.cases,

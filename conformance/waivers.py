@@ -37,16 +37,19 @@ from .cases import Sample
 from .cells import Cell, Result, law_names
 from .diagnosis import diagnose
 from .documents import Text, read
-from .errors import Place, SpecError, SpecErrors, did_you_mean
+from .errors import Place, SpecError, SpecErrors, UsageError, did_you_mean
 from .loader import library
 from .replay import again
 from .schema import schema_errors
+from .texts import safe
 from .trial import Bench
 from .witness import find, read_case
 
 VERSION = "1"
 LONGEST = 180
 """Days that a waiver may last."""
+LONGEST_TEXT = 1000
+"""Characters of a reason that are written."""
 PLAIN = re.compile(r"[A-Za-z_][\w.-]*")
 """A text that YAML takes as it is."""
 
@@ -230,6 +233,8 @@ def waive(path: Path, witness: Mapping[str, Any], kept: Path, answers: Mapping[s
 
     `answers` are reason, issue, owner, expires and, if wanted, ceiling.
     """
+    case = path.parent / "cases" / f"{witness['key']}.json"
+    _check(path, case, answers)
     also = [f"{witness['mechanism']}.{law}" for law in witness["broken"]]
     entry = {
         "law": f"{witness['mechanism']}.{witness['law']}",
@@ -246,7 +251,6 @@ def waive(path: Path, witness: Mapping[str, Any], kept: Path, answers: Mapping[s
     head = "" if path.is_file() else f"version: {VERSION}\nwaivers:\n"
     added = "".join(f"  {'- ' if key == 'law' else '  '}{key}: {text}\n" for key, text in entry.items())
     before = path.read_text("utf-8") if path.is_file() else None
-    case = path.parent / "cases" / f"{witness['key']}.json"
     case.parent.mkdir(parents=True, exist_ok=True)
     if not case.exists() or not case.samefile(kept):
         case.write_text(kept.read_text("utf-8"), "utf-8")
@@ -262,5 +266,20 @@ def waive(path: Path, witness: Mapping[str, Any], kept: Path, answers: Mapping[s
     return head + added
 
 
+def _check(path: Path, case: Path, answers: Mapping[str, str]) -> None:
+    """Raise a `UsageError` for what is no answer: a day that has passed, or one more waiver of the same case."""
+    day = _day(answers["expires"])
+    if day is None:
+        raise UsageError(f"--expires {answers['expires']!r} is not a day such as 2027-02-28")
+    if day < today():
+        raise UsageError(f"--expires {day} has passed, and today is {today()}; name the last day that is excused")
+    same = [waiver for waiver in waivers_of(path) if waiver.case.resolve() == case.resolve()] if path.is_file() else []
+    if same:
+        raise UsageError(
+            f"the case {case.stem} is waived already, until {same[0].expires}: {path}, {same[0].lines}; "
+            "edit or remove these lines"
+        )
+
+
 def _quoted(text: str) -> str:
-    return '"' + " ".join(text.split()).replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return '"' + safe(" ".join(text.split()), LONGEST_TEXT).replace("\\", "\\\\").replace('"', '\\"') + '"'

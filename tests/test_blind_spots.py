@@ -111,3 +111,13 @@ def test_the_command_answers_for_a_file():
     assert 6 == CliRunner().invoke(main, ["audit", "--for", "kernels.py:softmx"]).exit_code
     nothing = CliRunner().invoke(main, ["audit", "--for", "kernels.py:softmax", "--mechanism", "attention"])
     assert 5 == nothing.exit_code
+
+
+def test_the_command_asks_for_an_operator_where_a_name_does_not_say_it():
+    Path("kernels.py").write_text("def fast(x):\n    return x\n")
+    arguments = ["audit", "--for", "kernels.py:fast", "--mechanism", "alibi_slopes"]
+    assert "add --operator" in CliRunner().invoke(main, arguments).stderr
+    done = CliRunner().invoke(main, [*arguments[:-1], "softmax", "--operator", "softmax", "--framework", "numpy"])
+    assert (0, True) == (done.exit_code, done.output.startswith("fast   softmax   "))
+    alone = CliRunner().invoke(main, ["audit", "--operator", "softmax"])
+    assert (4, True) == (alone.exit_code, "are about the TARGET of --for" in alone.stderr)

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from attnspec.cells import Cell, Failure, Tally, law_names, law_of
+from attnspec.cells import PARAMETERS, Cell, Failure, Tally, law_names, law_of, sentence_of
 from attnspec.contracts import CONTRACTS
 from attnspec.judge import Kind, Outcome, definition_law
 from attnspec.loader import library
@@ -100,3 +100,21 @@ def test_the_failure_that_says_most_stands_for_the_others(failed, expected):
     for law, verdict, *level in map(str.split, failed):
         cells.append(Cell("kernel", "attention", "attention", law, *level or ["must"], "float32", "cpu", verdict))
     assert expected == headline(cells).law
+
+
+@pytest.mark.parametrize(
+    ("law", "says"),
+    [
+        ("definition", "Every output is what the definition says."),
+        ("ratio", library()["softmax"].laws["ratio"].says),
+        ("contract.dtype", CONTRACTS["dtype"]),
+        (PARAMETERS, "Every parameter of the function is an input or an option of the operator."),
+        ("convention.empty_row", "One word of empty_row explains what is returned, the same in every dtype."),
+    ],
+)
+def test_everything_that_gets_a_verdict_has_a_sentence(law, says):
+    assert says == sentence_of(library()["softmax"], law)
+
+
+def test_no_mechanism_has_a_verdict_without_a_sentence():
+    assert [] == [(m.name, law) for m in library().values() for law in law_names(m) if not sentence_of(m, law)]

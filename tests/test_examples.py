@@ -7,7 +7,8 @@ from click.testing import CliRunner
 
 from attnspec.cli import main
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = ROOT / "examples"
 
 
 @pytest.fixture
@@ -58,3 +59,13 @@ def test_every_example_is_tried_here():
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
 def test_an_example_says_how_it_is_run(path):
     assert f"attnspec check examples/{path.name}" in path.read_text().splitlines()
+
+
+def test_the_block_of_the_readme_is_what_is_printed(monkeypatch, tmp_path):
+    example = "examples/causal_off_by_one.py"
+    shown = (ROOT / "README.md").read_text("utf-8").partition(f"`attnspec check {example}`")[2]
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.chdir(ROOT)  # a key depends on how a target is named
+    arguments = ["check", example, "--mechanism", "attention", "--report-dir", str(tmp_path)]
+    said = CliRunner().invoke(main, arguments).stdout
+    assert shown.split("```\n")[1] == said[said.index("== causal") :].partition("\n\n")[0] + "\n"

@@ -24,7 +24,7 @@ HEADER = {
     "device": "cpu",
     "packages": {"numpy": "2.0", "torch": "2.9"},
 }
-WITNESS = {"likeness": {"name": "softmax.no_shift"}}
+WITNESS = {"likeness": {"name": "softmax.no_shift"}, "key": "q7Kd2A", "broken": ["b"], "says": "A sentence."}
 
 
 def cell(law="definition", verdict="pass", dtype="float32", **more):
@@ -108,7 +108,7 @@ def test_laws_that_fail_alike_are_one_row():
     found = [
         cell(law, "fail", mechanism=m) for m, law in (("softmax", "order"), ("softmax", "shift"), ("other", "sum"))
     ]
-    assert [["kernel", "softmax: order, shift; other: sum", "f32", "", ""]] == violated(found).rows
+    assert [["kernel", "softmax: order, shift; other: sum", "f32", "", "", ""]] == violated(found).rows
 
 
 def test_of_many_laws_the_first_ones_are_named():
@@ -119,14 +119,14 @@ def test_of_many_laws_the_first_ones_are_named():
 def test_another_reason_or_likeness_is_another_row():
     found = [cell("a", "fail", witness=WITNESS), cell("b", "fail"), cell("c", "error", says="ValueError:\n  no")]
     assert [
-        ["kernel", "softmax: a", "f32", "softmax.no_shift", ""],
-        ["kernel", "softmax: b", "f32", "", ""],
-        ["kernel", "softmax: c", "f32", "", "ValueError: no"],
+        ["kernel", "softmax: a", "f32", "softmax.no_shift", "", "q7Kd2A"],
+        ["kernel", "softmax: b", "f32", "", "", "q7Kd2A"],
+        ["kernel", "softmax: c", "f32", "", "ValueError: no", ""],
     ] == violated(found).rows
 
 
 def test_a_long_reason_is_cut():
-    assert LONGEST == len(violated([cell(verdict="error", says="x" * 500)]).rows[0][-1])
+    assert LONGEST == len(violated([cell(verdict="error", says="x" * 500)]).rows[0][-2])
 
 
 def test_what_should_hold_is_no_violation():
@@ -140,7 +140,7 @@ def test_precision_has_a_column_for_each_dtype_that_was_tried():
 def test_markdown_has_every_table_under_one_header():
     lines = list(markdown([HEADER, HEADER], [cell("a | b", "fail")]))
     assert (1, True) == (sum("attnspec 0.1.0" in line for line in lines), "| kernel | FAIL |" in lines)
-    assert r"| kernel | softmax: a \| b | f32 |  |  |" in lines
+    assert r"| kernel | softmax: a \| b | f32 |  |  |  |" in lines
 
 
 def test_plain_text_is_aligned():
@@ -172,3 +172,33 @@ def test_what_a_subject_says_is_text_in_markdown_and_nothing_else():
     (row,) = [line for line in lines if line.endswith(" | error |")]
     assert row.startswith(r"| a\|b&#96;c&#96;&lt;img src=x&gt;&#92;n[d]\(http://e)&#92;x1b[31mnnn")
     assert all(line.isprintable() for line in text([HEADER], [cell(verdict="error", subject=evil, says=evil)]))
+
+
+def test_the_page_says_what_each_failing_law_says_and_names_the_cases():
+    found = [
+        cell("a", "fail", witness=WITNESS),
+        cell("b", "fail", sentence="B holds."),
+        cell("c", "fail", level="should", sentence="C holds."),
+        *(cell("d", "fail", dtype=d, sentence="D | holds.", witness=WITNESS | {"key": d}) for d in ("x", "y")),
+    ]
+    lines = list(markdown([HEADER], found))
+    at = lines.index("## What these laws say")
+    assert lines[at + 2 :] == [
+        "| law | says |",
+        "|---|---|",
+        "| softmax.a | A sentence. |",
+        "| softmax.b | B holds. |",
+        r"| softmax.d | D \| holds. |",
+    ]
+    assert "| kernel | softmax: a | f32 | softmax.no_shift |  | q7Kd2A |" in lines
+    assert "| kernel | softmax: d | x y | softmax.no_shift |  | x, y |" in lines
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_a_table_too_wide_for_a_terminal_is_shown_row_by_row(columns):
+    found = [cell(mechanism=f"mechanism_{i}", verdict="not_declared" if i == 3 else "pass") for i in range(12)]
+    found += [cell("order", "fail", says="no number " * 6)]
+    lines = [line for line in text([HEADER], found, columns=columns) if not line.startswith("'ok' is")]
+    assert "    mechanism_0   ok" in lines
+    assert not any("mechanism_3" in line for line in lines)
+    assert columns == len(next(line for line in lines if line.startswith("==")))

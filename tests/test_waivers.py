@@ -178,3 +178,42 @@ def test_a_waiver_that_would_be_refused_is_not_written():
     (key,) = (path.stem for path in Path("attnspec-report/cases").glob("*.json"))
     result = attnspec("waive", key, *ANSWERS, "--expires", day(365), "--waivers", FILE)
     assert (4, False) == (result.exit_code, Path(FILE).exists())
+
+
+@pytest.mark.parametrize(("offset", "code"), [(-1, 4), (0, 0)])
+def test_a_day_that_has_passed_excuses_nothing_and_is_refused(offset, code):
+    result = waived(expires=offset)
+    assert (code, code == 0) == (result.exit_code, Path(FILE).exists())
+    says = f"--expires {day(-1)} has passed, and today is {day(0)}; name the last day that is excused"
+    assert ("" if code == 0 else f"attnspec: {says}\n") == result.stderr
+
+
+def test_what_is_no_day_is_refused_by_its_option():
+    check(WRONG)
+    (key,) = (path.stem for path in Path("attnspec-report/cases").glob("*.json"))
+    result = attnspec("waive", key, *ANSWERS, "--expires", "soon", "--waivers", FILE)
+    says = "attnspec: --expires 'soon' is not a day such as 2027-02-28\n"
+    assert (4, says, False) == (result.exit_code, result.stderr, Path(FILE).exists())
+
+
+def test_a_second_waiver_of_one_case_is_refused():
+    waived(expires=30)
+    (case,) = Path("attnspec-report/cases").glob("*.json")
+    before, last = Path(FILE).read_text(), len(Path(FILE).read_text().splitlines())
+    for named in (case.stem, str(case), f"cases/{case.name}"):
+        result = attnspec("waive", named, *ANSWERS, "--expires", day(60), "--waivers", FILE)
+        says = f"the case {case.stem} is waived already, until {day(30)}: {FILE}, lines 3-{last}; edit or remove these"
+        assert (4, f"attnspec: {says} lines\n") == (result.exit_code, result.stderr)
+    assert before == Path(FILE).read_text()
+
+
+def test_a_name_that_yaml_would_read_otherwise_is_quoted():
+    Path("kernel.py").write_text(
+        KERNEL.replace("RESULT", WRONG).replace('"softmax",', '"softmax", name="a: \\x1b #b",')
+    )
+    attnspec("check", "kernel.py")
+    (key,) = (path.stem for path in Path("attnspec-report/cases").glob("*.json"))
+    result = attnspec("waive", key, *ANSWERS, "--expires", day(9), "--waivers", FILE)
+    assert 0 == result.exit_code
+    assert [r"a: \x1b #b"] == [waiver.target for waiver in waivers_of(Path(FILE))]
+    assert 0 == attnspec("check", "kernel.py", "--waivers", FILE).exit_code

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..standings import missing, standings, whole, why_ended
 from ..texts import safe_data
-from ..typesetting import aligned
+from ..typesetting import aligned, page_width
 from .results import Line, grades
 from .summary import title
 
@@ -41,6 +41,8 @@ LONGEST = 120
 """Characters of a reason that are shown."""
 MANY = 8
 """Laws of a mechanism that are named in a row."""
+CASES = 4
+"""Cases that are named in a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,7 @@ def tables(cells: Sequence[Line], reasons: Sequence[tuple[str, str]] = ()) -> It
     violations = violated(cells)
     if violations.rows:
         yield violations
+        yield sentences(cells)
     if reasons:
         yield Table("Partial", ["adapter", "why"], reasons)
 
@@ -195,23 +198,50 @@ def precision(cells: Sequence[Line]) -> Table:
 
 
 def violated(cells: Sequence[Line]) -> Table:
-    """What fails; laws that fail alike stand in one row."""
+    """What fails; laws that fail alike stand in one row, with the cases that show it."""
     broken: dict[tuple[str, str, str], list[Line]] = {}
-    for cell in cells:
-        if cell["verdict"] in ("fail", "error") and cell["level"] == "must":
-            broken.setdefault((cell["subject"], cell["mechanism"], cell["law"]), []).append(cell)
+    for cell in _violations(cells):
+        broken.setdefault((cell["subject"], cell["mechanism"], cell["law"]), []).append(cell)
     alike: dict[tuple[str, str, str, str], dict[str, list[str]]] = {}
+    shown: dict[tuple[str, str, str, str], dict[str, None]] = {}
+    witnesses = {_group(cell): cell["witness"] for cell in cells if "witness" in cell}
     for (subject, mechanism, law), own in broken.items():
         witness = next((cell["witness"] for cell in own if "witness" in cell), None)
         likeness = witness["likeness"]["name"] if witness and witness["likeness"] else ""
         dtypes = " ".join(dict.fromkeys(_dtype(cell["dtype"]) for cell in own))
         says = _short(next((cell["says"] for cell in own if cell["says"]), ""))
-        alike.setdefault((subject, dtypes, likeness, says), {}).setdefault(mechanism, []).append(law)
+        row = (subject, dtypes, likeness, says)
+        alike.setdefault(row, {}).setdefault(mechanism, []).append(law)
+        shown.setdefault(row, {}).update((key, None) for cell in own if (key := _case(cell, witnesses)))
     rows = [
-        [subject, "; ".join(f"{name}: {_several(laws)}" for name, laws in found.items()), dtypes, likeness, says]
-        for (subject, dtypes, likeness, says), found in sorted(alike.items(), key=lambda item: item[0][0])
+        [
+            row[0],
+            "; ".join(f"{name}: {_several(laws)}" for name, laws in found.items()),
+            *row[1:],
+            _several([*shown[row]], CASES),
+        ]
+        for row, found in sorted(alike.items(), key=lambda item: item[0][0])
     ]
-    return Table("Violations", ["adapter", "laws", "dtypes", "like", "says"], rows)
+    return Table("Violations", ["adapter", "laws", "dtypes", "like", "says", "cases"], rows)
+
+
+def _violations(cells: Sequence[Line]) -> list[Line]:
+    return [cell for cell in cells if cell["verdict"] in ("fail", "error") and cell["level"] == "must"]
+
+
+def _case(cell: Line, witnesses: Mapping[tuple[str, str, str], Line]) -> str:
+    """The key of the case that shows a failure: its own, or that of the failure which it is listed under."""
+    witness = cell.get("witness") or witnesses.get(_group(cell), {})
+    return witness.get("key", "") if "witness" in cell or cell["law"] in witness.get("broken", ()) else ""
+
+
+def sentences(cells: Sequence[Line]) -> Table:
+    """What each law says that fails."""
+    said = {
+        f"{c['mechanism']}.{c['law']}": c.get("sentence") or c.get("witness", {}).get("says", "")
+        for c in _violations(cells)
+    }
+    return Table("What these laws say", ["law", "says"], sorted(said.items()))
 
 
 def _dtype(name: str) -> str:
@@ -219,10 +249,10 @@ def _dtype(name: str) -> str:
     return SHORT.get(name, name)
 
 
-def _several(laws: Sequence[str]) -> str:
-    """Names of laws, the first ones where there are many."""
-    named = ", ".join(laws[:MANY])
-    return named if len(laws) <= MANY else f"{named} and {len(laws) - MANY} more"
+def _several(names: Sequence[str], most: int = MANY) -> str:
+    """Names, the first ones where there are many."""
+    named = ", ".join(names[:most])
+    return named if len(names) <= most else f"{named} and {len(names) - most} more"
 
 
 def _short(reason: str) -> str:
@@ -264,14 +294,30 @@ def _escaped(text: str) -> str:
 
 
 def text(
-    headers: Sequence[Line], cells: Sequence[Line], partial: int = 0, reasons: Sequence[tuple[str, str]] = ()
+    headers: Sequence[Line],
+    cells: Sequence[Line],
+    partial: int = 0,
+    reasons: Sequence[tuple[str, str]] = (),
+    columns: int | None = None,
 ) -> Iterator[str]:
-    """The tables as plain text, each column as wide as it has to be."""
+    """The tables as plain text, each column as wide as it has to be; row by row where a terminal is too narrow."""
     headers, cells, reasons = safe_data(headers), safe_data(cells), safe_data(reasons)
     yield from map(title, heads(headers))
     yield from legend(partial)
     for table in tables(cells, reasons):
         yield ""
         if table.title:
-            yield f"== {table.title} ".ljust(100, "=")
-        yield from aligned([table.columns, *table.rows])
+            yield f"== {table.title} ".ljust(page_width(columns), "=")
+        lines = list(aligned([table.columns, *table.rows]))
+        narrow = columns is not None and max(map(len, lines)) > columns
+        yield from _stacked(table) if narrow else lines
+
+
+def _stacked(table: Table) -> Iterator[str]:
+    """The rows of a table one below the other, without what is not claimed."""
+    width = max(map(len, table.columns)) + 2
+    for first, *row in table.rows:
+        yield first
+        for column, entry in zip(table.columns[1:], row, strict=True):
+            if entry not in ("", WORDS["not_declared"]):
+                yield f"    {column:<{width}}{entry}"

@@ -172,7 +172,7 @@ def verdicts(lines: Sequence[Line], folder: str, width: int = WIDTH) -> Iterator
         nearest = f", worst passing error {worst['worst']:.2f} x bound ({_address(worst)})" if worst else ""
         yield f"  {cases} cases, {calls} calls" + (f" in {seconds:.1f} s" if seconds is not None else "") + nearest
     yield from rests_on(cells)
-    yield from weakest(cells, lines[0].get("targets", ()))
+    yield from weakest(cells, lines[0])
     waived = [c for c in cells if c["verdict"] == "waived"]
     yield from (f"  waived: {c['subject']} {_address(c)} ({c['dtype']}) {c['says']}" for c in waived)
     lenient = [c for c in cells if c["verdict"] in ("fail", "error") and c["level"] == "should"]
@@ -200,7 +200,7 @@ def rests_on(cells: Sequence[Line]) -> Iterator[str]:
     yield f"  rests on {scenarios} scenarios, known to show {shown} of the {claimed} mistakes within what is claimed"
 
 
-def weakest(cells: Sequence[Line], targets: Sequence[str]) -> Iterator[str]:
+def weakest(cells: Sequence[Line], header: Line) -> Iterator[str]:
     """The laws that a run could hardly test, or not at all; and known mistakes that it may not have noticed."""
     laws = [c for c in cells if not c["law"].startswith(("contract.", "convention."))]
     untested: dict[str, dict[str, None]] = {}
@@ -215,11 +215,20 @@ def weakest(cells: Sequence[Line], targets: Sequence[str]) -> Iterator[str]:
         least = max(blind, key=lambda c: len(c["run"]["evidence"]["unshown"]))
         named = _listed(least["run"]["evidence"]["unshown"], SHOWN)
         yield f"  weakest evidence: {least['mechanism']} in {least['dtype']}: nothing that ran is known to show {named}"
-        target = targets[0] if len(targets) == 1 else least["subject"]
-        yield f"                    'attnspec audit --for {target}' says why"
+        yield f"                    'attnspec audit --for {_again(least, header)}' says why"
     elif few:
         least = min(few, key=lambda c: c["cases"])
         yield f"  weakest evidence: {_address(least)} ({least['cases']} of its cases)"
+
+
+def _again(cell: Line, header: Line) -> str:
+    """How the subject of a cell is named to a command, as far as it is known."""
+    targets = header.get("targets", ())
+    if len(targets) != 1:
+        return cell["subject"]
+    return "".join(
+        [targets[0], *(f" --{name} {header[name]}" for name in ("operator", "framework") if header.get(name))]
+    )
 
 
 def _listed(names: Sequence[str], count: int) -> str:
