@@ -11,8 +11,24 @@ from click.testing import CliRunner
 from attnspec.cli import main
 from attnspec.errors import Error, Exit, UsageError
 from attnspec.loader import library
+from attnspec.report.chain import Chain
 from attnspec.report.results import Results, environment, grades, observed, read
 
+CELL = {
+    "kind": "cell",
+    "subject": "mine",
+    "operator": "softmax",
+    "mechanism": "softmax",
+    "law": "share",
+    "level": "must",
+    "dtype": "float32",
+    "device": "cpu",
+    "verdict": "pass",
+    "cases": 3,
+    "worst": 0.5,
+    "says": "",
+    "digest": "1",
+}
 KERNELS = """
 import numpy as np
 from attnspec import adapter
@@ -111,7 +127,7 @@ def test_an_interrupted_run_keeps_what_it_found(run, workers):
     assert {"kind": "end", "partial": True} == {key: lines[-1][key] for key in ("kind", "partial")}
     assert {"stopped": "partial"}.items() <= {c["subject"]: c["verdict"] for c in of("subject", lines)}.items()
     assert "  PARTIAL: the run did not finish; what it found so far stands" in result.stdout.splitlines()
-    assert lines == read(FOLDER / "results.ndjson")
+    assert [{k: x for k, x in line.items() if k != "chain"} for line in lines] == read(FOLDER / "results.ndjson")
     if workers == "0":
         assert 44 == len(of("cell", lines))
         assert "NOT CONFORMANT  wrong (float32)   22 cells: 18 pass, 3 fail, 1 not tested" in result.stdout
@@ -141,8 +157,8 @@ def results():
 
 
 def test_a_line_is_on_disk_as_soon_as_it_is_known(results):
-    results.add({"kind": "cell", "law": "share"})
-    assert [{"kind": "run", "seed": 1}, {"kind": "cell", "law": "share"}] == read(FOLDER / "results.ndjson")
+    results.add(CELL)
+    assert [{"kind": "run", "seed": 1}, CELL] == read(FOLDER / "results.ndjson")
 
 
 def test_a_number_that_json_lacks_is_no_line(results):
@@ -171,13 +187,26 @@ def test_a_full_disk_is_an_error(results, monkeypatch):
             results.add({"kind": "cell"})
 
 
+def written(*lines):
+    """The text of a results file with these lines."""
+    chain = Chain()
+    return "".join(map(chain.text, lines))
+
+
+RUN, END = {"kind": "run", "seed": 1}, {"kind": "end", "partial": False}
+WHOLE = written(RUN, CELL, {**CELL, "law": "ratio"}, END)
+
+
 @pytest.mark.parametrize(
     ("text", "lines"),
     [
-        ('{"kind": "run"}\n{"kind": "cell"}\n', 2),
-        ('{"kind": "run"}\n{"kind": "cell"}\n{"kind": "ce', 2),
-        ('{"kind": "run"}\n{"kind": "ce\n', 1),
-        ('{"kind": "run"}\n\n\n{"kind": "end"}', 2),
+        (WHOLE, 4),
+        (WHOLE[:-1], 4),
+        (WHOLE[:-2], 3),
+        (WHOLE[:-20], 3),
+        (WHOLE[:-20] + "\n", 3),
+        (written(RUN) + '{"kind": "ce', 1),
+        (written(RUN) + "\n\n" + WHOLE[len(written(RUN)) :], 4),
     ],
 )
 def test_a_line_that_is_cut_off_is_left_out(text, lines):
@@ -185,21 +214,43 @@ def test_a_line_that_is_cut_off_is_left_out(text, lines):
     assert lines == len(read(Path("results.ndjson")))
 
 
+CHANGED = "it was changed after it was written: its digest is not that of what it says; run the check again"
+MOVED = "it does not follow the line before it: lines were removed, added or moved; run the check again"
+BARE = "it has no digest at its end, as every line of results has; run the check again"
+FIRST, SECOND, THIRD, LAST = WHOLE.splitlines(keepends=True)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('{"kind": "run"}\nx\n{"kind": "end"}\n', "results.ndjson:2: not a line of results"),
-        ("", "results.ndjson is no results file"),
-        ('{"kind": "cell"}\n', "results.ndjson is no results file"),
-        (None, "cannot read results.ndjson: No such file or directory"),
+        (FIRST + SECOND.replace('"pass"', '"fail"') + THIRD + LAST, f":2: {CHANGED}"),
+        (FIRST + SECOND.replace('": "', '":  "', 1) + THIRD + LAST, f":2: {CHANGED}"),
+        (FIRST + THIRD + LAST, f":2: {MOVED}"),
+        (FIRST + THIRD + SECOND + LAST, f":2: {MOVED}"),
+        (FIRST + SECOND + SECOND + THIRD + LAST, f":3: {MOVED}"),
+        (FIRST + SECOND + LAST, f":3: {MOVED}"),
+        (FIRST.replace("1", "2", 1) + SECOND + THIRD + LAST, f":1: {CHANGED}"),
+        (written(RUN, CELL) + WHOLE, f":3: {MOVED}"),
+        (FIRST + json.dumps(CELL) + "\n" + THIRD + LAST, f":2: {BARE}"),
+        (FIRST + SECOND + THIRD + LAST.replace("false", "true"), f":4: {CHANGED}"),
+        (FIRST + SECOND + THIRD + json.dumps(END) + "\n", f":4: {BARE}"),
+        (FIRST + "x\n" + THIRD, ":2:1: not JSON: expecting value"),
+        ("", " is no results file: it does not begin with a line of the kind 'run'"),
+        (written(CELL), " is no results file: it does not begin with a line of the kind 'run'"),
     ],
 )
-def test_what_is_no_results_file_is_refused(text, says):
-    if text is not None:
-        Path("results.ndjson").write_text(text)
+def test_a_file_that_was_changed_or_is_no_results_file_is_refused_with_its_line(text, says):
+    Path("results.ndjson").write_text(text)
     with pytest.raises(UsageError) as caught:
         read(Path("results.ndjson"))
-    assert says == str(caught.value)
+    assert f"results.ndjson{says}" == str(caught.value)
+    found = CliRunner().invoke(main, ["report", "results.ndjson"])
+    assert (4, f"attnspec: results.ndjson{says}\n") == (found.exit_code, found.stderr)
+
+
+def test_a_missing_results_file_is_told():
+    with pytest.raises(Error, match=r"cannot read results\.ndjson: No such file or directory"):
+        read(Path("results.ndjson"))
 
 
 def test_what_was_observed_is_told_by_dtype_and_what_was_declared_is_not():

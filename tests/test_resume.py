@@ -58,7 +58,9 @@ def calls():
 
 
 def cells():
-    return [{k: v for k, v in line.items() if k != "run"} for line in read(FILE) if line["kind"] == "cell"]
+    return [
+        {k: v for k, v in line.items() if k not in ("run", "resumed")} for line in read(FILE) if line["kind"] == "cell"
+    ]
 
 
 def killed():
@@ -136,13 +138,24 @@ def test_a_file_that_was_changed_is_not_resumed():
     assert (4, True) == (result.exit_code, "its sources was" in result.stderr)
 
 
+def test_cells_that_are_taken_over_are_marked_and_changed_ones_are_not_taken_over():
+    check("--law", "share", "--law", "ratio")
+    assert 0 == check("--law", "share", "--law", "ratio", "--resume").exit_code
+    assert {True} == {line.get("resumed") for line in read(FILE) if line["kind"] == "cell"}
+    FILE.write_text(FILE.read_text().replace('"verdict": "pass"', '"verdict": "fail"', 1))
+    result = check("--law", "share", "--law", "ratio", "--resume")
+    number = next(n for n, line in enumerate(FILE.read_text().splitlines(), 1) if '"verdict": "fail"' in line)
+    said = f"attnspec: {FILE}:{number}: it was changed after it was written"
+    assert (4, said) == (result.exit_code, result.stderr[: len(said)])
+
+
 def test_a_group_counts_only_as_a_whole_and_by_its_specification():
-    where = {"subject": "s", "operator": "o", "mechanism": "m", "dtype": "d", "digest": "1"}
-    cell = {"kind": "cell", "level": "must", "verdict": "pass", "says": "", **where}
+    where = {"subject": "s", "operator": "o", "mechanism": "m", "dtype": "float32", "device": "cpu", "digest": "1"}
+    cell = {"kind": "cell", "level": "must", "verdict": "pass", "cases": 1, "worst": 0.5, "says": "", **where}
     Results(Path("out"), {"seed": 0}, [{**cell, "law": "a"}, {**cell, "law": "b"}]).finish("the run was interrupted")
     for laws, count in (({"a", "b"}, 2), ({"a", "b", "c"}, 0), ({"a"}, 0)):
-        assert count == len(resumable(Path("out"), {"seed": 0}, {("s", "m", "d", "1"): laws}))
-    assert [] == resumable(Path("out"), {"seed": 0}, {("s", "m", "d", "2"): {"a", "b"}})
+        assert count == len(resumable(Path("out"), {"seed": 0}, {("s", "m", "float32", "1"): laws}))
+    assert [] == resumable(Path("out"), {"seed": 0}, {("s", "m", "float32", "2"): {"a", "b"}})
 
 
 def test_two_runs_do_not_write_to_one_folder():

@@ -3,6 +3,8 @@
 The first line says what ran and where (`run`), then come the cells that are expected of every group (`expected`), the
 cells (`cell`), the verdict on every subject (`subject`), and a last line (`end`), without which a file is known to be
 partial.
+Each line has a digest of itself and of the one before it (`chain`), so that a file which was changed after it was
+written is refused, by `report` and by `check --resume`; a last line that is cut off is left out.
 A folder belongs to one run at a time.
 """
 
@@ -24,13 +26,23 @@ from typing import IO, Any, TextIO
 
 from attnspec.coverage import beside
 from attnspec.errors import Error, UsageError
+from attnspec.files import read_bytes, read_text
 from attnspec.grades import LADDER
+from attnspec.records import record
+from attnspec.shapes import line as line_shape
 from attnspec.standings import Standing, missing, standings
+from attnspec.texts import safe
+
+from .chain import Chain
 
 Line = dict[str, Any]
 NAME = "results.ndjson"
 SAME = ("attnspec", "python", "packages", "sources", "profile", "seed", "device")
 """What two runs have to have in common, so that one can resume the other."""
+MOST = 256 << 20
+"""Bytes of a results file, and of a file whose digest is kept in one."""
+LONGEST = 4 << 20
+"""Characters of a line."""
 
 
 class Results:
@@ -41,12 +53,12 @@ class Results:
 
         `earlier` are the cells of a run that this one resumes.
         """
-        self.folder, self.lines = folder, []
+        self.folder, self.lines, self._chain = folder, [], Chain()
         self._file: TextIO | None = None
         self.started = time.time()
         first = [{"kind": "run", **header}, *earlier]
         if folder is not None:
-            self._file = opened(folder, "".join(map(_text, first)))
+            self._file = opened(folder, "".join(map(self._chain.text, first)))
         self.lines += first
 
     lines: list[Line]
@@ -57,7 +69,7 @@ class Results:
         if self._file is None:
             return
         try:
-            self._file.write(_text(line))
+            self._file.write(self._chain.text(line))
             self._file.flush()
         except OSError as error:
             raise Error(f"cannot write the results: {error.strerror}") from None
@@ -80,10 +92,6 @@ class Results:
     @property
     def header(self) -> Line:
         return self.lines[0]
-
-
-def _text(line: Mapping[str, Any]) -> str:
-    return json.dumps(line, allow_nan=False) + "\n"
 
 
 def opened(folder: Path, text: str) -> TextIO:
@@ -114,8 +122,9 @@ def check_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK):
             raise UsageError(f"cannot write to {folder}: {os.strerror(errno.EACCES)}")
-        with suppress(FileNotFoundError), (folder / NAME).open("rb") as present:
-            _lock(present, folder)
+        if (folder / NAME).is_file():
+            with (folder / NAME).open("rb") as present:
+                _lock(present, folder)
     except OSError as error:
         raise UsageError(f"cannot write to {folder}: {error.strerror}") from None
 
@@ -133,7 +142,7 @@ def _lock(file: IO[Any], folder: Path) -> None:
 
 
 def resumable(folder: Path, header: Mapping[str, Any], laws: Mapping[tuple[str, ...], Collection[str]]) -> list[Line]:
-    """The cells of an earlier run in a folder that need not be computed again.
+    """The cells of an earlier run in a folder that need not be computed again, marked as `resumed`.
 
     `laws` are the laws of every group that is asked for. A group counts if all of its cells are there and its
     specification is the same; a run that asked for something else, or with other versions, is a `UsageError`.
@@ -144,13 +153,15 @@ def resumable(folder: Path, header: Mapping[str, Any], laws: Mapping[tuple[str, 
     for key in SAME:
         if lines[0].get(key) != json.loads(json.dumps(header.get(key))):
             then, now = lines[0].get(key), header.get(key)
-            raise UsageError(f"the run in {folder} cannot be resumed: its {key} was {then!r}, not {now!r}")
+            raise UsageError(
+                f"the run in {folder} cannot be resumed: its {key} was {safe(repr(then))}, not {safe(repr(now))}"
+            )
     groups: dict[tuple[str, ...], list[Line]] = {}
     for line in lines:
         if line["kind"] == "cell":
             groups.setdefault(group_of(line), []).append(line)
-    whole = [cells for key, cells in groups.items() if {cell["law"] for cell in cells} == set(laws.get(key, ()))]
-    return [cell for cells in whole for cell in cells]
+    whole = [own for key, own in groups.items() if sorted(c["law"] for c in own) == sorted(laws.get(key, ()))]
+    return [{**cell, "resumed": True} for cells in whole for cell in cells]
 
 
 def group_of(cell: Line) -> tuple[str, ...]:
@@ -208,7 +219,7 @@ def environment(
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "packages": {name: _version(name) for name in distributions.values() if _version(name)},
-        "sources": {str(path): hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest() for path in sources},
+        "sources": {str(path): hashlib.blake2b(read_bytes(path, MOST), digest_size=8).hexdigest() for path in sources},
         "command": command,
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         **options,
@@ -234,22 +245,36 @@ def _version(package: str) -> str:
         return ""
 
 
-def read(path: Path) -> list[Line]:
-    """The lines of a results file; a line that is cut off at the end is left out, any other fault is a `UsageError`."""
+def _cut_off(text: str) -> bool:
     try:
-        texts = path.read_text("utf-8").split("\n")
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    lines = []
-    for number, text in enumerate(texts, 1):
-        if not text.strip():
-            continue
-        try:
-            lines.append(json.loads(text))
-        except ValueError:
-            if number >= len(texts) - 1:
-                break
-            raise UsageError(f"{path}:{number}: not a line of results") from None
-    if not lines or lines[0].get("kind") != "run":
-        raise UsageError(f"{path} is no results file")
+        json.loads(text)
+    except ValueError:
+        return True
+    except RecursionError:
+        return False
+    return False
+
+
+def read(path: Path) -> list[Line]:
+    """The lines of a results file; a line that is cut off at the end is left out.
+
+    A file of anything else, or one that was changed after it was written, is an `Error` with the line at fault.
+    """
+    texts = read_text(path, MOST).split("\n")
+    named = [(number, text) for number, text in enumerate(texts, 1) if text.strip()]
+    lines: list[Line] = []
+    chain = Chain()
+    for number, text in named:
+        place = f"{safe(str(path))}:{number}"
+        if len(text) > LONGEST:
+            raise UsageError(f"{place}: more than the {LONGEST:,} characters that a line of results may have")
+        content, fault = chain.content(text)
+        if fault and number == named[-1][0] and lines and _cut_off(text):
+            break
+        if fault:
+            record(text, line_shape, path, number)  # what is no record at all is said first
+            raise UsageError(f"{place}: {fault}; run the check again")
+        lines.append(record(content, line_shape, path, number))
+    if not lines or lines[0]["kind"] != "run":
+        raise UsageError(f"{safe(str(path))} is no results file: it does not begin with a line of the kind 'run'")
     return lines

@@ -66,7 +66,7 @@ def title(header: Line) -> str:
     """What ran, and where."""
     packages = "   ".join(f"{name} {number}" for name, number in header.get("packages", {}).items())
     return (
-        f"attnspec {header['attnspec']}   profile {header.get('profile')}   seed {header.get('seed')}   "
+        f"attnspec {header.get('attnspec')}   profile {header.get('profile')}   seed {header.get('seed')}   "
         f"{header.get('device')}   {packages}"
     )
 
