@@ -46,10 +46,13 @@ def mark() -> str:
 
 def children() -> set[int]:
     """The children of this process."""
+    return children_of(os.getpid())
+
+
+def children_of(pid: int) -> set[int]:
     try:
-        return {
-            int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()
-        }
+        tasks = Path(f"/proc/{pid}/task").iterdir()
+        return {int(child) for task in tasks for child in (task / "children").read_text().split()}
     except OSError:
         return set()
 

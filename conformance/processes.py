@@ -79,7 +79,10 @@ class OrphanedError(Exception):
 
 
 class StrayError(Exception):
-    """An answer that is not of the worker, or not to what it was asked; the worker has been ended."""
+    """A worker that is of no use, which says nothing of what it was to be asked, and has been ended.
+
+    It was killed since its last answer, or answers came from elsewhere, or to another question.
+    """
 
 
 class FloodedError(Exception):
@@ -118,16 +121,17 @@ class Process:
     """A process at the other end of a wire, and how to learn its exit status.
 
     That is negative for a signal, and None where nobody knows it, for the process that would is gone.
+    `wait` asks for it, for so many seconds.
     """
 
-    def __init__(self, wire: Wire, pid: int, log: Log, wait: Callable[[], int | None]) -> None:
+    def __init__(self, wire: Wire, pid: int, log: Log, wait: Callable[[float], int | None]) -> None:
         self.wire, self.pid, self.log, self.wait = wire, pid, log, wait
         self.status: int | None = None
         self.over = False
         self.printed = ""
         """The last lines of what it has printed, once it is closed."""
 
-    def end(self, first: signal.Signals | None = signal.SIGKILL) -> int | None:
+    def end(self, first: signal.Signals | None = signal.SIGKILL, prompt: float = PROMPT) -> int | None:
         """End the process, and all that it has started; its exit status.
 
         With None, it is about to end by itself; with another signal than SIGKILL, it gets a second to follow that.
@@ -137,7 +141,7 @@ class Process:
             if first is not None:
                 self._signal(first)
             self.wire.close()
-            self.status = self.wait()
+            self.status = self.wait(prompt)
         return self.status
 
     def _signal(self, first: signal.Signals) -> None:
@@ -148,9 +152,9 @@ class Process:
                 self.wire.receive(1.0)
         orphans.kill(self.pid)
 
-    def close(self) -> None:
+    def close(self, prompt: float = PROMPT) -> None:
         """End the process, and forget what it has printed but for the last lines."""
-        self.end()
+        self.end(prompt=prompt)
         self.printed = self.log.tail()
         self.log.file.close()
 
@@ -169,16 +173,19 @@ def spawned(environment: Environment) -> Process:
             pass_fds=[theirs.fileno()],
             start_new_session=True,
         )
-    return Process(Wire(ours), process.pid, log, lambda: _waited(process, mark))
+    return Process(Wire(ours), process.pid, log, lambda prompt: _waited(process, mark, prompt))
 
 
-def _waited(process: subprocess.Popen[bytes], mark: str) -> int:
+def _waited(process: subprocess.Popen[bytes], mark: str, prompt: float) -> int | None:
     """The exit status of a fresh interpreter, after which nothing is left of what has descended from it."""
-    orphans.await_end(process.pid)
+    orphans.await_end(process.pid, min(prompt, orphans.GRACE))
     with suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
     orphans.end_marked(mark)
-    return process.wait()
+    try:
+        return process.wait(orphans.GRACE)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def patiently(process: Process, receive: Callable[[float], M], seconds: float = LOADING) -> M:
@@ -262,25 +269,25 @@ class Nursery:
             ours.close()
             log.file.close()
             raise
-        return Process(Wire(ours), pid, log, lambda: self._waited(pid))
+        return Process(Wire(ours), pid, log, lambda prompt: self._waited(pid, prompt))
 
-    def _waited(self, pid: int) -> int | None:
+    def _waited(self, pid: int, prompt: float) -> int | None:
         """The exit status of a process that was forked; None where nobody says it."""
         if self.process.over:
             return None
         try:
-            send(self.process.wire, Ended(pid), PROMPT)
-            until = time.monotonic() + PROMPT
+            send(self.process.wire, Ended(pid), prompt)
+            until = time.monotonic() + prompt
             while (said := receive(self.process.wire, Status, seconds=max(until - time.monotonic(), 0.0))).pid != pid:
                 pass  # of one that was asked for when something interrupted the run
         except (GoneError, TimeoutError):
-            self.close()
+            self.close(prompt)
             return None
         return os.waitstatus_to_exitcode(said.status[0]) if said.status else None
 
-    def close(self) -> None:
+    def close(self, prompt: float = PROMPT) -> None:
         self.spent = True
-        self.process.close()
+        self.process.close(prompt)
 
 
 class Worker:
@@ -294,6 +301,7 @@ class Worker:
 
     def ask(self, what: Open | Make, seconds: float) -> Opened | Made:
         """The answer to what is asked; `LostError`, `OrphanedError` or `StrayError` if there is none."""
+        self._check()
         self.asked += 1
         try:
             send(self.process.wire, Ask(self.asked, what), seconds)
@@ -305,14 +313,29 @@ class Worker:
         except GoneError as error:
             raise self._died(error) from None
         if (answer.number, answer.pid) != (self.asked, self.process.pid):
-            self.process.end()
-            raise StrayError(f"{answer.number} of process {answer.pid}")
+            raise self._strayed()
         self.process.log.trim()
         if isinstance(answer.what, Refused):
             raise error_of(answer.what)
         if isinstance(answer.what, Made) != isinstance(what, Make):
             raise self._died(GarbledError("sent an answer to another question"))
         return answer.what
+
+    def _check(self) -> None:
+        """Look whether the worker is still there, and whether anybody has answered since it last did."""
+        try:
+            waiting = self.process.wire.waiting()
+        except GoneError as error:
+            lost = self._died(error)
+            if isinstance(lost, LostError) and self.process.status == -signal.SIGKILL:
+                raise StrayError(f"{lost} before it was asked") from None
+            raise lost from None
+        if waiting:
+            raise self._strayed()
+
+    def _strayed(self) -> StrayError:
+        self.process.end()
+        return StrayError("answers came from another process than the worker, or to another call")
 
     def _flooded(self) -> LostError:
         says = f"printed {self.process.log.length / 2**20:.0f} MiB in one call"
@@ -332,8 +355,8 @@ class Worker:
         says = f"the process {ended(status)}"
         return OrphanedError(says) if status is None else LostError(Fault("died", says, self.process.log.tail()))
 
-    def close(self) -> None:
-        self.process.close()
+    def close(self, prompt: float = PROMPT) -> None:
+        self.process.close(prompt)
 
 
 def ended(status: int | None) -> str:

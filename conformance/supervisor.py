@@ -13,6 +13,7 @@ import itertools
 import os
 import re
 import socket
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -23,6 +24,7 @@ from typing import TypeVar
 from attnspec import adapters
 from attnspec.adapters import Adapter
 
+from . import orphans
 from .calling import Call, Fault, Interface, Reply
 from .devices import Lease, counted, lease
 from .errors import Error, TargetError
@@ -40,6 +42,8 @@ WORKERS = 2
 """Workers that are kept alive at a time."""
 NURSERIES = 4
 """Nurseries of files that are kept alive at a time."""
+CLOSING = 1.0
+"""Seconds in which processes that are ended are to be reported as ended, before those are ended that would."""
 TRIES = 3
 """How often what was lost through no fault of its own is asked for."""
 TIMES = f"{TRIES} times"
@@ -111,9 +115,13 @@ class Supervisor:
         return outgrown
 
     def close(self) -> None:
-        for process in (*self._workers.values(), *self._nurseries.values()):
+        """End every process at once, whatever it does."""
+        for worker in self._workers.values():
+            orphans.kill(worker.process.pid)
+        until = time.monotonic() + CLOSING
+        for process in (*self._workers.values(), *reversed(self._nurseries.values())):
             with suppress(OSError, GoneError):
-                process.close()
+                process.close(max(until - time.monotonic(), 0.0))
         self._workers.clear()
         self._nurseries.clear()
         if self._lease is not None:
@@ -200,8 +208,8 @@ class SupervisedCaller:
                 return self._made(call)
             except OrphanedError:
                 says = f"the process {ended(None)}"
-            except StrayError:
-                says = "answers came from another process than the worker, or to another call"
+            except StrayError as error:
+                says = str(error)
             except Error as error:  # a module that can no longer be imported, or no process at all
                 return Reply(fault=Fault("died", f"cannot be called: {error}"))
         return Reply(fault=Fault("died", f"{TIMES}, {says}"))

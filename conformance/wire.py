@@ -105,6 +105,20 @@ class Wire:
         self._filled = len(data)
         return self.receive(), files
 
+    def waiting(self) -> bool:
+        """Whether something has come that was not received."""
+        if self._filled:
+            return True
+        try:
+            data = self.end.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            raise GoneError(str(error)) from None
+        if not data:
+            raise GoneError(CLOSED)
+        return True
+
     def close(self) -> None:
         self.end.close()
 
