@@ -16,6 +16,7 @@ from attnspec.calling import LARGEST, Call
 from attnspec.errors import TargetError
 from attnspec.supervisor import Supervisor, available
 from attnspec.targets import resolve
+from attnspec.wire import GoneError
 
 pytestmark = pytest.mark.skipif(not available(), reason="processes are not isolated on this system")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere descendants are not found")
@@ -405,7 +406,10 @@ def test_a_worker_that_is_killed_between_two_calls_is_replaced(own, kernels):
         reply = one.call(GOOD)
         assert None is reply.fault
         pids.append(int(reply.outputs["p"][0, 0]))
+        (worker,) = own._workers.values()
         os.kill(pids[-1], signal.SIGKILL)
+        with pytest.raises(GoneError):
+            worker.process.wire.receive(10.0)
     assert 4 == len({*pids})
 
 
