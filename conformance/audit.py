@@ -2,6 +2,7 @@
 
 * Definition, reference and examples agree, under every word of every convention.
 * Every known mistake is refuted, in every dtype; and put into the definition, it is noticed by the reference.
+* Every known mistake is right on cases that do not touch what it is about.
 * Every law refutes a known mistake, unless it is marked as a contract, and every law is reached by some case.
 * A subject that declares one word of a convention and follows another is refuted.
 * Functions that are wrong in ways which no changed line of a definition expresses are refuted, in each of their dtypes.
@@ -44,6 +45,7 @@ from .numbers import Number, number
 from .plans import PROFILES, Plan, Profile, plan
 from .runs import Options, chosen
 from .stand_ins import DefinitionSubject
+from .strays import strays
 from .targets import families, faults, subject
 from .trial import Bench, Trial
 from .typesetting import aligned
@@ -268,6 +270,7 @@ class _Audit:
             if survivors:
                 found |= self.kills(survivors, other, self.laws)
                 words |= {mistake.name: other for mistake in survivors}
+        self.part_.faults += strays(self.m, self.samples())
         self.evidence = derived(self.m, self.seconds_of_scenarios(), {name: k.errors for name, k in found.items()})
         for mistake in self.m.mistakes.values():
             kill = found[mistake.name]
