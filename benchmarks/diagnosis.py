@@ -21,12 +21,13 @@ from collections.abc import Iterator
 
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
-from attnspec.candidates import AGREEMENT, Candidate, Observation, stock
+from attnspec.candidates import Candidate, faulty, stock
 from attnspec.cells import Failure, Request, Result
-from attnspec.diagnosis import LARGE, Likeness, diagnose
+from attnspec.diagnosis import LARGE, Likeness, Nearest, diagnose
 from attnspec.engine import run
 from attnspec.loader import library
 from attnspec.mechanism import Mechanism
+from attnspec.observations import Observation
 from attnspec.plans import PROFILES, Profile, plan, scenarios_of
 from attnspec.runs import headline
 from attnspec.shrink import made_small
@@ -62,7 +63,7 @@ def same_effect(bench: Bench, one: Candidate, other: Candidate) -> bool:
     for sample in itertools.chain(known, drawn.pairs, drawn.further(120)):
         if sample.entries <= LARGE and sample.mechanism is m:
             trial = Trial(bench, sample)
-            observation = Observation(trial, trial.base, AGREEMENT[bench.dtype])
+            observation = Observation(trial, trial.base, bench.subject.claims.grade(bench.dtype))
             observation.names = list(m.outputs)  # of random ones, too: all draw the same numbers here
             if observation.apart(one, other):
                 return False
@@ -84,7 +85,7 @@ class Tally:
         start = time.process_time()
         likeness = diagnose(result.bench, failure, 0, without=without)
         self.seconds.append(time.process_time() - start)
-        return likeness
+        return None if isinstance(likeness, Nearest) else likeness
 
     def judge(self, result: Result, truth: Candidate, likeness: Likeness | None, counts: Counter[str]) -> None:
         assert result.bench is not None
@@ -92,7 +93,7 @@ class Tally:
             counts["silent"] += 1
         elif _parts(truth.name) in map(_parts, (likeness.name, *likeness.others)):
             counts["named"] += 1
-        elif same_effect(result.bench, truth, named(likeness, list(stock(result.bench)))):
+        elif same_effect(result.bench, truth, named(likeness, [*stock(result.bench), *faulty(result.bench)])):
             counts["same effect"] += 1
         else:
             counts["wrong"] += 1

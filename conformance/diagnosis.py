@@ -2,8 +2,8 @@
 
 Candidates are run on calls that the subject has answered: those on which it failed, the scenarios of the mechanism and
 its kin, and fresh ones, drawn to tell those candidates apart which are still alike.
-A name is given only to what agrees with the subject on every one of them; otherwise nothing is said, for a wrong name
-is worse than none.
+A name is given only to what agrees with the subject on every one of them, for a wrong name is worse than none; where
+nothing does, what comes nearest is told as that.
 The other words of conventions come first: what they explain may well be intended.
 """
 
@@ -15,11 +15,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replaced
 
-from .candidates import AGREEMENT, FINE, Candidate, Observation, Stance, stock
+from .candidates import Candidate, faulty, stock
 from .cases import Sample
 from .cells import Failure, law_of
 from .errors import SpecError
+from .grades import Grade, looser
 from .judge import judged
+from .observations import Observation, Stance
 from .plans import PROFILES, plan, scenarios_of
 from .signatures import Signature
 from .trial import Bench, Tracing, Trial
@@ -40,6 +42,12 @@ FITTING = 4
 """Pairs that agree on everything, of which further ones are not sought."""
 WITNESSES = 1
 """Cases on which either part of a pair must be needed."""
+CALLS = 1_000
+"""Calls of faulty functions in one diagnosis."""
+EVIDENCE = 5
+"""Cases on which a faulty function agrees at least: it is one of many like it, with other tiles or other limits."""
+NEAREST = 2
+"""Cases on which what comes nearest agrees at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +82,43 @@ class Likeness:
         return " and ".join(cause.name for cause in self.causes)
 
 
-def diagnose(bench: Bench, failure: Failure, seed: int, *, without: Collection[str] = ()) -> Likeness | None:
-    """What the subject behaves like, or None; mistakes named by `without` are taken for unknown."""
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """What comes nearest where nothing that is known agrees on every case."""
+
+    name: str
+    says: str
+    agreed: int
+    cases: int
+    """Those on which the subject is wrong, or what is named would be."""
+
+
+def diagnose(
+    bench: Bench, failure: Failure, seed: int, *, without: Collection[str] = ()
+) -> Likeness | Nearest | None:
+    """What the subject behaves like, or comes nearest to; candidates named by `without` are taken for unknown."""
     candidates = [candidate for candidate in stock(bench) if candidate.name not in without]
+    grades = looser(bench.dtype, bench.subject.claims.grade(bench.dtype))
     if bench.mechanism.undetermined:
-        return _by_laws(bench, failure, candidates, seed)
-    for tolerance in (AGREEMENT[bench.dtype], FINE * AGREEMENT[bench.dtype]):
-        first = list(_failing(bench, failure, tolerance))
-        if any(not observation.right for observation in first):
-            others = _scenarios(bench, (failure.sample, failure.found), tolerance, seed)
-            return _Search(bench, candidates, [*first, *others], tolerance, seed).likeness()
-    return None
+        return _by_laws(bench, failure, candidates, grades[0], seed)
+    observations = [
+        *_failing(bench, failure, grades[0]),
+        *_scenarios(bench, (failure.sample, failure.found), grades[0], seed),
+    ]
+    functions = [candidate for candidate in faulty(bench) if candidate.name not in without]
+    search = _Search(bench, candidates, functions, observations, grades[0], seed)
+    found = search.likeness()
+    for grade in grades[1:] if found is None else ():  # what has a mistake may be less precise than it claims as well
+        coarse = _Search(bench, candidates, [], [o.at(grade) for o in observations], grade, seed)
+        found = found or coarse.likeness(single=True)
+    return found or search.nearest()
 
 
-def _by_laws(bench: Bench, failure: Failure, candidates: Sequence[Candidate], seed: int) -> Likeness | None:
+def _by_laws(
+    bench: Bench, failure: Failure, candidates: Sequence[Candidate], grade: Grade, seed: int
+) -> Likeness | None:
     """What breaks the very same laws on the same cases, and agrees with the subject where outputs are determined."""
-    determined = sorted(_scenarios(bench, (), AGREEMENT[bench.dtype], seed), key=lambda o: o.right)
+    determined = sorted(_scenarios(bench, (), grade, seed), key=lambda o: o.right)
     if all(observation.right for observation in determined):  # then it is none of those that show there
         candidates = [c for c in candidates if c.words or c.name.startswith(f"{bench.mechanism.name}.")]
     possible = [c for c in candidates if all(o.stance(c) is not Stance.DIFFERS for o in determined)]
@@ -101,27 +130,27 @@ def _by_laws(bench: Bench, failure: Failure, candidates: Sequence[Candidate], se
     return Likeness((_cause(found[0]),), len(signature.broken), others, by_laws=True)
 
 
-def _failing(bench: Bench, failure: Failure, tolerance: float) -> Iterator[Observation]:
+def _failing(bench: Bench, failure: Failure, grade: Grade) -> Iterator[Observation]:
     """The calls that the broken law makes of the failing case, as it was found and as it was made small."""
     law = law_of(bench.mechanism, failure.law)
     for sample in dict.fromkeys((failure.sample, failure.found)):
         trial = Tracing(bench, sample)
         if law is not None and law.name != "definition":
             with contextlib.suppress(SpecError):
-                judged(trial, law, [bench.subject.claims.grade(bench.dtype)])
+                judged(trial, law, [grade])
         for settled in {(): trial.base, **trial.asked}.values():
-            observation = Observation(trial, settled, tolerance)
+            observation = Observation(trial, settled, grade)
             if observation.answered():
                 yield observation
 
 
-def _scenarios(bench: Bench, apart_from: Sequence[Sample], tolerance: float, seed: int) -> Iterator[Observation]:
+def _scenarios(bench: Bench, apart_from: Sequence[Sample], grade: Grade, seed: int) -> Iterator[Observation]:
     """The scenarios of the mechanism and its kin that the subject answers, the smallest first."""
     scenarios = scenarios_of(bench.mechanism.operator, bench.subject.claims, seed=seed, dtype=bench.dtype)
     for sample in sorted(scenarios, key=lambda sample: sample.entries):
         if sample.entries <= LARGE and sample not in apart_from and not bench.faults["hung"]:
             trial = Trial(replaced(bench, mechanism=sample.mechanism), sample)
-            observation = Observation(trial, trial.base, tolerance, bounded=True)
+            observation = Observation(trial, trial.base, grade)
             if observation.answered():
                 yield observation
 
@@ -133,11 +162,13 @@ class _Search:
         self,
         bench: Bench,
         candidates: Sequence[Candidate],
+        functions: Sequence[Candidate],
         observations: Sequence[Observation],
-        tolerance: float,
+        grade: Grade,
         seed: int,
     ) -> None:
-        self.bench, self.candidates, self.tolerance, self.seed = bench, candidates, tolerance, seed
+        self.bench, self.candidates, self.functions = bench, candidates, functions
+        self.grade, self.seed = grade, seed
         self.wrong = [o for o in observations if not o.right]
         self.right = [o for o in observations if o.right]
 
@@ -145,9 +176,13 @@ class _Search:
     def observations(self) -> list[Observation]:
         return [*self.wrong, *self.right]
 
-    def likeness(self) -> Likeness | None:
+    def likeness(self, *, single: bool = False) -> Likeness | None:
+        """What agrees on every case: a mistake or a word, else a faulty function, else, unless `single`, a pair."""
+        if not self.wrong:
+            return None
         found = [candidate for candidate in self.candidates if self.fits(candidate)]
-        found = self.confirmed(found or list(self.pairs()))
+        found = found or list(self.fitting_functions())
+        found = self.confirmed(found or ([] if single else list(self.pairs())))
         if not found:
             return None
         best, *others = found
@@ -161,7 +196,27 @@ class _Search:
         )
 
     def fits(self, candidate: Candidate) -> bool:
-        return all(o.stance(candidate) is not Stance.DIFFERS for o in self.observations)
+        return _fit(self.stances(candidate))
+
+    def stances(self, candidate: Candidate) -> list[Stance]:
+        """How a candidate stands on each case, as far as the first on which it differs."""
+        found = []
+        for observation in self.observations:
+            found.append(observation.stance(candidate))
+            if found[-1] is Stance.DIFFERS:
+                break
+        return found
+
+    def fitting_functions(self) -> Iterator[Candidate]:
+        """The faulty functions that fit, as far as a number of calls allows."""
+        calls = 0
+        for function in self.functions:
+            stances = self.stances(function)
+            calls += len(stances)
+            if _fit(stances) and stances.count(Stance.AGREES) >= EVIDENCE:
+                yield function
+            if calls > CALLS:
+                return
 
     def confirmed(self, found: Sequence[Candidate]) -> list[Candidate]:
         """Those that still agree with the subject on fresh cases, which are chosen for that."""
@@ -186,7 +241,7 @@ class _Search:
         for sample in itertools.chain(drawn.pairs, drawn.further(FRESH)):
             if sample.entries <= LARGE:
                 trial = Trial(self.bench, sample)
-                yield Observation(trial, trial.base, self.tolerance, self.wrong[0].names, bounded=True)
+                yield Observation(trial, trial.base, self.grade, self.wrong[0].names)
 
     # Two at once
 
@@ -235,7 +290,7 @@ class _Search:
 
     # What comes next
 
-    def runner_up(self, named: Iterable[str]) -> tuple[Candidate | None, int]:
+    def runner_up(self, named: Iterable[str] = ()) -> tuple[Candidate | None, int]:
         """What agrees with the subject on most of the failing cases, and on how many cases it differs."""
         few, named = self.wrong[:LOOKED_AT], set(named)
         near = [(sum(o.stance(c) is Stance.AGREES for o in few), c) for c in self.candidates if c.name not in named]
@@ -243,6 +298,18 @@ class _Search:
         counted = [(sum(o.stance(c) is Stance.DIFFERS for o in self.observations), c) for _, c in near]
         differs, best = min(counted, key=lambda item: item[0], default=(0, None))
         return best, differs
+
+    def nearest(self) -> Nearest | None:
+        """What comes nearest where nothing fits."""
+        best, differs = self.runner_up() if self.wrong else (None, 0)
+        if best is None:
+            return None
+        agreed = sum(o.stance(best) is Stance.AGREES for o in self.observations)
+        return Nearest(best.name, best.says, agreed, agreed + differs) if agreed >= NEAREST else None
+
+
+def _fit(stances: Collection[Stance]) -> bool:
+    return Stance.DIFFERS not in stances and Stance.AGREES in stances
 
 
 def _cause(candidate: Candidate) -> Cause:
