@@ -13,7 +13,6 @@ from .language import Expression
 from .loader import library
 from .mechanism import Mistake
 from .subject import Subject
-from .supervisor import SECONDS, available, supervisor
 from .targets import faults, subject
 from .trial import Bench
 
@@ -65,15 +64,17 @@ def stock(bench: Bench) -> Iterator[Candidate]:
 
 
 def faulty(bench: Bench) -> Iterator[Candidate]:
-    """The faulty functions of the operator, as far as their framework is at hand; they are called in a worker."""
-    supervised = supervisor(SECONDS, "cpu") if available() else None
+    """The faulty functions of the operator, as far as their framework is at hand.
+
+    They are the suite's own, and called in this process: workers are for what is not.
+    """
     for name, adapter in faults().items():
         if (
             adapter.operator == bench.mechanism.operator
             and bench.dtype in adapter.dtypes
             and importlib.util.find_spec(adapter.framework)
         ):
-            yield Candidate(name, adapter.summary, function=subject(adapter, supervisor=supervised))
+            yield Candidate(name, adapter.summary, function=subject(adapter))
 
 
 def _change(mistake: Mistake) -> frozenset[tuple[str, str]]:

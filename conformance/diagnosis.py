@@ -93,9 +93,7 @@ class Nearest:
     """Those on which the subject is wrong, or what is named would be."""
 
 
-def diagnose(
-    bench: Bench, failure: Failure, seed: int, *, without: Collection[str] = ()
-) -> Likeness | Nearest | None:
+def diagnose(bench: Bench, failure: Failure, seed: int, *, without: Collection[str] = ()) -> Likeness | Nearest | None:
     """What the subject behaves like, or comes nearest to; candidates named by `without` are taken for unknown."""
     candidates = [candidate for candidate in stock(bench) if candidate.name not in without]
     grades = looser(bench.dtype, bench.subject.claims.grade(bench.dtype))

@@ -26,7 +26,7 @@ from .grades import FP64, LADDER, Grade, result_format
 from .mechanism import Mechanism
 from .numbers import Number, finite, recording, value
 from .stand_ins import differs
-from .trial import Bench, Declined, Faulted, Settled, Trial
+from .trial import Declined, Faulted, Settled, Trial
 
 BROKEN = (SpecError, ValueError, IndexError, TypeError, ArithmeticError)
 """What an evaluation of changed lines may raise."""
@@ -137,9 +137,7 @@ class Observation:
             return True
         return all(self._near(name, one.values[name], other.values[name], (one, other)) for name in self.names)
 
-    def _near(
-        self, name: str, x: Any, y: Any, versions: Collection[Version], unknown: Version | None = None
-    ) -> bool:
+    def _near(self, name: str, x: Any, y: Any, versions: Collection[Version], unknown: Version | None = None) -> bool:
         """Whether outputs are as near as the bounds of versions allow, and the rounding of what is returned.
 
         What the `unknown` one leaves open is near to anything; beyond that its bound is not asked for.
@@ -185,7 +183,9 @@ class Observation:
         values = self.trial.cache[key]
         if values is None:
             return None
-        return self.exact if values is SAME else Version(values, lambda name: self._radius(candidate, name, values[name]))
+        return (
+            self.exact if values is SAME else Version(values, lambda name: self._radius(candidate, name, values[name]))
+        )
 
     @property
     def _words(self) -> tuple[str, ...]:
@@ -207,9 +207,10 @@ class Observation:
         other = self._unchanged(words, None).outputs(*self.names)
         if any(not np.array_equal(other[n], self.exact.values[n], equal_nan=True) for n in self.names):
             return None
-        bench = replace(self.trial.bench, subject=function, faults=Counter())
+        bench = replace(self.trial.bench, subject=function, device="cpu", faults=Counter())
         try:
-            outputs = Trial(bench, self.trial.sample).reply(self.settled).outputs
+            with function.session():
+                outputs = Trial(bench, self.trial.sample).reply(self.settled).outputs
         except (Declined, Faulted):
             return None
         return {name: outputs[name] for name in self.names} if set(self.names) <= outputs.keys() else None

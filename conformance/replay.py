@@ -53,7 +53,7 @@ def replayed(name: str, folder: Path, operator: str | None, framework: str | Non
         "verdict": verdict,
         "says": says,
     }
-    kept = {key: witness[key] for key in ("from", "likeness", "map", "broken", "key") if key in witness}
+    kept = {key: witness[key] for key in ("from", "likeness", "nearest", "map", "broken", "key") if key in witness}
     for line in block(safe_data({**data, **kept}), safe_data(cell), page_width(terminal())):
         say(line)
     if data["trace"]:

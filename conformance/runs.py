@@ -251,7 +251,7 @@ class Runner:
             if room and (not head.law.startswith("contract.") or head.law == "contract.precision"):
                 likeness = diagnose(result.bench, failure, self.options.seed)
                 seen = mapped(result.bench, failure, self.options.seed)
-            faults = _faults(likeness) if likeness else {_unnamed(group, head)}
+            faults = _faults(likeness) if isinstance(likeness, Likeness) else {_unnamed(group, head)}
             others = [c.law for c in failed if c is not head]
             data = describe(failure, result.bench, group.target, likeness, others, seen)
         data["full"] = room and not faults & shown

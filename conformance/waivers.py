@@ -35,7 +35,7 @@ from typing import Any, cast
 
 from .cases import Sample
 from .cells import Cell, Result, law_names
-from .diagnosis import diagnose
+from .diagnosis import Likeness, diagnose
 from .documents import Text, read
 from .errors import Place, SpecError, SpecErrors, UsageError, did_you_mean
 from .loader import library
@@ -219,7 +219,7 @@ def _uncovered(cell: Cell, waiver: Waiver, bench: Bench, seed: int) -> str:
         return f"the error is {cell.worst:.3g} x the bound, over its ceiling of {waiver.ceiling:g}"
     if waiver.signature and cell.failure is not None:
         likeness = diagnose(bench, cell.failure, seed)
-        name = likeness.name if likeness else ""
+        name = likeness.name if isinstance(likeness, Likeness) else ""
         if name != waiver.signature:
             return f"it behaves like {name or 'no known mistake'}, not like {waiver.signature}"
     return ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from . import limits
 from .cases import Case, Sample, letters
 from .cells import Failure, law_of
 from .contracts import CONTRACTS
-from .diagnosis import Likeness
+from .diagnosis import Likeness, Nearest
 from .errors import SpecError, UsageError
 from .grades import Grade
 from .judge import Kind
@@ -62,7 +62,7 @@ def describe(
     failure: Failure,
     bench: Bench,
     target: str,
-    likeness: Likeness | None,
+    likeness: Likeness | Nearest | None,
     broken: list[str],
     seen: Map | None = None,
 ) -> dict[str, Any]:
@@ -103,7 +103,8 @@ def describe(
         "grade": grade.name if grade else "",
         "units": finite_or_none(failure.outcome.excess),
         "outcome": None if outcome is None else _outcome_data(outcome),
-        "likeness": None if likeness is None else _likeness_data(likeness),
+        "likeness": _likeness_data(likeness) if isinstance(likeness, Likeness) else None,
+        "nearest": asdict(likeness) if isinstance(likeness, Nearest) else None,
         "map": None if seen is None else _map_data(seen),
         "unusual": _unusual(m, sample),
         "broken": broken,

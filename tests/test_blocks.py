@@ -159,6 +159,12 @@ def test_a_likeness_is_named_with_its_evidence(more, says):
     assert ("softmax.base_two: Powers of two.", says) == (name, " ".join(evidence))
 
 
+def test_where_nothing_fits_what_comes_nearest_is_not_claimed():
+    nearest = {"name": "softmax.base_two", "says": "Powers of two.", "agreed": 23, "cases": 25}
+    says = "nothing known fits; nearest: softmax.base_two: Powers of two."
+    assert [says, "it agrees with the subject on 23 of 25 cases"] == entries({"nearest": nearest})["Like"]
+
+
 def test_what_gives_the_same_is_named_beside_it():
     name, *_ = entries({"likeness": {**LIKENESS, "others": ["softmax.a", "softmax.b", "softmax.c"]}})["Like"]
     assert "softmax.base_two (or softmax.a, softmax.b, which gives the same): Powers of two." == name

@@ -8,13 +8,14 @@ import pytest
 import torch
 
 from attnspec.adapters import Adapter
+from attnspec.calling import Reply
 from attnspec.cells import Request
 from attnspec.diagnosis import Likeness, Nearest, diagnose
 from attnspec.engine import run
 from attnspec.loader import library
 from attnspec.plans import Profile
 from attnspec.stand_ins import DefinitionSubject
-from attnspec.targets import mistake, subject
+from attnspec.targets import fault, mistake, subject
 
 _SPEC = importlib.util.spec_from_file_location(
     "benchmark_of_diagnosis", Path(__file__).parents[1] / "benchmarks" / "diagnosis.py"
@@ -231,3 +232,56 @@ def test_gradients_that_cancel_within_their_bounds_need_no_mistake_of_their_own(
     """Far from their size they are off by the tolerance, as where all keys are nearly alike."""
     one = adapted(gradients_capped_after_the_bias, "attention_gradient")
     assert likeness_of(one, "attention_gradient").name == "attention_gradient.cap_after_bias"
+
+
+def turned_backwards(x, positions, *, base=10000.0):
+    """Its angles are in single precision, as in most implementations."""
+    frequency = base ** (-torch.arange(0, x.shape[-1], 2, dtype=torch.float32) / x.shape[-1])
+    angle = positions.float()[:, None] * frequency
+    left, right = x.chunk(2, -1)
+    cos, sin = torch.cos(angle), -torch.sin(angle)
+    return torch.cat((left * cos - right * sin, right * cos + left * sin), -1)
+
+
+def test_a_candidate_is_judged_by_a_bound_of_its_own():
+    """Angles far along differ by more than any share of the result that one could choose."""
+    likeness = likeness_of(adapted(turned_backwards, "rotary"), "rotary")
+    assert "rotary.backwards" == likeness.name
+    assert likeness.agreed > 40
+
+
+class ZerosForNothing(DefinitionSubject):
+    """Zeros where nothing is specified."""
+
+    def call(self, call):
+        reply = super().call(call)
+        return Reply({name: np.nan_to_num(x) for name, x in reply.outputs.items()}, fault=reply.fault)
+
+
+def test_what_a_candidate_leaves_unspecified_may_be_anything():
+    m = library()["cached_attention"]
+    one = ZerosForNothing(m, "zeros", m.mistakes["top_left"].change)
+    assert "cached_attention.top_left" == likeness_of(one, "cached_attention").name
+
+
+def test_a_faulty_function_of_the_suite_is_a_name():
+    known = fault("fault:lanes_of_zeros")
+    one = adapted(known.function, "softmax", conventions=known.conventions)
+    likeness = likeness_of(one, "softmax")
+    assert ("fault:lanes_of_zeros", known.summary) == (likeness.name, likeness.causes[0].says)
+
+
+def base_two_but_for_one_row(x):
+    p = torch.softmax(x * np.log(2), -1)
+    return torch.softmax(x, -1) if x.shape[0] == 1 and x.shape[-1] > 1 else p
+
+
+def test_where_nothing_fits_what_comes_nearest_is_told_as_that():
+    found = found_of(adapted(base_two_but_for_one_row, "softmax"), "softmax")
+    assert isinstance(found, Nearest)
+    assert "softmax.base_two" == found.name
+    assert 2 <= found.agreed < found.cases
+
+
+def test_what_agrees_on_hardly_any_case_is_not_told():
+    assert found_of(adapted(lambda x: x + 17, "softmax"), "softmax") is None

@@ -11,7 +11,7 @@ from attnspec.calling import Reply, raised
 from attnspec.cases import Case, Sample
 from attnspec.cells import Request, law_of
 from attnspec.contracts import CONTRACTS
-from attnspec.diagnosis import Cause, Likeness
+from attnspec.diagnosis import Cause, Likeness, Nearest
 from attnspec.engine import run
 from attnspec.errors import UsageError
 from attnspec.judge import judged
@@ -114,6 +114,12 @@ def test_a_likeness_is_part_of_the_witness():
         "word": "nans",
     }
     assert expected == described("softmax.base_two", likeness=likeness)["likeness"]
+
+
+def test_what_comes_nearest_is_part_of_the_witness_and_is_no_likeness():
+    data = described("softmax.base_two", likeness=Nearest("softmax.no_shift", "No shift.", 23, 25))
+    expected = {"name": "softmax.no_shift", "says": "No shift.", "agreed": 23, "cases": 25}
+    assert (None, expected) == (data["likeness"], data["nearest"])
 
 
 def test_a_map_is_part_of_the_witness():

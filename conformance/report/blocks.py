@@ -93,6 +93,8 @@ def _entries(witness: Witness, cell: Mapping[str, Any], rows: int, room: int) ->
         yield from _map(witness["map"], rows, room)
     if witness["likeness"]:
         yield from _likeness(witness["likeness"])
+    elif witness.get("nearest"):
+        yield from _nearest(witness["nearest"])
     if witness["broken"]:
         yield "Also", "breaks " + ", ".join(witness["broken"])
     yield "Then", _innocent(witness, cell)
@@ -137,6 +139,12 @@ def _likeness(likeness: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if likeness["runner_up"]:
         evidence += f"; next is {likeness['runner_up']}, which differs on {likeness['differs']}"
     yield "", evidence
+
+
+def _nearest(nearest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What comes nearest where nothing fits; it is not claimed."""
+    yield "Like", f"nothing known fits; nearest: {nearest['name']}: {nearest['says']}"
+    yield "", f"it agrees with the subject on {nearest['agreed']} of {nearest['cases']} cases"
 
 
 def _named(origin: Mapping[str, Any]) -> str:
