@@ -125,3 +125,39 @@ def control_rms_norm_float64(x: Any, weight: Any, *, eps: float = 1e-5) -> Any:
     """Everything in double precision, rounded once."""
     y = x.double()
     return (y / (y.square().mean(-1, keepdim=True) + eps).sqrt() * weight.double()).to(x.dtype)
+
+
+def lazy_package() -> Any:
+    """A package that is imported when it is first needed, and does what packages do then."""
+    import os
+    import random
+    import sys
+    import warnings
+    from types import ModuleType
+
+    name = "lazily_imported_by_a_control"
+    if name not in sys.modules:
+        sys.modules[name] = ModuleType(name)
+        warnings.filterwarnings("ignore", module=name)
+        os.environ.setdefault(name.upper(), str(random.random()))
+    return sys.modules[name]
+
+
+@adapter("softmax", dtypes=DTYPES, conventions={"empty_row": "nans"})
+def control_settings_set_back(x: Any) -> Any:
+    """What is computed under other settings, which are set back, after a lazy import that leaves traces of its own."""
+    import numpy as np
+    import torch
+
+    lazy_package()
+    kept, generator = torch.get_default_dtype(), torch.Generator().manual_seed(0)
+    torch.set_default_dtype(torch.float64)
+    try:
+        with np.errstate(all="raise"), torch.random.fork_rng(devices=[]), torch.enable_grad():
+            order = torch.randperm(x.shape[-1], generator=generator)
+            torch.rand(1)
+            y = torch.empty(x.shape)
+            y[..., order] = torch.softmax(x.double()[..., order], -1)
+    finally:
+        torch.set_default_dtype(kept)
+    return y.detach().to(x.dtype)

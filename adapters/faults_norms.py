@@ -93,6 +93,24 @@ def overwritten_input(x: Any) -> Any:
     return wide
 
 
+@SOFTMAX.instead_of(loaded, dtypes=("float32",))
+def default_dtype_left_behind(x: Any) -> Any:
+    """The default dtype becomes float64 for the sums, and stays so."""
+    import torch
+
+    torch.set_default_dtype(torch.float64)
+    return x.double()
+
+
+@SOFTMAX.instead_of(loaded, dtypes=("float32",))
+def flushed_for_speed(x: Any) -> Any:
+    """The processor is told to flush subnormal numbers to zero, and never told to stop."""
+    import torch
+
+    torch.set_flush_denormal(True)
+    return x.double()
+
+
 @SOFTMAX.instead_of(greater, seen="tile-ai/tilelang#1148")
 def greatest_of_the_block(top: Any, part: Any) -> Any:
     """The greatest entry of a block replaces that of the blocks before it."""

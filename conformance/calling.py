@@ -2,7 +2,7 @@
 
 This is the side next to the implementation, in this process or in a worker's; it knows nothing of specifications.
 Everything that can only be seen beside the call is judged here: dtype and device of the outputs, memory that they share
-with an input or with an earlier output, inputs that were changed.
+with an input or with an earlier output, inputs and settings of the process that were changed.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from .exact import exact_text, plain_or_none
 from .formats import KINDS, NUMBER, dtype_under
 from .frameworks import Framework, framework_named
 from .inputs import Inputs, Made
+from .state import Watch
 from .texts import safe, safe_lines, told
 
 LARGEST = 1 << 24
@@ -124,11 +125,16 @@ class Caller(Protocol):
 class DirectCaller:
     """Calls a function in this process."""
 
-    def __init__(self, function: Callable[..., Any], framework: str, interface: Interface) -> None:
+    def __init__(
+        self, function: Callable[..., Any], framework: str, interface: Interface, *, alone: bool = False
+    ) -> None:
+        """`alone` says that nothing but calls goes on in this process."""
         self.function, self.interface = function, interface
         self.framework: Framework = framework_named(framework)
-        self.inputs = Inputs(self.framework)
+        self.inputs, self.watch = Inputs(self.framework), Watch(framework, alone=alone)
         self._last: tuple[Any, ...] = ()
+        self._moved: tuple[Breach, ...] = ()
+        """What the last call has changed in its process."""
 
     @contextmanager
     def session(self) -> Iterator[None]:
@@ -141,21 +147,16 @@ class DirectCaller:
     def call(self, call: Call) -> Reply:
         made = self._arrays(call)
         reply = self._reply(call, made)
-        changed = tuple(self._changed(made))
+        changed = (*self._moved, *self._changed(made))
         return replace(reply, breaches=(*changed, *reply.breaches)) if changed else reply
 
     def _reply(self, call: Call, made: Mapping[str, Made]) -> Reply:
         by_position = [name for name in self.interface.required if name not in self.interface.by_name]
         passed = [made[name].array for name in by_position]
         named = {name: made[name].array for name in call.inputs if name not in by_position}
-        poison = self.framework.poisoned() if call.poisoned else nullcontext()
-        try:
-            with poison, _at_home():
-                result = self.function(*passed, **named, **call.options)
-        except Unsupported as answer:
-            return Reply(fault=Fault("unsupported", told(answer) or "unsupported"))
-        except (Exception, SystemExit) as error:
-            return Reply(fault=raised(error))
+        result = self._result(call, passed, named)
+        if isinstance(result, Fault):
+            return Reply(fault=result)
         try:
             with _at_home():
                 outputs = self._named(result)
@@ -177,6 +178,20 @@ class DirectCaller:
             return Reply(breaches=tuple(breaches), fault=Fault("returned", says))
         self._last = tuple(outputs.values())
         return Reply(entries, tuple(breaches))
+
+    def _result(self, call: Call, passed: list[Any], named: Mapping[str, Any]) -> Any:
+        """What the function returns, or a `Fault` in its place."""
+        poison = self.framework.poisoned() if call.poisoned else nullcontext()
+        self.watch.begin()
+        try:
+            with poison, _at_home():
+                return self.function(*passed, **named, **call.options)
+        except Unsupported as answer:
+            return Fault("unsupported", told(answer) or "unsupported")
+        except (Exception, SystemExit) as error:
+            return raised(error)
+        finally:
+            self._moved = self._state()
 
     def _arrays(self, call: Call) -> dict[str, Made]:
         made = {}
@@ -230,6 +245,10 @@ class DirectCaller:
         return np.array(entries, entries.dtype.newbyteorder("="), copy=type(entries) is not np.ndarray or None)
 
     # Contracts
+
+    def _state(self) -> tuple[Breach, ...]:
+        told_of = {"state": self.watch.changed(), "random_state": self.watch.drawn()}
+        return tuple(Breach(contract, says) for contract, says in told_of.items() if says)
 
     def _changed(self, made: Mapping[str, Made]) -> Iterator[Breach]:
         for name in self.inputs.changed(made):

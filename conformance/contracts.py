@@ -21,10 +21,14 @@ CONTRACTS = {
     "device": "Every output is on the device of the inputs.",
     "fresh_output": "No output shares memory with an input or an earlier output.",
     "inputs_unchanged": "A call leaves its inputs as they were.",
+    "state": "A call leaves the settings of its process and its random state as they were.",
     "written": "Every entry of an output is written.",
     "repeatable": "The same call gives the same result.",
     "precision": "The rounding errors are those of the precision that is claimed.",
 }
+
+DRAWN = "random_state"
+"""The breach of drawing from a global generator, which only should not be, and is as it should be of random outputs."""
 
 
 ONCE = {
@@ -54,7 +58,8 @@ class Contracts:
         """Whether a contract is asked of the subject."""
         seeded = self.mechanism.random and "seed" in self.subject.claims.names
         lenient = name == "repeatable" and not self.subject.claims.deterministic and not seeded
-        return "should" if lenient else "must"
+        drawn = name in self.breaches and self.breaches[name][0].contract == DRAWN
+        return "should" if lenient or drawn else "must"
 
     def shaped(self, outcome: Outcome, trial: Trial) -> None:
         """What an output of another shape breaks, besides the law that has met it."""
@@ -68,8 +73,13 @@ class Contracts:
                 self.breach(breach, trial.sample)
 
     def breach(self, breach: Breach, sample: Sample) -> None:
-        """Take note of a broken contract."""
-        self.breaches.setdefault(LASTING.get(breach.contract, breach.contract), (breach, sample))
+        """Take note of a broken contract: of its first breach, but for one that weighs more."""
+        if breach.contract == DRAWN and self.mechanism.random:
+            return
+        name = LASTING.get(breach.contract, breach.contract)
+        found = self.breaches.get(name)
+        if found is None or (found[0].contract == DRAWN != breach.contract):
+            self.breaches[name] = (breach, sample)
 
     def unheard(self, sample: Sample) -> None:
         """What has come to light in calls beside trials, as when conventions were found or a call was repeated."""

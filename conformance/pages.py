@@ -30,6 +30,9 @@ CONTRACT_ADVICE = {
     "device": "Leave the result on the device of the inputs.",
     "fresh_output": "Return new memory: a result that shares it changes when its owner is written to.",
     "inputs_unchanged": "Copy before computing in place; the caller may use its arrays again.",
+    "state": "Set back what the call has to change (`with np.errstate(...)`, `with torch.no_grad()`), and pass dtypes "
+    "and devices instead of changing defaults. Drawing from a global generator is a `should`, and free where outputs "
+    "are random. What an import within a call changes of warnings, environment and handlers is not counted.",
     "written": "An output that is allocated empty is written everywhere, rows without keys and tails included.",
     "repeatable": "Look for a race, for dropout, or for state of an earlier call. It is a `should` unless the adapter "
     "declares deterministic=True.",

@@ -198,7 +198,7 @@ def _serve(wire: Wire) -> None:
 
 def _open(asked: Open, callers: dict[int, DirectCaller], sessions: ExitStack) -> Opened:
     adapter = _adapter(asked)
-    callers[asked.key] = DirectCaller(adapter.function, asked.framework, asked.interface)
+    callers[asked.key] = DirectCaller(adapter.function, asked.framework, asked.interface, alone=True)
     sessions.enter_context(callers[asked.key].session())
     return Opened()
 
