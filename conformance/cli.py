@@ -62,7 +62,7 @@ def mended(verbose: bool) -> Iterator[None]:
         if verbose:
             say(safe_lines(traceback.format_exc(), 200), err=True)
         else:
-            click.echo("attnspec: this is a fault of attnspec; -v shows where", err=True)
+            say("attnspec: this is a fault of attnspec; -v shows where", err=True)
         sys.exit(int(Exit.INTERNAL))
 
 
@@ -180,6 +180,10 @@ def check(
 
         for line in page(lines, verbose=verbose, folder=report_dir, columns=terminal()):
             say(line, plain=True)
+        broken = next((line for line in lines if line.get("verdict") == "internal"), None)
+        if broken is not None:
+            say(f"attnspec: internal error: {broken['mechanism']}.{broken['law']}: {broken['says']}", err=True)
+            say("attnspec: this is a fault of attnspec; -v shows where", err=True)
         sys.exit(code)
 
 
@@ -248,14 +252,11 @@ def run_pytest(
     keeper = _Keeper(shown, sum(len(group.laws) for group in found))
     with redirect_stdout(io.StringIO()) as said:
         status = int(pytest.main(args, plugins=[keeper]))
-    if keeper.broken and status == int(Exit.VIOLATED):
-        report = keeper.broken[0]
-        crash, trace = getattr(report.longrepr, "reprcrash", None), str(report.longrepr)
-        says = crash.message if crash else trace
-        raise RuntimeError(f"{report.nodeid}: {says.splitlines()[0]}") from RuntimeError(trace)
-    if keeper.lines is None or status in (3, 4):
-        message = said.getvalue().strip().splitlines()
-        raise RuntimeError(f"pytest ended with {status}: {' | '.join(message[-3:])}")
+    message = f"pytest ended with {status}: {' | '.join(safe_lines(said.getvalue().strip(), 3).splitlines())}"
+    if keeper.lines is None or status == int(Exit.USAGE):
+        raise RuntimeError(message)
+    if status == int(Exit.INTERNAL):  # what was found stands
+        click.echo(f"attnspec: internal error: {message}", err=True)
     return _code(status, keeper.lines), keeper.lines
 
 
@@ -298,15 +299,14 @@ def _plugin_arguments(asked: Any) -> list[str]:
 def _code(status: int, lines: list[dict[str, Any]]) -> int:
     from .standings import exit_of
 
-    return status if status == int(Exit.INTERRUPTED) else int(exit_of(lines))
+    return status if status in (Exit.INTERRUPTED, Exit.INTERNAL) else int(exit_of(lines))
 
 
 class _Keeper:
-    """A pytest plugin that keeps the lines of the results and what broke the run, and counts what is done."""
+    """A pytest plugin that keeps the lines of the results, and counts what is done."""
 
     def __init__(self, shown: Progress, total: int) -> None:
         self.lines: list[dict[str, Any]] | None = None
-        self.broken: list[Any] = []
         self.done, self.total, self.shown = 0, total, shown
         shown.cells(0, total)
 
@@ -320,10 +320,6 @@ class _Keeper:
         self.shown.cells(self.done, self.total, nodeid.removeprefix("attnspec/").replace(".yaml::", "."))
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        if (
-            report.failed and not hasattr(report, "attnspec") and not hasattr(report, "attnspec_partial")
-        ):  # it says nothing of the subject
-            self.broken.append(report)
         if report.when == "call":
             self.done += 1
             self.shown.cells(self.done, self.total)

@@ -11,6 +11,7 @@ asked to run.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -151,6 +152,8 @@ class Session:
         self.controls = not (hasattr(config, "workerinput") or config.option.collectonly)
         self.results: Results | None = self._results() if self.controls else None
         self.finished = False
+        self.places: dict[str, tuple[Group, str]] = {}
+        """Which cell is to come of an item."""
         self.expecting = False
         """Whether it is known which cells are to come."""
 
@@ -216,6 +219,7 @@ class Session:
             return
         self.expecting = True
         for group in self.groups:
+            self.places |= {nodeid_of(group, law): (group, law) for law in group.laws}
             laws = [law for law in group.laws if group.key in self.done or nodeid_of(group, law) in ids]
             if laws:
                 self.results.add(group.expected(laws, self.options.device))
@@ -227,9 +231,17 @@ class Session:
     # Results, in the controlling process
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        cell = getattr(report, "attnspec", None)
-        if cell is None or self.results is None or report.when != "call":
+        if self.results is None:
             return
+        text = getattr(report, "attnspec", None)
+        if text is None:
+            self._broken(report)
+        elif report.when == "call":
+            self._found(json.loads(text))
+
+    def _found(self, cell: dict[str, Any]) -> None:
+        """Keep a cell, and its witness where it has one."""
+        assert self.results is not None
         self.results.add(cell)
         folder = self.config.getoption("--attnspec-report-dir")
         if "witness" in cell and folder:
@@ -237,12 +249,29 @@ class Session:
 
             save(Path(folder), {**cell["witness"], "law": cell["law"]})
 
+    def _broken(self, report: pytest.TestReport) -> None:
+        """Keep account of an item that gave no cell, such as one whose process died."""
+        place = self.places.pop(report.nodeid, None) if report.failed else None
+        if place is not None:
+            from .texts import safe, safe_lines
+
+            group, law = place
+            trace = str(report.longrepr)
+            says = next((line for line in reversed(trace.splitlines()) if line.strip()), "it gave no cell")
+            self._found(group.internal(law, self.options.device, safe(says), safe_lines(trace)))
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """The end of the records; what is partial is an error of its own in pytest's account, and in its JUnit file."""
         self.close(exitstatus, stopped=session.shouldfail or session.shouldstop)
-        for line in self.results.lines if self.results is not None else ():
-            if line["kind"] == "subject" and (line["verdict"] == "partial" or line["unmet"]):
+        lines = self.results.lines if self.results is not None else []
+        told = {line["subject"] for line in lines if line.get("verdict") == "internal"}
+        for line in lines:
+            if (
+                line["kind"] == "subject"
+                and line["subject"] not in told
+                and (line["verdict"] == "partial" or line["unmet"])
+            ):
                 self.config.hook.pytest_runtest_logreport(report=_partial(line))
                 session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
@@ -255,7 +284,8 @@ class Session:
         self.finished = True
         reasons = {pytest.ExitCode.INTERRUPTED: INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR: FAILED}
         ended = reasons.get(pytest.ExitCode(exitstatus), f"the run was stopped: {stopped}" if stopped else "")
-        if not self.expecting:  # nothing was collected, so all of it is missing
+        if not any(line["kind"] == "expected" for line in self.results.lines) and ended:  # all of it is missing
+            self.expecting = False
             self._expect({nodeid_of(group, law) for group in self.groups for law in group.laws})
         self.results.finish(ended)
 
@@ -273,7 +303,7 @@ class Session:
     def pytest_runtest_makereport(self, item: pytest.Item) -> Iterator[None]:
         outcome: Any = yield
         if isinstance(item, CellItem) and item.result is not None:
-            outcome.get_result().attnspec = item.result
+            outcome.get_result().attnspec = json.dumps(item.result)  # ASCII: whatever is in it can be sent
 
 
 class SpecFile(pytest.File):
@@ -293,7 +323,7 @@ class SpecFile(pytest.File):
 
 def nodeid_of(group: Group, law: str) -> str:
     """The name by which pytest knows a cell."""
-    return f"{PREFIX}{group.mechanism.name}.yaml::{law}[{group.subject.name}-{group.dtype}]"
+    return f"{PREFIX}{group.mechanism.name}.yaml::{law}[{group.name}-{group.dtype}]"
 
 
 def _partial(line: Mapping[str, Any]) -> pytest.TestReport:
@@ -302,7 +332,7 @@ def _partial(line: Mapping[str, Any]) -> pytest.TestReport:
     name = f"{PREFIX}{kind}[{line['subject']}]"
     head = "was not tested as required" if line["unmet"] else "was not tested whole"
     says = "\n".join([f"{kind.upper()}: {line['subject']} {head}", *line["unmet"], *line["reasons"]])
-    return pytest.TestReport(name, ("attnspec", None, name), {}, "failed", says, "setup", attnspec_partial=True)
+    return pytest.TestReport(name, ("attnspec", None, name), {}, "failed", says, "setup")
 
 
 class CellItem(pytest.Item):
@@ -324,7 +354,7 @@ class CellItem(pytest.Item):
             pytest.skip(f"{verdict}: {says}")
         if verdict == "waived":
             pytest.xfail(f"waived {says}")
-        if verdict in ("fail", "error"):
+        if verdict in ("fail", "error", "internal"):
             if not self.session_.runner.counts(cell["level"]):
                 pytest.xfail(f"should: {says or 'the law does not hold'}")
             raise ViolationError(cell)
@@ -345,7 +375,7 @@ class CellItem(pytest.Item):
         return (
             self.path,
             line,
-            f"{self.group.mechanism.name}.{self.law} [{self.group.subject.name}, {self.group.dtype}]",
+            f"{self.group.mechanism.name}.{self.law} [{self.group.name}, {self.group.dtype}]",
         )
 
 
@@ -364,4 +394,6 @@ class ViolationError(Exception):
         if "witness" in cell:
             return "\n".join(block(cell["witness"], cell))
         says = cell["says"] or "the law does not hold"
+        if cell["verdict"] == "internal":
+            says = f"attnspec itself failed: {says}"
         return f"{cell['subject']}   {cell['mechanism']}.{cell['law']}   {cell['dtype']}   {says}"

@@ -5,13 +5,12 @@ The command line, the pytest plugin and the Python interface all run groups, and
 
 from __future__ import annotations
 
-import json
 import math
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from .cells import PARAMETERS, Cell, Request, Result, law_names, sentence_of
 from .conventions import Finding
@@ -24,6 +23,7 @@ from .grades import coarser
 from .loader import library
 from .maps import mapped
 from .mechanism import Mechanism
+from .plain import cause_of, exact, trace_of
 from .plans import Profile, beyond_limits, directed, profile_named
 from .report.results import environment
 from .requirements import check_requirements
@@ -31,9 +31,11 @@ from .shrink import made_small
 from .subject import AdapterSubject, Subject
 from .supervisor import SECONDS, Supervisor, available, supervisor
 from .targets import file_of, resolve
+from .texts import safe
 from .waivers import Waiver, excused, today, waivers_of
 from .witness import describe, finite_or_none
 
+T = TypeVar("T")
 BLOCKS = 3
 """Failures of one subject that are made small and explained in full."""
 
@@ -72,20 +74,34 @@ class Group:
     laws: tuple[str, ...]
 
     @property
+    def name(self) -> str:
+        """The name of its subject, as it is shown and stored."""
+        return safe(self.subject.name)
+
+    @property
     def key(self) -> tuple[str, ...]:
         """As `results.group_of` has it."""
-        return self.subject.name, self.mechanism.name, self.dtype, self.mechanism.digest
+        return self.name, self.mechanism.name, self.dtype, self.mechanism.digest
 
     def expected(self, laws: Sequence[str], device: str) -> dict[str, Any]:
         """The record of the cells that are to come of it."""
+        return {"kind": "expected", **self._place(device), "laws": list(laws)}
+
+    def internal(self, law: str, device: str, says: str, trace: str) -> dict[str, Any]:
+        """The cell of a law on which attnspec itself failed."""
+        m = self.mechanism
+        found = {"level": "must", "verdict": "internal", "cases": 0, "worst": 0.0, "says": says, "trace": trace}
+        data = {"kind": "cell", **self._place(device), "law": law, "version": m.version, "digest": m.digest}
+        return exact({**data, **found})
+
+    def _place(self, device: str) -> dict[str, Any]:
+        m = self.mechanism
         return {
-            "kind": "expected",
-            "subject": self.subject.name,
-            "operator": self.subject.operator,
-            "mechanism": self.mechanism.name,
+            "subject": self.name,
+            "operator": m.operator,
+            "mechanism": m.name,
             "dtype": self.dtype,
             "device": device,
-            "laws": list(laws),
         }
 
 
@@ -211,9 +227,18 @@ class Runner:
         self.deadline = None if self.options.max_time is None else time.monotonic() + self.options.max_time
 
     def cells(self, group: Group, laws: Collection[str] | None = None) -> list[dict[str, Any]]:
-        """The cells of a group as plain data, computed when first asked for."""
+        """The cells of a group as plain data, computed when first asked for.
+
+        Where attnspec itself fails, it costs the cells of the group and no others.
+        """
         if group.key not in self.results:
-            self.results[group.key] = list(self._run(group, group.laws if laws is None else laws))
+            wanted = group.laws if laws is None else laws
+            try:
+                self.results[group.key] = list(self._run(group, wanted))
+            except Exception as error:
+                says, trace = cause_of(error), trace_of(error)
+                broken = [group.internal(law, self.options.device, says, trace) for law in wanted]
+                self.results[group.key] = broken
         return self.results[group.key]
 
     def _run(self, group: Group, laws: Collection[str]) -> Iterator[dict[str, Any]]:
@@ -228,39 +253,59 @@ class Runner:
             self.deadline,
         )
         result = excused(run(request), self.waivers, today(), self.options.seed)
-        witness = self._witness(group, result)
+        failed = [c for c in result.cells if c.bad and c.failure is not None and self.counts(c.level)]
+        head = headline(failed) if failed and result.bench is not None else None
         for cell in result.cells:
             data = cell_data(cell, group, result)
-            if witness is not None and cell is witness[0]:
-                data["witness"] = witness[1]
-            yield json.loads(json.dumps(data, allow_nan=False))  # other processes take no numpy.float64, no kind of str
+            if cell is head:
+                data |= self._explained(group, result, failed, head)
+            yield exact(data)
 
-    def _witness(self, group: Group, result: Result) -> tuple[Cell, dict[str, Any]] | None:
-        """The failure that stands for all of the group, explained; the others are listed under it."""
-        failed = [c for c in result.cells if c.bad and c.failure is not None and self.counts(c.level)]
-        if not failed or result.bench is None:
-            return None
-        head, shown = headline(failed), self.explained.setdefault(group.subject.name, set())
-        failure, likeness, seen = head.failure, None, None
-        if failure is None:
-            return None
-        room = len(shown) < BLOCKS
+    def _explained(self, group: Group, result: Result, failed: Sequence[Cell], head: Cell) -> dict[str, Any]:
+        """The failure that stands for all of the group, explained; the others are listed under it.
+
+        What goes wrong in explaining it is told under `unexplained`: the verdict stands.
+        """
+        bench, first, shown = result.bench, head.failure, self.explained.setdefault(group.name, set())
+        assert bench is not None
+        assert first is not None
+        steps = Steps()
+        likeness = seen = None
+        failure, room = first, len(shown) < BLOCKS
+        others, seed = [c.law for c in failed if c is not head], self.options.seed
         with group.subject.session():
             if room:
-                failure = made_small(failure, result)
+                failure = steps.tried(lambda: made_small(first, result)) or first
             if room and (not head.law.startswith("contract.") or head.law == "contract.precision"):
-                likeness = diagnose(result.bench, failure, self.options.seed)
-                seen = mapped(result.bench, failure, self.options.seed)
+                likeness = steps.tried(lambda: diagnose(bench, failure, seed))
+                seen = steps.tried(lambda: mapped(bench, failure, seed))
             faults = _faults(likeness) if isinstance(likeness, Likeness) else {_unnamed(group, head)}
-            others = [c.law for c in failed if c is not head]
-            data = describe(failure, result.bench, group.target, likeness, others, seen)
-        data["full"] = room and not faults & shown
+            data = steps.tried(lambda: exact(describe(failure, bench, group.target, likeness, others, seen)))
+            if data is None:
+                data = steps.tried(lambda: exact(describe(first, bench, group.target, None, others)))
+        found: dict[str, Any] = {"unexplained": steps.failed} if steps.failed else {}
+        if data is not None:
+            found["witness"] = {**data, "full": room and not faults & shown}
         shown |= faults
-        return head, data
+        return found
 
     def counts(self, level: str) -> bool:
         """Whether a failure at this level makes a subject violated."""
         return level == "must" or self.options.fail_on == "should"
+
+
+@dataclass(slots=True)
+class Steps:
+    """Steps of an explanation, each of which may fail without the others."""
+
+    failed: list[dict[str, str]] = field(default_factory=list)
+
+    def tried(self, step: Callable[[], T]) -> T | None:
+        try:
+            return step()
+        except Exception as error:
+            self.failed.append({"says": cause_of(error), "trace": trace_of(error)})
+            return None
 
 
 def _faults(likeness: Likeness) -> set[str]:
@@ -293,7 +338,7 @@ def cell_data(cell: Cell, group: Group, result: Result) -> dict[str, Any]:
     """A cell as one line of the results."""
     data: dict[str, Any] = {
         "kind": "cell",
-        "subject": cell.subject,
+        "subject": group.name,
         "operator": cell.operator,
         "mechanism": cell.mechanism,
         "law": cell.law,

@@ -170,6 +170,8 @@ LINES = {
         {
             "version": scalar,
             "resumed": truth,
+            "trace": text,
+            "unexplained": several(keys({"says": text, "trace": text})),
             "witness": witness,
             "run": keys(
                 {},

@@ -236,15 +236,22 @@ def _stray(trial: Trial) -> Outcome | None:
 
 def _usual(m: Mechanism, name: str, x: Any) -> bool:
     """Whether an option, or an input that may be left out, is at its default."""
-    return name in m.defaults and name not in m.own and type(x) is type(m.defaults[name]) and x == m.defaults[name]
+    return name in m.defaults and name not in m.own and type(x) is type(m.defaults[name]) and _same(x, m.defaults[name])
+
+
+def _same(x: Any, other: Any) -> bool:
+    """Whether two values of an option are the same; one may be an array, and the other None."""
+    if isinstance(x, np.ndarray) or isinstance(other, np.ndarray):
+        return type(x) is type(other) and np.array_equal(x, other)
+    return bool(x == other)
 
 
 def _unusual(m: Mechanism, sample: Sample) -> dict[str, Any]:
     """The options of a case that are not at their default: what a subject may not have meant to claim."""
     return {
-        name: _plain(sample.values[name])
+        name: shown(x) if isinstance(x := sample.values[name], np.ndarray) else _plain(x)
         for name in m.options
-        if name in m.defaults and name not in m.own and sample.values[name] != m.defaults[name]
+        if name in m.defaults and name not in m.own and not _same(sample.values[name], m.defaults[name])
     }
 
 

@@ -166,7 +166,7 @@ def test_a_specification_that_cannot_be_evaluated_is_told_without_a_trace(run, m
     monkeypatch.setattr(runs, "run", broken)
     result = run("-k", "right and ratio")
     result.assert_outcomes(failed=1, deselected=43)
-    result.stdout.fnmatch_lines(["softmax.yaml:1:1: no"])
+    result.stdout.fnmatch_lines(["right   softmax.ratio   float32   attnspec itself failed: *softmax.yaml:1:1: no"])
     result.stdout.no_fnmatch_line("*Traceback*")
 
 

@@ -57,6 +57,7 @@ def _page(lines: Sequence[Line], verbose: int, folder: str, width: int) -> Itera
     failures = [(cell["witness"], cell) for cell in cells if "witness" in cell]
     yield from texts(failures, 10**6 if verbose else FULL, width)
     yield from unwitnessed(cells)
+    yield from troubles(cells, verbose=bool(verbose))
     if verbose:
         yield from traces(failures)
     yield from verdicts(lines, folder, width)
@@ -122,6 +123,8 @@ def _count(cells: Sequence[Line]) -> str:
     """`12/14 x mirrored`, or why there is nothing to count."""
     counts = Counter(cell["verdict"] for cell in cells)
     tried = counts["pass"] + counts["fail"] + counts["error"] + counts["waived"]
+    if counts["internal"]:
+        return "internal error"
     if not tried:
         return "not declared" if counts["not_declared"] else "not tested"
     must = [c for c in cells if c["verdict"] in ("fail", "error")]
@@ -142,6 +145,24 @@ def unwitnessed(cells: Sequence[Line]) -> Iterator[str]:
 
 def _group(cell: Line) -> tuple[str, str, str]:
     return cell["subject"], cell["mechanism"], cell["dtype"]
+
+
+def troubles(cells: Sequence[Line], *, verbose: bool) -> Iterator[str]:
+    """Where attnspec itself failed: on cells that have no verdict, and in explaining failures, which stand."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for cell in cells:
+        if cell["verdict"] == "internal":
+            what = f"{cell['subject']}   {cell['mechanism']}   {cell['dtype']}   could not be judged: {cell['says']}"
+            found.setdefault((what, cell.get("trace", "")), []).append(cell["law"])
+        for trouble in cell.get("unexplained", ()):
+            what = f"{cell['subject']}   {_address(cell)}   {cell['dtype']}   could not be explained: {trouble['says']}"
+            found.setdefault((what, trouble["trace"]), []).append(cell["law"])
+    for (what, trace), laws in found.items():
+        yield what + (f" ({len(laws)} laws)" if len(laws) > 1 else "")
+        yield from (trace.splitlines() if verbose else ())
+    if found:
+        yield f"{'these are' if len(found) > 1 else 'this is'} a fault of attnspec; -v shows where"
+        yield ""
 
 
 def traces(failures: Sequence[tuple[Mapping[str, Any], Line]]) -> Iterator[str]:
