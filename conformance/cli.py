@@ -67,7 +67,10 @@ def mended(verbose: bool) -> Iterator[None]:
 
 
 class Group(click.Group):
-    """Usage errors leave with the code of bad usage."""
+    """Usage errors leave with the code of bad usage. Commands are listed as they stand here, the usual one first."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
 
     def main(self, *args: Any, **keywords: Any) -> Any:
         keywords["standalone_mode"] = False
@@ -88,9 +91,16 @@ class Group(click.Group):
 def main() -> None:
     """Conformance tests for attention mechanisms: laws, a float64 reference, and derived error bounds.
 
-    Exit codes: 0 conformant, 1 violated, 2 interrupted, 3 internal error, 4 bad usage or specification,
-    5 nothing tested, or not all that was asked for, 6 a target cannot be loaded.
-    """
+    \b
+    Exit codes:
+      0  conformant
+      1  violated
+      2  interrupted
+      3  an internal error
+      4  bad usage, or a bad specification
+      5  nothing was tested, or not all that was asked for
+      6  a target cannot be loaded
+    """  # noqa: D301 - click leaves the lines alone that follow the character itself
     keep_to_one()
 
 
@@ -116,7 +126,7 @@ function_options = _options(
 )
 
 
-@main.command()
+@main.command(short_help="Check adapters, files of adapters, or functions.")
 @click.argument("targets", nargs=-1, metavar="TARGET...")
 @click.option("--all", "every", is_flag=True, help="Every adapter that is installed and not slow.")
 @function_options
@@ -130,8 +140,14 @@ function_options = _options(
     metavar="WHAT",
     help="Fail unless this was tested: law:MECHANISM.LAW, mechanism:NAME, option:NAME, grade:NAME, share:0.95.",
 )
-@click.option("--profile", default="quick", show_default=True, help="How much is tried: smoke, quick, ci or nightly.")
-@click.option("--seed", default=0, show_default=True, help="The seed of all cases.")
+@click.option(
+    "--profile",
+    default="quick",
+    show_default=True,
+    metavar="NAME",
+    help="How much is tried: smoke, quick, ci or nightly.",
+)
+@click.option("--seed", default=0, show_default=True, metavar="N", help="The seed of all cases.")
 @click.option("--max-time", type=float, metavar="SECONDS", help="Stop drawing cases after so long.")
 @click.option(
     "--fail-on",
@@ -144,7 +160,7 @@ function_options = _options(
 @click.option(
     "--time-limit", default=30.0, show_default=True, metavar="SECONDS", help="How long a call may take, if isolated."
 )
-@click.option("-n", "--workers", default="0", metavar="N", help="Processes to run in.")
+@click.option("-n", "--workers", default="0", metavar="N", help="Run in N processes beside this one.")
 @click.option("--shard", default="", metavar="I/N", help="Only the I-th of N parts.")
 @click.option("-x", "--exitfirst", is_flag=True, help="Stop at the first failure.")
 @click.option("--waivers", default="", metavar="FILE", help="Failures that somebody answers for: see 'waive'.")
@@ -331,7 +347,7 @@ class _Keeper:
             self.lines = session.results.lines
 
 
-@main.command()
+@main.command(short_help="Run a failing case again.")
 @click.argument("case")
 @report_dir
 @function_options
@@ -344,7 +360,7 @@ def replay(case: str, report_dir: str, operator: str | None, framework: str | No
         sys.exit(int(replayed(case, Path(report_dir), operator, framework, say)))
 
 
-@main.command()
+@main.command(short_help="Say which conventions an implementation follows.")
 @click.argument("targets", nargs=-1, metavar="TARGET...")
 @click.option("--all", "every", is_flag=True, help="Every adapter that is installed and not slow.")
 @function_options
@@ -365,28 +381,34 @@ def identify(
     """Say which conventions TARGETs follow, and which cases show it, as a block for their declaration."""
     with mended(False):
         if count:
-            click.echo(_counted(Path(count)))
+            say(_counted(Path(count)), plain=True)
             return
-        from . import identification
-        from .devices import check_device
-        from .report.summary import title
-        from .runs import Options, groups, header_of
+        with progress("reading specifications") as shown:
+            asked = {"operator": operator, "framework": framework, "dtypes": dtypes, "device": device}
+            for line in _identified(named(targets, every, device), asked, markdown, shown):
+                with shown.apart():
+                    say(line, plain=True)
 
-        check_device(device)
-        targets = named(targets, every, device)
-        asked = Options(targets=targets, operator=operator, framework=framework, dtypes=dtypes, device=device)
-        own = groups(asked)
-        subjects = {group.subject.name: group.subject for group in own}
-        if not subjects:
-            raise NothingError("nothing to identify: no dtype and target go together")
-        found = []
-        for subject in subjects.values():
-            words = identification.identified(subject, device, dtypes)
-            found.append((subject, words, identification.splits(subject, device, words)))
-            for line in () if markdown else identification.page(*found[-1]):
-                say(line, plain=True)
-        for line in identification.tables(found, title(header_of(asked, own, ""))) if markdown else ():
-            say(line, plain=True)
+
+def _identified(targets: Sequence[str], options: Mapping[str, Any], markdown: bool, shown: Progress) -> Iterator[str]:
+    from . import identification
+    from .devices import check_device
+    from .report.summary import title
+    from .runs import Options, groups, header_of
+
+    check_device(options["device"])
+    asked = Options(targets=tuple(targets), **options)
+    own = groups(asked)
+    subjects = {group.subject.name: group.subject for group in own}
+    if not subjects:
+        raise NothingError("nothing to identify: no dtype and target go together")
+    found = []
+    for subject in subjects.values():
+        shown.says(f"identifying {subject.name}")
+        words = identification.identified(subject, asked.device, asked.dtypes)
+        found.append((subject, words, identification.splits(subject, asked.device, words)))
+        yield from () if markdown else identification.page(*found[-1])
+    yield from identification.tables(found, title(header_of(asked, own, ""))) if markdown else ()
 
 
 def _counted(page: Path) -> str:
@@ -399,19 +421,20 @@ def _counted(page: Path) -> str:
     return json.dumps(counted(read_text(page, PAGE).splitlines()), indent=1)
 
 
-@main.command()
+@main.command(short_help="Say what is at hand on this machine, and what mends the rest.")
 def doctor() -> None:
     """Say what is at hand on this machine, what is not and why, and which command mends it."""
     with mended(False):
         from .doctor import lines, packages
 
-        found = packages()
+        with progress("importing packages"):
+            found = packages()
         say("\n".join(lines(found)))
         broken = any(package.broken and package.mends for package in found)
         sys.exit(int(Exit.NOT_LOADED if broken else Exit.CONFORMANT))
 
 
-@main.command()
+@main.command(short_help="Show how adapters stand, from the results of runs.")
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--markdown/--text", default=False, help="As Markdown, or for a terminal.")
 @report_dir
@@ -432,7 +455,7 @@ def report(files: tuple[Path, ...], markdown: bool, report_dir: str) -> None:
         say("\n".join(lines), plain=markdown)
 
 
-@main.command()
+@main.command(short_help="Answer for a failing case until a day.")
 @click.argument("case")
 @click.option("--reason", required=True, metavar="TEXT", help="Why it may fail for now.")
 @click.option("--issue", required=True, metavar="URL", help="Where it is being mended.")
@@ -451,7 +474,7 @@ def waive(case: str, waivers: str, report_dir: str, **answers: str) -> None:
         say(waived(Path(waivers), find(case, folder), path_of(case, folder), answers).rstrip("\n"), plain=True)
 
 
-@main.command("list")
+@main.command("list", short_help="List mechanisms, laws, operators, adapters, mistakes and more.")
 @click.argument(
     "what", type=click.Choice(["mechanisms", "laws", "operators", "adapters", "mistakes", "conventions", "functions"])
 )
@@ -464,7 +487,7 @@ def list_(what: str) -> None:
             say(line)
 
 
-@main.command()
+@main.command(short_help="Explain a mechanism, a law, a mistake or a convention.")
 @click.argument("name")
 def explain(name: str) -> None:
     """Explain NAME: a mechanism, law, mistake, convention, contract, operator, adapter, grade or function."""
@@ -474,7 +497,7 @@ def explain(name: str) -> None:
         say("\n".join(pages.explained(name)))
 
 
-@main.command()
+@main.command(short_help="Check specification files.")
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path))
 @verbosity
 def lint(files: tuple[Path, ...], verbose: int) -> None:
@@ -490,7 +513,7 @@ def lint(files: tuple[Path, ...], verbose: int) -> None:
         sys.exit(int(Exit.USAGE if found else Exit.CONFORMANT))
 
 
-@main.command()
+@main.command(short_help="Would this suite notice? Run every known mistake.")
 @click.option("--mechanism", "mechanisms", multiple=True, metavar="NAME", help="Only this mechanism; may be repeated.")
 @click.option("--deep", is_flag=True, help="Correct variants on 2000 drawn cases each.")
 @click.option("--table/--no-table", default=False, help="Print which law refutes which mistake, and how.")
@@ -542,6 +565,15 @@ def audit(
 
 def audit_for(target: str, mechanisms: tuple[str, ...], operator: str | None, framework: str | None) -> None:
     """Say which known mistakes a check of a target could not notice."""
+    with progress("reading specifications") as shown:
+        for line in _blind(target, mechanisms, operator, framework, shown):
+            with shown.apart():
+                say(line)
+
+
+def _blind(
+    target: str, mechanisms: tuple[str, ...], operator: str | None, framework: str | None, shown: Progress
+) -> Iterator[str]:
     from .blind_spots import page, seen
     from .runs import Options, groups
 
@@ -550,8 +582,8 @@ def audit_for(target: str, mechanisms: tuple[str, ...], operator: str | None, fr
         raise NothingError("nothing to ask about: no mechanism, dtype and target go together")
     for subject in {group.subject.name: group.subject for group in found}.values():
         own = [group for group in found if group.subject is subject]
-        for line in page(subject, [seen(subject, group.mechanism, group.dtype) for group in own]):
-            say(line)
+        shown.says(f"looking for what would go unnoticed in {subject.name}")
+        yield from page(subject, [seen(subject, group.mechanism, group.dtype) for group in own])
 
 
 if __name__ == "__main__":

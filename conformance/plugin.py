@@ -52,7 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="WHAT",
         help="fail unless this was tested: law:MECHANISM.LAW, mechanism:NAME, option:NAME, grade:NAME, share:0.95",
     )
-    add("--attnspec-profile", default="quick", metavar="NAME", help="quick, ci or nightly")
+    add("--attnspec-profile", default="quick", metavar="NAME", help="smoke, quick, ci or nightly")
     add("--attnspec-seed", type=int, default=0, metavar="N", help="the seed of all cases")
     add("--attnspec-shard", default="", metavar="I/N", help="only the I-th of N parts")
     add("--attnspec-max-time", type=float, metavar="SECONDS", help="stop drawing cases after so long")

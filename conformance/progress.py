@@ -57,11 +57,18 @@ class Progress:
             self._show()
             pause = BLINK if self._changes else EVERY
 
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """A moment in which a line that changes is taken away, so that others may write to the terminal."""
+        with self._lock:
+            self._write(CLEAR if self._changes and self._shown else "")
+            yield
+
     def end(self) -> None:
         """Show no more of it, and leave nothing of a line that changes."""
         self._ended.set()
-        with self._lock:
-            self._write(CLEAR if self._changes and self._shown else "")
+        with self.apart():
+            pass
 
     def _show(self) -> None:
         with self._lock:

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from attnspec import runs
+from attnspec import plugin, runs
 from attnspec.cli import main
 from attnspec.errors import Exit
 from attnspec.listing import listed
 from attnspec.pages import explained
+from attnspec.plans import PROFILES
 
 LISTS = ("mechanisms", "laws", "operators", "adapters", "mistakes", "conventions", "functions")
 SOFTMAX = """
@@ -290,6 +291,18 @@ def test_an_unknown_name_is_not_explained():
     result = attnspec("explain", "sums_to_on")
     said = "attnspec: nothing is called 'sums_to_on'; did you mean 'sums_to_one'?\n"
     assert (Exit.USAGE, said) == (result.exit_code, result.stderr)
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in main.commands)])
+def test_help_fits_eighty_columns_and_cuts_nothing_off(command):
+    said = CliRunner().invoke(main, [*command, "--help"], terminal_width=80).stdout.splitlines()
+    assert max(map(len, said)) <= 80
+    assert [] == [line for line in said if line.endswith("...") and not line.startswith("Usage")]
+
+
+def test_every_help_names_every_profile():
+    for said in (attnspec("check", "--help").stdout, Path(plugin.__file__).read_text()):
+        assert [] == [name for name in PROFILES if name not in said]
 
 
 def test_the_version_is_that_of_the_package():

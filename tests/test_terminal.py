@@ -164,6 +164,15 @@ def test_a_short_run_says_nothing_in_a_pipe(monkeypatch):
     assert "" == stream.getvalue()
 
 
+def test_what_others_write_stands_on_lines_of_its_own(monkeypatch):
+    stream = Terminal()
+    for shown in lived(stream, monkeypatch):
+        with shown.apart():
+            stream.write("kernel   softmax\n")
+        shown.says("identifying another")
+    assert ["kernel   softmax", ""] == Screen(80).feed(stream.getvalue()).shown
+
+
 def test_a_name_with_escapes_is_shown_escaped():
     stream = Terminal()
     shown = Progress(stream, changes=True)
