@@ -235,8 +235,8 @@ def test_the_block_of_a_real_failure_fits_a_screen(target):
     assert [target[8:]] == [text[10:][: len(target) - 8] for text in shown[0] if text.startswith("Like")]
 
 
-@pytest.mark.parametrize("width", [80, 100])
-def test_any_block_fits_a_screen(width):
+@pytest.mark.parametrize(("width", "height"), [(80, 28), (100, 24)])
+def test_any_block_fits_a_screen(width, height):
     long = "word " * 200
     witness = {
         "says": long,
@@ -253,7 +253,7 @@ def test_any_block_fits_a_screen(width):
         "unusual": {f"option_{i}": i for i in range(40)},
     }
     shown = block({**WITNESS, **witness}, {**CELL, "subject": "path/to/a_kernel_of_a_long_name" * 4}, width)
-    assert len(shown) <= 24
+    assert len(shown) <= height
     assert max(map(len, shown)) <= width
     assert ["          and 12 more"] == [text for text in shown if "more" in text]
     assert "Replay    attnspec replay q7Kd2A" == shown[-1]

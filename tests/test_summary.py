@@ -169,12 +169,12 @@ def test_a_long_name_moves_the_columns():
 def test_observed_conventions_are_told_once_where_they_are_alike(words, lines):
     runs = [{"conventions": {"empty_row": {"word": word, "how": "observed"}}, "grade": ""} for word in words]
     cells = [cell("a", dtype=dtype, run=run) for dtype, run in zip(("float32", "float64"), runs, strict=True)]
-    assert lines == list(rows("kernel", cells))[2:]
+    assert lines == [row for row in rows("kernel", cells) if row.startswith("  observed")]
 
 
 def test_a_convention_that_no_word_explains_is_in_doubt():
     run = {"conventions": {"empty_row": {"word": "zeros", "how": "unexplained"}}, "grade": ""}
-    assert "  observed: empty_row = zeros?" in rows("kernel", [cell("a", run=run)])
+    assert ["  observed: empty_row = zeros?"] == list(rows("kernel", [cell("a", run=run)]))[2:]
 
 
 def test_a_grade_that_stores_everything_narrow_is_told():

@@ -12,7 +12,8 @@ from typing import Any
 
 from ..typesetting import WIDTH, command
 
-HEIGHT = 24
+HEIGHT, NARROW = 24, 4
+"""Lines of a block, and how many more of them where they are short."""
 LABEL = 10
 ROWS, FEWEST = 6, 3
 """Rows of a map where there is room for them, and where there is not."""
@@ -27,14 +28,14 @@ def block(witness: Witness, cell: Mapping[str, Any], width: int = WIDTH) -> list
     tail = f" case {witness['key']}"
     head = f"== {cell['subject']}   {cell['mechanism']}.{cell['law']}   {cell['dtype']} {cell['device']}"
     head = _short(head, width - len(tail) - 3) + " "
-    rows = ROWS
+    rows, height = ROWS, HEIGHT + NARROW * (width < WIDTH)
     entries = _written(witness, cell, rows, width)
-    while _excess(entries) > 0 and rows > FEWEST:
+    while _excess(entries, height) > 0 and rows > FEWEST:
         rows -= 1
         entries = _written(witness, cell, rows, width)
-    if _excess(entries) > 0:
-        entries = _without_arrays(entries, _excess(entries) + 1)
-    if _excess(entries) > 0:
+    if (count := _excess(entries, height)) > 0:
+        entries = _without_arrays(entries, count + 1)
+    if _excess(entries, height) > 0:
         entries = [entry for entry in entries if entry[0] != "Weights"]
     return [head + "=" * (width - len(head) - len(tail)) + tail, *(line for _, lines in entries for line in lines)]
 
@@ -44,9 +45,9 @@ def _written(witness: Witness, cell: Mapping[str, Any], rows: int, width: int) -
     return [(label, _entry(label, text, room)) for label, text in _entries(witness, cell, rows, room)]
 
 
-def _excess(entries: Sequence[tuple[str, list[str]]]) -> int:
+def _excess(entries: Sequence[tuple[str, list[str]]], height: int) -> int:
     """The lines that do not fit on a screen."""
-    return 1 + sum(len(lines) for _, lines in entries) - HEIGHT
+    return 1 + sum(len(lines) for _, lines in entries) - height
 
 
 def _without_arrays(entries: Sequence[tuple[str, list[str]]], count: int) -> list[tuple[str, list[str]]]:

@@ -104,8 +104,10 @@ def _columns(names: Sequence[str], table: Sequence[Sequence[str]], width: int) -
 
 
 def _rare(cells: Sequence[Line], words: Mapping[str, str]) -> Iterator[str]:
-    """Of the words that were observed, those that few follow."""
+    """Of the words that were observed, those that few follow; of one that explains not everything, nothing."""
     for name, word in words.items():
+        if word.endswith("?"):
+            continue
         rare = next((text for c in cells if (text := rarity(c["operator"], name, word))), "")
         if rare:
             yield f"    {name}: {rare}"
