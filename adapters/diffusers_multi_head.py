@@ -24,9 +24,10 @@ def called(
     from diffusers.models import attention_processor
 
     dim, width = maps[0].shape
-    made: Any = attention_processor.Attention(
-        dim, heads=heads, dim_head=width // heads, bias=any(b is not None for b in biases[:3]), out_bias=True
-    )
+    with torch.random.fork_rng(devices=[]):  # the weights that a new layer draws are not kept
+        made: Any = attention_processor.Attention(
+            dim, heads=heads, dim_head=width // heads, bias=any(b is not None for b in biases[:3]), out_bias=True
+        )
     made = made.to(x.device, x.dtype).eval()
     made.set_processor(getattr(attention_processor, processor)())
     with torch.no_grad():

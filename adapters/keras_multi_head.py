@@ -9,6 +9,7 @@ query may see a key, and the causal flag is aligned top-left and goes with any m
 from __future__ import annotations
 
 import functools
+import random
 from typing import Any
 
 from . import Unsupported, adapter
@@ -25,11 +26,13 @@ def layer(heads: int, kv_heads: int | None, head_dim: int, shape: Any, context: 
     from keras import layers
 
     options: Any = {"use_bias": biased, "dtype": dtype}
+    state = random.getstate()
     if kv_heads is None:
         made: Any = layers.MultiHeadAttention(heads, head_dim, **options)
     else:
         made = layers.GroupQueryAttention(head_dim, heads, kv_heads, **options)
     made.build(shape, context, context)
+    random.setstate(state)  # of which a new layer draws the seeds of weights that are not kept
     return made
 
 

@@ -25,7 +25,8 @@ def layer(maps: tuple[Any, ...], biases: tuple[Any, ...], heads: int, implementa
     if maps[0].shape[1] != dim:
         raise Unsupported("the heads together are as wide as the model")
     config: Any = SimpleNamespace(_attn_implementation=implementation)
-    made = BartAttention(dim, heads, config=config).to(maps[0].device, maps[0].dtype).eval()
+    with torch.random.fork_rng(devices=[]):  # the weights that a new layer draws are not kept
+        made = BartAttention(dim, heads, config=config).to(maps[0].device, maps[0].dtype).eval()
     projections = (made.q_proj, made.k_proj, made.v_proj, made.out_proj)
     with torch.no_grad():
         for projection, w, b in zip(projections, maps, biases, strict=True):

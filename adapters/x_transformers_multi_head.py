@@ -32,9 +32,10 @@ def called(
     from x_transformers.x_transformers import Attention
 
     dim, width = maps[0].shape
-    made: Any = Attention(
-        dim, width // heads, heads=heads, kv_heads=kv_heads, causal=causal, flash=flash, project_out=True
-    )
+    with torch.random.fork_rng(devices=[]):  # the weights that a new layer draws are not kept
+        made: Any = Attention(
+            dim, width // heads, heads=heads, kv_heads=kv_heads, causal=causal, flash=flash, project_out=True
+        )
     made = made.to(x.device, x.dtype).eval()
     projections = (made.to_q, made.to_k, made.to_v, made.to_out)
     with torch.no_grad():

@@ -17,6 +17,7 @@ from .cells import Failure, Request, Result, Tally
 from .conventions import identified
 from .errors import SpecError
 from .grades import Grade
+from .independence import KEPT, known_of
 from .judge import Kind, definition_law, judged
 from .loader import library
 from .mechanism import Law
@@ -73,7 +74,10 @@ class _Run(Course):
         right, wrong = [], []
         largest = max((t for t in trials if t.sample.entries <= LARGE), key=lambda t: t.sample.entries, default=None)
         for index, trial in enumerate(trials):
-            (right if self.defined(trial) else wrong).append(trial)
+            held = self.defined(trial)
+            (right if held else wrong).append(trial)
+            if held and len(self.known) < KEPT and (known := known_of(trial)) is not None:
+                self.known.append(known)
             self.refusals.watch(trial)
             self.contracts.watch(trial)
             if index < REPEATED:

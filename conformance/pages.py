@@ -38,6 +38,9 @@ CONTRACT_ADVICE = {
     "declares deterministic=True.",
     "parameters": "Give the parameter the name that the operator has for it, leave it out of an adapter's function, or "
     "declare under `fixed` that it has its default only.",
+    "independence": "A sample of calls is made again, in another order, in a process without attnspec; there an answer "
+    "beyond every bound breaks it. Look for what depends on the modules that are loaded, or on earlier calls. It is "
+    "asked of files and registered adapters, in isolation and on the CPU; it is no defence against malice.",
     "precision": "Declare grade=... if the wider errors are intended; if not, look for an intermediate that is stored "
     "in a narrow type.",
 }

@@ -15,7 +15,7 @@ import re
 import socket
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +25,7 @@ from attnspec import adapters
 from attnspec.adapters import Adapter
 
 from . import orphans
+from .apart import Apart, ApartError, Place
 from .calling import Call, Fault, Interface, Reply
 from .devices import Lease, counted, lease
 from .errors import Error, TargetError
@@ -60,7 +61,12 @@ def available() -> bool:
 
 def shared(adapter: Adapter, path: Path | None) -> bool:
     """Whether an adapter shares a worker with the others of its module."""
-    return path is None and bool(adapter.package) and adapter.module.startswith(f"{adapters.__name__}.")
+    return bool(adapter.package) and not foreign(adapter, path)
+
+
+def foreign(adapter: Adapter, path: Path | None) -> bool:
+    """Whether an adapter is somebody else's, and not one that comes with attnspec."""
+    return path is not None or not adapter.module.startswith(f"{adapters.__name__}.")
 
 
 class Supervisor:
@@ -74,6 +80,7 @@ class Supervisor:
         self.seconds, self.device = seconds, device
         self._nurseries: OrderedDict[str, Nursery] = OrderedDict()
         self._workers: OrderedDict[Home, Worker] = OrderedDict()
+        self._apart: dict[str, Apart] = {}
         self._keys = itertools.count()
         self._lease: Lease | None = None
         self._memory = MEMORY
@@ -90,7 +97,7 @@ class Supervisor:
         module = "" if path else adapter.module
         asked = Open(next(self._keys), module, start.path, adapter.name, adapter.framework, interface)
         home = (start, module) if shared(adapter, path) else (start, asked.key)
-        return SupervisedCaller(self, home, asked, patient=patient)
+        return SupervisedCaller(self, home, asked, patient=patient, foreign=foreign(adapter, path))
 
     def worker(self, home: Home) -> Worker:
         """The worker of a subject, or of those that share one, started if there is none."""
@@ -114,8 +121,21 @@ class Supervisor:
         self._memory *= 2 if outgrown else 1
         return outgrown
 
+    def apart(self, start: Start, asked: Open) -> tuple[Apart, Place]:
+        """A process in which nothing of attnspec is to be seen, and what it is to load; `ApartError` for none."""
+        folder = start.folder or str(Path.cwd())
+        names_torch = bool(start.path) and b"torch" in Path(folder, start.path).read_bytes()
+        framework = "torch" if names_torch or asked.framework == "torch" else "numpy"
+        if framework not in self._apart:
+            self._apart[framework] = Apart(framework, dict(start.environment))
+        place = Place(start.path, asked.module, folder, asked.name, asked.framework, asked.interface)
+        return self._apart[framework], place
+
     def close(self) -> None:
         """End every process at once, whatever it does."""
+        for process in self._apart.values():
+            process.close()
+        self._apart.clear()
         for worker in self._workers.values():
             orphans.kill(worker.process.pid)
         until = time.monotonic() + CLOSING
@@ -194,8 +214,10 @@ class Supervisor:
 class SupervisedCaller:
     """Makes the calls of one adapter in a worker."""
 
-    def __init__(self, supervisor: Supervisor, home: Home, asked: Open, *, patient: bool) -> None:
-        self.supervisor, self.home, self.asked, self.patient = supervisor, home, asked, patient
+    def __init__(self, supervisor: Supervisor, home: Home, asked: Open, *, patient: bool, foreign: bool) -> None:
+        """`foreign` says that the adapter is not attnspec's own."""
+        self.supervisor, self.home, self.asked = supervisor, home, asked
+        self.patient, self.foreign = patient, foreign
 
     def session(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -213,6 +235,13 @@ class SupervisedCaller:
             except Error as error:  # a module that can no longer be imported, or no process at all
                 return Reply(fault=Fault("died", f"cannot be called: {error}"))
         return Reply(fault=Fault("died", f"{TIMES}, {says}"))
+
+    def apart(self, calls: Sequence[Call], seconds: float) -> list[Reply]:
+        """What calls give where nothing of attnspec is to be seen, as far as time suffices; `ApartError` for none."""
+        if not self.foreign:
+            raise ApartError("it comes with attnspec")
+        process, place = self.supervisor.apart(self.home[0], self.asked)
+        return process.replies(place, calls, seconds)
 
     def _made(self, call: Call) -> Reply:
         """The reply to a call; `OrphanedError` or `StrayError` where it was lost through no fault of the call."""

@@ -18,6 +18,7 @@ from .conventions import Finding, identified, words_of
 from .definition import refused
 from .errors import SpecError
 from .grades import looser
+from .independence import Elsewhere, Known, examined
 from .judge import Kind, Outcome, definition_law
 from .loader import library
 from .mechanism import Reject
@@ -62,6 +63,8 @@ class Course:
         self.tallies = [Tally(law) for law in laws if request.wants(law.name)]
         self.definition = next((t for t in self.tallies if t.law.name == "definition"), None)
         self.contracts = Contracts(self.bench)
+        self.known: list[Known] = []
+        """Cases that the subject gets right, some of which are made again elsewhere."""
         self.calls = self.answered = self.cases = 0
         self.late = False
         """Whether time was up."""
@@ -225,6 +228,8 @@ class Course:
                 continue
             if name == "precision":
                 yield self.precision_cell(law)
+            elif name == "independence":
+                yield self.independence_cell(law)
             else:
                 yield self.contract_cell(name, law)
 
@@ -237,6 +242,18 @@ class Course:
             failure = Failure(law, Outcome(Kind.REFUTED, np.inf, says=breach.says), sample, sample)
             return self.cell(law, level, "fail", cases=cases, says=breach.says, failure=failure)
         return self.cell(law, level, "pass" if cases else "not_tested", cases=cases)
+
+    def independence_cell(self, law: str) -> Cell:
+        """Whether answers are the same elsewhere; of one that is wrong here already it is not asked."""
+        wrong = any(tally.violated for tally in self.tallies)
+        found = (
+            Elsewhere(says="it is asked of right answers") if wrong else examined(self.bench, self.grades, self.known)
+        )
+        if found.broken_on is None:
+            return self.cell(law, "must", "pass" if found.cases else "not_tested", cases=found.cases, says=found.says)
+        sample = found.broken_on
+        failure = Failure(law, Outcome(Kind.REFUTED, np.inf, says=found.says), sample, sample)
+        return self.cell(law, "must", "fail", cases=found.cases, says=found.says, failure=failure)
 
     def precision_cell(self, law: str) -> Cell:
         if any(t.violated for t in self.tallies):

@@ -23,7 +23,7 @@ from typing import TypeVar
 
 from attnspec import adapters
 
-from . import orphans, sources
+from . import guard, orphans, sources
 from .calling import DirectCaller, Fault, Reply, raised
 from .errors import Error
 from .frameworks import framework_named
@@ -100,6 +100,7 @@ def _tend(wire: Wire) -> None:
 
 def _loaded(start: Start) -> Loaded:
     if start.path:
+        guard.close()
         os.chdir(start.folder)
         sources.load(Path(start.path))
     else:
@@ -205,6 +206,8 @@ def _open(asked: Open, callers: dict[int, DirectCaller], sessions: ExitStack) ->
 
 def _adapter(asked: Open) -> adapters.Adapter:
     path = Path(asked.path)
+    if not asked.module.startswith(f"{adapters.__name__}."):
+        guard.close()
     module = sources.load(path) if asked.path else importlib.import_module(asked.module)
     found = [a for a in adapters.registered() if (a.module, a.name) == (module.__name__, asked.name)]
     return (found or sources.declared(path, asked.name))[0]

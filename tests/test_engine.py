@@ -372,6 +372,5 @@ def test_a_run_leaves_threads_and_gradients_as_they_were():
 
 def test_every_contract_has_a_cell():
     result = result_of(adapted(softmax), profile=SCENARIOS)
-    assert {f"contract.{name}": "pass" for name in CONTRACTS} == {
-        cell.law: cell.verdict for cell in result.cells if cell.law.startswith("contract.")
-    }
+    expected = {f"contract.{name}": "pass" for name in CONTRACTS} | {"contract.independence": "not_tested"}
+    assert expected == {cell.law: cell.verdict for cell in result.cells if cell.law.startswith("contract.")}

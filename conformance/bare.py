@@ -1,0 +1,245 @@
+"""A process in which nothing of attnspec is to be seen: it loads somebody's file, and makes calls on a function of it.
+
+This is a program of its own that imports nothing of attnspec, and is run from its text, so that neither its modules nor
+its arguments say who asks. `from attnspec import adapter` finds a stand-in, which is gone when a call is made.
+
+A message is a length, a line of JSON, and the bytes of arrays one after the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import signal
+import socket
+import sys
+from types import ModuleType
+from typing import Any
+
+HIDDEN = "att" + "nspec"
+
+
+class Unsupported(Exception):  # noqa: N818 - it is an answer, not an error
+    """What a file knows under this name."""
+
+
+class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds as much of the package as a file of adapters needs."""
+
+    def __init__(self) -> None:
+        self.declared: list[tuple[str, Any]] = []
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        if fullname.partition(".")[0] != HIDDEN:
+            return None
+        if fullname not in (HIDDEN, HIDDEN + ".adapters"):
+            raise ImportError(f"no module named {fullname!r} in this process", name=fullname)
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+
+    def exec_module(self, module: ModuleType) -> None:
+        def adapter(operator: str, *, name: str | None = None, **_: Any) -> Any:
+            def declare(function: Any) -> Any:
+                self.declared.append((name or function.__name__, function))
+                return function
+
+            return declare
+
+        def unavailable(*_: Any, **__: Any) -> Any:
+            raise ImportError("not available in this process")
+
+        more = {} if module.__name__ != HIDDEN else {"check": unavailable, "Report": unavailable, "__version__": ""}
+        module.__dict__.update(adapter=adapter, Unsupported=Unsupported, Adapter=unavailable, **more)
+
+    def forget(self) -> None:
+        """Take away what is to be seen of the package."""
+        for name in [name for name in sys.modules if HIDDEN in name]:
+            del sys.modules[name]
+
+    def function(self, name: str, module: ModuleType) -> Any:
+        """The function that is declared under a name, or has it."""
+        named = [f for own, f in self.declared if name in (own, f.__name__)]
+        return named[0] if named else getattr(module, name)
+
+
+def hide() -> None:
+    """Forget how an editable package is found."""
+    sys.meta_path[:] = [f for f in sys.meta_path if HIDDEN not in f"{getattr(f, '__module__', '')}{f!r}".lower()]
+    sys.path_hooks[:] = [f for f in sys.path_hooks if HIDDEN not in f"{getattr(f, '__module__', '')}{f!r}".lower()]
+    sys.path[:] = [p for p in sys.path if not os.path.basename(p).startswith("__editable__")]
+    for name in [name for name in sys.modules if HIDDEN in name.lower()]:
+        del sys.modules[name]
+
+
+# Messages
+
+
+def receive(end: socket.socket) -> tuple[Any, list[bytes]]:
+    """The next message; `EOFError` where there is none."""
+    head = json.loads(exactly(end, int.from_bytes(exactly(end, 8), "little")))
+    return head, [exactly(end, n) for n in head["sizes"]]
+
+
+def exactly(end: socket.socket, count: int) -> bytes:
+    room = bytearray()
+    while len(room) < count:
+        part = end.recv(min(count - len(room), 1 << 20))
+        if not part:
+            raise EOFError
+        room += part
+    return bytes(room)
+
+
+def send(end: socket.socket, head: Any, parts: Any = ()) -> None:
+    text = json.dumps({**head, "sizes": [len(part) for part in parts]}).encode()
+    end.sendall(b"".join([len(text).to_bytes(8, "little"), text, *parts]))
+
+
+# Calls
+
+
+def array(data: bytes, dtype: str, shape: list[int], framework: str) -> Any:
+    """An array of a framework from its bytes."""
+    import numpy as np
+
+    if dtype == "bfloat16":
+        if framework == "torch":
+            import torch
+
+            return torch.from_numpy(np.frombuffer(data, np.int16).reshape(shape).copy()).view(torch.bfloat16)
+        import ml_dtypes
+
+        return np.frombuffer(data, ml_dtypes.bfloat16).reshape(shape).copy()
+    made = np.frombuffer(data, dtype).reshape(shape).copy()
+    if framework == "torch":
+        import torch
+
+        return torch.from_numpy(made)
+    return made
+
+
+def plain(x: Any) -> Any:
+    """An output as an array of NumPy in a dtype that can be sent."""
+    import numpy as np
+
+    if not isinstance(x, np.ndarray | np.generic) and hasattr(x, "detach"):
+        x = x.detach().cpu()
+        x = (x.double() if x.dtype.is_floating_point else x).numpy()
+    x = np.asarray(x)
+    kind = {"f": np.float64, "V": np.float64, "b": np.bool_}.get(x.dtype.kind, np.int64)
+    return np.ascontiguousarray(x.astype(kind)).reshape(x.shape)
+
+
+def answer(function: Any, asked: Any, parts: list[bytes]) -> tuple[Any, list[bytes]]:
+    """What a call gives: outputs, or a fault in words."""
+    made = [array(data, *how, asked["framework"]) for data, how in zip(parts, asked["arrays"], strict=True)]
+    named = dict(zip(asked["names"], made, strict=True))
+    passed = [named.pop(name) for name in asked["positional"]]
+    options = {name: tuple(x) if isinstance(x, list) else x for name, x in asked["options"].items()}
+    try:
+        result = function(*passed, **named, **options)
+        if hasattr(result, "items"):
+            found = dict(result.items())
+        else:
+            found = dict(zip(asked["outputs"], result if isinstance(result, tuple | list) else (result,), strict=False))
+        outputs = {str(name): plain(x) for name, x in found.items() if x is not None}
+    except BaseException as error:  # whatever it is, it is what the call gives
+        return {"fault": f"{type(error).__name__}: {error}"[:300], "arrays": []}, []
+    return {"fault": "", "arrays": [[name, str(x.dtype), x.shape] for name, x in outputs.items()]}, [
+        x.tobytes() for x in outputs.values()
+    ]
+
+
+def serve(end: socket.socket) -> None:
+    """Load a file or module, and make calls on one of its functions."""
+    start, _ = receive(end)
+    stand_in = StandIn()
+    sys.meta_path.insert(0, stand_in)
+    try:
+        os.chdir(start["folder"])
+        function = stand_in.function(start["name"], loaded(start))
+        stand_in.forget()
+    except BaseException as error:  # a file may also exit
+        return send(end, {"fault": f"{type(error).__name__}: {error}"[:300]})
+    send(end, {"fault": ""})
+    with session(start["framework"]):
+        while True:
+            asked, parts = receive(end)
+            head, data = answer(function, asked, parts)
+            stand_in.forget()
+            send(end, head, data)
+
+
+def loaded(start: Any) -> ModuleType:
+    if not start["path"]:
+        return importlib.import_module(start["module"])
+    path = os.path.realpath(start["path"])
+    name = "loaded_" + os.path.basename(path).rpartition(".")[0]
+    spec: Any = importlib.util.spec_from_file_location(name, path)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, os.path.dirname(path))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(os.path.dirname(path))
+    return module
+
+
+def session(framework: str) -> Any:
+    """A stretch of calls, with one thread and no gradients."""
+    if framework != "torch":
+        return contextlib.nullcontext()
+    import torch
+
+    torch.set_num_threads(1)
+    return torch.no_grad()
+
+
+# The process that others are forked from
+
+
+def end_with_parent() -> None:
+    """Have this process end when its parent does, on Linux."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def main() -> None:
+    """Import a framework, and fork a process for each socket that comes."""
+    end = socket.socket(fileno=int(sys.argv[1]))
+    end_with_parent()
+    sys.argv[:] = [""]
+    sys.orig_argv[:] = sys.orig_argv[:1]
+    hide()
+    asked, _ = receive(end)
+    sys.path[:] = asked["paths"]
+    hide()
+    importlib.import_module(asked["framework"])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how they have ended
+    send(end, {"ready": True})
+    while True:
+        data, files, _, _ = socket.recv_fds(end, 1, 1)
+        if not data:
+            os._exit(0)
+        pid = os.fork()
+        if not pid:
+            try:
+                end.close()
+                end_with_parent()
+                os.setsid()
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                serve(socket.socket(fileno=files[0]))
+            finally:
+                os._exit(0)
+        os.close(files[0])
+        send(end, {"pid": pid})
+
+
+if __name__ == "__main__":
+    main()
