@@ -80,16 +80,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool) -> Claims:
     if needed:
         hint = meant(needed[0], optional)
         raise TargetError(f"{label}the parameter {needed[0]!r} is neither input nor option of {adapter.operator}{hint}")
-    for convention, word in adapter.conventions.items():
-        if convention not in mechanism.conventions:
-            raise UsageError(
-                f"{label}unknown convention {convention!r}{did_you_mean(convention, mechanism.conventions)}"
-            )
-        words = mechanism.conventions[convention]
-        if word not in words:
-            raise UsageError(
-                f"{label}{convention} is one of {', '.join(words)}, not {word!r}{did_you_mean(word, words)}"
-            )
+    _check_words(adapter, mechanism, label)
     for dtype in adapter.dtypes:
         if dtype not in FORMATS:
             raise UsageError(f"{label}unknown dtype {dtype!r}{did_you_mean(dtype, FORMATS)}")
@@ -103,9 +94,8 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool) -> Claims:
                 f"{label}limits and fixed speak of sizes and options, not of {name!r}{did_you_mean(name, names)}"
             )
     anything = [p for p in parameters if p.kind is p.VAR_KEYWORD or (p.kind is p.VAR_POSITIONAL and not serving)]
-    beside = (
-        *(p.name for p in unknown if p.name not in own),
-        *(f"{'**' if p.kind is p.VAR_KEYWORD else '*'}{p.name}" for p in anything),
+    beside = tuple(
+        str(p.replace(default=p.empty, annotation=p.empty)) for p in (*unknown, *anything) if p.name not in own
     )
     limits = {**adapter.limits, **{name: x for name, x in adapter.fixed.items() if name in sizes}}
     for name, values in limits.items():
@@ -129,6 +119,20 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool) -> Claims:
         unknown=beside,
         untested=tuple(untested(name, optional) for name in beside),
     )
+
+
+def _check_words(adapter: Adapter, mechanism: Mechanism, label: str) -> None:
+    """Raise `UsageError` for a convention that the operator has not, or a word that it has not."""
+    for convention, word in adapter.conventions.items():
+        if convention not in mechanism.conventions:
+            raise UsageError(
+                f"{label}unknown convention {convention!r}{did_you_mean(convention, mechanism.conventions)}"
+            )
+        words = mechanism.conventions[convention]
+        if word not in words:
+            raise UsageError(
+                f"{label}{convention} is one of {', '.join(words)}, not {word!r}{did_you_mean(word, words)}"
+            )
 
 
 def _settled(adapter: Adapter, unknown: Collection[inspect.Parameter], label: str) -> set[str]:

@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 from . import limits
 from .calling import Call, Fault, Reply
 from .cases import DrawSource, Sample, unmet
-from .declarations import allows
 from .definition import Frame, sizes_of
 from .draws import Source
-from .errors import SpecError
+from .errors import SpecError, UsageError
 from .formats import FORMATS, KINDS, half_unit, rounded
 from .grades import FP64, Grade, result_format
 from .language import CallSite, Values
@@ -172,12 +171,17 @@ class Trial:
 
     def _check_bounds(self, settled: Settled) -> None:
         """`Declined` for a call beyond the declared limits, or one that does not meet the declared conditions."""
-        claims, found = self.bench.subject.claims, {**settled.values, **sizes_of(self.mechanism, settled.values)}
+        claims, m = self.bench.subject.claims, self.mechanism
+        found = {**settled.values, **sizes_of(m, settled.values)} if claims.limits else {}
         for name, allowed in claims.limits.items():
-            if name in found and not allows(allowed, found[name]):
+            if name in found and found[name] not in allowed:
                 raise Declined(f"takes no {name} = {found[name]}")
-        with np.errstate(all="ignore"), limits.metered():
-            lacking = unmet(claims, Values(found, self.bench.dtype))
+        try:
+            with np.errstate(all="ignore"), limits.metered():
+                found = found or {**settled.values, **sizes_of(m, settled.values)}
+                lacking = unmet(claims, Values(found, self.bench.dtype))
+        except (SpecError, UsageError):  # a call that is to be refused has no sizes that go together
+            return
         if lacking is not None:
             raise Declined(f"requires {lacking.text}")
 

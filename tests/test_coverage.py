@@ -165,3 +165,29 @@ def test_a_parameter_that_is_declared_to_have_its_default_only_is_no_gap():
 def test_a_parameter_has_no_other_value_than_its_default():
     with pytest.raises(attnspec.UsageError, match=r"fixed says dim = 0, and the function's default is -1"):
         attnspec.check(scaled, operator="softmax", framework="numpy", fixed={"dim": 0})
+
+
+def groups_of(*laws):
+    from attnspec.loader import library
+    from attnspec.runs import Group, Options, completed
+    from attnspec.targets import subject, undecorated
+
+    def attention(q, k, v, *, is_causal=False):
+        return v
+
+    one = subject(undecorated(attention, "attention", None, "torch"), declared=False)
+    found = [
+        Group("t", one, library()[mechanism], dtype, ("definition",))
+        for mechanism in ("attention", "alibi")
+        for dtype in ("float32", "float16")
+    ]
+    return [group.laws for group in completed(found, Options(laws=laws))]
+
+
+def test_the_parameters_of_a_subject_are_asked_about_once():
+    plain = ("definition",)
+    assert [(*plain, "contract.parameters"), plain, plain, plain] == groups_of()
+
+
+def test_who_names_laws_asks_for_nothing_else():
+    assert [("definition",)] * 4 == groups_of("attention.definition")

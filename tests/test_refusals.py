@@ -72,3 +72,18 @@ def test_what_is_beyond_declared_limits_and_conditions_is_no_refusal():
 def test_who_requires_what_no_case_meets_claims_nothing():
     cells = result_of(softmax, requires=("n > 1", "n < 1")).cells
     assert {("not_declared", "no case meets what is required: n > 1, n < 1")} == {(c.verdict, c.says) for c in cells}
+
+
+def test_calls_that_are_to_be_refused_are_made_whatever_is_required():
+    def attention(q, k, v):
+        return np.zeros((*q.shape[:3], v.shape[3]), q.dtype)
+
+    def rejects(**declaration):
+        adapter = Adapter("kernel", "attention", attention, "numpy", **declaration)
+        laws = frozenset(library()["attention"].rejects)
+        request = Request(subject(adapter), library()["attention"], "float32", PROFILES["smoke"], laws=laws)
+        return {cell.law: cell.verdict for cell in run(request).cells if cell.verdict != "not_declared"}
+
+    found = rejects()
+    assert "fail" in found.values()
+    assert found == rejects(requires="identical(q, q) and value_dim > 0")
