@@ -179,10 +179,12 @@ class Number:
         return _compared(x, y, x.value < y.value, x.value - y.value)
 
     def __ge__(self, other: Any) -> Truth:
-        return number(other, self.grade) <= self
+        x, y = self, number(other, self.grade)
+        return _compared(x, y, x.value >= y.value, y.value - x.value)
 
     def __gt__(self, other: Any) -> Truth:
-        return number(other, self.grade) < self
+        x, y = self, number(other, self.grade)
+        return _compared(x, y, x.value > y.value, y.value - x.value)
 
 
 def number(x: Any, grade: Grade) -> Number:

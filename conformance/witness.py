@@ -28,9 +28,12 @@ from .mechanism import Law, Mechanism
 from .numbers import Comparison, recording
 from .streams import digest
 from .trial import Bench, Declined, Faulted, LawEnvironment, Stray, Trial
+from .truths import Truth, truth
 
 SMALL = 256
 """Entries up to which the arrays of a case are kept with it."""
+ANOTHER = "another value"
+"""What is expected where a value may be any but the one that was found."""
 SHOWN = 12
 """Entries up to which an array is shown."""
 
@@ -155,15 +158,18 @@ def _outcome(trial: Trial, law: Law | None, failure: Failure, grade: Grade | Non
     """The worst entry of the comparison that refutes a law, under the claimed grade."""
     if law is None or failure.outcome.kind is Kind.FAULTED:
         return None
+    claim = None
     try:
         with np.errstate(all="ignore"), limits.metered(), recording() as records:
             if law.name == "definition":
                 _compare_outputs(trial, grade)
             else:
-                law.holds(LawEnvironment(trial, law, grade))
+                claim = truth(law.holds(LawEnvironment(trial, law, grade)))
     except (Stray, Declined, Faulted, SpecError):
         return _stray(trial)
     worst = _worst(records) or (_unequal(trial) if law.name == "definition" else None)
+    if claim is not None and (worst is None or _alike(worst.found, worst.expected)):
+        worst = _refuted(records, claim) or worst
     return _without_own_error(worst, trial, grade) if worst is not None and trial.widened else worst
 
 
@@ -207,6 +213,22 @@ def _worst(records: list[Comparison]) -> Outcome | None:
                 left[index], right[index], float(bound), float(units[index]), place, int((units > 1).sum()), units.size
             )
     return worst if worst is not None and worst.units > 1 else None
+
+
+def _refuted(records: list[Comparison], claim: Truth) -> Outcome | None:
+    """Where a claim about truths is false, what they are about: no comparison by itself says what is wrong."""
+    false = np.asarray(~np.asarray(claim.can))
+    for record in records:
+        left, right, _ = np.broadcast_arrays(record.left.value, record.right.value, record.units)
+        if left.shape == false.shape and false.any():
+            index = tuple(int(i) for i in np.argwhere(false)[0])
+            expected = ANOTHER if _alike(left[index], right[index]) else right[index]
+            return Outcome(left[index], expected, 0.0, math.inf, index, int(false.sum()), false.size)
+    return None
+
+
+def _alike(x: Any, y: Any) -> bool:
+    return bool(x == y or (x != x and y != y))
 
 
 def _unequal(trial: Trial) -> Outcome | None:

@@ -176,6 +176,23 @@ def test_a_bound_is_that_of_the_precision_that_is_claimed(law):
     assert "fp32" == describe(failure, result.bench, "mistake:softmax.base_two", None, [])["grade"]
 
 
+@pytest.mark.parametrize(("name", "found"), [("two_at_least", 0.0), ("least_likely", 0.0)])
+def test_of_a_claim_about_truths_it_is_shown_what_they_are_about(name, found):
+    outcome = described(f"top_p_filter.{name}", "one_sure")["outcome"]
+    assert (found, "-inf") == (outcome["found"], outcome["expected"])
+
+
+def test_what_is_found_and_what_is_expected_are_not_the_same():
+    class Hiding(DefinitionSubject):
+        def call(self, call):
+            out = super().call(call).outputs["out"]
+            return Reply({"out": np.where(out == 40.0, -np.inf, out)})
+
+    failure, result = failure_of(Hiding(library()["top_p_filter"], "hiding"), "top_p_filter", "one_sure")
+    outcome = describe(failure, result.bench, "hiding", None, [])["outcome"]
+    assert ("-inf", "another value") == (outcome["found"], outcome["expected"])
+
+
 def test_nan_is_shown_where_it_lies():
     data = described("softmax.clipped_maximum")
     assert "p is NaN where the definition has a number" == data["reason"]
@@ -193,7 +210,7 @@ def test_a_raised_error_keeps_its_trace():
     failure, result = failure_of(Failing(library()["softmax"], "failing"), "softmax")
     data = describe(failure, result.bench, "failing", None, [])
     assert ("ValueError: no kernel", None) == (data["reason"], data["outcome"])
-    assert "ValueError: no kernel\n" == data["trace"].splitlines(keepends=True)[-1]
+    assert "ValueError: no kernel" == data["trace"].splitlines()[-1]
 
 
 @pytest.mark.parametrize("name", CONTRACTS)
