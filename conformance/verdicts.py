@@ -261,10 +261,7 @@ class Course:
         tried = sum(t.counts[Kind.HELD] for t in self.tallies)
         if self.imprecise is None:
             return self.cell(law, "must", "pass" if tried else "not_tested", cases=tried)
-        says = (
-            f"right in every law; behaves as {self.level}, claims {self.claim}; "
-            f"declare grade={self.level.name!r} if intended"
-        )
+        says = f"behaves as {self.level}, claims {self.claim}"
         return self.cell(
             law,
             "must",

@@ -228,7 +228,7 @@ def _refuted(records: list[Comparison], claim: Truth) -> Outcome | None:
 
 
 def _alike(x: Any, y: Any) -> bool:
-    return bool(x == y or (x != x and y != y))
+    return bool(x == y or (np.isnan(x) and np.isnan(y)))
 
 
 def _unequal(trial: Trial) -> Outcome | None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnspec.report.blocks import block, line, texts
+from attnspec.report.blocks import block, line, texts, told_of_others
 from attnspec.runs import Options, Runner, groups
 
 CELL = {
@@ -89,7 +89,17 @@ def test_a_block_says_the_law_then_the_witness_then_how_to_go_on():
     [
         ({}, {}, "attnspec explain softmax.ratio"),
         ({}, {"law": "contract.dtype"}, "attnspec explain contract.dtype"),
-        ({}, {"law": "contract.precision"}, "if intended, declare the grade; if not, look for an intermediate stored"),
+        (
+            {},
+            {"law": "contract.precision"},
+            "if it is right in every law: if intended, declare the grade; if not, look",
+        ),
+        ({"elsewhere": []}, {"law": "contract.precision"}, "right in every law: if intended, declare the grade; if"),
+        (
+            {"elsewhere": ["attention.definition in float32", "attention.causal in float32"]},
+            {"law": "contract.precision"},
+            "mend attention.definition in float32 and 1 more first: this may follow from it",
+        ),
         ({}, {"verdict": "error"}, "if it is not claimed, raise attnspec.Unsupported or declare limits; if it is, -v"),
         ({"unusual": {"scale": 0.5}}, {}, "if scale = 0.5 is not claimed, raise attnspec.Unsupported or leave the"),
         (
@@ -286,3 +296,19 @@ def test_of_every_subject_the_first_failure_is_a_block_before_any_second_one(sub
     assert blocks == "".join(text[3] for text in shown if text.startswith("=="))
     assert lines == "".join(text[0] for text in shown if text and not text.startswith("=="))
     assert shown[1::2][: len(blocks)] == [""] * len(blocks)
+
+
+@pytest.mark.parametrize(
+    ("further", "elsewhere"),
+    [
+        ([{"mechanism": "softmax", "law": "definition", "level": "must"}], ["softmax.definition in float32"]),
+        ([{"mechanism": "softmax", "law": "definition", "level": "should"}], []),
+        ([{"mechanism": "softmax", "law": "definition", "level": "must", "subject": "another"}], []),
+        ([{"mechanism": "softmax", "law": "contract.precision", "level": "must"}], []),
+        ([{"mechanism": "softmax", "law": "definition", "level": "must", "verdict": "pass"}], []),
+    ],
+)
+def test_a_failure_knows_what_else_is_wrong_with_its_subject(further, elsewhere):
+    cells = [{**CELL, "level": "must", "law": "contract.precision", "witness": WITNESS}]
+    ((witness, _),) = told_of_others([*cells, *({**CELL, **cell} for cell in further)])
+    assert elsewhere == witness["elsewhere"]

@@ -211,13 +211,34 @@ def _innocent(witness: Witness, cell: Mapping[str, Any]) -> str:
         first = "if intended" if len(likeness["causes"]) == 1 else "if the first is intended"
         return f"{first}, declare conventions={{{likeness['convention']!r}: {likeness['word']!r}}}; if not, compare"
     if cell["law"] == "contract.precision":
-        return "if intended, declare the grade; if not, look for an intermediate stored in a narrow type"
+        return _innocent_precision(witness.get("elsewhere"))
     unusual = ", ".join(f"{name} = {_value(x)}" for name, x in witness["unusual"].items())
     if cell["verdict"] == "error":
         return "if it is not claimed, raise attnspec.Unsupported or declare limits; if it is, -v shows the trace"
     if unusual:
         return f"if {unusual} is not claimed, raise attnspec.Unsupported or leave the option out; if it is, mend it"
     return f"attnspec explain {law}" if law.startswith("contract.") else f"attnspec explain {cell['mechanism']}.{law}"
+
+
+def _innocent_precision(elsewhere: Sequence[str] | None) -> str:
+    """What to do about a coarse result, by what else of the subject is wrong; None where that is not known."""
+    if elsewhere:
+        count = len(elsewhere) - 1
+        return f"mend {elsewhere[0]}{f' and {count} more' if count else ''} first: this may follow from it"
+    known = "right in every law" if elsewhere is not None else "if it is right in every law"
+    return f"{known}: if intended, declare the grade; if not, look for an intermediate stored in a narrow type"
+
+
+def told_of_others(cells: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Witness, Mapping[str, Any]]]:
+    """The failures that have a witness, each with what else is wrong with the same subject, wherever it was found."""
+    wrong: dict[str, list[str]] = {}
+    for cell in cells:
+        if cell["verdict"] in ("fail", "error") and cell["level"] == "must" and cell["law"] != "contract.precision":
+            address = f"{cell['mechanism']}.{cell['law']} in {cell['dtype']}"
+            wrong.setdefault(cell["subject"], []).append(address)
+    for cell in cells:
+        if "witness" in cell:
+            yield {**cell["witness"], "elsewhere": wrong.get(cell["subject"], [])}, cell
 
 
 def _short(text: str, room: int) -> str:

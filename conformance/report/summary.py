@@ -11,7 +11,7 @@ from ..prevalence import rarity
 from ..standings import whole
 from ..texts import safe_data, safe_lines
 from ..typesetting import WIDTH, fitted, page_width
-from .blocks import texts
+from .blocks import texts, told_of_others
 from .results import Line, grades, observed
 
 MARKS = {"pass": "", "fail": "x", "error": "!", "waived": "w", "internal": "#", "not_declared": "-", "not_tested": "?"}
@@ -54,7 +54,7 @@ def _page(lines: Sequence[Line], verbose: int, folder: str, width: int) -> Itera
     for subject in subjects:
         yield from rows(subject["subject"], [c for c in cells if c["subject"] == subject["subject"]], width)
         yield ""
-    failures = [(cell["witness"], cell) for cell in cells if "witness" in cell]
+    failures = list(told_of_others(cells))
     yield from texts(failures, 10**6 if verbose else FULL, width)
     yield from unwitnessed(cells)
     yield from troubles(cells, verbose=bool(verbose))
