@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from . import limits
 from .calling import Call, Fault, Reply
 from .cases import DrawSource, Sample, unmet
+from .declarations import allows
 from .definition import Frame, sizes_of
 from .draws import Source
 from .errors import SpecError, UsageError
@@ -174,7 +175,7 @@ class Trial:
         claims, m = self.bench.subject.claims, self.mechanism
         found = {**settled.values, **sizes_of(m, settled.values)} if claims.limits else {}
         for name, allowed in claims.limits.items():
-            if name in found and found[name] not in allowed:
+            if name in found and not allows(allowed, found[name]):
                 raise Declined(f"takes no {name} = {found[name]}")
         try:
             with np.errstate(all="ignore"), limits.metered():
