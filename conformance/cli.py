@@ -351,13 +351,20 @@ class _Keeper:
 @click.argument("case")
 @report_dir
 @function_options
+@click.option("--trust", is_flag=True, help="Run the file that the case names even outside the present folder.")
 @verbosity
-def replay(case: str, report_dir: str, operator: str | None, framework: str | None, verbose: int) -> None:
-    """Run a failing CASE again, by its key or the path of its file."""
+def replay(case: str, report_dir: str, operator: str | None, framework: str | None, trust: bool, verbose: int) -> None:
+    """Run a failing CASE again, by its key or the path of its file.
+
+    A case that names a Python file has it run.
+    """
     with mended(bool(verbose)):
         from .replay import replayed
 
-        sys.exit(int(replayed(case, Path(report_dir), operator, framework, say)))
+        def note(text: str) -> None:
+            click.echo(f"attnspec: {text}", err=True)
+
+        sys.exit(int(replayed(case, Path(report_dir), operator, framework, say, note=note, trusted=trust)))
 
 
 @main.command(short_help="Say which conventions an implementation follows.")

@@ -11,18 +11,24 @@ import functools
 import hashlib
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from attnspec import spec
 
+from .errors import Error, SpecError
+from .files import read_text
 from .formats import FORMATS
 from .language import Expression
 from .mechanism import Example, Mechanism
+from .records import by_name, keys, number, record, text
+from .texts import safe
 
 FOLDER = Path(spec.__file__).parent / "evidence"
+MOST = 4 << 20
+"""Bytes of an evidence file."""
 DTYPES = ("float64", "float32", "float16", "bfloat16")
 """From fine to coarse: a mistake that shows in one of them shows in those before it."""
 
@@ -94,7 +100,7 @@ def evidence_of(mechanism: Mechanism) -> Evidence | None:
 
 def digest_of(mechanism: Mechanism) -> str:
     """Of all that evidence depends on: what is drawn, the definition, and the mistakes."""
-    m, text = mechanism, hashlib.sha256()
+    m, hashed = mechanism, hashlib.sha256()
     settings = {**m.scenarios, **m.regimes, **{f"example:{x.name}": x for x in m.examples.values()}}
     parts: dict[str, Mapping[str, Any]] = {
         "sizes": m.sizes,
@@ -109,15 +115,32 @@ def digest_of(mechanism: Mechanism) -> str:
     }
     for part, entries in parts.items():
         for name, entry in entries.items():
-            text.update(f"{part}: {name} = {entry.text if isinstance(entry, Expression) else list(entry)}\n".encode())
-    return text.hexdigest()[:12]
+            hashed.update(f"{part}: {name} = {entry.text if isinstance(entry, Expression) else list(entry)}\n".encode())
+    return hashed.hexdigest()[:12]
+
+
+def _evidence(x: Any, at: str) -> Iterator[str]:
+    """What an evidence file has against itself."""
+    faults = list(keys({"digest": text, "milliseconds": by_name(number), "shows": by_name(text)})(x, at))
+    if not faults:
+        wrong = [name for name, digits in x["shows"].items() if not _counts(digits, len(x["milliseconds"]))]
+        faults += [f"shows.{safe(name, 60)} is not a digit from 0 to {len(DTYPES)} for each scenario" for name in wrong]
+        faults += [f"the key {safe(name, 60)!r} has no meaning" for name in sorted(set(x) - {*Evidence.__slots__})]
+    yield from faults
+
+
+def _counts(digits: str, count: int) -> bool:
+    return len(digits) == count and set(digits) <= {*map(str, range(len(DTYPES) + 1))}
 
 
 @functools.cache
 def _read(path: Path) -> Evidence | None:
-    if not path.is_file():
+    if not path.exists():
         return None
-    return Evidence(**json.loads(path.read_text("utf-8")))
+    try:
+        return Evidence(**record(read_text(path, MOST), _evidence, path))
+    except Error as error:
+        raise SpecError(f"{error}; derive it anew: attnspec audit --derive --mechanism {path.stem}") from None
 
 
 def derived(mechanism: Mechanism, costs: Mapping[str, float], errors: Mapping[str, Mapping[str, float]]) -> Evidence:

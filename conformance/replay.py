@@ -17,25 +17,39 @@ from .plans import PROFILES
 from .report.blocks import block
 from .subject import Subject
 from .supervisor import SECONDS, available, supervisor
-from .targets import resolve
-from .texts import safe_data, safe_lines
+from .targets import file_of, resolve
+from .texts import safe, safe_data, safe_lines
 from .trial import Bench, Trial
 from .typesetting import page_width, terminal
-from .witness import describe, find, read_case
+from .witness import describe, find, read_case, runnable
 
 Say = Callable[[str], Any]
 
 
-def replayed(name: str, folder: Path, operator: str | None, framework: str | None, say: Say) -> Exit:
-    """Run the witness and say how it went: violated, or conformant where it holds now."""
+def replayed(
+    name: str,
+    folder: Path,
+    operator: str | None,
+    framework: str | None,
+    say: Say,
+    *,
+    note: Say = lambda text: None,
+    trusted: bool = True,
+) -> Exit:
+    """Run the witness and say how it went: violated, or conformant where it holds now.
+
+    A file that the case names is run, which a `note` says before; if it is not `trusted`, it has to lie in the present
+    folder.
+    """
     witness = find(name, folder)
     mechanism = mechanism_named(witness["mechanism"])
+    _admit(witness["target"], name, note, trusted=trusted)
     subject = _subject(witness, operator or mechanism.operator, framework)
     if witness["law"] not in law_names(mechanism):
         raise UsageError(f"{mechanism.name} has no law {witness['law']!r} any more")
     if witness["digest"] != mechanism.digest:
         say(f"note: {mechanism.path} has changed since this case was kept")
-    with subject.session():
+    with subject.session(), runnable(name):
         sample = Sample(mechanism, read_case(witness["case"]), witness["dtype"])
         bench = Bench(subject, mechanism, witness["dtype"], witness["device"], witness["words"])
         failure, verdict, says = again(bench, sample, witness["law"])
@@ -59,6 +73,19 @@ def replayed(name: str, folder: Path, operator: str | None, framework: str | Non
     if data["trace"]:
         say(safe_lines(data["trace"]))
     return Exit.VIOLATED
+
+
+def _admit(target: str, name: str, note: Say, *, trusted: bool) -> None:
+    """Say which file a case names before it is run; a `UsageError` for one that nobody has vouched for."""
+    path = file_of(target)
+    if path is None:
+        return
+    shown = safe(str(path))
+    if not trusted and not path.resolve().is_relative_to(Path.cwd().resolve()):
+        raise UsageError(
+            f"the case {safe(name)} names {shown}, a program outside the present folder; --trust has it run"
+        )
+    note(f"runs {shown}, which the case names")
 
 
 def _subject(witness: dict[str, Any], operator: str, framework: str | None) -> Subject:

@@ -136,6 +136,10 @@ def witness(x: Any, at: str) -> Iterator[str]:
 
 CONVENTION = keys({"word": text, "how": text}, {"agreed": whole, "cases": whole})
 EVIDENCE = keys({"scenarios": whole, "mistakes": whole, "unclaimed": whole, "unshown": several(text)})
+COVERAGE = keys(
+    {"answered": whole, "scenarios": whole, "share": number, "says": text, "by_value": several(text)},
+    {"given": several(text)},
+)
 LINES = {
     "run": keys(
         {},
@@ -172,6 +176,7 @@ LINES = {
             "resumed": truth,
             "trace": text,
             "unexplained": several(keys({"says": text, "trace": text})),
+            "sentence": text,
             "witness": witness,
             "run": keys(
                 {},
@@ -183,6 +188,9 @@ LINES = {
                     "ended": text,
                     "conventions": by_name(CONVENTION),
                     "evidence": EVIDENCE,
+                    "coverage": COVERAGE,
+                    "claimed": text,
+                    "untested": several(text),
                 },
             ),
         },

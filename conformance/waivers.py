@@ -26,6 +26,7 @@ day after `expires` on.
 from __future__ import annotations
 
 import datetime
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -38,19 +39,21 @@ from .cells import Cell, Result, law_names
 from .diagnosis import Likeness, diagnose
 from .documents import Text, read
 from .errors import Place, SpecError, SpecErrors, UsageError, did_you_mean
+from .files import read_text
+from .limits import FILE_BYTES
 from .loader import library
 from .replay import again
 from .schema import schema_errors
 from .texts import safe
 from .trial import Bench
-from .witness import find, read_case
+from .witness import MOST, find, is_file, read_case, runnable
 
 VERSION = "1"
 LONGEST = 180
 """Days that a waiver may last."""
 LONGEST_TEXT = 1000
 """Characters of a reason that are written."""
-PLAIN = re.compile(r"[A-Za-z_][\w.-]*")
+PLAIN = re.compile(r"[A-Za-z0-9_]([\w.:-]*\w)?", re.ASCII)
 """A text that YAML takes as it is."""
 
 
@@ -121,7 +124,7 @@ def _faults(entry: Mapping[str, Any], path: Path) -> Iterator[SpecError]:
         yield SpecError(f"a waiver lasts {LONGEST} days at most", entry["expires"].place)
     for law in (entry["law"], *entry.get("also", ())):
         yield from _unknown(law)
-    if not (path.parent / entry["case"]).is_file():
+    if not is_file(path.parent / entry["case"]):
         yield SpecError(f"no such case: {path.parent / entry['case']}", entry["case"].place)
 
 
@@ -194,8 +197,11 @@ def _state(waiver: Waiver, bench: Bench, day: datetime.date) -> str:
         return f"expired on {waiver.expires}"
     witness = find(str(waiver.case), waiver.case.parent)
     own = replace(bench, words=witness["words"])
-    sample = Sample(bench.mechanism, read_case(witness["case"]), bench.dtype)
-    failure, _, _ = again(own, sample, waiver.law.partition(".")[2])
+    if f"{witness['mechanism']}.{witness['law']}" != waiver.law:
+        raise UsageError(f"{waiver.place}: {waiver.case} is a case of {witness['mechanism']}.{witness['law']}")
+    with runnable(str(waiver.case)):
+        sample = Sample(bench.mechanism, read_case(witness["case"]), bench.dtype)
+        failure, _, _ = again(own, sample, waiver.law.partition(".")[2])
     return "" if failure is not None else "is stale: its case holds now"
 
 
@@ -235,26 +241,29 @@ def waive(path: Path, witness: Mapping[str, Any], kept: Path, answers: Mapping[s
     """
     case = path.parent / "cases" / f"{witness['key']}.json"
     _check(path, case, answers)
-    also = [f"{witness['mechanism']}.{law}" for law in witness["broken"]]
+    also = [_written(f"{witness['mechanism']}.{law}") for law in witness["broken"]]
     entry = {
         "law": f"{witness['mechanism']}.{witness['law']}",
-        "target": witness["subject"] if PLAIN.fullmatch(witness["subject"]) else _quoted(witness["subject"]),
+        "target": _written(witness["subject"]),
         "where": f"{{dtype: {witness['dtype']}, device: {witness['device']}}}",
         "case": f"cases/{witness['key']}.json",
-        **({"signature": witness["likeness"]["name"]} if witness["likeness"] else {}),
-        **({"ceiling": answers["ceiling"]} if answers.get("ceiling") else {}),
+        **({"signature": _written(witness["likeness"]["name"])} if witness["likeness"] else {}),
+        **({"ceiling": _written(answers["ceiling"])} if answers.get("ceiling") else {}),
         **({"also": f"[{', '.join(also)}]"} if also else {}),
         **{key: _quoted(answers[key]) for key in ("reason", "issue", "owner")},
         "added": today().isoformat(),
         "expires": answers["expires"],
     }
-    head = "" if path.is_file() else f"version: {VERSION}\nwaivers:\n"
+    head = "" if os.path.lexists(path) else f"version: {VERSION}\nwaivers:\n"
     added = "".join(f"  {'- ' if key == 'law' else '  '}{key}: {text}\n" for key, text in entry.items())
-    before = path.read_text("utf-8") if path.is_file() else None
-    case.parent.mkdir(parents=True, exist_ok=True)
-    if not case.exists() or not case.samefile(kept):
-        case.write_text(kept.read_text("utf-8"), "utf-8")
-    path.write_text((before or head) + added, "utf-8")
+    before = read_text(path, FILE_BYTES) if os.path.lexists(path) else None
+    try:
+        case.parent.mkdir(parents=True, exist_ok=True)
+        if not case.exists() or not case.samefile(kept):
+            case.write_text(read_text(kept, MOST), "utf-8")
+        path.write_text((before or head) + added, "utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write the waiver to {safe(str(path))}: {error.strerror or error}") from None
     try:
         waivers_of(path)
     except SpecErrors:
@@ -273,12 +282,21 @@ def _check(path: Path, case: Path, answers: Mapping[str, str]) -> None:
         raise UsageError(f"--expires {answers['expires']!r} is not a day such as 2027-02-28")
     if day < today():
         raise UsageError(f"--expires {day} has passed, and today is {today()}; name the last day that is excused")
-    same = [waiver for waiver in waivers_of(path) if waiver.case.resolve() == case.resolve()] if path.is_file() else []
+    same = (
+        [waiver for waiver in waivers_of(path) if waiver.case.resolve() == case.resolve()]
+        if os.path.lexists(path)
+        else []
+    )
     if same:
         raise UsageError(
             f"the case {case.stem} is waived already, until {same[0].expires}: {path}, {same[0].lines}; "
             "edit or remove these lines"
         )
+
+
+def _written(text: str) -> str:
+    """A text of YAML, in quotes where it is no plain word."""
+    return text if PLAIN.fullmatch(text) else _quoted(text)
 
 
 def _quoted(text: str) -> str:

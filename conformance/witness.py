@@ -9,24 +9,28 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from . import limits
-from .cases import Case, Sample, letters
-from .cells import Failure, law_of
+from . import limits, records, shapes
+from .cases import Case, Sample, Unfit, letters
+from .cells import Failure, law_names, law_of
 from .contracts import CONTRACTS
 from .diagnosis import Likeness, Nearest
 from .errors import SpecError, UsageError
+from .files import read_text
 from .grades import Grade
 from .judge import Kind
+from .loader import mechanism_named
 from .maps import Map
 from .mechanism import Law, Mechanism
 from .numbers import Comparison, recording
 from .streams import digest
+from .texts import safe, told
 from .trial import Bench, Declined, Faulted, LawEnvironment, Stray, Trial
 from .truths import Truth, truth
 
@@ -34,6 +38,10 @@ SMALL = 256
 """Entries up to which the arrays of a case are kept with it."""
 ANOTHER = "another value"
 """What is expected where a value may be any but the one that was found."""
+MOST = 32 << 20
+"""Bytes that a kept case may have."""
+LARGEST = 1_000_000
+"""The largest size that a kept case may have."""
 SHOWN = 12
 """Entries up to which an array is shown."""
 
@@ -380,17 +388,60 @@ def path_of(name: str, folder: Path) -> Path:
 
 
 def find(name: str, folder: Path) -> dict[str, Any]:
-    """A kept witness, by key or by path; a missing or broken one is a `UsageError`."""
+    """A kept witness, by key or by path; a missing one, or a file of anything else, is an `Error`."""
     path = path_of(name, folder)
-    if not path.is_file():
+    if not (name.endswith(".json") or is_file(path)):
         known = ", ".join(sorted(p.stem for p in (folder / "cases").glob("*.json"))[:8])
         raise UsageError(f"no case {name!r} in {folder / 'cases'}" + (f" (there are {known})" if known else ""))
+    found: dict[str, Any] = records.record(read_text(path, MOST), shapes.witness, path)
+    for fault in _unknown(found):
+        raise UsageError(f"{safe(str(path))}: {fault}; the case is not of this version, or was changed")
+    return found
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is a regular file of that name."""
     try:
-        data = json.loads(path.read_text("utf-8"))
-        read_case(data["case"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{path} is no stored case: {error}") from None
-    return data
+        return path.is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
+
+
+def _unknown(found: Mapping[str, Any]) -> Iterator[str]:
+    """What a kept case speaks of that is not there."""
+    case, m = found["case"], mechanism_named(found["mechanism"])
+    if case["mechanism"] != m.name:
+        yield f"it is of {m.name}, and its inputs are of {case['mechanism']!r}"
+    if found["law"] not in law_names(m):
+        yield f"{m.name} has no law {found['law']!r}"
+    examples = {f"example:{name}" for name in m.examples}
+    for kind, known in (("scenario", {*m.scenarios, *examples}), ("regime", {*m.regimes})):
+        if case[kind] and case[kind] not in known:
+            yield f"{m.name} has no {kind} {case[kind]!r}"
+    for convention, words in m.conventions.items():
+        if found["words"].get(convention) not in words:
+            yield f"words has no word of {convention}; expected one of {', '.join(words)}"
+    names = {*m.sizes, *m.options, *m.inputs}
+    givens = {f"{found['law']}.{name}" for law in [law_of(m, found["law"])] if law for name in law.given}
+    for part, known in (("fixed", names), ("literals", {*m.inputs, *givens})):
+        for name in sorted(set(case[part]) - known):
+            yield f"case.{part} has {name!r}, which {m.name} has not"
+    for name in m.sizes:
+        size = case["fixed"].get(name, 0)
+        if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= LARGEST:
+            yield f"case.fixed has {size!r} for the size {name}; expected a whole number up to {LARGEST:,}"
+
+
+@contextmanager
+def runnable(name: str) -> Iterator[None]:
+    """While a kept case is drawn and run: what cannot be made of its values is its own fault, and not attnspec's."""
+    try:
+        yield
+    except Unfit as error:
+        raise UsageError(f"the case {name} is outside the domain: {error}") from error
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
+        says = f"the case {name} cannot be run: {type(error).__name__}: {told(error)}"
+        raise UsageError(f"{says} (-v shows where; if nobody has changed it, this is a fault of attnspec)") from error
 
 
 def kept(folder: Path) -> Iterator[str]:

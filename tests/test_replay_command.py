@@ -55,6 +55,7 @@ def slopes(*, heads):
         raise ValueError("no heads")
     return (2.0 ** (-8 * np.arange(1, heads + 1) / max(heads, 1))).astype("float32")
 """
+RUNS = "attnspec: runs kernels.py, which the case names\n"
 BOTH = {
     "half": "sums_to_one",
     "raises": "definition",
@@ -111,7 +112,7 @@ def test_a_replay_shows_the_failure_as_it_was(failures, failure):
     cell = failures[failure]
     shown = block(cell["witness"], cell)
     result = attnspec("replay", cell["witness"]["key"])
-    assert (Exit.VIOLATED, "") == (result.exit_code, result.stderr)
+    assert (Exit.VIOLATED, RUNS) == (result.exit_code, result.stderr)
     assert shown == result.stdout.splitlines()[: len(shown)]
 
 
@@ -122,7 +123,7 @@ def test_a_mended_kernel_passes_its_case(failures, failure, monkeypatch):
     result = attnspec("replay", cell["witness"]["key"])
     word = "held" if cell["law"] in ("sums_to_one", "definition") else "pass"
     said = f"{cell['subject']} {cell['mechanism']}.{cell['law']}: {word} on this case now\n"
-    assert (Exit.CONFORMANT, "", said) == (result.exit_code, result.stderr, result.stdout)
+    assert (Exit.CONFORMANT, RUNS, said) == (result.exit_code, result.stderr, result.stdout)
 
 
 def test_a_call_that_raises_is_replayed_with_its_trace(failures):
@@ -157,7 +158,20 @@ def test_a_file_that_is_no_case_is_refused(text):
     Path("broken.json").write_text(text)
     result = attnspec("replay", "broken.json")
     assert Exit.USAGE == result.exit_code
-    assert result.stderr.startswith("attnspec: broken.json is no stored case: ")
+    assert result.stderr.startswith("attnspec: broken.json:1:")
+
+
+def test_a_file_that_a_case_names_is_run_only_in_the_present_folder_or_with_trust(failures, tmp_path):
+    kept = json.loads(Path(f"attnspec-report/cases/{key(failures)}.json").read_text())
+    marker, program = tmp_path / "was-run", tmp_path / "program.py"
+    program.write_text(f"open({str(marker)!r}, 'w')\n" + KERNELS)
+    Path("foreign.json").write_text(json.dumps({**kept, "target": str(program)}))
+    result = attnspec("replay", "foreign.json")
+    says = f"the case foreign.json names {program}, a program outside the present folder; --trust has it run"
+    assert (Exit.USAGE, f"attnspec: {says}\n", False) == (result.exit_code, result.stderr, marker.exists())
+    result = attnspec("replay", "foreign.json", "--trust")
+    assert (Exit.VIOLATED, True) == (result.exit_code, marker.exists())
+    assert f"attnspec: runs {program}, which the case names\n" == result.stderr
 
 
 def test_a_plain_function_is_replayed_as_the_operator_that_it_was(monkeypatch):
@@ -167,5 +181,5 @@ def test_a_plain_function_is_replayed_as_the_operator_that_it_was(monkeypatch):
     attnspec("check", "wrong.py:kernel", "--operator", "softmax", "--law", "sums_to_one")
     (case,) = Path("attnspec-report/cases").glob("*.json")
     result = attnspec("replay", case.stem)
-    assert (Exit.VIOLATED, "") == (result.exit_code, result.stderr)
+    assert (Exit.VIOLATED, "attnspec: runs wrong.py, which the case names\n") == (result.exit_code, result.stderr)
     assert "== kernel   softmax.sums_to_one   float32 cpu " in result.stdout
