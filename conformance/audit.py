@@ -31,7 +31,7 @@ from attnspec import adapters
 
 from .cases import Sample
 from .cells import Cell, Request
-from .definition import Frame, reference_outputs
+from .definition import Frame
 from .engine import run
 from .errors import SpecError
 from .evidence import Evidence, derived, write
@@ -43,6 +43,7 @@ from .loader import library
 from .mechanism import Law, Mechanism, Mistake
 from .numbers import Number, number
 from .plans import PROFILES, Plan, Profile, plan
+from .references import reference_outputs
 from .runs import Options, chosen
 from .stand_ins import DefinitionSubject
 from .strays import strays

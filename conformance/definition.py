@@ -23,6 +23,7 @@ from .language import CallSite, Expression
 from .loader import library
 from .mechanism import Mechanism
 from .numbers import Number, value
+from .references import by_reference
 
 
 class Frame:
@@ -215,44 +216,3 @@ def refused(mechanism: Mechanism, values: Mapping[str, Any]) -> str | None:
     except (SpecError, ValueError) as error:
         return str(error).splitlines()[0]
     return None
-
-
-def by_reference(
-    mechanism: Mechanism, values: Mapping[str, Any], names: tuple[str, ...], grade: Grade | None
-) -> dict[str, Any]:
-    """Outputs as the float64 reference gives them, under a grade with what that leaves open.
-
-    Beside its outputs, the reference of an operator whose meaning is a loop returns `rounding`, the error of what it
-    compares in units of relative rounding, and `margin`, how far the closest of its decisions was from going the other
-    way: a number, or for every output an array that broadcasts to it. Where a decision is closer than twice the error
-    it may go either way, and nothing is determined.
-    """
-    results = reference_outputs(mechanism, {n: value(x) for n, x in values.items()})
-    if grade is None:
-        return {name: results[name] for name in names}
-    narrowest = grade.stored or grade.arithmetic
-    error, margin = results.get("rounding", 0.0) * 2.0**-narrowest.digits, results.get("margin", np.inf)
-
-    def bounded(name: str) -> Number:
-        x = np.asarray(results[name])
-        own = error if x.dtype.kind == "f" else 0.0  # whole numbers are right, unless a decision goes the other way
-        closest = margin[name] if isinstance(margin, Mapping) else margin
-        radius = np.where(np.less_equal(closest, 2 * error), np.inf, own)
-        return Number.within(x.astype(float), np.broadcast_to(radius, x.shape))
-
-    return {name: bounded(name) for name in names}
-
-
-def reference_outputs(mechanism: Mechanism, values: Mapping[str, Any]) -> dict[str, Any]:
-    """What the float64 reference of the mechanism's operator returns, by output; the second witness."""
-    from attnspec import reference
-
-    values = {**mechanism.words, **mechanism.defaults, **values}
-    function = getattr(reference, mechanism.operator)
-    inputs = [values[name] for name in mechanism.required]
-    keywords = {name: values[name] for name in mechanism.optional if isinstance(values[name], np.ndarray)}
-    keywords |= {name: mechanism.passed(name, values[name]) for name in mechanism.options}
-    keywords |= {name: values[name] for name in mechanism.conventions}
-    with np.errstate(all="ignore"):
-        results = function(*inputs, **keywords)
-    return results if isinstance(results, dict) else {mechanism.outputs[0]: results}

@@ -52,7 +52,7 @@ def maybe(source: Source, x: Any, otherwise: Any) -> Any:
 
 def normal(source: Source, *n: Any, spread: Any = 1) -> Any:
     """Normal numbers of mean 0 and standard deviation `spread`, of the shape n."""
-    shape = dimensions(n)
+    shape = dimensions(n, 2)
     joined_shape(shape, shape_of(spread))
     return source.normal(shape) * value(spread)
 
@@ -71,7 +71,7 @@ def indices(source: Source, limit: Any, *n: Any) -> Any:
 
 def permutation(source: Source, n: Any) -> Any:
     """The numbers below n in some order."""
-    return source.permutation(dimensions((n,))[0])
+    return source.permutation(dimensions((n,), 12)[0])
 
 
 def partition(source: Source, n: Any, count: Any = None) -> Any:
@@ -86,7 +86,7 @@ def partition(source: Source, n: Any, count: Any = None) -> Any:
 
 def like(source: Source, x: Any) -> Any:
     """New normal numbers in the shape of x."""
-    return source.normal(shape_of(x))
+    return source.normal(dimensions(shape_of(x), 3))
 
 
 def every(source: Source, a: Any, b: Any) -> int:

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from . import limits
 from .cases import Sample, Unfit
 from .cells import Failure, Request, Result, Tally
 from .conventions import identified
@@ -37,7 +38,7 @@ def run(request: Request) -> Result:
     reason = undeclared(request.mechanism, request.subject.claims)
     if reason is not None:
         return Result(tuple(unclaimed(request, reason)))
-    with warnings.catch_warnings(), request.subject.session():
+    with warnings.catch_warnings(), request.subject.session(), limits.budgeted():
         warnings.simplefilter("ignore")
         operator = library()[request.mechanism.operator]
         noted(request.subject)  # what was seen before this run is none of its business

@@ -22,8 +22,18 @@ from .draws import DRAWS, Source
 from .errors import Place, SpecError, did_you_mean
 from .grades import Grade
 from .library import FUNCTIONS, Function
-from .limits import NESTING, TEXT_LENGTH, WHOLE_NUMBER, charge
-from .numbers import value
+from .limits import (
+    CALL,
+    CARRIED,
+    CHARACTER,
+    NESTING,
+    OPERATION,
+    TEXT_LENGTH,
+    WHOLE_NUMBER,
+    charge,
+    spend,
+)
+from .numbers import Number, value
 from .operations import BINARY, COMPARE, both, claimed, either, is_single, negated, numeric, single_truth
 from .primitives import unspecified
 from .truths import Truth
@@ -141,11 +151,11 @@ class CallSite:
 class Expression:
     """Compiled text; call it with an environment."""
 
-    __slots__ = ("_run", "asks", "calls", "draws", "place", "text", "uses")
+    __slots__ = ("_run", "_work", "asks", "calls", "draws", "place", "text", "uses")
 
     def __init__(self, text: str, scope: Scope, place: Place | None = None, *, claim: bool = False) -> None:
         """`claim` says that the whole is asked for its truth. What is wrong with the text is a `SpecError`."""
-        self.text, self.place = text, place
+        self.text, self.place, self._work = text, place, CHARACTER * len(text)
         compiler = _Compiler(text, scope, place, claim)
         self._run: Callable[[Any], Any] = compiler.run
         self.uses: frozenset[str] = frozenset(compiler.uses)
@@ -157,6 +167,7 @@ class Expression:
         self.draws: tuple[DrawSite, ...] = tuple(compiler.draws)
 
     def __call__(self, environment: Environment) -> Any:
+        spend(self._work)
         return self._run(environment)
 
     def __repr__(self) -> str:
@@ -361,10 +372,10 @@ class _Compiler:
     def do_UnaryOp(self, node: ast.UnaryOp, depth: int) -> Callable[[Any], Any]:
         if isinstance(node.op, ast.Not):
             claim = self.truth(node.operand, depth)
-            return self.guarded(node, lambda env: negated(claim(env)))
+            return self.guarded(node, lambda env: negated(_charged(claim(env))))
         operand = self.build(node.operand, depth)
         if isinstance(node.op, ast.USub):
-            return self.guarded(node, lambda env: -numeric(operand(env)))
+            return self.guarded(node, lambda env: -numeric(_charged(operand(env))))
         raise self.error(node, f"the operator {type(node.op).__name__} is not part of the language")
 
     def do_BoolOp(self, node: ast.BoolOp, depth: int) -> Callable[[Any], Any]:
@@ -496,11 +507,11 @@ class _Compiler:
         built = self.built(node, depth)
         args, keywords = [built[x] for x in bound.args], {name: built[x] for name, x in bound.kwargs.items()}
         call = function.call
-        graded, required = function.graded, 0 if function.graded is None else function.required
+        graded, required, work = function.graded, 0 if function.graded is None else function.required, function.work
 
         def run(env: Any) -> Any:
             try:
-                values = [_charged(a(env)) for a in args]
+                values = [_charged(a(env), work) for a in args]
                 if graded is not None:
                     values[:required] = [graded(numeric(x), env.grade) for x in values[:required]]
                 if function.contextual:
@@ -551,7 +562,13 @@ class _Compiler:
         args, given = self.arguments(node, depth)
         given = {**dict(zip(takes.positional, args, strict=False)), **given}
         self.calls.add(name)
-        return self.guarded(node, lambda env: env.operator(name, {k: f(env) for k, f in given.items()}))
+        work = CALL + OPERATION * len(takes.named)
+
+        def run(env: Any) -> Any:
+            spend(work)
+            return env.operator(name, {k: f(env) for k, f in given.items()})
+
+        return self.guarded(node, run)
 
     def implication(self, node: ast.Call, depth: int) -> Callable[[Any], Any]:
         if len(node.args) != 2 or node.keywords:
@@ -580,9 +597,9 @@ def _choices(name: str, node: ast.Call) -> int | None:
     return None
 
 
-def _charged(x: Any) -> Any:
+def _charged(x: Any, work: int = 1) -> Any:
     """An argument that is accounted for, as what a function makes of it is at most as large or charged by itself."""
-    charge(math.prod(getattr(x, "shape", ())))
+    charge(math.prod(getattr(x, "shape", ())), work * CARRIED if isinstance(x, Number) else work)
     return x
 
 

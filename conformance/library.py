@@ -17,7 +17,7 @@ import numpy as np
 from . import primitives
 from .errors import SpecError
 from .grades import FP64, Grade
-from .limits import WHOLE_NUMBER, charge, joined_shape
+from .limits import CARRIED, OPERATION, WHOLE_NUMBER, charge, charge_product, joined_shape, spend
 from .numbers import Number, absent, common, number, value
 from .operations import claimed
 from .streams import Stream
@@ -35,6 +35,8 @@ class Function:
     graded: Callable[[Any, Grade | None], Any] | None = None
     contextual: bool = False
     """Whether the environment is passed first."""
+    work: int = 1
+    """Units of work for each entry of an argument."""
 
     @property
     def required(self) -> int:
@@ -76,13 +78,14 @@ def _function(
     graded: Callable[[Any, Grade | None], Any] | None = None,
     contextual: bool = False,
     says: str = "",
+    work: int = 1,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def register(f: Callable[..., Any]) -> Callable[..., Any]:
         full = inspect.signature(f)
         parameters = list(full.parameters.values())[1 if contextual else 0 :]
         label = name or f.__name__.strip("_")
         sentence = says or " ".join((f.__doc__ or "").split())
-        FUNCTIONS[label] = Function(label, f, full.replace(parameters=parameters), sentence, graded, contextual)
+        FUNCTIONS[label] = Function(label, f, full.replace(parameters=parameters), sentence, graded, contextual, work)
         return f
 
     return register
@@ -103,10 +106,10 @@ def whole(n: Any) -> int:
     return int(n)
 
 
-def dimensions(shape: tuple[Any, ...]) -> tuple[int, ...]:
-    """A shape out of an expression, accounted for."""
+def dimensions(shape: tuple[Any, ...], work: int = 1) -> tuple[int, ...]:
+    """A shape out of an expression, accounted for with so much work for each entry."""
     result = tuple(max(whole(n), 0) for n in shape)
-    charge(math.prod(result))
+    charge(math.prod(result), work)
     return result
 
 
@@ -143,7 +146,7 @@ for _name, _says in (
     ("tanh", "The hyperbolic tangent."),
     ("sigmoid", "1 / (1 + exp(-x))."),
 ):
-    _function(_name, graded=_rounds, says=_says)(getattr(primitives, _name))
+    _function(_name, graded=_rounds, says=_says, work=3)(getattr(primitives, _name))
 
 
 @_function("round")
@@ -169,7 +172,7 @@ def where(c: Any, x: Any, y: Any) -> Any:
     return primitives.where(c, x, y)
 
 
-@_function(contextual=True)
+@_function(contextual=True, work=8)
 def stored(env: Any, x: Any) -> Any:
     """One more rounding to the dtype under test."""
     return primitives.stored(x, env.dtype, env.grade) if env.grade is not None else x
@@ -201,6 +204,7 @@ def sum_like(x: Any, y: Any) -> Any:
     if joined_shape(whole_shape, shape) != whole_shape:
         raise SpecError(f"an array of shape {shape} is not broadcast to {whole_shape}")
     x = _reducible(x)
+    charge(math.prod(whole_shape), len(whole_shape) * (CARRIED if isinstance(x, Number) else 1))
     for _ in whole_shape[len(shape) :]:
         x = primitives.total(x, 0)
     for axis, (n, wanted) in enumerate(zip(shape_of(x), shape, strict=True)):
@@ -286,30 +290,38 @@ def average(w: Any, x: Any, axis: Any = None) -> Any:
     a, b = shape_of(w), shape_of(x)
     if axis is None and (len(a) < 2 or len(b) < 2 or a[-1] != b[-2]):
         raise SpecError(f"average takes weights [..., q, n] and values [..., n, d], not {a} and {b}")
+    carried = isinstance(w, Number) or isinstance(x, Number)
     if axis is None:
-        charge(math.prod(joined_shape(a[:-2], b[:-2])) * a[-2] * max(b[-1], a[-1]))
+        rows, n = math.prod(joined_shape(a[:-2], b[:-2])) * a[-2], a[-1]
+        charge(rows * max(b[-1], n), 20 if carried else 2)
+        charge_product(rows * n * b[-1], carried=carried)
     else:
-        joined_shape(a, b)
+        shape = joined_shape(a, b)
+        n = shape[whole(axis)] if shape else 1
+        rows = math.prod(shape) // max(n, 1)
+        charge(rows * n, 20 if carried else 2)
+    if carried:
+        spend(primitives.multiplicity_work(rows * n, n))
     return primitives.average(w, x, None if axis is None else whole(axis))
 
 
 # Selection
 
 
-@_function()
+@_function(work=10)
 def largest(x: Any, k: Any, axis: Any = -1) -> Any:
     """Truths: among the k largest along an axis; of equal ones the earlier."""
     return primitives.largest(x, whole(k), _axis(axis))
 
 
-@_function()
+@_function(work=10)
 def above(x: Any, axis: Any = -1) -> Any:
     """The sum of the entries that come before this one in falling order."""
     charge(math.prod(shape_of(x)) * shape_of(x)[_axis(axis)])
     return primitives.above(x, _axis(axis))
 
 
-@_function()
+@_function(work=15)
 def order(x: Any, axis: Any = -1) -> Any:
     """The indices in falling order; equal entries keep theirs, and in doubt are those that rounding may exchange."""
     return primitives.order(x, _axis(axis))
@@ -361,6 +373,7 @@ def tile(x: Any, n: Any, axis: Any = -1) -> Any:
     """The whole along an axis n times over."""
     n = whole(n)
     _grow(x, n)
+    spend(max(n, 0) * OPERATION // 2)
     return x if n == 1 else rearranged(_alike(x), lambda t: np.concatenate([t] * n, _axis(axis)))
 
 
@@ -476,7 +489,7 @@ def counts(x: Any, n: Any, axis: Any = -1) -> Any:
     return np.bincount((first + places)[counted], minlength=n * math.prod(rows)).reshape(*rows, n)
 
 
-@_function(contextual=True)
+@_function(contextual=True, work=5)
 def likely(env: Any, counts: Any, chances: Any) -> Any:
     """False if the counts are too improbable with these chances or any within their bounds, by Chernoff's bound."""
     joined_shape(shape_of(counts), shape_of(chances))

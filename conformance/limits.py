@@ -38,6 +38,14 @@ REFERENCES = 300_000
 """Uses of one name by another that are followed in one file, in search of circles."""
 OPERATION = 100
 """The work of an operation beside its entries: even on none it takes the time that so many more would."""
+CHARACTER = 10
+"""The work of one character of an expression that is evaluated, as not all that stands there is an operation."""
+CALL = 20 * OPERATION
+"""The work of calling an operator, beside what its definition does."""
+CARRIED = 4
+"""How much longer an operation takes on numbers that carry errors, of which each holds four arrays."""
+PRODUCTS_IN_ONE = 64
+"""Multiplications of a matrix product in one unit of work; numbers that carry errors need several products."""
 
 
 class OverspentError(SpecError):
@@ -46,31 +54,67 @@ class OverspentError(SpecError):
 
 @dataclass(slots=True)
 class Meter:
-    """Entries that one array may have, and that all of a law's arrays may have together."""
+    """Entries that one array may have, and what all that is done for one law on one case may cost.
 
-    array: int = 1 << 23
+    A unit of work is about ten nanoseconds; to add two arrays takes one for each entry, at most.
+    """
+
+    array: int = 1 << 22
     work: int = 10**8
 
 
+@dataclass(slots=True)
+class Budget:
+    """The work that all laws of one file may take together on all of its cases, in one run."""
+
+    left: int = 10**10
+
+
 _meter = Meter()
+_budget: Budget | None = None
 
 
 @contextmanager
-def metered(array: int = 1 << 23, work: int = 10**8) -> Iterator[None]:
-    """Evaluate the body with a fresh allowance."""
+def metered(array: int = Meter().array, work: int = Meter().work) -> Iterator[None]:
+    """Evaluate the body with a fresh allowance, which is part of that of the file, if there is one."""
     global _meter
+    if _budget is not None and _budget.left <= 0:
+        raise OverspentError("the work allowed to one specification in one run is spent")
     outer, _meter = _meter, Meter(array, work)
     try:
         yield
     finally:
+        if _budget is not None:
+            _budget.left -= work - _meter.work
         _meter = outer
 
 
-def charge(entries: int) -> None:
-    """Account for an array about to be made."""
+@contextmanager
+def budgeted(work: int = Budget().left) -> Iterator[None]:
+    """Evaluate what belongs to one file in the body, with an allowance for all of it."""
+    global _budget
+    outer, _budget = _budget, Budget(work)
+    try:
+        yield
+    finally:
+        _budget = outer
+
+
+def charge(entries: int, times: int = 1) -> None:
+    """Account for an array about to be made, each entry of which takes so many units of work."""
     if entries > _meter.array:
         raise OverspentError(f"an array of {entries:,} entries is over the limit of {_meter.array:,}")
-    _meter.work -= entries + OPERATION
+    spend(entries * times + OPERATION)
+
+
+def charge_product(multiplications: int, *, carried: bool) -> None:
+    """Account for a matrix product of fractions, by what is multiplied in it."""
+    spend(multiplications * (5 if carried else 1) // PRODUCTS_IN_ONE)
+
+
+def spend(work: int) -> None:
+    """Account for work about to be done."""
+    _meter.work -= work
     if _meter.work < 0:
         raise OverspentError("the work allowed to one law on one case is spent")
 

@@ -302,7 +302,8 @@ def product(x: Number, y: Number) -> Number:
     """The matrix product: n roundings of the sum of sizes in the worst case, their square root in the likely one."""
     grade, n = x.grade, x.value.shape[-1]
     u = grade.arithmetic.unit
-    size_x, size_y = finite(np.abs(x.value)), finite(np.abs(y.value))
+    left, right = np.asarray(x.value, float), np.asarray(y.value, float)  # whole numbers are multiplied slowly
+    size_x, size_y = finite(np.abs(left)), finite(np.abs(right))
     size = size_x @ size_y
     worst: Array = (n * u) * size
     variance: Array = (n / 3 * u * u) * size * size
@@ -316,7 +317,7 @@ def product(x: Number, y: Number) -> Number:
             worst = worst + times(a.full(a.worst), b)
             variance = variance + (0.0 if absent(a.variance) else times(a.full(a.variance), b * b))
             shared = shared + (0.0 if absent(a.shared) else times(a.full(a.shared), b))
-    return settled(x.value @ y.value, grade, worst, variance, shared, roundings=0.0)
+    return settled(left @ right, grade, worst, variance, shared, roundings=0.0)
 
 
 def _on_the_left(error: Any, size: Any) -> Any:

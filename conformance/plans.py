@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakValueDictionary
 
+from .amounts import levels_of
 from .cases import Case, Picker, Sample, Unfit, unmet
 from .claims import Claims
 from .declarations import allows
@@ -193,8 +194,7 @@ def factors(mechanism: Mechanism, claims: Claims) -> list[Factor]:
             continue
         for site in expression.draws:
             if site.name in ("between", "choice", "maybe"):
-                levels = tuple(range(site.count)) if site.count and site.count <= 12 else (0, -1, 1)
-                found.append(Factor(f"{name}.{site.ordinal}", levels))
+                found.append(Factor(f"{name}.{site.ordinal}", levels_of(site)))
     regimes = [name for name, regime in mechanism.regimes.items() if applicable(regime.assigned, pinned)]
     found.append(Factor("regime", ("", *regimes)))
     if mechanism.required:
@@ -210,10 +210,10 @@ def covering(factors: Sequence[Factor]) -> Iterator[dict[str, Any]]:
         for a in range(len(f.levels))
         for b in range(len(g.levels))
     }
-    order = {pair: _scattered(*pair) for pair in pairs}
     turn = 0
-    while pairs:
-        i, a, j, b = min(pairs, key=lambda pair: order[pair])
+    for i, a, j, b in sorted(pairs, key=lambda pair: _scattered(*pair)):
+        if (i, a, j, b) not in pairs:
+            continue
         row = {i: a, j: b}
         for k, factor in enumerate(factors):
             if k not in row:

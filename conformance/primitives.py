@@ -32,6 +32,8 @@ from .numbers import (
 )
 from .truths import Truth, truth
 
+FEW = 256
+"""Weights of a row that are compared each with each; more of them are sorted."""
 LIBRARY_UNITS = 24.0
 """Units of error allowed to the exponential: fast kernels approximate it by a polynomial."""
 
@@ -265,9 +267,19 @@ def multiplicity(weights: Any, width: float) -> Any:
     ranked = np.sort(bucket, axis=-1)
     if (ranked[..., 1:] != ranked[..., :-1]).all():
         return 1.0
-    if n > 256 or bucket.size > 1 << 18:
+    if not _each_with_each(bucket.size, n):
         return _runs(bucket)
     return np.sum(bucket[..., :, None] == bucket[..., None, :], axis=-1, dtype=float)
+
+
+def _each_with_each(size: int, n: int) -> bool:
+    """Whether rows are so short and few that each entry is compared with every other of its row."""
+    return n <= FEW and size <= 1 << 18
+
+
+def multiplicity_work(size: int, n: int) -> int:
+    """The work of `multiplicity` on so many weights in rows of n."""
+    return size * n // 4 if _each_with_each(size, n) else 15 * size
 
 
 def _runs(bucket: Any) -> Any:

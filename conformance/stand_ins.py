@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from . import limits
 from .calling import Call, Reply, raised
 from .claims import Claims
-from .definition import Frame, reached, reference_outputs
+from .definition import Frame, reached
 from .formats import FORMATS, KINDS, rounded
 from .grades import LADDER
 from .loader import library
 from .mechanism import Mechanism
+from .references import reference_outputs
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,14 @@ import pytest
 
 from attnspec.cases import Sample
 from attnspec.claims import Claims
-from attnspec.definition import Frame, by_reference, reference_outputs, refused, sizes_of
+from attnspec.definition import Frame, refused, sizes_of
 from attnspec.errors import SpecError
 from attnspec.formats import FLOAT16
 from attnspec.grades import BF16, FP32, FP64
 from attnspec.loader import library
 from attnspec.numbers import Number
 from attnspec.plans import Plan, Profile
+from attnspec.references import by_reference, reference_outputs
 
 ATTENTION = library()["attention"]
 

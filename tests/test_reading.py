@@ -151,3 +151,19 @@ def test_asking_goes_through_what_others_read():
     replaceable = Scope(scope.names, scope.words, scope.outputs, frozenset({"x"}), draws=True)
     given = {name: Expression(text, replaceable) for name, text in texts.items()}
     assert frozenset({"b", "x", "c"}) == asking(given)
+
+
+def test_the_search_for_circles_is_bounded(monkeypatch):
+    monkeypatch.setattr("attnspec.reading.REFERENCES", 10)
+    uses = {f"a{i}": {f"a{j}" for j in range(i)} for i in range(9)}
+    with pytest.raises(SpecError, match="names use one another more than 10 times"):
+        find_circle(uses)
+
+
+def test_a_long_chain_is_followed():
+    assert find_circle({f"a{i}": {f"a{i + 1}"} for i in range(20_000)}) is None
+
+
+def test_only_circles_through_the_starts_are_looked_for():
+    uses = {"a": {"a"}, "b": {"c"}, "c": {"b"}}
+    assert ["b", "c", "b"] == find_circle(uses, ["b"])

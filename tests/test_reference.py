@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from mpmath import exp, inf, log, mp, mpf, tanh
 
-from attnspec.definition import Frame, reference_outputs
+from attnspec.definition import Frame
 from attnspec.loader import library
+from attnspec.references import reference_outputs
 
 WITNESSES = {
     "definition": lambda name, values: Frame(library()[name], values).outputs(),

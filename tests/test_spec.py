@@ -8,12 +8,13 @@ import pytest
 from attnspec import reference
 from attnspec.cases import Sample
 from attnspec.claims import Claims
-from attnspec.definition import Frame, reference_outputs, refused
+from attnspec.definition import Frame, refused
 from attnspec.documents import read
 from attnspec.lint import faults
 from attnspec.loader import library
 from attnspec.mechanism import Mechanism
 from attnspec.plans import directed
+from attnspec.references import reference_outputs
 from attnspec.schema import spec_folder
 
 EVERY = pytest.mark.parametrize("mechanism", library().values(), ids=library())
