@@ -293,13 +293,13 @@ def average(w: Any, x: Any, axis: Any = None) -> Any:
     carried = isinstance(w, Number) or isinstance(x, Number)
     if axis is None:
         rows, n = math.prod(joined_shape(a[:-2], b[:-2])) * a[-2], a[-1]
-        charge(rows * max(b[-1], n), 20 if carried else 2)
+        charge(rows * max(b[-1], n), 8 if carried else 2)
         charge_product(rows * n * b[-1], carried=carried)
     else:
         shape = joined_shape(a, b)
         n = shape[whole(axis)] if shape else 1
         rows = math.prod(shape) // max(n, 1)
-        charge(rows * n, 20 if carried else 2)
+        charge(rows * n, 8 if carried else 2)
     if carried:
         spend(primitives.multiplicity_work(rows * n, n))
     return primitives.average(w, x, None if axis is None else whole(axis))
