@@ -156,7 +156,11 @@ function_options = _options(
     show_default=True,
     help="The level of a law that makes a subject violated.",
 )
-@click.option("--isolate/--no-isolate", default=True, help="Call in a process of its own, or in this one.")
+@click.option(
+    "--isolate/--no-isolate",
+    default=True,
+    help="Call in processes of their own; in this one, nothing bounds the time of a call or what it prints.",
+)
 @click.option(
     "--time-limit", default=30.0, show_default=True, metavar="SECONDS", help="How long a call may take, if isolated."
 )

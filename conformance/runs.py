@@ -159,8 +159,16 @@ def header_of(options: Options, found: Sequence[Group], command: str) -> dict[st
     packages = dict.fromkeys(a.package for a in adapters.values() if a.package)
     files = [path for target in options.targets if (path := file_of(target)) is not None]
     files += [Path(options.waivers)] if options.waivers else []
-    asked |= {"require": list(options.require), "shard": options.shard}
+    asked |= {"require": list(options.require), "shard": options.shard, "isolation": _isolation(found)}
     return environment(command, {**asked, "targets": list(options.targets)}, packages, dict.fromkeys(files))
+
+
+def _isolation(found: Sequence[Group]) -> str:
+    """Where the calls of foreign functions are made; nothing where there are none."""
+    isolated = {g.subject.isolated for g in found if isinstance(g.subject, AdapterSubject)}
+    if not isolated:
+        return ""
+    return "calls isolated in worker processes" if all(isolated) else "no isolation: calls ran in this process"
 
 
 def supervisor_of(options: Options) -> Supervisor | None:

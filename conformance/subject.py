@@ -56,6 +56,11 @@ class AdapterSubject:
             else DirectCaller(adapter.function, adapter.framework, interface)
         )
 
+    @property
+    def isolated(self) -> bool:
+        """Whether calls are made in another process."""
+        return not isinstance(self.caller, DirectCaller)
+
     def session(self) -> AbstractContextManager[None]:
         return self.caller.session()
 

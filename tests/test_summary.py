@@ -227,6 +227,15 @@ def test_what_a_run_rests_on_is_said():
     assert rests in shown(cells)
 
 
+@pytest.mark.parametrize(
+    "isolation", ["calls isolated in worker processes", "no isolation: calls ran in this process", ""]
+)
+def test_the_isolation_of_calls_is_said(isolation):
+    cells = [cell("ratio")]
+    said = list(page([{**HEADER, "isolation": isolation}, *cells, subject("conformant", cells), END]))
+    assert [isolation] * bool(isolation) == [line.strip() for line in said if "isolat" in line]
+
+
 @pytest.mark.parametrize(("targets", "named"), [(["k.py:kernel"], "k.py:kernel"), (["k.py", "l.py"], "kernel")])
 def test_the_mistakes_that_a_run_may_not_have_noticed_are_its_weakest_evidence(targets, named):
     cells = [cell("ratio", cases=1, **evidence(unshown=["a"]))]

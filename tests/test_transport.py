@@ -14,6 +14,7 @@ import pytest
 from attnspec import orphans
 from attnspec.calling import LARGEST, Call
 from attnspec.errors import TargetError
+from attnspec.runs import Options, groups, header_of
 from attnspec.supervisor import Supervisor, available
 from attnspec.targets import resolve
 from attnspec.wire import GoneError
@@ -255,6 +256,20 @@ def test_defaults_of_a_signature_are_plain_values(subject):
 
 def test_a_right_answer_under_a_key_of_its_own_kind_is_right(subject):
     assert same(subject("keyed").call(GOOD))
+
+
+# What the report says
+
+
+def isolation(target, *, isolate=True):
+    options = Options(targets=(target,), isolate=isolate, time_limit=5.0)
+    return header_of(options, groups(options), "check")["isolation"]
+
+
+def test_a_run_says_whether_calls_were_isolated(kernels):
+    assert "calls isolated in worker processes" == isolation(f"{kernels}:right")
+    assert "no isolation: calls ran in this process" == isolation(f"{kernels}:right", isolate=False)
+    assert "" == isolation("reference")
 
 
 # Texts

@@ -194,6 +194,8 @@ def verdicts(lines: Sequence[Line], folder: str, width: int = WIDTH) -> Iterator
         worst = max(passing, key=lambda c: c["worst"], default=None)
         nearest = f", worst passing error {worst['worst']:.2f} x bound ({_address(worst)})" if worst else ""
         yield f"  {cases} cases, {calls} calls" + (f" in {seconds:.1f} s" if seconds is not None else "") + nearest
+    if cells and lines[0].get("isolation"):
+        yield f"  {lines[0]['isolation']}"
     yield from rests_on(cells)
     yield from weakest(cells, lines[0])
     waived = [c for c in cells if c["verdict"] == "waived"]
