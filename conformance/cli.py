@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from .errors import Error, Exit
+from .interruptions import interruptible, leave
 from .progress import Progress, progress
 from .texts import safe, safe_lines
 from .threads import keep_to_one
@@ -67,7 +68,18 @@ def mended(verbose: bool) -> Iterator[None]:
 
 
 class Group(click.Group):
-    """Usage errors leave with the code of bad usage. Commands are listed as they stand here, the usual one first."""
+    """Usage errors leave with the code of bad usage, and a program that was interrupted leaves at once.
+
+    Commands are listed as they stand here, the usual one first.
+    """
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        try:
+            return self.main(*args, **keywords)
+        except SystemExit as end:
+            if end.code == int(Exit.INTERRUPTED):
+                leave(int(Exit.INTERRUPTED))
+            raise
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -192,7 +204,7 @@ def check(
     attnspec check fault:boundary_key_twice
     """  # noqa: D301 - click leaves the lines alone that follow the character itself
     with mended(bool(verbose)):
-        with progress("reading specifications") as shown:
+        with interruptible(), progress("reading specifications") as shown:
             targets = named(targets, every, options["device"])
             more = [*(["-x"] if exitfirst else []), *(["--attnspec-resume"] if resume else [])]
             code, lines = run_pytest(targets, options, workers, report_dir, more, shown)
@@ -252,6 +264,8 @@ def run_pytest(
         "--noconftest",
         "-p",
         "no:cacheprovider",
+        "-p",
+        "no:unraisableexception",  # it collects garbage ten times over, for seconds
         "-p",
         "attnspec.plugin",
         "--junitxml",
@@ -343,6 +357,10 @@ class _Keeper:
         if report.when == "call":
             self.done += 1
             self.shown.cells(self.done, self.total)
+
+    def pytest_keyboard_interrupt(self, excinfo: Any) -> None:
+        """Shorten the traceback, which nobody sees: to format all of it takes seconds."""
+        excinfo.traceback = excinfo.traceback[-1:]
 
     def pytest_unconfigure(self, config: Any) -> None:
         session = config.pluginmanager.get_plugin("attnspec-session")

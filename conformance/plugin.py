@@ -81,6 +81,7 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"attnspec does not run with --dist {config.option.dist}; use worksteal or load")
     _check_workers(config)
     from .errors import Error
+    from .interruptions import interruptible, wait_for_the_end
     from .schema import spec_folder
     from .threads import keep_to_one
 
@@ -91,6 +92,12 @@ def pytest_configure(config: pytest.Config) -> None:
     except Error as error:
         raise pytest.UsageError(str(error)) from None
     config.pluginmanager.register(session, "attnspec-session")
+    if session.controls:
+        ending = interruptible()
+        ending.__enter__()
+        config.add_cleanup(lambda: ending.__exit__(None, None, None))
+    elif hasattr(config, "workerinput"):
+        wait_for_the_end()
     paths = [str(spec_folder() / f"{name}.yaml") for name in dict.fromkeys(g.mechanism.name for g in session.groups)]
     given = config.args_source is pytest.Config.ArgsSource.ARGS
     named = [arg for arg in config.args if str(arg).startswith(str(spec_folder()))]
@@ -259,6 +266,12 @@ class Session:
             trace = str(report.longrepr)
             says = next((line for line in reversed(trace.splitlines()) if line.strip()), "it gave no cell")
             self._found(group.internal(law, self.options.device, safe(says), safe_lines(trace)))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self) -> None:
+        from .interruptions import end_workers
+
+        end_workers(self.config)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
