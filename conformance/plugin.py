@@ -90,7 +90,9 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         session = Session(config)
     except Error as error:
-        raise pytest.UsageError(str(error)) from None
+        from .texts import safe_lines
+
+        raise pytest.UsageError(safe_lines(str(error))) from None
     config.pluginmanager.register(session, "attnspec-session")
     if session.controls:
         ending = interruptible()
@@ -341,10 +343,13 @@ def nodeid_of(group: Group, law: str) -> str:
 
 def _partial(line: Mapping[str, Any]) -> pytest.TestReport:
     """A subject that is partial or lacks what is required, as pytest reports what went wrong outside of a test."""
+    from .texts import safe
+
     kind = "required" if line["unmet"] else "partial"
     name = f"{PREFIX}{kind}[{line['subject']}]"
     head = "was not tested as required" if line["unmet"] else "was not tested whole"
-    says = "\n".join([f"{kind.upper()}: {line['subject']} {head}", *line["unmet"], *line["reasons"]])
+    told = [f"{kind.upper()}: {line['subject']} {head}", *line["unmet"], *line["reasons"]]
+    says = "\n".join(map(safe, told))
     return pytest.TestReport(name, ("attnspec", None, name), {}, "failed", says, "setup")
 
 

@@ -138,12 +138,23 @@ def test_the_suite_imports_frameworks_only_where_they_are_used(path):
     "path",
     [
         CONFORMANCE / f"{name}.py"
-        for name in ("__init__", "plugin", "cli", "errors", "progress", "texts", "threads", "typesetting")
+        for name in (
+            "__init__",
+            "plugin",
+            "cli",
+            "errors",
+            "interruptions",
+            "progress",
+            "texts",
+            "threads",
+            "typesetting",
+        )
     ],
     ids=str,
 )
 def test_what_is_loaded_everywhere_imports_next_to_nothing(path):
-    light = sys.stdlib_module_names | {"pytest", "click", ".errors", ".progress", ".texts", ".threads", ".typesetting"}
+    own = {".errors", ".interruptions", ".progress", ".texts", ".threads", ".typesetting"}
+    light = sys.stdlib_module_names | {"pytest", "click", *own}
     assert set() == set(imports(path, when_loaded=True)) - light
 
 
