@@ -21,7 +21,8 @@ def called(kind: str, q: Any, k: Any, v: Any, w: Any = None, **options: Any) -> 
     import torch
 
     _, length, dim = q.shape
-    made = getattr(aft_pytorch, kind)(length, 3 * dim, hidden_dim=dim, **options).to(q.device, q.dtype)
+    with torch.random.fork_rng(devices=[]):  # the weights that a new layer draws are not kept
+        made = getattr(aft_pytorch, kind)(length, 3 * dim, hidden_dim=dim, **options).to(q.device, q.dtype)
     picks = torch.eye(3 * dim, dtype=q.dtype, device=q.device)
     with torch.no_grad():
         for projection, part in zip((made.to_q, made.to_k, made.to_v), picks.chunk(3), strict=True):

@@ -137,7 +137,10 @@ def plain(x: Any) -> Any:
 
 def answer(function: Any, asked: Any, parts: list[bytes]) -> tuple[Any, list[bytes]]:
     """What a call gives: outputs, or a fault in words."""
-    made = [array(data, *how, asked["framework"]) for data, how in zip(parts, asked["arrays"], strict=True)]
+    made = [
+        array(data, dtype, shape, asked["framework"])
+        for data, (dtype, shape) in zip(parts, asked["arrays"], strict=True)
+    ]
     named = dict(zip(asked["names"], made, strict=True))
     passed = [named.pop(name) for name in asked["positional"]]
     options = {name: tuple(x) if isinstance(x, list) else x for name, x in asked["options"].items()}

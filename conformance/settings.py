@@ -258,7 +258,8 @@ def settings_of(framework: str) -> tuple[Setting, ...]:
 
 
 def _twister() -> bytes:
-    generator: Any = np.random.get_bit_generator()
+    random_of_numpy: Any = np.random  # whose stubs lack the next name
+    generator = random_of_numpy.get_bit_generator()
     if not isinstance(generator, np.random.MT19937):
         return repr(generator.state).encode()
     return ctypes.string_at(generator.ctypes.state_address, TWISTER)
