@@ -142,8 +142,11 @@ class Trial:
             errors[name] = moved
         return near
 
-    def call(self, settled: Settled, *, poisoned: bool = False) -> Call:
-        """The call in terms of what the subject claims; `Declined` where it claims too little."""
+    def call(self, settled: Settled, *, poisoned: bool = False, wrong: bool = False) -> Call:
+        """The call in terms of what the subject claims; `Declined` where it claims too little.
+
+        One that is `wrong` is to be refused, whatever the subject requires of those that it takes.
+        """
         claims, m = self.bench.subject.claims, self.mechanism
         inputs, options = {}, {}
         for name in m.inputs:
@@ -167,22 +170,24 @@ class Trial:
             if name in claims.names:
                 options[name] = m.passed(name, x)
         if (claims.limits or claims.requires) and settled.key:
-            self._check_bounds(settled)
+            self._check_bounds(settled, wrong=wrong)
         return Call(inputs, options, self.bench.dtype, self.bench.device, self.sample.layout, poisoned)
 
-    def _check_bounds(self, settled: Settled) -> None:
+    def _check_bounds(self, settled: Settled, *, wrong: bool) -> None:
         """`Declined` for a call beyond the declared limits, or one that does not meet the declared conditions."""
         claims, m = self.bench.subject.claims, self.mechanism
         found = {**settled.values, **sizes_of(m, settled.values)} if claims.limits else {}
         for name, allowed in claims.limits.items():
             if name in found and not allows(allowed, found[name]):
                 raise Declined(f"takes no {name} = {found[name]}")
+        if wrong or not claims.requires:
+            return
+        found = found or {**settled.values, **sizes_of(m, settled.values)}
         try:
             with np.errstate(all="ignore"), limits.metered():
-                found = found or {**settled.values, **sizes_of(m, settled.values)}
                 lacking = unmet(claims, Values(found, self.bench.dtype))
-        except (SpecError, UsageError):  # a call that is to be refused has no sizes that go together
-            return
+        except UsageError as error:  # a law may ask for shapes that a condition has nothing to say of
+            raise Declined(str(error)) from None
         if lacking is not None:
             raise Declined(f"requires {lacking.text}")
 

@@ -292,7 +292,7 @@ def _wrong_call(trial: Trial, reject: Reject) -> Call | str | None:
             f"{trial.mechanism.address(reject.name)}: the definition does not refuse the call", reject.place
         )
     try:
-        return trial.call(settled)
+        return trial.call(settled, wrong=True)
     except Declined as answer:
         return str(answer)
     except SpecError:  # its sizes contradict one another, as they are to

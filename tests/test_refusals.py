@@ -87,3 +87,4 @@ def test_calls_that_are_to_be_refused_are_made_whatever_is_required():
     found = rejects()
     assert "fail" in found.values()
     assert found == rejects(requires="identical(q, q) and value_dim > 0")
+    assert found == rejects(requires="heads == kv_heads")
