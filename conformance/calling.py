@@ -53,7 +53,7 @@ class Call:
 class Fault:
     """Why there is no result."""
 
-    kind: Literal["unsupported", "raised", "returned", "misshapen", "died", "hung", "flooded"]
+    kind: Literal["unsupported", "raised", "returned", "misshapen", "died", "hung", "flooded", "slow"]
     says: str
     trace: str = ""
 

@@ -70,6 +70,8 @@ class Tally:
     refused: Failure | None = None
     """The first call that was refused, of a law that leaves it free to do so."""
     declined: str = ""
+    slow: str = ""
+    """Why there was no time for a case."""
     doubted: int = 0
     unanswered: int = 0
     """Cases on which it could not be tried, for they gave no result."""
@@ -98,6 +100,8 @@ class Tally:
             return ("error" if error else "fail"), self.shown.outcome.says
         if self.counts[Kind.HELD]:
             return "pass", ""
+        if self.slow:
+            return "not_tested", self.slow
         if self.counts[Kind.DECLINED]:
             return "not_declared", self.declined
         if self.counts[Kind.VACUOUS]:

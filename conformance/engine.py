@@ -159,6 +159,8 @@ class _Run(Course):
         tally.worst = max(tally.worst, outcome.excess) if not outcome.bad else tally.worst
         if outcome.kind is Kind.DECLINED:
             tally.declined = outcome.says
+        if outcome.kind is Kind.SLOW:
+            tally.slow = outcome.says
         if outcome.bad:
             tally.failure = Failure(tally.law.name, outcome, trial.sample, trial.sample)
         elif outcome.grade in self.grades and self.grades.index(outcome.grade) > self.grades.index(self.level):

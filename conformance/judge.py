@@ -23,7 +23,7 @@ from .grades import Grade
 from .language import Expression, Scope
 from .mechanism import Law, Mechanism
 from .numbers import Comparison, absent, recording
-from .trial import Declined, Faulted, LawEnvironment, Settled, Stray, Trial
+from .trial import Declined, Faulted, LawEnvironment, Settled, Slow, Stray, Trial
 from .truths import truth
 
 VACUOUS = 0.1
@@ -39,6 +39,8 @@ class Kind(StrEnum):
     VACUOUS = "vacuous"
     """Every bound was too wide for the comparison to say anything."""
     DECLINED = "declined"
+    SLOW = "slow"
+    """The subject has no time for it."""
     REFUTED = "refuted"
     FAULTED = "faulted"
 
@@ -86,6 +88,8 @@ def judged(trial: Trial, law: Law, grades: Sequence[Grade], *, weighed: bool = T
                 worst = evaluated(trial, law, outcome.grade, worst=True)
                 return replace(outcome, certain=worst.kind is Kind.REFUTED)
             return outcome
+    except Slow as answer:
+        return Outcome(Kind.SLOW, says=str(answer))
     except Declined as answer:
         return Outcome(Kind.DECLINED, says=str(answer))
     except Faulted as answer:

@@ -8,6 +8,7 @@ Equal calls are run once, and what does not depend on the subject is computed on
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,7 @@ from .grades import FP64, Grade, result_format
 from .language import CallSite, Values
 from .mechanism import Law, Mechanism
 from .numbers import Number, finite, recording, value
+from .pace import Pace, pace_of
 from .streams import pick
 from .subject import Subject
 from .truths import Truth
@@ -57,6 +59,10 @@ class Faulted(Exception):  # noqa: N818 - an answer
         self.fault, self.settled = fault, settled
 
 
+class Slow(Declined):
+    """There is no time for a call; the subject is not stuck."""
+
+
 class Stray(Exception):  # noqa: N818 - an answer
     """An output is NaN where the definition has a number."""
 
@@ -83,6 +89,11 @@ class Bench:
     words: Mapping[str, str]
     faults: Counter[str] = field(default_factory=Counter)
     """How many calls have ended in each kind of fault."""
+
+    @property
+    def pace(self) -> Pace:
+        """How fast the subject is."""
+        return pace_of(self.subject, self.dtype, self.device)
 
     @property
     def words_key(self) -> tuple[str, ...]:
@@ -195,13 +206,37 @@ class Trial:
         """What the subject returned; `Declined` or `Faulted` where it returned nothing."""
         reply = self.replies.get(settled.key)
         if reply is None:
-            reply = self.replies[settled.key] = self.bench.subject.call(self.call(settled))
+            reply = self.replies[settled.key] = self._answer(settled)
             self.bench.faults.update([reply.fault.kind] if reply.fault else [])
         if reply.fault is not None:
+            if reply.fault.kind == "slow":
+                raise Slow(reply.fault.says)
             if reply.fault.kind == "unsupported":
                 raise Declined(reply.fault.says)
             raise Faulted(reply.fault, settled)
         return reply
+
+    def _answer(self, settled: Settled) -> Reply:
+        """What comes of a call, if there is time for it."""
+        call, pace, subject = self.call(settled), self.bench.pace, self.bench.subject
+        if pace.too_large(call, settled.values):
+            return Reply(fault=Fault("slow", pace.says))
+        started = time.perf_counter()
+        reply = subject.call(call)
+        if reply.fault is None:
+            pace.answer(call, settled.values)
+        elif reply.fault.kind == "hung":
+            seconds = time.perf_counter() - started
+            return Reply(fault=pace.judged(reply.fault, call, self.sample, subject, self._call_of, seconds))
+        return reply
+
+    def _call_of(self, sample: Sample) -> Call | None:
+        """The call of another case; None where the subject does not claim it."""
+        trial = Trial(self.bench, sample)
+        try:
+            return trial.call(trial.base)
+        except Declined:
+            return None
 
     @property
     def answered(self) -> bool:

@@ -93,6 +93,12 @@ class Course:
             return f"given up after {HANGS} calls that hung"
         return "the first violation ended the run" if self.settled else "time was up" if self.late else ""
 
+    @property
+    def too_slow(self) -> str:
+        """Why there was no time for a case of the definition, or of a law where it is not asked for."""
+        asked = self.tallies if self.definition is None else [self.definition]
+        return next((tally.slow for tally in asked if tally.slow), "")
+
     def result(self, samples: Sequence[Sample], started: float) -> Result:
         """All that has come of it; calls that are to be refused are made from the samples."""
         refusal = self.wholesale_refusal() or self.beyond_declaration()
@@ -118,7 +124,7 @@ class Course:
             self.grades,
             self.partial,
             self.refusals,
-            self.cut_short,
+            self.cut_short or self.too_slow,
         )
 
     def cell(self, law: str, level: str, verdict: str, **more: Any) -> Cell:
