@@ -170,10 +170,13 @@ def serve(end: socket.socket) -> None:
     except BaseException as error:  # a file may also exit
         return send(end, {"fault": f"{type(error).__name__}: {error}"[:300]})
     send(end, {"fault": ""})
+    home = os.getpid()
     with session(start["framework"]):
         while True:
             asked, parts = receive(end)
             head, data = answer(function, asked, parts)
+            if os.getpid() != home:
+                os._exit(0)  # the function has forked, and this is not the process that was asked
             stand_in.forget()
             send(end, head, data)
 

@@ -250,8 +250,8 @@ EVERYWHERE = (
 
 
 def settings_of(framework: str) -> tuple[Setting, ...]:
-    """The settings that calls on arrays of a framework depend on."""
-    return (*EVERYWHERE, *_torch()) if framework == "torch" else EVERYWHERE
+    """The settings that calls on arrays of a framework depend on, and those of torch where it was imported."""
+    return (*EVERYWHERE, *_torch()) if framework == "torch" or "torch" in sys.modules else EVERYWHERE
 
 
 # Random numbers

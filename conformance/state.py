@@ -23,8 +23,8 @@ OFTEN, SELDOM = 4, 8
 VALUE = 60
 """Characters of a value that are shown."""
 
-_KNOWN: dict[str, list[Any]] = {}
-"""The state of this process after the last call, by the framework that it was read for."""
+_KNOWN: dict[int, list[Any]] = {}
+"""The state of this process after the last call, by how many settings were read."""
 
 
 class Watch:
@@ -36,8 +36,7 @@ class Watch:
         self._calls = self._modules = 0
         self._kept: list[Any] = []
         self._drawn: Any = None
-        self._known: dict[str, list[Any]] | None = _KNOWN if alone else None
-        self._framework = framework
+        self._known: dict[int, list[Any]] | None = _KNOWN if alone else None
         _KNOWN.clear()  # for what has made this one may have imported something
 
     def begin(self) -> None:
@@ -45,7 +44,7 @@ class Watch:
         self._calls += 1
         seldom = self._calls > OFTEN and self._calls % SELDOM
         self._drawn = None if seldom else self._random.read()
-        known = self._known.get(self._framework) if self._known else None
+        known = self._known.get(len(self._settings)) if self._known else None
         self._kept = known or self._read()
         self._modules = len(sys.modules)
 
@@ -53,7 +52,7 @@ class Watch:
         """What the call has changed, in words; all of it is set back."""
         now = self._read()
         if self._known is not None:
-            self._known[self._framework] = now
+            self._known[len(self._settings)] = now
         if _same(now, self._kept):
             return ""
         _KNOWN.clear()

@@ -251,6 +251,8 @@ class Course:
 
     def independence_cell(self, law: str) -> Cell:
         """Whether answers are the same elsewhere; of one that is wrong here already it is not asked."""
+        if "state" in self.contracts.breaches:  # elsewhere, nothing is set back
+            return self.cell(law, "must", "not_tested", says="it is asked of what leaves its process as it was")
         wrong = any(tally.violated for tally in self.tallies)
         found = (
             Elsewhere(says="it is asked of right answers") if wrong else examined(self.bench, self.grades, self.known)

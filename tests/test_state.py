@@ -303,6 +303,7 @@ TROUBLES = {
     "deaf": lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN),
     "full": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (5, 5)),
     "patched": lambda: setattr(np, "exp", None),
+    "forking": fork,
     "right": lambda: None,
 }
 for name, trouble in TROUBLES.items():
@@ -322,7 +323,7 @@ def test_what_subjects_do_to_their_process_is_no_trouble_of_those_that_follow(tm
     CliRunner().invoke(main, ["check", "kernels.py", "--profile", "smoke"])
     cells = [line for line in read(Path("attnspec-report/results.ndjson")) if line["kind"] == "cell"]
     bad = {(cell["subject"], cell["law"]) for cell in cells if cell["verdict"] in ("fail", "error")}
-    told = {"raising", "elsewhere", "warned", "deaf", "full"}
+    told = {"raising", "wide", "elsewhere", "warned", "deaf", "full"}
     assert told == {subject for subject, law in bad if law == "contract.state"}
     assert told | {"patched"} == {subject for subject, _ in bad}
     assert {"contract.state"} == {law for subject, law in bad if subject in told}
