@@ -101,7 +101,7 @@ def _array(x: NDArray[Any]) -> list[Any]:
     dtype = x.dtype
     if dtype.char not in DTYPES or not dtype.isnative:
         raise TypeError(f"an array of {dtype} cannot be sent")
-    data = x.tobytes() if x.nbytes <= SMALL else memoryview(np.ascontiguousarray(x)).cast("B")
+    data = x.tobytes() if x.nbytes <= SMALL else np.ascontiguousarray(x).data.cast("B")
     return [dtype.char, list(x.shape), data]
 
 

@@ -21,7 +21,7 @@ from typing import TypeVar
 from attnspec.adapters import Adapter
 
 from . import orphans
-from .calling import Fault
+from .calling import Call, Fault
 from .errors import TargetError
 from .messages import (
     Answer,
@@ -299,8 +299,18 @@ class Worker:
         self.opened: set[int] = set()
         self.answered: set[int] = set()
 
-    def ask(self, what: Open | Make, seconds: float) -> Opened | Made:
-        """The answer to what is asked; `LostError`, `OrphanedError` or `StrayError` if there is none."""
+    def open(self, asked: Open) -> None:
+        """Have an adapter made ready; an `Error` if it cannot be, and otherwise as `make`."""
+        self._ask(asked, Opened, LOADING)
+        self.opened.add(asked.key)
+
+    def make(self, key: int, call: Call, seconds: float) -> Made:
+        """Have a call made; `LostError`, `OrphanedError` or `StrayError` if there is no answer."""
+        made = self._ask(Make(key, call), Made, seconds)
+        self.answered.add(key)
+        return made
+
+    def _ask(self, what: Open | Make, kind: type[M], seconds: float) -> M:
         self._check()
         self.asked += 1
         try:
@@ -317,7 +327,7 @@ class Worker:
         self.process.log.trim()
         if isinstance(answer.what, Refused):
             raise error_of(answer.what)
-        if isinstance(answer.what, Made) != isinstance(what, Make):
+        if not isinstance(answer.what, kind):
             raise self._died(GarbledError("sent an answer to another question"))
         return answer.what
 

@@ -29,8 +29,8 @@ from .apart import Apart, ApartError, Place
 from .calling import Call, Fault, Interface, Reply
 from .devices import Lease, counted, lease
 from .errors import Error, TargetError
-from .messages import Begin, Make, Open, Start
-from .processes import LOADING, LostError, Nursery, OrphanedError, Process, StrayError, Worker, ended, spawned
+from .messages import Begin, Open, Start
+from .processes import LostError, Nursery, OrphanedError, Process, StrayError, Worker, ended, spawned
 from .wire import GoneError
 
 SECONDS = 30.0
@@ -250,8 +250,8 @@ class SupervisedCaller:
         patient = self.patient or key not in worker.answered
         try:
             if key not in worker.opened:
-                self._open(worker)
-            made = worker.ask(Make(key, _seen(call)), self.supervisor.seconds * (PATIENCE if patient else 1))
+                worker.open(self.asked)
+            made = worker.make(key, _seen(call), self.supervisor.seconds * (PATIENCE if patient else 1))
         except OrphanedError:
             self.supervisor.end(worker.nursery)
             raise
@@ -261,7 +261,6 @@ class SupervisedCaller:
         except LostError as lost:
             self.supervisor.drop(self.home)
             return Reply(fault=self._alone(lost.fault, call) if key in worker.answered else lost.fault)
-        worker.answered.add(key)
         if _sticky(call, made.reply) or self.supervisor.outgrown(made.memory):
             self.supervisor.drop(self.home)
         return made.reply
@@ -271,10 +270,6 @@ class SupervisedCaller:
         if fault.kind != "died" or self.call(call).fault is not None:
             return fault
         return replace(fault, says=f"{fault.says}; after earlier calls only: in a new process it is answered")
-
-    def _open(self, worker: Worker) -> None:
-        worker.ask(self.asked, LOADING)
-        worker.opened.add(self.asked.key)
 
 
 def _seen(call: Call) -> Call:

@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from attnspec import orphans
+from attnspec import orphans, processes
 from attnspec.calling import LARGEST, Call
 from attnspec.errors import TargetError
 from attnspec.runs import Options, groups, header_of
@@ -474,3 +474,15 @@ def test_closing_waits_neither_for_a_call_nor_for_a_nursery_that_stands_still(ke
     supervisor.close()
     assert time.monotonic() - started < 10
     assert gone(pids)
+
+
+@linux
+def test_an_import_that_is_interrupted_leaves_no_process(own, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    before = orphans.children()
+    monkeypatch.setattr(processes, "patiently", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        imported(own, tmp_path, "import time\ntime.sleep(60)\n")
+    assert before >= orphans.children()
