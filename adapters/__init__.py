@@ -132,7 +132,8 @@ def adapter(
         )
         return function
 
-    return declare(operator, "") if callable(operator) else declare  # under `@adapter`, without an operator
+    bare: Any = operator  # the function itself under `@adapter`, without an operator
+    return declare(bare, "") if callable(bare) else declare
 
 
 def _kept(x: Any) -> Any:

@@ -84,12 +84,12 @@ def names_in(what: str, given: Any) -> tuple[str, ...]:
 def place_of(function: Callable[..., Any]) -> str:
     """`file:line` of a function, relative to the present folder if it lies there; nothing where it is not known."""
     try:
-        code = getattr(inspect.unwrap(function), "__code__", None)
-        path = Path(code.co_filename)  # type: ignore[union-attr]
+        code = inspect.unwrap(function).__code__
+        path, line = Path(code.co_filename), int(code.co_firstlineno)
     except (AttributeError, TypeError, ValueError):
         return ""
     here = Path.cwd()
-    return f"{path.relative_to(here) if path.is_relative_to(here) else path}:{code.co_firstlineno}"
+    return f"{path.relative_to(here) if path.is_relative_to(here) else path}:{line}"
 
 
 # Values that a size or option may have
@@ -230,9 +230,12 @@ def _plain(x: Any, says: str, instead: str = "") -> bool | int | float | str | N
     x = x.item() if isinstance(x, np.generic) else x
     if x is None or isinstance(x, bool):
         return x
-    for kind in (int, float, str):
-        if isinstance(x, kind):
-            return str.__str__(x) if kind is str else getattr(kind, f"__{kind.__name__}__")(x)
+    if isinstance(x, int):
+        return int.__int__(x)
+    if isinstance(x, float):
+        return float.__float__(x)
+    if isinstance(x, str):
+        return str.__str__(x)
     raise _Slip(says, instead)
 
 

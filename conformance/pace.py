@@ -24,6 +24,8 @@ SMALL = 2048
 """Work up to which a case is small."""
 QUICK = 1 / 4
 """The share of the time it was given within which a small case ought to be answered."""
+TRIES = 3
+"""Calls of a smaller case, of which the fastest counts."""
 PATIENT = 3
 """Slow cases that are waited for."""
 
@@ -35,8 +37,8 @@ Calls = Callable[[Sample], Call | None]
 class Pace:
     """What is known of a subject at one dtype."""
 
-    answered: int = 0
-    """The most work that was answered."""
+    answered: dict[int, float] = field(default_factory=dict)
+    """The least time that an amount of work has taken."""
     sizes: dict[str, int] = field(default_factory=dict)
     """The largest sizes that were answered."""
     slow: list[int] = field(default_factory=list)
@@ -50,11 +52,12 @@ class Pace:
         if not self.slow:
             return False
         amount = work(call, values)
-        return amount >= min(self.slow) or (len(self.slow) >= PATIENT and amount > self.answered)
+        return amount >= min(self.slow) or (len(self.slow) >= PATIENT and amount > max(self.answered, default=0))
 
-    def answer(self, call: Call, values: Mapping[str, Any]) -> None:
-        """Take note of what was answered."""
-        self.answered = max(self.answered, work(call, values))
+    def answer(self, call: Call, values: Mapping[str, Any], seconds: float) -> None:
+        """Take note of what was answered, and in which time."""
+        amount = work(call, values)
+        self.answered[amount] = min(seconds, self.answered.get(amount, seconds))
         for name, n in _sizes(values):
             self.sizes[name] = max(self.sizes.get(name, 0), n)
 
@@ -65,14 +68,17 @@ class Pace:
         if small is None:
             self.stuck = True
             return fault
-        least, taken, values = small
-        if amount <= SMALL and taken * amount < QUICK * seconds * least:
+        for asked, values, taken in small:
+            self.answer(asked, values, taken)
+        if amount <= SMALL and self.expected(amount) < QUICK * seconds:
             return fault
-        for name, n in _sizes(values):
-            self.sizes[name] = max(self.sizes.get(name, 0), n)
         self.slow.append(amount)
-        self.says = _told(fault.says, sample, self.sizes, least, taken, amount)
+        self.says = _told(fault.says, sample, self.sizes, self.expected(amount))
         return Fault("slow", self.says)
+
+    def expected(self, amount: int) -> float:
+        """The seconds that an amount of work ought to take, by the fastest rate at which any was answered."""
+        return min(taken * max(amount / least, 1) for least, taken in self.answered.items() if least)
 
 
 _KNOWN: WeakKeyDictionary[Subject, dict[tuple[str, str], Pace]] = WeakKeyDictionary()
@@ -96,8 +102,8 @@ def _sizes(values: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     return ((name, x) for name, x in values.items() if isinstance(x, int) and not isinstance(x, bool) and x > 0)
 
 
-def _in_small(sample: Sample, subject: Subject, calls: Calls) -> tuple[int, float, Mapping[str, Any]] | None:
-    """The work and the seconds of the same case with smaller sizes, and its values; None where there is no answer."""
+def _in_small(sample: Sample, subject: Subject, calls: Calls) -> list[tuple[Call, Mapping[str, Any], float]] | None:
+    """Calls of the same case with smaller sizes, their values and seconds; None where one has no answer."""
     for part in (64, 16, 4):
         fixed = {name: _smaller(sample, name, x, part) for name, x in sample.case.fixed.items()}
         try:
@@ -108,11 +114,14 @@ def _in_small(sample: Sample, subject: Subject, calls: Calls) -> tuple[int, floa
             continue
         if call is None or sum(map(_amount, small.values.values())) >= sum(map(_amount, sample.values.values())):
             continue
-        subject.call(call)  # the first call of a process takes longer
-        started = time.perf_counter()
-        reply: Reply = subject.call(call)
-        answered = reply.fault is None or reply.fault.kind not in ABRUPT
-        return (work(call, small.values), time.perf_counter() - started, small.values) if answered else None
+        found = []
+        for _ in range(TRIES):  # the first call of a process takes longer
+            started = time.perf_counter()
+            reply: Reply = subject.call(call)
+            if reply.fault is not None and reply.fault.kind in ABRUPT:
+                return None
+            found.append((call, small.values, time.perf_counter() - started))
+        return found
     return None
 
 
@@ -124,9 +133,9 @@ def _smaller(sample: Sample, name: str, x: Any, part: int) -> Any:
     return max(1, x // part) if name in sample.mechanism.sizes and isinstance(x, int) and x > 1 else x
 
 
-def _told(says: str, sample: Sample, answered: Mapping[str, int], least: int, taken: float, amount: int) -> str:
+def _told(says: str, sample: Sample, answered: Mapping[str, int], expected: float) -> str:
     """That a case was too slow, at which rate, and what declaring limits would say."""
-    rate = f"a smaller one took {taken:.2g} s, which makes about {taken * amount / least:.2g} s for this one"
+    rate = f"at the rate of what it answers it takes {expected:.2g} s or more"
     sizes = {name: n for name, n in _sizes(sample.values) if name in sample.mechanism.sizes}
     beyond = {name: n / answered[name] for name, n in sizes.items() if n > answered.get(name, n)}
     if not beyond:

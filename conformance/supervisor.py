@@ -124,7 +124,7 @@ class Supervisor:
     def apart(self, start: Start, asked: Open) -> tuple[Apart, Place]:
         """A process in which nothing of attnspec is to be seen, and what it is to load; `ApartError` for none."""
         folder = start.folder or str(Path.cwd())
-        names_torch = bool(start.path) and b"torch" in Path(folder, start.path).read_bytes()
+        names_torch = bool(start.path) and b"torch" in _source(start)
         framework = "torch" if names_torch or asked.framework == "torch" else "numpy"
         if framework not in self._apart:
             self._apart[framework] = Apart(framework, dict(start.environment))
@@ -204,11 +204,19 @@ class Supervisor:
         """A process for a nursery: of a framework a fresh one, of a file one that has its framework."""
         if not start.path or not start.forks:
             return spawned(start.environment or tuple(os.environ.items()))
-        framework = "torch" if b"torch" in Path(start.folder, start.path).read_bytes() else "numpy"
+        framework = "torch" if b"torch" in _source(start) else "numpy"
         begin = Begin(start.environment, nursery=True)
         return self._asked(
             Start(framework), lambda root: root.forked(begin) if root.forks else spawned(start.environment)
         )
+
+
+def _source(start: Start) -> bytes:
+    """What the file of a nursery says; a `TargetError` for one that has disappeared since it was found."""
+    try:
+        return Path(start.folder, start.path).read_bytes()
+    except OSError as error:
+        raise TargetError(f"{start.path} cannot be read any more: {error.strerror}; it was there before") from None
 
 
 class SupervisedCaller:
@@ -240,7 +248,10 @@ class SupervisedCaller:
         """What calls give where nothing of attnspec is to be seen, as far as time suffices; `ApartError` for none."""
         if not self.foreign:
             raise ApartError("it comes with attnspec")
-        process, place = self.supervisor.apart(self.home[0], self.asked)
+        try:
+            process, place = self.supervisor.apart(self.home[0], self.asked)
+        except TargetError as error:
+            raise ApartError(str(error)) from None
         return process.replies(place, calls, seconds)
 
     def _made(self, call: Call) -> Reply:

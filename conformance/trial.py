@@ -224,7 +224,7 @@ class Trial:
         started = time.perf_counter()
         reply = subject.call(call)
         if reply.fault is None:
-            pace.answer(call, settled.values)
+            pace.answer(call, settled.values, time.perf_counter() - started)
         elif reply.fault.kind == "hung":
             seconds = time.perf_counter() - started
             return Reply(fault=pace.judged(reply.fault, call, self.sample, subject, self._call_of, seconds))

@@ -71,7 +71,7 @@ def test_a_slow_subject_is_right_where_it_has_time_and_partial(clocked):
     assert [] == [cell.law for cell in result.cells if cell.bad]
     assert "pass" == cells(result)["definition"][0]
     assert result.ended.startswith("too slow: a case with ")
-    assert "gave no answer within 30 s; a smaller one took " in result.ended
+    assert "gave no answer within 30 s; at the rate of what it answers it takes " in result.ended
     assert " or raise --time-limit" in result.ended
 
 

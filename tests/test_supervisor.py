@@ -283,6 +283,16 @@ def test_a_file_that_was_changed_is_loaded_again(supervisor, tmp_path):
         np.testing.assert_array_equal(int(factor) * ANSWER, one.call(GOOD).outputs["p"])
 
 
+def test_a_file_that_disappears_before_it_is_called_is_told(supervisor, tmp_path):
+    path = tmp_path / "fleeting.py"
+    path.write_text(KERNELS)
+    (one,) = resolve(f"{path}:right", supervisor=supervisor)
+    supervisor.close()
+    path.unlink()
+    says = "fleeting.py cannot be read any more: No such file or directory; it was there before"
+    assert says in one.call(GOOD).fault.says
+
+
 def test_the_environment_is_that_of_the_moment(subject, monkeypatch):
     for scale in ("2", "3"):
         monkeypatch.setenv("SCALE", scale)
