@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .cases import Sample
+from .cases import Case, Sample
 from .contracts import CONTRACTS
 from .conventions import Finding
 from .grades import Grade
@@ -28,6 +28,8 @@ class Failure:
     found: Sample
     """The sample on which it was found, before it was made smaller."""
     tried: int = 0
+    before: tuple[Case, ...] = ()
+    """The cases that were tried before it, in their order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -373,9 +373,20 @@ class _Keeper:
 @click.argument("case")
 @report_dir
 @function_options
+@click.option(
+    "--time-limit", default=30.0, show_default=True, metavar="SECONDS", help="How long a call may take, if isolated."
+)
 @click.option("--trust", is_flag=True, help="Run the file that the case names even outside the present folder.")
 @verbosity
-def replay(case: str, report_dir: str, operator: str | None, framework: str | None, trust: bool, verbose: int) -> None:
+def replay(
+    case: str,
+    report_dir: str,
+    operator: str | None,
+    framework: str | None,
+    time_limit: float,
+    trust: bool,
+    verbose: int,
+) -> None:
     """Run a failing CASE again, by its key or the path of its file.
 
     A case that names a Python file has it run.
@@ -386,7 +397,9 @@ def replay(case: str, report_dir: str, operator: str | None, framework: str | No
         def note(text: str) -> None:
             click.echo(f"attnspec: {text}", err=True)
 
-        sys.exit(int(replayed(case, Path(report_dir), operator, framework, say, note=note, trusted=trust)))
+        folder = Path(report_dir)
+        code = replayed(case, folder, operator, framework, say, note=note, trusted=trust, seconds=time_limit)
+        sys.exit(int(code))
 
 
 @main.command(short_help="Say which conventions an implementation follows.")

@@ -104,6 +104,7 @@ class _Run(Course):
         """
         if self.definition is not None and self.definition.open:
             return self.judge(self.definition, trial) not in (Kind.REFUTED, Kind.FAULTED)
+        self.tried.setdefault(trial.sample.case.key, trial.sample.case)
         outcome = judged(trial, definition_law(self.mechanism), self.grades)
         self.contracts.shaped(outcome, trial)
         return not outcome.bad
@@ -136,6 +137,7 @@ class _Run(Course):
 
     def judge(self, tally: Tally, trial: Trial) -> Kind:
         """One law on one trial, with all that follows from it."""
+        self.tried.setdefault(trial.sample.case.key, trial.sample.case)
         outcome = judged(trial, tally.law, self.grades)
         if tally.law.level != "should":
             self.contracts.shaped(outcome, trial)
@@ -162,7 +164,8 @@ class _Run(Course):
         if outcome.kind is Kind.SLOW:
             tally.slow = outcome.says
         if outcome.bad:
-            tally.failure = Failure(tally.law.name, outcome, trial.sample, trial.sample)
+            before = self.before(trial.sample)
+            tally.failure = Failure(tally.law.name, outcome, trial.sample, trial.sample, before=before)
         elif outcome.grade in self.grades and self.grades.index(outcome.grade) > self.grades.index(self.level):
             self.loosen(outcome.grade, tally.law, trial)
         return outcome.kind

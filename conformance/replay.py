@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,28 +35,39 @@ def replayed(
     *,
     note: Say = lambda text: None,
     trusted: bool = True,
+    seconds: float = SECONDS,
 ) -> Exit:
     """Run the witness and say how it went: violated, or conformant where it holds now.
 
+    Where it holds by itself, it is run once more in a new process, after what was tried before it.
     A file that the case names is run, which a `note` says before; if it is not `trusted`, it has to lie in the present
-    folder.
+    folder. A call may take so many `seconds`.
     """
     witness = find(name, folder)
     mechanism = mechanism_named(witness["mechanism"])
     _admit(witness["target"], name, note, trusted=trusted)
-    subject = _subject(witness, operator or mechanism.operator, framework)
+    subject = _subject(witness, operator or mechanism.operator, framework, seconds)
     if witness["law"] not in law_names(mechanism):
         raise UsageError(f"{mechanism.name} has no law {witness['law']!r} any more")
     if witness["digest"] != mechanism.digest:
         say(f"note: {mechanism.path} has changed since this case was kept")
+    bench = _bench(witness, subject)
     with subject.session(), runnable(name):
         sample = Sample(mechanism, read_case(witness["case"]), witness["dtype"])
-        bench = Bench(subject, mechanism, witness["dtype"], witness["device"], witness["words"])
         failure, verdict, says = again(bench, sample, witness["law"])
-        if failure is None:
-            address = mechanism.address(witness["law"])
-            say(f"{subject.name} {address}: {verdict} on this case now" + (f": {says}" if says else ""))
-            return Exit.CONFORMANT
+    if failure is None and witness.get("before"):
+        bench = _bench(witness, _subject(witness, operator or mechanism.operator, framework, seconds, fresh=True))
+        with runnable(name):
+            failure, *found = _after(bench, witness, sample)
+        if failure is not None:
+            verdict, says = found
+            say(f"note: by itself it holds now, and it fails after {_counted(witness)}: earlier calls matter")
+    if failure is None:
+        address = mechanism.address(witness["law"])
+        also = f", by itself and after {_counted(witness)}" if witness.get("before") else ""
+        say(f"{subject.name} {address}: {verdict} on this case now{also}" + (f": {says}" if says else ""))
+        return Exit.CONFORMANT
+    with bench.subject.session():
         data = describe(failure, bench, witness["target"], None, [])
     cell = {
         "subject": subject.name,
@@ -88,8 +99,31 @@ def _admit(target: str, name: str, note: Say, *, trusted: bool) -> None:
     note(f"runs {shown}, which the case names")
 
 
-def _subject(witness: dict[str, Any], operator: str, framework: str | None) -> Subject:
-    supervised = supervisor(SECONDS, witness["device"]) if available() else None
+def _bench(witness: dict[str, Any], subject: Subject) -> Bench:
+    mechanism = mechanism_named(witness["mechanism"])
+    return Bench(subject, mechanism, witness["dtype"], witness["device"], witness["words"])
+
+
+def _counted(witness: dict[str, Any]) -> str:
+    count = len(witness["before"])
+    return f"the {count} cases that were tried before it" if count > 1 else "the case that was tried before it"
+
+
+def _after(bench: Bench, witness: dict[str, Any], sample: Sample) -> tuple[Failure | None, str, str]:
+    """The failure after what was tried before it, in that order; the verdict, and what is said of it.
+
+    Last of that is the case on which it was found, before it was made small; it may fail there already.
+    """
+    earlier = [Sample(bench.mechanism, read_case(case), bench.dtype) for case in witness["before"]]
+    return _run_again(bench, (*earlier, sample), witness["law"])
+
+
+def _subject(
+    witness: dict[str, Any], operator: str, framework: str | None, seconds: float, *, fresh: bool = False
+) -> Subject:
+    supervised = supervisor(seconds, witness["device"]) if available() else None
+    if fresh and supervised is not None:
+        supervised.close()
     found = resolve(witness["target"], operator=operator, framework=framework, supervisor=supervised)
     own = [s for s in found if s.name == witness["subject"] and s.operator == library()[witness["mechanism"]].operator]
     if not own:
@@ -101,7 +135,7 @@ def again(bench: Bench, sample: Sample, name: str) -> tuple[Failure | None, str,
     """The failure, if it is found again; the verdict, and what is said of it."""
     law = law_of(bench.mechanism, name)
     if law is None:
-        return _run_again(bench, sample, name)
+        return _run_again(bench, (sample,), name)
     grades = looser(bench.dtype, bench.subject.claims.grade(bench.dtype))
     outcome = judged(Trial(bench, sample), law, grades)
     if outcome.kind is Kind.REFUTED:
@@ -111,8 +145,8 @@ def again(bench: Bench, sample: Sample, name: str) -> tuple[Failure | None, str,
     return Failure(name, outcome, sample, sample), "error" if outcome.kind is Kind.FAULTED else "fail", outcome.says
 
 
-def _run_again(bench: Bench, sample: Sample, name: str) -> tuple[Failure | None, str, str]:
-    """A contract or a reject: it is about all calls that the laws make of the case, and so all of them are made."""
-    request = Request(bench.subject, bench.mechanism, bench.dtype, PROFILES["quick"], bench.device, only=(sample,))
+def _run_again(bench: Bench, samples: Sequence[Sample], name: str) -> tuple[Failure | None, str, str]:
+    """A run of some cases alone, with all calls that laws and contracts make of them."""
+    request = Request(bench.subject, bench.mechanism, bench.dtype, PROFILES["quick"], bench.device, only=samples)
     cell = next(c for c in run(request).cells if c.law == name)
     return cell.failure if cell.bad else None, cell.verdict, cell.says

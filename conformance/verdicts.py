@@ -11,7 +11,7 @@ import numpy as np
 
 from . import limits
 from .calling import ABRUPT, Call
-from .cases import Sample
+from .cases import Case, Sample
 from .cells import PARAMETERS, Cell, Failure, Request, Result, Tally, law_names
 from .contracts import CONTRACTS, Contracts
 from .conventions import Finding, identified, words_of
@@ -28,6 +28,8 @@ from .truths import truth
 
 LARGE = 60_000
 """Entries of a case beyond which it serves the definition alone."""
+BEFORE = 64
+"""Cases that are kept with a failure, for those on which it fails after others only."""
 HANGS = 3
 """Calls that may hang before a group is given up."""
 
@@ -66,9 +68,15 @@ class Course:
         self.known: list[Known] = []
         """Cases that the subject gets right, some of which are made again elsewhere."""
         self.calls = self.answered = self.cases = 0
+        self.tried: dict[str, Case] = {}
+        """The cases that were tried so far, by their keys."""
         self.late = False
         """Whether time was up."""
         self.refusals = Refusals()
+
+    def before(self, sample: Sample) -> tuple[Case, ...]:
+        """The last cases beside that of a sample that were tried so far."""
+        return tuple(case for key, case in self.tried.items() if key != sample.case.key)[-BEFORE:]
 
     @property
     def given_up(self) -> bool:
@@ -245,7 +253,8 @@ class Course:
             cases = self.contracts.repeats
         if name in self.contracts.breaches:
             breach, sample = self.contracts.breaches[name]
-            failure = Failure(law, Outcome(Kind.REFUTED, np.inf, says=breach.says), sample, sample)
+            shown = Outcome(Kind.REFUTED, np.inf, says=breach.says)
+            failure = Failure(law, shown, sample, sample, before=self.before(sample))
             return self.cell(law, level, "fail", cases=cases, says=breach.says, failure=failure)
         return self.cell(law, level, "pass" if cases else "not_tested", cases=cases)
 

@@ -2,6 +2,8 @@
 
 A witness holds the resolved sizes and options and, where they are small, the arrays themselves, so that it outlives a
 change of the generator or of the specification's draws.
+Under `case` is the one that fails, and under `before` are those that were tried ahead of it, in their order and without
+arrays: a subject that keeps something from call to call may fail after these only.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ from .texts import safe, told
 from .trial import Bench, Declined, Faulted, LawEnvironment, Stray, Trial
 from .truths import Truth, truth
 
+EARLIER = 80
+"""Cases that may stand before one in a file."""
 SMALL = 256
 """Entries up to which the arrays of a case are kept with it."""
 ANOTHER = "another value"
@@ -99,6 +103,7 @@ def describe(
         "declared": sorted(m.declared(bench.subject.claims.conventions)),
         "digest": m.digest,
         "case": stored_case(sample, law, bench.words_key),
+        "before": _earlier(failure),
         "sizes": {n: _plain(x) for n, x in sample.values.items() if not (isinstance(x, np.ndarray) or _usual(m, n, x))},
         "arrays": {n: shown(x) for n, x in sample.values.items() if isinstance(x, np.ndarray)},
         "givens": _givens(Trial(bench, sample), law),
@@ -327,6 +332,11 @@ def finite_or_none(x: float) -> float | None:
 # Storing and replaying
 
 
+def _earlier(failure: Failure) -> list[dict[str, Any]]:
+    """What was tried before a failure, in its order, and last the case on which it was found."""
+    return [_stored(case) for case in (*failure.before, failure.found.case)] if failure.before else []
+
+
 def stored_case(sample: Sample, law: Law | None, words: tuple[str, ...]) -> dict[str, Any]:
     """A case with its arrays, those of the law under these words included, as far as they are small."""
     case = sample.case
@@ -335,6 +345,10 @@ def stored_case(sample: Sample, law: Law | None, words: tuple[str, ...]) -> dict
         kept = {key: sample.cache.get(("given", law.name, words, key)) for key in law.given}
         arrays |= {f"{law.name}.{key}": x for key, x in kept.items() if isinstance(x, np.ndarray)}
     small = sum(x.size for x in arrays.values()) <= SMALL
+    return _stored(case) | ({"literals": {n: _written(x) for n, x in arrays.items()}} if small else {})
+
+
+def _stored(case: Case) -> dict[str, Any]:
     return {
         "mechanism": case.mechanism,
         "label": case.label,
@@ -344,9 +358,7 @@ def stored_case(sample: Sample, law: Law | None, words: tuple[str, ...]) -> dict
         "scenario": case.scenario,
         "regime": case.regime,
         "layout": case.layout,
-        "literals": {n: _written(x) for n, x in arrays.items()}
-        if small
-        else {n: _written(np.asarray(x)) for n, x in case.literals.items()},
+        "literals": {n: _written(np.asarray(x)) for n, x in case.literals.items()},
     }
 
 
@@ -409,20 +421,27 @@ def is_file(path: Path) -> bool:
 
 def _unknown(found: Mapping[str, Any]) -> Iterator[str]:
     """What a kept case speaks of that is not there."""
-    case, m = found["case"], mechanism_named(found["mechanism"])
-    if case["mechanism"] != m.name:
-        yield f"it is of {m.name}, and its inputs are of {case['mechanism']!r}"
+    m = mechanism_named(found["mechanism"])
     if found["law"] not in law_names(m):
         yield f"{m.name} has no law {found['law']!r}"
+    for convention, words in m.conventions.items():
+        if found["words"].get(convention) not in words:
+            yield f"words has no word of {convention}; expected one of {', '.join(words)}"
+    if len(found.get("before", ())) > EARLIER:
+        yield f"before has {len(found['before'])} cases; expected at most {EARLIER}"
+    for case in (found["case"], *found.get("before", ())):
+        yield from _unknown_in(case, m, found["law"])
+
+
+def _unknown_in(case: Mapping[str, Any], m: Mechanism, law: str) -> Iterator[str]:
+    if case["mechanism"] != m.name:
+        yield f"it is of {m.name}, and its inputs are of {case['mechanism']!r}"
     examples = {f"example:{name}" for name in m.examples}
     for kind, known in (("scenario", {*m.scenarios, *examples}), ("regime", {*m.regimes})):
         if case[kind] and case[kind] not in known:
             yield f"{m.name} has no {kind} {case[kind]!r}"
-    for convention, words in m.conventions.items():
-        if found["words"].get(convention) not in words:
-            yield f"words has no word of {convention}; expected one of {', '.join(words)}"
     names = {*m.sizes, *m.options, *m.inputs}
-    givens = {f"{found['law']}.{name}" for law in [law_of(m, found["law"])] if law for name in law.given}
+    givens = {f"{law}.{name}" for stated in [law_of(m, law)] if stated for name in stated.given}
     for part, known in (("fixed", names), ("literals", {*m.inputs, *givens})):
         for name in sorted(set(case[part]) - known):
             yield f"case.{part} has {name!r}, which {m.name} has not"

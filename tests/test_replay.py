@@ -10,6 +10,7 @@ from attnspec.plans import Profile
 from attnspec.replay import replayed
 from attnspec.shrink import made_small
 from attnspec.targets import resolve
+from attnspec.verdicts import BEFORE
 from attnspec.witness import describe, save
 
 SCENARIOS = Profile("scenarios", covering=0, draws=0, admitted=8)
@@ -75,7 +76,54 @@ def test_a_failure_that_was_mended_holds_now(law, tmp_path):
     save(tmp_path, {**witness, "target": sound})
     code, lines = replay(witness, tmp_path)
     verdict = "pass" if law.startswith("contract.") else "held"
-    assert (Exit.CONFORMANT, [f"mine softmax.{law}: {verdict} on this case now"]) == (code, lines)
+    assert Exit.CONFORMANT is code
+    (line,) = lines
+    assert line.startswith(f"mine softmax.{law}: {verdict} on this case now")
+
+
+KEPT = "return room.setdefault(x.shape, torch.softmax(x, -1)).clone()"
+LATE = (
+    SOUND.replace("return torch.softmax(x, -1)", KEPT)
+    .replace("return torch.softmax(x, -1)", "return room.setdefault(x.shape, torch.softmax(x, -1)).clone()")
+    .replace("def mine(x)", "def mine(x, *, room={})")
+)
+"""It keeps what it returned for a shape."""
+
+
+def test_what_fails_after_earlier_calls_alone_is_found_again_after_these(tmp_path):
+    path = tmp_path / "late.py"
+    path.write_text(LATE)
+    witness = kept_failure(str(path), "definition", tmp_path)
+    assert 2 <= len(witness["before"]) <= BEFORE + 1
+    code, lines = replay(witness, tmp_path)
+    assert Exit.VIOLATED is code
+    count = len(witness["before"])
+    says = f"note: by itself it holds now, and it fails after the {count} cases that were tried before it: "
+    assert f"{says}earlier calls matter" == lines[0]
+    assert any(line.startswith("Result") for line in lines)
+
+
+def test_what_held_by_itself_and_after_earlier_calls_is_said_to(tmp_path):
+    path = tmp_path / "late_and_mended.py"
+    path.write_text(LATE)
+    witness = kept_failure(str(path), "definition", tmp_path)
+    save(tmp_path, {**witness, "target": written(tmp_path / "sound.py")})
+    code, (line,) = replay(witness, tmp_path)
+    after = f"by itself and after the {len(witness['before'])} cases that were tried before it"
+    assert (Exit.CONFORMANT, f"mine softmax.definition: held on this case now, {after}") == (code, line)
+
+
+SLOW = SOUND.replace("    return", "    import time; time.sleep(20)\n    return")
+
+
+def test_a_call_has_the_time_that_it_is_given(tmp_path):
+    witness = kept_failure(written(tmp_path / "broken.py", "definition"), "definition", tmp_path)
+    path = tmp_path / "slow.py"
+    path.write_text(SLOW)
+    save(tmp_path, {**witness, "target": str(path)})
+    lines = []
+    replayed(witness["key"], tmp_path, None, None, lines.append, 0.5)
+    assert any("no answer within" in line for line in lines)
 
 
 @pytest.mark.parametrize("target", ["mistake:softmax.base_two", "mistake:alibi_slopes.from_zero"])

@@ -122,8 +122,9 @@ def test_a_mended_kernel_passes_its_case(failures, failure, monkeypatch):
     cell = failures[failure]
     result = attnspec("replay", cell["witness"]["key"])
     word = "held" if cell["law"] in ("sums_to_one", "definition") else "pass"
-    said = f"{cell['subject']} {cell['mechanism']}.{cell['law']}: {word} on this case now\n"
-    assert (Exit.CONFORMANT, RUNS, said) == (result.exit_code, result.stderr, result.stdout)
+    said = f"{cell['subject']} {cell['mechanism']}.{cell['law']}: {word} on this case now"
+    assert (Exit.CONFORMANT, RUNS) == (result.exit_code, result.stderr)
+    assert result.stdout.startswith(said)
 
 
 def test_a_call_that_raises_is_replayed_with_its_trace(failures):
