@@ -122,7 +122,7 @@ def test_a_call_has_the_time_that_it_is_given(tmp_path):
     path.write_text(SLOW)
     save(tmp_path, {**witness, "target": str(path)})
     lines = []
-    replayed(witness["key"], tmp_path, None, None, lines.append, 0.5)
+    replayed(witness["key"], tmp_path, None, None, lines.append, seconds=0.5)
     assert any("no answer within" in line for line in lines)
 
 
@@ -155,7 +155,7 @@ def test_a_specification_that_has_changed_is_noted(tmp_path):
 @pytest.mark.parametrize(
     ("changed", "error", "says"),
     [
-        ({"law": "gone"}, UsageError, "softmax has no law 'gone' any more"),
+        ({"law": "gone"}, UsageError, "softmax has no law 'gone'"),
         ({"subject": "gone"}, UsageError, "mistake:softmax.base_two has no subject 'gone' any more"),
         ({"mechanism": "sotfmax"}, UsageError, "unknown mechanism 'sotfmax'; did you mean 'softmax'?"),
         ({"target": "gone.py"}, TargetError, "no such file: gone.py"),
