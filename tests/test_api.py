@@ -45,7 +45,7 @@ def test_a_conformant_function_gives_a_true_report(right):
     right.expect_conformant()
     assert (True, True, []) == (bool(right), right.conformant, right.failures)
     assert {"softmax": "conformant"} == right.verdicts
-    assert 22 == len(right.cells)
+    assert 24 == len(right.cells)
 
 
 def test_a_violation_is_raised_with_the_report(wrong):
