@@ -12,7 +12,7 @@ from attnspec.adapters import Adapter
 from .aliases import meant, untested
 from .declarations import settled
 from .errors import SpecError, TargetError, UsageError, did_you_mean
-from .formats import FORMATS
+from .formats import FORMATS, unknown_dtype
 from .grades import STANDARD, Grade, grade_named
 from .language import Expression, Scope
 from .loader import library
@@ -83,7 +83,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool) -> Claims:
     _check_words(adapter, mechanism, label)
     for dtype in adapter.dtypes:
         if dtype not in FORMATS:
-            raise UsageError(f"{label}unknown dtype {dtype!r}{did_you_mean(dtype, FORMATS)}")
+            raise UsageError(f"{label}{unknown_dtype(dtype)}")
     kin = [m for m in library().values() if m.operator == mechanism.name] or [mechanism]
     sizes = {name for m in kin for name in m.sizes}
     names = sizes | {name for m in kin for name in m.options}
@@ -182,7 +182,7 @@ def _grades(adapter: Adapter, label: str) -> dict[str, Grade]:
     grades = dict.fromkeys(adapter.dtypes, adapter.grade) if isinstance(adapter.grade, str) else adapter.grade or {}
     for dtype in grades:
         if dtype not in FORMATS:
-            raise UsageError(f"{label}unknown dtype {dtype!r} of a grade{did_you_mean(dtype, FORMATS)}")
+            raise UsageError(f"{label}grade: {unknown_dtype(dtype)}")
     try:
         return {dtype: grade_named(name) for dtype, name in grades.items()}
     except UsageError as error:

@@ -96,12 +96,14 @@ def last_place(errors: Iterable[SpecError]) -> Place | None:
 LONGEST_NAME = 100
 """Characters of a name beyond which nobody may have meant a known one."""
 LIKELY = 200
-"""Known names, those of nearly the same length, among which the one that was meant is looked for."""
+"""Known names, those of nearly the same length and letters, among which the one that was meant is looked for."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?` for the nearest known name, and nothing where none is near."""
     if len(name) > LONGEST_NAME:
         return ""
-    near = difflib.get_close_matches(name, heapq.nsmallest(LIKELY, known, lambda x: abs(len(x) - len(name))), n=1)
+    letters = set(name)
+    likely = heapq.nsmallest(LIKELY, known, lambda x: abs(len(x) - len(name)) + len(letters ^ set(x)))
+    near = difflib.get_close_matches(name, likely, n=1)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .errors import did_you_mean
+
 
 @dataclass(frozen=True, slots=True)
 class Format:
@@ -38,6 +40,20 @@ FLOAT32 = Format("float32", 24, -126, (2 - 2.0**-23) * 2.0**127)
 BFLOAT16 = Format("bfloat16", 8, -126, (2 - 2.0**-7) * 2.0**127)
 FLOAT16 = Format("float16", 11, -14, 65504.0)
 FORMATS = {fmt.name: fmt for fmt in (FLOAT64, FLOAT32, BFLOAT16, FLOAT16)}
+_OTHER_NAMES = {
+    "float64": ("fp64", "f64", "double"),
+    "float32": ("fp32", "f32", "float", "single", "tf32"),
+    "bfloat16": ("bf16", "bfloat", "brain"),
+    "float16": ("fp16", "f16", "half"),
+}
+
+
+def unknown_dtype(name: str) -> str:
+    """What is said of a name that is no dtype, with the one that is meant, also by a name that it has elsewhere."""
+    plain = name.lower().rpartition(".")[2]  # as in torch.float32
+    others = {other: dtype for dtype, names in _OTHER_NAMES.items() for other in (dtype, *names)}
+    hint = f"; did you mean {others[plain]!r}?" if plain in others else did_you_mean(plain, FORMATS)
+    return f"unknown dtype {name!r}{hint} (dtypes: {', '.join(FORMATS)})"
 
 
 def _spacing_exponent(x: NDArray[np.float64] | float, fmt: Format) -> NDArray[np.int32]:

@@ -13,6 +13,7 @@ from .conventions import LARGE
 from .definition import Frame
 from .draws import DRAWS
 from .errors import UsageError, did_you_mean
+from .glossary import known_words, meanings
 from .grades import GRADES, LADDER, STANDARD
 from .language import Expression
 from .library import FUNCTIONS
@@ -22,6 +23,7 @@ from .mechanism import Example, Law, Mechanism, Mistake, Reject
 from .plans import PROFILES, plan
 from .stand_ins import DefinitionSubject
 from .targets import faults, install_command, installed, operators, shipped
+from .texts import safe
 from .typesetting import entries, expression, expressions, prose
 
 CONTRACT_ADVICE = {
@@ -54,14 +56,15 @@ def explained(name: str) -> Iterator[str]:
         name = law
     if name not in pages:
         short = [known for known in pages if known.partition(".")[2] == name]
+        told = list(meanings(name))
         if len(short) == 1:
-            return pages[short[0]]()
-        hint = (
-            f"; one of {', '.join(sorted(short))}"
-            if short
-            else did_you_mean(name, {*pages, *(known.partition(".")[2] for known in pages)})
-        )
-        raise UsageError(f"nothing is called {name!r}{hint}")
+            return iter([*pages[short[0]](), *(["", *told] if told else [])])
+        if told:
+            further = [f"attnspec explain {known} shows a law or mistake of that name." for known in sorted(short)]
+            return iter([*told, *([""] if further else []), *further])
+        known = {*pages, *(page.partition(".")[2] for page in pages), *known_words()}
+        hint = f"; one of {', '.join(sorted(short))}" if short else did_you_mean(name, known)
+        raise UsageError(f"nothing is called {safe(name)!r}{hint}")
     return pages[name]()
 
 

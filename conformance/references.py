@@ -40,12 +40,12 @@ def work_of(mechanism: Mechanism, values: Mapping[str, Any]) -> int:
         return length * kept * vocab * (kept + length + 20) * OPERATION // 4
     named: dict[str, int] = {}
     for name in mechanism.inputs:
-        axes, shape = mechanism.shapes.get(name, ()), np.shape(values.get(name))
+        axes, shape = mechanism.shapes.get(name, ()), np.shape(values[name])
         for place, n in enumerate(shape):
             known = axes[place - len(shape)] if place >= len(shape) - len(axes) else None
             several = known is not None and mechanism.operator != "einsum"
             named[f"{known} {axes[:place].count(known)}" if several else f"{name} {place}"] = n
-    options = [x for n in mechanism.options for x in np.ravel(values.get(n)) if isinstance(x, int | np.integer)]
+    options = [x for n in mechanism.options for x in np.ravel(values[n]) if isinstance(x, int | np.integer)]
     return math.prod(max(n, 1) for n in named.values()) * math.prod(max(abs(int(x)), 1) for x in options) * OPERATION
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from .cells import law_names
 from .coverage import share
 from .errors import UsageError, did_you_mean
-from .formats import FORMATS
+from .formats import FORMATS, unknown_dtype
 from .grades import coarser, grade_named
 from .loader import library, mechanism_named
 
@@ -66,7 +66,7 @@ def _check_grade(name: str) -> set[str]:
     dtype, equals, grade = name.rpartition("=")
     grade_named(grade)
     if equals and dtype not in FORMATS:
-        raise UsageError(f"required grade:{name}: unknown dtype {dtype!r}{did_you_mean(dtype, FORMATS)}")
+        raise UsageError(f"required grade:{name}: {unknown_dtype(dtype)}")
     return set()
 
 

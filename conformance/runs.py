@@ -18,7 +18,7 @@ from .diagnosis import Likeness, diagnose
 from .engine import run
 from .errors import UsageError, did_you_mean
 from .evidence import Evidence, evidence_of
-from .formats import FORMATS
+from .formats import FORMATS, unknown_dtype
 from .grades import coarser
 from .loader import library
 from .maps import mapped
@@ -109,7 +109,7 @@ def groups(options: Options) -> list[Group]:
     """The groups of a run, subject by subject. Whatever names nothing is a `UsageError`."""
     for dtype in options.dtypes:
         if dtype not in FORMATS:
-            raise UsageError(f"unknown dtype {dtype!r}{did_you_mean(dtype, FORMATS)} (dtypes: {', '.join(FORMATS)})")
+            raise UsageError(unknown_dtype(dtype))
     profile_named(options.profile)
     mechanisms = chosen(options)
     found = []

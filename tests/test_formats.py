@@ -10,7 +10,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from attnspec.formats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FORMATS, Format, half_unit, holds, rounded
+from attnspec.formats import (
+    BFLOAT16,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    FORMATS,
+    Format,
+    half_unit,
+    holds,
+    rounded,
+    unknown_dtype,
+)
 
 NARROW = (FLOAT32, BFLOAT16, FLOAT16)
 TYPES = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
@@ -155,3 +166,24 @@ def test_float64_is_left_alone() -> None:
 @pytest.mark.parametrize("x", [math.inf, -math.inf, math.nan])
 def test_every_format_holds_what_is_not_finite(x: float) -> None:
     assert holds(x, FLOAT16)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        *(
+            ("float32", other)
+            for other in ("fp32", "f32", "FP32", "float", "single", "torch.fp32", "flot32", "Float32")
+        ),
+        *(("float16", other) for other in ("fp16", "f16", "half", "torch.half")),
+        *(("bfloat16", other) for other in ("bf16", "BF16", "bfloat", "torch.bfloat16")),
+        *(("float64", other) for other in ("fp64", "f64", "double")),
+    ],
+)
+def test_a_dtype_by_another_name_gets_a_hint(name, dtype):
+    told = f"unknown dtype {dtype!r}; did you mean {name!r}? (dtypes: float64, float32, bfloat16, float16)"
+    assert told == unknown_dtype(dtype)
+
+
+def test_a_name_that_is_near_no_dtype_gets_none():
+    assert "unknown dtype 'int4' (dtypes: float64, float32, bfloat16, float16)" == unknown_dtype("int4")

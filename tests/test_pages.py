@@ -8,11 +8,14 @@ import pytest
 from attnspec.adapters import Adapter
 from attnspec.contracts import CONTRACTS, ONCE
 from attnspec.errors import UsageError
+from attnspec.formats import FORMATS
+from attnspec.glossary import LAYOUT_SAYS, STANDINGS, meanings
 from attnspec.grades import GRADES
 from attnspec.library import FUNCTIONS
 from attnspec.listing import listed
 from attnspec.loader import library
-from attnspec.pages import CONTRACT_ADVICE, explained
+from attnspec.mechanism import LAYOUTS
+from attnspec.pages import CONTRACT_ADVICE, _pages, explained
 from attnspec.targets import shipped
 
 LISTS = ("mechanisms", "laws", "operators", "adapters", "mistakes", "conventions", "functions")
@@ -182,3 +185,42 @@ def test_an_adapter_that_is_not_installed_is_listed_with_the_command_that_instal
 def test_where_no_adapter_claims_a_mechanism_its_page_says_so(monkeypatch):
     monkeypatch.setattr("attnspec.pages.subjects", lambda m: [])
     assert "    No adapter claims it; the float64 reference is the second witness." in list(explained("softmax"))
+
+
+def explanation(name):
+    return "\n".join(explained(name))
+
+
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [
+        ("bottom_right", "bottom_right (a word of the convention causal_alignment of attention)"),
+        ("zeros", "    A query that may see no key returns zeros."),
+        ("zeros", "zeros (a scenario of layer_norm)"),
+        ("crowd", "crowd (a scenario of aft_full)"),
+        ("float32", "float32 (a dtype)"),
+        ("transposed", "transposed (a memory layout of inputs)"),
+        ("NOT CONFORMANT", "NOT CONFORMANT (of a report)"),
+        ("not_tested", "    No case could decide the law; the cell says why."),
+    ],
+)
+def test_a_word_of_a_report_is_explained(word, line):
+    assert line in explanation(word).splitlines()
+
+
+def test_every_word_that_a_report_may_print_is_explained():
+    words = {*FORMATS, *LAYOUTS, *STANDINGS, *GRADES, *CONTRACTS}
+    for m in library().values():
+        words.update((m.name, *m.scenarios, *m.regimes, *m.examples, *m.conventions, *m.inputs, *m.options, *m.outputs))
+        words.update(word for named in (*m.conventions.values(), *m.vocabulary.values()) for word in named)
+    paged = _pages()
+    assert [] == [w for w in sorted(words) if not {w, f"contract.{w}"} & set(paged) and not list(meanings(w))]
+
+
+def test_every_layout_is_said():
+    assert sorted(LAYOUTS) == sorted(LAYOUT_SAYS)
+
+
+def test_a_word_that_is_nearly_known_gets_a_hint():
+    with pytest.raises(UsageError, match="did you mean 'bottom_right'"):
+        explained("botom_right")
