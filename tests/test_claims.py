@@ -99,7 +99,10 @@ def test_an_operator_without_inputs_takes_options_alone():
             {"conventions": {"grouping": "blocks"}},
             "mine: grouping is one of block, tiled, not 'blocks'; did you mean 'block'?",
         ),
-        ({"dtypes": ("float32", "float8")}, "mine: unknown dtype 'float8'; did you mean 'float64'?"),
+        (
+            {"dtypes": ("float32", "float8")},
+            "mine: unknown dtype 'float8'; did you mean 'float64'? (dtypes: float64, float32, bfloat16, float16)",
+        ),
         (
             {"limits": {"head_dims": (8,)}},
             "mine: limits and fixed speak of sizes and options, not of 'head_dims'; did you mean 'head_dim'?",
