@@ -7,7 +7,7 @@ open convention affects; then the words found are confirmed together.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -42,6 +42,15 @@ class Finding:
     cases: int = 0
     told_by: tuple[str, ...] = ()
     """The cases that tell its words apart, and that the subject has answered."""
+    followed: tuple[tuple[str, tuple[str, ...]], ...] = field(default=(), compare=False)
+    """Of what no word explains: the words that alone explain some of the cases, and these cases."""
+
+    @property
+    def mixed(self) -> str:
+        """Which cases follow which word, where several words are followed; no declaration mends that."""
+        if len(self.followed) < 2:
+            return ""
+        return "; ".join(f"{word} on {', '.join(labels)}" for word, labels in self.followed)
 
     @property
     def shown(self) -> bool:
@@ -81,7 +90,8 @@ def identify(
         known[name] = found[name].word
         open_.remove(name)
     enough = len(trials) if blind else 2 * ENOUGH
-    return {name: _confirmed(finding, trials, known, enough) for name, finding in found.items()}
+    confirmed = {name: _confirmed(finding, trials, known, enough) for name, finding in found.items()}
+    return {name: _by_word(finding, operator, trials, known) for name, finding in confirmed.items()}
 
 
 _FOUND: WeakKeyDictionary[Subject, dict[tuple[str, ...], dict[str, Finding]]] = WeakKeyDictionary()
@@ -225,3 +235,15 @@ def _confirmed(finding: Finding, trials: Sequence[Trial], known: Mapping[str, st
     how = "observed" if agreed == len(told) else "unexplained"
     labels = tuple(trial.sample.case.label for trial, share in zip(cases, shares, strict=True) if share is not None)
     return replace(finding, how=how, agreed=agreed, cases=len(told), told_by=labels)
+
+
+def _by_word(finding: Finding, operator: Mechanism, trials: Sequence[Trial], known: Mapping[str, str]) -> Finding:
+    """A finding that no word explains, with the cases that one word alone explains."""
+    if finding.how != "unexplained":
+        return finding
+    name, found = finding.convention, dict[str, list[str]]()
+    for trial in [trial for trial in trials if _affects(trial, name, known)][: 2 * ENOUGH]:
+        words = [word for word in operator.conventions[name] if _explains(trial, name, word, known) == 1.0]
+        if len(words) == 1:
+            found.setdefault(words[0], []).append(trial.sample.case.label)
+    return replace(finding, followed=tuple((word, tuple(labels)) for word, labels in found.items()))

@@ -225,6 +225,7 @@ class Course:
         first = self.subject.claims.dtypes[0]
         if finding.how == "unexplained":
             says = f"no word explains all outputs; {finding.word} explains {finding.agreed} of {finding.cases} cases"
+            says += f": {finding.mixed}" if finding.mixed else ""
             return self.cell(law, "must", "fail", cases=finding.cases, says=says)
         other = identified(self.subject, library()[self.mechanism.operator], first, self.request.device)
         known = other[finding.convention]

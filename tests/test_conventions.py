@@ -123,6 +123,9 @@ def test_a_word_that_changes_from_case_to_case_is_none():
 
     finding = identify(adapted(attention), library()["attention"], "float32", "cpu")["empty_row"]
     assert "unexplained" == finding.how
+    assert {"nans", "zeros"} == dict(finding.followed).keys()
+    says = cell_of(cells_of(adapted(attention), "attention"), "convention.empty_row").says
+    assert says.endswith("; ".join(f"{word} on {', '.join(labels)}" for word, labels in finding.followed))
     assert 0 < finding.agreed < finding.cases
 
 

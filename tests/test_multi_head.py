@@ -11,7 +11,7 @@ from attnspec.cells import Request
 from attnspec.definition import Frame
 from attnspec.engine import run
 from attnspec.loader import library
-from attnspec.plans import PROFILES
+from attnspec.plans import PROFILES, Profile
 from attnspec.targets import subject
 
 MULTI_HEAD = library()["multi_head"]
@@ -216,3 +216,25 @@ def absorbed(x, context, wq, wk, wv, wo, *, heads, mask=None):
 @pytest.mark.parametrize("function", [layer_of(), absorbed], ids=["layer", "absorbed"])
 def test_a_right_layer_breaks_nothing(function):
     assert [] == [(cell.law, cell.says) for cell in cells(function) if cell.bad and cell.level == "must"]
+
+
+def with_a_fast_path(x, context, wq, wk, wv, wo, *, heads, mask=None):
+    """Rows without keys are NaN, and zeros where a tensor attends to itself."""
+    q, k, v = ((y @ w).unflatten(-1, (heads, -1)).transpose(1, 2) for y, w in ((x, wq), (context, wk), (context, wv)))
+    s = q @ k.mT * q.shape[-1] ** -0.5
+    p = torch.softmax(s if mask is None else s.masked_fill(~mask, -torch.inf), -1)
+    p = p.nan_to_num(0.0) if x.shape == context.shape and torch.equal(x, context) else p
+    return (p @ v).transpose(1, 2).flatten(-2) @ wo
+
+
+@pytest.mark.parametrize(
+    ("word", "law"), [("nans", "definition"), ("zeros", "definition"), (None, "convention.empty_row")]
+)
+def test_no_declaration_mends_a_path_that_follows_another_word(word, law):
+    conventions = {"empty_row": word} if word else {}
+    one = subject(
+        Adapter("fast", "multi_head", with_a_fast_path, "torch", dtypes=("float32",), conventions=conventions)
+    )
+    scenarios = Profile("scenarios", covering=0, draws=0, admitted=1)
+    result = run(Request(one, MULTI_HEAD, "float32", scenarios, laws=frozenset({"definition", "convention.empty_row"})))
+    assert law in {cell.law for cell in result.cells if cell.bad}

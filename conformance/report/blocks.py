@@ -229,7 +229,7 @@ def _innocent_precision(elsewhere: Sequence[str] | None) -> str:
     return f"{known}: if intended, declare the grade; if not, look for an intermediate stored in a narrow type"
 
 
-def told_of_others(cells: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Witness, Mapping[str, Any]]]:
+def told_of_others(cells: Sequence[dict[str, Any]]) -> Iterator[tuple[Witness, dict[str, Any]]]:
     """The failures that have a witness, each with what else is wrong with the same subject, wherever it was found."""
     wrong: dict[str, list[str]] = {}
     for cell in cells:
