@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Never, TypeVar
+from typing import Any, Never, TypeVar, cast
 
 if __name__ != "attnspec.adapters":
     raise ImportError(f"this folder is the package attnspec.adapters; do not import it as {__name__!r}")
@@ -132,8 +132,10 @@ def adapter(
         )
         return function
 
-    bare: Any = operator  # the function itself under `@adapter`, without an operator
-    return declare(bare, "") if callable(bare) else declare
+    given: Any = operator
+    if isinstance(given, str) or not callable(given):
+        return declare
+    return declare(cast(Any, given), "")  # the function itself, under `@adapter` without an operator
 
 
 def _kept(x: Any) -> Any:
