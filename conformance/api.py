@@ -18,6 +18,7 @@ from .runs import Group, Options, Runner, chosen, completed, groups, header_of
 from .standings import INTERRUPTED
 from .supervisor import SECONDS
 from .targets import subject, undecorated
+from .witness import save
 
 
 class NotConformantError(Error, AssertionError):
@@ -29,6 +30,8 @@ class Report:
     """What a check found. It is true if every subject is conformant, and prints as the command line would."""
 
     lines: Sequence[Mapping[str, Any]]
+    folder: str = ""
+    """Where it was written; nothing if it was not."""
 
     @property
     def cells(self) -> list[Mapping[str, Any]]:
@@ -58,7 +61,7 @@ class Report:
         return self.conformant
 
     def __str__(self) -> str:
-        return "\n".join(page([dict(line) for line in self.lines]))
+        return "\n".join(page([dict(line) for line in self.lines], folder=self.folder))
 
 
 def check(
@@ -125,21 +128,32 @@ def check(
         for group in wanted:
             for cell in runner.cells(group):
                 results.add(cell)
+                if folder is not None and "witness" in cell:
+                    save(folder, cell["witness"])
         ended = ""
     finally:
         results.finish(ended)
-    return Report(results.lines)
+    return Report(results.lines, "" if folder is None else str(folder))
 
 
 def _groups(function: Callable[..., Any], options: Options, declaration: dict[str, Any]) -> list[Group]:
     name = declaration.pop("name", getattr(function, "__name__", type(function).__name__))
     dtypes = options.dtypes or ("float32",)
     adapter = undecorated(function, name, options.operator, options.framework, dtypes=dtypes, **declaration)
-    one = subject(adapter, declared=bool(declaration))
+    one, source = subject(adapter, declared=bool(declaration)), _source(function, name)
     found = [
-        Group(name, one, library()[mechanism], dtype, tuple(laws) or tuple(law_names(library()[mechanism])))
+        Group(name, one, library()[mechanism], dtype, tuple(laws) or tuple(law_names(library()[mechanism])), source)
         for mechanism, laws in chosen(options).items()
         if library()[mechanism].operator == one.operator
         for dtype in one.claims.dtypes
     ]
     return completed(found, options)
+
+
+def _source(function: Callable[..., Any], known_as: str) -> str:
+    """The target under which another process finds a function; nothing for one that is no function of a file."""
+    name, path = getattr(function, "__qualname__", ""), getattr(getattr(function, "__code__", None), "co_filename", "")
+    if not name.isidentifier() or name != known_as or not Path(path).is_file() or not path.endswith(".py"):
+        return ""
+    here = Path(path).resolve()
+    return f"{here.relative_to(Path.cwd()) if here.is_relative_to(Path.cwd()) else here}:{name}"

@@ -3,7 +3,8 @@
 One item is one law, subject and dtype, named `attnspec/MECHANISM.yaml::LAW[SUBJECT-DTYPE]`. The first item of a group
 that a process meets runs the group, the others read its result; so selection, reruns, parallel runs and JUnit files are
 pytest's own.
-With `--attnspec` and no path, only these items are collected.
+With `--attnspec` and no path, only these items are collected, which is said; `pytest --attnspec TARGET .` runs a
+project's own tests as well.
 
 Installed, this module is loaded into every pytest of its environment, so it imports nothing of its own until it is
 asked to run.
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from .runs import Group, Options
 
 PREFIX = "attnspec/"
+FOLDER = "attnspec-report"
+"""Where cases are kept, unless otherwise asked for."""
+ALONE = "attnspec: the tests of the project were not collected; name a path, such as '.', to run them as well"
 DONE = "attnspec_done"
 """Under which the controlling process tells its workers what is done."""
 REFUSED = ("loadgroup", "loadscope", "loadfile")
@@ -61,7 +65,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--attnspec-time-limit", type=float, default=30.0, metavar="SECONDS", help="how long a call may take")
     add("--attnspec-waivers", default="", metavar="FILE", help="failures that somebody answers for")
     add("--attnspec-resume", action="store_true", help="go on with the run whose results are in the report folder")
-    add("--attnspec-report-dir", metavar="DIR", help="write results.ndjson and cases/ there")
+    folder = f"write results.ndjson and cases/ there; without it, cases alone are written, to {FOLDER}"
+    add("--attnspec-report-dir", metavar="DIR", help=folder)
 
 
 def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
@@ -103,6 +108,8 @@ def pytest_configure(config: pytest.Config) -> None:
     paths = [str(spec_folder() / f"{name}.yaml") for name in dict.fromkeys(g.mechanism.name for g in session.groups)]
     given = config.args_source is pytest.Config.ArgsSource.ARGS
     named = [arg for arg in config.args if str(arg).startswith(str(spec_folder()))]
+    session.alone = not given
+    without_conftests(config, spec_folder())
     if not named:
         config.args = [*(config.args if given else []), *paths]
 
@@ -114,6 +121,14 @@ def _check_workers(config: pytest.Config) -> None:
     device, workers = str(config.getoption("--attnspec-device")), config.getoption("numprocesses", None) or 0
     if workers > 1 and device != "cpu" and workers > (most := workers_on(device, workers)):
         raise pytest.UsageError(f"-n {workers} with {most} of {device}: every process needs a device of its own")
+
+
+def without_conftests(config: pytest.Config, folder: Path) -> None:
+    """Have no conftest.py loaded for the sake of the specifications: where they come from is no part of a project."""
+    manager: Any = config.pluginmanager
+    here, original = config.invocation_params.dir, manager._is_in_confcutdir
+    foreign = {folder, *folder.parents} - {here, *here.parents, config.rootpath, *config.rootpath.parents}
+    manager._is_in_confcutdir = lambda path: path not in foreign and original(path)
 
 
 def options_of(config: pytest.Config) -> Options:
@@ -161,6 +176,9 @@ class Session:
         self.controls = not (hasattr(config, "workerinput") or config.option.collectonly)
         self.results: Results | None = self._results() if self.controls else None
         self.finished = False
+        self.folder = config.getoption("--attnspec-report-dir") or FOLDER
+        self.alone = False
+        """Whether only cells are collected, for no path was named."""
         self.places: dict[str, tuple[Group, str]] = {}
         """Which cell is to come of an item."""
         self.expecting = False
@@ -252,15 +270,15 @@ class Session:
         """Keep a cell, and its witness where it has one."""
         assert self.results is not None
         self.results.add(cell)
-        folder = self.config.getoption("--attnspec-report-dir")
-        if "witness" in cell and folder:
+        if "witness" in cell:
             from .witness import save
 
-            save(Path(folder), {**cell["witness"], "law": cell["law"]})
+            save(Path(self.folder), {**cell["witness"], "law": cell["law"]})
 
     def _broken(self, report: pytest.TestReport) -> None:
         """Keep account of an item that gave no cell, such as one whose process died."""
-        place = self.places.pop(report.nodeid, None) if report.failed else None
+        interrupted = getattr(self.config.pluginmanager.get_plugin("dsession"), "shouldstop", False)
+        place = self.places.pop(report.nodeid, None) if report.failed and not interrupted else None
         if place is not None:
             from .texts import safe, safe_lines
 
@@ -311,8 +329,10 @@ class Session:
 
         folder = self.config.getoption("--attnspec-report-dir") or ""
         columns = self.config.get_terminal_writer().fullwidth if terminalreporter.isatty else None
-        for line in page(self.results.lines, folder=folder, columns=columns):
+        for line in page(self.results.lines, folder=folder, cases=self.folder, columns=columns):
             terminalreporter.write_line(line)
+        if self.alone:
+            terminalreporter.write_line(ALONE)
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Iterator[None]:
@@ -379,7 +399,7 @@ class CellItem(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         if isinstance(excinfo.value, ViolationError):
-            return excinfo.value.text()
+            return excinfo.value.text(self.session_.folder)
         from .errors import Error
         from .texts import safe_lines
 
@@ -404,13 +424,13 @@ class ViolationError(Exception):
         super().__init__(f"{cell['mechanism']}.{cell['law']}")
         self.cell = cell
 
-    def text(self) -> str:
+    def text(self, folder: str) -> str:
         from .report.blocks import block
         from .texts import safe_data
 
         cell = safe_data(self.cell)
         if "witness" in cell:
-            return "\n".join(block(cell["witness"], cell))
+            return "\n".join(block(cell["witness"], cell, folder=folder))
         says = cell["says"] or "the law does not hold"
         if cell["verdict"] == "internal":
             says = f"attnspec itself failed: {says}"

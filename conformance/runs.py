@@ -72,6 +72,8 @@ class Group:
     mechanism: Mechanism
     dtype: str
     laws: tuple[str, ...]
+    source: str | None = None
+    """Under which target another process finds the subject, if that is not `target`; nothing if none does."""
 
     @property
     def name(self) -> str:
@@ -158,7 +160,9 @@ def header_of(options: Options, found: Sequence[Group], command: str) -> dict[st
     adapters = {g.subject.name: g.subject.adapter for g in found if isinstance(g.subject, AdapterSubject)}
     packages = dict.fromkeys(a.package for a in adapters.values() if a.package)
     files = [path for target in options.targets if (path := file_of(target)) is not None]
-    files += [Path(options.waivers)] if options.waivers else []
+    files += [Path(options.waivers)] if options.waivers and Path(options.waivers).exists() else []
+    if options.waivers and not Path(options.waivers).exists():
+        asked["waivers_missing"] = options.waivers
     asked |= {"require": list(options.require), "shard": options.shard, "isolation": _isolation(found)}
     return environment(command, {**asked, "targets": list(options.targets)}, packages, dict.fromkeys(files))
 
@@ -231,7 +235,8 @@ class Runner:
 
     def __post_init__(self) -> None:
         self.profile = profile_named(self.options.profile)
-        self.waivers = waivers_of(Path(self.options.waivers)) if self.options.waivers else ()
+        path = Path(self.options.waivers) if self.options.waivers else None
+        self.waivers = waivers_of(path) if path is not None and path.exists() else ()
         self.deadline = None if self.options.max_time is None else time.monotonic() + self.options.max_time
 
     def cells(self, group: Group, laws: Collection[str] | None = None) -> list[dict[str, Any]]:
@@ -284,7 +289,7 @@ class Runner:
         with group.subject.session():
             if room:
                 failure = steps.tried(lambda: made_small(first, result)) or first
-            if room and (not head.law.startswith("contract.") or head.law == "contract.precision"):
+            if room and (not head.law.startswith(("contract.", "convention.")) or head.law == "contract.precision"):
                 likeness = steps.tried(lambda: diagnose(bench, failure, seed))
                 seen = steps.tried(lambda: mapped(bench, failure, seed))
             faults = _faults(likeness) if isinstance(likeness, Likeness) else {_unnamed(group, head)}
@@ -293,6 +298,7 @@ class Runner:
                 data = steps.tried(lambda: exact(describe(first, bench, group.target, None, others)))
         found: dict[str, Any] = {"unexplained": steps.failed} if steps.failed else {}
         if data is not None:
+            data |= {} if group.source is None else {"target": group.source or group.target, "alone": not group.source}
             found["witness"] = {**data, "full": room and not faults & shown}
         shown |= faults
         return found

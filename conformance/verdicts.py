@@ -14,7 +14,7 @@ from .calling import ABRUPT, Call
 from .cases import Case, Sample
 from .cells import PARAMETERS, Cell, Failure, Request, Result, Tally, law_names
 from .contracts import CONTRACTS, Contracts
-from .conventions import Finding, identified, words_of
+from .conventions import Finding, explained, identified, words_of
 from .definition import refused
 from .errors import SpecError
 from .grades import looser
@@ -226,15 +226,29 @@ class Course:
         if finding.how == "unexplained":
             says = f"no word explains all outputs; {finding.word} explains {finding.agreed} of {finding.cases} cases"
             says += f": {finding.mixed}" if finding.mixed else ""
-            return self.cell(law, "must", "fail", cases=finding.cases, says=says)
+            refuted = next((t for t in self.tallies if t.violated), None)
+            if refuted is not None:
+                return self.cell(law, "must", "not_tested", says=f"follows from {refuted.law.name}: {says}")
+            failure = self.against(law, finding.convention, finding.word, says)
+            return self.cell(law, "must", "fail", cases=finding.cases, says=says, failure=failure)
         other = identified(self.subject, library()[self.mechanism.operator], first, self.request.device)
         known = other[finding.convention]
         if known.how == "observed" and known.word != finding.word:
             says = f"follows {known.word} in {first}, but {finding.word} in {self.request.dtype}"
-            return self.cell(law, "must", "fail", cases=finding.cases, says=says)
+            failure = self.against(law, finding.convention, known.word, says)
+            return self.cell(law, "must", "fail", cases=finding.cases, says=says, failure=failure)
         verdict = "fail" if self.request.profile.strict else "pass"
         says = f"observed: {finding.word}" + ("; a gate declares it" if verdict == "fail" else "")
         return self.cell(law, "must", verdict, cases=finding.cases, says=says)
+
+    def against(self, law: str, convention: str, word: str, says: str) -> Failure | None:
+        """A case that a word of a convention does not explain."""
+        operator, r = library()[self.mechanism.operator], self.request
+        known = words_of(self.mechanism, self.found)
+        for sample, words in explained(r.subject, operator, r.dtype, r.device, convention, known):
+            if word not in words:
+                return Failure(law, Outcome(Kind.REFUTED, np.inf, says=says), sample, sample)
+        return None
 
     def contract_cells(self) -> Iterator[Cell]:
         for name in CONTRACTS:

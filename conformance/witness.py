@@ -20,8 +20,7 @@ import numpy as np
 
 from . import limits, records, shapes
 from .cases import Case, Sample, Unfit, letters
-from .cells import Failure, law_names, law_of
-from .contracts import CONTRACTS
+from .cells import Failure, law_names, law_of, sentence_of
 from .diagnosis import Likeness, Nearest
 from .errors import SpecError, UsageError
 from .files import read_text
@@ -93,7 +92,7 @@ def describe(
         "subject": bench.subject.name,
         "mechanism": m.name,
         "law": name,
-        "says": stated.says if stated else CONTRACTS[name.removeprefix("contract.")],
+        "says": sentence_of(m, name),
         "holds": law.holds.text if law and name != "definition" else "",
         "level": law.weight(refused=failure.outcome.refusal) if law else reject.level if reject else "must",
         "place": str(stated.place) if stated and stated.place else m.path,

@@ -294,7 +294,9 @@ def test_of_every_subject_the_first_failure_is_a_block_before_any_second_one(sub
     failures = [({**WITNESS, "full": name != "-"}, {**CELL, "subject": name}) for name in subjects]
     shown = list(texts(failures, 2))
     assert blocks == "".join(text[3] for text in shown if text.startswith("=="))
-    assert lines == "".join(text[0] for text in shown if text and not text.startswith("=="))
+    told = [text for text in shown if text and not text.startswith("==") and "-v shows the others" not in text]
+    assert lines == "".join(text[0] for text in told)
+    assert (lines not in ("", "-")) == any(text.endswith("in full; -v shows the others") for text in shown)
     assert shown[1::2][: len(blocks)] == [""] * len(blocks)
 
 

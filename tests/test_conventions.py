@@ -1,5 +1,6 @@
 """Conventions: a declared word is taken at its word, and an undeclared one is found by what the subject does."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -11,8 +12,10 @@ from attnspec.conventions import Finding, identify
 from attnspec.engine import run
 from attnspec.loader import library
 from attnspec.plans import Profile
+from attnspec.replay import again
 from attnspec.stand_ins import DefinitionSubject
 from attnspec.targets import subject
+from attnspec.trial import Bench
 
 SCENARIOS = Profile("scenarios", covering=0, draws=0, admitted=1)
 OPERATORS = ("alibi_bias", "alibi_slopes", "attention", "softmax")
@@ -110,11 +113,23 @@ def test_a_declared_word_takes_others_with_it():
     assert Finding("empty_bias_row", "nan_row", "declared") == found["empty_bias_row"]
 
 
-def test_what_no_word_explains_is_a_failure():
+def test_what_no_word_explains_follows_from_a_law_that_is_refuted_along_with_it():
     cell = cell_of(cells_of(adapted(attention_of(empty=0.7)), "attention"), "convention.empty_row")
+    assert ("not_tested", None) == (cell.verdict, cell.failure)
+    assert re.match(r"follows from \w+: no word explains all outputs; \w+ explains 0 of \d+ cases", cell.says)
+
+
+def test_what_no_word_explains_is_a_failure_with_a_case_where_nothing_else_is_wrong():
+    one = adapted(attention_of(empty=0.7))
+    request = Request(one, library()["attention"], "float32", SCENARIOS, laws={"convention.empty_row"})
+    (cell,) = run(request).cells
     assert ("fail", "must") == (cell.verdict, cell.level)
     assert cell.says.startswith("no word explains all outputs; ")
     assert cell.says.endswith(f"explains 0 of {cell.cases} cases")
+    assert cell.failure is not None
+    bench = Bench(one, library()["attention"], "float32", "cpu", {"empty_row": "zeros", "causal_alignment": "top_left"})
+    found, verdict, _ = again(bench, cell.failure.sample, cell.law)
+    assert ("fail", cell.law) == (verdict, found.law)
 
 
 def test_a_word_that_changes_from_case_to_case_is_none():

@@ -1,15 +1,18 @@
 """`pytest --attnspec TARGET`: the cells of a check as items of pytest."""
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 import torch
+from click.testing import CliRunner
 
 from attnspec import adapters, plugin, runs
 from attnspec.cells import law_names
-from attnspec.errors import SpecError
+from attnspec.cli import main
+from attnspec.errors import Exit, SpecError
 from attnspec.loader import library
 
 CELLS = len(law_names(library()["softmax"]))
@@ -177,7 +180,7 @@ def test_a_specification_that_cannot_be_evaluated_is_told_without_a_trace(run, m
     [
         (("--attnspec", "nope.py"), "no such file: nope.py"),
         (("--attnspec-law", "shar"), "unknown law 'shar'; did you mean 'share'?"),
-        (("--attnspec-device", "gpu"), "unknown device 'gpu' (devices: cpu, cuda, cuda:N)"),
+        (("--attnspec-device", "gpu"), "unknown device 'gpu' (devices: cpu, cuda, cuda:CELLS)"),
         (("--attnspec-profile", "slow"), "unknown profile 'slow' (profiles: smoke, quick, ci, nightly)"),
         *(
             (("-n", "2", "--dist", way), f"attnspec does not run with --dist {way}; use worksteal or load")
@@ -229,3 +232,41 @@ def test_an_unused_plugin_imports_nothing_heavy(pytester, monkeypatch):
             assert set() == heavy & set(sys.modules)
     """)
     pytester.runpytest_subprocess("-p", "attnspec.plugin").assert_outcomes(passed=1)
+
+
+# Where things are
+
+
+def test_a_case_is_kept_without_a_folder_and_its_command_works(run):
+    result = run("-k", "wrong and sums_to_one")
+    (key,) = {path.stem for path in Path("attnspec-report/cases").glob("*.json")}
+    result.stdout.fnmatch_lines([f"Replay    attnspec replay {key}"])
+    assert not Path("attnspec-report/results.ndjson").exists()
+    again = CliRunner().invoke(main, ["replay", key])
+    assert (Exit.VIOLATED, True) == (again.exit_code, "sums_to_one" in again.stdout)
+
+
+def test_a_case_in_another_folder_says_so_in_its_command(run):
+    result = run("-k", "wrong and sums_to_one", "--attnspec-report-dir", "out")
+    result.stdout.fnmatch_lines(["Replay    attnspec replay * --report-dir out"])
+
+
+def test_that_a_projects_own_tests_are_left_out_is_said(run, pytester):
+    pytester.makepyfile(test_own="def test_own():\n    pass\n")
+    assert plugin.ALONE in run("-k", "ratio").outlines
+    both = run("-k", "own or ratio", ".")
+    both.assert_outcomes(passed=3, deselected=2 * CELLS - 2)
+    assert plugin.ALONE not in both.outlines
+
+
+@pytest.mark.parametrize("mode", ["prepend", "append", "importlib"])
+def test_no_conftest_beside_the_specifications_is_loaded(pytester, monkeypatch, mode):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makepyfile(kernels=KERNELS)
+    pytester.makeconftest("LOADED = True")
+    args = ("-p", "attnspec.plugin", "--attnspec", "kernels.py", f"--import-mode={mode}", "-k", "ratio")
+    result = pytester.runpytest_subprocess(*args, "--trace-config")
+    result.assert_outcomes(passed=2, deselected=2 * CELLS - 2)
+    assert {str(pytester.path)} >= {
+        str(Path(found).parent) for line in result.outlines for found in re.findall(r"/\S*conftest\.py", line)
+    }

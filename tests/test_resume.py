@@ -194,3 +194,16 @@ def test_a_folder_without_the_right_to_write_is_refused():
     Path("out").mkdir(mode=0o500)
     with pytest.raises(UsageError, match="cannot write to out: Permission denied"):
         check_folder(Path("out"))
+
+
+def test_what_was_taken_over_is_counted():
+    assert "resumed" not in check("--law", "share", "--law", "ratio").stdout
+    result = check("--law", "share", "--law", "ratio", "--resume")
+    assert "  resumed: 4 of 4 cells are those of the run before" in result.stdout.splitlines()
+
+
+def test_a_group_whose_time_was_up_is_tried_again():
+    check("--law", "share", "--max-time", "0")
+    calls()
+    result = check("--law", "share", "--resume")
+    assert ("PARTIAL" in result.stdout, calls() > 0) == (False, True)

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from attnspec.cli import main
-from attnspec.errors import SpecErrors
+from attnspec.errors import Exit, SpecErrors
 from attnspec.report.results import read
 from attnspec.waivers import waivers_of
 
@@ -217,3 +217,11 @@ def test_a_name_that_yaml_would_read_otherwise_is_quoted():
     assert 0 == result.exit_code
     assert [r"a: \x1b #b"] == [waiver.target for waiver in waivers_of(Path(FILE))]
     assert 0 == attnspec("check", "kernel.py", "--waivers", FILE).exit_code
+
+
+def test_a_file_that_does_not_exist_yet_waives_nothing_and_that_is_said(monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    laws = ["--law", "softmax.share", "--dtype", "float32", "--profile", "smoke"]
+    result = CliRunner().invoke(main, ["check", "reference", *laws, "--waivers", "attnspec-waivers.yaml"])
+    assert Exit.CONFORMANT == result.exit_code
+    assert "  waivers: there is no attnspec-waivers.yaml, so nothing is waived" in result.stdout.splitlines()

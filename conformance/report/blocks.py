@@ -5,6 +5,7 @@ It fits on a screen, whatever the witness is.
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
@@ -17,22 +18,24 @@ HEIGHT, NARROW = 24, 4
 LABEL = 10
 ROWS, FEWEST = 6, 3
 """Rows of a map where there is room for them, and where there is not."""
+FOLDER = "attnspec-report"
+"""Where cases are looked for, unless otherwise asked for."""
 DRAWN = ("Weights", "Waive")
 """Entries whose further lines are as they are."""
 LEGEND = {"o": "right", ".": "hidden", "+": "too much", "-": "too little", "!": "no number"}
 Witness = Mapping[str, Any]
 
 
-def block(witness: Witness, cell: Mapping[str, Any], width: int = WIDTH) -> list[str]:
-    """The lines of a block."""
+def block(witness: Witness, cell: Mapping[str, Any], width: int = WIDTH, folder: str = FOLDER) -> list[str]:
+    """The lines of a block, of a case that was kept in a folder; of none if that is empty."""
     tail = f" case {witness['key']}"
     head = f"== {cell['subject']}   {cell['mechanism']}.{cell['law']}   {cell['dtype']} {cell['device']}"
     head = _short(head, width - len(tail) - 3) + " "
     rows, height = ROWS, HEIGHT + NARROW * (width < WIDTH)
-    entries = _written(witness, cell, rows, width)
+    entries = _written(witness, cell, rows, width, folder)
     while _excess(entries, height) > 0 and rows > FEWEST:
         rows -= 1
-        entries = _written(witness, cell, rows, width)
+        entries = _written(witness, cell, rows, width, folder)
     if (count := _excess(entries, height)) > 0:
         entries = _without_arrays(entries, count + 1)
     if _excess(entries, height) > 0:
@@ -40,9 +43,11 @@ def block(witness: Witness, cell: Mapping[str, Any], width: int = WIDTH) -> list
     return [head + "=" * (width - len(head) - len(tail)) + tail, *(line for _, lines in entries for line in lines)]
 
 
-def _written(witness: Witness, cell: Mapping[str, Any], rows: int, width: int) -> list[tuple[str, list[str]]]:
+def _written(
+    witness: Witness, cell: Mapping[str, Any], rows: int, width: int, folder: str
+) -> list[tuple[str, list[str]]]:
     room = width - LABEL
-    return [(label, _entry(label, text, room)) for label, text in _entries(witness, cell, rows, room)]
+    return [(label, _entry(label, text, room)) for label, text in _entries(witness, cell, rows, room, folder)]
 
 
 def _excess(entries: Sequence[tuple[str, list[str]]], height: int) -> int:
@@ -75,7 +80,7 @@ def _entry(label: str, text: str, room: int) -> list[str]:
     return [f"{label:<{LABEL}}{wrapped[0]}", *(" " * LABEL + more for more in (*wrapped[1:], *drawn))]
 
 
-def _entries(witness: Witness, cell: Mapping[str, Any], rows: int, room: int) -> Iterator[tuple[str, str]]:
+def _entries(witness: Witness, cell: Mapping[str, Any], rows: int, room: int, folder: str) -> Iterator[tuple[str, str]]:
     yield "Law", witness["says"]
     if witness["holds"]:
         yield "", witness["holds"]
@@ -99,10 +104,24 @@ def _entries(witness: Witness, cell: Mapping[str, Any], rows: int, room: int) ->
     if witness["broken"]:
         yield "Also", "breaks " + ", ".join(witness["broken"])
     yield "Then", _innocent(witness, cell)
-    yield "Replay", f"attnspec replay {witness['key']}"
-    if witness.get("level") == "must":
-        waive = f"attnspec waive {witness['key']} --issue URL --owner NAME --reason TEXT --expires DAY"
+    yield "Replay", _replay(witness, folder)
+    if witness.get("level") == "must" and folder:
+        waive = f"attnspec waive {witness['key']}{_at(folder)} --issue URL --owner NAME --reason TEXT --expires DAY"
         yield "Waive", "\n".join(command(waive, room))
+
+
+def _replay(witness: Witness, folder: str) -> str:
+    """The command that makes the same call again, or why there is none."""
+    if not folder:
+        return "no case was kept: give report_dir, and 'attnspec replay' makes the same call again"
+    if witness.get("alone"):
+        return "with the same function: no file names it, so that another process cannot find it"
+    return f"attnspec replay {witness['key']}{_at(folder)}"
+
+
+def _at(folder: str) -> str:
+    """The option that names a folder which is not the usual one."""
+    return "" if folder == FOLDER else f" --report-dir {shlex.quote(folder)}"
 
 
 def _map(seen: Mapping[str, Any], most: int, room: int) -> Iterator[tuple[str, str]]:
@@ -217,6 +236,8 @@ def _innocent(witness: Witness, cell: Mapping[str, Any]) -> str:
         return "if it is not claimed, raise attnspec.Unsupported or declare limits; if it is, -v shows the trace"
     if unusual:
         return f"if {unusual} is not claimed, raise attnspec.Unsupported or leave the option out; if it is, mend it"
+    if law.startswith("convention."):
+        return f"attnspec explain {law.removeprefix('convention.')}"
     return f"attnspec explain {law}" if law.startswith("contract.") else f"attnspec explain {cell['mechanism']}.{law}"
 
 
@@ -245,15 +266,19 @@ def _short(text: str, room: int) -> str:
     return text if len(text) <= room else text[: room - 4].rstrip() + " ..."
 
 
-def texts(witnessed: Sequence[tuple[Witness, Mapping[str, Any]]], full: int, width: int = WIDTH) -> Iterator[str]:
+def texts(
+    witnessed: Sequence[tuple[Witness, Mapping[str, Any]]], full: int, width: int = WIDTH, folder: str = FOLDER
+) -> Iterator[str]:
     """So many failures as blocks, of every subject the first one before any second one, and the others in one line."""
     shown = _chosen(witnessed, full)
     for index in shown:
-        yield "\n".join(block(*witnessed[index], width))
+        yield "\n".join(block(*witnessed[index], width, folder))
         yield ""
     rest = [pair for index, pair in enumerate(witnessed) if index not in shown]
     for witness, cell in rest:
         yield line(witness, cell)
+    if any(witness.get("full") for witness, _ in rest):
+        yield f"{len(shown)} of {len(witnessed)} failures are shown in full; -v shows the others"
     if rest:
         yield ""
 

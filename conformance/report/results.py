@@ -144,8 +144,9 @@ def _lock(file: IO[Any], folder: Path) -> None:
 def resumable(folder: Path, header: Mapping[str, Any], laws: Mapping[tuple[str, ...], Collection[str]]) -> list[Line]:
     """The cells of an earlier run in a folder that need not be computed again, marked as `resumed`.
 
-    `laws` are the laws of every group that is asked for. A group counts if all of its cells are there and its
-    specification is the same; a run that asked for something else, or with other versions, is a `UsageError`.
+    `laws` are the laws of every group that is asked for. A group counts if all of its cells are there and were tried to
+    the end, and its specification is the same; a run that asked for something else, or with other versions, is a
+    `UsageError`.
     """
     if not (folder / NAME).is_file():
         return []
@@ -160,8 +161,17 @@ def resumable(folder: Path, header: Mapping[str, Any], laws: Mapping[tuple[str, 
     for line in lines:
         if line["kind"] == "cell":
             groups.setdefault(group_of(line), []).append(line)
-    whole = [own for key, own in groups.items() if sorted(c["law"] for c in own) == sorted(laws.get(key, ()))]
+    whole = [
+        own
+        for key, own in groups.items()
+        if sorted(c["law"] for c in own) == sorted(laws.get(key, ())) and not any(map(_broken_off, own))
+    ]
     return [{**cell, "resumed": True} for cells in whole for cell in cells]
+
+
+def _broken_off(cell: Line) -> bool:
+    """Whether a cell is to be computed once more: time was up, or attnspec itself failed."""
+    return cell["verdict"] == "internal" or bool(cell.get("run", {}).get("ended"))
 
 
 def group_of(cell: Line) -> tuple[str, ...]:

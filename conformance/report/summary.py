@@ -31,9 +31,20 @@ SHOWN = 3
 """Known mistakes that are named where a run could not have noticed them."""
 
 
-def page(lines: Sequence[Line], *, verbose: int = 0, folder: str = "", columns: int | None = None) -> Iterator[str]:
-    """The report of a run, as lines of text; on a terminal of so many columns, none of them is longer."""
-    for text in _page([_safe(line) for line in lines], verbose, folder, page_width(columns)):
+def page(
+    lines: Sequence[Line],
+    *,
+    verbose: int = 0,
+    folder: str = "",
+    cases: str | None = None,
+    columns: int | None = None,
+) -> Iterator[str]:
+    """The report of a run, as lines of text; on a terminal of so many columns, none of them is longer.
+
+    `folder` has its results, if that is not empty, and the cases that failed, unless `cases` does.
+    """
+    kept = folder if cases is None else cases
+    for text in _page([_safe(line) for line in lines], verbose, folder, kept, page_width(columns)):
         for line in text.split("\n"):
             yield from fitted(line, columns)
 
@@ -46,7 +57,7 @@ def _safe(line: Line) -> Line:
     return found
 
 
-def _page(lines: Sequence[Line], verbose: int, folder: str, width: int) -> Iterator[str]:
+def _page(lines: Sequence[Line], verbose: int, folder: str, cases: str, width: int) -> Iterator[str]:
     header, cells = lines[0], [line for line in lines if line["kind"] == "cell"]
     subjects = [line for line in lines if line["kind"] == "subject"]
     yield title(header)
@@ -55,7 +66,7 @@ def _page(lines: Sequence[Line], verbose: int, folder: str, width: int) -> Itera
         yield from rows(subject["subject"], [c for c in cells if c["subject"] == subject["subject"]], width)
         yield ""
     failures = list(told_of_others(cells))
-    yield from texts(failures, 10**6 if verbose else FULL, width)
+    yield from texts(failures, 10**6 if verbose else FULL, width, cases)
     yield from unwitnessed(cells)
     yield from troubles(cells, verbose=bool(verbose))
     if verbose:
@@ -178,10 +189,11 @@ def traces(failures: Sequence[tuple[Mapping[str, Any], Line]]) -> Iterator[str]:
 def verdicts(lines: Sequence[Line], folder: str, width: int = WIDTH) -> Iterator[str]:
     """The last lines: verdicts, counts, what weakens them, and where the rest is."""
     cells = [line for line in lines if line["kind"] == "cell"]
+    strict = lines[0].get("fail_on") == "should"
     yield "== SUMMARY ".ljust(width, "=")
     for line in lines:
         if line["kind"] == "subject":
-            yield _verdict(line, [c for c in cells if c["subject"] == line["subject"]])
+            yield _verdict(line, [c for c in cells if c["subject"] == line["subject"]], strict=strict)
             further = (text for part in ("beside", "reasons", "unmet") for text in line.get(part, ()))
             yield from (f"{'':<15} {text}" for text in further)
     if not cells:
@@ -204,6 +216,11 @@ def verdicts(lines: Sequence[Line], folder: str, width: int = WIDTH) -> Iterator
     if lenient:
         names = list(dict.fromkeys(f"{c['subject']} {_address(c)}" for c in lenient))
         yield f"  should (~): {_listed(names, 4)}"
+    resumed = sum(bool(c.get("resumed")) for c in cells)
+    if resumed:
+        yield f"  resumed: {resumed} of {len(cells)} cells are those of the run before"
+    if lines[0].get("waivers_missing"):
+        yield f"  waivers: there is no {lines[0]['waivers_missing']}, so nothing is waived"
     if not whole(lines):
         yield "  PARTIAL: the run did not finish; what it found so far stands"
     written = [f"{folder}/{name}" for name in ("results.ndjson", "junit.xml") if (Path(folder) / name).is_file()]
@@ -260,9 +277,16 @@ def _listed(names: Sequence[str], count: int) -> str:
     return ", ".join(names[:count]) + (f" and {len(names) - count} more" if len(names) > count else "")
 
 
-def _verdict(line: Line, cells: Sequence[Line]) -> str:
-    counts = line["cells"]
+def _counted(cell: Line, *, strict: bool) -> str:
+    """Its verdict, but that a law which only should hold counts against nobody who did not ask for it."""
+    lenient = cell["verdict"] in ("fail", "error") and cell["level"] == "should" and not strict
+    return "should" if lenient else cell["verdict"]
+
+
+def _verdict(line: Line, cells: Sequence[Line], *, strict: bool) -> str:
+    counts = Counter(_counted(cell, strict=strict) for cell in cells)
     listed = [f"{counts[v]} {v.replace('_', ' ')}" for v in MARKS if counts.get(v)]
+    listed += [f"{counts['should']} fail{'s' * (counts['should'] == 1)} a `should`"] if counts["should"] else []
     dtypes = " ".join(dict.fromkeys(c["dtype"] for c in cells))
     count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
     return f"{WORDS[line['verdict']]:<15} {line['subject']} ({dtypes})   {count}: {', '.join(listed)}"
