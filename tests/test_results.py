@@ -250,6 +250,13 @@ def test_a_file_that_was_changed_or_is_no_results_file_is_refused_with_its_line(
     assert (4, f"attnspec: results.ndjson{says}\n") == (found.exit_code, found.stderr)
 
 
+@pytest.mark.parametrize("key", ["subject", "mechanism"])
+def test_a_file_of_endless_names_is_refused(key):
+    Path("results.ndjson").write_text(written(RUN, *({**CELL, key: f"n{i}"} for i in range(1002))))
+    with pytest.raises(UsageError, match=f"results.ndjson speaks of more than 1,000 {key}s, the most that one may"):
+        read(Path("results.ndjson"))
+
+
 def test_a_missing_results_file_is_told():
     with pytest.raises(Error, match=r"cannot read results\.ndjson: No such file or directory"):
         read(Path("results.ndjson"))

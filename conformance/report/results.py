@@ -41,6 +41,10 @@ SAME = ("attnspec", "python", "packages", "sources", "profile", "seed", "device"
 """What two runs have to have in common, so that one can resume the other."""
 MOST = 256 << 20
 """Bytes of a results file, and of a file whose digest is kept in one."""
+LINES = 200_000
+"""Lines of a results file."""
+NAMES = 1000
+"""Subjects of a results file, and mechanisms."""
 LONGEST = 4 << 20
 """Characters of a line."""
 
@@ -272,6 +276,8 @@ def read(path: Path) -> list[Line]:
     """
     texts = read_text(path, MOST).split("\n")
     named = [(number, text) for number, text in enumerate(texts, 1) if text.strip()]
+    if len(named) > LINES:
+        raise UsageError(f"{safe(str(path))} has more than {LINES:,} lines, the most that a results file may have")
     lines: list[Line] = []
     chain = Chain()
     for number, text in named:
@@ -287,4 +293,7 @@ def read(path: Path) -> list[Line]:
         lines.append(record(content, line_shape, path, number))
     if not lines or lines[0]["kind"] != "run":
         raise UsageError(f"{safe(str(path))} is no results file: it does not begin with a line of the kind 'run'")
+    for key in ("subject", "mechanism"):
+        if len({line.get(key) for line in lines}) > NAMES + 1:
+            raise UsageError(f"{safe(str(path))} speaks of more than {NAMES:,} {key}s, the most that one may")
     return lines
