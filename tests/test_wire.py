@@ -112,7 +112,7 @@ class Text(str):
 @pytest.mark.parametrize(
     "x",
     [Number(1), Text("one"), [Number(1)], {Text("one"): 1}, (1, 2), {1}, object(), print, np.float64(1.0)],
-    ids=repr,
+    ids=lambda x: type(x).__name__,
 )
 def test_nothing_but_exact_types_is_sent(wires, x):
     here, there = wires
