@@ -109,6 +109,11 @@ class Supervisor:
         self._workers.move_to_end(home)
         return found
 
+    @property
+    def pids(self) -> list[int]:
+        """The workers that there are."""
+        return [worker.process.pid for worker in self._workers.values()]
+
     def drop(self, home: Home) -> None:
         """Have the next call find another worker."""
         found = self._workers.pop(home, None)
