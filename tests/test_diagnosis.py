@@ -285,3 +285,14 @@ def test_where_nothing_fits_what_comes_nearest_is_told_as_that():
 
 def test_what_agrees_on_hardly_any_case_is_not_told():
     assert found_of(adapted(lambda x: x + 17, "softmax"), "softmax") is None
+
+
+def capped_after_the_bias(q, k, v, *, bias=None, softcap=None):
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    s = q @ k.mT * q.shape[-1] ** -0.5 + (0 if bias is None else bias)
+    return torch.softmax(s if softcap is None else softcap * torch.tanh(s / softcap), -1) @ v
+
+
+def test_a_cap_after_the_bias_is_known_in_the_code_of_others():
+    """Where there is no cap, it is right, with a bias as well."""
+    assert "attention.cap_after_bias" == likeness_of(adapted(capped_after_the_bias), "attention").name

@@ -298,7 +298,7 @@ def test_a_missing_witness_lists_those_that_there_are(base_two, tmp_path):
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"case": {"fixed": 1}}'])
 def test_a_broken_witness_is_named(tmp_path, text):
     (tmp_path / "bad.json").write_text(text)
-    with pytest.raises(UsageError, match=r"bad\.json is no stored case: "):
+    with pytest.raises(UsageError, match=r"bad\.json:"):
         find(str(tmp_path / "bad.json"), tmp_path)
 
 
