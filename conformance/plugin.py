@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,9 +101,9 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(safe_lines(str(error))) from None
     config.pluginmanager.register(session, "attnspec-session")
     if session.controls:
-        ending = interruptible()
-        ending.__enter__()
-        config.add_cleanup(lambda: ending.__exit__(None, None, None))
+        ending = ExitStack()
+        ending.enter_context(interruptible())
+        config.add_cleanup(ending.close)
     elif hasattr(config, "workerinput"):
         wait_for_the_end()
     paths = [str(spec_folder() / f"{name}.yaml") for name in dict.fromkeys(g.mechanism.name for g in session.groups)]

@@ -270,7 +270,7 @@ class Runner:
         head = headline(failed) if failed and result.bench is not None else None
         for cell in result.cells:
             data = cell_data(cell, group, result)
-            if cell is head:
+            if head is not None and cell is head:
                 data |= self._explained(group, result, failed, head)
             yield exact(data)
 
