@@ -80,6 +80,7 @@ def test_what_leaves_out_an_option_beside_what_it_is_about_is_found(tmp_path):
 def test_the_audit_of_a_mechanism_says_so(tmp_path, monkeypatch):
     m = planted(tmp_path, "capped = min(x, 0.1)")
     monkeypatch.setattr(reference, "scores", lambda x, bias=0, cap=None, far=False: scores(x, bias, cap, far), False)
+    monkeypatch.setattr(reference, "__all__", [*reference.__all__, "scores"])
     monkeypatch.setitem(library(), "scores", m)
     assert any("also leaves out cap" in fault for fault in audited_mechanism("scores").faults)
 
