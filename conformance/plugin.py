@@ -318,10 +318,15 @@ class Session:
         self.finished = True
         reasons = {pytest.ExitCode.INTERRUPTED: INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR: FAILED}
         ended = reasons.get(pytest.ExitCode(exitstatus), f"the run was stopped: {stopped}" if stopped else "")
-        if not any(line["kind"] == "expected" for line in self.results.lines) and ended:  # all of it is missing
+        collected = self.expecting and not (ended and self._expects_nothing)
+        if not collected:  # nothing of it came to be run
             self.expecting = False
             self._expect({nodeid_of(group, law) for group in self.groups for law in group.laws})
         self.results.finish(ended)
+
+    @property
+    def _expects_nothing(self) -> bool:
+        return not any(line["kind"] == "expected" for line in (self.results.lines if self.results else ()))
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if self.results is None or self.config.getoption("attnspec_quiet", False):

@@ -1,10 +1,12 @@
 """A run keeps account: no cell is lost without a word, and a fault of attnspec costs its own cells alone."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from xdist import workermanage
 
 from attnspec import runs
 from attnspec.cli import main
@@ -85,16 +87,25 @@ def test_an_exception_that_cannot_be_sent_is_an_error_beside_a_good_kernel(check
 @pytest.mark.parametrize("plugin", [LOSES, DIES])
 def test_a_cell_that_does_not_arrive_is_never_green(check, monkeypatch, plugin):
     Path("loser.py").write_text(plugin)
-    monkeypatch.setenv("PYTHONPATH", str(Path.cwd()))
     monkeypatch.setenv("PYTEST_PLUGINS", "loser")
     monkeypatch.syspath_prepend(str(Path.cwd()))
+    monkeypatch.setattr(workermanage, "_sys_path", list(sys.path))
     result, lines = check("    return softmax(x)\n", "-n", "2")
     assert result.exit_code not in (Exit.CONFORMANT, Exit.VIOLATED)
     assert {"other": "partial"}.items() <= verdicts(lines).items()
     assert "softmax.share in float32" in " ".join(reasons(lines))
     assert "PARTIAL         other" in result.stdout
-    junit = Path("attnspec-report/junit.xml")
-    assert not junit.is_file() or "PARTIAL: other was not tested whole" in junit.read_text()
+    assert 'errors="0"' not in Path("attnspec-report/junit.xml").read_text()
+
+
+def test_processes_that_never_come_to_run_anything_leave_a_partial_run(check, monkeypatch):
+    Path("absent.py").touch()
+    monkeypatch.setenv("PYTEST_PLUGINS", "absent")
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    monkeypatch.setattr(workermanage, "_sys_path", [path for path in sys.path if path != str(Path.cwd())])
+    result, lines = check("    return softmax(x)\n", "-n", "2")
+    assert (Exit.NOTHING_TESTED, {"right": "partial", "other": "partial"}) == (result.exit_code, verdicts(lines))
+    assert reasons(lines)[0].startswith("2 of 2 cells are missing ")
 
 
 def failing(name, original, *, wanted=lambda *args: True):
