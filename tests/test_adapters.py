@@ -114,7 +114,7 @@ def test_two_adapters_of_one_name_are_refused():
 def test_a_signature_that_cannot_serve_the_operator_is_refused(function, operator, says):
     with pytest.raises(TargetError) as caught:
         subject(Adapter("kernel", operator, function, "numpy"))
-    assert str(caught.value).startswith(f"kernel: {says}")
+    assert f"kernel: {says}" in str(caught.value)
 
 
 @pytest.mark.parametrize(

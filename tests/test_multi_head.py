@@ -227,14 +227,12 @@ def with_a_fast_path(x, context, wq, wk, wv, wo, *, heads, mask=None):
     return (p @ v).transpose(1, 2).flatten(-2) @ wo
 
 
-@pytest.mark.parametrize(
-    ("word", "law"), [("nans", "definition"), ("zeros", "definition"), (None, "convention.empty_row")]
-)
-def test_no_declaration_mends_a_path_that_follows_another_word(word, law):
+@pytest.mark.parametrize("word", ["nans", "zeros", None])
+def test_no_declaration_mends_a_path_that_follows_another_word(word):
     conventions = {"empty_row": word} if word else {}
     one = subject(
         Adapter("fast", "multi_head", with_a_fast_path, "torch", dtypes=("float32",), conventions=conventions)
     )
     scenarios = Profile("scenarios", covering=0, draws=0, admitted=1)
     result = run(Request(one, MULTI_HEAD, "float32", scenarios, laws=frozenset({"definition", "convention.empty_row"})))
-    assert law in {cell.law for cell in result.cells if cell.bad}
+    assert "definition" in {cell.law for cell in result.cells if cell.bad}

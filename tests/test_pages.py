@@ -118,7 +118,8 @@ def test_every_kind_of_name_has_a_page(name, line):
 def test_a_name_that_one_mechanism_has_is_enough():
     names = Counter(name for m in library().values() for name in (*m.laws, *m.mistakes, *m.rejects))
     (m, law) = next((m, law) for m in library().values() for law in m.laws if names[law] == 1)
-    assert list(explained(m.address(law))) == list(explained(law))
+    own = list(explained(m.address(law)))
+    assert own == list(explained(law))[: len(own)]  # what else goes by that name comes after it
 
 
 @pytest.mark.parametrize(
