@@ -289,7 +289,8 @@ def _verdict(line: Line, cells: Sequence[Line], *, strict: bool) -> str:
     listed += [f"{counts['should']} fail{'s' * (counts['should'] == 1)} a `should`"] if counts["should"] else []
     dtypes = " ".join(dict.fromkeys(c["dtype"] for c in cells))
     count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
-    return f"{WORDS[line['verdict']]:<15} {line['subject']} ({dtypes})   {count}: {', '.join(listed)}"
+    subject = line["subject"] + (f" ({dtypes})" if dtypes else "")
+    return f"{WORDS[line['verdict']]:<15} {subject}   {count}" + (f": {', '.join(listed)}" if listed else "")
 
 
 def _address(cell: Line) -> str:
