@@ -160,11 +160,21 @@ def header_of(options: Options, found: Sequence[Group], command: str) -> dict[st
     adapters = {g.subject.name: g.subject.adapter for g in found if isinstance(g.subject, AdapterSubject)}
     packages = dict.fromkeys(a.package for a in adapters.values() if a.package)
     files = [path for target in options.targets if (path := file_of(target)) is not None]
-    files += [Path(options.waivers)] if options.waivers and Path(options.waivers).exists() else []
-    if options.waivers and not Path(options.waivers).exists():
+    waivers = waivers_file(options)
+    files += [waivers] if waivers is not None else []
+    if options.waivers and waivers is None:
         asked["waivers_missing"] = options.waivers
     asked |= {"require": list(options.require), "shard": options.shard, "isolation": _isolation(found)}
     return environment(command, {**asked, "targets": list(options.targets)}, packages, dict.fromkeys(files))
+
+
+def waivers_file(options: Options) -> Path | None:
+    """The file of waivers, if one is named and there; a name that no file can have is a `UsageError`."""
+    path = Path(options.waivers)
+    try:
+        return path if options.waivers and path.exists() else None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {safe(options.waivers)}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _isolation(found: Sequence[Group]) -> str:
@@ -235,8 +245,8 @@ class Runner:
 
     def __post_init__(self) -> None:
         self.profile = profile_named(self.options.profile)
-        path = Path(self.options.waivers) if self.options.waivers else None
-        self.waivers = waivers_of(path) if path is not None and path.exists() else ()
+        path = waivers_file(self.options)
+        self.waivers = waivers_of(path) if path is not None else ()
         self.deadline = None if self.options.max_time is None else time.monotonic() + self.options.max_time
 
     def cells(self, group: Group, laws: Collection[str] | None = None) -> list[dict[str, Any]]:
