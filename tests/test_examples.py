@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from attnspec.cli import main
+from attnspec.report import blocks
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
@@ -66,6 +67,7 @@ def test_the_block_of_the_readme_is_what_is_printed(monkeypatch, tmp_path):
     shown = (ROOT / "README.md").read_text("utf-8").partition(f"`attnspec check {example}`")[2]
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.chdir(ROOT)  # a key depends on how a target is named
+    monkeypatch.setattr(blocks, "FOLDER", str(tmp_path))  # commands do not name the folder that is meant anyway
     arguments = ["check", example, "--mechanism", "attention", "--report-dir", str(tmp_path)]
     said = CliRunner().invoke(main, arguments).stdout
     assert shown.split("```\n")[1] == said[said.index("== causal") :].partition("\n\n")[0] + "\n"
