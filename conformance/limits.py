@@ -59,7 +59,7 @@ class Meter:
     A unit of work is about ten nanoseconds; to add two arrays takes one for each entry, at most.
     """
 
-    array: int = 1 << 22
+    array: int = 5_000_000
     work: int = 10**8
 
 

@@ -209,7 +209,7 @@ def test_every_evaluation_has_an_allowance_of_its_own() -> None:
             charge(50)
         with pytest.raises(OverspentError, match="the work allowed"):
             charge(1)
-    assert (1 << 22, 10**8) == (limits.Meter().array, limits.Meter().work)
+    assert (5_000_000, 10**8) == (limits.Meter().array, limits.Meter().work)
 
 
 @pytest.mark.parametrize(
