@@ -3,8 +3,8 @@
 import hypothesis
 import pytest
 
-from attnspec import progress
-from attnspec.threads import keep_to_one
+from attnspec.execution.threads import keep_to_one
+from attnspec.reporting import progress
 
 keep_to_one()
 

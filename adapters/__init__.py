@@ -102,7 +102,7 @@ def adapter(
     * `seen`: of what is wrong on purpose, where its fault has happened.
 
     The function itself is returned unchanged. What is declared is kept as it was given, and read when the adapter is
-    used: `attnspec.declarations` says then what cannot be meant, with the line of the function.
+    used: `attnspec.execution.declarations` says then what cannot be meant, with the line of the function.
     """
     further = {**{f"argument {number}": x for number, x in enumerate(positional, 2)}, **unknown}
 

@@ -15,8 +15,8 @@ import time
 
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
-from attnspec.audit import Part, audited
-from attnspec.kept import LEDGER
+from attnspec.auditing.audit import Part, audited
+from attnspec.cases.cache import LEDGER
 
 
 def main(*mechanisms: str) -> None:

@@ -21,18 +21,18 @@ from collections.abc import Iterator
 
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
-from attnspec.candidates import Candidate, faulty, stock
-from attnspec.cells import Failure, Request, Result
-from attnspec.diagnosis import LARGE, Likeness, Nearest, diagnose
-from attnspec.engine import run
-from attnspec.loader import library
-from attnspec.mechanism import Mechanism
-from attnspec.observations import Observation
-from attnspec.plans import PROFILES, Profile, plan, scenarios_of
-from attnspec.runs import headline
-from attnspec.shrink import made_small
-from attnspec.stand_ins import DefinitionSubject
-from attnspec.trial import Bench, Trial
+from attnspec.cases.plans import PROFILES, Profile, plan, scenarios_of
+from attnspec.diagnosis.candidates import Candidate, faulty, stock
+from attnspec.diagnosis.naming import LARGE, Likeness, Nearest, diagnose
+from attnspec.diagnosis.observations import Observation
+from attnspec.judging.cells import Failure, Request, Result
+from attnspec.judging.engine import run
+from attnspec.judging.shrinking import made_small
+from attnspec.judging.trial import Bench, Trial
+from attnspec.mechanisms.loader import library
+from attnspec.mechanisms.mechanism import Mechanism
+from attnspec.runs.runner import headline
+from attnspec.subjects.stand_ins import DefinitionSubject
 
 SCENARIOS = Profile("scenarios", covering=8, draws=0, admitted=1)
 FRESH_SEED = 77

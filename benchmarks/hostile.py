@@ -29,19 +29,19 @@ from typing import Any
 
 import numpy as np
 
-from attnspec import limits
-from attnspec.cases import Case, Sample, Unfit
-from attnspec.definition import Frame
-from attnspec.draws import DRAWS
+from attnspec.cases.samples import Case, Sample, Unfit
 from attnspec.errors import Error, SpecErrors
-from attnspec.grades import BF16, FP32, Grade
-from attnspec.language import CONSTANTS, Expression, Scope, Takes, Values, assignments
-from attnspec.library import FUNCTIONS
-from attnspec.lint import faults
-from attnspec.loader import library, load
-from attnspec.mechanism import Mechanism
-from attnspec.schema import schema_errors, spec_folder
-from attnspec.streams import Stream
+from attnspec.language.compiler import CONSTANTS, Expression, Scope, Takes, Values, assignments
+from attnspec.language.draws import DRAWS
+from attnspec.language.functions import FUNCTIONS
+from attnspec.mechanisms.definition import Frame
+from attnspec.mechanisms.lint import faults
+from attnspec.mechanisms.loader import library, load
+from attnspec.mechanisms.mechanism import Mechanism
+from attnspec.mechanisms.schema import schema_errors, spec_folder
+from attnspec.numerics import budget
+from attnspec.numerics.grades import BF16, FP32, Grade
+from attnspec.numerics.streams import Stream
 
 SECONDS = 20.0
 """Processor time of one case: several times what the largest allowance of work takes."""
@@ -421,7 +421,7 @@ def costly(rng: random.Random) -> str:
     text = rng.choice(COSTLY).format(n=rng.choice((100, 1000, 2000, 10_000, 1_000_000)))
     for _ in range(rng.randrange(6)):
         around = rng.choice(ROUNDS).format(text)
-        text = around if len(around) <= limits.TEXT_LENGTH else text
+        text = around if len(around) <= budget.TEXT_LENGTH else text
     return text
 
 
@@ -534,7 +534,7 @@ def outcome(number: int, kind: str, run: Callable[[], None], seconds: float = SE
     before, started = _held(), time.process_time()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), watched() as deeds:
         try:
-            with limited(seconds), limits.metered(*ALLOWANCES[kind]):
+            with limited(seconds), budget.metered(*ALLOWANCES[kind]):
                 run()
         except Unfit:
             result = "unfit"

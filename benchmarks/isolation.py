@@ -21,12 +21,12 @@ from typing import Self
 import msgpack
 import numpy as np
 
-from attnspec.calling import Call, Reply
-from attnspec.coding import written
-from attnspec.messages import Answer, Ask, Made, Make
-from attnspec.subject import AdapterSubject
-from attnspec.supervisor import Supervisor
-from attnspec.targets import resolve
+from attnspec.data.coding import written
+from attnspec.execution.calling import Call, Reply
+from attnspec.execution.messages import Answer, Ask, Made, Make
+from attnspec.execution.supervisor import Supervisor
+from attnspec.subjects.subject import AdapterSubject
+from attnspec.subjects.targets import resolve
 
 KERNEL = """
 import os

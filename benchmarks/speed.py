@@ -21,13 +21,13 @@ os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS
 import hypothesis  # noqa: F401 - imported here, so that it is not counted below
 import torch  # noqa: F401
 
-from attnspec import conventions, engine, trial
-from attnspec.definition import Frame
-from attnspec.grades import FP32, Grade
-from attnspec.loader import library
-from attnspec.plans import PROFILES, Plan, plan
-from attnspec.subject import AdapterSubject
-from attnspec.targets import resolve
+from attnspec.cases.plans import PROFILES, Plan, plan
+from attnspec.judging import conventions, engine, trial
+from attnspec.mechanisms.definition import Frame
+from attnspec.mechanisms.loader import library
+from attnspec.numerics.grades import FP32, Grade
+from attnspec.subjects.subject import AdapterSubject
+from attnspec.subjects.targets import resolve
 
 
 class Clock:

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .cells import law_names
-from .declarations import names_in
-from .devices import check_device
+from .diagnosis.witness import save
 from .errors import Error, UsageError
-from .loader import library
-from .report.results import Results
-from .report.summary import page
-from .runs import Group, Options, Runner, chosen, completed, groups, header_of
-from .standings import INTERRUPTED
-from .supervisor import SECONDS
-from .targets import subject, undecorated
-from .witness import save
+from .execution.declarations import names_in
+from .execution.devices import check_device
+from .execution.supervisor import SECONDS
+from .judging.cells import law_names
+from .mechanisms.loader import library
+from .reporting.results import Results
+from .reporting.standings import INTERRUPTED
+from .reporting.summary import page
+from .runs.runner import Group, Options, Runner, chosen, completed, groups, header_of
+from .subjects.targets import subject, undecorated
 
 
 class NotConformantError(Error, AssertionError):

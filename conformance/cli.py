@@ -15,12 +15,12 @@ from typing import Any
 
 import click
 
+from .data.texts import safe, safe_lines
 from .errors import Error, Exit
-from .interruptions import interruptible, leave
-from .progress import Progress, progress
-from .texts import safe, safe_lines
-from .threads import keep_to_one
-from .typesetting import fitted, terminal
+from .execution.threads import keep_to_one
+from .reporting.progress import Progress, progress
+from .reporting.typesetting import fitted, terminal
+from .runs.interruptions import interruptible, leave
 
 REPORT_DIR = "attnspec-report"
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -208,7 +208,7 @@ def check(
             targets = named(targets, every, options["device"])
             more = [*(["-x"] if exitfirst else []), *(["--attnspec-resume"] if resume else [])]
             code, lines = run_pytest(targets, options, workers, report_dir, more, shown)
-        from .report.summary import page
+        from .reporting.summary import page
 
         for line in page(lines, verbose=verbose, folder=report_dir, columns=terminal()):
             say(line, plain=True)
@@ -222,7 +222,7 @@ def check(
 def named(targets: tuple[str, ...], every: bool, device: str) -> tuple[str, ...]:
     """The targets that were asked for, with --all every adapter that runs on the device beside them."""
     if every:
-        from .targets import every_one
+        from .subjects.targets import every_one
 
         targets = (*targets, *every_one(device))
     if not targets:
@@ -240,9 +240,9 @@ def run_pytest(
 ) -> tuple[int, list[dict[str, Any]]]:
     """Run the cells as pytest items, and give back the exit code and the lines of the results."""
     os.environ.setdefault("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    from .devices import check_device, workers_on
-    from .report.results import check_folder, resumable
-    from .runs import Options, Runner, groups, header_of
+    from .execution.devices import check_device, workers_on
+    from .reporting.results import check_folder, resumable
+    from .runs.runner import Options, Runner, groups, header_of
 
     asked, folder = Options(targets=tuple(targets), **options), Path(report_dir)
     check_device(asked.device)  # what is wrong is said before anything runs
@@ -331,7 +331,7 @@ def _plugin_arguments(asked: Any) -> list[str]:
 
 
 def _code(status: int, lines: list[dict[str, Any]]) -> int:
-    from .standings import exit_of
+    from .reporting.standings import exit_of
 
     return status if status in (Exit.INTERRUPTED, Exit.INTERNAL) else int(exit_of(lines))
 
@@ -392,7 +392,7 @@ def replay(
     A case that names a Python file has it run.
     """
     with mended(bool(verbose)):
-        from .replay import replayed
+        from .runs.replay import replayed
 
         def note(text: str) -> None:
             click.echo(f"attnspec: {text}", err=True)
@@ -433,10 +433,10 @@ def identify(
 
 
 def _identified(targets: Sequence[str], options: Mapping[str, Any], markdown: bool, shown: Progress) -> Iterator[str]:
-    from . import identification
-    from .devices import check_device
-    from .report.summary import title
-    from .runs import Options, groups, header_of
+    from .commands import identification
+    from .execution.devices import check_device
+    from .reporting.summary import title
+    from .runs.runner import Options, groups, header_of
 
     check_device(options["device"])
     asked = Options(targets=tuple(targets), **options)
@@ -457,8 +457,8 @@ def _counted(page: Path) -> str:
     """How many adapters follow each word, as it is kept."""
     import json
 
-    from .files import read_text
-    from .prevalence import PAGE, counted
+    from .data.files import read_text
+    from .reporting.prevalence import PAGE, counted
 
     return json.dumps(counted(read_text(page, PAGE).splitlines()), indent=1)
 
@@ -467,7 +467,7 @@ def _counted(page: Path) -> str:
 def doctor() -> None:
     """Say what is at hand on this machine, what is not and why, and which command mends it."""
     with mended(False):
-        from .doctor import lines, packages
+        from .commands.doctor import lines, packages
 
         with progress("importing packages"):
             found = packages()
@@ -486,8 +486,8 @@ def report(files: tuple[Path, ...], markdown: bool, report_dir: str) -> None:
     Adapters by mechanisms and dtypes, the conventions that they follow, their precision, and what fails.
     """
     with mended(False):
-        from .report import matrix
-        from .report.results import NAME, read
+        from .reporting import matrix
+        from .reporting.results import NAME, read
 
         found = [read(path) for path in files or (Path(report_dir) / NAME,)]
         render = matrix.markdown if markdown else matrix.text
@@ -509,8 +509,8 @@ def report(files: tuple[Path, ...], markdown: bool, report_dir: str) -> None:
 def waive(case: str, waivers: str, report_dir: str, **answers: str) -> None:
     """Answer for a failing CASE: have 'check --waivers FILE' excuse it until a day, as long as it still fails."""
     with mended(False):
-        from .waivers import waive as waived
-        from .witness import find, path_of
+        from .diagnosis.witness import find, path_of
+        from .runs.waivers import waive as waived
 
         folder = Path(report_dir)
         say(waived(Path(waivers), find(case, folder), path_of(case, folder), answers).rstrip("\n"), plain=True)
@@ -523,7 +523,7 @@ def waive(case: str, waivers: str, report_dir: str, **answers: str) -> None:
 def list_(what: str) -> None:
     """List what there is: mechanisms, laws, operators, adapters, mistakes, conventions or functions."""
     with mended(False):
-        from . import listing
+        from .commands import listing
 
         for line in listing.listed(what):
             say(line)
@@ -534,7 +534,7 @@ def list_(what: str) -> None:
 def explain(name: str) -> None:
     """Explain NAME: a mechanism, law, mistake, convention, contract, operator, adapter, grade or function."""
     with mended(False):
-        from . import pages
+        from .commands import pages
 
         say("\n".join(pages.explained(name)))
 
@@ -545,7 +545,7 @@ def explain(name: str) -> None:
 def lint(files: tuple[Path, ...], verbose: int) -> None:
     """Check specification FILES, or all that are shipped: schema, names, expressions, prose."""
     with mended(bool(verbose)):
-        from .lint import lint_files
+        from .mechanisms.lint import lint_files
 
         found, count = lint_files(files)
         for fault in found:
@@ -584,7 +584,7 @@ def audit(
             return
         if operator or framework:
             raise click.UsageError("--operator and --framework are about the TARGET of --for")
-        from . import audit
+        from .auditing import audit
 
         started, processes = time.time(), workers or os.cpu_count() or 1
         faults = 0
@@ -616,8 +616,8 @@ def audit_for(target: str, mechanisms: tuple[str, ...], operator: str | None, fr
 def _blind(
     target: str, mechanisms: tuple[str, ...], operator: str | None, framework: str | None, shown: Progress
 ) -> Iterator[str]:
-    from .blind_spots import page, seen
-    from .runs import Options, groups
+    from .auditing.blind_spots import page, seen
+    from .runs.runner import Options, groups
 
     found = groups(Options(targets=(target,), mechanisms=mechanisms, operator=operator, framework=framework))
     if not found:

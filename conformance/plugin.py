@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from .report.results import Results
-    from .runs import Group, Options
+    from .reporting.results import Results
+    from .runs.runner import Group, Options
 
 PREFIX = "attnspec/"
 FOLDER = "attnspec-report"
@@ -75,7 +75,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
     for index, arg in enumerate(args):
         path, separator, rest = arg.partition("::")
         if path.startswith(PREFIX) and path.endswith(".yaml") and not Path(path).exists():
-            from .schema import spec_folder
+            from .mechanisms.schema import spec_folder
 
             args[index] = f"{spec_folder() / path.removeprefix(PREFIX)}{separator}{rest}"
 
@@ -87,16 +87,16 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"attnspec does not run with --dist {config.option.dist}; use worksteal or load")
     _check_workers(config)
     from .errors import Error
-    from .interruptions import interruptible, wait_for_the_end
-    from .schema import spec_folder
-    from .threads import keep_to_one
+    from .execution.threads import keep_to_one
+    from .mechanisms.schema import spec_folder
+    from .runs.interruptions import interruptible, wait_for_the_end
 
     keep_to_one()
 
     try:
         session = Session(config)
     except Error as error:
-        from .texts import safe_lines
+        from .data.texts import safe_lines
 
         raise pytest.UsageError(safe_lines(str(error))) from None
     config.pluginmanager.register(session, "attnspec-session")
@@ -117,7 +117,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _check_workers(config: pytest.Config) -> None:
     """Refuse more processes than there are devices: one that waits for a device would keep the run from its end."""
-    from .devices import workers_on
+    from .execution.devices import workers_on
 
     device, workers = str(config.getoption("--attnspec-device")), config.getoption("numprocesses", None) or 0
     if workers > 1 and device != "cpu" and workers > (most := workers_on(device, workers)):
@@ -134,7 +134,7 @@ def without_conftests(config: pytest.Config, folder: Path) -> None:
 
 def options_of(config: pytest.Config) -> Options:
     """The options of a run, from those of pytest."""
-    from .runs import Options
+    from .runs.runner import Options
 
     def get(name: str) -> Any:
         return config.getoption(name)
@@ -163,8 +163,8 @@ class Session:
     """One run inside pytest: its groups, and in the controlling process, its results."""
 
     def __init__(self, config: pytest.Config) -> None:
-        from .devices import check_device
-        from .runs import Runner, free, groups
+        from .execution.devices import check_device
+        from .runs.runner import Runner, free, groups
 
         self.config, self.options = config, options_of(config)
         check_device(self.options.device)
@@ -186,8 +186,8 @@ class Session:
         """Whether it is known which cells are to come."""
 
     def _results(self) -> Results:
-        from .report.results import Results, group_of, resumable
-        from .runs import header_of
+        from .reporting.results import Results, group_of, resumable
+        from .runs.runner import header_of
 
         folder = self.config.getoption("--attnspec-report-dir")
         command = self.config.getoption("attnspec_command", None) or " ".join(self.config.invocation_params.args)
@@ -205,7 +205,7 @@ class Session:
     # Collection
 
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-        from .schema import spec_folder
+        from .mechanisms.schema import spec_folder
 
         if file_path.suffix != ".yaml" or file_path.parent != spec_folder():
             return None
@@ -272,7 +272,7 @@ class Session:
         assert self.results is not None
         self.results.add(cell)
         if "witness" in cell:
-            from .witness import save
+            from .diagnosis.witness import save
 
             save(Path(self.folder), {**cell["witness"], "law": cell["law"]})
 
@@ -281,7 +281,7 @@ class Session:
         interrupted = getattr(self.config.pluginmanager.get_plugin("dsession"), "shouldstop", False)
         place = self.places.pop(report.nodeid, None) if report.failed and not interrupted else None
         if place is not None:
-            from .texts import safe, safe_lines
+            from .data.texts import safe, safe_lines
 
             group, law = place
             trace = str(report.longrepr)
@@ -290,7 +290,7 @@ class Session:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self) -> None:
-        from .interruptions import end_workers
+        from .runs.interruptions import end_workers
 
         end_workers(self.config)
 
@@ -311,7 +311,7 @@ class Session:
 
     def close(self, exitstatus: int, *, stopped: bool | str = "") -> None:
         """Write the end of the records, once."""
-        from .standings import FAILED, INTERRUPTED
+        from .reporting.standings import FAILED, INTERRUPTED
 
         if self.results is None or self.finished:
             return
@@ -331,7 +331,7 @@ class Session:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if self.results is None or self.config.getoption("attnspec_quiet", False):
             return
-        from .report.summary import page
+        from .reporting.summary import page
 
         folder = self.config.getoption("--attnspec-report-dir") or ""
         columns = self.config.get_terminal_writer().fullwidth if terminalreporter.isatty else None
@@ -369,7 +369,7 @@ def nodeid_of(group: Group, law: str) -> str:
 
 def _partial(line: Mapping[str, Any]) -> pytest.TestReport:
     """A subject that is partial or lacks what is required, as pytest reports what went wrong outside of a test."""
-    from .texts import safe
+    from .data.texts import safe
 
     kind = "required" if line["unmet"] else "partial"
     name = f"{PREFIX}{kind}[{line['subject']}]"
@@ -389,7 +389,7 @@ class CellItem(pytest.Item):
         self.group, self.law, self.session_ = group, law, session_
 
     def runtest(self) -> None:
-        from .texts import safe
+        from .data.texts import safe
 
         cell = self.session_.cell(self.group, self.law)
         self.result = cell
@@ -406,8 +406,8 @@ class CellItem(pytest.Item):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         if isinstance(excinfo.value, ViolationError):
             return excinfo.value.text(self.session_.folder)
+        from .data.texts import safe_lines
         from .errors import Error
-        from .texts import safe_lines
 
         if isinstance(excinfo.value, Error):
             return safe_lines(str(excinfo.value))
@@ -431,8 +431,8 @@ class ViolationError(Exception):
         self.cell = cell
 
     def text(self, folder: str) -> str:
-        from .report.blocks import block
-        from .texts import safe_data
+        from .data.texts import safe_data
+        from .reporting.blocks import block
 
         cell = safe_data(self.cell)
         if "witness" in cell:

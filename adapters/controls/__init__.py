@@ -1,0 +1,1 @@
+"""Correct variants: right implementations written in unusual ways, which the audit wants accepted."""

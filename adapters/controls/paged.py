@@ -1,0 +1,128 @@
+"""Right, but different: pages as servers read them, in ways none of which any law may accuse.
+
+All accumulate in single precision or better, and none shares code with the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import adapter
+from .attention import LEAST, online
+
+DTYPES = ("float32", "bfloat16", "float16")
+CONVENTIONS = {
+    "empty_row": "zeros",
+    "masked_nonfinite": "ignored",
+    "unused_entries": "unread",
+    "grouping": "block",
+}
+
+
+def _declared(**words: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return adapter("paged_attention", dtypes=DTYPES, conventions=CONVENTIONS | words)
+
+
+@_declared()
+def control_pages_gathered(
+    q: Any,
+    key_pages: Any,
+    value_pages: Any,
+    table: Any,
+    k_lens: Any,
+    *,
+    scale: float | None = None,
+    window_left: int | None = None,
+    softcap: float | None = None,
+) -> Any:
+    """The tokens of every item in one piece, and an online softmax over blocks of 16 of them."""
+    import torch
+
+    outs = []
+    for item, count in enumerate(k_lens.tolist()):
+        own = table[item, : -(-count // key_pages.shape[1])]
+        k, v = (x[own].flatten(0, 1)[None, :count].transpose(1, 2) for x in (key_pages, value_pages))
+        one = q[item : item + 1].transpose(1, 2)
+        out, _ = online(one, k, v, causal=True, window_left=window_left, scale=scale, softcap=softcap)
+        outs.append(out.transpose(1, 2))
+    return torch.cat(outs).to(q.dtype) if outs else q.new_empty(*q.shape[:3], value_pages.shape[3])
+
+
+@_declared()
+def control_page_by_page(
+    q: Any,
+    key_pages: Any,
+    value_pages: Any,
+    table: Any,
+    k_lens: Any,
+    *,
+    scale: float | None = None,
+    window_left: int | None = None,
+) -> Any:
+    """A page of all items at a time, the last page first, by powers of two, with a running maximum."""
+    import torch
+
+    (batch, q_len, heads, head_dim), (_, page_size, kv_heads, _) = q.shape, key_pages.shape
+    factor = (head_dim**-0.5 if scale is None else scale) * 1.4426950408889634  # the binary logarithm of e
+    queries = q.float().transpose(1, 2)
+    row = k_lens[:, None] - q_len + torch.arange(q_len)
+    top = torch.full((batch, heads, q_len, 1), -torch.inf)
+    total, out = torch.zeros_like(top), torch.zeros(batch, heads, q_len, value_pages.shape[3])
+    for number in reversed(range(table.shape[1])):
+        slot = number * page_size + torch.arange(page_size)
+        back = row[..., None] - slot
+        seen = (back >= 0) & (back <= (row.max() if window_left is None else window_left))
+        held = (slot < k_lens[:, None])[..., None, None]
+        k, v = (x[table[:, number].clamp_min(0)].float().masked_fill(~held, 0.0) for x in (key_pages, value_pages))
+        k, v = (x.transpose(1, 2).repeat_interleave(heads // kv_heads, 1) for x in (k, v))
+        s = (queries @ k.mT * factor).masked_fill(~seen[:, None], -torch.inf)
+        new = torch.maximum(top, s.amax(-1, keepdim=True))
+        p, old = torch.exp2(s - new.clamp_min(LEAST)), torch.exp2(top - new.clamp_min(LEAST))
+        top, total, out = new, total * old + p.sum(-1, keepdim=True), out * old + p @ v
+    return torch.where(total > 0, out / total, 0.0).transpose(1, 2).to(q.dtype)
+
+
+@_declared()
+def control_split(
+    q: Any, key_pages: Any, value_pages: Any, table: Any, k_lens: Any, *, scale: float | None = None
+) -> Any:
+    """Two stretches of pages for every item, merged by their logsumexps; one of them may hold no token."""
+    import torch
+
+    page_size, width = key_pages.shape[1], table.shape[1]
+    half, row = width // 2, k_lens[:, None] - q.shape[1] + torch.arange(q.shape[1])
+    parts = []
+    for first, last in ((0, half), (half, width)):
+        slot = torch.arange(first * page_size, last * page_size)
+        held = (slot < k_lens[:, None])[..., None, None]
+        k, v = (
+            x[table[:, first:last].clamp_min(0)].flatten(1, 2).masked_fill(~held, 7.0).transpose(1, 2)
+            for x in (key_pages, value_pages)
+        )
+        seen = (slot <= row[..., None])[:, None]
+        parts.append(online(q.transpose(1, 2), k, v, mask=seen, scale=scale, block=64))
+    outs, lses = (torch.stack(found) for found in zip(*parts, strict=True))
+    lse = torch.logsumexp(lses, 0)
+    shares = torch.exp(lses - torch.where(lse == -torch.inf, 0.0, lse))
+    return (shares[..., None] * outs).sum(0).transpose(1, 2).to(q.dtype)
+
+
+@_declared(empty_row="nans", masked_nonfinite="propagates", unused_entries="numbers", grouping="tiled")
+def control_whole_pool(
+    q: Any, key_pages: Any, value_pages: Any, table: Any, k_lens: Any, *, scale: float | None = None
+) -> Any:
+    """One softmax in double precision over all slots of the pool, of which those of other items are hidden."""
+    import torch
+
+    (batch, q_len, heads, head_dim), (pages, page_size, kv_heads, _) = q.shape, key_pages.shape
+    token = torch.full((batch, pages, page_size), -1)  # the token of the item that a slot holds
+    for item, number in ((b, n) for b in range(batch) for n in reversed(range(table.shape[1]))):
+        if number * page_size < k_lens[item]:
+            token[item, table[item, number]] = number * page_size + torch.arange(page_size)
+    row, token = k_lens[:, None] - q_len + torch.arange(q_len), token.flatten(1)
+    seen = (token[:, None] >= 0) & (token[:, None] <= row[..., None])
+    k, v = (x.double().repeat(1, 1, heads // kv_heads, 1).flatten(0, 1) for x in (key_pages, value_pages))
+    s = torch.einsum("bqhd,khd->bhqk", q.double(), k) * (head_dim**-0.5 if scale is None else scale)
+    weights = torch.softmax(s.masked_fill(~seen[:, None], -torch.inf), -1)
+    return torch.einsum("bhqk,khd->bqhd", weights, v).to(q.dtype)

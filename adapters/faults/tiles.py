@@ -1,0 +1,542 @@
+"""Attention tile by tile with a running maximum, and what goes wrong at the edges of tiles and between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..controls.attention import positions
+from .whole import Whole
+
+TILE = 16
+CONVENTIONS = {
+    "causal_alignment": "bottom_right",
+    "empty_row": "zeros",
+    "masked_nonfinite": "propagates",
+    "grouping": "block",
+    "lse_base": "natural",
+}
+
+
+def query_tiles(q_len: int) -> list[slice]:
+    return [slice(start, min(start + TILE, q_len)) for start in range(0, q_len, TILE)]
+
+
+def key_tiles(k_len: int) -> list[slice]:
+    return [slice(start, min(start + TILE, k_len)) for start in range(0, k_len, TILE)]
+
+
+def visited(tiles: Sequence[slice], seen: Any, rows: slice) -> list[slice]:
+    """The tiles in which some query of some item sees a key."""
+    return [tile for tile in tiles if seen[:, :, rows, tile].any()]
+
+
+def visible(seen: Any, rows: slice, tile: slice) -> Any:
+    return seen[:, :, rows, tile]
+
+
+def read(x: Any, tile: slice) -> Any:
+    """Keys or values of a tile."""
+    return x[:, :, tile]
+
+
+def products(q: Any, keys: Any) -> Any:
+    return q @ keys.transpose(-1, -2)
+
+
+def hidden(s: Any, seen: Any) -> Any:
+    import torch
+
+    return s.masked_fill(~seen, -torch.inf)
+
+
+def first_maximum(top: Any) -> Any:
+    import torch
+
+    return top.fill_(-torch.inf)
+
+
+def greatest(top: Any, s: Any) -> Any:
+    """The running maximum of every query: [..., 1]."""
+    import torch
+
+    return torch.maximum(top, s.amax(-1, keepdim=True))
+
+
+def finite(top: Any) -> Any:
+    """What is subtracted: the maximum, or zero as long as there is none."""
+    import torch
+
+    return top.masked_fill(top == -torch.inf, 0.0)
+
+
+def rescaling(top: Any, new: Any, last: bool) -> Any:
+    """By what earlier sums shrink."""
+    return (top - new).exp()
+
+
+def total(so_far: Any, old: Any, p: Any, s: Any, top: Any) -> Any:
+    return so_far * old + p.sum(-1, keepdim=True)
+
+
+def attended(so_far: Any, old: Any, p: Any, values: Any) -> Any:
+    return so_far * old + p @ values
+
+
+def kept_maximum(new: Any, subtracted: Any) -> Any:
+    return new
+
+
+def divided(out: Any, total: Any) -> Any:
+    import torch
+
+    return torch.where(total > 0, out / torch.where(total > 0, total, 1.0), 0.0)
+
+
+def widened(q: Any, k: Any, v: Any, scale: float | None) -> Any:
+    """Scaled queries, and keys and values for every head, in single precision."""
+    group = q.shape[1] // k.shape[1]
+    queries = q.float() * (q.shape[3] ** -0.5 if scale is None else scale)
+    return queries, *(x.float().repeat_interleave(group, 1) for x in (k, v))
+
+
+def visible_keys(q: Any, k: Any, mask: Any, reached: Any) -> Any:
+    """Which keys each query sees: [batch, heads, q_len, k_len]."""
+    return (reached if mask is None else reached & mask).broadcast_to(*q.shape[:3], k.shape[2])
+
+
+def tiled(part: Any) -> Callable[..., Any]:
+    def attention(
+        q: Any,
+        k: Any,
+        v: Any,
+        *,
+        mask: Any = None,
+        causal: bool = False,
+        window_left: int | None = None,
+        window_right: int | None = None,
+        scale: float | None = None,
+    ) -> Any:
+        import torch
+
+        q_len, k_len = q.shape[2], k.shape[2]
+        queries, keys, values = widened(q, k, v, scale)
+        seen = visible_keys(q, k, mask, positions(q, k, causal, window_left, window_right))
+        out, lse = torch.empty(*q.shape[:3], v.shape[3]), torch.empty(q.shape[:3])
+        for rows in part.query_tiles(q_len):
+            own = queries[:, :, rows]
+            top = part.first_maximum(torch.empty(*own.shape[:3], 1))
+            sums, so_far = torch.zeros(*own.shape[:3], 1), torch.zeros(*own.shape[:3], v.shape[3])
+            tiles = part.visited(part.key_tiles(k_len), seen, rows)
+            for tile in tiles:
+                s = part.hidden(part.products(own, part.read(keys, tile)), part.visible(seen, rows, tile))
+                new = part.greatest(top, s)
+                subtracted = part.finite(new)
+                p, old = (s - subtracted).exp(), part.rescaling(top, subtracted, tile is tiles[-1])
+                sums = part.total(sums, old, p, s, subtracted)
+                so_far = part.attended(so_far, old, p, part.read(values, tile))
+                top = part.kept_maximum(new, subtracted)
+            out[:, :, rows] = part.divided(so_far, sums)
+            lse[:, :, rows] = (top + sums.log())[..., 0]
+        return out.to(q.dtype), lse
+
+    return attention
+
+
+TILED = Whole(
+    "attention",
+    tiled,
+    (
+        query_tiles,
+        key_tiles,
+        visited,
+        visible,
+        read,
+        products,
+        hidden,
+        first_maximum,
+        greatest,
+        finite,
+        rescaling,
+        total,
+        attended,
+        kept_maximum,
+        divided,
+    ),
+    CONVENTIONS,
+)
+
+
+@TILED.instead_of(key_tiles)
+def boundary_key_twice(k_len: int) -> list[slice]:
+    """The first key of a tile is counted in the tile before it as well."""
+    return [slice(start, min(start + TILE + 1, k_len)) for start in range(0, k_len, TILE)]
+
+
+@TILED.instead_of(key_tiles)
+def boundary_key_lost(k_len: int) -> list[slice]:
+    """The last key of a full tile is left out."""
+    return [slice(start, min(start + TILE - 1, k_len)) for start in range(0, k_len, TILE)]
+
+
+@TILED.instead_of(key_tiles)
+def last_tile_moved_back(k_len: int) -> list[slice]:
+    """A short last tile is moved back to be full, and counts keys of the tile before it again."""
+    return [slice(max(min(start, k_len - TILE), 0), min(start + TILE, k_len)) for start in range(0, k_len, TILE)]
+
+
+@TILED.instead_of(key_tiles)
+def last_key_of_a_further_tile(k_len: int) -> list[slice]:
+    """Where a single key is left for the last tile, the tile is not visited."""
+    return [tile for tile in key_tiles(k_len) if tile.stop - tile.start > 1 or k_len == 1]
+
+
+@TILED.instead_of(query_tiles, seen="NVIDIA/apex#1322")
+def short_tile_of_queries_not_written(q_len: int) -> list[slice]:
+    """The queries of a short last tile are not computed, and their memory is returned as it was."""
+    return [slice(start, start + TILE) for start in range(0, q_len - TILE + 1, TILE)]
+
+
+@TILED.instead_of(visited)
+def skipped_by_first_query(tiles: Sequence[slice], seen: Any, rows: slice) -> list[slice]:
+    """A tile of keys is skipped for all queries if the first of them sees nothing in it."""
+    return [tile for tile in tiles if seen[:, :, rows.start, tile].any()]
+
+
+@TILED.instead_of(visited)
+def skipped_by_first_key(tiles: Sequence[slice], seen: Any, rows: slice) -> list[slice]:
+    """A tile is skipped if its first key is hidden."""
+    return [tile for tile in tiles if seen[:, :, rows, tile.start].any()]
+
+
+@TILED.instead_of(visited)
+def skipped_by_first_item(tiles: Sequence[slice], seen: Any, rows: slice) -> list[slice]:
+    """A tile is skipped for the whole batch if its first item sees nothing in it."""
+    return [tile for tile in tiles if seen[:1, :, rows, tile].any()]
+
+
+@TILED.instead_of(visited)
+def ends_at_the_square_diagonal(tiles: Sequence[slice], seen: Any, rows: slice) -> list[slice]:
+    """The loop over keys ends at the queries' own number where something is hidden behind it."""
+    return [tile for tile in visited(tiles, seen, rows) if tile.start < rows.stop or seen[:, :, rows, tile].all()]
+
+
+@TILED.instead_of(visited)
+def stops_at_a_hidden_tile(tiles: Sequence[slice], seen: Any, rows: slice) -> list[slice]:
+    """The loop stops at the first tile in which nothing is seen, as if all that follow were hidden, too."""
+    found = visited(tiles, seen, rows)
+    return [tile for tile, other in zip(found, tiles, strict=False) if tile is other]
+
+
+@TILED.instead_of(visible)
+def mask_of_first_tile(seen: Any, rows: slice, tile: slice) -> Any:
+    """The mask of the first tile serves all tiles."""
+    return seen[:, :, rows, : tile.stop - tile.start]
+
+
+@TILED.instead_of(visible)
+def mask_of_first_rows(seen: Any, rows: slice, tile: slice) -> Any:
+    """The mask of the first tile of queries serves all queries."""
+    return seen[:, :, : rows.stop - rows.start, tile]
+
+
+@TILED.instead_of(visible)
+def mask_in_whole_tiles(seen: Any, rows: slice, tile: slice) -> Any:
+    """The mask is not read for a short last tile."""
+    return seen[:, :, rows, tile] | (tile.stop - tile.start < TILE)
+
+
+@TILED.instead_of(visible, seen="bledden/triton-msl#7")
+def mask_in_short_tiles_alone(seen: Any, rows: slice, tile: slice) -> Any:
+    """Where tiles divide the keys evenly, there is no load with a mask to read it from, and it is lost."""
+    return seen[:, :, rows, tile] | (seen.shape[3] % TILE == 0)
+
+
+@TILED.instead_of(visible)
+def mask_of_edge_tiles(seen: Any, rows: slice, tile: slice) -> Any:
+    """The mask is read in the first and the last tile alone, as if a band could cross no other."""
+    return seen[:, :, rows, tile] | (0 < tile.start < seen.shape[3] - TILE)
+
+
+@TILED.instead_of(read)
+def items_mixed_in_a_short_tile(x: Any, tile: slice) -> Any:
+    """A short tile is read from the next item of the batch."""
+    return x[:, :, tile] if tile.stop - tile.start == TILE else x[:, :, tile].roll(1, 0)
+
+
+@TILED.instead_of(read)
+def heads_mixed_in_a_later_tile(x: Any, tile: slice) -> Any:
+    """From the second tile on, a pointer that was advanced too far reads the next head."""
+    return x[:, :, tile] if tile.start == 0 else x[:, :, tile].roll(-1, 1)
+
+
+@TILED.instead_of(products)
+def tile_read_beyond_its_end(q: Any, keys: Any) -> Any:
+    """The keys of a short tile are read in reverse, from an end that is taken for that of a full one."""
+    return q @ (keys if keys.shape[2] == TILE else keys.flip(2)).transpose(-1, -2)
+
+
+@TILED.instead_of(hidden)
+def hidden_scores_of_zero(s: Any, seen: Any) -> Any:
+    """What lies behind the mask scores zero in a short tile, as padding that was not masked does."""
+    import torch
+
+    return s.masked_fill(~seen, 0.0 if s.shape[-1] < TILE else -torch.inf)
+
+
+@TILED.instead_of(first_maximum, seen="flashinfer-ai/flashinfer#4267, flashinfer-ai/flashinfer#4401")
+def maximum_from_half_precision(top: Any) -> Any:
+    """The running maximum starts at the lowest number of float16."""
+    return top.fill_(-65504.0)
+
+
+@TILED.instead_of(first_maximum)
+def maximum_from_old_memory(top: Any) -> Any:
+    """The running maximum is not set before the first tile, and starts with what its memory held."""
+    return top
+
+
+@TILED.instead_of(greatest, seen="tile-ai/tilelang#1148")
+def maximum_of_one_tile(top: Any, s: Any) -> Any:
+    """The maximum of a tile replaces the running one."""
+    return s.amax(-1, keepdim=True)
+
+
+@TILED.instead_of(greatest)
+def maximum_never_raised(top: Any, s: Any) -> Any:
+    """The maximum of the first tile is never raised."""
+    import torch
+
+    return torch.where(top.isinf(), s.amax(-1, keepdim=True), top)
+
+
+@TILED.instead_of(greatest)
+def maximum_of_all_queries(top: Any, s: Any) -> Any:
+    """One running maximum serves a whole tile of queries."""
+    import torch
+
+    return torch.maximum(top, s.amax((-1, -2), keepdim=True))
+
+
+@TILED.instead_of(greatest)
+def maximum_of_all_heads(top: Any, s: Any) -> Any:
+    """One running maximum serves all heads."""
+    import torch
+
+    return torch.maximum(top, s.amax((-1, 1), keepdim=True))
+
+
+@TILED.instead_of(greatest)
+def maximum_of_half_a_tile(top: Any, s: Any) -> Any:
+    """The maximum is reduced over the first half of a tile alone."""
+    import torch
+
+    return torch.maximum(top, s[..., : TILE // 2].amax(-1, keepdim=True))
+
+
+@TILED.instead_of(finite, seen="ROCm/aiter#2505")
+def nothing_less_nothing(top: Any) -> Any:
+    """Before the first visible key, infinity is subtracted from infinity."""
+    return top
+
+
+@TILED.instead_of(rescaling)
+def not_rescaled_at_the_end(top: Any, new: Any, last: bool) -> Any:
+    """Earlier sums are not rescaled for the last tile."""
+    return (top - new).exp() * (not last) + last
+
+
+@TILED.instead_of(rescaling)
+def rescaled_upwards(top: Any, new: Any, last: bool) -> Any:
+    """Earlier sums grow by what they are to shrink by."""
+    import torch
+
+    return (new - top.masked_fill(top == -torch.inf, 0.0)).exp()
+
+
+@TILED.instead_of(rescaling)
+def small_rises_not_rescaled(top: Any, new: Any, last: bool) -> Any:
+    """Where the maximum rises by less than eight, earlier sums are left as they are."""
+    return (top - new).exp().masked_fill(new - top < 8, 1.0)
+
+
+@TILED.instead_of(rescaling)
+def rescaled_as_the_first_query(top: Any, new: Any, last: bool) -> Any:
+    """Earlier sums of all queries shrink as those of the first do."""
+    return (top - new).exp()[:, :, :1]
+
+
+@TILED.instead_of(total)
+def sum_not_rescaled(so_far: Any, old: Any, p: Any, s: Any, top: Any) -> Any:
+    """The sum of the weights is not rescaled."""
+    return so_far + p.sum(-1, keepdim=True)
+
+
+@TILED.instead_of(total)
+def sum_of_last_tile(so_far: Any, old: Any, p: Any, s: Any, top: Any) -> Any:
+    """The sum of the weights is that of the last tile."""
+    return p.sum(-1, keepdim=True)
+
+
+@TILED.instead_of(total, seen="zml/zml#563, local-attention 1.11.2")
+def sum_padded_to_the_tile(so_far: Any, old: Any, p: Any, s: Any, top: Any) -> Any:
+    """The lanes that fill a short tile count in the sum, with scores of zero."""
+    return so_far * old + p.sum(-1, keepdim=True) + (TILE - p.shape[-1]) * (-top).exp()
+
+
+@TILED.instead_of(attended)
+def result_not_rescaled(so_far: Any, old: Any, p: Any, values: Any) -> Any:
+    """The weighted values of earlier tiles are not rescaled."""
+    return so_far + p @ values
+
+
+@TILED.instead_of(attended)
+def result_divided_by_tiles(so_far: Any, old: Any, p: Any, values: Any) -> Any:
+    """The weights of a tile are divided by their own sum before they meet the values."""
+    return so_far * old + (p / p.sum(-1, keepdim=True).clamp_min(1e-30)) @ values
+
+
+@TILED.instead_of(attended, dtypes=("float32",))
+def faint_tiles_skipped(so_far: Any, old: Any, p: Any, values: Any) -> Any:
+    """A tile whose weights are all below a thousandth is not added, though its sum is."""
+    return so_far * old + p @ values * (p.amax() > 1e-3)
+
+
+@TILED.instead_of(kept_maximum, seen="Dao-AILab/flash-attention#2082, Dao-AILab/flash-attention#2174")
+def zero_kept_for_a_hidden_tile(new: Any, subtracted: Any) -> Any:
+    """After a tile in which a query sees nothing, the zero that stood for its maximum is kept."""
+    return subtracted
+
+
+@TILED.instead_of(divided)
+def divided_by_nothing(out: Any, total: Any) -> Any:
+    """A query without keys divides by a sum of zero."""
+    return out / total
+
+
+@TILED.instead_of(divided)
+def divided_by_half_precision(out: Any, total: Any) -> Any:
+    """The reciprocal of the sum is stored in float16."""
+    return out * (1 / total.clamp_min(1e-30)).half().float() * (total > 0)
+
+
+# Keys in two stretches, merged
+
+
+def stretches(k_len: int) -> list[slice]:
+    return [slice(0, k_len // 2), slice(k_len // 2, k_len)]
+
+
+def partial(q: Any, keys: Any, values: Any, seen: Any) -> tuple[Any, Any]:
+    """The result over one stretch, and its logsumexp: [..., 1]."""
+    import torch
+
+    s = (q @ keys.transpose(-1, -2)).masked_fill(~seen, -torch.inf)
+    lse = s.logsumexp(-1, keepdim=True)
+    return (s - finite(lse)).exp() @ values, lse
+
+
+def shares(lses: Any) -> Any:
+    """The share of every stretch: [stretches, ..., 1]."""
+    import torch
+
+    return (lses - finite(torch.logsumexp(lses, 0))).exp()
+
+
+def merged(outs: Any, shares: Any) -> Any:
+    return (outs * shares).sum(0)
+
+
+def split(part: Any) -> Callable[..., Any]:
+    def attention(
+        q: Any,
+        k: Any,
+        v: Any,
+        *,
+        mask: Any = None,
+        causal: bool = False,
+        window_left: int | None = None,
+        window_right: int | None = None,
+        scale: float | None = None,
+    ) -> Any:
+        import torch
+
+        queries, keys, values = widened(q, k, v, scale)
+        seen = visible_keys(q, k, mask, positions(q, k, causal, window_left, window_right))
+        parts = [
+            part.partial(queries, keys[:, :, own], values[:, :, own], seen[..., own])
+            for own in part.stretches(k.shape[2])
+        ]
+        outs, lses = (torch.stack([*each]) for each in zip(*parts, strict=True))
+        return part.merged(outs, part.shares(lses)).to(q.dtype), torch.logsumexp(lses, 0)[..., 0]
+
+    return attention
+
+
+SPLIT = Whole("attention", split, (stretches, partial, shares, merged), CONVENTIONS)
+
+
+@SPLIT.instead_of(stretches)
+def stretches_overlap(k_len: int) -> list[slice]:
+    """The key in the middle belongs to both stretches."""
+    return [slice(0, k_len // 2 + 1), slice(k_len // 2, k_len)]
+
+
+@SPLIT.instead_of(stretches)
+def stretches_of_even_length(k_len: int) -> list[slice]:
+    """Both stretches have half the length rounded down, and an odd key is lost."""
+    return [slice(0, k_len // 2), slice(k_len // 2, k_len // 2 * 2 or k_len)]
+
+
+@SPLIT.instead_of(shares)
+def stretches_weigh_alike(lses: Any) -> Any:
+    """Both stretches weigh alike."""
+    return lses.new_full(lses.shape, 0.5)
+
+
+@SPLIT.instead_of(shares, seen="lightseekorg/tokenspeed#571")
+def shares_to_base_two(lses: Any) -> Any:
+    """Natural logarithms are merged by powers of two."""
+    import torch
+
+    two = 0.6931471805599453
+    return (two * lses - finite(torch.logsumexp(two * lses, 0))).exp()
+
+
+@SPLIT.instead_of(shares)
+def shares_without_a_maximum(lses: Any) -> Any:
+    """The stretches are merged by exponentials of their logsumexps as they are."""
+    terms = lses.exp()
+    return terms / terms.sum(0)
+
+
+@SPLIT.instead_of(shares)
+def shares_of_nothing(lses: Any) -> Any:
+    """Where neither stretch has a key to see, infinity is subtracted from infinity."""
+    import torch
+
+    return (lses - torch.logsumexp(lses, 0)).exp()
+
+
+@SPLIT.instead_of(shares)
+def shares_in_half_precision(lses: Any) -> Any:
+    """The logsumexps of the stretches are stored in float16."""
+    import torch
+
+    return (lses.half().float() - finite(torch.logsumexp(lses.half().float(), 0))).exp()
+
+
+@SPLIT.instead_of(merged)
+def heavier_stretch_alone(outs: Any, shares: Any) -> Any:
+    """The result is that of the stretch that weighs more."""
+    import torch
+
+    return torch.where(shares[0] >= shares[1], outs[0], outs[1])
+
+
+@SPLIT.instead_of(merged)
+def second_stretch_of_first_item(outs: Any, shares: Any) -> Any:
+    """The second stretch is added for the first item of the batch alone, others keep their first."""
+    import torch
+
+    return torch.cat([(outs * shares).sum(0)[:1], (outs * shares)[0, 1:]])

@@ -1,0 +1,88 @@
+"""The gradients of MLX's fused normalisations and softmax, by its vector-Jacobian products.
+
+Documentation: https://ml-explore.github.io/mlx/build/html/python/_autosummary/mlx.core.vjp.html and
+https://ml-explore.github.io/mlx/build/html/python/fast.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import adapter
+from .attention import GRADES, to_numpy
+
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+def pulled_back(function: Callable[..., Any], d_out: Any, **inputs: Any) -> dict[str, Any]:
+    """What a cotangent of the function's result is for each of its inputs, by their names with `d_` before."""
+    import mlx.core as mx
+
+    _, gradients = mx.vjp(function, [mx.array(x) for x in inputs.values()], [mx.array(d_out)])
+    return {f"d_{name}": to_numpy(gradient) for name, gradient in zip(inputs, gradients, strict=True)}
+
+
+@adapter(
+    "rms_norm_gradient",
+    framework="numpy",
+    dtypes=DTYPES,
+    conventions={"eps_place": "inside", "weight_form": "plain"},
+    package="mlx.core",
+    extra="mlx",
+)
+def mlx_rms_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float = 1e-5) -> dict[str, Any]:
+    """mlx.core.vjp of mlx.core.fast.rms_norm."""
+    import mlx.core as mx
+
+    return pulled_back(lambda x, weight: mx.fast.rms_norm(x, weight, eps), d_out, x=x, weight=weight)
+
+
+@adapter(
+    "layer_norm_gradient",
+    framework="numpy",
+    dtypes=DTYPES,
+    conventions={"eps_place": "inside", "variance": "biased"},
+    package="mlx.core",
+    extra="mlx",
+)
+def mlx_layer_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float = 1e-5) -> dict[str, Any]:
+    """mlx.core.vjp of mlx.core.fast.layer_norm."""
+    import mlx.core as mx
+
+    def layer_norm(x: Any, weight: Any, bias: Any) -> Any:
+        return mx.fast.layer_norm(x, weight, bias, eps)
+
+    return pulled_back(layer_norm, d_out, x=x, weight=weight, bias=0 * weight)
+
+
+@adapter(
+    "softmax_gradient",
+    framework="numpy",
+    dtypes=DTYPES,
+    conventions={"empty_row": "nans"},
+    grade=GRADES,
+    package="mlx.core",
+    extra="mlx",
+)
+def mlx_softmax_gradient(x: Any, d_out: Any) -> dict[str, Any]:
+    """mlx.core.vjp of mlx.core.softmax over the last axis."""
+    import mlx.core as mx
+
+    return pulled_back(lambda x: mx.softmax(x, axis=-1), d_out, x=x)
+
+
+@adapter(
+    "softmax_gradient",
+    framework="numpy",
+    dtypes=DTYPES,
+    conventions={"empty_row": "nans"},
+    grade=GRADES,
+    package="mlx.core",
+    extra="mlx",
+)
+def mlx_softmax_gradient_precise(x: Any, d_out: Any) -> dict[str, Any]:
+    """mlx.core.vjp of mlx.core.softmax over the last axis with `precise`, which is said of its sum alone."""
+    import mlx.core as mx
+
+    return pulled_back(lambda x: mx.softmax(x, axis=-1, precise=True), d_out, x=x)

@@ -1,0 +1,1 @@
+"""Adapters for the reference evaluator of ONNX."""

@@ -1,0 +1,85 @@
+"""PyTorch's scaled dot-product attention: its own choice of kernel, and its CPU kernels by name.
+
+Documentation: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
+A mask is boolean or additive, never both, so a mask and a bias together are put into one bias.
+The causal flag is aligned top-left, and the documentation forbids it together with a mask.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import Unsupported, adapter
+
+DTYPES = ("float32", "bfloat16", "float16", "float64")
+CONVENTIONS = {"causal_alignment": "top_left", "empty_row": "zeros", "grouping": "block"}
+
+
+def attention(
+    q: Any, k: Any, v: Any, causal: bool, mask: Any, bias: Any, scale: float | None, dropout_p: float = 0.0
+) -> Any:
+    """One call, with the arguments as torch wants them."""
+    import torch
+
+    if causal and (mask is not None or bias is not None):
+        raise Unsupported("is_causal and attn_mask are not given together")
+    added = mask if bias is None else bias if mask is None else torch.where(mask, bias, float("-inf"))
+    grouped = q.shape[1] != k.shape[1]
+    return torch.nn.functional.scaled_dot_product_attention(
+        q, k, v, attn_mask=added, dropout_p=dropout_p, is_causal=causal, scale=scale, enable_gqa=grouped
+    )
+
+
+def attention_by(backend: str, *arguments: Any, **options: Any) -> Any:
+    """One call with a kernel chosen by name; what that kernel does not take is not supported."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    with sdpa_kernel(getattr(SDPBackend, backend)):
+        try:
+            return attention(*arguments, **options)
+        except RuntimeError as error:
+            if "No available kernel" in str(error):
+                raise Unsupported(f"{backend} has no kernel for these inputs") from None
+            raise
+
+
+@adapter(
+    "attention",
+    requires="not causal or single(mask) and single(bias)",
+    dtypes=DTYPES,
+    conventions=CONVENTIONS,
+    package="torch",
+)
+def torch_sdpa(
+    q: Any, k: Any, v: Any, *, causal: bool = False, mask: Any = None, bias: Any = None, scale: float | None = None
+) -> Any:
+    """torch.nn.functional.scaled_dot_product_attention, with the kernel that torch chooses."""
+    return attention(q, k, v, causal, mask, bias, scale)
+
+
+@adapter(
+    "attention",
+    requires="not causal or single(mask) and single(bias)",
+    dtypes=DTYPES,
+    conventions=CONVENTIONS,
+    package="torch",
+)
+def torch_sdpa_math(
+    q: Any, k: Any, v: Any, *, causal: bool = False, mask: Any = None, bias: Any = None, scale: float | None = None
+) -> Any:
+    """torch.nn.functional.scaled_dot_product_attention, composed of elementary operations (MATH)."""
+    return attention_by("MATH", q, k, v, causal, mask, bias, scale)
+
+
+@adapter(
+    "attention",
+    requires=("not causal or single(mask) and single(bias)", "value_dim == head_dim"),
+    dtypes=DTYPES,
+    conventions=CONVENTIONS,
+    package="torch",
+)
+def torch_sdpa_flash(
+    q: Any, k: Any, v: Any, *, causal: bool = False, mask: Any = None, bias: Any = None, scale: float | None = None
+) -> Any:
+    """torch.nn.functional.scaled_dot_product_attention, by its fused kernel (FLASH_ATTENTION)."""
+    return attention_by("FLASH_ATTENTION", q, k, v, causal, mask, bias, scale)

@@ -1,0 +1,63 @@
+"""The gradients of PyTorch's normalisations and softmax, by its automatic differentiation.
+
+Documentation: https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad.html,
+https://docs.pytorch.org/docs/stable/generated/torch.nn.LayerNorm.html and
+https://docs.pytorch.org/docs/stable/generated/torch.nn.RMSNorm.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import adapter
+from .norms import DTYPES, LAYER, ROOT_MEAN_SQUARE
+
+
+def differentiated(function: Callable[..., Any], d_out: Any, **inputs: Any) -> dict[str, Any]:
+    """What a cotangent of the function's result is for each of its inputs, by their names with `d_` before.
+
+    An input that is None has no gradient.
+    Inputs and cotangent keep their memory and its layout: what a backward pass writes over, it writes over here.
+    """
+    import torch
+
+    with torch.enable_grad():
+        leaves = {name: x.detach().requires_grad_() for name, x in inputs.items() if x is not None}
+        gradients = torch.autograd.grad(function(**inputs | leaves), list(leaves.values()), d_out)
+    return {f"d_{name}": _apart(x, d_out) for name, x in zip(leaves, gradients, strict=True)}
+
+
+def _apart(gradient: Any, d_out: Any) -> Any:
+    """A gradient, copied where it is the cotangent itself, which is no fault."""
+    return gradient.clone() if gradient.data_ptr() == d_out.data_ptr() else gradient
+
+
+@adapter("rms_norm_gradient", dtypes=DTYPES, conventions=ROOT_MEAN_SQUARE, package="torch")
+def torch_rms_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float = 1e-5) -> dict[str, Any]:
+    """torch.autograd.grad of torch.nn.functional.rms_norm."""
+    import torch
+
+    def rms_norm(x: Any, weight: Any) -> Any:
+        return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps)
+
+    return differentiated(rms_norm, d_out, x=x, weight=weight)
+
+
+@adapter("layer_norm_gradient", dtypes=DTYPES, conventions=LAYER, package="torch")
+def torch_layer_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float = 1e-5) -> dict[str, Any]:
+    """torch.autograd.grad of torch.nn.functional.layer_norm."""
+    import torch
+
+    def layer_norm(x: Any, weight: Any, bias: Any) -> Any:
+        return torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias, eps)
+
+    return differentiated(layer_norm, d_out, x=x, weight=weight, bias=torch.zeros_like(weight))
+
+
+@adapter("softmax_gradient", dtypes=DTYPES, conventions={"empty_row": "nans"}, package="torch")
+def torch_softmax_gradient(x: Any, d_out: Any) -> dict[str, Any]:
+    """torch.autograd.grad of torch.softmax over the last axis."""
+    import torch
+
+    return differentiated(lambda x: torch.softmax(x, -1), d_out, x=x)

@@ -1,0 +1,112 @@
+"""The caches of Hugging Face transformers, filled and read as its models do.
+
+Documentation: https://huggingface.co/docs/transformers/kv_cache
+A layer makes the mask of its chunk (transformers.masking_utils), stores keys and values (transformers.cache_utils) and
+hands what the cache returns to scaled dot-product attention (transformers.integrations.sdpa_attention).
+A model makes the mask before anything is stored, and so does `session`.
+Masks are those of keys, [batch, length], as tokenizers return them; a window counts the token itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from .. import Unsupported, adapter
+
+DTYPES = ("float32", "bfloat16", "float16", "float64")
+CONVENTIONS = {"grouping": "block"}
+
+
+def configuration(window: int | None) -> Any:
+    """A configuration of one layer, as a cache and the makers of masks read it."""
+    import transformers
+
+    made: Any = transformers.MistralConfig
+    return made(num_hidden_layers=1, sliding_window=window, attn_implementation="sdpa")
+
+
+def of_keys(mask: Any, batch: int) -> Any:
+    """A mask as tokenizers return it: [batch, length], whole numbers."""
+    if mask is None:
+        return None
+    if mask.ndim != 4 or bool((mask != mask[:, :1, :1]).any()):
+        raise Unsupported("a mask hides keys, for all heads and queries alike")
+    return mask[:, 0, 0].expand(batch, -1).long()
+
+
+def session(
+    cache: Any, config: Any, q: Any, k: Any, v: Any, mask: Any, chunks: tuple[int, ...], beams: Any, scale: float | None
+) -> Any:
+    """All chunks through one cache: [batch, heads, length, value_dim]."""
+    import torch
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+    from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
+
+    create = create_causal_mask if config.sliding_window is None else create_sliding_window_causal_mask
+    layer: Any = SimpleNamespace(num_key_value_groups=q.shape[1] // max(k.shape[1], 1), training=False, is_causal=True)
+    keys_seen = of_keys(mask, q.shape[0])
+    outs, start = [], 0
+    for n in chunks:
+        part = slice(start, start + n)
+        added = create(
+            config=config,
+            inputs_embeds=q[:, 0, part],
+            attention_mask=None if keys_seen is None else keys_seen[:, : part.stop],
+            past_key_values=cache,
+            position_ids=torch.arange(start, part.stop, device=q.device)[None].expand(q.shape[0], -1),
+        )
+        keys, values = cache.update(k[:, :, part], v[:, :, part], 0)
+        out, _ = sdpa_attention_forward(layer, q[:, :, part], keys, values, added, scaling=scale)
+        outs.append(out.transpose(1, 2))
+        if start == 0 and beams is not None:
+            cache.reorder_cache(torch.tensor(beams, device=q.device))
+        start += n
+    return torch.cat(outs, 2)
+
+
+def _declared(function: Callable[..., Any]) -> Callable[..., Any]:
+    return adapter(
+        "cached_attention", dtypes=DTYPES, conventions=CONVENTIONS, package="transformers", extra="transformers"
+    )(function)
+
+
+@_declared
+def transformers_dynamic_cache(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    chunks: tuple[int, ...],
+    mask: Any = None,
+    window_left: int | None = None,
+    beams: tuple[int, ...] | None = None,
+    scale: float | None = None,
+) -> Any:
+    """DynamicCache, which grows with every chunk."""
+    from transformers import DynamicCache
+
+    config = configuration(None if window_left is None else window_left + 1)
+    return session(DynamicCache(config=config), config, q, k, v, mask, chunks, beams, scale)
+
+
+@_declared
+def transformers_static_cache(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    chunks: tuple[int, ...],
+    mask: Any = None,
+    capacity: int | None = None,
+    window_left: int | None = None,
+    beams: tuple[int, ...] | None = None,
+    scale: float | None = None,
+) -> Any:
+    """StaticCache, of a capacity that is given beforehand."""
+    from transformers import StaticCache
+
+    config = configuration(None if window_left is None else window_left + 1)
+    room = q.shape[2] if capacity is None else capacity
+    return session(StaticCache(config=config, max_cache_len=room), config, q, k, v, mask, chunks, beams, scale)

@@ -1,0 +1,50 @@
+"""The gated feed-forward layers of models in Hugging Face transformers.
+
+Source: transformers/models/llama/modeling_llama.py (LlamaMLP) and transformers/models/phi3/modeling_phi3.py (Phi3MLP).
+Phi-3's has one matrix for gate and input, side by side.
+Every product is stored in the dtype of the inputs. The library keeps its matrices transposed.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from .. import adapter
+
+DTYPES = ("float32", "bfloat16", "float16", "float64")
+
+
+def loaded(layer: Any, matrix: Any) -> None:
+    """Give a linear layer a matrix [in, out]."""
+    import torch
+
+    if layer.weight.shape != matrix.mT.shape:
+        raise ValueError(f"the matrix is {tuple(matrix.shape)}, the layer takes {tuple(layer.weight.mT.shape)}")
+    layer.weight = torch.nn.Parameter(matrix.mT.contiguous(), requires_grad=False)
+
+
+@adapter("swiglu", dtypes=DTYPES, package="transformers", extra="transformers")
+def llama_mlp(x: Any, w_gate: Any, w_up: Any, w_down: Any) -> Any:
+    """LlamaMLP of transformers.models.llama."""
+    from transformers.models.llama.modeling_llama import LlamaMLP
+
+    dim, hidden = w_gate.shape
+    module = LlamaMLP(SimpleNamespace(hidden_size=dim, intermediate_size=hidden, mlp_bias=False, hidden_act="silu"))
+    loaded(module.gate_proj, w_gate)
+    loaded(module.up_proj, w_up)
+    loaded(module.down_proj, w_down)
+    return module(x)
+
+
+@adapter("swiglu", dtypes=DTYPES, package="transformers", extra="transformers")
+def phi3_mlp(x: Any, w_gate: Any, w_up: Any, w_down: Any) -> Any:
+    """Phi3MLP of transformers.models.phi3."""
+    import torch
+    from transformers.models.phi3.modeling_phi3 import Phi3MLP
+
+    dim, hidden = w_gate.shape
+    module = Phi3MLP(SimpleNamespace(hidden_size=dim, intermediate_size=hidden, hidden_act="silu"))
+    loaded(module.gate_up_proj, torch.cat((w_gate, w_up), -1))
+    loaded(module.down_proj, w_down)
+    return module(x)

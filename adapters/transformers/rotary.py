@@ -1,0 +1,245 @@
+"""The rotary embeddings of models of Hugging Face transformers, as their attention layers apply them.
+
+Source: transformers/models/*/modeling_*.py, the classes *RotaryEmbedding and the functions apply_rotary_pos_emb (of
+halves in Llama, GPT-NeoX, OLMo and gpt-oss; interleaved in Cohere, GLM, ERNIE 4.5, GPT-J, CodeGen and RoFormer),
+apply_rotary_emb (by complex numbers, in Llama 4 and DeepSeek-V2) and apply_rotary_pos_emb_interleave (of DeepSeek-V3,
+whose pairs come back in halves).
+Angles are reckoned in float32 and most sines and cosines are rounded to the dtype of the inputs, in which most of them
+are multiplied and added; OLMo and ERNIE 4.5 multiply in float32.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from .. import Unsupported, adapter
+
+DTYPES = ("float32", "bfloat16", "float16", "float64")
+SINGLE = {"float64": "fp32"}
+NARROW = {"bfloat16": "bf16_naive", "float16": "fp16_naive", "float64": "fp32"}
+
+
+@functools.cache
+def embedding(model: str, part: str, head_dim: int, base: float, width: int) -> Any:
+    """The module of a model's rotary embedding for heads of `head_dim` channels, `width` of which are turned."""
+    import importlib
+
+    import transformers
+
+    modeling = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
+    config = getattr(transformers, f"{part.removesuffix('Text')}{'Text' * part.endswith('Text')}Config")(
+        hidden_size=head_dim,
+        num_attention_heads=1,
+        num_key_value_heads=1,
+        head_dim=head_dim,
+        qk_rope_head_dim=head_dim,
+        rope_parameters={
+            "rope_type": "default",
+            "rope_theta": base,
+            # a quarter of a channel more, for the share is rounded down
+            "partial_rotary_factor": 1.0 if width == head_dim else (width + 0.25) / head_dim,
+        },
+    )
+    return getattr(modeling, f"{part}RotaryEmbedding")(config)
+
+
+def turned(model: str, part: str, apply: str, x: Any, positions: Any, base: float, width: int | None = None) -> Any:
+    """`x` as a model turns its queries."""
+    import importlib
+
+    cos, sin = embedding(model, part, x.shape[-1], base, width or x.shape[-1])(x, positions[None])
+    modeling = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
+    return getattr(modeling, apply)(x, x, cos, sin)[0]
+
+
+@adapter("rotary", dtypes=DTYPES, grade=NARROW, package="transformers", extra="transformers")
+def llama_rotary(x: Any, positions: Any, *, base: float = 10000.0) -> Any:
+    """apply_rotary_pos_emb of transformers.models.llama."""
+    return turned("llama", "Llama", "apply_rotary_pos_emb", x, positions, base)
+
+
+@adapter("rotary", dtypes=DTYPES, grade=NARROW, package="transformers", extra="transformers")
+def gpt_neox_rotary(x: Any, positions: Any, *, base: float = 10000.0, rotary_dim: int | None = None) -> Any:
+    """apply_rotary_pos_emb of transformers.models.gpt_neox."""
+    return turned("gpt_neox", "GPTNeoX", "apply_rotary_pos_emb", x, positions, base, rotary_dim)
+
+
+@adapter("rotary", dtypes=DTYPES, grade=SINGLE, package="transformers", extra="transformers")
+def olmo_rotary(x: Any, positions: Any, *, base: float = 10000.0) -> Any:
+    """apply_rotary_pos_emb of transformers.models.olmo."""
+    return turned("olmo", "Olmo", "apply_rotary_pos_emb", x, positions, base)
+
+
+@adapter("rotary", dtypes=DTYPES, grade=NARROW, package="transformers", extra="transformers")
+def gpt_oss_rotary(x: Any, positions: Any, *, base: float = 10000.0) -> Any:
+    """apply_rotary_pos_emb of transformers.models.gpt_oss."""
+    return turned("gpt_oss", "GptOss", "apply_rotary_pos_emb", x, positions, base)
+
+
+@adapter(
+    "rotary",
+    dtypes=DTYPES,
+    grade=NARROW,
+    fixed={"interleaved": True},
+    conventions={"pair_place": "kept"},
+    package="transformers",
+    extra="transformers",
+)
+def cohere_rotary(x: Any, positions: Any, *, base: float = 10000.0) -> Any:
+    """apply_rotary_pos_emb of transformers.models.cohere."""
+    return turned("cohere", "Cohere", "apply_rotary_pos_emb", x, positions, base)
+
+
+@adapter(
+    "rotary",
+    dtypes=DTYPES,
+    grade=SINGLE,
+    fixed={"interleaved": True},
+    conventions={"pair_place": "kept"},
+    package="transformers",
+    extra="transformers",
+)
+def ernie_rotary(x: Any, positions: Any, *, base: float = 10000.0) -> Any:
+    """apply_rotary_pos_emb of transformers.models.ernie4_5."""
+    return turned("ernie4_5", "Ernie4_5", "apply_rotary_pos_emb", x, positions, base)
+
+
+@adapter(
+    "rotary",
+    dtypes=DTYPES,
+    grade=NARROW,
+    fixed={"interleaved": True},
+    conventions={"pair_place": "kept"},
+    package="transformers",
+    extra="transformers",
+)
+def glm_rotary(x: Any, positions: Any, *, base: float = 10000.0, rotary_dim: int | None = None) -> Any:
+    """apply_rotary_pos_emb of transformers.models.glm."""
+    return turned("glm", "Glm", "apply_rotary_pos_emb", x, positions, base, rotary_dim)
+
+
+@adapter(
+    "rotary",
+    dtypes=DTYPES,
+    grade=NARROW,
+    fixed={"interleaved": True},
+    conventions={"pair_place": "parted"},
+    package="transformers",
+    extra="transformers",
+)
+def deepseek_v3_rotary(x: Any, positions: Any, *, base: float = 10000.0) -> Any:
+    """apply_rotary_pos_emb_interleave of transformers.models.deepseek_v3."""
+    return turned("deepseek_v3", "DeepseekV3", "apply_rotary_pos_emb_interleave", x, positions, base)
+
+
+@adapter(
+    "rotary",
+    dtypes=DTYPES,
+    grade=SINGLE,
+    fixed={"interleaved": True},
+    conventions={"pair_place": "kept"},
+    package="transformers",
+    extra="transformers",
+)
+def deepseek_v2_rotary(x: Any, positions: Any, *, base: float = 10000.0) -> Any:
+    """apply_rotary_emb of transformers.models.deepseek_v2, on complex numbers."""
+    from transformers.models.deepseek_v2.modeling_deepseek_v2 import apply_rotary_emb
+
+    angles = embedding("deepseek_v2", "DeepseekV2", x.shape[-1], base, x.shape[-1])(x, positions[None])
+    return apply_rotary_emb(x, x, angles)[0]
+
+
+@adapter(
+    "rotary",
+    dtypes=DTYPES,
+    grade=SINGLE,
+    fixed={"interleaved": True},
+    conventions={"pair_place": "kept"},
+    package="transformers",
+    extra="transformers",
+)
+def llama4_rotary(x: Any, positions: Any, *, base: float = 10000.0) -> Any:
+    """apply_rotary_emb of transformers.models.llama4, on complex numbers and in [batch, length, heads, dim]."""
+    from transformers.models.llama4.modeling_llama4 import apply_rotary_emb
+
+    angles = embedding("llama4", "Llama4Text", x.shape[-1], base, x.shape[-1])(x, positions[None])
+    x = x.transpose(1, 2)
+    return apply_rotary_emb(x, x, angles)[0].transpose(1, 2)
+
+
+@adapter(
+    "rotary",
+    requires="all(positions >= 0)",
+    dtypes=DTYPES,
+    grade=NARROW,
+    fixed={"interleaved": True},
+    conventions={"pair_place": "kept"},
+    package="transformers",
+    extra="transformers",
+)
+def gptj_rotary(x: Any, positions: Any, *, rotary_dim: int | None = None) -> Any:
+    """apply_rotary_pos_emb of transformers.models.gptj, from a table of positions, in [batch, length, heads, dim]."""
+    from transformers.models.gptj import modeling_gptj
+
+    return turned_by_table(modeling_gptj, x, positions, rotary_dim)
+
+
+@adapter(
+    "rotary",
+    requires="all(positions >= 0)",
+    dtypes=DTYPES,
+    grade=NARROW,
+    fixed={"interleaved": True},
+    conventions={"pair_place": "kept"},
+    package="transformers",
+    extra="transformers",
+)
+def codegen_rotary(x: Any, positions: Any, *, rotary_dim: int | None = None) -> Any:
+    """apply_rotary_pos_emb of transformers.models.codegen, likewise."""
+    from transformers.models.codegen import modeling_codegen
+
+    return turned_by_table(modeling_codegen, x, positions, rotary_dim)
+
+
+def turned_by_table(modeling: Any, x: Any, positions: Any, rotary_dim: int | None) -> Any:
+    """`x` with its first channels turned by rows of a table, as the attention layers of GPT-J and CodeGen do it."""
+    import torch
+
+    if len(positions) and positions.min() < 0:
+        raise Unsupported("a table has no positions below zero")
+    width = x.shape[-1] if rotary_dim is None else rotary_dim
+    rows = int(positions.max()) + 1 if len(positions) else 1
+    table = modeling.create_sinusoidal_positions(rows, width).to(x.dtype)
+    sin, cos = table[positions][None].split(width // 2, dim=-1)
+    x = x.transpose(1, 2)
+    first = modeling.apply_rotary_pos_emb(x[..., :width], sin, cos)
+    return torch.cat((first, x[..., width:]), -1).transpose(1, 2)
+
+
+@adapter(
+    "rotary",
+    requires="all(positions >= 0) and all(positions < 4096)",
+    dtypes=DTYPES,
+    grade=NARROW,
+    fixed={"interleaved": True},
+    conventions={"pair_place": "kept"},
+    package="transformers",
+    extra="transformers",
+)
+def roformer_rotary(x: Any, positions: Any) -> Any:
+    """apply_rotary_position_embeddings of transformers.models.roformer, from a table of at most 4096 positions."""
+    from transformers.models.roformer import modeling_roformer
+
+    if len(positions) and not 0 <= positions.min() <= positions.max() < 4096:
+        raise Unsupported("the table of the adapter has the positions from 0 to 4095")
+    angles = roformer_table(x.shape[-1]).to(x.dtype)[positions][None, None]
+    return modeling_roformer.RoFormerSelfAttention.apply_rotary_position_embeddings(angles, x, x)[0]
+
+
+@functools.cache
+def roformer_table(head_dim: int) -> Any:
+    """The sines and cosines of RoFormer: [4096, head_dim]."""
+    from transformers.models.roformer.modeling_roformer import RoFormerSinusoidalPositionalEmbedding
+
+    return RoFormerSinusoidalPositionalEmbedding(4096, head_dim).create_weight()

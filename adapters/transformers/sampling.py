@@ -1,0 +1,58 @@
+"""How Hugging Face transformers filters logits and draws from them.
+
+Source: transformers/generation/logits_process.py (TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper) and
+transformers/generation/utils.py (GenerationMixin._sample), which applies them in this order and draws by
+torch.multinomial from the softmax of what is left.
+The top-k filter compares with the k-th largest logit, so that all its equals stay; the top-p filter sums from the least
+likely entry on, in the dtype of the logits, and takes arrays of two axes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from .. import Unsupported, adapter
+
+DTYPES = ("float32", "bfloat16", "float16", "float64")
+GRADES = {"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive", "float64": "fp64"}
+
+
+def warped(logits: Any, temperature: float = 1.0, k: int | None = None, p: float | None = None) -> Any:
+    """The logits after the warpers that generation would apply."""
+    from transformers.generation.logits_process import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+
+    scores, tokens = logits.reshape(-1, logits.shape[-1]), cast(Any, None)  # which no warper looks at
+    if temperature != 1.0:
+        scores = TemperatureLogitsWarper(float(temperature))(tokens, scores)
+    if k is not None:
+        scores = TopKLogitsWarper(k)(tokens, scores)
+    if p is not None:
+        scores = TopPLogitsWarper(p)(tokens, scores)
+    return scores.reshape(logits.shape)
+
+
+@adapter("top_k_filter", dtypes=DTYPES, conventions={"ties": "every"}, package="transformers", extra="transformers")
+def transformers_top_k(logits: Any, *, k: int) -> Any:
+    """TopKLogitsWarper of transformers.generation."""
+    return warped(logits, k=k)
+
+
+@adapter("top_p_filter", dtypes=DTYPES, grade=GRADES, package="transformers", extra="transformers")
+def transformers_top_p(logits: Any, *, p: float) -> Any:
+    """TopPLogitsWarper of transformers.generation."""
+    return warped(logits, p=p)
+
+
+@adapter("sample", dtypes=DTYPES, grade=GRADES, package="transformers", extra="transformers")
+def transformers_sample(
+    logits: Any, *, seed: int, count: int, temperature: float = 1.0, k: int | None = None, p: float | None = None
+) -> Any:
+    """The warpers of transformers.generation, softmax and torch.multinomial, after torch.manual_seed."""
+    import torch
+
+    if temperature == 0:
+        raise Unsupported("the temperature is positive; greedy generation does not sample")
+    chances = torch.softmax(warped(logits, temperature, k, p), -1)
+    with torch.random.fork_rng(devices=[logits.device] if logits.is_cuda else []):
+        torch.manual_seed(seed)
+        return torch.multinomial(chances, count, replacement=True)

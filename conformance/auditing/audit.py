@@ -1,0 +1,536 @@
+"""Would this suite notice? The audit answers for every mechanism.
+
+* Definition, reference and examples agree, under every word of every convention.
+* Every known mistake is refuted, in every dtype; and put into the definition, it is noticed by the reference.
+* Every known mistake is right on cases that do not touch what it is about.
+* Every law refutes a known mistake, unless it is marked as a contract, and every law is reached by some case.
+* A subject that declares one word of a convention and follows another is refuted.
+* Functions that are wrong in ways which no changed line of a definition expresses are refuted, in each of their dtypes.
+* Correct implementations that compute in other ways pass, and hardly ever because a bound is too wide to say anything.
+
+That a law refutes a mistake is decided in float64 and with slack, so that no law is credited with a mistake that merely
+left an error budget.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import multiprocessing
+import time
+import warnings
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from attnspec import adapters
+
+from ..cases.plans import PROFILES, Plan, Profile, plan
+from ..cases.samples import Sample
+from ..errors import SpecError
+from ..judging.cells import Cell, Request
+from ..judging.engine import run
+from ..judging.judge import Kind, definition_law, judged
+from ..judging.trial import Bench, Trial
+from ..judging.verdicts import LARGE
+from ..mechanisms.definition import Frame
+from ..mechanisms.evidence import Evidence, derived, write
+from ..mechanisms.loader import library
+from ..mechanisms.mechanism import Law, Mechanism, Mistake
+from ..mechanisms.references import reference_outputs
+from ..numerics.formats import FORMATS
+from ..numerics.grades import FP64
+from ..numerics.numbers import Number, number
+from ..reporting.typesetting import aligned
+from ..runs.runner import Options, chosen
+from ..subjects.stand_ins import DefinitionSubject
+from ..subjects.targets import families, faults, subject
+from .mutation import Kill, Refutation, kills
+from .strays import strays
+
+SHOWN = 4
+"""Cases on which a mistake shows most that are tried before all others."""
+DTYPES = ("float32", "bfloat16", "float16")
+THOROUGH = 8
+"""Cases that a law gets to refute a mistake on which has refuted none yet."""
+CASES = Profile("audit", covering=10, draws=8, admitted=2)
+CONTROLS = Profile("controls", covering=12, draws=16, admitted=3)
+DEEP = 2000
+"""Drawn cases of each correct variant in a deep audit."""
+
+
+@dataclass(slots=True)
+class Part:
+    """What the audit of one mechanism, or of the controls, found."""
+
+    name: str
+    kills: dict[str, list[Refutation]] = field(default_factory=dict)
+    """For each mistake, how laws refute it."""
+    laws: tuple[str, ...] = ()
+    faults: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    evidence: Evidence | None = None
+    """Of a mechanism: which scenarios show which mistakes."""
+
+    def lines(self, *, table: bool) -> Iterator[str]:
+        """The part as text; with `table`, every mistake with the laws that refute it, and how."""
+        note = f"{len(self.laws)} laws, {len(self.kills)} mistakes" if self.kills else ", ".join(self.notes)
+        yield f"{self.name:<22} {note}" + ("" if self.faults else "   ok")
+        if table and self.kills:
+            yield from self.matrix()
+        for fault in self.faults:
+            yield f"    FAULT {fault}"
+
+    def matrix(self) -> Iterator[str]:
+        """Which law refutes which mistake: on which case, after how many checks, in what time, how far beyond doubt."""
+        rows = [("mistake", "law", "case", "checks", "CPU", "x bound")]
+        for mistake, refutations in self.kills.items():
+            rows += [
+                ("" if i else mistake, r.law, r.case, str(r.checks), f"{1e3 * r.seconds:.1f} ms", f"{r.excess:.0e}")
+                for i, r in enumerate(refutations)
+            ] or [(mistake, "-", "", "", "", "")]
+        yield from (f"    {row}" for row in aligned(rows, left=3))
+        credited = {refutation.law for refutations in self.kills.values() for refutation in refutations}
+        idle = [law for law in self.laws if law not in credited]
+        if idle:
+            yield f"    refute nothing: {', '.join(idle)}"
+
+
+def audited(names: Sequence[str] = (), *, deep: bool = False, workers: int = 1) -> Iterator[Part]:
+    """The audit, part by part: the mechanisms, then every correct variant, then every fault.
+
+    Unknown mechanisms are a `UsageError`.
+    """
+    wanted = tuple(chosen(Options(mechanisms=tuple(names))))
+    correct, wrong = controls(wanted), faults_of(wanted)
+    if workers == 1:
+        yield from map(audited_mechanism, wanted)
+        for own in correct.values():
+            yield from audited_controls(own, wanted, deep=deep)
+        for own in wrong.values():
+            yield from audited_faults(own)
+        return
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _settle) as pool:
+        # what takes longest goes first; what shares its cases and bounds goes to one process
+        operators = sorted(correct, key=lambda operator: -len(correct[operator]))
+        checked = {o: pool.submit(audited_controls, correct[o], wanted, deep=deep) for o in operators}
+        mechanisms = sorted(wanted, key=lambda name: -len(library()[name].mistakes))
+        parts = {name: pool.submit(audited_mechanism, name) for name in mechanisms}
+        refuted = [pool.submit(audited_faults, own) for own in wrong.values()]
+        for name in wanted:
+            yield parts[name].result()
+        for operator in correct:
+            yield from checked[operator].result()
+        for parts_of_operator in refuted:
+            yield from parts_of_operator.result()
+
+
+def derive(names: Sequence[str] = (), *, workers: int = 1) -> Iterator[Part]:
+    """The mechanisms alone, and what their scenarios show of their mistakes written beside their specifications."""
+    wanted = tuple(chosen(Options(mechanisms=tuple(names))))
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _settle) as pool:
+        for part in pool.map(audited_mechanism, wanted):
+            if part.evidence is not None:
+                write(part.name, part.evidence)
+            yield part
+
+
+def _settle() -> None:
+    """Load what stays as long as a worker does, and have its garbage looked for less often, and not in that."""
+    library()
+    families("controls")
+    gc.freeze()
+    gc.set_threshold(20_000)
+
+
+def audited_mechanism(name: str) -> Part:
+    """The audit of one mechanism."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _Audit(library()[name]).part()
+
+
+def variants(mechanism: Mechanism) -> Iterator[dict[str, str]]:
+    """The words of all conventions: the first ones, and then every other word by itself."""
+    yield mechanism.words
+    for convention, words in mechanism.conventions.items():
+        for word in list(words)[1:]:
+            yield {**mechanism.words, convention: word}
+
+
+class _Audit:
+    """The audit of one mechanism."""
+
+    def __init__(self, mechanism: Mechanism) -> None:
+        self.m = mechanism
+        self.laws: list[Law] = [definition_law(mechanism), *mechanism.laws.values()]
+        self.part_ = Part(mechanism.name, laws=tuple(law.name for law in self.laws))
+        claims = self.subject(None).claims
+        self.plan = Plan(mechanism, claims, CASES, 0, "float64")
+        self.seconds: dict[str, float] = {}
+        """CPU time of the definition on each scenario."""
+        self.cores: dict[str, list[str]] = {}
+        """The scenarios that a smoke test rests on, by dtype, as the evidence stands."""
+
+    def part(self) -> Part:
+        self.examples()
+        self.witnesses()
+        self.mistakes()
+        self.conventions()
+        self.rejects()
+        return self.part_
+
+    def fault(self, text: str) -> None:
+        self.part_.faults.append(text)
+
+    def subject(
+        self, mistake: Mistake | None, words: Mapping[str, str] | None = None, **more: Any
+    ) -> DefinitionSubject:
+        name = "definition" if mistake is None else f"mistake:{self.m.address(mistake.name)}"
+        return DefinitionSubject(self.m, name, mistake.change if mistake else None, conventions=words, **more)
+
+    def samples(self, *, large: bool = False) -> list[Sample]:
+        return [s for block in self.plan.blocks() for s in block if large or s.entries <= LARGE]
+
+    # Two witnesses
+
+    def examples(self) -> None:
+        """The printed digits come out of the definition and of the reference."""
+        for sample in self.plan.scenarios:
+            example = self.m.examples.get(sample.case.scenario.removeprefix("example:"))
+            if example is None or not sample.case.scenario.startswith("example:"):
+                continue
+            witnesses = {"definition": Frame(self.m, sample.values).outputs(), "reference": self.reference(sample, {})}
+            for witness, outputs in witnesses.items():
+                for output, printed in example.gives.items():
+                    given = np.asarray(outputs[output], float)
+                    if given.shape != printed.value.shape or np.any(np.abs(given - printed.value) > printed.tolerance):
+                        self.fault(f"example {example.name}: the {witness} gives {output} = {given.tolist()}")
+
+    def reference(self, sample: Sample, words: Mapping[str, str]) -> dict[str, Any]:
+        key = ("reference", *words.items())
+        if key not in sample.cache:
+            sample.cache[key] = reference_outputs(self.m, {**sample.values, **words})
+        return sample.cache[key]
+
+    def witnesses(self) -> None:
+        """Definition and reference agree on every case, under every word; and every law is reached."""
+        reached: set[str] = set()
+        for words in variants(self.m):
+            bench = Bench(self.subject(None, words, rounding=False), self.m, "float64", "cpu", words)
+            first = words == self.m.words
+            for sample in self.samples():
+                started = time.process_time()
+                self.compare(sample, words)
+                if first:
+                    self.seconds[sample.case.label] = time.process_time() - started
+                if not first and sample.case.scenario == "" and len(reached) == len(self.laws):
+                    continue
+                trial = Trial(bench, sample)
+                for law in self.laws:
+                    if first or law.name not in reached:
+                        self.holds(trial, law, words, reached)
+        for law in self.laws[self.m.undetermined :]:  # where nothing is determined, the definition is no law
+            if law.name not in reached:
+                self.fault(f"no case reaches the law {law.name}")
+
+    def compare(self, sample: Sample, words: Mapping[str, str]) -> None:
+        exact = Frame(self.m, {**sample.values, **words}, grade=FP64, dtype="float64").outputs()
+        for name, other in self.reference(sample, words).items():
+            if name in self.m.random or name not in self.m.outputs:
+                continue
+            known = exact[name] if isinstance(exact[name], Number) else Number(exact[name])
+            twice = Number.within(known.value, 2 * np.asarray(known.radius) + 1e-300)
+            if known.shape != np.shape(other) or (twice == np.asarray(other, float)).refuted:
+                self.fault(f"definition and reference differ in {name} on {sample.case.label}, {_told(words, self.m)}")
+
+    def holds(self, trial: Trial, law: Law, words: Mapping[str, str], reached: set[str]) -> None:
+        try:
+            outcome = judged(trial, law, [FP64])
+        except SpecError as error:
+            self.fault(f"{law.name} cannot be evaluated on {trial.sample.case.label}: {error}")
+            reached.add(law.name)
+            return
+        if outcome.bad:
+            where = f"{trial.sample.case.label}, {_told(words, self.m)}"
+            self.fault(f"{law.name} is false of the definition itself on {where} {outcome.says}")
+        if outcome.kind in (Kind.HELD, Kind.REFUTED):
+            reached.add(law.name)
+
+    # Mistakes
+
+    def mistakes(self) -> None:
+        found, wanted = self.kills(self.m.mistakes.values(), self.m.words, self.laws), self.m.words
+        words = dict.fromkeys(found, wanted)
+        for other in list(variants(self.m))[1:]:  # what survives may be wrong under another word only
+            survivors = [mistake for mistake in self.m.mistakes.values() if not found[mistake.name].laws]
+            if survivors:
+                found |= self.kills(survivors, other, self.laws)
+                words |= {mistake.name: other for mistake in survivors}
+        self.part_.faults += strays(self.m, self.samples())
+        self.evidence = derived(self.m, self.seconds_of_scenarios(), {name: k.errors for name, k in found.items()})
+        for mistake in self.m.mistakes.values():
+            kill = found[mistake.name]
+            self.part_.kills[mistake.name] = kill.refutations
+            if kill.laws:
+                self.asked_of(mistake, words[mistake.name], kill)
+            else:
+                self.fault(f"the mistake {mistake.name} survives")
+        self.part_.evidence = self.evidence
+        self.credits()
+
+    def seconds_of_scenarios(self) -> dict[str, float]:
+        """What the definition costs on each scenario; on the large ones, which were not timed, by their entries."""
+        scenarios = {sample.case.label: sample for sample in self.plan.scenarios}
+        timed = self.seconds.keys() & scenarios.keys()
+        entries = sum(scenarios[label].entries for label in timed)
+        rate = sum(self.seconds[label] for label in timed) / max(entries, 1)
+        return {label: self.seconds.get(label, rate * sample.entries) for label, sample in scenarios.items()}
+
+    def asked_of(self, mistake: Mistake, words: Mapping[str, str], kill: Kill) -> None:
+        """What is asked of a mistake that some law refutes: the reference contradicts it, and every dtype shows it."""
+        if not self.noticed(mistake, words, kill.samples):
+            self.fault(f"put into the definition, {mistake.name} is not noticed by the reference")
+        for dtype in DTYPES:
+            if not self.violated(self.subject(mistake, words, dtypes=(dtype,)), dtype, mistake, kill):
+                self.fault(f"the mistake {mistake.name} survives in {dtype}")
+
+    def credits(self) -> None:
+        """Every law refutes a mistake, under some words, or is a contract."""
+        credited = {refutation.law for kill in self.part_.kills.values() for refutation in kill}
+        idle = [law for law in self.laws[1:] if law.name not in credited and not law.contract]
+        for words in variants(self.m):
+            if not idle:
+                return
+            laws, mistakes = [self.laws[0], *idle], self.m.mistakes.values()
+            for mistake, kill in kills(self.m, mistakes, words, laws, self.samples(), self.fault, THOROUGH).items():
+                further = [r for r in kill.refutations if r.law in {law.name for law in idle}]
+                self.part_.kills[mistake] += further
+                idle = [law for law in idle if law.name not in {r.law for r in further}]
+        for law in idle:
+            self.fault(f"the law {law.name} refutes no mistake, and is not marked as a contract")
+
+    def kills(self, mistakes: Collection[Mistake], words: Mapping[str, str], laws: Sequence[Law]) -> dict[str, Kill]:
+        """What refutes each mistake on the scenarios.
+
+        Other cases are for what survives these, and large ones, with the definition alone, for what survives all.
+        """
+        small = self.samples()
+        found = {mistake.name: Kill() for mistake in mistakes}
+        stages = [
+            ([sample for sample in small if sample.case.scenario], laws),
+            ([sample for sample in small if not sample.case.scenario], laws),
+            ([sample for sample in self.samples(large=True) if sample.entries > LARGE], laws[:1]),
+        ]
+        for samples, asked in stages:
+            left = [mistake for mistake in mistakes if not found[mistake.name].laws]
+            if left and samples:
+                found |= kills(self.m, left, words, asked, samples, self.fault)
+        return found
+
+    def noticed(self, mistake: Mistake, words: Mapping[str, str], shown: Sequence[Sample]) -> bool:
+        """Whether the reference contradicts a definition with the mistake in it; where it is wrong comes first."""
+        others = (sample for sample in self.samples(large=True) if sample not in shown)
+        for sample in itertools.chain(shown, others):
+            wrong = Frame(self.m, {**sample.values, **words}, changes=mistake.change).outputs()
+            try:
+                right = self.reference(sample, words)
+            except ValueError:
+                continue
+            for name, output in wrong.items():
+                x, expected = np.asarray(output, float), np.asarray(right[name], float)
+                if x.shape != expected.shape:
+                    return True
+                scale = np.max(np.abs(np.where(np.isfinite(expected), expected, 0.0)), initial=0.0)
+                with np.errstate(all="ignore"):
+                    near = (x == expected) | (np.abs(x - expected) <= 1e-9 * scale)
+                if not np.all(near | np.isnan(expected)):
+                    return True
+        return False
+
+    def violated(self, wrong: DefinitionSubject, dtype: str, mistake: Mistake, kill: Kill) -> bool:
+        """Whether the suite, run as users run it, finds a subject violated.
+
+        Those scenarios come first that a smoke test rests on, and that tell the mistake; then those on which it shows
+        most; then the laws that refute it, on all cases; and then any law.
+        """
+        profile = replace(CASES, covering=6, draws=4)
+        scenarios = {s.case.label: s for s in plan(self.m, wrong.claims, profile, 0, dtype).scenarios}
+        telling = self.evidence.telling(mistake.name, dtype)
+        if dtype not in self.cores:
+            self.cores[dtype] = self.evidence.core(scenarios, dtype)
+        smoke = [scenarios[label] for label in self.cores[dtype] if label in telling]
+        most = [scenarios[s.case.label] for s in kill.samples if s.case.label in scenarios][:SHOWN]
+        first = ["definition" if kill.shown else kill.laws[0], "contract.precision"]
+        for laws, only in ((first, smoke), (first, most), (kill.laws, None), (None, None)):
+            if only == []:
+                continue
+            names = None if laws is None else frozenset(laws)
+            result = run(Request(wrong, self.m, dtype, profile, laws=names, only=only or (), first=True))
+            bad = next((cell for cell in result.cells if cell.bad and cell.level == "must"), None)
+            if bad is not None:
+                shown = bad.failure.found.case.label if bad.failure else ""
+                if only is not smoke:
+                    self.evidence = self.evidence.amended(mistake.name, dtype, {s.case.label for s in smoke}, shown)
+                    self.cores.clear()
+                return True
+        return False
+
+    # Conventions and rejects
+
+    def conventions(self) -> None:
+        """A subject that declares one word and follows another is found out, by this mechanism or by its kin."""
+        if self.m.name != self.m.operator:
+            return
+        kin = [m for m in library().values() if m.operator == self.m.name]
+        for convention, words in self.m.conventions.items():
+            for word in list(words)[1:]:
+                if not any(self.found_out(m, convention, word) for m in kin) and not self.hair_apart(convention, word):
+                    self.fault(
+                        f"nobody notices a subject that declares {convention} = {next(iter(words))} and follows {word}"
+                    )
+
+    def found_out(self, m: Mechanism, convention: str, word: str) -> bool:
+        liar = DefinitionSubject(m, f"{convention} = {word}", conventions={convention: word}, dtypes=("float32",))
+        liar.claims = replace(liar.claims, conventions=m.words)
+        result = run(Request(liar, m, "float32", replace(CASES, covering=4, draws=0), first=True))
+        return any(cell.bad and cell.level == "must" for cell in result.cells)
+
+    def hair_apart(self, convention: str, word: str) -> bool:
+        """Whether a word differs from the first one somewhere, but nowhere by more than rounding decides."""
+        differ, other = False, {**self.m.words, convention: word}
+        for sample in self.samples():
+            x, y = (Frame(self.m, {**sample.values, **words}).outputs() for words in (self.m.words, other))
+            bounded = Frame(self.m, {**sample.values, **other}, grade=FP64, dtype="float64").outputs()
+            for name in x:
+                if np.array_equal(x[name], y[name], equal_nan=True):
+                    continue
+                if (number(bounded[name], FP64) == x[name]).refuted:
+                    return False
+                differ = True
+        return differ
+
+    def rejects(self) -> None:
+        """Every reject can be tried, and the definition refuses it."""
+        result = run(
+            Request(
+                self.subject(None),
+                self.m,
+                "float32",
+                replace(CASES, covering=0, draws=0),
+                laws=frozenset(self.m.rejects),
+            )
+        )
+        for cell in result.cells:
+            if cell.verdict not in ("pass", "not_declared"):
+                self.fault(f"the reject {cell.law}: {cell.verdict}, {cell.says}")
+
+
+def _told(words: Mapping[str, str], mechanism: Mechanism) -> str:
+    """What is not at its first word."""
+    other = [f"{c} = {w}" for c, w in words.items() if mechanism.words[c] != w]
+    return ", ".join(other) or "every convention at its first word"
+
+
+def controls(mechanisms: Collection[str]) -> dict[str, list[str]]:
+    """The correct variants that have something to do with the mechanisms, by operator."""
+    modules, operators = families("controls"), {library()[name].operator for name in mechanisms}
+    found: dict[str, list[str]] = {}
+    for adapter in adapters.registered():
+        if adapter.module in modules and adapter.operator in operators:
+            found.setdefault(adapter.operator, []).append(adapter.name)
+    return found
+
+
+def audited_controls(names: Sequence[str], mechanisms: Collection[str], *, deep: bool) -> list[Part]:
+    """Several correct variants of one operator, in all their dtypes; those that share cases and bounds run in a row."""
+    modules = families("controls")
+    found = {a.name: subject(a) for a in adapters.registered() if a.name in names and a.module in modules}
+    subjects = [found[name] for name in names]
+    own = [m for m in library().values() if m.operator == subjects[0].operator and m.name in mechanisms]
+    profile = replace(CONTROLS, name="deep", draws=-(-DEEP // max(len(own), 1))) if deep else CONTROLS
+    parts, cases, bounds = {name: Part(name) for name in names}, Counter[str](), Bounds()
+    for mechanism, dtype, one in itertools.product(own, FORMATS, subjects):
+        if dtype not in one.claims.dtypes:
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = run(Request(one, mechanism, dtype, profile))
+        cases[one.name] += result.cases
+        for cell in result.cells:
+            if cell.bad and cell.level == "must":
+                says = f"{cell.says} ({cell.worst:.3g} x the bound)" if cell.worst else cell.says
+                parts[one.name].faults.append(f"accused of {cell.address} in {dtype}: {says}")
+            bounds.take(cell)
+    for name, part in parts.items():
+        part.notes.append(f"correct variant, {cases[name]} cases")
+    return [*parts.values(), *bounds.part(subjects[0].operator)]
+
+
+class Bounds:
+    """On how many cases of correct variants the bounds of each law could tell anything, dtype by dtype."""
+
+    def __init__(self) -> None:
+        self.telling, self.vacuous = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+
+    def take(self, cell: Cell) -> None:
+        self.telling[cell.address, cell.dtype] += cell.cases
+        self.vacuous[cell.address, cell.dtype] += cell.vacuous
+
+    def part(self, operator: str) -> Iterator[Part]:
+        """What is to be said of the bounds; it is a fault where they mostly say nothing in the finest dtype."""
+        part, coarse = Part(f"bounds of {operator}"), dict[str, list[str]]()
+        finest: dict[str, str] = {}
+        for address, dtype in self.telling:  # the finest dtype comes first
+            finest.setdefault(address, dtype)
+        for (address, dtype), count in self.vacuous.items():
+            if count <= self.telling[address, dtype]:
+                continue
+            if dtype == finest[address]:
+                share = f"{count} of {count + self.telling[address, dtype]}"
+                part.faults.append(f"those of {address} say nothing in {dtype} on {share} cases")
+            else:
+                coarse.setdefault(dtype, []).append(address)
+        part.notes += [f"mostly too wide in {dtype} for {', '.join(names)}" for dtype, names in coarse.items()]
+        if part.notes or part.faults:
+            yield part
+
+
+def faults_of(mechanisms: Collection[str]) -> dict[str, list[str]]:
+    """The functions that are wrong on purpose, of the operators of some mechanisms, by operator."""
+    operators, found = {library()[name].operator for name in mechanisms}, dict[str, list[str]]()
+    for name, adapter in faults().items():
+        if adapter.operator in operators:
+            found.setdefault(adapter.operator, []).append(name)
+    return found
+
+
+def audited_faults(names: Sequence[str]) -> list[Part]:
+    """Several faults of one operator."""
+    return [audited_fault(name) for name in names]
+
+
+def audited_fault(name: str) -> Part:
+    """A function that is wrong on purpose, which the quick profile refutes in each of its dtypes.
+
+    It is tried on all mechanisms of its operator until one refutes it, for a fault may be one of options together.
+    """
+    adapter, part = faults()[name], Part(name)
+    one, own = subject(adapter), [m for m in library().values() if m.operator == adapter.operator]
+    for dtype in adapter.dtypes:
+        checks = 0
+        for mechanism in own:
+            result = run(Request(one, mechanism, dtype, PROFILES["quick"], first=True))
+            checks += sum(cell.cases for cell in result.cells)
+            refuting = next((cell for cell in result.cells if cell.bad and cell.level == "must"), None)
+            if refuting is not None:
+                case = f" on {refuting.failure.sample.case.label}" if refuting.failure else ""
+                part.notes.append(f"{dtype}: {refuting.address}{case} after {checks} checks")
+                break
+        else:
+            part.faults.append(f"{adapter.summary} Nothing refutes it in {dtype}, after {checks} checks.")
+    return part

@@ -1,0 +1,1 @@
+"""What is tried: a case and its arrays, and the plan of cases for each law."""

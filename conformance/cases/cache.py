@@ -1,0 +1,89 @@
+"""What is computed from a sample and kept for the next subject, all samples together within a budget of bytes.
+
+Each sample has a cache of its own; where all of them outgrow the budget, those are emptied that have not grown for
+longest.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from ..numerics.numbers import Number
+from ..numerics.truths import Truth
+
+BUDGET = 400 << 20
+"""Bytes that all caches may hold together."""
+OVERHEAD = 200
+"""Bytes of a thing beside its arrays."""
+
+
+class Ledger:
+    """The caches that hold something, last those that have grown last, with what they hold together."""
+
+    def __init__(self, budget: int) -> None:
+        self.budget, self.total = budget, 0
+        self._grown: OrderedDict[int, weakref.ref[Kept]] = OrderedDict()
+
+    def grown(self, kept: Kept, size: int) -> None:
+        """Take note of what a cache has taken in; it is the last one to be emptied."""
+        kept.size += size
+        self.total += size
+        self._grown.setdefault(id(kept), weakref.ref(kept))
+        self._grown.move_to_end(id(kept))
+        while self.total > self.budget and len(self._grown) > 1:
+            oldest = next(iter(self._grown.values()))()
+            if oldest is not None:
+                oldest.clear()
+
+    def emptied(self, kept: Kept) -> None:
+        self.total -= kept.size
+        kept.size = 0
+        self._grown.pop(id(kept), None)
+
+
+class Kept(dict[Any, Any]):
+    """The cache of one sample. What is in it may be gone as soon as another cache grows, and not before."""
+
+    __slots__ = ("__weakref__", "ledger", "size")
+
+    def __init__(self, ledger: Ledger | None = None) -> None:
+        super().__init__()
+        self.size, self.ledger = 0, ledger or LEDGER
+
+    def __setitem__(self, key: Any, x: Any) -> None:
+        size = size_of(x) - size_of(self[key]) if key in self else size_of(x)
+        super().__setitem__(key, x)
+        self.ledger.grown(self, size)
+
+    def clear(self) -> None:
+        super().clear()
+        self.ledger.emptied(self)
+
+    def __del__(self) -> None:
+        self.ledger.emptied(self)
+
+
+LEDGER = Ledger(BUDGET)
+
+
+def size_of(x: Any) -> int:
+    """About how many bytes something holds; what says so itself, by `nbytes`, is asked."""
+    if isinstance(x, Number):
+        return OVERHEAD + sum(np.size(part) * 8 for part in (x.value, x.worst, x.variance, x.shared))
+    if isinstance(x, Truth):
+        return OVERHEAD + sum(np.size(part) * 8 for part in (x.can, x.must, x.excess))
+    if hasattr(x, "nbytes"):
+        return OVERHEAD + int(x.nbytes)
+    if isinstance(x, Mapping):
+        return OVERHEAD + sum(map(size_of, x.values()))
+    if isinstance(x, tuple | list):
+        return OVERHEAD + sum(map(size_of, x))
+    if is_dataclass(x):
+        return OVERHEAD + sum(size_of(getattr(x, f.name)) for f in fields(x))
+    return OVERHEAD

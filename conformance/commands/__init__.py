@@ -1,0 +1,1 @@
+"""What the commands print beside the verdicts of `check`."""

@@ -1,0 +1,136 @@
+"""The lists of `attnspec list`, made from what is tested and from nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from attnspec.adapters import Adapter
+
+from ..cases.plans import undeclared
+from ..judging.contracts import CONTRACTS, ONCE
+from ..language.draws import DRAWS
+from ..language.functions import FUNCTIONS
+from ..mechanisms.loader import library
+from ..mechanisms.mechanism import Mechanism
+from ..reporting.typesetting import expression, prose
+from ..subjects.claims import claims_of
+from ..subjects.targets import faults, install_command, installed, operators, shipped
+
+
+def listed(what: str) -> Iterator[str]:
+    """The lines of a list."""
+    yield from {
+        "mechanisms": _mechanisms,
+        "laws": _laws,
+        "operators": _operators,
+        "adapters": _adapters,
+        "mistakes": _mistakes,
+        "conventions": _conventions,
+        "functions": _functions,
+    }[what]()
+
+
+def _mechanisms() -> Iterator[str]:
+    width = _width(library())
+    columns = f"{'laws':>5}{'mistakes':>10}{'scenarios':>11}{'subjects':>10}"
+    yield f"{'mechanism':<{width}}{'operator':<{width}}{columns}   title"
+    for m in library().values():
+        counts = f"{len(m.laws) + 1:>5}{len(m.mistakes):>10}{len(m.scenarios):>11}{len(subjects(m)):>10}"
+        yield f"{m.name:<{width}}{m.operator:<{width}}{counts}   {m.title}"
+
+
+def _width(texts: Iterable[str]) -> int:
+    """The width of a column that holds the texts and what parts it from the next."""
+    return max(map(len, texts), default=0) + 2
+
+
+def _laws() -> Iterator[str]:
+    for m in library().values():
+        yield f"{m.name}.definition   Every output is what the definition says."
+        for law in m.laws.values():
+            yield _item(m.address(law.name), law.says, law.level)
+        for reject in m.rejects.values():
+            yield _item(m.address(reject.name), f"Refused: {reject.says}", reject.level)
+    for name, says in {**CONTRACTS, **ONCE}.items():
+        yield _item(f"contract.{name}", says, "must")
+
+
+def _item(address: str, says: str, level: str) -> str:
+    return f"{address}   {says}" + (f"   ({level.replace('_', ' ')})" if level != "must" else "")
+
+
+def _operators() -> Iterator[str]:
+    for m in operators().values():
+        yield from signature(m)
+        yield ""
+
+
+def _adapters() -> Iterator[str]:
+    known = shipped()
+    name, operator = _width(a.name for a in known), _width(a.operator for a in known)
+    dtypes = _width(" ".join(a.dtypes) for a in known)
+    for a in known:
+        where = "" if installed(a) else f"   not installed: {install_command(a)}"
+        yield f"{a.name:<{name}}{a.operator:<{operator}}{' '.join(a.dtypes):<{dtypes}}{a.summary}{where}"
+
+
+def _mistakes() -> Iterator[str]:
+    for m in library().values():
+        for mistake in m.mistakes.values():
+            yield _mistaken(m.address(mistake.name), mistake.says, mistake.seen)
+    for fault in faults().values():
+        yield _mistaken(fault.name, fault.summary, fault.seen)
+
+
+def _mistaken(address: str, says: str, seen: str) -> str:
+    return f"{address}   {says}" + (f"   seen: {seen}" if seen else "")
+
+
+def _conventions() -> Iterator[str]:
+    for m in operators().values():
+        for convention, words in m.conventions.items():
+            yield f"{m.name}: {convention}"
+            for word, says in words.items():
+                yield f"    {word:<16}{says}"
+
+
+def _functions() -> Iterator[str]:
+    for title, functions in (("functions", FUNCTIONS), ("draws", DRAWS)):
+        yield f"{title}:"
+        for function in functions.values():
+            yield f"    {function.usage:<34}{function.says}"
+
+
+def subjects(m: Mechanism) -> list[Adapter]:
+    """The shipped adapters that claim what the mechanism is about."""
+    return [a for a in shipped() if a.operator == m.operator and undeclared(m, claims_of(a, m, True)) is None]
+
+
+def signature(m: Mechanism) -> Iterator[str]:
+    """An operator as an adapter has to write it: positional inputs, then what may be claimed by keyword."""
+    inputs = [f"{name} {_shape(m, name)}".strip() for name in m.required]
+    keywords = [f"{n} {_shape(m, n)}".strip() for n in m.optional] + [f"{n}={_default(m, n)}" for n in m.options]
+    call = ", ".join([*inputs, *(["*"] if keywords else []), *keywords])
+    yield from expression(f"{m.name}({call})", rest=" " * 8)
+    if len(m.outputs) == 1:
+        yield f"    returns {m.outputs[0]}"
+    else:
+        outputs = ", ".join(m.outputs)
+        yield from prose(
+            f"returns {outputs}; the first one always, as one array, a tuple in this order, or a dict", "    "
+        )
+    for convention, words in m.conventions.items():
+        yield f"    convention {convention}: {', '.join(words)}"
+
+
+def _shape(m: Mechanism, name: str) -> str:
+    axes = m.shapes.get(name)
+    return f"[{', '.join(axis or '_' for axis in axes)}]" if axes else "[...]"
+
+
+def _default(m: Mechanism, name: str) -> str:
+    return _shown(m.defaults[name]) if name in m.defaults else "required"
+
+
+def _shown(x: object) -> str:
+    return {True: "true", False: "false", None: "none"}.get(x, str(x)) if isinstance(x, bool | None) else str(x)

@@ -1,0 +1,1 @@
+"""Values, texts and files as plain data: what may be stored, sent between processes or shown."""

@@ -1,0 +1,81 @@
+"""What may be wrong with a subject: known mistakes, other words of conventions, two of them together, faulty functions.
+
+The suite's own faulty functions are what no changed line of a definition expresses, such as tiles and state.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ..judging.trial import Bench
+from ..language.compiler import Expression
+from ..mechanisms.loader import library
+from ..mechanisms.mechanism import Mistake
+from ..subjects.subject import Subject
+from ..subjects.targets import faults, subject
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """A mistake, another word of a convention, or a faulty function; or, of two `parts`, both of them."""
+
+    name: str
+    says: str
+    changes: Mapping[str, Expression] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
+    """The words that differ from those that the subject is taken to follow."""
+    parts: tuple[Candidate, ...] = ()
+    function: Subject | None = None
+    """What is called where nothing of a definition is changed."""
+
+    def joins(self, other: Candidate) -> bool:
+        """Whether both can be made at once: they change different lines, and words of different conventions."""
+        if self.function is not None or other.function is not None:
+            return False
+        return not (self.changes.keys() & other.changes.keys() or self.words.keys() & other.words.keys())
+
+    def joined(self, other: Candidate) -> Candidate:
+        """Both at once, a convention first."""
+        first, second = sorted((self, other), key=lambda part: not part.words)
+        changes, words = {**first.changes, **second.changes}, {**first.words, **second.words}
+        return Candidate(f"{first.name} and {second.name}", first.says, changes, words, (first, second))
+
+
+def stock(bench: Bench) -> Iterator[Candidate]:
+    """Other words of conventions, then the mistakes of the mechanism, of its operator, and of its kin, each once."""
+    m = bench.mechanism
+    for convention, words in m.conventions.items():
+        for word, says in words.items():
+            if word != bench.words[convention]:
+                yield Candidate(f"{convention} = {word}", says, words={convention: word})
+    operator = library().get(m.operator, m)
+    kin = [m, operator, *(k for k in library().values() if k.operator == m.operator)]
+    names: dict[frozenset[tuple[str, str]], str] = {}
+    for mechanism in (operator, *kin):  # what several of them have goes by the operator's name
+        for mistake in mechanism.mistakes.values():
+            names.setdefault(_change(mistake), mechanism.address(mistake.name))
+    for mechanism in kin:
+        for mistake in mechanism.mistakes.values():
+            name = names.pop(_change(mistake), None)
+            if name is not None:
+                yield Candidate(name, mistake.says, mistake.change)
+
+
+def faulty(bench: Bench) -> Iterator[Candidate]:
+    """The faulty functions of the operator, as far as their framework is at hand.
+
+    They are the suite's own, and called in this process: workers are for what is not.
+    """
+    for name, adapter in faults().items():
+        if (
+            adapter.operator == bench.mechanism.operator
+            and bench.dtype in adapter.dtypes
+            and importlib.util.find_spec(adapter.framework)
+        ):
+            yield Candidate(name, adapter.summary, function=subject(adapter))
+
+
+def _change(mistake: Mistake) -> frozenset[tuple[str, str]]:
+    return frozenset((line, expression.text) for line, expression in mistake.change.items())

@@ -1,0 +1,294 @@
+"""How candidates stand to what a subject returned, call by call.
+
+A candidate is run as the definition with changed lines, on the very call that the subject has answered, and its outputs
+have bounds of their own, derived as those of the definition are: within them it agrees, and what it leaves unspecified,
+or cannot determine, agrees with anything.
+A faulty function is called; what it returns has errors of the size that the definition allows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..errors import SpecError
+from ..judging.trial import Declined, Faulted, Settled, Trial
+from ..mechanisms.definition import Frame, reached
+from ..mechanisms.mechanism import Mechanism
+from ..numerics import budget
+from ..numerics.formats import KINDS, half_unit
+from ..numerics.grades import FP64, LADDER, Grade, result_format
+from ..numerics.numbers import Number, finite, recording, value
+from ..subjects.stand_ins import differs
+from .candidates import Candidate
+
+BROKEN = (SpecError, ValueError, IndexError, TypeError, ArithmeticError)
+"""What an evaluation of changed lines may raise."""
+
+
+class Stance(Enum):
+    """How a candidate stands to what a subject returned on a call."""
+
+    SILENT = "silent"
+    """Nothing tells it from the definition, nor the subject from either."""
+    AGREES = "agrees"
+    """It tells itself from the definition, and the subject with it."""
+    DIFFERS = "differs"
+
+
+class Version:
+    """What the definition or a candidate gives: values, and bounds, which are derived when they are needed."""
+
+    def __init__(self, values: Mapping[str, Any], radius: Callable[[str], Any]) -> None:
+        self.values, self._derive = values, radius
+        self._radii: dict[str, Any] = {}
+
+    def radius(self, name: str) -> Any:
+        """What rounding may do to an output; infinite where nothing is claimed of it."""
+        if name not in self._radii:
+            self._radii[name] = self._derive(name)
+        return self._radii[name]
+
+
+class Observation:
+    """One call, as the definition and candidates have it, and as the subject answers it, which is asked when needed."""
+
+    def __init__(self, trial: Trial, settled: Settled, grade: Grade, names: Collection[str] = ()) -> None:
+        """Bounds are those of the grade; with `names`, only these outputs are looked at."""
+        self.trial, self.settled, self.grade = trial, settled, grade
+        self.mechanism, self.dtype = trial.mechanism, trial.bench.dtype
+        self.names = [n for n in self.mechanism.outputs if n not in self.mechanism.random and (not names or n in names)]
+        self.entries = trial.sample.entries
+
+    def at(self, grade: Grade) -> Observation:
+        """The same call under another grade."""
+        return Observation(self.trial, self.settled, grade, self.names)
+
+    def answered(self) -> bool:
+        """Ask the subject; whether it has returned something to compare."""
+        try:
+            reply = self.trial.reply(self.settled)
+            self.names = [name for name in self.names if name in reply.outputs]
+            return bool(self.names and self.exact)
+        except (Declined, Faulted, SpecError):
+            return False
+
+    @cached_property
+    def outputs(self) -> dict[str, Any]:
+        """What the subject returned."""
+        returned = self.trial.reply(self.settled).outputs
+        return {name: returned[name] for name in self.names}
+
+    @cached_property
+    def exact(self) -> Version:
+        """What the definition gives."""
+        values = {name: np.asarray(self.trial.exact(name, self.settled)) for name in self.names}
+        return Version(values, lambda name: self.trial.bound(name, self.settled, self.grade)[1])
+
+    @cached_property
+    def right(self) -> bool:
+        """Whether the subject returned what the definition gives."""
+        return self.returned(self.exact)
+
+    def stance(self, candidate: Candidate) -> Stance:
+        """Where a candidate cannot be run, it differs, for the subject has answered."""
+        version = self.version(candidate)
+        if version is None:
+            return Stance.SILENT if candidate.function and self.right else Stance.DIFFERS
+        if version is self.exact:
+            return Stance.SILENT if self.right else Stance.DIFFERS
+        tells = self.tells(candidate)
+        if self.returned(version):
+            return Stance.AGREES if tells else Stance.SILENT
+        return Stance.DIFFERS if tells or not self.right else Stance.SILENT
+
+    def tells(self, candidate: Candidate) -> bool:
+        """Whether a candidate gives something else than the definition."""
+        version = self.version(candidate)
+        if version is None or version is self.exact:
+            return version is None
+        return not all(
+            self._near(name, version.values[name], self.exact.values[name], (self.exact,), version)
+            for name in self.names
+        )
+
+    def apart(self, one: Candidate, other: Candidate) -> bool:
+        """Whether two candidates give different outputs."""
+        first, second = self.version(one), self.version(other)
+        if first is None or second is None:
+            return first is not second
+        return not self.same(first, second)
+
+    # Comparing
+
+    def returned(self, version: Version) -> bool:
+        """Whether the subject returned what a version gives."""
+        return all(self._near(name, version.values[name], self.outputs[name], (version,)) for name in self.names)
+
+    def same(self, one: Version, other: Version) -> bool:
+        """Whether nothing tells two versions apart."""
+        if one is other:
+            return True
+        return all(self._near(name, one.values[name], other.values[name], (one, other)) for name in self.names)
+
+    def _near(self, name: str, x: Any, y: Any, versions: Collection[Version], unknown: Version | None = None) -> bool:
+        """Whether outputs are as near as the bounds of versions allow, and the rounding of what is returned.
+
+        What the `unknown` one leaves open is near to anything; beyond that its bound is not asked for.
+        """
+        if np.shape(x) != np.shape(y):
+            return False
+        if _close(np.asarray(x, float), np.asarray(y, float), self._own(name, x, y)):
+            return True
+        radius = sum(np.asarray(version.radius(name), float) for version in versions)
+        if unknown is not None:
+            radius = radius + np.where(np.isinf(unknown.radius(name)), np.inf, 0.0)
+        x, y, radius = self._normal(name, x, y, radius)
+        return _close(x, y, radius + self._own(name, finite(np.abs(x)) + finite(radius), y))
+
+    def _own(self, name: str, x: Any, y: Any) -> Any:
+        """Half a unit of what outputs are returned in."""
+        dtype = self.mechanism.dtype_of(name, self.dtype)
+        if dtype in KINDS:
+            return 0.0
+        size = np.maximum(np.abs(finite(np.asarray(x, float))), np.abs(finite(np.asarray(y, float))))
+        return half_unit(size, result_format(dtype, self.grade))
+
+    def _normal(self, name: str, x: Any, y: Any, radius: Any) -> tuple[Any, Any, Any]:
+        """Two outputs and their bound in normal form, which is what is compared."""
+        x, y = np.asarray(x, float), np.asarray(y, float)
+        if name not in self.mechanism.normal_form:
+            return x, y, radius
+        with np.errstate(all="ignore"), budget.metered(), recording():
+            known, other = (self.trial.normal(name, z) for z in (Number.within(x, radius), y))
+        return value(known), value(other), known.radius if isinstance(known, Number) else 0.0
+
+    # Running candidates
+
+    def version(self, candidate: Candidate) -> Version | None:
+        """What a candidate gives: the definition's own where that is the same, None where it cannot be run."""
+        key = ("candidate", self.mechanism.name, candidate.name, *self.names, *self._words, self.settled.key)
+        if key not in self.trial.cache:
+            run = self._run if candidate.function is None else self._call
+            try:
+                self.trial.cache[key] = run(candidate)
+            except BROKEN:
+                self.trial.cache[key] = None
+        values = self.trial.cache[key]
+        if values is None:
+            return None
+        return (
+            self.exact if values is SAME else Version(values, lambda name: self._radius(candidate, name, values[name]))
+        )
+
+    @property
+    def _words(self) -> tuple[str, ...]:
+        return self.trial.bench.words_key
+
+    def _run(self, candidate: Candidate) -> Mapping[str, Any]:
+        words = {**self.trial.bench.words, **candidate.words}
+        base = self._unchanged(words, None)
+        frame = self._changed(candidate, base)
+        if not candidate.words and not differs(frame, base):
+            return SAME
+        return {name: np.asarray(x) for name, x in frame.outputs(*self.names).items()}
+
+    def _call(self, candidate: Candidate) -> Mapping[str, Any] | None:
+        """What a faulty function returns; None where it takes less, or follows other words that matter here."""
+        function = candidate.function
+        assert function is not None
+        words = {**self.trial.bench.words, **self.mechanism.declared(function.claims.conventions)}
+        other = self._unchanged(words, None).outputs(*self.names)
+        if any(not np.array_equal(other[n], self.exact.values[n], equal_nan=True) for n in self.names):
+            return None
+        bench = replace(self.trial.bench, subject=function, device="cpu", faults=Counter())
+        try:
+            with function.session():
+                outputs = Trial(bench, self.trial.sample).reply(self.settled).outputs
+        except (Declined, Faulted):
+            return None
+        return {name: outputs[name] for name in self.names} if set(self.names) <= outputs.keys() else None
+
+    def _radius(self, candidate: Candidate, name: str, x: Any) -> Any:
+        """The bound of an output of a candidate; of a function, that of the definition, whose errors are like its."""
+        key = ("candidate's bound", self.mechanism.name, candidate.name, name, *self._words, self.settled.key)
+        key = (*key, self.grade.name)
+        if key not in self.trial.cache:
+            self.trial.cache[key] = self._derived(candidate, name, x)
+        return self.trial.cache[key]
+
+    def _derived(self, candidate: Candidate, name: str, x: Any) -> Any:
+        if candidate.function is None:
+            try:
+                with recording(), np.errstate(all="ignore"):
+                    base = self._unchanged({**self.trial.bench.words, **candidate.words}, self.grade)
+                    y = self._changed(candidate, base).outputs(name)[name]
+                return _bound(y, x, self.grade)
+            except BROKEN:
+                pass
+        own = self.exact.radius(name)
+        return 2 * own if np.shape(self.exact.values[name]) == np.shape(x) else 0.0
+
+    def _changed(self, candidate: Candidate, base: Frame) -> Frame:
+        return Frame(
+            self.mechanism,
+            base.values,
+            changes=candidate.changes,
+            grade=base.grade,
+            dtype=base.dtype,
+            overflow=base.overflow,
+            unchanged=base,
+            reached=_reached(self.mechanism, frozenset(candidate.changes)),
+        )
+
+    def _unchanged(self, words: Mapping[str, str], grade: Grade | None) -> Frame:
+        """The definition under some words: exact, with the range of the arithmetic, or with the bounds of a grade."""
+        key = ("unchanged", self.mechanism.name, tuple(words.values()), self.settled.key, grade and grade.name)
+        if key not in self.trial.cache:
+            values = {**self.settled.values, **words}
+            if grade is None:
+                frame = Frame(self.mechanism, values, overflow=LADDER[self.dtype][0].arithmetic)
+            else:
+                moved = {n: Number.within(values[n], x, grade=grade) for n, x in self.settled.errors.items()}
+                frame = Frame(self.mechanism, {**values, **moved}, grade=grade, dtype=self.dtype)
+            self.trial.cache[key] = frame
+        return self.trial.cache[key]
+
+
+SAME: Mapping[str, Any] = {}
+"""What a candidate gives that gives the same as the definition, in every line."""
+
+
+def _bound(y: Any, x: Any, grade: Grade) -> Any:
+    """The radius of an output under a grade, and how far a choice in doubt has moved it from the exact one."""
+    if not isinstance(y, Number):
+        return 0.0
+    known = np.isfinite(y.value) | ~np.isfinite(y.radius)
+    with np.errstate(invalid="ignore"):
+        distance = np.abs(y.value - np.asarray(x, float))
+    moved = np.where(distance > y.radius / 4, distance, 0.0)
+    return np.where(known, (2.0 if grade is FP64 else 1.0) * y.radius + moved, 0.0)
+
+
+def _close(x: Any, y: Any, radius: Any) -> bool:
+    """Whether entries are the same, or as near as a radius, which where it is infinite claims nothing."""
+    with np.errstate(all="ignore"):
+        near = (x == y) | (np.abs(x - y) <= radius) | np.isposinf(radius)
+        return bool(np.all(near | (np.isnan(x) & np.isnan(y))))
+
+
+_REACHED: dict[tuple[str, str, frozenset[str]], frozenset[str]] = {}
+
+
+def _reached(mechanism: Mechanism, changed: frozenset[str]) -> frozenset[str]:
+    """What changes of some lines may give another value."""
+    key = (mechanism.name, mechanism.digest, changed)
+    if key not in _REACHED:
+        _REACHED[key] = reached(mechanism, changed)
+    return _REACHED[key]

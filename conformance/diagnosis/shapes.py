@@ -1,0 +1,221 @@
+"""What the lines of a results file and kept cases look like: what is read of them, and of which kind it is.
+
+Keys that are not named here may stand beside these, for later versions may write more.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ..data.records import by_name, keys, name, number, one_of, or_none, scalar, several, text, truth, whole
+from ..mechanisms.mechanism import LAYOUTS
+from ..numerics.formats import FORMATS
+from ..numerics.grades import GRADES
+
+VERDICTS = ("pass", "fail", "error", "internal", "waived", "not_declared", "not_tested")
+STANDINGS = ("conformant", "violated", "partial", "waived", "not_tested")
+FEW = 4096
+"""Entries of an array that is written out."""
+
+dtype = one_of(FORMATS)
+level = one_of(("must", "should"))
+
+
+def device(x: Any, at: str) -> Iterator[str]:
+    if not isinstance(x, str) or not re.fullmatch(r"cpu|cuda(:\d{1,4})?", x):
+        yield f"{at} is no device; expected cpu, cuda or cuda:N"
+
+
+def key(x: Any, at: str) -> Iterator[str]:
+    """Of a case: it is part of a path."""
+    if not isinstance(x, str) or not re.fullmatch(r"[0-9A-Za-z]{1,40}", x):
+        yield f"{at} is no key of a case; expected letters and digits"
+
+
+def array(x: Any, at: str) -> Iterator[str]:
+    """An array that was written out: its dtype, its shape and its entries."""
+    kinds = {"bool": bool, "int64": int, "float64": (int, float, str)}
+    shape = keys({"dtype": one_of(kinds), "shape": several(whole), "entries": several(scalar)})
+    faults = list(shape(x, at))
+    if faults:
+        yield from faults[:1]
+    elif not len(x["entries"]) == math.prod(x["shape"]) <= FEW or len(x["shape"]) > 16:
+        yield f"{at} has {len(x['entries'])} entries, and another shape; expected at most {FEW}"
+    elif not all(isinstance(e, kinds[x["dtype"]]) and e is not None for e in x["entries"]):
+        yield f"{at} has entries that are no {x['dtype']}"
+    elif any(e not in ("inf", "-inf", "nan") for e in x["entries"] if isinstance(e, str)):
+        yield f"{at} has a text among its entries; expected numbers, inf, -inf or nan"
+
+
+CASE = keys(
+    {
+        "mechanism": name,
+        "label": text,
+        "seed": whole,
+        "fixed": by_name(scalar),
+        "picks": by_name(whole),
+        "scenario": text,
+        "regime": text,
+        "layout": one_of(LAYOUTS),
+        "literals": by_name(array),
+    }
+)
+LIKENESS = keys(
+    {
+        "name": name,
+        "causes": several(keys({"name": text, "says": text})),
+        "agreed": whole,
+        "others": several(text),
+        "by_laws": truth,
+        "runner_up": text,
+        "differs": whole,
+        "convention": text,
+        "word": text,
+    }
+)
+OUTCOME = keys(
+    {
+        "found": scalar,
+        "expected": scalar,
+        "bound": or_none(number),
+        "units": or_none(number),
+        "where": several(whole),
+        "spoiled": whole,
+        "entries": whole,
+    },
+    {"missed": or_none(keys({"units": or_none(number), "bound": or_none(number)}))},
+)
+_KEPT = keys(
+    {
+        "key": key,
+        "target": name,
+        "subject": name,
+        "mechanism": name,
+        "law": name,
+        "says": text,
+        "holds": text,
+        "place": text,
+        "dtype": dtype,
+        "device": device,
+        "words": by_name(text),
+        "declared": several(text),
+        "digest": text,
+        "case": CASE,
+        "sizes": by_name(scalar),
+        "arrays": by_name(text),
+        "givens": by_name(text),
+        "from": keys({"label": text, "regime": text, "tried": whole}),
+        "reason": text,
+        "trace": text,
+        "certain": truth,
+        "grade": text,
+        "units": or_none(number),
+        "outcome": or_none(OUTCOME),
+        "likeness": or_none(LIKENESS),
+        "unusual": by_name(scalar),
+        "broken": several(name),
+    },
+    {
+        "level": level,
+        "full": truth,
+        "before": several(CASE),
+        "alone": truth,
+        "nearest": or_none(keys({"name": text, "says": text, "agreed": whole, "cases": whole})),
+        "map": or_none(keys({"words": text, "case": text, "rows": several(text), "first": whole, "plane": text})),
+    },
+)
+
+
+def witness(x: Any, at: str) -> Iterator[str]:
+    """A failure as it is kept."""
+    faults = list(_KEPT(x, at))
+    if not faults and not set(x["declared"]) <= set(x["words"]):
+        faults = [f"{at + '.' if at else ''}declared has conventions without a word"]
+    yield from faults
+
+
+CONVENTION = keys({"word": text, "how": text}, {"agreed": whole, "cases": whole})
+EVIDENCE = keys({"scenarios": whole, "mistakes": whole, "unclaimed": whole, "unshown": several(text)})
+COVERAGE = keys(
+    {"answered": whole, "scenarios": whole, "share": number, "says": text, "by_value": several(text)},
+    {"given": several(text)},
+)
+LINES = {
+    "run": keys(
+        {},
+        {
+            "attnspec": text,
+            "profile": text,
+            "seed": scalar,
+            "device": text,
+            "packages": by_name(text),
+            "targets": several(text),
+            "fail_on": level,
+        },
+    ),
+    "expected": keys(
+        {"subject": name, "operator": name, "mechanism": name, "dtype": dtype, "device": device, "laws": several(name)}
+    ),
+    "cell": keys(
+        {
+            "subject": name,
+            "operator": name,
+            "mechanism": name,
+            "law": name,
+            "level": level,
+            "dtype": dtype,
+            "device": device,
+            "verdict": one_of(VERDICTS),
+            "cases": whole,
+            "worst": or_none(number),
+            "says": text,
+            "digest": text,
+        },
+        {
+            "version": scalar,
+            "resumed": truth,
+            "trace": text,
+            "unexplained": several(keys({"says": text, "trace": text})),
+            "sentence": text,
+            "witness": witness,
+            "run": keys(
+                {},
+                {
+                    "cases": whole,
+                    "calls": whole,
+                    "seconds": number,
+                    "grade": one_of(("", *GRADES)),
+                    "ended": text,
+                    "conventions": by_name(CONVENTION),
+                    "evidence": EVIDENCE,
+                    "coverage": COVERAGE,
+                    "claimed": text,
+                    "untested": several(text),
+                },
+            ),
+        },
+    ),
+    "subject": keys(
+        {"subject": name, "verdict": one_of(STANDINGS)},
+        {
+            "reasons": several(text),
+            "cells": by_name(whole),
+            "conventions": by_name(by_name(text)),
+            "grades": by_name(text),
+        },
+    ),
+    "end": keys({"partial": truth}, {"ended": text, "seconds": number}),
+}
+"""What a results file has, by the kind of its lines."""
+
+
+def line(x: Any, at: str) -> Iterator[str]:
+    """One line of a results file."""
+    faults = list(keys({"kind": text})(x, at))
+    if faults:
+        yield from faults
+    elif x["kind"] in LINES:
+        yield from LINES[x["kind"]](x, at)

@@ -1,0 +1,112 @@
+"""What is left to compare where outputs are random: which laws a subject breaks on which cases, and a few means."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..cases.plans import PROFILES, plan
+from ..cases.samples import Sample
+from ..errors import SpecError
+from ..judging.cells import Failure
+from ..judging.judge import Kind, judged
+from ..judging.trial import Bench, Declined, Faulted, Trial
+from ..mechanisms.mechanism import Law
+from ..subjects.stand_ins import DefinitionSubject
+from .candidates import Candidate
+
+LARGE = 5_000
+"""Entries beyond which a case is too large to be tried with every candidate."""
+CASES = 5
+"""Cases on which every law is tried."""
+MOST = 32
+"""Whole numbers that are counted."""
+TINY = 1e-6
+"""What two means may differ by for rounding."""
+COUNTED = 20_000
+"""Entries beyond which a case is too large for its outputs to be counted."""
+SIGMAS = 6.0
+"""Standard deviations within which the same quantity may lie in two samples of one distribution."""
+
+
+class Signature:
+    """Which laws a subject breaks, and which it keeps, case by case."""
+
+    def __init__(self, bench: Bench, failure: Failure, seed: int) -> None:
+        self.bench = bench
+        self.grade = bench.subject.claims.grade(bench.dtype)
+        drawn = plan(bench.mechanism, bench.subject.claims, PROFILES["quick"], seed, bench.dtype).scenarios
+        small = sorted((s for s in drawn if s.entries <= LARGE), key=lambda sample: sample.entries)
+        samples = list(dict.fromkeys((failure.found, *small)))[:CASES]
+        self.means = [(sample, means(bench, sample)) for sample in drawn if sample.entries <= COUNTED]
+        laws = sorted(bench.mechanism.laws.values(), key=lambda law: law.name != failure.law)
+        questions = [(law, sample) for law in laws for sample in samples]
+        found = [(question, self.verdict(bench, *question)) for question in questions]
+        self.broken = [question for question, broken in found if broken]
+        self.kept = [question for question, broken in found if broken is False]
+
+    def verdict(self, bench: Bench, law: Law, sample: Sample) -> bool | None:
+        """Whether a law is broken on a case; None where it does not say."""
+        try:
+            outcome = judged(Trial(bench, sample), law, [self.grade])
+        except SpecError:
+            return None
+        return outcome.bad if outcome.bad or outcome.kind is Kind.HELD else None
+
+    def same(self, candidate: Candidate) -> bool:
+        """Whether a candidate breaks the same laws on the same cases, and the means of its outputs are the same."""
+        m, words = self.bench.mechanism, {**self.bench.words, **candidate.words}
+        one = DefinitionSubject(m, candidate.name, candidate.changes, conventions=words)
+        bench = replace(self.bench, subject=one, faults=Counter())
+        if not all(_like_means(own, means(bench, sample)) for sample, own in self.means):
+            return False
+        return all(self.verdict(bench, *question) for question in self.broken) and not any(
+            self.verdict(bench, *question) for question in self.kept
+        )
+
+
+Means = Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
+
+
+def means(bench: Bench, sample: Sample) -> Means | None:
+    """Of every output of a call some means over its rows, and their variances; None where it has no result."""
+    trial = Trial(bench, sample)
+    try:
+        outputs = trial.reply(trial.base).outputs
+    except (Declined, Faulted):
+        return None
+    return {name: _shares(x) if x.dtype.kind in "iu" else _means(x.astype(float)) for name, x in outputs.items()}
+
+
+def _shares(x: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How often each whole number stands in a row, and the variances of that; the entries of a row are drawn apart."""
+    rows = np.atleast_2d(x)
+    share = np.stack([(rows == n).mean(-1) for n in range(MOST)], -1)
+    count = rows.shape[-1]
+    return share, share * (1 - share) / count + count**-2.0
+
+
+def _means(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The means of entries, sizes, squares, zeros and of what is no number; the entries of a row may go together."""
+    finite = np.where(np.isfinite(x), x, 0.0)
+    parts = np.atleast_3d([finite, np.abs(finite), finite**2, finite == 0, ~np.isfinite(x)]).astype(float)
+    rows = parts.mean(-1).reshape(len(parts), -1)
+    return rows.mean(-1), rows.var(-1) / rows.shape[-1]
+
+
+def _like_means(one: Means | None, other: Means | None) -> bool:
+    """Whether all means are as near as chance allows, as far as both have a result."""
+    if one is None or other is None:
+        return True
+    return all(_near(*one[name], *other[name]) for name in one.keys() & other.keys())
+
+
+def _near(x: Any, x_variance: Any, y: Any, y_variance: Any) -> bool:
+    if x.shape != y.shape:
+        return False
+    return bool(np.all(np.abs(x - y) <= SIGMAS * np.sqrt(x_variance + y_variance) + TINY))

@@ -1,0 +1,469 @@
+"""A failure as plain data: enough to show it, to keep it, and to replay it.
+
+A witness holds the resolved sizes and options and, where they are small, the arrays themselves, so that it outlives a
+change of the generator or of the specification's draws.
+Under `case` is the one that fails, and under `before` are those that were tried ahead of it, in their order and without
+arrays: a subject that keeps something from call to call may fail after these only.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..cases.samples import Case, Sample, Unfit, letters
+from ..data import records
+from ..data.files import read_text
+from ..data.texts import safe, told
+from ..errors import SpecError, UsageError
+from ..judging.cells import Failure, law_names, law_of, sentence_of
+from ..judging.judge import Kind
+from ..judging.trial import Bench, Declined, Faulted, LawEnvironment, Stray, Trial
+from ..mechanisms.loader import mechanism_named
+from ..mechanisms.mechanism import Law, Mechanism
+from ..numerics import budget
+from ..numerics.grades import Grade
+from ..numerics.numbers import Comparison, recording
+from ..numerics.streams import digest
+from ..numerics.truths import Truth, truth
+from . import shapes
+from .maps import Map
+from .naming import Likeness, Nearest
+
+EARLIER = 80
+"""Cases that may stand before one in a file."""
+SMALL = 256
+"""Entries up to which the arrays of a case are kept with it."""
+ANOTHER = "another value"
+"""What is expected where a value may be any but the one that was found."""
+MOST = 32 << 20
+"""Bytes that a kept case may have."""
+LARGEST = 1_000_000
+"""The largest size that a kept case may have."""
+SHOWN = 12
+"""Entries up to which an array is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Where a law fails: what was found, what it ought to be, and by how much it is off."""
+
+    found: Any
+    expected: Any
+    bound: float
+    units: float
+    where: tuple[int, ...]
+    spoiled: int
+    entries: int
+    missed: Missed | None = None
+    """Where the bound has the subject's own error in it: by how much it misses the definition on this case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """The error of an output against the definition, in units of the bound."""
+
+    units: float
+    bound: float
+
+
+def describe(
+    failure: Failure,
+    bench: Bench,
+    target: str,
+    likeness: Likeness | Nearest | None,
+    broken: list[str],
+    seen: Map | None = None,
+) -> dict[str, Any]:
+    """A failure as plain data. `broken` are the further laws that the subject breaks on the mechanism."""
+    m, sample, name = bench.mechanism, failure.sample, failure.law
+    law, reject = law_of(m, name), m.rejects.get(name)
+    stated = law or reject
+    grade = None if failure.outcome.grade is None else bench.subject.claims.grade(bench.dtype)
+    outcome = _outcome(Trial(bench, sample), law, failure, grade)
+    return {
+        "key": _key(sample, bench, target, name),
+        "target": target,
+        "subject": bench.subject.name,
+        "mechanism": m.name,
+        "law": name,
+        "says": sentence_of(m, name),
+        "holds": law.holds.text if law and name != "definition" else "",
+        "level": law.weight(refused=failure.outcome.refusal) if law else reject.level if reject else "must",
+        "place": str(stated.place) if stated and stated.place else m.path,
+        "dtype": bench.dtype,
+        "device": bench.device,
+        "words": dict(bench.words),
+        "declared": sorted(m.declared(bench.subject.claims.conventions)),
+        "digest": m.digest,
+        "case": stored_case(sample, law, bench.words_key),
+        "before": _earlier(failure),
+        "sizes": {n: _plain(x) for n, x in sample.values.items() if not (isinstance(x, np.ndarray) or _usual(m, n, x))},
+        "arrays": {n: shown(x) for n, x in sample.values.items() if isinstance(x, np.ndarray)},
+        "givens": _givens(Trial(bench, sample), law),
+        "from": {
+            "label": failure.found.case.label,
+            "regime": failure.found.case.regime,
+            "tried": failure.tried,
+            "sizes": {n: _plain(failure.found.values[n]) for n in m.sizes},
+        },
+        "reason": failure.outcome.says,
+        "trace": failure.outcome.fault.trace if failure.outcome.fault else "",
+        "certain": failure.outcome.certain,
+        "grade": grade.name if grade else "",
+        "units": finite_or_none(failure.outcome.excess),
+        "outcome": None if outcome is None else _outcome_data(outcome),
+        "likeness": _likeness_data(likeness) if isinstance(likeness, Likeness) else None,
+        "nearest": asdict(likeness) if isinstance(likeness, Nearest) else None,
+        "map": None if seen is None else _map_data(seen),
+        "unusual": _unusual(m, sample),
+        "broken": broken,
+    }
+
+
+def _key(sample: Sample, bench: Bench, target: str, law: str) -> str:
+    """A short name for a failure, the same whenever it is found again, and another for every subject, law and dtype."""
+    failing = (target, bench.subject.name, law, bench.dtype, bench.device)
+    return letters(digest(sample.case.key, *failing, size=5))
+
+
+def _outcome_data(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "found": _plain(outcome.found),
+        "expected": _plain(outcome.expected),
+        "bound": finite_or_none(outcome.bound),
+        "units": finite_or_none(outcome.units),
+        "where": list(outcome.where),
+        "spoiled": outcome.spoiled,
+        "entries": outcome.entries,
+        "missed": None
+        if outcome.missed is None
+        else {"units": finite_or_none(outcome.missed.units), "bound": finite_or_none(outcome.missed.bound)},
+    }
+
+
+def _likeness_data(likeness: Likeness) -> dict[str, Any]:
+    first = likeness.causes[0]
+    return {
+        "name": likeness.name,
+        "causes": [{"name": cause.name, "says": cause.says} for cause in likeness.causes],
+        "agreed": likeness.agreed,
+        "others": list(likeness.others),
+        "by_laws": likeness.by_laws,
+        "runner_up": likeness.runner_up,
+        "differs": likeness.differs,
+        "convention": first.convention,
+        "word": first.word,
+    }
+
+
+def _map_data(seen: Map) -> dict[str, Any]:
+    return {"words": seen.words, "case": seen.case, "rows": list(seen.rows), "first": seen.first, "plane": seen.plane}
+
+
+def _outcome(trial: Trial, law: Law | None, failure: Failure, grade: Grade | None) -> Outcome | None:
+    """The worst entry of the comparison that refutes a law, under the claimed grade."""
+    if law is None or failure.outcome.kind is Kind.FAULTED:
+        return None
+    claim = None
+    try:
+        with np.errstate(all="ignore"), budget.metered(), recording() as records:
+            if law.name == "definition":
+                _compare_outputs(trial, grade)
+            else:
+                claim = truth(law.holds(LawEnvironment(trial, law, grade)))
+    except (Stray, Declined, Faulted, SpecError):
+        return _stray(trial)
+    worst = _worst(records) or (_unequal(trial) if law.name == "definition" else None)
+    if claim is not None and (worst is None or _alike(worst.found, worst.expected)):
+        worst = _refuted(records, claim) or worst
+    return _without_own_error(worst, trial, grade) if worst is not None and trial.widened else worst
+
+
+def _without_own_error(outcome: Outcome, trial: Trial, grade: Grade | None) -> Outcome:
+    """An outcome whose bound has the subject's own error in it, and so measures nothing.
+
+    In its place stands how far the definition is missed, if it is.
+    """
+    try:
+        with np.errstate(all="ignore"), budget.metered(), recording() as records:
+            _compare_outputs(trial, grade)
+    except (Stray, Declined, Faulted, SpecError):
+        records = []
+    worst = _worst(records)
+    missed = None if worst is None else Missed(worst.units, worst.bound)
+    return replace(outcome, bound=math.inf, units=math.inf, missed=missed)
+
+
+def _compare_outputs(trial: Trial, grade: Grade | None) -> None:
+    for name in trial.mechanism.outputs:
+        if name in trial.mechanism.random:
+            continue
+        try:
+            y = trial.number(name, trial.base, grade, fair=False)
+        except Declined:
+            continue
+        _ = trial.normal(name, y) == trial.normal(name, trial.exact(name, trial.base))
+
+
+def _worst(records: list[Comparison]) -> Outcome | None:
+    worst: Outcome | None = None
+    for record in records:
+        left, right, units = np.broadcast_arrays(record.left.value, record.right.value, record.units)
+        if not units.size:
+            continue
+        index = np.unravel_index(int(np.argmax(units)), units.shape)
+        if worst is None or units[index] > worst.units:
+            bound = np.broadcast_to(record.radius, units.shape)[index]
+            place = tuple(int(i) for i in index)
+            worst = Outcome(
+                left[index], right[index], float(bound), float(units[index]), place, int((units > 1).sum()), units.size
+            )
+    return worst if worst is not None and worst.units > 1 else None
+
+
+def _refuted(records: list[Comparison], claim: Truth) -> Outcome | None:
+    """Where a claim about truths is false, what they are about: no comparison by itself says what is wrong."""
+    false = np.asarray(~np.asarray(claim.can))
+    for record in records:
+        left, right, _ = np.broadcast_arrays(record.left.value, record.right.value, record.units)
+        if left.shape == false.shape and false.any():
+            index = tuple(int(i) for i in np.argwhere(false)[0])
+            expected = ANOTHER if _alike(left[index], right[index]) else right[index]
+            return Outcome(left[index], expected, 0.0, math.inf, index, int(false.sum()), false.size)
+    return None
+
+
+def _alike(x: Any, y: Any) -> bool:
+    return bool(x == y or (np.isnan(x) and np.isnan(y)))
+
+
+def _unequal(trial: Trial) -> Outcome | None:
+    """The first of the whole numbers or truths of an output that is another one."""
+    for name, y in trial.reply(trial.base).outputs.items():
+        exact = np.asarray(trial.exact(name, trial.base))
+        if name not in trial.mechanism.random and y.shape == exact.shape and (y != exact).any():
+            index = tuple(int(i) for i in np.argwhere(y != exact)[0])
+            return Outcome(y[index], exact[index], 0.0, math.inf, index, int((y != exact).sum()), y.size)
+    return None
+
+
+def _stray(trial: Trial) -> Outcome | None:
+    """The first NaN that has no business in an output of the case itself."""
+    try:
+        outputs = trial.reply(trial.base).outputs
+        for name, y in outputs.items():
+            exact = np.broadcast_to(trial.exact(name, trial.base), y.shape)
+            lost = np.isnan(y) & ~np.isnan(exact)
+            if lost.any():
+                index = tuple(int(i) for i in np.argwhere(lost)[0])
+                return Outcome(y[index], exact[index], 0.0, math.inf, index, int(lost.sum()), y.size)
+    except (Declined, Faulted, SpecError):
+        return None
+    return None
+
+
+def _usual(m: Mechanism, name: str, x: Any) -> bool:
+    """Whether an option, or an input that may be left out, is at its default."""
+    return name in m.defaults and name not in m.own and type(x) is type(m.defaults[name]) and _same(x, m.defaults[name])
+
+
+def _same(x: Any, other: Any) -> bool:
+    """Whether two values of an option are the same; one may be an array, and the other None."""
+    if isinstance(x, np.ndarray) or isinstance(other, np.ndarray):
+        return type(x) is type(other) and np.array_equal(x, other)
+    return bool(x == other)
+
+
+def _unusual(m: Mechanism, sample: Sample) -> dict[str, Any]:
+    """The options of a case that are not at their default: what a subject may not have meant to claim."""
+    return {
+        name: shown(x) if isinstance(x := sample.values[name], np.ndarray) else _plain(x)
+        for name in m.options
+        if name in m.defaults and name not in m.own and not _same(sample.values[name], m.defaults[name])
+    }
+
+
+def _givens(trial: Trial, law: Law | None) -> dict[str, str]:
+    """What a law drew for itself, as far as it can be shown."""
+    if law is None:
+        return {}
+    environment, found = LawEnvironment(trial, law, None), {}
+    for name in law.given:
+        try:
+            with np.errstate(all="ignore"), budget.metered():
+                x = environment[name]
+        except (Stray, Declined, Faulted, SpecError):
+            continue
+        if isinstance(x, np.ndarray | int | float | str | bool):
+            found[name] = shown(x) if isinstance(x, np.ndarray) else str(_plain(x))
+    return found
+
+
+def shown(x: Any) -> str:
+    """An array for people: its entries if they are few, else its shape and range."""
+    if x.size <= SHOWN:
+        return str(np.array2string(x, separator=", ", precision=5, threshold=SHOWN + 1)).replace("\n", "")
+    if x.dtype == bool:
+        return f"{list(x.shape)}, {int(x.sum())} of {x.size} true"
+    return f"{list(x.shape)}, from {np.nanmin(x):.4g} to {np.nanmax(x):.4g}"
+
+
+def _plain(x: Any) -> Any:
+    """A value that JSON has."""
+    if isinstance(x, np.generic):
+        x = x.item()
+    if isinstance(x, float) and not math.isfinite(x):
+        return str(x)
+    return x
+
+
+def finite_or_none(x: float) -> float | None:
+    """`x` for JSON, which has no infinities."""
+    return float(x) if math.isfinite(x) else None
+
+
+# Storing and replaying
+
+
+def _earlier(failure: Failure) -> list[dict[str, Any]]:
+    """What was tried before a failure, in its order, and last the case on which it was found."""
+    return [_stored(case) for case in (*failure.before, failure.found.case)] if failure.before else []
+
+
+def stored_case(sample: Sample, law: Law | None, words: tuple[str, ...]) -> dict[str, Any]:
+    """A case with its arrays, those of the law under these words included, as far as they are small."""
+    case = sample.case
+    arrays = {n: sample.values[n] for n in sample.mechanism.inputs if isinstance(sample.values[n], np.ndarray)}
+    if law is not None:
+        kept = {key: sample.cache.get(("given", law.name, words, key)) for key in law.given}
+        arrays |= {f"{law.name}.{key}": x for key, x in kept.items() if isinstance(x, np.ndarray)}
+    small = sum(x.size for x in arrays.values()) <= SMALL
+    return _stored(case) | ({"literals": {n: _written(x) for n, x in arrays.items()}} if small else {})
+
+
+def _stored(case: Case) -> dict[str, Any]:
+    return {
+        "mechanism": case.mechanism,
+        "label": case.label,
+        "seed": case.seed,
+        "fixed": {n: _plain(x) for n, x in case.fixed.items()},
+        "picks": dict(case.picks),
+        "scenario": case.scenario,
+        "regime": case.regime,
+        "layout": case.layout,
+        "literals": {n: _written(np.asarray(x)) for n, x in case.literals.items()},
+    }
+
+
+def _written(x: Any) -> dict[str, Any]:
+    return {"dtype": str(x.dtype), "shape": list(x.shape), "entries": [_plain(e) for e in x.ravel().tolist()]}
+
+
+def read_case(data: Mapping[str, Any]) -> Case:
+    """A case as it was stored."""
+    fixed = {n: float(x) if x in ("inf", "-inf", "nan") else x for n, x in data["fixed"].items()}
+    literals = {
+        n: np.asarray([float(e) if isinstance(e, str) else e for e in x["entries"]], x["dtype"]).reshape(x["shape"])
+        for n, x in data["literals"].items()
+    }
+    return Case(
+        data["mechanism"],
+        data["label"],
+        data["seed"],
+        fixed,
+        data["picks"],
+        data["scenario"],
+        data["regime"],
+        data["layout"],
+        literals,
+    )
+
+
+def save(folder: Path, witness: Mapping[str, Any]) -> Path:
+    """Keep a witness under its key."""
+    path = folder / "cases" / f"{witness['key']}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(witness, indent=1) + "\n", "utf-8")
+    return path
+
+
+def path_of(name: str, folder: Path) -> Path:
+    """Where a witness is kept."""
+    return Path(name) if name.endswith(".json") else folder / "cases" / f"{name}.json"
+
+
+def find(name: str, folder: Path) -> dict[str, Any]:
+    """A kept witness, by key or by path; a missing one, or a file of anything else, is an `Error`."""
+    path = path_of(name, folder)
+    if not (name.endswith(".json") or is_file(path)):
+        known = ", ".join(sorted(p.stem for p in (folder / "cases").glob("*.json"))[:8])
+        raise UsageError(f"no case {name!r} in {folder / 'cases'}" + (f" (there are {known})" if known else ""))
+    found: dict[str, Any] = records.record(read_text(path, MOST), shapes.witness, path)
+    for fault in _unknown(found):
+        raise UsageError(f"{safe(str(path))}: {fault}; the case is not of this version, or was changed")
+    return found
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is a regular file of that name."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
+
+
+def _unknown(found: Mapping[str, Any]) -> Iterator[str]:
+    """What a kept case speaks of that is not there."""
+    m = mechanism_named(found["mechanism"])
+    if found["law"] not in law_names(m):
+        yield f"{m.name} has no law {found['law']!r}"
+    for convention, words in m.conventions.items():
+        if found["words"].get(convention) not in words:
+            yield f"words has no word of {convention}; expected one of {', '.join(words)}"
+    if len(found.get("before", ())) > EARLIER:
+        yield f"before has {len(found['before'])} cases; expected at most {EARLIER}"
+    for case in (found["case"], *found.get("before", ())):
+        yield from _unknown_in(case, m, found["law"])
+
+
+def _unknown_in(case: Mapping[str, Any], m: Mechanism, law: str) -> Iterator[str]:
+    if case["mechanism"] != m.name:
+        yield f"it is of {m.name}, and its inputs are of {case['mechanism']!r}"
+    examples = {f"example:{name}" for name in m.examples}
+    for kind, known in (("scenario", {*m.scenarios, *examples}), ("regime", {*m.regimes})):
+        if case[kind] and case[kind] not in known:
+            yield f"{m.name} has no {kind} {case[kind]!r}"
+    names = {*m.sizes, *m.options, *m.inputs}
+    givens = {f"{law}.{name}" for stated in [law_of(m, law)] if stated for name in stated.given}
+    for part, known in (("fixed", names), ("literals", {*m.inputs, *givens})):
+        for name in sorted(set(case[part]) - known):
+            yield f"case.{part} has {name!r}, which {m.name} has not"
+    for name in m.sizes:
+        size = case["fixed"].get(name, 0)
+        if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= LARGEST:
+            yield f"case.fixed has {size!r} for the size {name}; expected a whole number up to {LARGEST:,}"
+
+
+@contextmanager
+def runnable(name: str) -> Iterator[None]:
+    """While a kept case is drawn and run: what cannot be made of its values is its own fault, and not attnspec's."""
+    try:
+        yield
+    except Unfit as error:
+        raise UsageError(f"the case {name} is outside the domain: {error}") from error
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
+        says = f"the case {name} cannot be run: {type(error).__name__}: {told(error)}"
+        raise UsageError(f"{says} (-v shows where; if nobody has changed it, this is a fault of attnspec)") from error
+
+
+def kept(folder: Path) -> Iterator[str]:
+    """The keys of all kept witnesses."""
+    return (path.stem for path in sorted((folder / "cases").glob("*.json")))

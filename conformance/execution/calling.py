@@ -1,0 +1,329 @@
+"""A call on an implementation: arrays go in, a reply comes out, both plain values.
+
+This is the side next to the implementation, in this process or in a worker's; it knows nothing of specifications.
+Everything that can only be seen beside the call is judged here: dtype and device of the outputs, memory that they share
+with an input or with an earlier output, inputs and settings of the process that were changed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnspec.adapters import Unsupported
+
+from ..data.exact import exact_text, plain_or_none
+from ..data.texts import safe, safe_lines, told
+from ..errors import did_you_mean
+from ..numerics.formats import KINDS, NUMBER, dtype_under
+from .frameworks import Framework, framework_named
+from .inputs import Inputs, Made
+from .state import Watch
+
+LARGEST = 1 << 24
+"""Entries beyond which an output is not looked into: the definition makes none that has half as many."""
+FACTOR = 16
+"""How many times as many entries as all inputs an output may have in any case."""
+SPARE = 16
+"""Outputs that a mapping may have beyond those that are known, before it is no longer listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call: arrays as float64 (or whole numbers or truths), and options that are not at their default."""
+
+    inputs: Mapping[str, NDArray[Any]]
+    options: Mapping[str, Any]
+    dtype: str
+    device: str = "cpu"
+    layout: str = "contiguous"
+    poisoned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why there is no result."""
+
+    kind: Literal["unsupported", "raised", "returned", "misshapen", "died", "hung", "flooded", "slow"]
+    says: str
+    trace: str = ""
+
+    def __post_init__(self) -> None:
+        """Both are safe, wherever they come from."""
+        object.__setattr__(self, "says", safe(self.says, SAID))
+        object.__setattr__(self, "trace", safe_lines(self.trace, TRACED, SAID))
+
+
+SAID = 2000
+"""Characters of what a fault says, and of a line of its trace."""
+TRACED = 100
+"""Lines of the trace of a fault."""
+ABRUPT = ("died", "hung", "flooded")
+"""Kinds of faults that end a process."""
+
+
+LASTING = {"inputs_overwritten": "inputs_unchanged", "state": "state", "random_state": "state"}
+"""The contracts of breaches that matter whatever call they come to light in, by how a reply calls them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """A contract that a call broke, or a key of `LASTING`."""
+
+    contract: str
+    says: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "says", safe(self.says, SAID))
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back: outputs by name (fractions as float64), breaches, or a fault."""
+
+    outputs: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    breaches: tuple[Breach, ...] = ()
+    fault: Fault | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """What a caller has to know of an operator."""
+
+    operator: str
+    required: tuple[str, ...]
+    outputs: tuple[str, ...]
+    dtypes: Mapping[str, str]
+    """The dtype of an input or output that has one of its own."""
+    by_name: frozenset[str] = frozenset()
+    """Required inputs that the function takes by name alone."""
+
+    def dtype_of(self, name: str, dtype: str) -> str:
+        """The dtype of an input or output when `dtype` is under test."""
+        return dtype_under(dtype, self.dtypes.get(name))
+
+
+class Caller(Protocol):
+    """Whoever makes calls: in this process, or in another one."""
+
+    def call(self, call: Call) -> Reply: ...
+
+    def session(self) -> AbstractContextManager[None]:
+        """A stretch of calls."""
+        ...
+
+
+class DirectCaller:
+    """Calls a function in this process."""
+
+    def __init__(
+        self, function: Callable[..., Any], framework: str, interface: Interface, *, alone: bool = False
+    ) -> None:
+        """`alone` says that nothing but calls goes on in this process."""
+        self.function, self.interface = function, interface
+        self.framework: Framework = framework_named(framework)
+        self.inputs, self.watch = Inputs(self.framework), Watch(framework, alone=alone)
+        self._last: tuple[Any, ...] = ()
+        self._moved: tuple[Breach, ...] = ()
+        """What the last call has changed in its process."""
+
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        try:
+            with self.framework.session():
+                yield
+        finally:
+            self.inputs.forget()
+
+    def call(self, call: Call) -> Reply:
+        made = self._arrays(call)
+        reply = self._reply(call, made)
+        changed = (*self._moved, *self._changed(made))
+        return replace(reply, breaches=(*changed, *reply.breaches)) if changed else reply
+
+    def _reply(self, call: Call, made: Mapping[str, Made]) -> Reply:
+        by_position = [name for name in self.interface.required if name not in self.interface.by_name]
+        passed = [made[name].array for name in by_position]
+        named = {name: made[name].array for name in call.inputs if name not in by_position}
+        result = self._result(call, passed, named)
+        if isinstance(result, Fault):
+            return Reply(fault=result)
+        try:
+            with _at_home():
+                outputs = self._named(result)
+                fault = outputs if isinstance(outputs, Fault) else self._oversized(call, outputs)
+        except Exception as error:  # a mapping of its own kind, whose methods fail
+            outputs = fault = Fault(
+                "returned", f"returned {_described(result)} that cannot be read: {raised(error).says}"
+            )
+        if isinstance(outputs, Fault) or fault is not None:
+            return Reply(fault=fault)
+        breaches: list[Breach] = []
+        try:
+            with _at_home():
+                breaches += self._mistyped(call, outputs)
+                breaches += self._shared(made, outputs)
+                entries = {name: self._read(x) for name, x in outputs.items()}
+        except Exception as error:  # an array of text, a sparse one, one without memory
+            says = f"returned an output that cannot be read: {raised(error).says}"
+            return Reply(breaches=tuple(breaches), fault=Fault("returned", says))
+        self._last = tuple(outputs.values())
+        return Reply(entries, tuple(breaches))
+
+    def _result(self, call: Call, passed: list[Any], named: Mapping[str, Any]) -> Any:
+        """What the function returns, or a `Fault` in its place."""
+        poison = self.framework.poisoned() if call.poisoned else nullcontext()
+        self.watch.begin()
+        try:
+            with poison, _at_home():
+                return self.function(*passed, **named, **call.options)
+        except Unsupported as answer:
+            return Fault("unsupported", told(answer) or "unsupported")
+        except (Exception, SystemExit) as error:
+            return raised(error)
+        finally:
+            self._moved = self._state()
+
+    def _arrays(self, call: Call) -> dict[str, Made]:
+        made = {}
+        for index, (name, array) in enumerate(call.inputs.items()):
+            dtype = self.interface.dtype_of(name, call.dtype)
+            made[name] = self.inputs.make(name, array, dtype, call.device, call.layout, index)
+        return made
+
+    def _named(self, result: Any) -> dict[str, Any] | Fault:
+        """The outputs by name, or what is wrong with them as such."""
+        known = self.interface.outputs
+        if isinstance(result, Mapping):
+            keys = [*itertools.islice(result, len(known) + SPARE)]
+            named = {name: key for key in keys if type(name := plain_or_none(key)) is str}
+            unknown = [told(key) for key in keys if plain_or_none(key) not in known]
+            if unknown:
+                own = did_you_mean(unknown[0], known) or f"; {self.interface.operator} has {', '.join(known)}"
+                return Fault("returned", f"returned an output {unknown[0]!r}{own}")
+            outputs = {name: result[key] for name, key in named.items()}
+        else:
+            parts = result if isinstance(result, tuple | list) else (result,)
+            if len(parts) > len(known):
+                own = f"{self.interface.operator} has {len(known)}: {', '.join(known)}"
+                return Fault("returned", f"returned {len(parts)} outputs; {own}")
+            outputs = dict(zip(known, parts, strict=False))
+        outputs = {name: x for name, x in outputs.items() if x is not None}
+        if known[0] not in outputs:
+            return Fault("returned", f"returned {_described(result)}, and no {known[0]!r}")
+        for name, x in outputs.items():
+            if not self.framework.is_array(x) and not issubclass(type(x), int | float):
+                return Fault("returned", f"returned {_described(x)} as {name!r}, not an array of {self.framework.name}")
+            if self.framework.is_array(x) and (strange := self.framework.strange(x)):
+                return Fault("returned", f"returned {name!r} as {_described(x)}: {strange}")
+        return outputs
+
+    def _oversized(self, call: Call, outputs: Mapping[str, Any]) -> Fault | None:
+        """What is wrong with an output that no definition can want, which is not looked into."""
+        given = sum(x.size for x in call.inputs.values())
+        for name, x in outputs.items():
+            shape = [int(n) for n in x.shape] if self.framework.is_array(x) else []
+            if math.prod(shape) > max(LARGEST, FACTOR * given):
+                says = f"{name} has the shape {shape}, {math.prod(shape):,} entries for inputs of {given:,}"
+                return Fault("misshapen", says)
+        return None
+
+    def _read(self, x: Any) -> NDArray[Any]:
+        """The entries as an array of NumPy itself, of an exact dtype."""
+        entries = self.framework.read(x) if self.framework.is_array(x) else np.asarray(plain_or_none(x))
+        if entries.dtype.kind not in "biuf" or entries.dtype.itemsize > 8:
+            raise TypeError(f"entries of {entries.dtype} are no numbers")
+        return np.array(entries, entries.dtype.newbyteorder("="), copy=type(entries) is not np.ndarray or None)
+
+    # Contracts
+
+    def _state(self) -> tuple[Breach, ...]:
+        told_of = {"state": self.watch.changed(), "random_state": self.watch.drawn()}
+        return tuple(Breach(contract, says) for contract, says in told_of.items() if says)
+
+    def _changed(self, made: Mapping[str, Made]) -> Iterator[Breach]:
+        for name in self.inputs.changed(made):
+            yield Breach("inputs_unchanged", f"the call changed its input {name!r}")
+        for name in self.inputs.overwritten(made):
+            says = f"changed its input {name!r} of an earlier call, after the call had returned"
+            yield Breach("inputs_overwritten", says)
+
+    def _shared(self, made: Mapping[str, Made], outputs: Mapping[str, Any]) -> Iterator[Breach]:
+        memory = self.framework.memory
+        earlier = [(memory(x), "an earlier result") for x in self._last if self.framework.is_array(x)]
+        places = [*((memory(item.array), f"the input {name!r}") for name, item in made.items()), *earlier]
+        for name, x in outputs.items():
+            if not self.framework.is_array(x):
+                continue
+            start, end = memory(x)
+            for (low, high), owner in places:
+                if start < high and low < end:
+                    yield Breach("fresh_output", f"the output {name!r} shares memory with {owner}")
+                    break
+
+    def _mistyped(self, call: Call, outputs: Mapping[str, Any]) -> Iterator[Breach]:
+        for name, x in outputs.items():
+            if not self.framework.is_array(x):
+                continue
+            dtype, expected = self.framework.dtype(x), self.interface.dtype_of(name, call.dtype)
+            wide_enough = name in self.interface.dtypes and dtype == "float64" and expected not in KINDS
+            whole = dtype.startswith(("int", "uint")) if expected == "integer" else dtype.startswith(expected[:4])
+            free = self.interface.dtypes.get(name) == NUMBER
+            if dtype != expected and not (free or wide_enough or (expected in KINDS and whole)):
+                yield Breach("dtype", f"the output {name!r} is {dtype}, not {expected}")
+            device = self.framework.device(x)
+            if device.partition(":")[0] != call.device.partition(":")[0]:
+                yield Breach("device", f"the output {name!r} is on {device}, not on {call.device}")
+
+
+@contextmanager
+def _at_home() -> Iterator[None]:
+    """A stretch of a subject's code: a process that it forks may come back from there, and is ended."""
+    home = os.getpid()
+    try:
+        yield
+    finally:
+        if os.getpid() != home:
+            os._exit(0)
+
+
+def _described(x: Any) -> str:
+    kind = safe(type(x).__name__) or "?"
+    return "None" if x is None else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+def raised(error: BaseException) -> Fault:
+    """An exception as a fault: its first line, and the end of its trace."""
+    return Fault("raised", f"{safe(type(error).__name__)}: {_first_line(error)}", _traced(error))
+
+
+def _first_line(error: BaseException) -> str:
+    """The first line of what an exception says, even of one that cannot say it."""
+    try:
+        text = exact_text(error)[:SAID].strip()
+    except Exception as another:
+        return f"(its message cannot be read: {safe(type(another).__name__)})"
+    return safe((text.splitlines() or ["(no message)"])[0])
+
+
+def _traced(error: BaseException) -> str:
+    """The end of the trace of an exception, as far as it can be formatted."""
+    for form in (traceback.format_exception, _places):
+        try:
+            return safe_lines("".join(form(error)[-8:]))
+        except Exception:
+            continue
+    return ""
+
+
+def _places(error: BaseException) -> list[str]:
+    return traceback.format_tb(error.__traceback__)

@@ -1,0 +1,261 @@
+"""What a run and its workers say to one another, in plain data.
+
+A message is a frozen dataclass, and the types of its fields say what may stand there.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, NoReturn, TypeVar
+
+from attnspec.adapters import Adapter
+
+from ..data import coding
+from ..data.exact import exact, exact_text, plain_or_none
+from ..data.texts import LINE, LINES, safe_lines, told
+from ..errors import Error, TargetError, UsageError
+from .calling import Call, Interface, Reply
+from .transport import GarbledError, Wire
+
+Environment = tuple[tuple[str, str], ...]
+M = TypeVar("M")
+
+# What a nursery is told, and answers
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a nursery loads: a framework, or a file as it was at some moment; and whether it may fork."""
+
+    framework: str = ""
+    path: str = ""
+    folder: str = ""
+    """Where the path begins."""
+    stamp: tuple[int, int] = (0, 0)
+    """When the file was changed last, and its length."""
+    environment: Environment = field(default=(), hash=False)
+    """The variables that workers are to have, too many to be hashed for every call."""
+    forks: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Asks a nursery to load something, with the folders in which modules are looked for."""
+
+    start: Start
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Whether the nursery forks."""
+
+    forks: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """Asks a nursery for the adapters of its file, or for one function of it."""
+
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a function; a default that is no plain value is None."""
+
+    name: str
+    kind: Literal["POSITIONAL_ONLY", "POSITIONAL_OR_KEYWORD", "VAR_POSITIONAL", "KEYWORD_ONLY", "VAR_KEYWORD"]
+    required: bool
+    default: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """An adapter of another process: what was declared, and its function's name, module and signature."""
+
+    declared: Any
+    function: str
+    module: str
+    parameters: tuple[Parameter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Declarations:
+    """The adapters of a file."""
+
+    adapters: tuple[Declaration, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Asks a nursery for a worker, or for another nursery.
+
+    The other end of its socket comes along, and the file that takes what it prints.
+    """
+
+    environment: Environment
+    nursery: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Forked:
+    """The process that a nursery has forked."""
+
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Asks a nursery how a process that it has forked has ended; it is ended, with all that it has started."""
+
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How a process has ended, as `waitpid` says it, in one number; in none where nobody knows."""
+
+    pid: int
+    status: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An `Error` in place of an answer."""
+
+    kind: Literal["Error", "UsageError", "TargetError"]
+    says: str
+
+
+# What a worker is told, and answers
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Asks a worker to make an adapter of a module or file ready; later calls name it by `key`."""
+
+    key: int
+    module: str
+    path: str
+    name: str
+    framework: str
+    interface: Interface
+
+
+@dataclass(frozen=True, slots=True)
+class Make:
+    """Asks a worker to make a call."""
+
+    key: int
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a worker is asked, with a number that the answer repeats."""
+
+    number: int
+    what: Open | Make
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An adapter is ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What came back of a call, and the most memory that the process has used, in bytes."""
+
+    reply: Reply
+    memory: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a worker answers, with the number of what it was asked, and of its own process."""
+
+    number: int
+    pid: int
+    what: Opened | Made | Refused
+
+
+# Adapters and errors
+
+
+class Elsewhere:
+    """A function of another process: its name, its signature, and no more."""
+
+    def __init__(self, name: str, module: str, signature: inspect.Signature) -> None:
+        self.__name__, self.__module__, self.__signature__ = name, module, signature
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> NoReturn:
+        raise TypeError(f"{self.__name__} is a function of another process")
+
+
+def declaration(adapter: Adapter) -> Declaration:
+    """An adapter as another process is told of it; a signature that cannot be read is a `TargetError`."""
+    function = adapter.function
+    try:
+        found = inspect.signature(function).parameters.values()
+        parameters = tuple(
+            Parameter(exact_text(p.name), p.kind.name, p.default is p.empty, plain_or_none(p.default))  # type: ignore[arg-type] - a name of a kind
+            for p in found
+        )
+    except Exception as error:
+        raise TargetError(f"the signature of {told(function)} cannot be read: {told(error)}") from None
+    declared = {f.name: exact(getattr(adapter, f.name)) for f in fields(adapter) if f.name != "function"}
+    name = getattr(function, "__name__", type(function).__name__)
+    return Declaration(declared, told(name), told(function.__module__), parameters)
+
+
+def adapter_of(said: Declaration) -> Adapter:
+    """The adapter that a declaration speaks of, with a function that only has its signature."""
+    try:
+        parameters = [
+            inspect.Parameter(
+                p.name, getattr(inspect.Parameter, p.kind), default=inspect.Parameter.empty if p.required else p.default
+            )
+            for p in said.parameters
+        ]
+        function = Elsewhere(said.function, said.module, inspect.Signature(parameters))
+        return Adapter(function=function, **said.declared)
+    except (TypeError, ValueError) as error:
+        raise GarbledError(f"sent no adapter: {told(error)}") from None
+
+
+ERRORS: dict[str, type[Error]] = {kind.__name__: kind for kind in (Error, UsageError, TargetError)}
+
+
+def refused(error: Error) -> Refused:
+    """An error as another process is told of it."""
+    kind = type(error).__name__ if ERRORS.get(type(error).__name__) is type(error) else "Error"
+    return Refused(kind, safe_lines(exact_text(error), LINES, 4 * LINE))  # type: ignore[arg-type] - a key of ERRORS
+
+
+def error_of(answer: Refused) -> Error:
+    return ERRORS[answer.kind](safe_lines(answer.says, LINES, 4 * LINE))
+
+
+# On a wire
+
+
+def send(wire: Wire, message: Any, seconds: float | None = None, files: Sequence[int] = ()) -> None:
+    """Send a message; see `Wire.send`."""
+    wire.send(coding.written(message), files, seconds)
+
+
+def receive(wire: Wire, *kinds: type[M], seconds: float | None = None) -> M:
+    """The next message, of one of those kinds; any other is a `GarbledError`. See `Wire.receive`."""
+    return understood(wire.receive(seconds), *kinds)
+
+
+def understood(data: Any, *kinds: type[M]) -> M:
+    """The message of one of those kinds that was written as `data`; `GarbledError` if none was."""
+    try:
+        return coding.read(data, kinds)
+    except coding.MisfitError as error:
+        raise GarbledError(f"sent what is no answer: {told(error)}") from None

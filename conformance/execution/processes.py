@@ -1,0 +1,382 @@
+"""Processes beside this one: how they begin, are asked, and end, and what they print.
+
+A nursery has loaded what calls need and gives workers; a worker makes calls. Whatever happens to a worker is told as a
+fault that names the cause.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+from attnspec.adapters import Adapter
+
+from ..data.texts import safe_lines
+from ..errors import TargetError
+from . import orphans
+from .calling import Call, Fault
+from .messages import (
+    Answer,
+    Ask,
+    Begin,
+    Declarations,
+    Declared,
+    Ended,
+    Environment,
+    Forked,
+    Load,
+    Loaded,
+    Made,
+    Make,
+    Open,
+    Opened,
+    Refused,
+    Start,
+    Status,
+    adapter_of,
+    error_of,
+    receive,
+    send,
+)
+from .threads import ONE
+from .transport import CLOSED, GarbledError, GoneError, Wire
+
+PROGRAM = "from attnspec.execution.worker import main; main()"
+LOADING = 300.0
+"""Seconds in which a file or a framework is to be imported."""
+SLICE = 0.25
+"""Seconds between two looks at a worker that does not answer."""
+FLOOD = 16 << 20
+"""Bytes that a call may print, and a file or a framework while it is imported."""
+KEPT = 1 << 16
+"""Bytes of what was printed that are kept for the next call."""
+TRACE = 24
+"""Lines of what a worker has printed that are kept with its fault."""
+PROMPT = 4.0
+"""Seconds in which a nursery is to say how a process has ended."""
+M = TypeVar("M")
+
+
+class LostError(Exception):
+    """A worker that gave no answer; `fault` says why."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.says)
+        self.fault = fault
+
+
+class OrphanedError(Exception):
+    """A worker that was lost along with its nursery, which says nothing of what it was asked."""
+
+
+class StrayError(Exception):
+    """A worker that is of no use, which says nothing of what it was to be asked, and has been ended.
+
+    It was killed since its last answer, or answers came from elsewhere, or to another question.
+    """
+
+
+class FloodedError(Exception):
+    """A process that printed too much."""
+
+
+class Log:
+    """A file that takes what a process prints."""
+
+    def __init__(self) -> None:
+        self.file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - it lasts as long as the process
+        self.number = self.file.fileno()
+        fcntl.fcntl(self.number, fcntl.F_SETFL, os.O_APPEND)
+
+    @property
+    def length(self) -> int:
+        return os.fstat(self.number).st_size
+
+    def tail(self) -> str:
+        """The last lines."""
+        try:
+            text = os.pread(self.number, KEPT, max(self.length - KEPT, 0)).decode("utf-8", "replace")
+        except OSError:
+            return ""
+        lines = [line for line in text.splitlines() if not line.startswith("Extension modules:")]
+        return safe_lines("\n".join(lines[-TRACE:]))
+
+    def trim(self) -> None:
+        """Forget what was printed, unless it is little."""
+        if self.length > KEPT:
+            with suppress(OSError):
+                os.ftruncate(self.number, 0)
+
+
+class Process:
+    """A process at the other end of a wire, and how to learn its exit status.
+
+    That is negative for a signal, and None where nobody knows it, for the process that would is gone.
+    `wait` asks for it, for so many seconds.
+    """
+
+    def __init__(self, wire: Wire, pid: int, log: Log, wait: Callable[[float], int | None]) -> None:
+        self.wire, self.pid, self.log, self.wait = wire, pid, log, wait
+        self.status: int | None = None
+        self.over = False
+        self.printed = ""
+        """The last lines of what it has printed, once it is closed."""
+
+    def end(self, first: signal.Signals | None = signal.SIGKILL, prompt: float = PROMPT) -> int | None:
+        """End the process, and all that it has started; its exit status.
+
+        With None, it is about to end by itself; with another signal than SIGKILL, it gets a second to follow that.
+        """
+        if not self.over:
+            self.over = True
+            if first is not None:
+                self._signal(first)
+            self.wire.close()
+            self.status = self.wait(prompt)
+        return self.status
+
+    def _signal(self, first: signal.Signals) -> None:
+        if first is not signal.SIGKILL:
+            with suppress(OSError):
+                os.kill(self.pid, first)
+            with suppress(GoneError, TimeoutError):
+                self.wire.receive(1.0)
+        orphans.kill(self.pid)
+
+    def close(self, prompt: float = PROMPT) -> None:
+        """End the process, and forget what it has printed but for the last lines."""
+        self.end(prompt=prompt)
+        self.printed = self.log.tail()
+        self.log.file.close()
+
+
+def spawned(environment: Environment) -> Process:
+    """A fresh interpreter that runs the program of workers."""
+    log, mark = Log(), orphans.mark()
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-c", PROGRAM, str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=log.number,
+            stderr=log.number,
+            env={**ONE, **dict(environment), orphans.MARK: mark},
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+        )
+    return Process(Wire(ours), process.pid, log, lambda prompt: _waited(process, mark, prompt))
+
+
+def _waited(process: subprocess.Popen[bytes], mark: str, prompt: float) -> int | None:
+    """The exit status of a fresh interpreter, after which nothing is left of what has descended from it."""
+    orphans.await_end(process.pid, min(prompt, orphans.GRACE))
+    with suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+    orphans.end_marked(mark)
+    try:
+        return process.wait(orphans.GRACE)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def patiently(process: Process, receive: Callable[[float], M], seconds: float = LOADING) -> M:
+    """What is received within so much time; a process that prints too much meanwhile is a `FloodedError`."""
+    deadline, answer = time.monotonic() + seconds, None
+    while answer is None:
+        with suppress(TimeoutError):
+            answer = receive(min(SLICE, max(deadline - time.monotonic(), 0.0)))
+        if process.log.length > FLOOD:
+            raise FloodedError(f"printed {process.log.length / 2**20:.0f} MiB")
+        if answer is None and time.monotonic() >= deadline:
+            raise TimeoutError
+    return answer
+
+
+class Nursery:
+    """A process that has loaded what calls need, and gives workers."""
+
+    def __init__(self, process: Process, start: Start) -> None:
+        """Have `process` load what `start` says; what cannot be loaded is a `TargetError`.
+
+        `GoneError` where the process was lost along with its own nursery, or killed from outside.
+        """
+        self.process, self.start, self.spent = process, start, False
+        try:
+            send(process.wire, Load(start, tuple(path for path in sys.path if path)))
+            self.forks = self._answer(Loaded).forks
+        except GoneError as error:
+            status = process.end(None if str(error) == CLOSED else signal.SIGKILL)
+            process.close()
+            says = f"{self._label} cannot be imported: the process {ended(status)}"
+            if status in (None, -signal.SIGKILL):
+                raise GoneError(says) from None
+            raise TargetError(f"{says}\n{process.printed}".rstrip()) from None
+        except BaseException:  # an interruption as well
+            process.close()
+            raise
+        process.log.trim()
+
+    @property
+    def _label(self) -> str:
+        return self.start.path or self.start.framework
+
+    def declared(self, function: str) -> list[Adapter]:
+        """The adapters of the file, or those of one name."""
+        send(self.process.wire, Declared(function))
+        return [adapter_of(said) for said in self._answer(Declarations).adapters]
+
+    def _answer(self, kind: type[M]) -> M:
+        """What the nursery answers; an error that it tells is raised, and so is one that takes too long or too much."""
+        try:
+            answer = patiently(self.process, lambda seconds: receive(self.process.wire, kind, Refused, seconds=seconds))
+        except (TimeoutError, FloodedError) as error:
+            self.close()
+            says = f"it {error}" if isinstance(error, FloodedError) else f"it takes over {LOADING:g} s"
+            raise TargetError(f"{self._label} cannot be imported: {says}\n{self.process.printed}".rstrip()) from None
+        if isinstance(answer, Refused):
+            raise error_of(answer)
+        return answer
+
+    def worker(self, environment: Environment) -> Worker:
+        """A worker; a nursery that does not fork becomes it, and is spent."""
+        if self.forks:
+            return Worker(self.forked(Begin(environment)), self)
+        self.spent = True
+        self.process.log.file.close()
+        self.process.log = Log()
+        send(self.process.wire, Begin(environment), files=[self.process.log.number])
+        return Worker(self.process, self)
+
+    def forked(self, begin: Begin) -> Process:
+        """A process that begins as this one is."""
+        log = Log()
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                send(self.process.wire, begin, files=[theirs.fileno(), log.number])
+            pid = receive(self.process.wire, Forked, seconds=LOADING).pid
+        except BaseException:  # an interruption as well
+            self.spent = True
+            ours.close()
+            log.file.close()
+            raise
+        return Process(Wire(ours), pid, log, lambda prompt: self._waited(pid, prompt))
+
+    def _waited(self, pid: int, prompt: float) -> int | None:
+        """The exit status of a process that was forked; None where nobody says it."""
+        if self.process.over:
+            return None
+        try:
+            send(self.process.wire, Ended(pid), prompt)
+            until = time.monotonic() + prompt
+            while (said := receive(self.process.wire, Status, seconds=max(until - time.monotonic(), 0.0))).pid != pid:
+                pass  # of one that was asked for when something interrupted the run
+        except (GoneError, TimeoutError):
+            self.close(prompt)
+            return None
+        return os.waitstatus_to_exitcode(said.status[0]) if said.status else None
+
+    def close(self, prompt: float = PROMPT) -> None:
+        self.spent = True
+        self.process.close(prompt)
+
+
+class Worker:
+    """A process that makes calls."""
+
+    def __init__(self, process: Process, nursery: Nursery) -> None:
+        self.process, self.nursery = process, nursery
+        self.asked = 0
+        self.opened: set[int] = set()
+        self.answered: set[int] = set()
+
+    def open(self, asked: Open) -> None:
+        """Have an adapter made ready; an `Error` if it cannot be, and otherwise as `make`."""
+        self._ask(asked, Opened, LOADING)
+        self.opened.add(asked.key)
+
+    def make(self, key: int, call: Call, seconds: float) -> Made:
+        """Have a call made; `LostError`, `OrphanedError` or `StrayError` if there is no answer."""
+        made = self._ask(Make(key, call), Made, seconds)
+        self.answered.add(key)
+        return made
+
+    def _ask(self, what: Open | Make, kind: type[M], seconds: float) -> M:
+        self._check()
+        self.asked += 1
+        try:
+            send(self.process.wire, Ask(self.asked, what), seconds)
+            answer = patiently(self.process, lambda pause: receive(self.process.wire, Answer, seconds=pause), seconds)
+        except TimeoutError:
+            raise self._hung(seconds) from None
+        except FloodedError:
+            raise self._flooded() from None
+        except GoneError as error:
+            raise self._died(error) from None
+        if (answer.number, answer.pid) != (self.asked, self.process.pid):
+            raise self._strayed()
+        self.process.log.trim()
+        if isinstance(answer.what, Refused):
+            raise error_of(answer.what)
+        if not isinstance(answer.what, kind):
+            raise self._died(GarbledError("sent an answer to another question"))
+        return answer.what
+
+    def _check(self) -> None:
+        """Look whether the worker is still there, and whether anybody has answered since it last did."""
+        try:
+            waiting = self.process.wire.waiting()
+        except GoneError as error:
+            lost = self._died(error)
+            if isinstance(lost, LostError) and self.process.status == -signal.SIGKILL:
+                raise StrayError(f"{lost} before it was asked") from None
+            raise lost from None
+        if waiting:
+            raise self._strayed()
+
+    def _strayed(self) -> StrayError:
+        self.process.end()
+        return StrayError("answers came from another process than the worker, or to another call")
+
+    def _flooded(self) -> LostError:
+        says = f"printed {self.process.log.length / 2**20:.0f} MiB in one call"
+        self.process.end()
+        return LostError(Fault("flooded", says, self.process.log.tail()))
+
+    def _hung(self, seconds: float) -> LostError:
+        self.process.end(signal.SIGABRT)  # which prints where it is, even if it holds the interpreter's lock
+        return LostError(Fault("hung", f"gave no answer within {seconds:g} s", self.process.log.tail()))
+
+    def _died(self, error: GoneError) -> LostError | OrphanedError:
+        """Why a process has ended, or why it was ended, with what it has printed last."""
+        if isinstance(error, GarbledError):
+            self.process.end()
+            return LostError(Fault("died", f"the process {error}", self.process.log.tail()))
+        status = self.process.end(None if str(error) == CLOSED else signal.SIGKILL)
+        says = f"the process {ended(status)}"
+        return OrphanedError(says) if status is None else LostError(Fault("died", says, self.process.log.tail()))
+
+    def close(self, prompt: float = PROMPT) -> None:
+        self.process.close(prompt)
+
+
+def ended(status: int | None) -> str:
+    """How a process with that exit status ended, in words."""
+    if status is None:
+        return "was lost along with the one that it was forked from"
+    if status >= 0:
+        return f"exited with status {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = f"signal {-status}"
+    return f"was killed ({name}), as happens when memory runs out" if name == "SIGKILL" else f"died of {name}"

@@ -1,0 +1,131 @@
+"""Where implementations come from: the adapters that a file declares, or one function of it.
+
+Nothing here knows a specification, so that it works in a worker as well, where a file can do no harm.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from attnspec import adapters
+from attnspec.adapters import Adapter
+
+from ..errors import TargetError, did_you_mean
+from .declarations import KEYWORDS, checked, place_of
+from .frameworks import FRAMEWORKS
+
+
+def declared(path: Path, function: str = "") -> list[Adapter]:
+    """The adapters of a file, or one of them by its name or that of its function.
+
+    A function that is not decorated comes as an adapter of no operator.
+    """
+    if not path.is_file():
+        raise TargetError(f"no such file: {path}")
+    module = load(path)
+    found = [checked(adapter) for adapter in adapters.registered() if adapter.module == module.__name__]
+    if not function:
+        if not found:
+            raise TargetError(
+                f"{path} declares no adapter; decorate a function with @attnspec.adapter(...), "
+                f"or name one as {path}:function"
+            )
+        return found
+    named = [adapter for adapter in found if function in (adapter.name, getattr(adapter.function, "__name__", ""))]
+    if named:
+        return named
+    plain = getattr(module, function, None)
+    if not callable(plain):
+        known = [name for name, x in vars(module).items() if inspect.isfunction(x)]
+        raise TargetError(f"{path} has no function {function!r}{did_you_mean(function, known)}")
+    return [undecorated(plain, function, module)]
+
+
+def undecorated(
+    function: Callable[..., Any], name: str, module: ModuleType | None = None, **declaration: Any
+) -> Adapter:
+    """A plain function as an adapter, its framework guessed where it is not given."""
+    known = {key: x for key, x in declaration.items() if key in KEYWORDS}
+    known["framework"] = known.get("framework") or guess_framework(function, module)
+    given = Adapter(
+        name=name,
+        operator=declaration.get("operator") or "",
+        function=function,
+        place=place_of(function),
+        summary=str(getattr(function, "__doc__", None) or "").strip().partition("\n")[0],
+        further={key: x for key, x in declaration.items() if key not in (*KEYWORDS, "operator")},
+        **known,
+    )
+    return checked(given, complete=False)
+
+
+def guess_framework(function: Callable[..., Any], module: ModuleType | None) -> str:
+    """The framework of a function's arrays: by its annotations, by the names it uses, by what its module imports."""
+    try:
+        annotations = str(inspect.signature(function))
+    except (TypeError, ValueError):
+        annotations = ""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    scope = vars(module) if module else getattr(function, "__globals__", {})
+    used = [scope.get(name) for name in (code.co_names if code else ())]
+    for hints in (_mentioned([annotations]), _frameworks_of(used), _frameworks_of(scope.values())):
+        if len(hints) == 1:
+            return hints.pop()
+    return "torch"
+
+
+def _mentioned(texts: Iterable[str]) -> set[str]:
+    marks = {"torch": ("torch.", "Tensor"), "numpy": ("np.", "numpy.", "NDArray", "ndarray")}
+    return {name for name, words in marks.items() for text in texts if any(word in text for word in words)}
+
+
+def _frameworks_of(things: Iterable[Any]) -> set[str]:
+    names = [x.__name__ if isinstance(x, ModuleType) else str(getattr(x, "__module__", "") or "") for x in list(things)]
+    return {name.partition(".")[0] for name in names} & set(FRAMEWORKS)
+
+
+def load(path: Path) -> ModuleType:
+    """A file as a module of its own; what goes wrong in it is a `TargetError` with its place."""
+    resolved = path.resolve()
+    name = f"attnspec_target_{resolved.stem}_{hashlib.blake2b(str(resolved).encode(), digest_size=4).hexdigest()}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, resolved)
+    if spec is None or spec.loader is None:
+        raise TargetError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(resolved.parent))
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[name]
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise TargetError(f"{path} cannot be imported{_where(error, resolved)}: {_said(error)}") from error
+    finally:
+        sys.path.remove(str(resolved.parent))
+    return module
+
+
+def _where(error: BaseException, path: Path) -> str:
+    """`, line n` of the file that fails, as far as that is known."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return f", line {error.lineno}"
+    line, trace = None, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(path):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return f", line {line}" if line else ""
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,312 @@
+"""Calls in another process, and what becomes of them when that process dies, stops answering, or floods its output.
+
+Whatever happens to a worker costs one call its result; the next call finds another worker. Every subject has a worker
+of its own, so that what one does to its process is no other's trouble. Only the adapters that a module of attnspec has
+for another package share one: importing that package may take longer than all of their calls.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import itertools
+import os
+import re
+import socket
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from attnspec import adapters
+from attnspec.adapters import Adapter
+
+from ..errors import Error, TargetError
+from . import orphans
+from .apart import Apart, ApartError, Place
+from .calling import Call, Fault, Interface, Reply
+from .devices import Lease, counted, lease
+from .messages import Begin, Open, Start
+from .processes import LostError, Nursery, OrphanedError, Process, StrayError, Worker, ended, spawned
+from .transport import GoneError
+
+SECONDS = 30.0
+"""How long a call may take, unless otherwise asked for."""
+PATIENCE = 4
+"""How many times as long the first call may take, which imports and compiles, or any if it compiles by shape."""
+MEMORY = 4 << 30
+"""Bytes of memory beyond which a worker is replaced between two calls."""
+WORKERS = 2
+"""Workers that are kept alive at a time."""
+NURSERIES = 4
+"""Nurseries of files that are kept alive at a time."""
+CLOSING = 1.0
+"""Seconds in which processes that are ended are to be reported as ended, before those are ended that would."""
+TRIES = 3
+"""How often what was lost through no fault of its own is asked for."""
+TIMES = f"{TRIES} times"
+T = TypeVar("T")
+Home = tuple[Start, str | int]
+"""Whose a worker is: the key of a subject, or the module that several share, and what its nursery has loaded."""
+DEVICE_TROUBLE = re.compile("cuda|cublas|cudnn|device-side|accelerator", re.IGNORECASE)
+
+
+def available() -> bool:
+    """Whether calls can be isolated on this system."""
+    return hasattr(os, "fork") and hasattr(socket, "send_fds")
+
+
+def shared(adapter: Adapter, path: Path | None) -> bool:
+    """Whether an adapter shares a worker with the others of its module."""
+    return bool(adapter.package) and not foreign(adapter, path)
+
+
+def foreign(adapter: Adapter, path: Path | None) -> bool:
+    """Whether an adapter is somebody else's, and not one that comes with attnspec."""
+    return path is not None or not adapter.module.startswith(f"{adapters.__name__}.")
+
+
+class Supervisor:
+    """The processes of a run.
+
+    One nursery has each framework; those of files are forked from the one that has what the file names.
+    Of the nurseries of files, and of workers, few are kept alive: what runs next seldom needs what ran long ago.
+    """
+
+    def __init__(self, seconds: float = SECONDS, device: str = "cpu") -> None:
+        self.seconds, self.device = seconds, device
+        self._nurseries: OrderedDict[str, Nursery] = OrderedDict()
+        self._workers: OrderedDict[Home, Worker] = OrderedDict()
+        self._apart: dict[str, Apart] = {}
+        self._keys = itertools.count()
+        self._lease: Lease | None = None
+        self._memory = MEMORY
+
+    def declared(self, path: Path, function: str) -> list[Adapter]:
+        """What `sources.declared` gives, loaded elsewhere."""
+        if not path.is_file():
+            raise TargetError(f"no such file: {path}")
+        return self._asked(self._start(path), lambda nursery: nursery.declared(function))
+
+    def caller(self, adapter: Adapter, interface: Interface, path: Path | None, *, patient: bool) -> SupervisedCaller:
+        """A caller for an adapter of a file, or of a module if there is no file."""
+        start = self._start(path) if path else self._bare(adapter.framework)
+        module = "" if path else adapter.module
+        asked = Open(next(self._keys), module, start.path, adapter.name, adapter.framework, interface)
+        home = (start, module) if shared(adapter, path) else (start, asked.key)
+        return SupervisedCaller(self, home, asked, patient=patient, foreign=foreign(adapter, path))
+
+    def worker(self, home: Home) -> Worker:
+        """The worker of a subject, or of those that share one, started if there is none."""
+        found = self._workers.get(home)
+        if found is None:
+            found = self._workers[home] = self._begun(home[0])
+            while len(self._workers) > WORKERS:
+                self._workers.popitem(last=False)[1].close()
+        self._workers.move_to_end(home)
+        return found
+
+    @property
+    def pids(self) -> list[int]:
+        """The workers that there are."""
+        return [worker.process.pid for worker in self._workers.values()]
+
+    def drop(self, home: Home) -> None:
+        """Have the next call find another worker."""
+        found = self._workers.pop(home, None)
+        if found is not None:
+            found.close()
+
+    def outgrown(self, used: int) -> bool:
+        """Whether a worker that has used so much memory is to be replaced; then the next one may use twice as much."""
+        outgrown = used > self._memory
+        self._memory *= 2 if outgrown else 1
+        return outgrown
+
+    def apart(self, start: Start, asked: Open) -> tuple[Apart, Place]:
+        """A process in which nothing of attnspec is to be seen, and what it is to load; `ApartError` for none."""
+        folder = start.folder or str(Path.cwd())
+        names_torch = bool(start.path) and b"torch" in _source(start)
+        framework = "torch" if names_torch or asked.framework == "torch" else "numpy"
+        if framework not in self._apart:
+            self._apart[framework] = Apart(framework, dict(start.environment))
+        place = Place(start.path, asked.module, folder, asked.name, asked.framework, asked.interface)
+        return self._apart[framework], place
+
+    def close(self) -> None:
+        """End every process at once, whatever it does."""
+        for process in self._apart.values():
+            process.close()
+        self._apart.clear()
+        for worker in self._workers.values():
+            orphans.kill(worker.process.pid)
+        until = time.monotonic() + CLOSING
+        for process in (*self._workers.values(), *reversed(self._nurseries.values())):
+            with suppress(OSError, GoneError):
+                process.close(max(until - time.monotonic(), 0.0))
+        self._workers.clear()
+        self._nurseries.clear()
+        if self._lease is not None:
+            self._lease.give_back()
+            self._lease = None
+
+    def _start(self, path: Path) -> Start:
+        status = path.stat()
+        stamp = (status.st_mtime_ns, status.st_size)
+        return replace(self._bare(""), path=str(path), folder=str(Path.cwd()), stamp=stamp)
+
+    def _bare(self, framework: str) -> Start:
+        variables = {name: x for name, x in os.environ.items() if not name.startswith("PYTEST_")}
+        if self.device != "cpu":
+            self._lease = self._lease or lease(self.device, counted()[1])
+            variables = self._lease.environment(variables)
+        return Start(framework, environment=tuple(sorted(variables.items())), forks=self.device == "cpu")
+
+    def _begun(self, start: Start) -> Worker:
+        """A new worker. Nurseries of frameworks serve every environment, for they run nothing that asks for it."""
+        bare = start if start.path or not start.forks else replace(start, environment=())
+        return self._asked(bare, lambda nursery: nursery.worker(start.environment))
+
+    def _asked(self, start: Start, ask: Callable[[Nursery], T]) -> T:
+        """What a nursery answers. One that has ended is replaced, for that need be no fault of its file."""
+        says = ""
+        for _ in range(TRIES):
+            nursery = None
+            try:
+                nursery = self._nursery(start)
+                return ask(nursery)
+            except (GoneError, TimeoutError) as error:
+                says = str(error)
+                if nursery is not None:
+                    self.end(nursery)
+        label = start.path or start.framework
+        begins = says.startswith(label)  # it never came to be asked
+        raise TargetError(says if begins else f"the process that had loaded {label} ended when it was asked, {TIMES}")
+
+    def _nursery(self, start: Start) -> Nursery:
+        place = start.framework or str(Path(start.folder, start.path))
+        found = self._nurseries.pop(place, None)
+        if found is not None and found.start != start:
+            self.end(found)
+        if found is None or found.spent:
+            found = Nursery(self._process(start), start)
+        self._nurseries[place] = found
+        files = [other for other, nursery in self._nurseries.items() if nursery.start.path]
+        for other in files[:-NURSERIES]:
+            self.end(self._nurseries.pop(other))
+        return found
+
+    def end(self, nursery: Nursery) -> None:
+        """Close a nursery, and first its workers, which would not outlive it."""
+        for home in [home for home, worker in self._workers.items() if worker.nursery is nursery]:
+            self._workers.pop(home).close()
+        nursery.close()
+
+    def _process(self, start: Start) -> Process:
+        """A process for a nursery: of a framework a fresh one, of a file one that has its framework."""
+        if not start.path or not start.forks:
+            return spawned(start.environment or tuple(os.environ.items()))
+        framework = "torch" if b"torch" in _source(start) else "numpy"
+        begin = Begin(start.environment, nursery=True)
+        return self._asked(
+            Start(framework), lambda root: root.forked(begin) if root.forks else spawned(start.environment)
+        )
+
+
+def _source(start: Start) -> bytes:
+    """What the file of a nursery says; a `TargetError` for one that has disappeared since it was found."""
+    try:
+        return Path(start.folder, start.path).read_bytes()
+    except OSError as error:
+        raise TargetError(f"{start.path} cannot be read any more: {error.strerror}; it was there before") from None
+
+
+class SupervisedCaller:
+    """Makes the calls of one adapter in a worker."""
+
+    def __init__(self, supervisor: Supervisor, home: Home, asked: Open, *, patient: bool, foreign: bool) -> None:
+        """`foreign` says that the adapter is not attnspec's own."""
+        self.supervisor, self.home, self.asked = supervisor, home, asked
+        self.patient, self.foreign = patient, foreign
+
+    def session(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def call(self, call: Call) -> Reply:
+        """The reply to a call; one that was lost along with its nursery is asked for again, and so is a stray one."""
+        says = ""
+        for _ in range(TRIES):
+            try:
+                return self._made(call)
+            except OrphanedError:
+                says = f"the process {ended(None)}"
+            except StrayError as error:
+                says = str(error)
+            except Error as error:  # a module that can no longer be imported, or no process at all
+                return Reply(fault=Fault("died", f"cannot be called: {error}"))
+        return Reply(fault=Fault("died", f"{TIMES}, {says}"))
+
+    def apart(self, calls: Sequence[Call], seconds: float) -> list[Reply]:
+        """What calls give where nothing of attnspec is to be seen, as far as time suffices; `ApartError` for none."""
+        if not self.foreign:
+            raise ApartError("it comes with attnspec")
+        try:
+            process, place = self.supervisor.apart(self.home[0], self.asked)
+        except TargetError as error:
+            raise ApartError(str(error)) from None
+        return process.replies(place, calls, seconds)
+
+    def _made(self, call: Call) -> Reply:
+        """The reply to a call; `OrphanedError` or `StrayError` where it was lost through no fault of the call."""
+        key = self.asked.key
+        worker = self.supervisor.worker(self.home)
+        patient = self.patient or key not in worker.answered
+        try:
+            if key not in worker.opened:
+                worker.open(self.asked)
+            made = worker.make(key, _seen(call), self.supervisor.seconds * (PATIENCE if patient else 1))
+        except OrphanedError:
+            self.supervisor.end(worker.nursery)
+            raise
+        except StrayError:
+            self.supervisor.drop(self.home)
+            raise
+        except LostError as lost:
+            self.supervisor.drop(self.home)
+            return Reply(fault=self._alone(lost.fault, call) if key in worker.answered else lost.fault)
+        if _sticky(call, made.reply) or self.supervisor.outgrown(made.memory):
+            self.supervisor.drop(self.home)
+        return made.reply
+
+    def _alone(self, fault: Fault, call: Call) -> Fault:
+        """The fault of a call that was not the first of its process, and whether it comes without the earlier ones."""
+        if fault.kind != "died" or self.call(call).fault is not None:
+            return fault
+        return replace(fault, says=f"{fault.says}; after earlier calls only: in a new process it is answered")
+
+
+def _seen(call: Call) -> Call:
+    """A call as its process sees it: of the devices, there is only the one that is leased."""
+    return call if call.device == "cpu" else replace(call, device="cuda:0")
+
+
+def _sticky(call: Call, reply: Reply) -> bool:
+    """Whether a device may have been left in a state in which all further calls fail."""
+    fault = reply.fault
+    return (
+        call.device != "cpu"
+        and fault is not None
+        and fault.kind == "raised"
+        and DEVICE_TROUBLE.search(f"{fault.says}\n{fault.trace}") is not None
+    )
+
+
+@functools.cache
+def supervisor(seconds: float, device: str) -> Supervisor:
+    """The supervisor of this process for that time limit and device."""
+    made = Supervisor(seconds, device)
+    atexit.register(made.close)
+    return made

@@ -1,0 +1,1 @@
+"""Does a subject keep a law? Trials, judgements, contracts and verdicts."""

@@ -1,0 +1,192 @@
+"""What a run is asked, what it tallies, and the cells that it tells."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..cases.plans import Profile
+from ..cases.samples import Case, Sample
+from ..mechanisms.mechanism import Law, Mechanism
+from ..numerics.grades import Grade
+from ..subjects.subject import Subject
+from .contracts import CONTRACTS
+from .conventions import Finding
+from .judge import Kind, Outcome, definition_law
+from .refusals import Refusals
+from .trial import Bench
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A law that does not hold, with its witness."""
+
+    law: str
+    outcome: Outcome
+    sample: Sample
+    found: Sample
+    """The sample on which it was found, before it was made smaller."""
+    tried: int = 0
+    before: tuple[Case, ...] = ()
+    """The cases that were tried before it, in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One verdict: subject x law x dtype x device."""
+
+    subject: str
+    operator: str
+    mechanism: str
+    law: str
+    level: str
+    dtype: str
+    device: str
+    verdict: str
+    cases: int = 0
+    worst: float = 0.0
+    """The largest error in units of the bound."""
+    says: str = ""
+    failure: Failure | None = None
+    vacuous: int = 0
+    """The cases on which every bound was too wide to say anything."""
+
+    @property
+    def address(self) -> str:
+        return f"{self.mechanism}.{self.law}"
+
+    @property
+    def bad(self) -> bool:
+        return self.verdict in ("fail", "error")
+
+
+@dataclass(slots=True)
+class Tally:
+    """How a law has fared so far."""
+
+    law: Law
+    counts: Counter[Kind] = field(default_factory=Counter)
+    worst: float = 0.0
+    failure: Failure | None = None
+    refused: Failure | None = None
+    """The first call that was refused, of a law that leaves it free to do so."""
+    declined: str = ""
+    slow: str = ""
+    """Why there was no time for a case."""
+    doubted: int = 0
+    unanswered: int = 0
+    """Cases on which it could not be tried, for they gave no result."""
+
+    @property
+    def open(self) -> bool:
+        return self.failure is None
+
+    @property
+    def shown(self) -> Failure | None:
+        """The failure that its verdict rests on."""
+        return self.failure or self.refused
+
+    @property
+    def level(self) -> str:
+        return self.law.weight(refused=self.shown is not None and self.shown.outcome.refusal)
+
+    @property
+    def violated(self) -> bool:
+        return self.shown is not None and self.level == "must"
+
+    def verdict(self) -> tuple[str, str]:
+        """The verdict, and what to say of it."""
+        if self.shown is not None:
+            error = self.shown.outcome.kind is Kind.FAULTED
+            return ("error" if error else "fail"), self.shown.outcome.says
+        if self.counts[Kind.HELD]:
+            return "pass", ""
+        if self.slow:
+            return "not_tested", self.slow
+        if self.counts[Kind.DECLINED]:
+            return "not_declared", self.declined
+        if self.counts[Kind.VACUOUS]:
+            return "not_tested", "every bound was too wide to say anything"
+        if self.unanswered:
+            return "not_tested", "no case gave a result to try it on"
+        return "not_tested", "no case reached its condition"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to run."""
+
+    subject: Subject
+    mechanism: Mechanism
+    dtype: str
+    profile: Profile
+    device: str = "cpu"
+    seed: int = 0
+    laws: Collection[str] | None = None
+    """The laws by name; all of them if None."""
+    deadline: float | None = None
+    only: Sequence[Sample] = ()
+    """The samples to try, where none are to be drawn."""
+    first: bool = False
+    """Whether the first violation ends the run: nothing more is to be known."""
+
+    def wants(self, name: str) -> bool:
+        return self.laws is None or name in self.laws
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The cells of a run, and what else was learnt."""
+
+    cells: tuple[Cell, ...]
+    conventions: Mapping[str, Finding] = field(default_factory=dict)
+    grade: Grade | None = None
+    """The tightest grade, from the claimed one on, that explains everything that was returned."""
+    calls: int = 0
+    cases: int = 0
+    seconds: float = 0.0
+    bench: Bench | None = None
+    grades: Sequence[Grade] = ()
+    """The grades that were tried, the claimed one first."""
+    partial: bool = False
+    refusals: Refusals = field(default_factory=Refusals)
+    ended: str = ""
+    """Why cases were left out; nothing if none were."""
+
+
+PARAMETERS = "contract.parameters"
+"""The verdict on parameters of a function that no input or option is."""
+
+
+def law_names(mechanism: Mechanism) -> list[str]:
+    """Everything that gets a verdict: laws, definition, rejects and contracts, and an operator's conventions.
+
+    Laws come first, for what they say of a failure is more than that the definition is not kept.
+    """
+    conventions = mechanism.conventions if mechanism.name == mechanism.operator else ()
+    return [
+        *mechanism.laws,
+        "definition",
+        *mechanism.rejects,
+        *(f"convention.{name}" for name in conventions),
+        *(f"contract.{name}" for name in CONTRACTS),
+    ]
+
+
+def law_of(mechanism: Mechanism, name: str) -> Law | None:
+    """A law by name, the definition included; None for rejects, conventions and contracts."""
+    return definition_law(mechanism) if name == "definition" else mechanism.laws.get(name)
+
+
+def sentence_of(mechanism: Mechanism, name: str) -> str:
+    """What anything that gets a verdict asks for, in a sentence."""
+    stated = law_of(mechanism, name) or mechanism.rejects.get(name)
+    if stated is not None:
+        return stated.says
+    convention = name.removeprefix("convention.")
+    if convention != name:
+        return f"One word of {convention} explains what is returned, the same in every dtype."
+    if name == PARAMETERS:
+        return "Every parameter of the function is an input or an option of the operator."
+    return CONTRACTS[name.removeprefix("contract.")]

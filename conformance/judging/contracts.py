@@ -1,0 +1,135 @@
+"""What is asked of every call, whatever a mechanism computes, and which of it a subject has broken."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..cases.samples import Sample
+from ..execution.calling import ABRUPT, LASTING, Breach, Fault
+from ..subjects.subject import noted
+from .judge import Outcome
+from .trial import Bench, Trial
+
+CONTRACTS = {
+    "shape": "Every output has the shape that the definition gives it.",
+    "dtype": "Every output has the dtype of the inputs, or its own.",
+    "device": "Every output is on the device of the inputs.",
+    "fresh_output": "No output shares memory with an input or an earlier output.",
+    "inputs_unchanged": "A call leaves its inputs as they were.",
+    "state": "A call leaves the settings of its process and its random state as they were.",
+    "written": "Every entry of an output is written.",
+    "repeatable": "The same call gives the same result.",
+    "independence": "A call gives what it gives where nothing of attnspec is to be seen.",
+    "precision": "The rounding errors are those of the precision that is claimed.",
+}
+
+DRAWN = "random_state"
+"""The breach of drawing from a global generator, which only should not be, and is as it should be of random outputs."""
+
+
+ONCE = {
+    "parameters": "Every parameter of the function is an input or an option, or is declared to have one value only.",
+}
+"""What is asked of a subject as a whole, and has a verdict only where there is something to say."""
+
+
+class Contracts:
+    """The contracts of one subject on one mechanism, as a run goes."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.mechanism, self.subject = bench.mechanism, bench.subject
+        self.breaches: dict[str, tuple[Breach, Sample]] = {}
+        """The first breach of each."""
+        self.repeats = 0
+        """Calls that were repeated."""
+        self.deadly = False
+        """Whether a call with nothing but NaN ended its process, or hung."""
+
+    @property
+    def broken(self) -> bool:
+        """Whether one is broken that a subject has to keep."""
+        return any(self.level(name) == "must" for name in self.breaches)
+
+    def level(self, name: str) -> str:
+        """Whether a contract is asked of the subject."""
+        seeded = self.mechanism.random and "seed" in self.subject.claims.names
+        lenient = name == "repeatable" and not self.subject.claims.deterministic and not seeded
+        drawn = name in self.breaches and self.breaches[name][0].contract == DRAWN
+        return "should" if lenient or drawn else "must"
+
+    def shaped(self, outcome: Outcome, trial: Trial) -> None:
+        """What an output of another shape breaks, besides the law that has met it."""
+        if outcome.fault is not None and outcome.fault.kind == "misshapen":
+            self.breach(Breach("shape", outcome.says), trial.sample)
+
+    def watch(self, trial: Trial) -> None:
+        """The contracts that the calls of a trial have broken."""
+        for reply in (*trial.replies.values(), *trial.spent):
+            for breach in reply.breaches:
+                self.breach(breach, trial.sample)
+
+    def breach(self, breach: Breach, sample: Sample) -> None:
+        """Take note of a broken contract: of its first breach, but for one that weighs more."""
+        if breach.contract == DRAWN and self.mechanism.random:
+            return
+        name = LASTING.get(breach.contract, breach.contract)
+        found = self.breaches.get(name)
+        if found is None or (found[0].contract == DRAWN != breach.contract):
+            self.breaches[name] = (breach, sample)
+
+    def unheard(self, sample: Sample) -> None:
+        """What has come to light in calls beside trials, as when conventions were found or a call was repeated."""
+        for breach in noted(self.subject).values():
+            self.breach(breach, sample)
+
+    def repeat(self, trial: Trial, largest: Trial | None) -> None:
+        """The same call again, all memory being poisoned: what differs is not repeatable, or was never written.
+
+        New memory is filled with NaN, and so is what the subject keeps of its calls, by calls of the largest size and
+        of this one in between.
+        """
+        try:
+            first = trial.reply(trial.base)
+            call = trial.call(trial.base)
+        except Exception:
+            return
+        self.repeats += 1
+        self.poison(trial if largest is None else largest)
+        self.poison(trial)
+        second = self.subject.call(replace(call, poisoned=True))
+        for name, x in first.outputs.items():
+            y = second.outputs.get(name)
+            if y is None and second.fault is not None and not (trial.bench.pace.slow and second.fault.kind == "hung"):
+                self.breach(Breach("repeatable", f"the same call again {_ended(second.fault)}"), trial.sample)
+            if y is None or (y.shape == x.shape and np.array_equal(x, y, equal_nan=x.dtype.kind == "f")):
+                continue
+            if y.dtype.kind == "f" and y.shape == x.shape and np.isnan(y).any() and not np.isnan(x).all():
+                self.breach(Breach("written", f"entries of {name!r} keep what their memory held before"), trial.sample)
+            else:
+                self.breach(Breach("repeatable", f"the same call gave another {name!r}"), trial.sample)
+
+    def poison(self, trial: Trial) -> None:
+        """A call with NaN in place of every number; nothing is asked of it, and none follows one that has no end."""
+        if self.deadly:
+            return
+        with contextlib.suppress(Exception):
+            call = trial.call(trial.base)
+            if trial.bench.pace.too_large(call, trial.sample.values):
+                return
+            inputs = {name: _nothing_like(x) for name, x in call.inputs.items()}
+            fault = self.subject.call(replace(call, inputs=inputs)).fault
+            self.deadly = fault is not None and fault.kind in ABRUPT
+
+
+def _nothing_like(x: NDArray[Any]) -> NDArray[Any]:
+    """NaN in place of every number; whole numbers and truths as they are."""
+    return np.full_like(x, np.nan) if x.dtype.kind == "f" else x
+
+
+def _ended(fault: Fault) -> str:
+    return f"raised {fault.says}" if fault.kind == "raised" else f"had no result: {fault.says}"

@@ -1,0 +1,249 @@
+"""Which word of each convention a subject follows: as declared, or as seen.
+
+A convention is identified on cases that tell its words apart, one convention at a time, first on cases that no other
+open convention affects; then the words found are confirmed together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from ..cases.plans import scenarios_of
+from ..cases.samples import Sample
+from ..errors import SpecError
+from ..mechanisms.definition import Frame
+from ..mechanisms.mechanism import Mechanism
+from ..numerics.grades import FP64
+from ..numerics.numbers import Number, value
+from ..subjects.subject import Subject
+from .trial import Bench, Declined, Faulted, Trial
+
+NEAR = 1 / 16
+"""Two outputs are told apart by this share of the largest entry, which no rounding amounts to."""
+ENOUGH = 3
+"""Telling cases that are looked at for each convention."""
+LARGE = 20_000
+"""Entries beyond which a sample is too large to be looked at several times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The word of one convention, how it is known, and on how many telling cases it agreed."""
+
+    convention: str
+    word: str
+    how: Literal["declared", "observed", "unexplained", "untold"]
+    agreed: int = 0
+    cases: int = 0
+    told_by: tuple[str, ...] = ()
+    """The cases that tell its words apart, and that the subject has answered."""
+    followed: tuple[tuple[str, tuple[str, ...]], ...] = field(default=(), compare=False)
+    """Of what no word explains: the words that alone explain some of the cases, and these cases."""
+
+    @property
+    def mixed(self) -> str:
+        """Which cases follow which word, where several words are followed; no declaration mends that."""
+        if len(self.followed) < 2:
+            return ""
+        return "; ".join(f"{word} on {', '.join(labels)}" for word, labels in self.followed)
+
+    @property
+    def shown(self) -> bool:
+        return self.how in ("observed", "unexplained")
+
+
+def identify(
+    subject: Subject, operator: Mechanism, dtype: str, device: str, seed: int = 0, *, blind: bool = False
+) -> dict[str, Finding]:
+    """The conventions of an operator as the subject follows them; `blind` to what it declares, and on all cases."""
+    declared = {} if blind else operator.declared(subject.claims.conventions)
+    found = {name: Finding(name, word, "declared") for name, word in declared.items()}
+    open_ = [name for name in operator.conventions if name not in found]
+    if not open_:
+        return found
+    known = words_of(operator, found)
+    trials = [
+        Trial(Bench(subject, sample.mechanism, dtype, device, known), sample)
+        for sample in scenarios_of(operator.name, subject.claims, seed=seed, dtype=dtype)
+        if sample.entries <= LARGE
+    ]
+    while open_:
+        telling = {name: _telling(trials, name, open_, known) for name in open_}
+        name = max(open_, key=lambda n: len(telling[n]))
+        cases = telling[name]
+        if not cases:  # what is left is told by no case, or only together
+            cases = next(
+                (
+                    [t for t in trials if _affects(t, n, known)][:ENOUGH]
+                    for n in open_
+                    if any(_affects(t, n, known) for t in trials)
+                ),
+                [],
+            )
+            name = next((n for n in open_ if any(_affects(t, n, known) for t in cases)), name)
+        found[name] = _judged(name, operator, cases, known)
+        known[name] = found[name].word
+        open_.remove(name)
+    enough = len(trials) if blind else 2 * ENOUGH
+    confirmed = {name: _confirmed(finding, trials, known, enough) for name, finding in found.items()}
+    return {name: _by_word(finding, operator, trials, known) for name, finding in confirmed.items()}
+
+
+_FOUND: WeakKeyDictionary[Subject, dict[tuple[str, ...], dict[str, Finding]]] = WeakKeyDictionary()
+
+
+def identified(subject: Subject, operator: Mechanism, dtype: str, device: str) -> dict[str, Finding]:
+    """The conventions of a subject, found once in a process."""
+    found, key = _FOUND.setdefault(subject, {}), (operator.name, dtype, device)
+    if key not in found:
+        found[key] = identify(subject, operator, dtype, device)
+    return found[key]
+
+
+def words_of(mechanism: Mechanism, found: Mapping[str, Finding]) -> dict[str, str]:
+    """The words of all conventions, as far as they were found; the first ones otherwise."""
+    return {**mechanism.words, **{name: finding.word for name, finding in found.items()}}
+
+
+def explained(
+    subject: Subject, operator: Mechanism, dtype: str, device: str, convention: str, known: Mapping[str, str]
+) -> list[tuple[Sample, set[str]]]:
+    """The cases that tell the words of a convention, the others being as known, with the words that explain each."""
+    found = []
+    for sample in scenarios_of(operator.name, subject.claims, seed=0, dtype=dtype):
+        trial = Trial(Bench(subject, sample.mechanism, dtype, device, known), sample)
+        if sample.entries <= LARGE and _affects(trial, convention, known):
+            shares = {word: _explains(trial, convention, word, known) for word in operator.conventions[convention]}
+            if None not in shares.values():
+                found.append((sample, {word for word, share in shares.items() if share == 1.0}))
+    return found
+
+
+def _outputs(trial: Trial, words: Mapping[str, str]) -> dict[str, Number]:
+    """The definition under other words, with what it leaves unspecified marked by an infinite bound."""
+    key = ("words", trial.mechanism.name, tuple(sorted(words.items())))
+    if key not in trial.cache:
+        values = {**trial.sample.values, **words}
+        frame = Frame(trial.mechanism, values, grade=FP64, dtype=trial.bench.dtype)
+        outputs = {n: trial.normal(n, x) for n, x in frame.outputs().items()}
+        trial.cache[key] = {n: x if isinstance(x, Number) else Number(x) for n, x in outputs.items()}
+    return trial.cache[key]
+
+
+def _affects(trial: Trial, name: str, known: Mapping[str, str]) -> bool:
+    """Whether the words of a convention give different outputs on a case, the others being as known."""
+    return bool(_differing(trial, name, known))
+
+
+def _differing(trial: Trial, name: str, known: Mapping[str, str]) -> dict[str, Any]:
+    """Where the words of a convention differ on a case, by output."""
+    key = ("differing", trial.mechanism.name, name, tuple(sorted((n, w) for n, w in known.items() if n != name)))
+    if key not in trial.cache:
+        trial.cache[key] = _find_differing(trial, name, known)
+    return trial.cache[key]
+
+
+def _find_differing(trial: Trial, name: str, known: Mapping[str, str]) -> dict[str, Any]:
+    if not _asked(trial, name):
+        return {}
+    versions = [_outputs(trial, {**known, name: word}) for word in trial.mechanism.conventions[name]]
+    found = {}
+    for output in trial.mechanism.outputs:
+        if output in trial.mechanism.random:
+            continue
+        first, *others = (version[output] for version in versions)
+        apart = np.zeros(first.shape, bool)
+        for other in others:
+            apart = apart | ~_near(first.value, other.value)
+        if apart.any():
+            found[output] = apart
+    return found
+
+
+def _asked(trial: Trial, name: str) -> bool:
+    """Whether the definition asks for a convention at all in order to give the outputs of a case."""
+    frame = trial.base_frame()
+    frame.outputs()
+    return name in frame.turned_on
+
+
+def _near(x: Any, y: Any) -> Any:
+    with np.errstate(all="ignore"):
+        scale = np.max(np.abs(np.where(np.isfinite(x), x, 0.0)), initial=0.0)
+        same = (x == y) | (np.isnan(x) & np.isnan(y))
+        return same | (np.abs(x - y) <= NEAR * scale)
+
+
+def _telling(trials: Sequence[Trial], name: str, open_: Sequence[str], known: Mapping[str, str]) -> list[Trial]:
+    """The first cases that one open convention affects and no other does, of those that the subject takes."""
+    found = []
+    for trial in trials:
+        alone = _affects(trial, name, known) and not any(_affects(trial, n, known) for n in open_ if n != name)
+        if alone and trial.answered:
+            found.append(trial)
+            if len(found) == ENOUGH:
+                break
+    return found
+
+
+def _judged(name: str, operator: Mechanism, cases: Sequence[Trial], known: Mapping[str, str]) -> Finding:
+    """The first word that explains every telling case, or the one that explains most."""
+    words = list(operator.conventions[name])
+    scores = {word: [_explains(trial, name, word, known) for trial in cases] for word in words}
+    told = {word: [share for share in shares if share is not None] for word, shares in scores.items()}
+    count = len(next(iter(told.values())))
+    if not count:
+        return Finding(name, words[0], "untold")
+    for word in words:
+        if all(share == 1.0 for share in told[word]):
+            return Finding(name, word, "observed", count, count)
+    best = max(words, key=lambda word: (sum(told[word]), -words.index(word)))
+    return Finding(name, best, "unexplained", sum(share == 1.0 for share in told[best]), count)
+
+
+def _explains(trial: Trial, name: str, word: str, known: Mapping[str, str]) -> float | None:
+    """The share of the entries in question that a word explains; None where the subject does not answer."""
+    version = _outputs(trial, {**known, name: word})
+    right = wrong = 0
+    for output, apart in _differing(trial, name, known).items():
+        try:
+            y = trial.reply(trial.base).outputs.get(output)
+        except (Declined, Faulted, SpecError):
+            return None
+        expected = version[output]
+        if y is None or y.shape != expected.shape:
+            continue
+        free = np.isinf(expected.full(np.asarray(expected.radius)))
+        fits = (_near(expected.value, value(trial.normal(output, y))) | free)[apart]
+        right, wrong = right + int(fits.sum()), wrong + int((~fits).sum())
+    return right / (right + wrong) if right + wrong else None
+
+
+def _confirmed(finding: Finding, trials: Sequence[Trial], known: Mapping[str, str], enough: int) -> Finding:
+    """The finding, once more with the words of all other conventions as they were found, on as many cases."""
+    if finding.how != "observed":
+        return finding
+    cases = [trial for trial in trials if _affects(trial, finding.convention, known)][:enough]
+    shares = [_explains(trial, finding.convention, finding.word, known) for trial in cases]
+    told = [share for share in shares if share is not None]
+    agreed = sum(share == 1.0 for share in told)
+    how = "observed" if agreed == len(told) else "unexplained"
+    labels = tuple(trial.sample.case.label for trial, share in zip(cases, shares, strict=True) if share is not None)
+    return replace(finding, how=how, agreed=agreed, cases=len(told), told_by=labels)
+
+
+def _by_word(finding: Finding, operator: Mechanism, trials: Sequence[Trial], known: Mapping[str, str]) -> Finding:
+    """A finding that no word explains, with the cases that one word alone explains."""
+    if finding.how != "unexplained":
+        return finding
+    name, found = finding.convention, dict[str, list[str]]()
+    for trial in [trial for trial in trials if _affects(trial, name, known)][: 2 * ENOUGH]:
+        words = [word for word in operator.conventions[name] if _explains(trial, name, word, known) == 1.0]
+        if len(words) == 1:
+            found.setdefault(words[0], []).append(trial.sample.case.label)
+    return replace(finding, followed=tuple((word, tuple(labels)) for word, labels in found.items()))

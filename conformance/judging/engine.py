@@ -1,0 +1,206 @@
+"""Running one subject on one mechanism at one dtype: from cases to the cells of a report.
+
+A mechanism is tried block by block (scenarios, covering set, draws).
+The definition is tried on every case of a block, and every other law on its number of cases, each law starting at
+another one; a law that is refuted is shrunk and rests, and the others go on.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from ..cases.plans import plan, seed_of, undeclared
+from ..cases.samples import Sample, Unfit
+from ..errors import SpecError
+from ..mechanisms.loader import library
+from ..mechanisms.mechanism import Law
+from ..numerics import budget
+from ..numerics.grades import Grade
+from ..subjects.subject import noted
+from .cells import Failure, Request, Result, Tally
+from .conventions import identified
+from .independence import KEPT, known_of
+from .judge import Kind, definition_law, judged
+from .trial import Settled, Trial
+from .verdicts import LARGE, Course, unclaimed
+
+MANY = 100
+"""Cases of a block beyond which what was returned on each is not kept from law to law."""
+REPEATED = 2
+"""Cases of each block on which a call is repeated."""
+
+
+def run(request: Request) -> Result:
+    """Try a subject on a mechanism. Raises `SpecError` where the specification cannot be evaluated."""
+    reason = undeclared(request.mechanism, request.subject.claims)
+    if reason is not None:
+        return Result(tuple(unclaimed(request, reason)))
+    with warnings.catch_warnings(), request.subject.session(), budget.budgeted():
+        warnings.simplefilter("ignore")
+        operator = library()[request.mechanism.operator]
+        noted(request.subject)  # what was seen before this run is none of its business
+        found = identified(request.subject, operator, request.dtype, request.device)
+        return _Run(request, found).run()
+
+
+class _Run(Course):
+    """One run, as it goes."""
+
+    def run(self) -> Result:
+        started = time.perf_counter()
+        samples = plan(self.mechanism, self.subject.claims, self.request.profile, self.request.seed, self.request.dtype)
+        only = self.request.only
+        urgent = self.request.first or self.request.deadline is not None
+        for block in [only] if only else samples.urgent() if urgent else samples.blocks():
+            self.block(block)
+            if self.ended():
+                break
+        if not self.partial and not only:
+            self.top_up(samples.further(8 * self.request.profile.admitted))
+        return self.result(only or samples.scenarios, started)
+
+    def ended(self) -> bool:
+        """Whether no more cases are to be tried."""
+        self.late = self.late or (self.request.deadline is not None and time.monotonic() > self.request.deadline)
+        return self.partial
+
+    # Cases
+
+    def block(self, samples: Sequence[Sample]) -> None:
+        """The definition on every sample, then each law on its number of them."""
+        trials = [Trial(self.bench, sample) for sample in samples]
+        right, wrong = [], []
+        largest = max((t for t in trials if t.sample.entries <= LARGE), key=lambda t: t.sample.entries, default=None)
+        for index, trial in enumerate(trials):
+            held = self.defined(trial)
+            (right if held else wrong).append(trial)
+            if held and len(self.known) < KEPT and (known := known_of(trial)) is not None:
+                self.known.append(known)
+            self.refusals.watch(trial)
+            self.contracts.watch(trial)
+            if index < REPEATED:
+                self.contracts.repeat(trial, largest)
+            if self.ended():
+                self.collect(trials[: index + 1])
+                return
+        for turn, tally in enumerate(t for t in self.tallies if t.law.name != "definition"):
+            self.law_on(tally, _rotated(right, 5 * turn))
+            if tally.open and not tally.counts[Kind.HELD]:
+                self.law_on(tally, _rotated(wrong, 5 * turn))
+            if self.ended():
+                break
+        for trial in trials[:1]:
+            self.contracts.repeat(trial, largest)
+        self.collect(trials)
+
+    def defined(self, trial: Trial) -> bool:
+        """Whether the definition is kept on a trial; after its first failure it is only asked, not tallied.
+
+        Laws are tried on such cases, as long as there are any: a subject is not blamed for a law on a case that it gets
+        wrong anyway.
+        """
+        if self.definition is not None and self.definition.open:
+            return self.judge(self.definition, trial) not in (Kind.REFUTED, Kind.FAULTED)
+        self.tried.setdefault(trial.sample.case.key, trial.sample.case)
+        outcome = judged(trial, definition_law(self.mechanism), self.grades)
+        self.contracts.shaped(outcome, trial)
+        return not outcome.bad
+
+    def law_on(self, tally: Tally, trials: Sequence[Trial]) -> None:
+        admitted = 0
+        enough = len(trials) if self.mechanism.undetermined else self.request.profile.admitted
+        for trial in trials:
+            if not tally.open or admitted >= enough:
+                return
+            if trial.sample.entries > LARGE:
+                continue
+            kind = self.judge(tally, trial)
+            admitted += kind is Kind.HELD or tally.refused is not None
+            if len(trials) > MANY:
+                trial.release()
+
+    def top_up(self, samples: Iterator[Sample]) -> None:
+        """Laws that the plan has hardly reached are drawn for until they have their cases."""
+        enough = self.request.profile.admitted
+        wanting = [t for t in self.tallies if t.open and t.counts[Kind.HELD] < enough and not t.counts[Kind.DECLINED]]
+        for sample in samples if wanting else ():
+            trial = Trial(self.bench, sample)
+            for tally in wanting:
+                self.judge(tally, trial)
+            self.collect([trial])
+            wanting = [t for t in wanting if t.open and t.counts[Kind.HELD] < enough]
+            if not wanting or self.ended():
+                return
+
+    def judge(self, tally: Tally, trial: Trial) -> Kind:
+        """One law on one trial, with all that follows from it."""
+        self.tried.setdefault(trial.sample.case.key, trial.sample.case)
+        outcome = judged(trial, tally.law, self.grades)
+        if tally.law.level != "should":
+            self.contracts.shaped(outcome, trial)
+        case_itself = not (outcome.settled or Settled({})).key
+        told = self.definition is not None and tally is not self.definition
+        if told and outcome.kind is Kind.FAULTED and (case_itself or trial.silent):
+            tally.unanswered += 1
+            return Kind.IDLE  # the case itself gives no result; the definition has said so
+        if outcome.refusal and tally.law.level == "unless_refused":
+            tally.refused = tally.refused or Failure(tally.law.name, outcome, trial.sample, trial.sample)
+            tally.counts[Kind.DECLINED] += 1
+            return Kind.DECLINED
+        if (
+            outcome.kind is Kind.REFUTED
+            and not outcome.certain
+            and not self.again(tally.law, trial.sample, self.grades)
+        ):
+            tally.doubted += 1
+            return Kind.IDLE
+        tally.counts[outcome.kind] += 1
+        tally.worst = max(tally.worst, outcome.excess) if not outcome.bad else tally.worst
+        if outcome.kind is Kind.DECLINED:
+            tally.declined = outcome.says
+        if outcome.kind is Kind.SLOW:
+            tally.slow = outcome.says
+        if outcome.bad:
+            before = self.before(trial.sample)
+            tally.failure = Failure(tally.law.name, outcome, trial.sample, trial.sample, before=before)
+        elif outcome.grade in self.grades and self.grades.index(outcome.grade) > self.grades.index(self.level):
+            self.loosen(outcome.grade, tally.law, trial)
+        return outcome.kind
+
+    def loosen(self, grade: Grade, law: Law, trial: Trial) -> None:
+        """Take note that a looser grade is needed, unless the tighter one was left by chance alone."""
+        tighter = judged(trial, law, [self.level])
+        if tighter.certain or self.again(law, trial.sample, [self.level]):
+            self.level = grade
+            self.imprecise = Failure(law.name, judged(trial, law, [self.claim]), trial.sample, trial.sample)
+
+    def again(self, law: Law, sample: Sample, grades: Sequence[Grade]) -> bool:
+        """Whether a violation of the likely bound alone is found again on fresh seeds."""
+        for turn in range(3):
+            case = replace(sample.case, seed=seed_of(sample.case.seed, "again", turn))
+            try:
+                fresh = Sample(self.mechanism, case, self.request.dtype)
+            except (Unfit, SpecError):
+                continue
+            if judged(Trial(self.bench, fresh), law, grades).kind is Kind.REFUTED:
+                return True
+        return False
+
+    def collect(self, trials: Sequence[Trial]) -> None:
+        """What the calls of trials have broken."""
+        for trial in trials:
+            self.cases += 1
+            replies = [*trial.replies.values(), *trial.spent]
+            self.calls += len(replies)
+            self.answered += sum(reply.fault is None for reply in replies)
+            self.contracts.watch(trial)
+
+
+def _rotated(trials: Sequence[Trial], offset: int) -> Sequence[Trial]:
+    if not trials:
+        return trials
+    start = offset % len(trials)
+    return [*trials[start:], *trials[:start]]

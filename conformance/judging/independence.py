@@ -1,0 +1,152 @@
+"""Whether a subject gives the same where nothing of attnspec is to be seen, and in another order of calls.
+
+A sample of the calls that it gets right is made again there. Other bits alone prove nothing: memory that is aligned in
+another way has a kernel add up in another order. So an answer counts only if it is beyond every bound, twice, while
+the worker still gives a right one to the very same call.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..cases.samples import Sample
+from ..execution.apart import ApartError
+from ..execution.calling import Call, Reply
+from ..execution.supervisor import SupervisedCaller
+from ..numerics.grades import Grade
+from ..subjects.claims import Claims
+from ..subjects.subject import AdapterSubject, Subject
+from .judge import definition_law, judged
+from .trial import Bench, Trial
+
+KEPT = 48
+"""Cases of a run from which some are chosen."""
+CHOSEN = 6
+"""Cases that are made again, where it takes no longer than `SECONDS`."""
+SMALL = 20_000
+"""Entries of a case beyond which it is not made again."""
+SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A case that the subject gets right, and what it gives."""
+
+    sample: Sample
+    call: Call
+    reply: Reply
+
+
+def known_of(trial: Trial) -> Known | None:
+    """A trial that was judged right as a known case, if it is one to be made again."""
+    reply = trial.replies.get(trial.base.key)
+    if reply is None or reply.fault is not None or not reply.outputs or trial.sample.entries > SMALL:
+        return None
+    return Known(trial.sample, trial.call(trial.base), reply)
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """On how many cases it was tried; why on none, or what was found on which."""
+
+    cases: int = 0
+    says: str = ""
+    broken_on: Sample | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A subject that gives what was given."""
+
+    subject: Subject
+    reply: Reply
+
+    @property
+    def name(self) -> str:
+        return self.subject.name
+
+    @property
+    def operator(self) -> str:
+        return self.subject.operator
+
+    @property
+    def claims(self) -> Claims:
+        return self.subject.claims
+
+    def call(self, call: Call) -> Reply:
+        return self.reply
+
+
+def examined(bench: Bench, grades: Sequence[Grade], known: Sequence[Known]) -> Elsewhere:
+    """Whether answers to some of the known cases are the same elsewhere."""
+    subject, mechanism = bench.subject, bench.mechanism
+    reason = _reason(bench)
+    if reason or not isinstance(subject, AdapterSubject) or not isinstance(subject.caller, SupervisedCaller):
+        return Elsewhere(says=reason)
+    if not known:
+        return Elsewhere(says="no case was answered rightly")
+    chosen = [*known[:: max(1, len(known) // CHOSEN)]][:CHOSEN]
+    order = random.Random(mechanism.digest)
+    turns = [order.sample(chosen, len(chosen)) for _ in range(2)]
+    calls = [replace(one.call, layout="contiguous") for turn in turns for one in turn]
+    try:
+        replies = subject.caller.apart(calls, SECONDS)
+    except ApartError as error:
+        return Elsewhere(says=str(error))
+    found: dict[int, list[Reply]] = {}
+    for one, reply in zip([one for turn in turns for one in turn], replies, strict=False):
+        found.setdefault(id(one), []).append(reply)
+    both = [one for one in chosen if len(found.get(id(one), ())) == len(turns)]
+    for one in both:
+        if any(_same(reply, one.reply) for reply in found[id(one)]):
+            continue
+        if all(_bad(bench, grades, one.sample, reply) for reply in found[id(one)]):
+            again = subject.call(replace(one.call, layout="contiguous"))
+            if not _bad(bench, grades, one.sample, again):
+                return Elsewhere(len(both), _told(found[id(one)][0], one.reply), one.sample)
+    return Elsewhere(len(both), "" if both else f"the calls took over {SECONDS:g} s")
+
+
+def _reason(bench: Bench) -> str:
+    """Why it is not asked of a subject here, if it is not."""
+    subject, mechanism, claims = bench.subject, bench.mechanism, bench.subject.claims
+    if not isinstance(subject, AdapterSubject):
+        return "it is part of attnspec"
+    if not isinstance(subject.caller, SupervisedCaller):
+        return "calls are made in the process of the run"
+    if bench.device != "cpu":
+        return "it is asked on the CPU alone"
+    if mechanism.random:
+        return "its outputs are random"
+    home = mechanism.name == mechanism.operator and bench.dtype == claims.dtypes[0]
+    if (claims.compiled or subject.adapter.slow) and not home:
+        return f"it is asked with {mechanism.operator} in {claims.dtypes[0]} alone of what takes long"
+    return ""
+
+
+def _same(x: Reply, y: Reply) -> bool:
+    """Whether two replies are bit for bit the same."""
+    return x.outputs.keys() == y.outputs.keys() and all(
+        np.array_equal(a, y.outputs[name], equal_nan=a.dtype.kind == "f") for name, a in x.outputs.items()
+    )
+
+
+def _bad(bench: Bench, grades: Sequence[Grade], sample: Sample, reply: Reply) -> bool:
+    given = replace(bench, subject=_Given(bench.subject, reply), faults=Counter())
+    return judged(Trial(given, sample), definition_law(bench.mechanism), grades).bad
+
+
+def _told(reply: Reply, known: Reply) -> str:
+    place = "in a process in which nothing of attnspec is to be seen, the same call"
+    if reply.fault is not None:
+        return f"{place} raised {reply.fault.says}"
+    given = reply.outputs
+    other = next(
+        (n for n, x in known.outputs.items() if n not in given or not _same(Reply({n: x}), Reply({n: given[n]}))), ""
+    )
+    return f"{place} gave another {other!r}, which is not what the definition says"

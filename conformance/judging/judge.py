@@ -1,0 +1,171 @@
+"""The verdict of one law on one trial.
+
+A law is first evaluated with nothing allowed to the subject but the rounding of its results; most laws hold even so,
+and no bound is computed for them.
+Where that fails, the bound of the claimed grade decides, and then that of looser grades: a law is refuted only if no
+grade explains what was returned.
+Whole numbers and truths have no precision: they are judged at the claimed grade alone, which says which of them
+rounding leaves in doubt; a looser one, that leaves all of them in doubt, would explain anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from ..execution.calling import Fault
+from ..language.compiler import Expression, Scope
+from ..mechanisms.mechanism import Law, Mechanism
+from ..numerics import budget
+from ..numerics.grades import Grade
+from ..numerics.numbers import Comparison, absent, recording
+from ..numerics.truths import truth
+from .trial import Declined, Faulted, LawEnvironment, Settled, Slow, Stray, Trial
+
+VACUOUS = 0.1
+"""A comparison says nothing when its bound is over this share of what is compared."""
+
+
+class Kind(StrEnum):
+    """How a law fared on one case."""
+
+    HELD = "held"
+    IDLE = "idle"
+    """The case is not one of which the law speaks."""
+    VACUOUS = "vacuous"
+    """Every bound was too wide for the comparison to say anything."""
+    DECLINED = "declined"
+    SLOW = "slow"
+    """The subject has no time for it."""
+    REFUTED = "refuted"
+    FAULTED = "faulted"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A law on a case: `excess` is the largest error in units of the bound, `grade` the one that it was judged at."""
+
+    kind: Kind
+    excess: float = 0.0
+    grade: Grade | None = None
+    says: str = ""
+    certain: bool = True
+    """Of a refutation: whether it also exceeds the bound of the worst case."""
+    fault: Fault | None = None
+    settled: Settled | None = None
+
+    @property
+    def bad(self) -> bool:
+        return self.kind in (Kind.REFUTED, Kind.FAULTED)
+
+    @property
+    def refusal(self) -> bool:
+        """Whether there was an error in place of an answer."""
+        return self.fault is not None and self.fault.kind == "raised"
+
+
+def definition_law(mechanism: Mechanism) -> Law:
+    """The law that every mechanism has: its outputs are those of its definition."""
+    always = Expression("true", Scope())
+    where = next(iter(mechanism.definition.values())).place if mechanism.definition else None
+    return Law("definition", "Every output is what the definition says.", {}, always, always, "must", "", (), where)
+
+
+def judged(trial: Trial, law: Law, grades: Sequence[Grade], *, weighed: bool = True) -> Outcome:
+    """How a law fares at the first of the grades that does not refute it, or at the last one.
+
+    A refutation is compared with the worst case as well if it is to be `weighed`; else it counts as certain.
+    Raises `SpecError` for a law that cannot be evaluated.
+    """
+    try:
+        with np.errstate(all="ignore"), budget.metered():
+            outcome = _judged(trial, law, grades)
+            if weighed and outcome.kind is Kind.REFUTED:
+                worst = evaluated(trial, law, outcome.grade, worst=True)
+                return replace(outcome, certain=worst.kind is Kind.REFUTED)
+            return outcome
+    except Slow as answer:
+        return Outcome(Kind.SLOW, says=str(answer))
+    except Declined as answer:
+        return Outcome(Kind.DECLINED, says=str(answer))
+    except Faulted as answer:
+        return Outcome(Kind.FAULTED, np.inf, says=str(answer), fault=answer.fault, settled=answer.settled)
+
+
+def _judged(trial: Trial, law: Law, grades: Sequence[Grade]) -> Outcome:
+    if trial.mechanism.discrete:
+        return _explained(trial, law, grades[:1])
+    outcome = evaluated(trial, law, None)
+    return _explained(trial, law, grades) if outcome.kind is Kind.REFUTED else replace(outcome, grade=grades[0])
+
+
+def _explained(trial: Trial, law: Law, grades: Sequence[Grade]) -> Outcome:
+    """The outcome at the first grade that does not refute the law; at the last one, if all of them do."""
+    *tighter, loosest = grades
+    for grade in tighter:
+        outcome = evaluated(trial, law, grade)
+        if outcome.kind is not Kind.REFUTED:
+            return outcome
+    return evaluated(trial, law, loosest)
+
+
+def evaluated(trial: Trial, law: Law, grade: Grade | None, worst: bool = False) -> Outcome:
+    """A law at one grade; at none, with nothing allowed but the rounding of results."""
+    try:
+        return _evaluated(trial, law, grade, worst)
+    except Stray as answer:
+        return Outcome(Kind.REFUTED, np.inf, grade, str(answer))
+
+
+def _evaluated(trial: Trial, law: Law, grade: Grade | None, worst: bool) -> Outcome:
+    if law.name == "definition":
+        claim, records = _definition(trial, grade, worst)
+    else:
+        environment = LawEnvironment(trial, law, grade, worst)
+        if not truth(law.when(environment)).sure:
+            return Outcome(Kind.IDLE)
+        environment.claiming = True
+        with recording() as records:
+            claim = truth(law.holds(environment))
+    if claim is None:
+        return Outcome(Kind.DECLINED, says="every output is random")
+    kind = Kind.REFUTED if claim.refuted else Kind.VACUOUS if grade and vacuous(records) else Kind.HELD
+    return Outcome(kind, claim.worst, grade)
+
+
+def _definition(trial: Trial, grade: Grade | None, worst: bool) -> tuple[Any, list[Comparison]]:
+    """Every output that the subject returns against the definition, in normal form."""
+    claim: Any = None
+    m, base = trial.mechanism, trial.base
+    with recording() as records:
+        for name in m.outputs:
+            if name in m.random:
+                if name == m.outputs[0]:
+                    trial.observed(name, base)
+                continue
+            try:
+                y = trial.number(name, base, grade, worst=worst, fair=False)
+            except Declined:
+                if name == m.outputs[0]:
+                    raise
+                continue
+            same = truth(trial.normal(name, y) == trial.normal(name, trial.exact(name, base))).over(np.all, None)
+            claim = same if claim is None else claim & same
+    return claim, records
+
+
+def vacuous(records: Sequence[Comparison]) -> bool:
+    """Whether comparisons were made and none of them could have told a thing from another."""
+    return bool(records) and all(_blunt(record) for record in records)
+
+
+def _blunt(record: Comparison) -> bool:
+    if absent(record.radius) or not np.size(record.radius):
+        return False
+    sizes = [np.abs(side.value[np.isfinite(side.value)]).max(initial=0.0) for side in (record.left, record.right)]
+    typical = np.median(np.nan_to_num(record.radius, nan=np.inf, posinf=np.inf))
+    return bool(typical > VACUOUS * max(sizes)) and (max(sizes) > 0 or bool(np.isinf(typical)))

@@ -1,0 +1,632 @@
+"""The expression language: a safe part of Python's expression grammar, compiled to closures.
+
+`ast` parses, a whitelist of node types decides, and each node becomes a closure over its children; nothing of Python is
+executed that is not written here. The same closures run on plain arrays, on error-carrying numbers and on truths.
+An expression is compiled against a `Scope`, which says what names mean, and called with an `Environment`, which says
+what they are worth.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, Protocol
+
+import numpy as np
+
+from ..errors import Place, SpecError, did_you_mean
+from ..numerics.budget import CALL, CARRIED, CHARACTER, NESTING, OPERATION, TEXT_LENGTH, WHOLE_NUMBER, charge, spend
+from ..numerics.grades import Grade
+from ..numerics.numbers import Number, value
+from ..numerics.operations import BINARY, COMPARE, both, claimed, either, is_single, negated, numeric, single_truth
+from ..numerics.primitives import unspecified
+from ..numerics.truths import Truth
+from .draws import DRAWS, Source
+from .functions import FUNCTIONS, Function
+
+CONSTANTS: dict[str, Any] = {
+    "true": True,
+    "false": False,
+    "none": None,
+    "infinity": math.inf,
+    "nan": math.nan,
+    "pi": math.pi,
+}
+RESERVED = frozenset({*CONSTANTS, "unspecified", "implies"})
+
+
+class Environment(Protocol):
+    """What an expression is evaluated in."""
+
+    grade: Grade | None
+    """The precision that is claimed for what is computed, or None for exact values."""
+    dtype: str
+
+    def __getitem__(self, name: str) -> Any: ...
+
+    def output(self, name: str, site: CallSite | None) -> Any:
+        """What the subject returns: on the case itself, or with the replacements of a call."""
+        ...
+
+    def word(self, convention: str) -> str:
+        """The word of a convention that is in force."""
+        ...
+
+    def operator(self, name: str, arguments: dict[str, Any]) -> Any:
+        """The definition of another operator."""
+        ...
+
+    def source(self, ordinal: int) -> Source:
+        """The stream of the so-manieth draw of this expression."""
+        ...
+
+
+class Values:
+    """Plain values as an environment, in which nothing is drawn or called."""
+
+    grade: Grade | None = None
+
+    def __init__(self, values: Mapping[str, Any], dtype: str) -> None:
+        self.values, self.dtype = values, dtype
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    def output(self, name: str, site: CallSite | None) -> Any:
+        raise SpecError(f"there is no {name} here")
+
+    def word(self, convention: str) -> str:
+        raise SpecError(f"{convention} has no say here")
+
+    def operator(self, name: str, arguments: dict[str, Any]) -> Any:
+        raise SpecError(f"{name} cannot be called here")
+
+    def source(self, ordinal: int) -> Source:
+        raise SpecError("nothing is drawn here")
+
+
+@dataclass(frozen=True, slots=True)
+class Takes:
+    """What can be passed to an operator: inputs by position, and anything by name."""
+
+    positional: tuple[str, ...]
+    named: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What the names of an expression may be: values, words, outputs that can be called, operators, and draws."""
+
+    names: frozenset[str] = frozenset()
+    words: Mapping[str, str] = field(default_factory=dict)
+    """Every word, with the convention that it is a word of."""
+    outputs: frozenset[str] = frozenset()
+    replaceable: frozenset[str] = frozenset()
+    operators: Mapping[str, Takes] = field(default_factory=dict)
+    draws: bool = False
+
+    def having(self, *names: str) -> Scope:
+        """The same scope with further values."""
+        more = self.names | set(names)
+        return Scope(more, self.words, self.outputs, self.replaceable, self.operators, self.draws)
+
+
+@dataclass(frozen=True, slots=True)
+class DrawSite:
+    """A draw in an expression: its function, its place among them, and how many choices it has where that is known."""
+
+    name: str
+    ordinal: int
+    count: int | None
+    options: tuple[ast.expr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """A call of an output: what is replaced, by name, and the names that the replacements read."""
+
+    text: str
+    replaced: Mapping[str, Callable[[Any], Any]]
+    uses: frozenset[str]
+
+    def __call__(self, environment: Environment) -> dict[str, Any]:
+        """The replacements, evaluated."""
+        return {name: make(environment) for name, make in self.replaced.items()}
+
+
+class Expression:
+    """Compiled text; call it with an environment."""
+
+    __slots__ = ("_run", "_work", "asks", "calls", "draws", "place", "text", "uses")
+
+    def __init__(self, text: str, scope: Scope, place: Place | None = None, *, claim: bool = False) -> None:
+        """`claim` says that the whole is asked for its truth. What is wrong with the text is a `SpecError`."""
+        self.text, self.place, self._work = text, place, CHARACTER * len(text)
+        compiler = _Compiler(text, scope, place, claim)
+        self._run: Callable[[Any], Any] = compiler.run
+        self.uses: frozenset[str] = frozenset(compiler.uses)
+        """The names whose values it reads, those of outputs included."""
+        self.calls: frozenset[str] = frozenset(compiler.calls)
+        """The operators that it calls."""
+        self.asks: bool = compiler.asks
+        """Whether it reads an output of the subject."""
+        self.draws: tuple[DrawSite, ...] = tuple(compiler.draws)
+
+    def __call__(self, environment: Environment) -> Any:
+        spend(self._work)
+        return self._run(environment)
+
+    def __repr__(self) -> str:
+        return f"Expression({self.text!r})"
+
+
+def parse(text: str, place: Place | None = None, within: str = "{}") -> ast.expr:
+    """The syntax tree of an expression, within the limits on its text; `within` is what is put around it first."""
+    if len(text) > TEXT_LENGTH:
+        raise SpecError(f"an expression of {len(text)} characters is over the limit of {TEXT_LENGTH}", place)
+    bad = next((i for i, c in enumerate(text) if not " " <= c <= "~"), None)
+    if bad is not None:
+        raise SpecError(f"only plain ASCII is allowed in an expression, not {text[bad]!r}", _at(place, bad))
+    try:
+        with warnings.catch_warnings(
+            action="error"
+        ):  # what Python merely doubts, as in `1if x else 2`, is no expression
+            return ast.parse(within.format(text), mode="eval").body
+    except SyntaxError as error:
+        column = error.offset - 1 - within.index("{") if error.offset else len(text)
+        column = min(max(column, 0), len(text))
+        raise SpecError(f"not an expression: {error.msg}{_shown(text, column)}", _at(place, column)) from None
+    except (RecursionError, MemoryError, ValueError):
+        raise SpecError("nested too deeply", place) from None
+
+
+def assignments(text: str, place: Place | None = None) -> dict[str, tuple[str, Place | None]]:
+    """`a = 1, b = f(x)` as names with their expressions and places."""
+    call = "f({})"
+    tree = parse(text, place, call)
+    if (
+        not isinstance(tree, ast.Call)
+        or not isinstance(tree.func, ast.Name)
+        or tree.args
+        or any(k.arg is None for k in tree.keywords)
+    ):
+        raise SpecError("write assignments as: name = expression, name = expression", place)
+    result: dict[str, tuple[str, Place | None]] = {}
+    for keyword in tree.keywords:
+        name, source = str(keyword.arg), source_of(call.format(text), keyword.value)
+        where_ = _at(place, keyword.value.col_offset - call.index("{"))
+        if name in result:
+            raise SpecError(f"{name!r} is assigned twice", where_)
+        result[name] = (source, where_)
+    return result
+
+
+def source_of(text: str, node: ast.expr) -> str:
+    """The text of a node of an expression, which is one line of ASCII."""
+    return text[node.col_offset : node.end_col_offset]
+
+
+def _at(place: Place | None, column: int) -> Place | None:
+    return place.right(column) if place else None
+
+
+def _shown(text: str, column: int) -> str:
+    return f"\n    {text}\n    {' ' * column}^"
+
+
+FAULTS = (
+    SpecError,
+    TypeError,
+    ValueError,
+    IndexError,
+    OverflowError,
+    AttributeError,
+    KeyError,
+    MemoryError,
+    ZeroDivisionError,
+    RuntimeError,  # a recursion without end, or more axes than a function of NumPy takes
+)
+"""What is raised when an expression asks for the impossible: by the language, or by Python and NumPy."""
+
+
+class _Compiler:
+    """One expression on its way to a closure; what it learns of the text on that way is kept beside it."""
+
+    def __init__(self, text: str, scope: Scope, place: Place | None, claim: bool) -> None:
+        self.text, self.scope, self.place = text, scope, place
+        self.uses: set[str] = set()
+        self.calls: set[str] = set()
+        self.draws: list[DrawSite] = []
+        self.asks = False
+        self.run = self.truth(parse(text, place), 0) if claim else self.build(parse(text, place), 0)
+
+    def error(self, node: ast.AST, message: str) -> SpecError:
+        column = getattr(node, "col_offset", 0)
+        return SpecError(message + _shown(self.text, column), _at(self.place, column))
+
+    def build(self, node: ast.AST, depth: int) -> Callable[[Any], Any]:
+        if depth > NESTING:
+            raise self.error(node, "nested too deeply")
+        make = getattr(self, "do_" + type(node).__name__, None)
+        if make is None:
+            raise self.error(node, f"{type(node).__name__} is not part of the language")
+        return make(node, depth + 1)
+
+    def fail(self, node: ast.AST, error: Exception) -> NoReturn:
+        """Raise what went wrong in a node, put at its place in the text."""
+        if not isinstance(error, SpecError):
+            raise self.error(node, f"{type(error).__name__}: {error}"[:200]) from error
+        if error.place is None and "\n" not in error.message:
+            located = self.error(node, error.message)
+            raise type(error)(located.message, located.place) from None
+        raise error
+
+    def guarded(self, node: ast.AST, run: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """`run`, with what goes wrong in it put at its place; the nodes met most see to it themselves, a call less."""
+
+        def guarded(env: Any) -> Any:
+            try:
+                return run(env)
+            except FAULTS as error:
+                return self.fail(node, error)
+
+        return guarded
+
+    def truth(self, node: ast.expr, depth: int) -> Callable[[Any], Any]:
+        """A part that is asked for its truth: there a word alone says that its convention is at that word."""
+        if isinstance(node, ast.Name) and node.id in self.scope.words:
+            word, convention = node.id, self.scope.words[node.id]
+            return lambda env: env.word(convention) == word
+        asked = self.build(node, depth)
+
+        def run(env: Any) -> Any:
+            try:
+                return claimed(asked(env))
+            except FAULTS as error:
+                return self.fail(node, error)
+
+        return run
+
+    # Leaves
+
+    def do_Constant(self, node: ast.Constant, depth: int) -> Callable[[Any], Any]:
+        x = node.value
+        if x is Ellipsis:
+            return lambda env: x
+        if isinstance(x, bool) or not isinstance(x, int | float):
+            raise self.error(node, f"the constant {str(x)[:20]!r} is not part of the language")
+        if (type(x) is int and abs(x) > WHOLE_NUMBER) or not math.isfinite(x):
+            raise self.error(node, f"the constant {str(x)[:20]} is over the limit of {WHOLE_NUMBER:,}")
+        return lambda env: x
+
+    def do_Name(self, node: ast.Name, depth: int) -> Callable[[Any], Any]:
+        name = node.id
+        if name in CONSTANTS:
+            constant = CONSTANTS[name]
+            return lambda env: constant
+        if name == "unspecified":
+            return lambda env: unspecified(env.grade) if env.grade else math.nan
+        if name in self.scope.words:
+            return lambda env: name
+        if name in self.scope.outputs:
+            self.asks = True
+            self.uses.add(name)
+            return lambda env: env.output(name, None)
+        if name not in self.scope.names:
+            known = {*self.scope.names, *self.scope.outputs, *self.scope.words, *CONSTANTS}
+            hint = did_you_mean(name, known) or ("; it is a function" if name in FUNCTIONS else "")
+            raise self.error(node, f"unknown name {name!r}{hint}")
+        self.uses.add(name)
+
+        def run(env: Any) -> Any:
+            try:
+                return env[name]
+            except FAULTS as error:
+                return self.fail(node, error)
+
+        return run
+
+    def do_List(self, node: ast.List, depth: int) -> Callable[[Any], Any]:
+        try:
+            numbers = np.asarray(ast.literal_eval(node))
+        except (ValueError, TypeError, SyntaxError, OverflowError):
+            raise self.error(node, "a list holds numbers, in rows of equal length") from None
+        if numbers.dtype.kind not in "if":
+            raise self.error(node, "a list holds numbers, in rows of equal length")
+        if not np.all(np.isfinite(numbers)) or (
+            numbers.dtype.kind == "i" and np.any(np.abs(numbers.astype(float)) > WHOLE_NUMBER)
+        ):
+            raise self.error(node, f"a number of the list is over the limit of {WHOLE_NUMBER:,}")
+        return lambda env: numbers
+
+    # Operators
+
+    def do_BinOp(self, node: ast.BinOp, depth: int) -> Callable[[Any], Any]:
+        operate = BINARY.get(type(node.op))
+        if operate is None:
+            raise self.error(node, f"the operator {type(node.op).__name__} is not part of the language")
+        left, right = self.build(node.left, depth), self.build(node.right, depth)
+
+        def run(env: Any) -> Any:
+            try:
+                return operate(left(env), right(env), env.grade)
+            except FAULTS as error:
+                return self.fail(node, error)
+
+        return run
+
+    def do_UnaryOp(self, node: ast.UnaryOp, depth: int) -> Callable[[Any], Any]:
+        if isinstance(node.op, ast.Not):
+            claim = self.truth(node.operand, depth)
+            return self.guarded(node, lambda env: negated(_charged(claim(env))))
+        operand = self.build(node.operand, depth)
+        if isinstance(node.op, ast.USub):
+            return self.guarded(node, lambda env: -numeric(_charged(operand(env))))
+        raise self.error(node, f"the operator {type(node.op).__name__} is not part of the language")
+
+    def do_BoolOp(self, node: ast.BoolOp, depth: int) -> Callable[[Any], Any]:
+        parts = [self.truth(part, depth) for part in node.values]
+        join, decisive = (both, False) if isinstance(node.op, ast.And) else (either, True)
+
+        def run(env: Any) -> Any:
+            result = parts[0](env)
+            for part in parts[1:]:
+                if single_truth(result) is decisive:
+                    return result
+                result = join(result, part(env))
+            return result
+
+        return self.guarded(node, run)
+
+    def do_Compare(self, node: ast.Compare, depth: int) -> Callable[[Any], Any]:
+        terms = [self.build(term, depth) for term in (node.left, *node.comparators)]
+        for op in node.ops:
+            if type(op) not in COMPARE:
+                raise self.error(node, f"{type(op).__name__} is not part of the language; write == or !=")
+        compare = [COMPARE[type(op)] for op in node.ops]
+        if len(compare) == 1:
+            return self.comparison(node, terms[0], terms[1], compare[0])
+
+        def run(env: Any) -> Any:
+            values = [term(env) for term in terms]
+            results = [c(a, b) for c, a, b in zip(compare, values, values[1:], strict=False)]
+            joined = results[0]
+            for result in results[1:]:
+                joined = both(joined, result)
+            return joined
+
+        return self.guarded(node, run)
+
+    def comparison(
+        self,
+        node: ast.Compare,
+        left: Callable[[Any], Any],
+        right: Callable[[Any], Any],
+        compare: Callable[[Any, Any], Any],
+    ) -> Callable[[Any], Any]:
+        def run(env: Any) -> Any:
+            try:
+                return compare(left(env), right(env))
+            except FAULTS as error:
+                return self.fail(node, error)
+
+        return run
+
+    def do_IfExp(self, node: ast.IfExp, depth: int) -> Callable[[Any], Any]:
+        test = self.truth(node.test, depth)
+        body, other = self.build(node.body, depth), self.build(node.orelse, depth)
+
+        def run(env: Any) -> Any:
+            decided = single_truth(test(env))
+            if decided is None:
+                raise SpecError("'if' takes one decided truth; choose between arrays with where(...)")
+            return body(env) if decided else other(env)
+
+        return self.guarded(node, run)
+
+    # Indexing
+
+    def do_Subscript(self, node: ast.Subscript, depth: int) -> Callable[[Any], Any]:
+        subject, index = self.build(node.value, depth), self.index(node.slice, depth)
+
+        def run(env: Any) -> Any:
+            x = subject(env)
+            if x is None or isinstance(x, str):
+                raise SpecError("only arrays can be indexed")
+            if is_single(x):
+                return x
+            chosen = index(env)
+            _charge_picked(x.shape, chosen)
+            return x[chosen]
+
+        return self.guarded(node, run)
+
+    def index(self, node: ast.expr, depth: int) -> Callable[[Any], Any]:
+        if isinstance(node, ast.Tuple):
+            parts = [self.index(part, depth) for part in node.elts]
+            return lambda env: tuple(part(env) for part in parts)
+        if isinstance(node, ast.Slice):
+            ends = [self.build(end, depth) if end else None for end in (node.lower, node.upper, node.step)]
+            return lambda env: slice(*(None if end is None else _whole_index(end(env)) for end in ends))
+        plain = self.build(node, depth)
+        return lambda env: _index(plain(env))
+
+    # Calls
+
+    def do_Call(self, node: ast.Call, depth: int) -> Callable[[Any], Any]:
+        if not isinstance(node.func, ast.Name):
+            raise self.error(node, "only a plain name can be called")
+        if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
+            raise self.error(node, "* and ** arguments are not part of the language")
+        name = node.func.id
+        if name == "implies":
+            return self.implication(node, depth)
+        if name in self.scope.outputs:
+            return self.output(node, name, depth)
+        if name in self.scope.operators:
+            return self.operator(node, name, depth)
+        if name in DRAWS:
+            return self.draw(node, name, depth)
+        if name in FUNCTIONS:
+            return self.function(node, FUNCTIONS[name], depth)
+        known = {*FUNCTIONS, *self.scope.outputs, *self.scope.operators, *(DRAWS if self.scope.draws else ())}
+        raise self.error(node, f"unknown function {name!r}{did_you_mean(name, known)}")
+
+    def built(self, node: ast.Call, depth: int) -> dict[ast.expr, Callable[[Any], Any]]:
+        """The arguments of a call, those with names first."""
+        if len({k.arg for k in node.keywords}) != len(node.keywords):
+            raise self.error(node, "an argument is given twice")
+        return {x: self.build(x, depth) for x in (*(k.value for k in node.keywords), *node.args)}
+
+    def arguments(self, node: ast.Call, depth: int) -> tuple[list[Any], dict[str, Any]]:
+        built = self.built(node, depth)
+        return [built[x] for x in node.args], {str(k.arg): built[k.value] for k in node.keywords}
+
+    def bind(self, node: ast.Call, function: Function) -> inspect.BoundArguments:
+        try:
+            return function.signature.bind(*node.args, **{str(k.arg): k.value for k in node.keywords})
+        except TypeError as error:
+            raise self.error(node, f"{function.usage}: {error}") from None
+
+    def function(self, node: ast.Call, function: Function, depth: int) -> Callable[[Any], Any]:
+        bound = self.bind(node, function)
+        built = self.built(node, depth)
+        args, keywords = [built[x] for x in bound.args], {name: built[x] for name, x in bound.kwargs.items()}
+        call = function.call
+        graded, required, work = function.graded, 0 if function.graded is None else function.required, function.work
+
+        def run(env: Any) -> Any:
+            try:
+                values = [_charged(a(env), work) for a in args]
+                if graded is not None:
+                    values[:required] = [graded(numeric(x), env.grade) for x in values[:required]]
+                if function.contextual:
+                    values.insert(0, env)
+                return call(*values, **{k: f(env) for k, f in keywords.items()})
+            except FAULTS as error:
+                return self.fail(node, error)
+
+        return run
+
+    def draw(self, node: ast.Call, name: str, depth: int) -> Callable[[Any], Any]:
+        if not self.scope.draws:
+            raise self.error(node, f"{name} draws; it stands only where cases are drawn, not here")
+        function, ordinal = DRAWS[name], len(self.draws)
+        self.bind(node, function)
+        if (name == "choice" and not node.args) or (name == "maybe" and node.keywords):
+            raise self.error(node, f"write {function.usage}")
+        self.draws.append(DrawSite(name, ordinal, _choices(name, node), tuple(node.args)))
+        args, keywords = self.arguments(node, depth)
+        call = function.call
+        return self.guarded(
+            node,
+            lambda env: call(env.source(ordinal), *[a(env) for a in args], **{k: f(env) for k, f in keywords.items()}),
+        )
+
+    def output(self, node: ast.Call, name: str, depth: int) -> Callable[[Any], Any]:
+        if node.args:
+            raise self.error(node, f"write {name}(input = value, ...)")
+        for keyword in node.keywords:
+            if keyword.arg not in self.scope.replaceable:
+                hint = did_you_mean(str(keyword.arg), self.scope.replaceable)
+                raise self.error(keyword.value, f"{name} has no input or option {keyword.arg!r}{hint}")
+        outer, self.uses = self.uses, set()
+        _, replaced = self.arguments(node, depth)
+        site = CallSite(source_of(self.text, node), replaced, frozenset(self.uses))
+        self.uses = outer | self.uses | {name}
+        self.asks = True
+        return lambda env: env.output(name, site)
+
+    def operator(self, node: ast.Call, name: str, depth: int) -> Callable[[Any], Any]:
+        takes = self.scope.operators[name]
+        if len(node.args) > len(takes.positional):
+            raise self.error(node, f"{name} takes {len(takes.positional)} inputs by position")
+        for keyword in node.keywords:
+            if keyword.arg not in takes.named:
+                hint = did_you_mean(str(keyword.arg), takes.named)
+                raise self.error(keyword.value, f"{name} has no input or option {keyword.arg!r}{hint}")
+        args, given = self.arguments(node, depth)
+        given = {**dict(zip(takes.positional, args, strict=False)), **given}
+        self.calls.add(name)
+        work = CALL + OPERATION * len(takes.named)
+
+        def run(env: Any) -> Any:
+            spend(work)
+            return env.operator(name, {k: f(env) for k, f in given.items()})
+
+        return self.guarded(node, run)
+
+    def implication(self, node: ast.Call, depth: int) -> Callable[[Any], Any]:
+        if len(node.args) != 2 or node.keywords:
+            raise self.error(node, "write implies(condition, claim)")
+        condition, claim = self.truth(node.args[0], depth), self.truth(node.args[1], depth)
+
+        def run(env: Any) -> Any:
+            given = condition(env)
+            return True if single_truth(given) is False else either(negated(given), claim(env))
+
+        return self.guarded(node, run)
+
+
+def _choices(name: str, node: ast.Call) -> int | None:
+    """How many values a draw of one number has, where the text says so."""
+    if name == "choice":
+        return len(node.args)
+    if name == "maybe":
+        return 2
+    if name in ("between", "every"):
+        try:
+            low, high = (ast.literal_eval(a) for a in node.args)
+            return max(int(high) - int(low) + 1, 1)
+        except (ValueError, TypeError):
+            return None
+    return None
+
+
+def _charged(x: Any, work: int = 1) -> Any:
+    """An argument that is accounted for, as what a function makes of it is at most as large or charged by itself."""
+    charge(math.prod(getattr(x, "shape", ())), work * CARRIED if isinstance(x, Number) else work)
+    return x
+
+
+def _charge_picked(shape: tuple[int, ...], index: Any) -> None:
+    """Account for what arrays in an index pick; slices and whole numbers make nothing new."""
+    parts = index if isinstance(index, tuple) else (index,)
+    picks = [np.count_nonzero(p) if p.dtype == bool else p.shape for p in parts if isinstance(p, np.ndarray)]
+    if not picks:
+        return
+    ones: list[Any] = []  # every axis that an array picks from, cut to a single entry
+    for p in parts:
+        axes = p.ndim if isinstance(p, np.ndarray) and p.dtype == bool else 1
+        ones += [slice(0, 1)] * axes if isinstance(p, np.ndarray) else [p]
+    rest = np.broadcast_to(np.zeros(()), shape)[tuple(ones)]
+    charge(rest.size * math.prod(np.broadcast_shapes(*picks)))
+
+
+def _whole_index(x: Any) -> int | None:
+    if x is None:
+        return None
+    x = value(x)
+    if np.ndim(x) or isinstance(x, str | Truth) or float(x) != int(x):
+        raise SpecError(f"{x!r} is not a whole number")
+    return int(x)
+
+
+def _index(x: Any) -> Any:
+    """One part of an index: a whole number, `none`, an ellipsis, or an array of whole numbers or plain truths."""
+    if x is None or x is Ellipsis or (isinstance(x, int) and not isinstance(x, bool)):
+        return x
+    if isinstance(x, str | Truth):
+        raise SpecError("an index is a whole number, a slice, none, or an array of whole numbers or truths")
+    plain = np.asarray(value(x))
+    charge(plain.size)
+    if plain.dtype == bool:
+        return plain
+    whole = plain.astype(np.int64)
+    if not np.array_equal(whole, plain):
+        raise SpecError("an index is not a whole number")
+    return whole if whole.ndim else int(whole)

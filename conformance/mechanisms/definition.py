@@ -1,0 +1,218 @@
+"""Evaluating the definition of a mechanism: its lines, each when first asked for, on the inputs of one call.
+
+The same frame serves three purposes.
+Without a grade it gives exact float64 values; under a grade, values with the error that the grade allows; with the
+changes of a mistake, what an implementation with that mistake returns.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..errors import SpecError
+from ..language.compiler import CallSite, Expression
+from ..language.draws import Source
+from ..numerics import budget
+from ..numerics.formats import FLOAT64, Format, limited
+from ..numerics.grades import Grade
+from ..numerics.numbers import Number, value
+from .loader import library
+from .mechanism import Mechanism
+from .references import by_reference
+
+
+class Frame:
+    """One evaluation. Names resolve to inputs, options, sizes, conventions and lines; lines are kept once computed."""
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        values: Mapping[str, Any],
+        *,
+        grade: Grade | None = None,
+        dtype: str = "float64",
+        changes: Mapping[str, Expression] | None = None,
+        overflow: Format | None = None,
+        known: Mapping[str, Mechanism] | None = None,
+        unchanged: Frame | None = None,
+        reached: Collection[str] = (),
+    ) -> None:
+        """`values` has inputs and options, and the words of conventions; what is left out is at its default.
+
+        With `overflow`, the lines are limited to the range of that format, as they would be in a kernel.
+        `unchanged` is the same evaluation without the changes, from which every name is taken that is not `reached`.
+        Raises `SpecError` where the shapes of the inputs contradict one another.
+        """
+        self.mechanism, self.grade, self.dtype = mechanism, grade, dtype
+        self.changes, self.overflow, self.known = changes or {}, None if overflow is FLOAT64 else overflow, known
+        self.unchanged, self.reached = unchanged, reached
+        self.values = unchanged.values if unchanged is not None else self._bound(values)
+        if grade is not None:
+            for name in mechanism.inputs:
+                self.values[name] = _graded(self.values.get(name), grade)
+        self.memo: dict[str, Any] = {}
+        self.turned_on: set[str] = set()
+        """The conventions whose word was asked for so far."""
+        self._busy: list[str] = []
+
+    def _bound(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        bound = {**self.mechanism.words, **self.mechanism.defaults, **values}
+        return bound | sizes_of(self.mechanism, bound)
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self.memo:
+            return self.memo[name]
+        if self.unchanged is not None and name not in self.reached:
+            return self.unchanged[name]
+        if name in self._busy:
+            raise SpecError(f"a circle: {' -> '.join([*self._busy, name])}")
+        self._busy.append(name)
+        try:
+            change = self.changes.get(name)
+            result = self.original(name) if change is None else change(_Replacing(self, name))
+        finally:
+            self._busy.pop()
+        if self.overflow is not None and name in self.mechanism.definition:
+            result = _limited(result, self.overflow)
+        self.memo[name] = result
+        return result
+
+    def original(self, name: str) -> Any:
+        """What a name means before any change."""
+        line = self.mechanism.definition.get(name)
+        if line is not None:
+            if self.grade is None or name not in self.mechanism.unstored:
+                return line(self)
+            return _graded(line(_Unstored(self, self.grade)), self.grade)
+        if self.mechanism.by_reference and name in self.mechanism.outputs:
+            return self.referred[name]
+        if name in self.values:
+            if name in self.mechanism.conventions:
+                self.turned_on.add(name)
+            return self.values[name]
+        raise SpecError(f"{name!r} has no value here")
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes all lines will hold, of which one in eight is as large as the largest input."""
+        largest = max((np.size(value(self.values[name])) for name in self.mechanism.inputs), default=0)
+        parts = 1 if self.grade is None else 4
+        return 8 * parts * largest * (1 + len(self.mechanism.definition) // 8)
+
+    def check_domain(self) -> None:
+        """Raise `SpecError` for a call outside the domain of the operator."""
+        operator = (self.known or library()).get(self.mechanism.operator, self.mechanism)
+        with np.errstate(all="ignore"), budget.metered():
+            for name, condition in operator.requires.items():
+                if not bool(np.all(condition(self))):
+                    raise SpecError(f"outside the domain, {name}: {condition.text}")
+
+    def outputs(self, *names: str) -> dict[str, Any]:
+        """The outputs by name, all of them if none is named."""
+        names = names or self.mechanism.outputs
+        with np.errstate(all="ignore"), budget.metered():
+            return {name: self[name] for name in names}
+
+    @functools.cached_property
+    def referred(self) -> dict[str, Any]:
+        """The outputs as the reference gives them, where it is the definition."""
+        return by_reference(
+            self.mechanism, {name: self[name] for name in self.values}, self.mechanism.outputs, self.grade
+        )
+
+    # What else an environment can do
+
+    def word(self, convention: str) -> str:
+        self.turned_on.add(convention)
+        return self.values[convention]
+
+    def operator(self, name: str, arguments: dict[str, Any]) -> Any:
+        mechanism = (self.known or library())[name]
+        passed_on = {c: self.values[c] for c in mechanism.conventions if c in self.values and c not in arguments}
+        inner = Frame(mechanism, {**passed_on, **arguments}, grade=self.grade, dtype=self.dtype, known=self.known)
+        result = inner[mechanism.outputs[0]]
+        self.turned_on.update(inner.turned_on & passed_on.keys())
+        return result
+
+    def output(self, name: str, site: CallSite | None) -> Any:
+        raise SpecError(f"{name} is what a subject returns; a definition has none")
+
+    def source(self, ordinal: int) -> Source:
+        raise SpecError("a definition draws nothing")
+
+
+class _Replacing:
+    """The environment of a change: the name that it replaces has its original meaning, and no other name has."""
+
+    def __init__(self, frame: Frame, name: str) -> None:
+        self.frame, self.name = frame, name
+        self.grade, self.dtype = frame.grade, frame.dtype
+        self.word, self.operator, self.output, self.source = frame.word, frame.operator, frame.output, frame.source
+
+    def __getitem__(self, name: str) -> Any:
+        return self.frame.original(name) if name == self.name else self.frame[name]
+
+
+class _Unstored:
+    """The environment of a line with a dtype of its own: nothing in it is stored in the dtype under test."""
+
+    def __init__(self, frame: Frame, grade: Grade) -> None:
+        self.frame, self.dtype = frame, frame.dtype
+        self.grade: Grade | None = replace(grade, operand=None, weight=None, stored=None)
+        self.word, self.operator, self.output, self.source = frame.word, frame.operator, frame.output, frame.source
+
+    def __getitem__(self, name: str) -> Any:
+        return self.frame[name] if self.grade is None else _graded(self.frame[name], self.grade)
+
+
+def reached(mechanism: Mechanism, changes: Collection[str]) -> frozenset[str]:
+    """The names that changes may give another value: those that are changed, and every line that reads one of them."""
+    found = set(changes)
+    if mechanism.by_reference:
+        found.update(mechanism.outputs)
+    while True:
+        further = {name for name, line in mechanism.definition.items() if name not in found and line.uses & found}
+        if not further:
+            return frozenset(found)
+        found |= further
+
+
+def _limited(x: Any, fmt: Format) -> Any:
+    return limited(x, fmt) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
+
+
+def _graded(x: Any, grade: Grade) -> Any:
+    if isinstance(x, Number):
+        return Number(x.value, x.worst, x.variance, x.shared, grade=grade)
+    return Number(x, grade=grade) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
+
+
+def sizes_of(mechanism: Mechanism, values: Mapping[str, Any]) -> dict[str, int]:
+    """The sizes that the shapes of the required inputs fix; inputs that contradict one another are a `SpecError`."""
+    found: dict[str, tuple[int, str]] = {}
+    for name, axes in mechanism.shapes.items():
+        x = values[name]
+        shape = x.shape if isinstance(x, Number | np.ndarray) else np.shape(x)
+        for axis, length in zip(reversed(axes), reversed(shape), strict=False):
+            if axis is None:
+                continue
+            known, where = found.setdefault(axis, (length, name))
+            if known != length:
+                raise SpecError(f"{axis} is {known} in {where}, but {length} in {name}")
+    return {axis: length for axis, (length, _) in found.items()}
+
+
+def refused(mechanism: Mechanism, values: Mapping[str, Any]) -> str | None:
+    """Why a call lies outside the domain of the mechanism, or None where it lies inside."""
+    try:
+        frame = Frame(mechanism, values)
+        frame.check_domain()
+        frame.outputs()
+    except (SpecError, ValueError) as error:
+        return str(error).splitlines()[0]
+    return None

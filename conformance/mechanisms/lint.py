@@ -1,0 +1,92 @@
+"""What is wrong with a specification, and what is only badly said.
+
+Loading finds what cannot be understood (schema, names, expressions, circles).
+The linter adds what the house asks of prose: indicative sentences, conventions and scenarios that are told apart, and
+sources that name something.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ..errors import Error, Place, SpecError, SpecErrors, UsageError, first_of
+from ..numerics.budget import COUNTED, FAULTS
+from .evidence import evidence_of, path_of
+from .loader import library, load
+from .mechanism import Mechanism
+from .schema import place_of, spec_folder
+
+NOT_INDICATIVE = re.compile(r"\b(should|shall|must|ought|may not|needs? to|has to|have to)\b", re.IGNORECASE)
+LONGEST_SENTENCE = 160
+
+
+def lint_files(paths: Sequence[Path]) -> tuple[list[Error], int]:
+    """The faults of files, or of all that are shipped, and how many files were read.
+
+    A folder stands for its files; one without any is a `UsageError`.
+    A file is read beside the shipped ones, so that a new mechanism may build on an operator of theirs.
+    """
+    if not paths:
+        shipped = sorted(spec_folder().glob("*.yaml"))
+        found = _linted(shipped, {})
+        return found or [stale(m) for m in library().values() if evidence_of(m) is None], len(shipped)
+    files = [file for path in paths for file in (sorted(path.glob("*.yaml")) if path.is_dir() else [path])]
+    if not files:
+        raise UsageError(f"there is no .yaml file in {', '.join(map(str, paths))}")
+    beside = {name: m for name, m in library().items() if name not in {file.stem for file in files}}
+    return _linted(files, beside), len(files)
+
+
+def _linted(files: Sequence[Path], beside: dict[str, Mechanism]) -> list[Error]:
+    try:
+        loaded = load(files, beside)
+    except SpecErrors as several:
+        return list(several.errors)
+    own = [m for name, m in loaded.items() if name not in beside]
+    return [fault for m in own for fault in first_of(faults(m), FAULTS, COUNTED)]
+
+
+def stale(mechanism: Mechanism) -> SpecError:
+    """What is said where draws, definition or mistakes have changed since the evidence on them was derived."""
+    asked = f"'attnspec audit --derive --mechanism {mechanism.name}'"
+    return SpecError(
+        f"{path_of(mechanism.name).name}: not of this text, or missing; {asked} derives it", Place(mechanism.path, 1, 1)
+    )
+
+
+def faults(mechanism: Mechanism) -> Iterator[SpecError]:
+    """What a loaded mechanism gets wrong in style."""
+    for kind, items in (("laws", mechanism.laws), ("mistakes", mechanism.mistakes), ("rejects", mechanism.rejects)):
+        for name, item in items.items():
+            yield from _sentence(f"{kind}.{name}.says", item.says)
+    for name in sorted({*mechanism.laws, *mechanism.rejects} & set(mechanism.mistakes)):
+        yield SpecError(f"mistakes.{name}: a law has the same name", mechanism.mistakes[name].place)
+    for law in mechanism.laws.values():
+        unused = set(law.given) - law.when.uses - law.holds.uses - {n for g in law.given.values() for n in g.uses}
+        for name in sorted(unused):
+            yield SpecError(f"laws.{law.name}.given: {name!r} is used nowhere", law.given[name].place)
+        if not law.holds.asks and not any(g.asks for g in law.given.values()):
+            yield SpecError(f"laws.{law.name}: the claim does not ask what the subject returns", law.place)
+    for source in mechanism.sources:
+        if not re.search(r"\d{4}|http|arXiv", source):
+            yield SpecError(f"sources: {source[:40]!r} names no year, number or address", place_of(source))
+    lines = {name for line in mechanism.definition.values() for name in line.uses}
+    mentioned = lines | {
+        n for law in mechanism.laws.values() for e in (law.when, law.holds, *law.given.values()) for n in e.uses
+    }
+    for name, line in mechanism.definition.items():
+        if name not in mentioned and name not in mechanism.outputs and line.place and line.place.file == mechanism.path:
+            yield SpecError(f"definition.{name}: no line and no law uses it", line.place)
+
+
+def _sentence(label: str, text: str) -> Iterator[SpecError]:
+    place = place_of(text)
+    found = NOT_INDICATIVE.search(text)
+    if found and not label.startswith("mistakes"):
+        yield SpecError(f"{label}: say what is, not what {found.group(0)!r} be", place)
+    if not text[:1].isupper() and not text[:1].isdigit():
+        yield SpecError(f"{label}: a sentence starts with a capital letter", place)
+    if len(text) > LONGEST_SENTENCE:
+        yield SpecError(f"{label}: {len(text)} characters are more than one sentence ({LONGEST_SENTENCE})", place)

@@ -1,0 +1,219 @@
+"""What a specification file becomes: frozen values, with every expression compiled."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from ..errors import Place
+from ..language.compiler import Expression
+from ..numerics.formats import KINDS, dtype_under
+
+Level = Literal["must", "should"]
+LawLevel = Literal["must", "should", "unless_refused"]
+Assignments = Mapping[str, Expression]
+
+ANSWERED = 0.9
+"""The share of scenarios that an implementation answers at least, where a mechanism does not say."""
+
+DRAWN_LAYOUTS = ("contiguous", "strided", "transposed", "offset", "expanded", "mixed")
+"""The memory layouts of inputs that any case may have."""
+
+LAYOUTS = (*DRAWN_LAYOUTS, "lone")
+"""Those that a scenario may choose by `layout = ...`; fewer than three inputs do not feel the last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """One invariant: a sentence and a claim, under a condition, for all `given` draws."""
+
+    name: str
+    says: str
+    given: Assignments
+    when: Expression
+    holds: Expression
+    level: LawLevel
+    contract: str
+    """Why the law need not refute a known mistake; empty where it must."""
+    sources: tuple[str, ...]
+    place: Place | None
+    asking: frozenset[str] = frozenset()
+    """The givens that depend on what the subject returns."""
+
+    def weight(self, *, refused: bool = False) -> Level:
+        """How much its verdict weighs, by whether it rests on a call that was refused."""
+        if self.level == "unless_refused":
+            return "should" if refused else "must"
+        return self.level
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """A known way to be wrong: assignments that replace inputs, options or lines of the definition."""
+
+    name: str
+    says: str
+    change: Assignments
+    seen: str
+    place: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A call that an implementation is to refuse."""
+
+    name: str
+    says: str
+    when: Expression
+    call: Assignments
+    level: Level
+    place: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A scenario or a regime: assignments that take the place of draws."""
+
+    name: str
+    assigned: Assignments
+    place: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """Numbers as a reader would print them: right to half a unit of their last digit."""
+
+    value: Any
+    tolerance: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A worked case: what is given, and the digits that come out."""
+
+    name: str
+    given: Assignments
+    gives: Mapping[str, Printed]
+    place: Place | None
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """One specification file, together with what it takes over from its operator's file."""
+
+    name: str
+    operator: str
+    title: str
+    summary: str
+    formula: str
+    sources: tuple[str, ...]
+    version: int
+    digest: str
+    """Of this file and its operator's: it tells whether two results speak of the same text."""
+    path: str
+
+    sizes: Assignments
+    inputs: Assignments
+    options: Assignments
+    conventions: Mapping[str, Mapping[str, str]]
+    vocabulary: Mapping[str, Mapping[str, str]]
+    """Options with named values: what an implementation is passed for each word."""
+    follows: Mapping[str, str]
+    """Conventions that, left undeclared, follow the declared word of another."""
+    requires: Assignments
+    dtypes: Mapping[str, str]
+    definition: Assignments
+    by_reference: bool
+    """Whether the definition is the float64 reference, for an operator whose meaning is a loop."""
+    outputs: tuple[str, ...]
+    random: tuple[str, ...]
+    normal_form: Assignments
+
+    examples: Mapping[str, Example]
+    regimes: Mapping[str, Setting]
+    scenarios: Mapping[str, Setting]
+    laws: Mapping[str, Law]
+    mistakes: Mapping[str, Mistake]
+    rejects: Mapping[str, Reject]
+
+    required: tuple[str, ...]
+    """The inputs that bind by position."""
+    defaults: Mapping[str, Any]
+    """What an option or an optional input is when it is not passed; an option without one is always passed."""
+    shapes: Mapping[str, tuple[str | None, ...]]
+    """The sizes that the shape of a required input fixes, axis by axis."""
+    answered: float = ANSWERED
+    """The share of the scenarios within its declared limits that an implementation answers at least."""
+    own: frozenset[str] = field(default_factory=frozenset)
+    """The sizes, inputs and options that a further mechanism draws in its own way."""
+
+    @functools.cached_property
+    def optional(self) -> tuple[str, ...]:
+        """The inputs that bind by name."""
+        return tuple(name for name in self.inputs if name not in self.required)
+
+    @functools.cached_property
+    def undetermined(self) -> bool:
+        """Whether every output is random, so that laws alone judge them."""
+        return set(self.outputs) <= set(self.random)
+
+    @functools.cached_property
+    def discrete(self) -> bool:
+        """Whether every output is determined, and holds whole numbers or truths, which have no precision."""
+        return not self.random and all(self.dtypes.get(name) in KINDS for name in self.outputs)
+
+    @property
+    def signature(self) -> frozenset[str]:
+        """Everything that can be passed in a call."""
+        return frozenset({*self.inputs, *self.options})
+
+    @functools.cached_property
+    def unstored(self) -> frozenset[str]:
+        """The lines between inputs and outputs that have a dtype of their own, whatever the dtype under test is."""
+        return frozenset(self.dtypes) - {*self.inputs, *self.outputs}
+
+    @property
+    def words(self) -> dict[str, str]:
+        """Every convention at its first word."""
+        return {convention: next(iter(words)) for convention, words in self.conventions.items()}
+
+    def declared(self, words: Mapping[str, str]) -> dict[str, str]:
+        """What a declaration of words says, with what follows from it."""
+        result = dict(words)
+        for convention, other in self.follows.items():
+            if convention not in words and other in words:
+                position = list(self.conventions[other]).index(words[other])
+                result[convention] = list(self.conventions[convention])[position]
+        return result
+
+    def dtype_of(self, name: str, dtype: str) -> str:
+        """The dtype of an input or output when `dtype` is under test."""
+        return dtype_under(dtype, self.dtypes.get(name))
+
+    def as_drawn(self, name: str, x: Any) -> Any:
+        """A value as an input has it: an array where it is required, of fractions where it is drawn as such."""
+        if name in self.required:
+            x = np.asarray(x)
+        whole = name in self.inputs and isinstance(x, np.ndarray) and x.dtype.kind in "iu"
+        return x.astype(float) if whole and any(d.name == "normal" for d in self.inputs[name].draws) else x
+
+    def passed(self, option: str, x: Any) -> Any:
+        """An option as an implementation is given it: a word by what it stands for, a list of numbers as a tuple."""
+        if isinstance(x, np.ndarray):
+            return tuple(x.tolist())
+        return self.vocabulary.get(option, {}).get(x, x) if isinstance(x, str) else x
+
+    def meant(self, option: str, x: Any) -> Any:
+        """What an implementation is given for an option as the definition has it: the other way around."""
+        if isinstance(x, tuple):
+            return np.asarray(x, np.int64)
+        named = {text: word for word, text in self.vocabulary.get(option, {}).items()}
+        return named.get(x, x) if isinstance(x, str) else x
+
+    def address(self, item: str) -> str:
+        """The name of a law, mistake or reject as people write it."""
+        return f"{self.name}.{item}"

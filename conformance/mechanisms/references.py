@@ -1,0 +1,96 @@
+"""The float64 reference of an operator: the definition of those whose meaning is a loop, and the second witness of all.
+
+What a reference does is not counted while it runs, so its work is estimated before: as a definition it may come with a
+file of a stranger, whatever sizes that draws.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..errors import Place, SpecError
+from ..numerics.budget import OPERATION, OverspentError, spend
+from ..numerics.grades import Grade
+from ..numerics.numbers import Number, value
+from .mechanism import Mechanism
+
+
+def reference_of(operator: str, place: Place | None = None) -> Callable[..., Any]:
+    """The reference function of an operator; a `SpecError` where there is none."""
+    from attnspec import reference
+
+    if operator not in reference.__all__:
+        raise SpecError(f"the operator {operator!r} has no function in attnspec.reference; write its definition", place)
+    return getattr(reference, operator)
+
+
+def work_of(mechanism: Mechanism, values: Mapping[str, Any]) -> int:
+    """An estimate of what a reference does: as many steps as all axes and all whole options multiplied.
+
+    An axis of several inputs counts once. Beam search keeps `width` sequences, or as many as there are, and compares
+    each of them with all that it drops; the axes of `einsum` mean what its equation says, so all of them count.
+    """
+    if mechanism.operator == "beam_search":
+        vocab, length = max(len(np.atleast_1d(values["log_probs"])), 1), max(int(values["length"]), 0)
+        kept = min(max(int(values["width"]), 0), vocab ** min(length, 64))
+        return length * kept * vocab * (kept + length + 20) * OPERATION // 4
+    named: dict[str, int] = {}
+    for name in mechanism.inputs:
+        axes, shape = mechanism.shapes.get(name, ()), np.shape(values[name])
+        for place, n in enumerate(shape):
+            known = axes[place - len(shape)] if place >= len(shape) - len(axes) else None
+            several = known is not None and mechanism.operator != "einsum"
+            named[f"{known} {axes[:place].count(known)}" if several else f"{name} {place}"] = n
+    options = [x for n in mechanism.options for x in np.ravel(values[n]) if isinstance(x, int | np.integer)]
+    return math.prod(max(n, 1) for n in named.values()) * math.prod(max(abs(int(x)), 1) for x in options) * OPERATION
+
+
+def by_reference(
+    mechanism: Mechanism, values: Mapping[str, Any], names: tuple[str, ...], grade: Grade | None
+) -> dict[str, Any]:
+    """Outputs as the float64 reference gives them, under a grade with what that leaves open.
+
+    Beside its outputs, the reference of an operator whose meaning is a loop returns `rounding`, the error of what it
+    compares in units of relative rounding, and `margin`, how far the closest of its decisions was from going the other
+    way: a number, or for every output an array that broadcasts to it. Where a decision is closer than twice the error
+    it may go either way, and nothing is determined.
+    """
+    plain, place = {n: value(x) for n, x in values.items()}, Place(mechanism.path, 1, 1)
+    try:
+        spend(work_of(mechanism, {**mechanism.defaults, **plain}))
+        results = reference_outputs(mechanism, plain)
+    except OverspentError as error:
+        raise OverspentError(f"the reference of {mechanism.operator!r}: {error.message}", place) from None
+    except (TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        told = f"the reference of {mechanism.operator!r} cannot be called: {type(error).__name__}: {error}"
+        raise SpecError(told[:300], place) from None
+    if grade is None:
+        return {name: results[name] for name in names}
+    narrowest = grade.stored or grade.arithmetic
+    error, margin = results.get("rounding", 0.0) * 2.0**-narrowest.digits, results.get("margin", np.inf)
+
+    def bounded(name: str) -> Number:
+        x = np.asarray(results[name])
+        own = error if x.dtype.kind == "f" else 0.0  # whole numbers are right, unless a decision goes the other way
+        closest = margin[name] if isinstance(margin, Mapping) else margin
+        radius = np.where(np.less_equal(closest, 2 * error), np.inf, own)
+        return Number.within(x.astype(float), np.broadcast_to(radius, x.shape))
+
+    return {name: bounded(name) for name in names}
+
+
+def reference_outputs(mechanism: Mechanism, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What the float64 reference of the mechanism's operator returns, by output; the second witness."""
+    function = reference_of(mechanism.operator, Place(mechanism.path, 1, 1))
+    values = {**mechanism.words, **mechanism.defaults, **values}
+    inputs = [values[name] for name in mechanism.required]
+    keywords = {name: values[name] for name in mechanism.optional if isinstance(values[name], np.ndarray)}
+    keywords |= {name: mechanism.passed(name, values[name]) for name in mechanism.options}
+    keywords |= {name: values[name] for name in mechanism.conventions}
+    with np.errstate(all="ignore"):
+        results = function(*inputs, **keywords)
+    return results if isinstance(results, dict) else {mechanism.outputs[0]: results}

@@ -1,0 +1,1 @@
+"""Numbers that carry a bound of their rounding error, and what they are bounded by: formats, grades, budgets."""

@@ -1,0 +1,101 @@
+"""Floating-point formats, and correct rounding from float64 to each of them.
+
+NumPy has no bfloat16, and the packages that add it round float64 twice (through float32), so rounding is done here:
+once, to nearest, ties to even, by scaling with powers of two, which is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A binary format: `digits` of significand (the leading one included), normal numbers from 2 ** `least` on."""
+
+    name: str
+    digits: int
+    least: int
+    largest: float
+
+    @property
+    def unit(self) -> float:
+        """The unit roundoff: the largest relative error of rounding a normal number to nearest."""
+        return 2.0**-self.digits
+
+    @property
+    def tiny(self) -> float:
+        """Half the spacing of subnormal numbers."""
+        return 2.0 ** (self.least - self.digits)
+
+
+FLOAT64 = Format("float64", 53, -1022, 1.7976931348623157e308)
+FLOAT32 = Format("float32", 24, -126, (2 - 2.0**-23) * 2.0**127)
+BFLOAT16 = Format("bfloat16", 8, -126, (2 - 2.0**-7) * 2.0**127)
+FLOAT16 = Format("float16", 11, -14, 65504.0)
+FORMATS = {fmt.name: fmt for fmt in (FLOAT64, FLOAT32, BFLOAT16, FLOAT16)}
+_OTHER_NAMES = {
+    "float64": ("fp64", "f64", "double"),
+    "float32": ("fp32", "f32", "float", "single", "tf32"),
+    "bfloat16": ("bf16", "bfloat", "brain"),
+    "float16": ("fp16", "f16", "half"),
+}
+
+
+def unknown_dtype(name: str) -> str:
+    """What is said of a name that is no dtype, with the one that is meant, also by a name that it has elsewhere."""
+    plain = name.lower().rpartition(".")[2]  # as in torch.float32
+    others = {other: dtype for dtype, names in _OTHER_NAMES.items() for other in (dtype, *names)}
+    hint = f"; did you mean {others[plain]!r}?" if plain in others else did_you_mean(plain, FORMATS)
+    return f"unknown dtype {name!r}{hint} (dtypes: {', '.join(FORMATS)})"
+
+
+def _spacing_exponent(x: NDArray[np.float64] | float, fmt: Format) -> NDArray[np.int32]:
+    return (
+        np.frexp(np.maximum(np.abs(x), 2.0**fmt.least))[1] - fmt.digits
+    )  # below the normal numbers, that of the least
+
+
+def rounded(x: NDArray[np.float64], fmt: Format) -> NDArray[np.float64]:
+    """`x` rounded once to `fmt`, to nearest with ties to even; beyond the largest number, infinity."""
+    if fmt is FLOAT64:
+        return x
+    spacing = np.ldexp(1.0, _spacing_exponent(x, fmt))
+    return limited(np.asarray(np.rint(x / spacing) * spacing), fmt)
+
+
+def limited(x: NDArray[np.float64], fmt: Format) -> NDArray[np.float64]:
+    """`x` with infinity for what is beyond the largest number of `fmt`."""
+    beyond = np.abs(x) > fmt.largest
+    return np.where(beyond, np.copysign(np.inf, x), x) if beyond.any() else x
+
+
+def half_unit(x: NDArray[np.float64], fmt: Format) -> NDArray[np.float64]:
+    """Half the distance of neighbouring numbers of `fmt` in the binade of `x`: the most that rounding moves."""
+    return np.ldexp(0.5, _spacing_exponent(x, fmt))
+
+
+def holds(x: float, fmt: Format) -> bool:
+    """Whether `fmt` has the number `x` itself."""
+    if fmt is FLOAT64 or not math.isfinite(x):
+        return True
+    significand, exponent = math.frexp(x)
+    digits = fmt.digits - max(0, fmt.least + 1 - exponent)
+    return abs(x) <= fmt.largest and math.ldexp(significand, digits).is_integer()
+
+
+KINDS = ("integer", "boolean")
+"""What an input or output may be instead of a number with a fraction: any dtype of that kind."""
+NUMBER = "number"
+"""The dtype of an output that may be of any: it is reckoned with in the one under test."""
+
+
+def dtype_under(dtype: str, own: str | None) -> str:
+    """The dtype of what has an `own` one (or none) when `dtype` is under test: its own, or the wider of both."""
+    return dtype if own in (None, NUMBER) or (dtype == "float64" and own not in KINDS) else own

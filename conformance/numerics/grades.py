@@ -1,0 +1,88 @@
+"""Grades: claims about which intermediates of a computation are stored in which format.
+
+A grade is what an error bound is derived for.
+`LADDER` lists, for every dtype of inputs and outputs, the grades that can explain an implementation, tightest first;
+`STANDARD` names the one that is claimed by saying nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..errors import UsageError, did_you_mean
+from .formats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FORMATS, Format
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """One claim.
+
+    `arithmetic` is the format of elementwise operations and of accumulation.
+    `operand` is the format that the factors of a matrix product are rounded to first, and `weight` that of the weights
+    of an average: tensor cores take both in their own format.
+    `stored` is the format that every intermediate result is rounded to (the naive grades).
+    `result` is the format of the outputs, where it is narrower than the dtype they are returned in.
+    """
+
+    name: str
+    says: str
+    arithmetic: Format
+    operand: Format | None = None
+    weight: Format | None = None
+    stored: Format | None = None
+    result: Format | None = None
+
+    def __str__(self) -> str:
+        return self.name
+
+
+FP64 = Grade("fp64", "double precision throughout", FLOAT64)
+FP32 = Grade("fp32", "single precision throughout", FLOAT32, result=FLOAT32)
+TF32 = Grade("tf32", "factors of products rounded to 11 bits, single-precision accumulation", FLOAT32, operand=FLOAT16)
+BF16 = Grade("bf16", "factors and weights in bfloat16, single-precision accumulation", FLOAT32, BFLOAT16, BFLOAT16)
+FP16 = Grade("fp16", "factors and weights in float16, single-precision accumulation", FLOAT32, FLOAT16, FLOAT16)
+BF16_NAIVE = Grade(
+    "bf16_naive", "every intermediate stored in bfloat16", FLOAT32, BFLOAT16, BFLOAT16, BFLOAT16, BFLOAT16
+)
+FP16_NAIVE = Grade("fp16_naive", "every intermediate stored in float16", FLOAT32, FLOAT16, FLOAT16, FLOAT16, FLOAT16)
+
+GRADES = {grade.name: grade for grade in (FP64, FP32, TF32, BF16, FP16, BF16_NAIVE, FP16_NAIVE)}
+LADDER: dict[str, tuple[Grade, ...]] = {
+    "float64": (FP64, FP32, TF32, BF16),
+    "float32": (FP32, TF32, BF16),
+    "bfloat16": (FP32, BF16, BF16_NAIVE),
+    "float16": (FP32, FP16, FP16_NAIVE),
+}
+STANDARD = {"float64": FP64, "float32": FP32, "bfloat16": BF16, "float16": FP16}
+
+
+def grade_named(name: str) -> Grade:
+    """The grade of that name; an unknown one is a `UsageError`."""
+    if name not in GRADES:
+        raise UsageError(f"unknown grade {name!r}{did_you_mean(name, GRADES)} (grades: {', '.join(GRADES)})")
+    return GRADES[name]
+
+
+def coarser(dtype: str, grade: Grade, other: Grade | None = None) -> bool:
+    """Whether a claim allows more rounding than another one; than what is claimed for a dtype by saying nothing."""
+    other = other or STANDARD[dtype]
+    plain = dict.fromkeys(("arithmetic", "operand", "weight", "stored"), other.arithmetic)
+    pairs = [
+        (getattr(grade, part), getattr(other, part) or known)
+        for part, known in {**plain, "result": FORMATS[dtype]}.items()
+    ]
+    return any(own is not None and own.digits < known.digits for own, known in pairs)
+
+
+def looser(dtype: str, claim: Grade) -> tuple[Grade, ...]:
+    """The claim and the grades beyond it, in the order in which they are tried."""
+    ladder = LADDER[dtype]
+    return ladder[ladder.index(claim) :] if claim in ladder else (claim,)
+
+
+def result_format(dtype: str, grade: Grade) -> Format:
+    """The format that an output of `dtype` is rounded to by a subject of that grade: the narrower of the two."""
+    declared = FORMATS[dtype]
+    if grade.result is None or declared.digits <= grade.result.digits:
+        return declared
+    return grade.result

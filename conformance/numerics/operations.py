@@ -1,0 +1,229 @@
+"""What the operators of the language do: arithmetic, comparison and logic, entry by entry.
+
+Each takes plain arrays, error-carrying numbers or truths, and refuses what has no meaning with a `SpecError`.
+Shapes are measured before anything is computed.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import SpecError
+from .budget import CARRIED, charge, charge_product, joined_shape, spend
+from .formats import holds
+from .grades import Grade
+from .numbers import Number, number, settled, value
+from .primitives import where
+from .truths import Truth, truth
+
+WHOLE = (bool, np.bool_, np.integer)
+"""The types of single values that are reckoned with as whole numbers."""
+
+
+def _shape(x: Any) -> tuple[int, ...]:
+    return getattr(x, "shape", ())
+
+
+def _kind(x: Any) -> str:
+    """The kind of what an array holds, as NumPy abbreviates it; none of what is no array."""
+    return x.dtype.kind if isinstance(x, (np.ndarray, np.generic)) else ""
+
+
+def numeric(x: Any) -> Any:
+    """`x` as something to reckon with: truths count as 0 and 1."""
+    if isinstance(x, np.ndarray):
+        return x.astype(np.int64) if x.dtype.kind == "b" else x
+    if x is None or isinstance(x, str):
+        raise SpecError(f"{'none' if x is None else repr(x)} is not a number")
+    if isinstance(x, Truth):
+        return where(x, 1.0, 0.0)
+    return int(x) if isinstance(x, WHOLE) else x
+
+
+def _graded(result: Any, grade: Grade | None) -> Any:
+    """A plain result of fractions, with the rounding that the claimed precision would have made."""
+    if grade is None or isinstance(result, int) or _kind(result) in ("b", "i", "u"):
+        return result
+    return settled(np.asarray(result, float), grade, 0.0, 0.0, 0.0)
+
+
+def _arithmetic(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Grade | None], Any]:
+    def apply(x: Any, y: Any, grade: Grade | None) -> Any:
+        x, y = numeric(x), numeric(y)
+        joined_shape(_shape(x), _shape(y))
+        if grade is not None:
+            x, y = _represented(x, grade), _represented(y, grade)
+        if isinstance(x, Number) or isinstance(y, Number):
+            spend((math.prod(_shape(x)) + math.prod(_shape(y))) * CARRIED)
+            return operate(x, y)
+        return _graded(operate(x, y), grade)
+
+    return apply
+
+
+def _represented(x: Any, grade: Grade) -> Any:
+    """A single fraction as an implementation holds it: with its own rounding, where the format has it not."""
+    return number(x, grade) if isinstance(x, float) and not holds(x, grade.arithmetic) else x
+
+
+def _divide(x: Any, y: Any) -> Any:
+    if isinstance(x, Number) or isinstance(y, Number):
+        return x / y
+    return np.divide(x, y)
+
+
+def _bounded(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Whole numbers would grow without limit, or in arrays wrap around; here they become fractions."""
+
+    def apply(x: Any, y: Any) -> Any:
+        result = operate(x, y)
+        if isinstance(result, int):
+            return float(result) if abs(result) > 2**53 else result
+        if _kind(result) == "i":
+            fractions = operate(np.asarray(x, float), np.asarray(y, float))
+            return fractions if np.any(np.abs(fractions) > 2**53) else result
+        return result
+
+    return apply
+
+
+def _power(x: Any, y: Any) -> Any:
+    if isinstance(x, Number) or isinstance(y, Number):
+        return x**y
+    result = np.power(np.asarray(x, float), np.asarray(y, float))
+    whole = all(isinstance(t, int) or np.asarray(t).dtype.kind in "iu" for t in (x, y))
+    if whole and bool(np.all(np.abs(result) <= 2**53)) and bool(np.all(result == np.rint(result))):
+        return int(result) if result.ndim == 0 else result.astype(np.int64)
+    return result if result.ndim else float(result)
+
+
+def _whole_division(f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def apply(x: Any, y: Any) -> Any:
+        if not all(t.exact for t in (x, y) if isinstance(t, Number)):
+            raise SpecError("// and % take exact numbers")
+        x, y = value(x), value(y)
+        if _shape(x) == () == _shape(y) and y == 0:
+            raise SpecError("division by zero")
+        return f(x, y)
+
+    return apply
+
+
+def _matmul(x: Any, y: Any, grade: Grade | None) -> Any:
+    x, y = numeric(x), numeric(y)
+    a, b = _shape(x), _shape(y)
+    if len(a) < 2 or len(b) < 2 or a[-1] != b[-2]:
+        raise SpecError(f"cannot multiply matrices of shapes {a} and {b}")
+    carried = grade is not None or isinstance(x, Number) or isinstance(y, Number)
+    entries = math.prod(joined_shape(a[:-2], b[:-2])) * a[-2] * b[-1]
+    for each in (math.prod(a), math.prod(b), entries):
+        charge(each, CARRIED if carried else 1)
+    charge_product(entries * a[-1], carried=carried)
+    if grade is not None and not isinstance(x, Number):
+        x = Number(x, grade=grade)
+    return x @ y if carried else _product(x, y)
+
+
+def _product(x: Any, y: Any) -> Any:
+    """The product of plain matrices in fractions, which NumPy multiplies a hundred times as fast as whole numbers.
+
+    Whole numbers stay whole where all that is added up is exact.
+    """
+    if _kind(x) == "f" or _kind(y) == "f":
+        return x @ y
+    a, b = np.asarray(x, float), np.asarray(y, float)
+    largest = np.abs(a).max(initial=0.0) * np.abs(b).max(initial=0.0) * a.shape[-1]
+    return (a @ b).astype(np.int64) if largest <= 2**53 else a @ b
+
+
+BINARY: dict[type, Callable[[Any, Any, Grade | None], Any]] = {
+    ast.Add: _arithmetic(_bounded(operator.add)),
+    ast.Sub: _arithmetic(_bounded(operator.sub)),
+    ast.Mult: _arithmetic(_bounded(operator.mul)),
+    ast.Div: _arithmetic(_divide),
+    ast.FloorDiv: _arithmetic(_whole_division(np.floor_divide)),
+    ast.Mod: _arithmetic(_whole_division(np.mod)),
+    ast.Pow: _arithmetic(_power),
+    ast.MatMult: _matmul,
+}
+
+
+def _equal(x: Any, y: Any) -> Any:
+    """Equality, in which NaN equals NaN."""
+    if isinstance(x, Number) or isinstance(y, Number):
+        return x == y
+    return (x == y) | ((x != x) & (y != y))
+
+
+def _unequal(x: Any, y: Any) -> Any:
+    return negated(_equal(x, y))
+
+
+def _comparison(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    equality = compare is _equal or compare is _unequal
+
+    def apply(x: Any, y: Any) -> Any:
+        if x is None or y is None or isinstance(x, str) or isinstance(y, str):
+            if not equality:
+                raise SpecError("words and none can only be compared with == and !=")
+            return (type(x) is type(y) and x == y) is (compare is _equal)
+        joined_shape(_shape(x), _shape(y))
+        if isinstance(x, Truth) or isinstance(y, Truth):
+            if not equality:
+                raise SpecError("truths can only be compared with == and !=")
+            x, y = truth(x), truth(y)
+            same = (x & y) | (~x & ~y)
+            return same if compare is _equal else ~same
+        if isinstance(x, Number) or isinstance(y, Number):
+            return compare(x, y)
+        return compare(numeric(x), numeric(y))
+
+    return apply
+
+
+COMPARE: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Eq: _comparison(_equal),
+    ast.NotEq: _comparison(_unequal),
+    ast.Lt: _comparison(operator.lt),
+    ast.LtE: _comparison(operator.le),
+    ast.Gt: _comparison(operator.gt),
+    ast.GtE: _comparison(operator.ge),
+}
+
+
+def is_single(x: Any) -> bool:
+    return _shape(x) == ()
+
+
+def claimed(x: Any) -> Any:
+    """`x` as something to be asked for its truth."""
+    if x is None or isinstance(x, (str, Number)):
+        raise SpecError(f"{'none' if x is None else repr(x) if isinstance(x, str) else 'a number'} is not a truth")
+    return x
+
+
+def single_truth(x: Any) -> bool | None:
+    """A single plain truth, or None for arrays and for what is undecided."""
+    if isinstance(x, Truth):
+        return bool(x.must) if x.shape == () and bool(x.can) == bool(x.must) else None
+    return bool(x) if _shape(x) == () else None
+
+
+def both(x: Any, y: Any) -> Any:
+    joined_shape(_shape(x), _shape(y))
+    return truth(x) & y if isinstance(x, Truth) or isinstance(y, Truth) else np.logical_and(x, y)
+
+
+def either(x: Any, y: Any) -> Any:
+    joined_shape(_shape(x), _shape(y))
+    return truth(x) | y if isinstance(x, Truth) or isinstance(y, Truth) else np.logical_or(x, y)
+
+
+def negated(x: Any) -> Any:
+    return ~x if isinstance(x, Truth) else np.logical_not(x)

@@ -1,0 +1,1 @@
+"""What is told of a run: results on disk, summaries, the matrix."""

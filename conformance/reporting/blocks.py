@@ -1,0 +1,293 @@
+"""A failure as people read it: the law first, the smallest witness, the innocent reading, and how to go on.
+
+It fits on a screen, whatever the witness is.
+"""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
+
+from .typesetting import WIDTH, command
+
+HEIGHT, NARROW = 24, 4
+"""Lines of a block, and how many more of them where they are short."""
+LABEL = 10
+ROWS, FEWEST = 6, 3
+"""Rows of a map where there is room for them, and where there is not."""
+FOLDER = "attnspec-report"
+"""Where cases are looked for, unless otherwise asked for."""
+DRAWN = ("Weights", "Waive")
+"""Entries whose further lines are as they are."""
+LEGEND = {"o": "right", ".": "hidden", "+": "too much", "-": "too little", "!": "no number"}
+Witness = Mapping[str, Any]
+
+
+def block(witness: Witness, cell: Mapping[str, Any], width: int = WIDTH, folder: str = FOLDER) -> list[str]:
+    """The lines of a block, of a case that was kept in a folder; of none if that is empty."""
+    tail = f" case {witness['key']}"
+    head = f"== {cell['subject']}   {cell['mechanism']}.{cell['law']}   {cell['dtype']} {cell['device']}"
+    head = _short(head, width - len(tail) - 3) + " "
+    rows, height = ROWS, HEIGHT + NARROW * (width < WIDTH)
+    entries = _written(witness, cell, rows, width, folder)
+    while _excess(entries, height) > 0 and rows > FEWEST:
+        rows -= 1
+        entries = _written(witness, cell, rows, width, folder)
+    if (count := _excess(entries, height)) > 0:
+        entries = _without_arrays(entries, count + 1)
+    if _excess(entries, height) > 0:
+        entries = [entry for entry in entries if entry[0] != "Weights"]
+    return [head + "=" * (width - len(head) - len(tail)) + tail, *(line for _, lines in entries for line in lines)]
+
+
+def _written(
+    witness: Witness, cell: Mapping[str, Any], rows: int, width: int, folder: str
+) -> list[tuple[str, list[str]]]:
+    room = width - LABEL
+    return [(label, _entry(label, text, room)) for label, text in _entries(witness, cell, rows, room, folder)]
+
+
+def _excess(entries: Sequence[tuple[str, list[str]]], height: int) -> int:
+    """The lines that do not fit on a screen."""
+    return 1 + sum(len(lines) for _, lines in entries) - height
+
+
+def _without_arrays(entries: Sequence[tuple[str, list[str]]], count: int) -> list[tuple[str, list[str]]]:
+    """The entries without the last `count` arrays, and a line that says so."""
+    left_out = [i for i, (label, _) in enumerate(entries) if label in ("input", "given")][-count:]
+    kept = [entry for i, entry in enumerate(entries) if i not in left_out]
+    if left_out:
+        kept.insert(left_out[0], ("", _entry("", f"and {len(left_out)} more", WIDTH)))
+    return kept
+
+
+def line(witness: Witness, cell: Mapping[str, Any]) -> str:
+    """A failure in one line."""
+    address = f"{cell['mechanism']}.{cell['law']}"
+    count = len(witness["broken"])
+    more = f", and {count} more law{'s' * (count > 1)}" if count else ""
+    error = _error(witness, cell) + (f", on {_sizes(witness['sizes'])}" if cell["verdict"] == "error" else "")
+    return f"{cell['subject']}   {address}   {cell['dtype']}   {error}{more}   case {witness['key']}"
+
+
+def _entry(label: str, text: str, room: int) -> list[str]:
+    """The lines of an entry: at most two of text, and after them what is drawn."""
+    first, *drawn = text.splitlines() if label in DRAWN else [text]
+    wrapped = textwrap.wrap(first, room, max_lines=2, placeholder=" ...", break_on_hyphens=False) or [""]
+    return [f"{label:<{LABEL}}{wrapped[0]}", *(" " * LABEL + more for more in (*wrapped[1:], *drawn))]
+
+
+def _entries(witness: Witness, cell: Mapping[str, Any], rows: int, room: int, folder: str) -> Iterator[tuple[str, str]]:
+    yield "Law", witness["says"]
+    if witness["holds"]:
+        yield "", witness["holds"]
+    words = ", ".join(f"{name} = {witness['words'][name]}" for name in witness["declared"])
+    yield "", witness["place"] + (f"   declared: {words}" if words else "")
+    yield "Smallest", _sizes(witness["sizes"])
+    for name, text in {**witness["arrays"], **witness["givens"]}.items():
+        yield ("given" if name in witness["givens"] else "input"), _short(f"{name} = {text}", room)
+    yield "Result", _error(witness, cell)
+    if witness["outcome"]:
+        yield "Where", _where(witness["outcome"])
+    origin = witness["from"]
+    steps = f", made smaller in {origin['tried']} steps" if origin["tried"] else ""
+    yield "Found", f"in {_named(origin)}{steps}"
+    if witness.get("map"):
+        yield from _map(witness["map"], rows, room)
+    if witness["likeness"]:
+        yield from _likeness(witness["likeness"])
+    elif witness.get("nearest"):
+        yield from _nearest(witness["nearest"])
+    if witness["broken"]:
+        yield "Also", "breaks " + ", ".join(witness["broken"])
+    yield "Then", _innocent(witness, cell)
+    yield "Replay", _replay(witness, folder)
+    if witness.get("level") == "must" and folder:
+        waive = f"attnspec waive {witness['key']}{_at(folder)} --issue URL --owner NAME --reason TEXT --expires DAY"
+        yield "Waive", "\n".join(command(waive, room))
+
+
+def _replay(witness: Witness, folder: str) -> str:
+    """The command that makes the same call again, or why there is none."""
+    if not folder:
+        return "no case was kept: give report_dir, and 'attnspec replay' makes the same call again"
+    if witness.get("alone"):
+        return "with the same function: no file names it, so that another process cannot find it"
+    return f"attnspec replay {witness['key']}{_at(folder)}"
+
+
+def _at(folder: str) -> str:
+    """The option that names a folder which is not the usual one."""
+    return "" if folder == FOLDER else f" --report-dir {shlex.quote(folder)}"
+
+
+def _map(seen: Mapping[str, Any], most: int, room: int) -> Iterator[tuple[str, str]]:
+    """Where else a subject is wrong, and at most so many rows of its map, with a legend beside it or below."""
+    at = f"in {_labelled(seen['case'])}" + (f", {seen['plane']}" if seen["plane"] else "")
+    if not seen["rows"]:
+        yield ("" if seen["words"].find("is wrong at") > 0 else "Weights"), f"{at}: {seen['words']}"
+        return
+    shown = seen["rows"][:most]
+    used = ", ".join(f"{letter} {LEGEND[letter]}" for letter in LEGEND if any(letter in row for row in shown))
+    rows = [_short(f"query {seen['first'] + i:<3} {row}", room) for i, row in enumerate(shown)]
+    width = len(rows[0])
+    if width + 3 + max(len(at), len(used)) <= room:
+        legend = zip_longest(rows, (at, used), fillvalue="")
+        rows = [f"{row:<{width}}   {text}".rstrip() for row, text in legend]
+    else:
+        rows += textwrap.wrap(f"{at}: {used}", room)
+    yield "Weights", "\n".join([seen["words"], *rows])
+
+
+def _likeness(likeness: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What a subject behaves like, and on what evidence."""
+    causes, others = likeness["causes"], likeness["others"]
+    same = f" (or {', '.join(others[:2])}, which gives the same)" if others else ""
+    for i, cause in enumerate(causes):
+        yield ("Like" if i == 0 else "and"), f"{cause['name']}{same if i == len(causes) - 1 else ''}: {cause['says']}"
+    both = len(causes) > 1
+    cases = "the one case" if likeness["agreed"] == 1 else f"all {likeness['agreed']} cases"
+    evidence = (
+        f"{'together they agree' if both else 'it agrees'} with the subject on {cases} that tell"
+        f"{'s' * (likeness['agreed'] == 1)} {'them' if both else 'it'} from the definition"
+    )
+    if likeness["by_laws"]:
+        evidence = f"it breaks the same laws on the same cases, {likeness['agreed']} times in all, and keeps the others"
+    if likeness["runner_up"]:
+        evidence += f"; next is {likeness['runner_up']}, which differs on {likeness['differs']}"
+    yield "", evidence
+
+
+def _nearest(nearest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What comes nearest where nothing fits; it is not claimed."""
+    yield "Like", f"nothing known fits; nearest: {nearest['name']}: {nearest['says']}"
+    yield "", f"it agrees with the subject on {nearest['agreed']} of {nearest['cases']} cases"
+
+
+def _named(origin: Mapping[str, Any]) -> str:
+    label = origin["label"]
+    if label.startswith(("pair ", "draw ", "further ")):
+        return label + (f" (regime {origin['regime']})" if origin["regime"] else "")
+    return _labelled(label)
+
+
+def _labelled(label: str) -> str:
+    return label if label.startswith(("pair ", "draw ", "further ")) else f"scenario {label}"
+
+
+def _sizes(values: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={_value(x)}" for name, x in values.items() if x is not None and _telling(name, x))
+
+
+def _telling(name: str, x: Any) -> bool:
+    return not (x is False or (name == "mask" and x is True) or (name == "bias" and x == 0) or x == "-inf")
+
+
+def _value(x: Any) -> str:
+    return f"{x:g}" if isinstance(x, float) else str(x)
+
+
+def _error(witness: Witness, cell: Mapping[str, Any]) -> str:
+    outcome = witness["outcome"]
+    if cell["law"] == "contract.precision":
+        return cell["says"]
+    if outcome is None:
+        return witness["reason"] or cell["says"] or "the claim is false"
+    found, expected = _number(outcome["found"]), _number(outcome["expected"])
+    missed = outcome.get("missed")
+    if missed and missed["units"] is not None:
+        return (
+            f"got {found}, expected {expected}: the definition is missed by {missed['units']:.3g} x the bound "
+            f"{_number(missed['bound'])} ({witness['grade']})"
+        )
+    if outcome["units"] is None:
+        return f"got {found}, expected {expected}" + (f": {witness['reason']}" if witness["reason"] else "")
+    kind = "" if witness["certain"] else ", under the likely bound and not the worst one"
+    return (
+        f"got {found}, expected {expected}: the error is {outcome['units']:.3g} x the bound "
+        f"{_number(outcome['bound'])} ({witness['grade']}{kind})"
+    )
+
+
+def _number(x: Any) -> str:
+    return f"{x:.6g}" if isinstance(x, int | float) else "unbounded" if x is None else str(x)
+
+
+def _where(outcome: Mapping[str, Any]) -> str:
+    place = f"entry {outcome['where']}, " if outcome["where"] else ""
+    share = f"{outcome['spoiled']} of {outcome['entries']} entries" if outcome["entries"] > 1 else "the only entry"
+    return f"{place}{share} beyond the bound" if outcome["units"] is not None else f"{place}{share}"
+
+
+def _innocent(witness: Witness, cell: Mapping[str, Any]) -> str:
+    """What to do if it is meant, and what if it is not."""
+    law = cell["law"]
+    likeness = witness["likeness"]
+    if likeness and likeness["convention"]:
+        first = "if intended" if len(likeness["causes"]) == 1 else "if the first is intended"
+        return f"{first}, declare conventions={{{likeness['convention']!r}: {likeness['word']!r}}}; if not, compare"
+    if cell["law"] == "contract.precision":
+        return _innocent_precision(witness.get("elsewhere"))
+    unusual = ", ".join(f"{name} = {_value(x)}" for name, x in witness["unusual"].items())
+    if cell["verdict"] == "error":
+        return "if it is not claimed, raise attnspec.Unsupported or declare limits; if it is, -v shows the trace"
+    if unusual:
+        return f"if {unusual} is not claimed, raise attnspec.Unsupported or leave the option out; if it is, mend it"
+    if law.startswith("convention."):
+        return f"attnspec explain {law.removeprefix('convention.')}"
+    return f"attnspec explain {law}" if law.startswith("contract.") else f"attnspec explain {cell['mechanism']}.{law}"
+
+
+def _innocent_precision(elsewhere: Sequence[str] | None) -> str:
+    """What to do about a coarse result, by what else of the subject is wrong; None where that is not known."""
+    if elsewhere:
+        count = len(elsewhere) - 1
+        return f"mend {elsewhere[0]}{f' and {count} more' if count else ''} first: this may follow from it"
+    known = "right in every law" if elsewhere is not None else "if it is right in every law"
+    return f"{known}: if intended, declare the grade; if not, look for an intermediate stored in a narrow type"
+
+
+def told_of_others(cells: Sequence[dict[str, Any]]) -> Iterator[tuple[Witness, dict[str, Any]]]:
+    """The failures that have a witness, each with what else is wrong with the same subject, wherever it was found."""
+    wrong: dict[str, list[str]] = {}
+    for cell in cells:
+        if cell["verdict"] in ("fail", "error") and cell["level"] == "must" and cell["law"] != "contract.precision":
+            address = f"{cell['mechanism']}.{cell['law']} in {cell['dtype']}"
+            wrong.setdefault(cell["subject"], []).append(address)
+    for cell in cells:
+        if "witness" in cell:
+            yield {**cell["witness"], "elsewhere": wrong.get(cell["subject"], [])}, cell
+
+
+def _short(text: str, room: int) -> str:
+    return text if len(text) <= room else text[: room - 4].rstrip() + " ..."
+
+
+def texts(
+    witnessed: Sequence[tuple[Witness, Mapping[str, Any]]], full: int, width: int = WIDTH, folder: str = FOLDER
+) -> Iterator[str]:
+    """So many failures as blocks, of every subject the first one before any second one, and the others in one line."""
+    shown = _chosen(witnessed, full)
+    for index in shown:
+        yield "\n".join(block(*witnessed[index], width, folder))
+        yield ""
+    rest = [pair for index, pair in enumerate(witnessed) if index not in shown]
+    for witness, cell in rest:
+        yield line(witness, cell)
+    if any(witness.get("full") for witness, _ in rest):
+        yield f"{len(shown)} of {len(witnessed)} failures are shown in full; -v shows the others"
+    if rest:
+        yield ""
+
+
+def _chosen(witnessed: Sequence[tuple[Witness, Mapping[str, Any]]], full: int) -> list[int]:
+    turns: dict[str, int] = {}
+    ranked = []
+    for index, (witness, cell) in enumerate(witnessed):
+        if witness.get("full"):
+            turn = turns[cell["subject"]] = turns.get(cell["subject"], 0) + 1
+            ranked.append((turn, index))
+    return sorted(index for _, index in sorted(ranked)[:full])

@@ -1,0 +1,1 @@
+"""A run from its options to its results, and what can be done with them later."""

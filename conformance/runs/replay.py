@@ -1,0 +1,155 @@
+"""Running a kept witness again: the same arrays, the same call, the same law."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..cases.plans import PROFILES
+from ..cases.samples import Sample
+from ..data.texts import safe, safe_data, safe_lines
+from ..diagnosis.witness import describe, find, read_case, runnable
+from ..errors import Exit, UsageError
+from ..execution.supervisor import SECONDS, available, supervisor
+from ..judging.cells import Failure, Request, law_names, law_of
+from ..judging.engine import run
+from ..judging.judge import Kind, judged
+from ..judging.trial import Bench, Trial
+from ..mechanisms.loader import library, mechanism_named
+from ..numerics.grades import looser
+from ..reporting.blocks import block
+from ..reporting.typesetting import page_width, terminal
+from ..subjects.subject import Subject
+from ..subjects.targets import file_of, resolve
+
+Say = Callable[[str], Any]
+
+
+def replayed(
+    name: str,
+    folder: Path,
+    operator: str | None,
+    framework: str | None,
+    say: Say,
+    *,
+    note: Say = lambda text: None,
+    trusted: bool = True,
+    seconds: float = SECONDS,
+) -> Exit:
+    """Run the witness and say how it went: violated, or conformant where it holds now.
+
+    Where it holds by itself, it is run once more in a new process, after what was tried before it.
+    A file that the case names is run, which a `note` says before; if it is not `trusted`, it has to lie in the present
+    folder. A call may take so many `seconds`.
+    """
+    witness = find(name, folder)
+    mechanism = mechanism_named(witness["mechanism"])
+    _admit(witness["target"], name, note, trusted=trusted)
+    subject = _subject(witness, operator or mechanism.operator, framework, seconds)
+    if witness["law"] not in law_names(mechanism):
+        raise UsageError(f"{mechanism.name} has no law {witness['law']!r} any more")
+    if witness["digest"] != mechanism.digest:
+        say(f"note: {mechanism.path} has changed since this case was kept")
+    bench = _bench(witness, subject)
+    with subject.session(), runnable(name):
+        sample = Sample(mechanism, read_case(witness["case"]), witness["dtype"])
+        failure, verdict, says = again(bench, sample, witness["law"])
+    if failure is None and witness.get("before"):
+        bench = _bench(witness, _subject(witness, operator or mechanism.operator, framework, seconds, fresh=True))
+        with runnable(name):
+            failure, *found = _after(bench, witness, sample)
+        if failure is not None:
+            verdict, says = found
+            say(f"note: by itself it holds now, and it fails after {_counted(witness)}: earlier calls matter")
+    if failure is None:
+        address = mechanism.address(witness["law"])
+        also = f", by itself and after {_counted(witness)}" if witness.get("before") else ""
+        say(f"{subject.name} {address}: {verdict} on this case now{also}" + (f": {says}" if says else ""))
+        return Exit.CONFORMANT
+    with bench.subject.session():
+        data = describe(failure, bench, witness["target"], None, [])
+    cell = {
+        "subject": subject.name,
+        "mechanism": mechanism.name,
+        "law": witness["law"],
+        "dtype": bench.dtype,
+        "device": bench.device,
+        "verdict": verdict,
+        "says": says,
+    }
+    kept = {key: witness[key] for key in ("from", "likeness", "nearest", "map", "broken", "key") if key in witness}
+    for line in block(safe_data({**data, **kept}), safe_data(cell), page_width(terminal())):
+        say(line)
+    if data["trace"]:
+        say(safe_lines(data["trace"]))
+    return Exit.VIOLATED
+
+
+def _admit(target: str, name: str, note: Say, *, trusted: bool) -> None:
+    """Say which file a case names before it is run; a `UsageError` for one that nobody has vouched for."""
+    path = file_of(target)
+    if path is None:
+        return
+    shown = safe(str(path))
+    if not trusted and not path.resolve().is_relative_to(Path.cwd().resolve()):
+        raise UsageError(
+            f"the case {safe(name)} names {shown}, a program outside the present folder; --trust has it run"
+        )
+    note(f"runs {shown}, which the case names")
+
+
+def _bench(witness: dict[str, Any], subject: Subject) -> Bench:
+    mechanism = mechanism_named(witness["mechanism"])
+    return Bench(subject, mechanism, witness["dtype"], witness["device"], witness["words"])
+
+
+def _counted(witness: dict[str, Any]) -> str:
+    count = len(witness["before"])
+    return f"the {count} cases that were tried before it" if count > 1 else "the case that was tried before it"
+
+
+def _after(bench: Bench, witness: dict[str, Any], sample: Sample) -> tuple[Failure | None, str, str]:
+    """The failure after what was tried before it, in that order; the verdict, and what is said of it.
+
+    Last of that is the case on which it was found, before it was made small; it may fail there already.
+    """
+    earlier = [Sample(bench.mechanism, read_case(case), bench.dtype) for case in witness["before"]]
+    return _run_again(bench, (*earlier, sample), witness["law"])
+
+
+def _subject(
+    witness: dict[str, Any], operator: str, framework: str | None, seconds: float, *, fresh: bool = False
+) -> Subject:
+    supervised = supervisor(seconds, witness["device"]) if available() else None
+    if fresh and supervised is not None:
+        supervised.close()
+    found = resolve(witness["target"], operator=operator, framework=framework, supervisor=supervised)
+    own = [s for s in found if s.name == witness["subject"] and s.operator == library()[witness["mechanism"]].operator]
+    if not own:
+        raise UsageError(f"{witness['target']} has no subject {witness['subject']!r} any more")
+    return own[0]
+
+
+def again(bench: Bench, sample: Sample, name: str) -> tuple[Failure | None, str, str]:
+    """The failure, if it is found again; the verdict, and what is said of it."""
+    law = law_of(bench.mechanism, name)
+    if law is None:
+        return _run_again(bench, (sample,), name)
+    grades = looser(bench.dtype, bench.subject.claims.grade(bench.dtype))
+    outcome = judged(Trial(bench, sample), law, grades)
+    if outcome.kind is Kind.REFUTED:
+        outcome = judged(Trial(bench, sample), law, grades[:1])
+    if not outcome.bad:
+        return None, outcome.kind, ""
+    return Failure(name, outcome, sample, sample), "error" if outcome.kind is Kind.FAULTED else "fail", outcome.says
+
+
+def _run_again(bench: Bench, samples: Sequence[Sample], name: str) -> tuple[Failure | None, str, str]:
+    """A run of some cases alone, with all calls that laws and contracts make of them."""
+    request = Request(bench.subject, bench.mechanism, bench.dtype, PROFILES["quick"], bench.device, only=samples)
+    if name.startswith("convention."):  # what word is followed is found without any law
+        request = replace(request, laws=frozenset({name}))
+    cell = next(c for c in run(request).cells if c.law == name)
+    return cell.failure if cell.bad else None, cell.verdict, cell.says

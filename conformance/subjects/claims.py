@@ -1,0 +1,189 @@
+"""What an implementation says of itself: its declaration, read together with the signature of its function."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from attnspec.adapters import Adapter
+
+from ..errors import SpecError, TargetError, UsageError, did_you_mean
+from ..execution.declarations import settled
+from ..language.compiler import Expression, Scope
+from ..mechanisms.loader import library
+from ..mechanisms.mechanism import Mechanism
+from ..numerics.formats import FORMATS, unknown_dtype
+from ..numerics.grades import STANDARD, Grade, grade_named
+from .aliases import meant, untested
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What an implementation says of itself."""
+
+    names: frozenset[str]
+    """The optional inputs and the options that it takes."""
+    dtypes: tuple[str, ...]
+    conventions: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, Collection[int]] = field(default_factory=dict)
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    requires: tuple[Expression, ...] = ()
+    """What holds of every call that it takes."""
+    grades: Mapping[str, Grade] = field(default_factory=dict)
+    deterministic: bool = False
+    compiled: bool = False
+    declared: bool = True
+    """Whether it was declared as an adapter, and not merely pointed at."""
+    always: frozenset[str] = frozenset()
+    """Options that are passed even at their default, for the function has no default of its own."""
+    by_name: frozenset[str] = frozenset()
+    """Required inputs that the function takes by name alone."""
+    unknown: tuple[str, ...] = ()
+    """Parameters that mean nothing to the operator, those that take anything with their stars."""
+    untested: tuple[str, ...] = ()
+    """What there is to say of them."""
+
+    def grade(self, dtype: str) -> Grade:
+        return self.grades.get(dtype, STANDARD[dtype])
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What the drawing of cases depends on."""
+        return self.names, self.bounds, tuple(sorted(self.fixed.items())), self.compiled
+
+    @property
+    def bounds(self) -> tuple[Any, ...]:
+        """The calls that are admitted of those that could be made."""
+        limits = tuple((name, settled(values)) for name, values in sorted(self.limits.items()))
+        return limits, tuple(condition.text for condition in self.requires)
+
+
+def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool) -> Claims:
+    """The claims of an adapter: its declaration, read together with the signature of its function."""
+    label = f"{adapter.place}: {adapter.name}: " if adapter.place else f"{adapter.name}: "
+    parameters = inspect.signature(adapter.function).parameters.values()
+    takes_any = [p for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL]
+    plain = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    inputs = [p for p in plain if p.kind is not p.KEYWORD_ONLY][: len(mechanism.required)]
+    by_name = [p for p in plain if p.kind is p.KEYWORD_ONLY and p.name in mechanism.required[len(inputs) :]]
+    inputs += by_name
+    serving = takes_any and len(inputs) < len(mechanism.required)
+    if len(inputs) < len(mechanism.required) and not takes_any:
+        wanted = ", ".join(mechanism.required)
+        raise TargetError(f"{label}{mechanism.operator} passes {len(mechanism.required)} inputs by position ({wanted})")
+    further = [p for p in plain if p not in inputs]
+    optional = {*mechanism.optional, *mechanism.options}
+    unknown = [p for p in further if p.name not in optional]
+    needed = [p.name for p in unknown if p.default is p.empty]
+    if needed:
+        hint = meant(needed[0], optional)
+        raise TargetError(f"{label}the parameter {needed[0]!r} is neither input nor option of {adapter.operator}{hint}")
+    _check_words(adapter, mechanism, label)
+    for dtype in adapter.dtypes:
+        if dtype not in FORMATS:
+            raise UsageError(f"{label}{unknown_dtype(dtype)}")
+    kin = [m for m in library().values() if m.operator == mechanism.name] or [mechanism]
+    sizes = {name for m in kin for name in m.sizes}
+    names = sizes | {name for m in kin for name in m.options}
+    own = _settled(adapter, unknown, label)
+    for name in (*adapter.limits, *(name for name in adapter.fixed if name not in own)):
+        if name not in names:
+            raise UsageError(
+                f"{label}limits and fixed speak of sizes and options, not of {name!r}{did_you_mean(name, names)}"
+            )
+    anything = [p for p in parameters if p.kind is p.VAR_KEYWORD or (p.kind is p.VAR_POSITIONAL and not serving)]
+    beside = tuple(
+        str(p.replace(default=p.empty, annotation=p.empty)) for p in (*unknown, *anything) if p.name not in own
+    )
+    limits = {**adapter.limits, **{name: x for name, x in adapter.fixed.items() if name in sizes}}
+    for name, values in limits.items():
+        wrong = [] if isinstance(values, range) or name not in sizes else [x for x in _several(values) if not _whole(x)]
+        if wrong:
+            part = "limits" if name in adapter.limits else "fixed"
+            raise UsageError(f"{label}{part} has {wrong[0]!r} for the size {name!r}; expected whole numbers from 0 on")
+    return Claims(
+        names=frozenset(p.name for p in further if p.name in optional),
+        dtypes=adapter.dtypes,
+        conventions=adapter.conventions,
+        limits={name: _several(values) for name, values in limits.items()},
+        fixed={n: x for n, x in adapter.fixed.items() if n not in sizes and n not in own},
+        requires=_conditions(adapter, mechanism, label),
+        grades=_grades(adapter, label),
+        deterministic=adapter.deterministic,
+        compiled=adapter.compiled,
+        declared=declared,
+        always=frozenset(p.name for p in further if p.name in optional and _says_otherwise(p, mechanism)),
+        by_name=frozenset(p.name for p in by_name),
+        unknown=beside,
+        untested=tuple(untested(name, optional) for name in beside),
+    )
+
+
+def _check_words(adapter: Adapter, mechanism: Mechanism, label: str) -> None:
+    """Raise `UsageError` for a convention that the operator has not, or a word that it has not."""
+    for convention, word in adapter.conventions.items():
+        if convention not in mechanism.conventions:
+            raise UsageError(
+                f"{label}unknown convention {convention!r}{did_you_mean(convention, mechanism.conventions)}"
+            )
+        words = mechanism.conventions[convention]
+        if word not in words:
+            raise UsageError(
+                f"{label}{convention} is one of {', '.join(words)}, not {word!r}{did_you_mean(word, words)}"
+            )
+
+
+def _settled(adapter: Adapter, unknown: Collection[inspect.Parameter], label: str) -> set[str]:
+    """Parameters of the function alone that the declaration says have one value only, which is their default."""
+    found = {p.name: p.default for p in unknown if p.name in adapter.fixed}
+    for name, default in found.items():
+        if adapter.fixed[name] != default:
+            said = f"fixed says {name} = {adapter.fixed[name]!r}, and the function's default is {default!r}"
+            raise UsageError(f"{label}{said}")
+    return {*found}
+
+
+def _conditions(adapter: Adapter, mechanism: Mechanism, label: str) -> tuple[Expression, ...]:
+    """The declared conditions on calls, over the sizes, inputs and options of an operator."""
+    words = {word: option for option, own in mechanism.vocabulary.items() for word in own}
+    scope = Scope(frozenset({*mechanism.sizes, *mechanism.inputs, *mechanism.options}), words)
+    texts = (adapter.requires,) if isinstance(adapter.requires, str) else tuple(adapter.requires)
+    strange = [text for text in texts if not isinstance(text, str)]
+    if strange:
+        raise UsageError(f"{label}requires holds conditions as text, not {strange[0]!r}")
+    try:
+        return tuple(Expression(text, scope) for text in texts)
+    except SpecError as error:
+        raise UsageError(f"{label}requires: {error}") from None
+
+
+def _says_otherwise(parameter: inspect.Parameter, mechanism: Mechanism) -> bool:
+    """Whether leaving an option out means something else to the function than to the operator."""
+    own, other = parameter.default, mechanism.defaults.get(parameter.name)
+    if own is parameter.empty:
+        return True
+    if isinstance(own, bool) or isinstance(other, bool):
+        return isinstance(own, bool) and own is not other
+    return isinstance(own, int | float) and isinstance(other, int | float) and own != other
+
+
+def _several(values: Any) -> Collection[Any]:
+    """The values of a limit, which may be a single one."""
+    return values if isinstance(values, Collection) and not isinstance(values, str) else (values,)
+
+
+def _whole(x: Any) -> bool:
+    return isinstance(x, int) and not isinstance(x, bool) and x >= 0
+
+
+def _grades(adapter: Adapter, label: str) -> dict[str, Grade]:
+    grades = dict.fromkeys(adapter.dtypes, adapter.grade) if isinstance(adapter.grade, str) else adapter.grade or {}
+    for dtype in grades:
+        if dtype not in FORMATS:
+            raise UsageError(f"{label}grade: {unknown_dtype(dtype)}")
+    try:
+        return {dtype: grade_named(name) for dtype, name in grades.items()}
+    except UsageError as error:
+        raise UsageError(f"{label}{error}") from None

@@ -1,0 +1,80 @@
+"""What is under test, as the judging side sees it: a name, claims, and calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from attnspec.adapters import Adapter
+
+from ..data.texts import NAME, safe
+from ..execution.calling import LASTING, Breach, Call, Caller, DirectCaller, Interface, Reply
+from ..mechanisms.mechanism import Mechanism
+from .claims import Claims, claims_of
+
+
+class Subject(Protocol):
+    """What is under test."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def operator(self) -> str: ...
+
+    @property
+    def claims(self) -> Claims: ...
+
+    def call(self, call: Call) -> Reply: ...
+
+    def session(self) -> AbstractContextManager[None]: ...
+
+
+class AdapterSubject:
+    """An adapter's function, called in this process unless somebody is to supervise the calls."""
+
+    def __init__(
+        self,
+        adapter: Adapter,
+        mechanism: Mechanism,
+        *,
+        declared: bool = True,
+        supervise: Callable[[Interface, Claims], Caller] | None = None,
+    ) -> None:
+        """`mechanism` is the one of the operator's own name. A signature that cannot serve it is a `TargetError`."""
+        self.adapter = adapter
+        self.name, self.operator = safe(adapter.name, NAME), adapter.operator
+        self.claims = claims_of(adapter, mechanism, declared)
+        self.noted: dict[str, Breach] = {}
+        interface = Interface(
+            mechanism.operator, mechanism.required, tuple(mechanism.outputs), mechanism.dtypes, self.claims.by_name
+        )
+        self.caller: Caller = (
+            supervise(interface, self.claims)
+            if supervise
+            else DirectCaller(adapter.function, adapter.framework, interface)
+        )
+
+    @property
+    def isolated(self) -> bool:
+        """Whether calls are made in another process."""
+        return not isinstance(self.caller, DirectCaller)
+
+    def session(self) -> AbstractContextManager[None]:
+        return self.caller.session()
+
+    def call(self, call: Call) -> Reply:
+        reply = self.caller.call(call)
+        for breach in reply.breaches:
+            if breach.contract in LASTING:
+                self.noted.setdefault(breach.contract, breach)
+        return reply
+
+
+def noted(subject: Subject) -> Mapping[str, Breach]:
+    """The lasting breaches of a subject since they were asked for last, the first of each."""
+    if not isinstance(subject, AdapterSubject):
+        return {}
+    found, subject.noted = subject.noted, {}
+    return found

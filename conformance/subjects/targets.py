@@ -1,0 +1,255 @@
+"""From what people type to subjects: shipped adapters, registered ones, files, functions in files, mistakes.
+
+torch_sdpa                      an adapter that is shipped, or registered by a package
+path/to/file.py                 every adapter declared in a file
+path/to/file.py:function        one of them, or a function that is not decorated at all
+reference                       the float64 reference, as a subject of every operator
+mistake:attention.no_scale      a known mistake
+fault:boundary_key_twice        a function that is wrong on purpose
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pkgutil
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from attnspec import adapters
+from attnspec.adapters import Adapter
+
+from ..errors import TargetError, UsageError, did_you_mean
+from ..execution import sources
+from ..execution.calling import Caller, Interface
+from ..execution.declarations import checked
+from ..execution.frameworks import FRAMEWORKS
+from ..language.compiler import Expression
+from ..mechanisms.loader import library, mechanism_named
+from ..mechanisms.mechanism import Mechanism
+from .claims import Claims
+from .stand_ins import DefinitionSubject, ReferenceSubject
+from .subject import AdapterSubject, Subject
+
+if TYPE_CHECKING:
+    from ..execution.supervisor import Supervisor
+
+GROUP = "attnspec.adapters"
+"""The entry points under which other packages register modules of adapters."""
+AUDITED = ("controls", "faults")
+"""The folders whose adapters are there for the audit, and not for users."""
+FAULT = "fault:"
+"""What the names of adapters begin with that are wrong on purpose."""
+
+
+def resolve(
+    target: str,
+    *,
+    operator: str | None = None,
+    framework: str | None = None,
+    device: str = "cpu",
+    supervisor: Supervisor | None = None,
+) -> list[Subject]:
+    """The subjects that a target names, called under a supervisor or in this process.
+
+    `operator` and `framework` are for functions that do not say them by themselves.
+    Raises `TargetError` where the target cannot be loaded or does not run on the device, `UsageError` where it names
+    nothing.
+    """
+    if target == "reference":
+        return [ReferenceSubject(m) for m in operators().values()]
+    if target.startswith("mistake:"):
+        return [mistake(target.removeprefix("mistake:"))]
+    if target.startswith(FAULT):
+        return [subject(fault(target), supervisor=supervisor)]
+    path = file_of(target)
+    if path is not None:
+        found = from_file(path, target.partition(".py:")[2], operator, framework, supervisor)
+    else:
+        found = [subject(find(target), supervisor=supervisor)]
+    for adapter in (one.adapter for one in found):
+        if not runs_on(adapter, device):
+            raise TargetError(f"{adapter.name} does not run on {device}; add --device {adapter.devices[0]}")
+    return [*found]
+
+
+def file_of(target: str) -> Path | None:
+    """The file that a target names, if it names one."""
+    path, _, function = target.partition(".py:")
+    return Path(f"{path}.py" if function else target) if target.endswith(".py") or function else None
+
+
+def operators() -> dict[str, Mechanism]:
+    """The mechanisms that state an operator, by name."""
+    return {name: m for name, m in library().items() if m.operator == name}
+
+
+def subject(
+    adapter: Adapter, *, declared: bool = True, supervisor: Supervisor | None = None, path: Path | None = None
+) -> AdapterSubject:
+    """An adapter as a subject; what it declares wrongly is an error with its place.
+
+    With a supervisor its calls are made in another process, which finds the adapter in its module, or in a file.
+    """
+    known, adapter = operators(), checked(adapter)
+    label = f"{adapter.place}: {adapter.name}" if adapter.place else adapter.name
+    if adapter.operator not in known:
+        raise UsageError(f"{label}: unknown operator {adapter.operator!r}{did_you_mean(adapter.operator, known)}")
+    if adapter.framework not in FRAMEWORKS:
+        hint = did_you_mean(adapter.framework, FRAMEWORKS)
+        raise UsageError(f"{label}: unknown framework {adapter.framework!r}{hint}")
+    if not installed(adapter):
+        raise TargetError(f"{adapter.name} needs {adapter.package}, which is not installed: {install_command(adapter)}")
+    if supervisor is None:
+        return AdapterSubject(adapter, known[adapter.operator], declared=declared)
+
+    def supervise(interface: Interface, claims: Claims) -> Caller:
+        return supervisor.caller(adapter, interface, path, patient=claims.compiled)
+
+    return AdapterSubject(adapter, known[adapter.operator], declared=declared, supervise=supervise)
+
+
+def installed(adapter: Adapter) -> bool:
+    """Whether what an adapter presents can be imported."""
+    try:
+        return not adapter.package or importlib.util.find_spec(adapter.package) is not None
+    except ModuleNotFoundError:  # of a.b, a is missing
+        return False
+
+
+def runs_on(adapter: Adapter, device: str) -> bool:
+    """Whether it is declared for that kind of device."""
+    return device.partition(":")[0] in adapter.devices
+
+
+def install_command(adapter: Adapter) -> str:
+    """The command that installs what an adapter presents."""
+    package = adapter.package.partition(".")[0]
+    return f"pip install 'attnspec[{adapter.extra}]'" if adapter.extra else f"pip install {package}"
+
+
+# Adapters by name
+
+
+def shipped() -> list[Adapter]:
+    """The adapters of this package and of those that register some, installed or not, module by module."""
+    modules = families()
+    for entry in entry_points(group=GROUP):
+        try:
+            entry.load()
+        except Exception as error:
+            raise TargetError(f"the entry point {entry.name!r} ({entry.value}) cannot be loaded: {error}") from error
+        modules.append(entry.module)
+    place = {module: at for at, module in enumerate(modules)}  # whichever was imported first
+    known = [checked(a) for a in adapters.registered() if a.module in place]
+    return sorted(known, key=lambda a: place[a.module])
+
+
+def families(audited: str = "") -> list[str]:
+    """The modules of attnspec.adapters, imported: those of implementations, or the audit's controls or faults."""
+    folders = {folder.name: importlib.import_module(folder.name) for folder in _inside(adapters)}
+    kinds = {name: name.rpartition(".")[2] for name in folders}
+    wanted = [name for name in folders if (kinds[name] if kinds[name] in AUDITED else "") == audited]
+    chosen = [module.name for name in wanted for module in _inside(folders[name])]
+    for name in chosen:
+        importlib.import_module(name)
+    return chosen
+
+
+def _inside(package: ModuleType) -> Iterator[pkgutil.ModuleInfo]:
+    return pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
+
+
+def every_one(device: str) -> list[str]:
+    """The names of all shipped adapters that can be run on a device without much patience."""
+    return [one.name for one in shipped() if installed(one) and runs_on(one, device) and not one.slow]
+
+
+def find(name: str) -> Adapter:
+    """The adapter of that name; an unknown one is a `TargetError`."""
+    known = {adapter.name: adapter for adapter in shipped()}
+    if name not in known:
+        hint = (
+            did_you_mean(name, known) or "; a file is given as path/to/file.py, and 'attnspec list adapters' lists them"
+        )
+        raise TargetError(f"unknown target {name!r}{hint}")
+    return known[name]
+
+
+def mistake(address: str) -> DefinitionSubject:
+    """A known mistake as a subject."""
+    mechanism_name, _, name = address.partition(".")
+    mechanism = mechanism_named(mechanism_name)
+    if name not in mechanism.mistakes:
+        raise UsageError(f"{mechanism_name} has no mistake {name!r}{did_you_mean(name, mechanism.mistakes)}")
+    change = mechanism.mistakes[name].change
+    one = DefinitionSubject(mechanism, f"mistake:{address}", change)
+    one.claims = replace(one.claims, names=one.claims.names - _ignored(mechanism, change))
+    return one
+
+
+def _ignored(mechanism: Mechanism, change: Mapping[str, Expression]) -> frozenset[str]:
+    """The options that a definition with a change leaves alone, and so cannot claim."""
+    if mechanism.by_reference:
+        return frozenset()
+    parts = (mechanism.sizes, mechanism.inputs, mechanism.options, mechanism.requires, mechanism.definition, change)
+    used = {name for part in parts for expression in part.values() for name in expression.uses}
+    used |= {*change, *mechanism.vocabulary}
+    return frozenset(name for name in mechanism.options if name in mechanism.defaults and name not in used)
+
+
+def faults() -> dict[str, Adapter]:
+    """The functions that are wrong on purpose, by name."""
+    modules = families("faults")
+    return {adapter.name: adapter for adapter in adapters.registered() if adapter.module in modules}
+
+
+def fault(name: str) -> Adapter:
+    """The function of that name that is wrong on purpose."""
+    known = faults()
+    if name not in known:
+        raise UsageError(f"there is no {name!r}{did_you_mean(name, known)}")
+    return known[name]
+
+
+# Files
+
+
+def from_file(
+    path: Path, function: str, operator: str | None, framework: str | None, supervisor: Supervisor | None
+) -> list[AdapterSubject]:
+    """The adapters declared in a file, or one function of it; with a supervisor, the file is loaded elsewhere."""
+    declared = supervisor.declared(path, function) if supervisor else sources.declared(path, function)
+    return [
+        subject(found, supervisor=supervisor, path=path)
+        if found.operator
+        else subject(_completed(found, operator, framework), declared=False, supervisor=supervisor, path=path)
+        for found in declared
+    ]
+
+
+def undecorated(
+    function: Callable[..., Any], name: str, operator: str | None, framework: str | None, **declaration: Any
+) -> Adapter:
+    """A plain function as an adapter, its operator and framework guessed where they are not given."""
+    return _completed(sources.undecorated(function, name, **declaration), operator, framework)
+
+
+def _completed(adapter: Adapter, operator: str | None, framework: str | None) -> Adapter:
+    return replace(adapter, operator=operator or guess_operator(adapter.name), framework=framework or adapter.framework)
+
+
+def guess_operator(name: str) -> str:
+    """The operator that the name of a function says, the longest if it says several."""
+    words = f"_{re.sub(r'[^a-z0-9]+', '_', name.lower())}_"
+    said = [operator for operator in operators() if f"_{operator}_" in words]
+    if not said:
+        raise UsageError(
+            f"the name {name!r} does not say what operator it is; add --operator (operators: {', '.join(operators())})"
+        )
+    return max(said, key=len)

@@ -1,0 +1,58 @@
+"""The page of findings shows what its reproductions print, and names what exists."""
+
+import contextlib
+import io
+import os
+import re
+import warnings
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from attnspec.judging.cells import law_names
+from attnspec.mechanisms.loader import library
+from attnspec.subjects.targets import shipped
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "findings.md").read_text("utf-8")
+FINDING = re.compile(r"^## (\S+) (\S+): (.*?)\n.*?```python\n(.*?)```\n\n```text\n(.*?)```", re.MULTILINE | re.DOTALL)
+FINDINGS = FINDING.findall(PAGE)
+COMMAND = re.compile(r"`attnspec check (\w+)((?: --law [\w.]+)+)`")
+COMMANDS = COMMAND.findall(PAGE)
+
+
+def installed(package: str) -> str | None:
+    try:
+        return version(package).partition("+")[0]
+    except PackageNotFoundError:
+        return None
+
+
+def test_every_finding_has_a_reproduction_and_a_command():
+    findings, disputable = PAGE.split("\n## Deliberate")
+    assert findings.count("\n## ") == len(FINDINGS)
+    assert [] == [part.partition("\n")[0] for part in findings.split("\n## ")[1:] if not COMMAND.search(part)]
+    assert [] == [part.partition("\n")[0] for part in disputable.split("\n- ")[1:] if not COMMAND.search(part)]
+
+
+@pytest.mark.parametrize(("package", "tested", "title", "code", "printed"), FINDINGS, ids=[f[2] for f in FINDINGS])
+def test_a_reproduction_prints_what_the_page_shows(package, tested, title, code, printed):
+    if installed(package) != tested:
+        pytest.skip(f"{package} {tested} is not installed")
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as said,
+        warnings.catch_warnings(),
+        patch.dict(os.environ),
+    ):
+        warnings.simplefilter("ignore")
+        exec(code, {})
+    assert (printed, True) == (said.getvalue(), len(code.splitlines()) <= 12)
+
+
+@pytest.mark.parametrize(("adapter", "laws"), COMMANDS, ids=[c[0] + c[1].replace(" --law ", " ") for c in COMMANDS])
+def test_a_command_names_an_adapter_and_laws_of_its_operator(adapter, laws):
+    operator = next(a.operator for a in shipped() if a.name == adapter)
+    for law in laws.split()[1::2]:
+        mechanism, _, name = law.partition(".")
+        assert (operator, True) == (library()[mechanism].operator, name in law_names(library()[mechanism]))

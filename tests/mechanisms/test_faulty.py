@@ -1,0 +1,138 @@
+"""Faults written as functions: made of right parts but one, told with where they were seen, and refuted."""
+
+import importlib
+import inspect
+import json
+import re
+
+import pytest
+
+from attnspec import adapters
+from attnspec.adapters import Adapter
+from attnspec.adapters.faults.norms import SOFTMAX, blocks, shared
+from attnspec.adapters.faults.whole import Whole
+from attnspec.auditing import audit
+from attnspec.auditing.audit import audited_fault, faults_of
+from attnspec.cases.plans import Profile
+from attnspec.errors import UsageError
+from attnspec.judging.cells import Request
+from attnspec.judging.engine import run
+from attnspec.mechanisms.loader import library
+from attnspec.mechanisms.schema import spec_folder
+from attnspec.subjects.targets import families, fault, faults, resolve, subject
+
+SCENARIOS = Profile("scenarios", covering=0, draws=0, admitted=1)
+FAULTS = faults()
+WHOLES = {
+    f"{module.rpartition('.')[2]}.{name}": whole
+    for module in families("faults")
+    for name, whole in vars(importlib.import_module(module)).items()
+    if isinstance(whole, Whole)
+}
+KNOWN = 250
+"""Known ways to be wrong of which it is said where they were seen: no fewer than these."""
+
+
+@pytest.mark.parametrize("whole", WHOLES.values(), ids=WHOLES)
+def test_what_faults_are_made_from_is_conformant(whole):
+    right = Adapter("right", whole.operator, whole.right(), whole.framework, conventions=whole.conventions)
+    own = [m for m in library().values() if m.operator == whole.operator]
+    cells = [cell for m in own for cell in run(Request(subject(right), m, "float32", SCENARIOS)).cells]
+    assert [] == [cell.address for cell in cells if cell.bad and cell.level == "must"]
+    assert "pass" == next(cell.verdict for cell in cells if cell.law == "definition")
+
+
+# Declaring
+
+
+def test_a_fault_takes_the_place_of_one_part(monkeypatch):
+    monkeypatch.setattr(adapters, "_registered", [])
+
+    @SOFTMAX.instead_of(shared, seen="owner/repository#12", dtypes=("float16",))
+    def halved(x, top, total):
+        """Shares are halved."""
+        return shared(x, top, total) / 2
+
+    (found,) = adapters.registered()
+    assert ("fault:halved", "softmax", ("float16",)) == (found.name, found.operator, found.dtypes)
+    assert ("Shares are halved.", "owner/repository#12", __name__) == (found.summary, found.seen, found.module)
+    assert SOFTMAX.conventions == found.conventions
+
+
+def test_what_is_no_part_cannot_be_exchanged():
+    with pytest.raises(ValueError, match="sorted is no part of this implementation of softmax"):
+        SOFTMAX.instead_of(sorted)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_says_in_one_sentence_what_is_wrong(name):
+    assert re.fullmatch(r"[A-Z].*[^.]\.", FAULTS[name].summary)
+    assert FAULTS[name].summary == inspect.getdoc(FAULTS[name].function)
+
+
+def test_no_two_faults_have_one_name():
+    registered = [adapter.name for adapter in adapters.registered() if adapter.module in families("faults")]
+    assert sorted(FAULTS) == sorted(registered)
+
+
+# Where it was seen
+
+
+def test_faults_and_mistakes_say_in_one_way_where_they_were_seen():
+    places = json.loads((spec_folder() / "schema.json").read_text())["$defs"]["places"]["pattern"]
+    assert [] == [one.name for one in FAULTS.values() if one.seen and not re.search(places, one.seen)]
+
+
+def test_of_hundreds_of_known_mistakes_it_is_known_where_they_were_seen():
+    mistakes = [mistake.seen for m in library().values() for mistake in m.mistakes.values()]
+    assert KNOWN <= sum(map(bool, [*mistakes, *(one.seen for one in FAULTS.values())]))
+
+
+# The audit
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("lanes_of_zeros", r"float32: softmax\.definition on \w+ after \d+ checks"),
+        ("boundary_key_twice", r"float32: attention\.definition on \w+ after \d+ checks"),
+        ("order_of_atomics", r"float32: attention\.contract\.repeatable on \w+ after \d+ checks"),
+        ("mask_inverted_in_place", r"float32: attention\.contract\.inputs_unchanged on \w+ after \d+ checks"),
+        ("cache_not_cleared", r"float32: cached_attention\.definition on \w+ after \d+ checks"),
+    ],
+)
+def test_the_audit_tells_what_refutes_a_fault_and_on_which_case(name, told):
+    part = audited_fault(f"fault:{name}")
+    assert [] == part.faults
+    assert re.fullmatch(told, part.notes[0])
+    assert [f"{dtype}:" for dtype in FAULTS[f"fault:{name}"].dtypes] == [note.split()[0] for note in part.notes]
+
+
+def test_a_fault_that_nothing_refutes_is_a_fault_of_the_audit(monkeypatch):
+    monkeypatch.setattr(adapters, "_registered", [])
+    monkeypatch.setitem(audit.PROFILES, "quick", SCENARIOS)
+    monkeypatch.setattr("attnspec.subjects.targets.families", lambda audited: [__name__])
+
+    @SOFTMAX.instead_of(blocks, dtypes=("float32",))
+    def split_in_eights(x):
+        """Blocks have eight entries."""
+        return list(x.split(8, -1))
+
+    (told,) = audited_fault("fault:split_in_eights").faults
+    assert told.startswith("Blocks have eight entries. Nothing refutes it in float32, after ")
+
+
+def test_the_faults_of_a_mechanism_are_those_of_its_operator():
+    assert {"softmax"} == set(faults_of(["softmax"]))
+    assert {"attention"} == set(faults_of(["alibi", "causal_mask"]))
+    assert {} == faults_of(["alibi_slopes"])
+
+
+def test_a_fault_is_a_subject():
+    (one,) = resolve("fault:boundary_key_twice")
+    assert ("fault:boundary_key_twice", "attention") == (one.name, one.operator)
+
+
+def test_an_unknown_fault_is_refused():
+    with pytest.raises(UsageError, match=r"there is no 'fault:boundary_key'; did you mean 'fault:boundary_key_"):
+        fault("fault:boundary_key")

@@ -1,0 +1,298 @@
+"""A failure is named after the known mistakes that the subject behaves like on every case, or not at all."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from attnspec.adapters import Adapter
+from attnspec.cases.plans import Profile
+from attnspec.diagnosis.naming import Likeness, Nearest, diagnose
+from attnspec.execution.calling import Reply
+from attnspec.judging.cells import Request
+from attnspec.judging.engine import run
+from attnspec.mechanisms.loader import library
+from attnspec.subjects.stand_ins import DefinitionSubject
+from attnspec.subjects.targets import fault, mistake, subject
+
+_SPEC = importlib.util.spec_from_file_location(
+    "benchmark_of_diagnosis", Path(__file__).parents[3] / "benchmarks" / "diagnosis.py"
+)
+_BENCHMARK = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(_BENCHMARK)
+measured = _BENCHMARK.measured
+
+RATE = ("never", "half")
+SCENARIOS = Profile("scenarios", covering=0, draws=0, admitted=1)
+SMALL = [(m, name) for m in ("softmax", "alibi_slopes", "alibi_bias") for name in library()[m].mistakes]
+ATTENTION = [
+    ("attention", "no_scale"),
+    ("attention", "head_count_scale"),
+    ("attention", "late_mask"),
+    ("attention", "bias_scaled"),
+    ("attention", "cap_after_mask"),
+    ("attention", "key_tail"),
+    ("attention", "mixed_pairs"),
+    ("attention", "maximum_of_last_tile"),
+    ("attention", "lse_without_maximum"),
+    ("causal_mask", "sees_next"),
+    ("grouped_query", "mixed_maps"),
+    ("sliding_window", "one_more"),
+    ("padding_mask", "suffix_only"),
+]
+
+
+PAIRS = [
+    ("softmax.base_two", "softmax.last_lost"),
+    ("causal_mask.centred", "causal_mask.replaces_mask"),
+    ("layer_norm.not_centred", "layer_norm.fixed_epsilon"),
+    ("rotary.from_one", "rotary.rising"),
+]
+
+
+def failing(one, mechanism, dtype="float32", law="definition"):
+    result = run(Request(one, library()[mechanism], dtype, SCENARIOS, laws=frozenset({law})))
+    return result.bench, next(cell.failure for cell in result.cells if cell.bad)
+
+
+def likeness_of(one, mechanism, dtype="float32", **more):
+    found = found_of(one, mechanism, dtype, **more)
+    return None if isinstance(found, Nearest) else found
+
+
+def found_of(one, mechanism, dtype="float32", **more):
+    bench, failure = failing(one, mechanism, dtype)
+    return diagnose(bench, failure, 0, **more)
+
+
+def planted(*addresses):
+    """A subject with several mistakes of one mechanism."""
+    m = library()[addresses[0].partition(".")[0]]
+    changes = [m.mistakes[address.partition(".")[2]].change for address in addresses]
+    return DefinitionSubject(m, "planted", {line: x for change in changes for line, x in change.items()})
+
+
+@pytest.mark.parametrize(("mechanism", "name"), [*SMALL, *ATTENTION])
+def test_the_mistake_that_was_planted_is_named(mechanism, name):
+    likeness = likeness_of(mistake(f"{mechanism}.{name}"), mechanism)
+    assert f"{mechanism}.{name}" in (likeness.name, *likeness.others)
+    assert [""] == [cause.convention for cause in likeness.causes]
+    assert likeness.agreed >= 1
+
+
+def test_a_name_comes_with_its_sentence_and_the_cases_that_tell():
+    likeness = likeness_of(mistake("attention.no_scale"), "attention")
+    assert [library()["attention"].mistakes["no_scale"].says] == [cause.says for cause in likeness.causes]
+    assert likeness.agreed > 50
+
+
+def test_what_gives_the_same_on_all_cases_is_said_to():
+    likeness = likeness_of(mistake("softmax.maximum_of_all"), "softmax")
+    assert ("softmax.floored_maximum", ("softmax.maximum_of_all",)) == (likeness.name, likeness.others)
+
+
+def test_what_comes_next_is_said_with_the_cases_on_which_it_differs():
+    likeness = likeness_of(mistake("softmax.maximum_of_all"), "softmax")
+    assert ("softmax.clipped_maximum", 1) == (likeness.runner_up, likeness.differs)
+
+
+def test_a_mistake_that_hardly_shows_is_named():
+    assert "layer_norm.squared_epsilon" == likeness_of(mistake("layer_norm.squared_epsilon"), "layer_norm").name
+
+
+def test_a_law_whose_case_is_right_by_itself_is_explained_by_what_else_it_calls_for():
+    bench, failure = failing(mistake("multi_head.no_query_bias"), "multi_head", law="bias_of_queries")
+    assert "multi_head.no_query_bias" == diagnose(bench, failure, 0).name
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_two_mistakes_at_once_are_both_named(pair):
+    likeness = likeness_of(planted(*pair), pair[0].partition(".")[0])
+    assert set(pair) == {cause.name for cause in likeness.causes}
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_of_two_mistakes_one_of_which_is_unknown_none_is_named(pair):
+    one = planted(*pair)
+    found = [likeness_of(one, pair[0].partition(".")[0], without={unknown}) for unknown in pair]
+    assert [None, None] == found
+
+
+@pytest.mark.parametrize("mechanism", ["softmax", "alibi_slopes"])
+def test_a_mistake_that_is_not_known_has_no_name_but_of_what_has_the_same_effect(mechanism):
+    tally = measured(library()[mechanism], 2)
+    assert [] == tally.wrong
+    assert 0 == tally.known["silent"]
+
+
+@pytest.mark.parametrize("name", ["never", "half", "fixed_seed", "one_row_for_all"])
+def test_where_outputs_are_random_a_mistake_is_known_by_the_laws_that_it_breaks(name):
+    bench, failure = failing(mistake(f"dropout.{name}"), "dropout", law="rate" if name in RATE else "other_seed")
+    likeness = diagnose(bench, failure, 0)
+    assert f"dropout.{name}" in (likeness.name, *likeness.others)
+    assert likeness.by_laws
+
+
+def adapted(function, operator="attention", dtypes=("float32",), **declared):
+    return subject(Adapter("function", operator, function, "torch", dtypes=dtypes, **declared))
+
+
+def attention_of(factor=lambda q, v: q.shape[-1] ** -0.5, first=lambda q_len, k_len: k_len - q_len, over=1.0):
+    def attention(q, k, v, *, causal=False):
+        k, v = (x.float().repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+        s = q.float() @ k.mT * factor(q, v)
+        row = torch.arange(q.shape[2])[:, None] + first(q.shape[2], k.shape[2])
+        p = torch.softmax(s.masked_fill((torch.arange(k.shape[2]) > row) & causal, -torch.inf), -1)
+        return (over * p.nan_to_num(0.0) @ v).to(q.dtype)
+
+    return attention
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    ("fault", "name"),
+    [
+        ({"factor": lambda q, v: 1.0}, "attention.no_scale"),
+        ({"factor": lambda q, v: v.shape[-1] ** -0.5}, "attention.value_scale"),
+        ({"factor": lambda q, v: (q.shape[1] * q.shape[3]) ** -0.5}, "attention.model_scale"),
+        ({"factor": lambda q, v: 1 / q.shape[3]}, "attention.scaled_twice"),
+    ],
+)
+def test_a_mistake_is_known_in_the_code_of_others(fault, name, dtype):
+    assert name == likeness_of(adapted(attention_of(**fault), dtypes=(dtype,)), "attention", dtype).name
+
+
+def test_the_mistake_of_another_mechanism_is_known_too():
+    words = {"causal_alignment": "bottom_right", "empty_row": "zeros"}
+    one = adapted(attention_of(factor=lambda q, v: 1.0), conventions=words)
+    assert "attention.no_scale" == likeness_of(one, "causal_mask").name
+
+
+def test_a_convention_and_a_mistake_at_once_are_both_named_the_convention_first():
+    fault = {"factor": lambda q, v: 1.0, "first": lambda q_len, k_len: 0}
+    one = adapted(attention_of(**fault), conventions={"causal_alignment": "bottom_right", "empty_row": "zeros"})
+    likeness = likeness_of(one, "attention")
+    assert ["causal_alignment = top_left", "attention.no_scale"] == [cause.name for cause in likeness.causes]
+    assert ("causal_alignment", "top_left") == (likeness.causes[0].convention, likeness.causes[0].word)
+
+
+def test_another_word_than_the_declared_one_is_named_first():
+    one = adapted(attention_of(first=lambda q_len, k_len: 0), conventions={"causal_alignment": "bottom_right"})
+    likeness = likeness_of(one, "causal_mask")
+    assert "causal_alignment = top_left" == likeness.name
+    (cause,) = likeness.causes
+    assert ("causal_alignment", "top_left") == (cause.convention, cause.word)
+    assert library()["attention"].conventions["causal_alignment"]["top_left"] == cause.says
+
+
+def in_two_ways(q, v):
+    """A factor that no mistake has on every case."""
+    return 1.0 if q.shape[2] == 5 else (q.shape[1] * q.shape[3]) ** -0.5
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        attention_of(over=1.37),
+        attention_of(factor=lambda q, v: 0.7 * q.shape[-1] ** -0.5),
+        attention_of(factor=in_two_ways),
+        lambda q, k, v: torch.full((*q.shape[:3], v.shape[3]), torch.nan),
+        lambda q, k, v: v,
+        lambda q, k, v: 1 / 0,
+    ],
+)
+def test_an_unknown_fault_has_no_name(function):
+    assert likeness_of(adapted(function), "attention") is None
+
+
+def test_a_mistake_on_the_failing_case_alone_has_no_name():
+    def softmax(x):
+        p = torch.softmax(x, -1)
+        return torch.softmax(x * np.log(2), -1) if x.shape == (3, 7) else p
+
+    bench, failure = failing(adapted(softmax, "softmax"), "softmax")
+    assert "plain" == failure.sample.case.label
+    assert not isinstance(diagnose(bench, failure, 0), Likeness)
+
+
+@torch.enable_grad()
+def gradients_capped_after_the_bias(q, k, v, d_out, *, bias=None, softcap=None):
+    heads = q.shape[1]
+    inputs = [x.detach().requires_grad_() for x in (q, k, v)]
+    q, k, v = (x.repeat_interleave(heads // x.shape[1], 1) for x in inputs)
+    s = q @ k.mT * q.shape[-1] ** -0.5 + (0 if bias is None else bias)
+    s = s if softcap is None else softcap * torch.tanh(s / softcap)
+    (torch.softmax(s, -1) @ v).backward(d_out)
+    return dict(zip(("d_q", "d_k", "d_v"), (x.grad for x in inputs), strict=True))
+
+
+def test_gradients_that_cancel_within_their_bounds_need_no_mistake_of_their_own():
+    """Far from their size they are off by the tolerance, as where all keys are nearly alike."""
+    one = adapted(gradients_capped_after_the_bias, "attention_gradient")
+    assert likeness_of(one, "attention_gradient").name == "attention_gradient.cap_after_bias"
+
+
+def turned_backwards(x, positions, *, base=10000.0):
+    """Its angles are in single precision, as in most implementations."""
+    frequency = base ** (-torch.arange(0, x.shape[-1], 2, dtype=torch.float32) / x.shape[-1])
+    angle = positions.float()[:, None] * frequency
+    left, right = x.chunk(2, -1)
+    cos, sin = torch.cos(angle), -torch.sin(angle)
+    return torch.cat((left * cos - right * sin, right * cos + left * sin), -1)
+
+
+def test_a_candidate_is_judged_by_a_bound_of_its_own():
+    """Angles far along differ by more than any share of the result that one could choose."""
+    likeness = likeness_of(adapted(turned_backwards, "rotary"), "rotary")
+    assert "rotary.backwards" == likeness.name
+    assert likeness.agreed > 40
+
+
+class ZerosForNothing(DefinitionSubject):
+    """Zeros where nothing is specified."""
+
+    def call(self, call):
+        reply = super().call(call)
+        return Reply({name: np.nan_to_num(x) for name, x in reply.outputs.items()}, fault=reply.fault)
+
+
+def test_what_a_candidate_leaves_unspecified_may_be_anything():
+    m = library()["cached_attention"]
+    one = ZerosForNothing(m, "zeros", m.mistakes["top_left"].change)
+    assert "cached_attention.top_left" == likeness_of(one, "cached_attention").name
+
+
+def test_a_faulty_function_of_the_suite_is_a_name():
+    known = fault("fault:lanes_of_zeros")
+    one = adapted(known.function, "softmax", conventions=known.conventions)
+    likeness = likeness_of(one, "softmax")
+    assert ("fault:lanes_of_zeros", known.summary) == (likeness.name, likeness.causes[0].says)
+
+
+def base_two_but_for_one_row(x):
+    p = torch.softmax(x * np.log(2), -1)
+    return torch.softmax(x, -1) if x.shape[0] == 1 and x.shape[-1] > 1 else p
+
+
+def test_where_nothing_fits_what_comes_nearest_is_told_as_that():
+    found = found_of(adapted(base_two_but_for_one_row, "softmax"), "softmax")
+    assert isinstance(found, Nearest)
+    assert "softmax.base_two" == found.name
+    assert 2 <= found.agreed < found.cases
+
+
+def test_what_agrees_on_hardly_any_case_is_not_told():
+    assert found_of(adapted(lambda x: x + 17, "softmax"), "softmax") is None
+
+
+def capped_after_the_bias(q, k, v, *, bias=None, softcap=None):
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    s = q @ k.mT * q.shape[-1] ** -0.5 + (0 if bias is None else bias)
+    return torch.softmax(s if softcap is None else softcap * torch.tanh(s / softcap), -1) @ v
+
+
+def test_a_cap_after_the_bias_is_known_in_the_code_of_others():
+    """Where there is no cap, it is right, with a bias as well."""
+    assert "attention.cap_after_bias" == likeness_of(adapted(capped_after_the_bias), "attention").name

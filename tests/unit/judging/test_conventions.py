@@ -1,0 +1,213 @@
+"""Conventions: a declared word is taken at its word, and an undeclared one is found by what the subject does."""
+
+import re
+from dataclasses import replace
+
+import pytest
+import torch
+
+from attnspec.adapters import Adapter, Unsupported
+from attnspec.cases.plans import Profile
+from attnspec.judging.cells import Request
+from attnspec.judging.conventions import Finding, identify
+from attnspec.judging.engine import run
+from attnspec.judging.trial import Bench
+from attnspec.mechanisms.loader import library
+from attnspec.runs.replay import again
+from attnspec.subjects.stand_ins import DefinitionSubject
+from attnspec.subjects.targets import subject
+
+SCENARIOS = Profile("scenarios", covering=0, draws=0, admitted=1)
+OPERATORS = ("alibi_bias", "alibi_slopes", "attention", "softmax")
+OTHERS = [
+    (operator, convention, word)
+    for operator in OPERATORS
+    for convention, words in library()[operator].conventions.items()
+    for word in list(words)[1:]
+]
+
+
+def silent(operator, **words):
+    """The definition by these words, of which it says nothing."""
+    one = DefinitionSubject(library()[operator], "silent", conventions=words, dtypes=("float32",))
+    one.claims = replace(one.claims, conventions={})
+    return one
+
+
+def cells_of(one, mechanism, dtype="float32", profile=SCENARIOS):
+    return run(Request(one, library()[mechanism], dtype, profile)).cells
+
+
+def cell_of(cells, law):
+    return next(cell for cell in cells if cell.law == law)
+
+
+@pytest.mark.parametrize(("operator", "convention", "word"), OTHERS)
+def test_an_undeclared_word_is_found(operator, convention, word):
+    found = identify(silent(operator, **{convention: word}), library()[operator], "float32", "cpu")
+    assert (word, "observed") == (found[convention].word, found[convention].how)
+    assert found[convention].agreed == found[convention].cases > 0
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_the_first_words_are_found(operator):
+    found = identify(silent(operator), library()[operator], "float32", "cpu")
+    assert library()[operator].words == {name: finding.word for name, finding in found.items()}
+    assert {"observed"} == {finding.how for finding in found.values()}
+
+
+def test_several_words_are_found_together():
+    words = {
+        "causal_alignment": "top_left",
+        "empty_row": "nans",
+        "empty_bias_row": "mean_row",
+        "masked_nonfinite": "propagates",
+        "grouping": "tiled",
+        "lse_base": "two",
+    }
+    found = identify(silent("attention", **words), library()["attention"], "float32", "cpu")
+    assert words == {name: finding.word for name, finding in found.items()}
+    assert {"observed"} == {finding.how for finding in found.values()}
+
+
+def attention_of(top_left=lambda q: False, empty=0.0):
+    def attention(q, k, v, *, mask=None, causal=False, scale=None):
+        s = q.float() @ k.float().mT * (q.shape[-1] ** -0.5 if scale is None else scale)
+        row = torch.arange(q.shape[2])[:, None] + (0 if top_left(q) else k.shape[2] - q.shape[2])
+        seen = (torch.arange(k.shape[2]) <= row) | (not causal)
+        s = s.masked_fill(~(seen if mask is None else seen & mask), -torch.inf)
+        return torch.softmax(s, -1).nan_to_num(empty).to(q.dtype) @ v
+
+    return attention
+
+
+def adapted(function, operator="attention", **declared):
+    return subject(Adapter("function", operator, function, "torch", **declared))
+
+
+def test_who_follows_an_undeclared_word_keeps_the_laws_by_it():
+    cells = cells_of(adapted(attention_of(top_left=lambda q: True)), "causal_mask")
+    assert [] == [cell.law for cell in cells if cell.bad]
+
+
+def test_the_word_found_is_shown():
+    cell = cell_of(cells_of(adapted(attention_of()), "attention"), "convention.causal_alignment")
+    assert ("pass", "observed: bottom_right") == (cell.verdict, cell.says)
+
+
+def test_who_declares_one_word_and_follows_another_is_wrong():
+    one = adapted(attention_of(top_left=lambda q: True), conventions={"causal_alignment": "bottom_right"})
+    assert "fail" == cell_of(cells_of(one, "causal_mask"), "definition").verdict
+    convention = cell_of(cells_of(one, "attention"), "convention.causal_alignment")
+    assert ("pass", "declared: bottom_right") == (convention.verdict, convention.says)
+
+
+def test_who_declares_the_word_that_it_follows_is_right():
+    one = adapted(attention_of(top_left=lambda q: True), conventions={"causal_alignment": "top_left"})
+    assert [] == [cell.law for cell in cells_of(one, "causal_mask") if cell.bad]
+
+
+def test_a_declared_word_takes_others_with_it():
+    one = adapted(attention_of(), conventions={"empty_row": "nans"})
+    found = identify(one, library()["attention"], "float32", "cpu")
+    assert Finding("empty_bias_row", "nan_row", "declared") == found["empty_bias_row"]
+
+
+def test_what_no_word_explains_follows_from_a_law_that_is_refuted_along_with_it():
+    cell = cell_of(cells_of(adapted(attention_of(empty=0.7)), "attention"), "convention.empty_row")
+    assert ("not_tested", None) == (cell.verdict, cell.failure)
+    assert re.match(r"follows from \w+: no word explains all outputs; \w+ explains 0 of \d+ cases", cell.says)
+
+
+def test_what_no_word_explains_is_a_failure_with_a_case_where_nothing_else_is_wrong():
+    one = adapted(attention_of(empty=0.7))
+    request = Request(one, library()["attention"], "float32", SCENARIOS, laws={"convention.empty_row"})
+    (cell,) = run(request).cells
+    assert ("fail", "must") == (cell.verdict, cell.level)
+    assert cell.says.startswith("no word explains all outputs; ")
+    assert cell.says.endswith(f"explains 0 of {cell.cases} cases")
+    assert cell.failure is not None
+    bench = Bench(one, library()["attention"], "float32", "cpu", {"empty_row": "zeros", "causal_alignment": "top_left"})
+    found, verdict, _ = again(bench, cell.failure.sample, cell.law)
+    assert ("fail", cell.law) == (verdict, found.law)
+
+
+def test_a_word_that_changes_from_case_to_case_is_none():
+    def attention(q, k, v, *, mask=None):
+        return attention_of(empty=torch.nan if mask is not None and mask.shape[-2] == 1 else 0.0)(q, k, v, mask=mask)
+
+    finding = identify(adapted(attention), library()["attention"], "float32", "cpu")["empty_row"]
+    assert "unexplained" == finding.how
+    assert {"nans", "zeros"} == dict(finding.followed).keys()
+    says = cell_of(cells_of(adapted(attention), "attention"), "convention.empty_row").says
+    assert says.endswith("; ".join(f"{word} on {', '.join(labels)}" for word, labels in finding.followed))
+    assert 0 < finding.agreed < finding.cases
+
+
+def test_a_word_found_at_first_is_confirmed_on_further_cases():
+    one = adapted(attention_of(top_left=lambda q: q.shape[2] == 17))
+    finding = identify(one, library()["attention"], "float32", "cpu")["causal_alignment"]
+    told_by = {"decode", "decode_far", "chunk", "chunk_of_tiles", "more_queries"}
+    assert told_by == set(finding.told_by)
+    assert Finding("causal_alignment", "bottom_right", "unexplained", 4, 5) == replace(finding, told_by=())
+
+
+def test_cases_that_are_not_taken_do_not_keep_a_word_from_being_found():
+    def kernel(q, k, v, *, mask=None):
+        if mask is not None and q.shape[2] != k.shape[2]:
+            raise Unsupported("there are as many keys as queries")
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+    words = {"empty_row": "zeros", "grouping": "block"}
+    one = subject(Adapter("kernel", "attention", kernel, "torch", conventions=words))
+    assert "propagates" == identify(one, library()["attention"], "float32", "cpu")["masked_nonfinite"].word
+
+
+def test_what_no_case_tells_is_not_tested():
+    def plain(q, k, v):
+        return attention_of()(q, k, v)
+
+    cell = cell_of(cells_of(adapted(plain), "attention"), "convention.causal_alignment")
+    assert ("not_tested", "no case tells its words apart") == (cell.verdict, cell.says)
+
+
+@pytest.mark.parametrize("answer", [Unsupported, ValueError, None])
+def test_who_does_not_answer_the_telling_cases_is_not_told(answer):
+    def softmax(x):
+        if torch.isinf(x).any():
+            if answer:
+                raise answer
+            return x[:0]
+        return torch.softmax(x, -1)
+
+    found = identify(adapted(softmax, "softmax"), library()["softmax"], "float32", "cpu")
+    assert Finding("empty_row", "zeros", "untold") == found["empty_row"]
+
+
+def test_every_dtype_follows_the_same_word():
+    one = adapted(attention_of(top_left=lambda q: q.dtype is torch.bfloat16), dtypes=("float32", "bfloat16"))
+    cell = cell_of(cells_of(one, "attention", "bfloat16"), "convention.causal_alignment")
+    assert "fail" == cell.verdict
+    assert "follows bottom_right in float32, but top_left in bfloat16" == cell.says
+
+
+@pytest.mark.parametrize(("strict", "verdict"), [(False, "pass"), (True, "fail")])
+def test_a_gate_asks_for_a_declaration(strict, verdict):
+    profile = replace(SCENARIOS, strict=strict)
+    cell = cell_of(cells_of(silent("softmax", empty_row="nans"), "softmax", profile=profile), "convention.empty_row")
+    says = "observed: nans" + ("; a gate declares it" if strict else "")
+    assert (verdict, says) == (cell.verdict, cell.says)
+
+
+def test_noise_of_a_narrow_dtype_hides_no_word():
+    def softmax(x):
+        noise = 1 + 0.02 * torch.rand(x.shape, generator=torch.Generator().manual_seed(1))
+        return (torch.softmax(x.float(), -1) * noise).nan_to_num(1 / x.shape[-1]).to(x.dtype)
+
+    one = adapted(softmax, "softmax", dtypes=("bfloat16",))
+    assert "mean_value" == identify(one, library()["softmax"], "bfloat16", "cpu")["empty_row"].word
+
+
+def test_a_finding_is_shown_unless_it_was_declared_or_untold():
+    shown = {how: Finding("empty_row", "zeros", how).shown for how in ("declared", "observed", "unexplained", "untold")}
+    assert {"declared": False, "observed": True, "unexplained": True, "untold": False} == shown

@@ -1,0 +1,133 @@
+"""A subject that is slow is not wrong: what it has no time for is not tested, and who is stuck is told so."""
+
+import time
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from attnspec.adapters import Adapter
+from attnspec.cases.plans import PROFILES
+from attnspec.cli import main
+from attnspec.execution.calling import Fault
+from attnspec.judging import pace
+from attnspec.judging.cells import Request
+from attnspec.judging.engine import run
+from attnspec.mechanisms.loader import library
+from attnspec.subjects.targets import subject
+
+LIMIT = 30.0
+
+
+class Clocked:
+    """A caller whose calls take a time of their own, and have no answer if that is longer than the limit."""
+
+    def __init__(self, caller, clock, takes):
+        self.caller, self.clock, self.takes, self.hung = caller, clock, takes, []
+
+    def session(self):
+        return self.caller.session()
+
+    def call(self, call):
+        seconds = self.takes(sum(x.size for x in call.inputs.values()))
+        self.clock[0] += min(seconds, LIMIT)
+        if seconds <= LIMIT:
+            return self.caller.call(call)
+        self.hung.append(sum(x.size for x in call.inputs.values()))
+        return self.caller.call(call).__class__(fault=Fault("hung", "gave no answer within 30 s"))
+
+
+def softmax(x):
+    with np.errstate(all="ignore"):
+        p = np.exp(x - x.max(-1, keepdims=True))
+        return p / p.sum(-1, keepdims=True)
+
+
+@pytest.fixture
+def clocked(monkeypatch):
+    clock = [0.0]
+
+    def made(takes, function=softmax):
+        adapter = Adapter("mine", "softmax", function, "numpy", conventions={"empty_row": "nans"})
+        one = subject(adapter)
+        one.caller = Clocked(one.caller, clock, takes)
+        return one
+
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+    return made
+
+
+def result_of(one, **more):
+    return run(Request(one, library()["softmax"], "float32", PROFILES["quick"], **more))
+
+
+def cells(result):
+    return {cell.law: (cell.verdict, cell.says) for cell in result.cells}
+
+
+def test_a_slow_subject_is_right_where_it_has_time_and_partial(clocked):
+    one = clocked(lambda entries: entries / 100)
+    result = result_of(one)
+    assert [] == [cell.law for cell in result.cells if cell.bad]
+    assert "pass" == cells(result)["definition"][0]
+    assert result.ended.startswith("too slow: a case with ")
+    assert "gave no answer within 30 s; at the rate of what it answers it takes " in result.ended
+    assert " or raise --time-limit" in result.ended
+
+
+def test_few_slow_cases_are_waited_for(clocked):
+    one = clocked(lambda entries: entries / 20)
+    result = result_of(one)
+    assert 0 < len(one.caller.hung) <= pace.PATIENT + 1
+    assert min(one.caller.hung) > 20 * LIMIT
+    assert result.ended
+
+
+def test_what_was_slow_in_one_mechanism_is_not_tried_in_another(clocked):
+    one = clocked(lambda entries: entries / 20)
+    result_of(one)
+    before = len(one.caller.hung)
+    result = result_of(one, seed=1)
+    assert len(one.caller.hung) <= before + 1
+    assert result.ended
+
+
+def test_a_wrong_subject_that_is_slow_is_wrong(clocked):
+    result = result_of(clocked(lambda entries: entries / 100, lambda x: softmax(x) / 2))
+    assert "fail" == cells(result)["definition"][0]
+
+
+@pytest.mark.parametrize("stuck", [lambda entries: entries % 33 == 0 and entries < 500, lambda entries: entries >= 0])
+def test_a_subject_that_is_stuck_on_a_small_case_is_an_error(clocked, stuck):
+    result = result_of(clocked(lambda entries: np.inf if stuck(entries) else 1e-4))
+    assert ("error", "gave no answer within 30 s") == cells(result)["definition"]
+
+
+def test_a_law_by_itself_is_tried_where_there_is_time_and_partial(clocked):
+    one = clocked(lambda entries: entries * 2.0)
+    result = result_of(one, laws={"share"})
+    assert ("pass", True) == (cells(result)["share"][0], bool(result.ended))
+
+
+SLOW = """
+import time
+import numpy as np
+from attnspec import adapter
+
+@adapter("softmax", framework="numpy", conventions={"empty_row": "nans"})
+def slow(x):
+    time.sleep(x.size / 1000)
+    with np.errstate(all="ignore"):
+        p = np.exp(x - x.max(-1, keepdims=True))
+        return p / p.sum(-1, keepdims=True)
+"""
+
+
+def test_a_slow_kernel_is_partial_and_says_which_limits_to_declare(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    (tmp_path / "slow.py").write_text(SLOW)
+    result = CliRunner().invoke(main, ["check", "slow.py", "--law", "definition", "--time-limit", "2"])
+    assert 5 == result.exit_code
+    assert "PARTIAL" in result.output
+    assert "too slow: a case with " in result.output
+    assert "NOT CONFORMANT" not in result.output

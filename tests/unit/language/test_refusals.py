@@ -1,0 +1,248 @@
+"""What the expression language refuses, with what message, and where the error points."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attnspec.errors import Place, SpecError
+from attnspec.language.compiler import Expression, Scope, Takes, Values, assignments
+from attnspec.numerics.numbers import Number
+
+NAMES: dict[str, Any] = {
+    "n": 3,
+    "x": np.array([1.0, 2.0, 3.0]),
+    "m": np.arange(6).reshape(2, 3),
+    "yes": np.array([True, False, True]),
+    "near": Number.within([1.0, 2.0, 3.0], np.asarray(0.1)),
+}
+SCOPE = Scope(
+    frozenset(NAMES),
+    words={"top_left": "alignment", "bottom_right": "alignment", "zeros": "empty"},
+    outputs=frozenset({"out", "lse"}),
+    replaceable=frozenset({"q", "k", "scale"}),
+    operators={"softmax": Takes(("x",), frozenset({"x", "base"}))},
+)
+PLACE = Place("spec/some.yaml", 12, 10)
+
+
+def refused(text: str, scope: Scope = SCOPE, *, claim: bool = False) -> str:
+    with pytest.raises(SpecError) as caught:
+        Expression(text, scope, PLACE, claim=claim)(Values(NAMES, "float32"))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x.shape", "Attribute is not part of the language"),
+        ("x.__class__.__bases__", "Attribute is not part of the language"),
+        ("().__class__", "Attribute is not part of the language"),
+        ("lambda: 1", "Lambda is not part of the language"),
+        ("(i for i in x)", "GeneratorExp is not part of the language"),
+        ("[i for i in x]", "ListComp is not part of the language"),
+        ("{i for i in x}", "SetComp is not part of the language"),
+        ("{1: 2}", "Dict is not part of the language"),
+        ("{1}", "Set is not part of the language"),
+        ("(1, 2)", "Tuple is not part of the language"),
+        ("'text'", "the constant 'text' is not part of the language"),
+        ("b'text'", "is not part of the language"),
+        ("f'{n}'", "JoinedStr is not part of the language"),
+        ("1j", "the constant '1j' is not part of the language"),
+        ("True", "the constant 'True' is not part of the language"),
+        ("None", "the constant 'None' is not part of the language"),
+        ("(a := 1)", "NamedExpr is not part of the language"),
+        ("await x", "Await is not part of the language"),
+        ("x is none", "Is is not part of the language; write == or !="),
+        ("1 in x", "In is not part of the language; write == or !="),
+        ("~x", "the operator Invert is not part of the language"),
+        ("+x", "the operator UAdd is not part of the language"),
+        ("1 << 30", "the operator LShift is not part of the language"),
+        ("yes & yes", "the operator BitAnd is not part of the language"),
+        ("x.sum()", "only a plain name can be called"),
+        ("(lambda: 1)()", "only a plain name can be called"),
+        ("x[0](1)", "only a plain name can be called"),
+        ("exp(*x)", "* and ** arguments are not part of the language"),
+        ("exp(**x)", "* and ** arguments are not part of the language"),
+        ("__import__(n)", "unknown function '__import__'"),
+        ("eval(n)", "unknown function 'eval'"),
+        ("open(n)", "unknown function 'open'"),
+        ("__builtins__", "unknown name '__builtins__'"),
+        ("import os", "not an expression"),
+        ("a = 1", "not an expression"),
+        ("x; n", "not an expression"),
+        ("x if", "not an expression"),
+        ("", "not an expression"),
+        ("1if yes else 2", "not an expression: invalid decimal literal"),
+        ("'\\d'", "not an expression: invalid escape sequence"),
+        ("[1.0, " + "9" * 400 + "]", "a list holds numbers, in rows of equal length"),
+        ("[-9223372036854775808]", "a number of the list is over the limit"),
+        ("x\ny", r"only plain ASCII is allowed in an expression, not '\n'"),
+        ("n\u00b2", "only plain ASCII is allowed in an expression, not '\u00b2'"),
+        ("n\x00", r"only plain ASCII is allowed in an expression, not '\x00'"),
+    ],
+)
+def test_nothing_else_of_python_is_part_of_the_language(text: str, message: str) -> None:
+    assert message in refused(text)
+
+
+@pytest.mark.parametrize("text", ["[[1], [2, 3]]", "[true]", "[n, 1]", "[1j]", "['a']", "[none]", "[[1], 2]"])
+def test_a_list_holds_numbers_in_rows_of_equal_length(text: str) -> None:
+    assert "a list holds numbers, in rows of equal length" in refused(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("exp()", "exp(x): missing a required argument: 'x'"),
+        ("sum(x, 0, true, 1)", "sum(x, axis = -1, keep = false): too many positional arguments"),
+        ("sum(x, axes = 0)", "sum(x, axis = -1, keep = false): got an unexpected keyword argument 'axes'"),
+        ("max(axis = 0)", "max(x, y, ..., axis = -1, keep = false): missing a required argument: 'x'"),
+        ("sum(x, axis = 0, axis = 1)", "an argument is given twice"),
+        ("out(k = 0, k = 1)", "an argument is given twice"),
+        ("implies(true)", "write implies(condition, claim)"),
+        ("normal(2)", "normal draws; it stands only where cases are drawn, not here"),
+        ("out(x)", "write out(input = value, ...)"),
+        ("softmax(n, 2)", "softmax takes 1 inputs by position"),
+        ("softmax", "unknown name 'softmax'"),
+        ("x(1)", "unknown function 'x'"),
+        ("out", "there is no out here"),
+        ("softmax(x)", "softmax cannot be called here"),
+        ("1 if top_left else 2", "alignment has no say here"),
+        ("range(1, 2, 3)", "range takes one number or two"),
+        ("max(x, x, x)", "max and min take one array or two"),
+    ],
+)
+def test_a_call_is_checked_against_what_is_called(text: str, message: str) -> None:
+    assert message in refused(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("top_left + 1", "'top_left' is not a number"),
+        ("-zeros", "'zeros' is not a number"),
+        ("exp(zeros)", "'zeros' is not a number"),
+        ("none * 2", "none is not a number"),
+        ("exp(none)", "none is not a number"),
+        ("sum(none)", "none is not a number"),
+        ("top_left < 1", "words and none can only be compared with == and !="),
+        ("none < 1", "words and none can only be compared with == and !="),
+        ("(near > 1) < (near > 2)", "truths can only be compared with == and !="),
+        ("top_left[0]", "only arrays can be indexed"),
+        ("none[0]", "only arrays can be indexed"),
+        ("all(top_left)", "'top_left' is not a truth"),
+        ("where(zeros, 1, 2)", "'zeros' is not a truth"),
+        ("true and none", "none is not a truth"),
+        ("not none", "none is not a truth"),
+        ("1 if none else 2", "none is not a truth"),
+        ("near and yes", "a number is not a truth"),
+        ("not near", "a number is not a truth"),
+        ("1 if near[0] else 2", "a number is not a truth"),
+        ("implies(true, near)", "a number is not a truth"),
+        ("any(near)", "a number is not a truth"),
+        ("1 if near[0] == 1 else 2", "'if' takes one decided truth; choose between arrays with where(...)"),
+        ("order(m[" + "none, " * 50 + "0])", "RuntimeError"),
+        ("1 if yes else 2", "'if' takes one decided truth; choose between arrays with where(...)"),
+        ("x[0.5]", "an index is not a whole number"),
+        ("take(x, 0.5)", "an index is not a whole number"),
+        ("x[near > 1]", "an index is a whole number, a slice, none, or an array of whole numbers or truths"),
+        ("x[0.5:]", "is not a whole number"),
+        ("x[5]", "IndexError: index 5 is out of bounds"),
+        ("near // 2", "// and % take exact numbers"),
+        ("1 % 0", "division by zero"),
+        ("x @ x", "cannot multiply matrices of shapes (3,) and (3,)"),
+        ("average(x, x)", "average takes weights [..., q, n] and values [..., n, d], not (3,) and (3,)"),
+        ("identical(near > 1, near > 1)", "identical takes numbers; compare truths with =="),
+    ],
+)
+def test_what_has_no_meaning_is_refused(text: str, message: str) -> None:
+    assert message in refused(text)
+
+
+@pytest.mark.parametrize("text", ["near", "none", "(zeros if true else top_left)"])
+def test_a_claim_that_is_no_truth_is_refused(text: str) -> None:
+    assert "is not a truth" in refused(text, claim=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "message"),
+    [
+        ("n + unknown", 14, "unknown name 'unknown'"),
+        ("n + lsee", 14, "unknown name 'lsee'; did you mean 'lse'?"),
+        ("n == bottom_rigth", 15, "unknown name 'bottom_rigth'; did you mean 'bottom_right'?"),
+        ("n + exp", 14, "unknown name 'exp'; it is a function"),
+        ("1 + sgimoid(n)", 14, "unknown function 'sgimoid'; did you mean 'sigmoid'?"),
+        ("out(w = 1)", 18, "out has no input or option 'w'"),
+        ("out(scal = 1)", 21, "out has no input or option 'scal'; did you mean 'scale'?"),
+        ("softmax(bas = 1)", 24, "softmax has no input or option 'bas'; did you mean 'base'?"),
+        ("n * (x + m[:, :2])", 15, "shapes (3,) and (2, 2) do not fit"),
+        ("n + $", 14, "not an expression"),
+        ("(n if n", 10, "not an expression"),
+        ("n +", 13, "not an expression"),
+        ("1 + reshape(x, 7)", 14, "ValueError: cannot reshape array of size 3 into shape (7,)"),
+    ],
+)
+def test_an_error_points_at_its_place(text: str, column: int, message: str) -> None:
+    first, *shown = refused(text).split("\n")
+    assert first.startswith(f"spec/some.yaml:12:{column}: {message}")
+    assert [f"    {text}", f"    {' ' * (column - 10)}^"] == shown
+
+
+def test_a_letter_beyond_ascii_is_pointed_at() -> None:
+    assert refused("n + \u00e4").startswith("spec/some.yaml:12:14: only plain ASCII")
+
+
+def test_an_error_of_no_known_place_shows_its_text() -> None:
+    with pytest.raises(SpecError, match=r"^unknown name 'y'\n    x \+ y\n        \^$"):
+        Expression("x + y", SCOPE)
+
+
+def test_a_name_of_another_scope_is_unknown() -> None:
+    assert "unknown name 'x'" in refused("x + 1", Scope(frozenset({"n"})))
+    assert "unknown function 'out'" in refused("out(k = 1)", Scope(frozenset({"n"})))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1", "spec/some.yaml:12:10: write assignments as: name = expression, name = expression"),
+        ("x, y = 1", "write assignments as"),
+        ("**x", "write assignments as"),
+        ("a == 1", "write assignments as"),
+        ("a = 1)(b = 2", "write assignments as"),
+        ("a = 1) + f(b = 2", "write assignments as"),
+        ("a = 1, a = 2", "spec/some.yaml:12:21: 'a' is assigned twice"),
+        ("a = ", "not an expression"),
+        ("x[0] = 1", "not an expression"),
+        ("a = 1, b = $", "spec/some.yaml:12:21: not an expression"),
+    ],
+)
+def test_what_is_no_assignment_is_refused(text: str, message: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        assignments(text, PLACE)
+    assert message in str(caught.value)
+
+
+def run(text: str) -> Any:
+    return Expression(text, SCOPE)(Values(NAMES, "float32"))
+
+
+def test_nothing_of_an_expression_reaches_the_values_it_reads() -> None:
+    before = NAMES["x"].copy()
+    run("sum(x * 2 + exp(x)[::-1])")
+    np.testing.assert_array_equal(before, NAMES["x"])
+
+
+@pytest.mark.parametrize(
+    ("text", "usage"),
+    [
+        ("choice()", "write choice(x, ...)"),
+        ("maybe(x = 1, otherwise = 2)", "write maybe(x, otherwise)"),
+        ("maybe(1, otherwise = 2)", "write maybe(x, otherwise)"),
+    ],
+)
+def test_a_draw_that_has_a_default_shows_it_by_its_position(text: str, usage: str) -> None:
+    with pytest.raises(SpecError, match=re.escape(usage)):
+        Expression(text, Scope(draws=True), PLACE)

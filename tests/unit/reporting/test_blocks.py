@@ -1,0 +1,316 @@
+"""A failure as people read it."""
+
+import pytest
+
+from attnspec.reporting.blocks import block, line, texts, told_of_others
+from attnspec.runs.runner import Options, Runner, groups
+
+CELL = {
+    "subject": "kernel",
+    "mechanism": "softmax",
+    "law": "ratio",
+    "dtype": "float32",
+    "device": "cpu",
+    "verdict": "fail",
+    "says": "",
+}
+OUTCOME = {"found": 0.5, "expected": 1.0, "bound": 0.03125, "units": 16.0, "where": [0, 2], "spoiled": 1, "entries": 6}
+WITNESS = {
+    "key": "q7Kd2A",
+    "says": "Entries are in the ratio of their exponentials.",
+    "holds": "p[..., 0] == p[..., 1]",
+    "place": "spec/softmax.yaml:96:12",
+    "words": {"empty_row": "zeros"},
+    "declared": ["empty_row"],
+    "sizes": {"rows": 1, "n": 3, "scale": None, "causal": False, "softcap": 30.0},
+    "arrays": {"x": "[[0., 1., 2.]]"},
+    "givens": {"c": "1000"},
+    "outcome": OUTCOME,
+    "reason": "",
+    "certain": True,
+    "grade": "fp32",
+    "from": {"label": "plain", "regime": "", "tried": 4},
+    "likeness": None,
+    "broken": ["definition", "share"],
+    "unusual": {},
+    "full": True,
+}
+LIKENESS = {
+    "name": "softmax.base_two",
+    "causes": [{"name": "softmax.base_two", "says": "Powers of two."}],
+    "agreed": 20,
+    "others": [],
+    "by_laws": False,
+    "runner_up": "",
+    "differs": 0,
+    "convention": "",
+    "word": "",
+}
+CONVENTION = {"name": "empty_row = nans", "says": "It returns NaN."}
+MAP = {
+    "words": "weight where there should be none: key = query + 1",
+    "case": "plain",
+    "rows": ["o+....", "oo+...", "ooo+..", "oooo+.", "ooooo+", "oooooo"],
+    "first": 0,
+    "plane": "head 1",
+}
+
+
+def entries(witness=(), cell=()):
+    """The entries of a block by their labels; what continues an entry is joined to it."""
+    found, label = {}, ""
+    for text in block({**WITNESS, **dict(witness)}, {**CELL, **dict(cell)})[1:]:
+        label = text[:10].strip() or label
+        found.setdefault(label, []).append(text[10:])
+    return found
+
+
+def test_a_block_says_the_law_then_the_witness_then_how_to_go_on():
+    head, *lines = block(WITNESS, CELL)
+    assert head == "== kernel   softmax.ratio   float32 cpu " + "=" * 48 + " case q7Kd2A"
+    assert lines == [
+        "Law       Entries are in the ratio of their exponentials.",
+        "          p[..., 0] == p[..., 1]",
+        "          spec/softmax.yaml:96:12   declared: empty_row = zeros",
+        "Smallest  rows=1 n=3 softcap=30",
+        "input     x = [[0., 1., 2.]]",
+        "given     c = 1000",
+        "Result    got 0.5, expected 1: the error is 16 x the bound 0.03125 (fp32)",
+        "Where     entry [0, 2], 1 of 6 entries beyond the bound",
+        "Found     in scenario plain, made smaller in 4 steps",
+        "Also      breaks definition, share",
+        "Then      attnspec explain softmax.ratio",
+        "Replay    attnspec replay q7Kd2A",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("witness", "cell", "says"),
+    [
+        ({}, {}, "attnspec explain softmax.ratio"),
+        ({}, {"law": "contract.dtype"}, "attnspec explain contract.dtype"),
+        (
+            {},
+            {"law": "contract.precision"},
+            "if it is right in every law: if intended, declare the grade; if not, look",
+        ),
+        ({"elsewhere": []}, {"law": "contract.precision"}, "right in every law: if intended, declare the grade; if"),
+        (
+            {"elsewhere": ["attention.definition in float32", "attention.causal in float32"]},
+            {"law": "contract.precision"},
+            "mend attention.definition in float32 and 1 more first: this may follow from it",
+        ),
+        ({}, {"verdict": "error"}, "if it is not claimed, raise attnspec.Unsupported or declare limits; if it is, -v"),
+        ({"unusual": {"scale": 0.5}}, {}, "if scale = 0.5 is not claimed, raise attnspec.Unsupported or leave the"),
+        (
+            {"likeness": {**LIKENESS, "convention": "empty_row", "word": "nans"}},
+            {},
+            "if intended, declare conventions={'empty_row': 'nans'}; if not, compare",
+        ),
+    ],
+)
+def test_the_innocent_reading_comes_with_what_to_do(witness, cell, says):
+    assert " ".join(entries(witness, cell)["Then"]).startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("witness", "cell", "says"),
+    [
+        ({"certain": False}, {}, "(fp32, under the likely bound and not the worst one)"),
+        ({"outcome": {**OUTCOME, "bound": None}}, {}, "16 x the bound unbounded (fp32)"),
+        (
+            {"outcome": {**OUTCOME, "units": None, "found": "nan"}, "reason": "p is NaN"},
+            {},
+            "got nan, expected 1: p is",
+        ),
+        (
+            {"outcome": {**OUTCOME, "units": None, "bound": None, "missed": {"units": 581069.0, "bound": 0.25}}},
+            {},
+            "got 0.5, expected 1: the definition is missed by 5.81e+05 x the bound 0.25 (fp32)",
+        ),
+        (
+            {"outcome": {**OUTCOME, "units": None, "bound": None, "missed": None}},
+            {},
+            "got 0.5, expected 1",
+        ),
+        ({"outcome": None, "reason": "IndexError: tuple"}, {}, "IndexError: tuple"),
+        ({"outcome": None}, {"says": "the call was accepted"}, "the call was accepted"),
+        ({"outcome": None}, {}, "the claim is false"),
+        ({}, {"law": "contract.precision", "says": "behaves as bf16_naive"}, "behaves as bf16_naive"),
+    ],
+)
+def test_the_result_is_told_in_units_of_the_bound_or_in_words(witness, cell, says):
+    assert says in " ".join(entries(witness, cell)["Result"])
+
+
+@pytest.mark.parametrize(
+    ("label", "regime", "says"),
+    [("plain", "", "scenario plain"), ("pair 3", "ties", "pair 3 (regime ties)"), ("draw 2", "", "draw 2")],
+)
+def test_a_block_says_where_the_failure_was_found(label, regime, says):
+    assert [f"in {says}"] == entries({"from": {"label": label, "regime": regime, "tried": 0}})["Found"]
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({}, "it agrees with the subject on all 20 cases that tell it from the definition"),
+        ({"agreed": 1}, "it agrees with the subject on the one case that tells it from the definition"),
+        (
+            {"runner_up": "softmax.no_shift", "differs": 4},
+            "it agrees with the subject on all 20 cases that tell it from the definition; next is softmax.no_shift, "
+            "which differs on 4",
+        ),
+        ({"by_laws": True}, "it breaks the same laws on the same cases, 20 times in all, and keeps the others"),
+    ],
+)
+def test_a_likeness_is_named_with_its_evidence(more, says):
+    name, *evidence = entries({"likeness": {**LIKENESS, **more}})["Like"]
+    assert ("softmax.base_two: Powers of two.", says) == (name, " ".join(evidence))
+
+
+def test_where_nothing_fits_what_comes_nearest_is_not_claimed():
+    nearest = {"name": "softmax.base_two", "says": "Powers of two.", "agreed": 23, "cases": 25}
+    says = "nothing known fits; nearest: softmax.base_two: Powers of two."
+    assert [says, "it agrees with the subject on 23 of 25 cases"] == entries({"nearest": nearest})["Like"]
+
+
+def test_what_gives_the_same_is_named_beside_it():
+    name, *_ = entries({"likeness": {**LIKENESS, "others": ["softmax.a", "softmax.b", "softmax.c"]}})["Like"]
+    assert "softmax.base_two (or softmax.a, softmax.b, which gives the same): Powers of two." == name
+
+
+def test_two_causes_are_named_line_by_line():
+    found = entries({"likeness": {**LIKENESS, "causes": [CONVENTION, *LIKENESS["causes"]], "convention": "empty_row"}})
+    assert ["empty_row = nans: It returns NaN."] == found["Like"]
+    name, *evidence = found["and"]
+    assert "softmax.base_two: Powers of two." == name
+    assert "together they agree with the subject on all 20 cases that tell them from the definition" == evidence[0]
+    assert found["Then"][0].startswith("if the first is intended, declare conventions={'empty_row': ")
+
+
+def test_a_map_is_drawn_with_a_legend_beside_it():
+    assert [
+        "weight where there should be none: key = query + 1",
+        "query 0   o+....   in scenario plain, head 1",
+        "query 1   oo+...   o right, . hidden, + too much",
+        "query 2   ooo+..",
+        "query 3   oooo+.",
+        "query 4   ooooo+",
+        "query 5   oooooo",
+    ] == entries({"map": MAP})["Weights"]
+
+
+@pytest.mark.parametrize(("width", "keys"), [(100, 60), (80, 60), (80, 40), (60, 60)])
+def test_the_legend_of_a_wide_map_stands_below_it(width, keys):
+    seen = {**MAP, "rows": ["o" * (keys - 1) + "+"] * 2, "plane": "item 12, head 3"}
+    lines = block({**WITNESS, "map": seen}, CELL, width)
+    at = next(i for i, text in enumerate(lines) if text.startswith("Weights"))
+    drawn = [text.strip() for text in lines[at + 1 : at + 5]]
+    assert ["query 0   ooo", "query 1   ooo"] == [text[:13] for text in drawn[:2]]
+    below = " ".join(drawn[2:]).partition(" Also")[0]
+    assert below.startswith("in scenario plain, item 12, head 3: o right, + too much")
+    assert max(map(len, lines)) <= width
+
+
+def test_of_a_map_fewer_rows_are_drawn_before_an_array_is_left_out():
+    arrays = {f"array_{i}": "0" for i in range(7)}
+    found = entries({"map": MAP, "arrays": arrays})
+    assert (7, 5) == (len(found["input"]), len(found["Weights"]))
+
+
+@pytest.mark.parametrize(
+    ("words", "label", "says"),
+    [
+        ("other weights everywhere", "Weights", "in scenario plain, head 1: other weights everywhere"),
+        ("out is wrong at the last channel", "Found", "in scenario plain, head 1: out is wrong at the last channel"),
+    ],
+)
+def test_what_is_wrong_is_said_in_words_where_nothing_is_drawn(words, label, says):
+    assert says == entries({"map": {**MAP, "words": words, "rows": []}})[label][-1]
+
+
+@pytest.mark.parametrize("target", ["mistake:sliding_window.symmetric", "mistake:softmax.floored_maximum"])
+def test_the_block_of_a_real_failure_fits_a_screen(target):
+    runner = Runner(Options(targets=(target,), mechanisms=(target[8:].partition(".")[0],)))
+    shown = [
+        block(cell["witness"], cell)
+        for group in groups(runner.options)[:1]
+        for cell in runner.cells(group)
+        if "witness" in cell
+    ]
+    assert 1 == len(shown)
+    assert len(shown[0]) <= 24
+    assert max(map(len, shown[0])) <= 100
+    assert [target[8:]] == [text[10:][: len(target) - 8] for text in shown[0] if text.startswith("Like")]
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 28), (100, 24)])
+def test_any_block_fits_a_screen(width, height):
+    long = "word " * 200
+    witness = {
+        "says": long,
+        "holds": long,
+        "declared": ["empty_row"] * 40,
+        "sizes": {f"size_{i}": i for i in range(60)},
+        "arrays": {f"array_{i}": long for i in range(6)},
+        "givens": {f"given_{i}": "x" * 300 for i in range(6)},
+        "outcome": None,
+        "reason": long,
+        "likeness": {**LIKENESS, "causes": [{"name": "softmax.base_two", "says": long}] * 2},
+        "map": {**MAP, "words": long, "rows": ["o" * 60] * 6},
+        "broken": ["law"] * 99,
+        "unusual": {f"option_{i}": i for i in range(40)},
+    }
+    shown = block({**WITNESS, **witness}, {**CELL, "subject": "path/to/a_kernel_of_a_long_name" * 4}, width)
+    assert len(shown) <= height
+    assert max(map(len, shown)) <= width
+    assert ["          and 12 more"] == [text for text in shown if "more" in text]
+    assert "Replay    attnspec replay q7Kd2A" == shown[-1]
+
+
+def test_what_is_to_be_typed_can_be_typed_on_a_narrow_terminal():
+    lines = block({**WITNESS, "level": "must"}, CELL, 80)
+    assert [
+        "Waive     attnspec waive q7Kd2A --issue URL --owner NAME --reason TEXT \\",
+        "              --expires DAY",
+    ] == lines[-2:]
+
+
+@pytest.mark.parametrize(
+    ("broken", "more"), [([], ""), (["share"], ", and 1 more law"), (["a", "b"], ", and 2 more laws")]
+)
+def test_a_failure_in_one_line(broken, more):
+    result = "got 0.5, expected 1: the error is 16 x the bound 0.03125 (fp32)"
+    shown = line({**WITNESS, "broken": broken}, CELL)
+    assert f"kernel   softmax.ratio   float32   {result}{more}   case q7Kd2A" == shown
+
+
+@pytest.mark.parametrize(
+    ("subjects", "blocks", "lines"),
+    [("aaa", "aa", "a"), ("aab", "ab", "a"), ("abc", "ab", "c"), ("a", "a", ""), ("-aa", "aa", "-"), ("", "", "")],
+)
+def test_of_every_subject_the_first_failure_is_a_block_before_any_second_one(subjects, blocks, lines):
+    failures = [({**WITNESS, "full": name != "-"}, {**CELL, "subject": name}) for name in subjects]
+    shown = list(texts(failures, 2))
+    assert blocks == "".join(text[3] for text in shown if text.startswith("=="))
+    told = [text for text in shown if text and not text.startswith("==") and "-v shows the others" not in text]
+    assert lines == "".join(text[0] for text in told)
+    assert (lines not in ("", "-")) == any(text.endswith("in full; -v shows the others") for text in shown)
+    assert shown[1::2][: len(blocks)] == [""] * len(blocks)
+
+
+@pytest.mark.parametrize(
+    ("further", "elsewhere"),
+    [
+        ([{"mechanism": "softmax", "law": "definition", "level": "must"}], ["softmax.definition in float32"]),
+        ([{"mechanism": "softmax", "law": "definition", "level": "should"}], []),
+        ([{"mechanism": "softmax", "law": "definition", "level": "must", "subject": "another"}], []),
+        ([{"mechanism": "softmax", "law": "contract.precision", "level": "must"}], []),
+        ([{"mechanism": "softmax", "law": "definition", "level": "must", "verdict": "pass"}], []),
+    ],
+)
+def test_a_failure_knows_what_else_is_wrong_with_its_subject(further, elsewhere):
+    cells = [{**CELL, "level": "must", "law": "contract.precision", "witness": WITNESS}]
+    ((witness, _),) = told_of_others([*cells, *({**CELL, **cell} for cell in further)])
+    assert elsewhere == witness["elsewhere"]

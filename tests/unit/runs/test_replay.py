@@ -1,0 +1,169 @@
+"""A kept witness is run again: it fails as it did, or says that it holds now."""
+
+import pytest
+
+from attnspec.cases.plans import Profile
+from attnspec.diagnosis.witness import describe, save
+from attnspec.errors import Exit, TargetError, UsageError
+from attnspec.judging.cells import Request
+from attnspec.judging.engine import run
+from attnspec.judging.shrinking import made_small
+from attnspec.judging.verdicts import BEFORE
+from attnspec.mechanisms.loader import library
+from attnspec.runs.replay import replayed
+from attnspec.subjects.targets import resolve
+
+SCENARIOS = Profile("scenarios", covering=0, draws=0, admitted=8)
+SOUND = """
+import torch
+from attnspec import adapter
+
+@adapter("softmax", conventions={"empty_row": "nans"})
+def mine(x):
+    return torch.softmax(x, -1)
+"""
+FAULTS = {
+    "definition": ("torch.softmax(x, -1)", "torch.softmax(x * 0.5, -1)"),
+    "reordered": (
+        "torch.softmax(x, -1)",
+        "torch.softmax(x, -1) + (torch.arange(x.shape[-1]) == 0) * (x[..., :1] > x[..., -1:]) * 0.1",
+    ),
+    "contract.dtype": ("torch.softmax(x, -1)", "torch.softmax(x, -1).double()"),
+    "contract.inputs_unchanged": (
+        "torch.softmax(x, -1)",
+        "torch.softmax(x, -1) + x.mul_(2 if x.is_contiguous() else 1) * 0",
+    ),
+    "contract.fresh_output": (
+        "def mine(x):",
+        "def mine(x, room={}):\n    return room.setdefault(x.shape, torch.empty(x.shape)).copy_(torch.softmax(x, -1))",
+    ),
+}
+"""What is changed in a sound file so that the law is broken."""
+
+
+def written(path, law=None):
+    path.write_text(SOUND.replace(*FAULTS[law]) if law else SOUND)
+    return str(path)
+
+
+def kept_failure(target, law, tmp_path, mechanism="softmax"):
+    (one,) = resolve(target)
+    result = run(Request(one, library()[mechanism], "float32", SCENARIOS))
+    failure = made_small(next(cell.failure for cell in result.cells if cell.law == law), result)
+    witness = describe(failure, result.bench, target, None, [])
+    save(tmp_path, witness)
+    return witness
+
+
+def replay(witness, folder):
+    lines = []
+    return replayed(witness["key"], folder, None, None, lines.append), lines
+
+
+@pytest.mark.parametrize("law", FAULTS)
+def test_a_failure_is_found_again(law, tmp_path):
+    witness = kept_failure(written(tmp_path / f"broken_{law.replace('.', '_')}.py", law), law, tmp_path)
+    code, lines = replay(witness, tmp_path)
+    assert Exit.VIOLATED is code
+    assert any(f"softmax.{law}" in line for line in lines)
+    assert any(witness["key"] in line for line in lines)
+
+
+@pytest.mark.parametrize("law", FAULTS)
+def test_a_failure_that_was_mended_holds_now(law, tmp_path):
+    witness = kept_failure(written(tmp_path / f"mended_{law.replace('.', '_')}.py", law), law, tmp_path)
+    sound = written(tmp_path / "sound.py")
+    save(tmp_path, {**witness, "target": sound})
+    code, lines = replay(witness, tmp_path)
+    verdict = "pass" if law.startswith("contract.") else "held"
+    assert Exit.CONFORMANT is code
+    (line,) = lines
+    assert line.startswith(f"mine softmax.{law}: {verdict} on this case now")
+
+
+KEPT = "return room.setdefault(x.shape, torch.softmax(x, -1)).clone()"
+LATE = (
+    SOUND.replace("return torch.softmax(x, -1)", KEPT)
+    .replace("return torch.softmax(x, -1)", "return room.setdefault(x.shape, torch.softmax(x, -1)).clone()")
+    .replace("def mine(x)", "def mine(x, *, room={})")
+)
+"""It keeps what it returned for a shape."""
+
+
+def test_what_fails_after_earlier_calls_alone_is_found_again_after_these(tmp_path):
+    path = tmp_path / "late.py"
+    path.write_text(LATE)
+    witness = kept_failure(str(path), "definition", tmp_path)
+    assert 2 <= len(witness["before"]) <= BEFORE + 1
+    code, lines = replay(witness, tmp_path)
+    assert Exit.VIOLATED is code
+    count = len(witness["before"])
+    says = f"note: by itself it holds now, and it fails after the {count} cases that were tried before it: "
+    assert f"{says}earlier calls matter" == lines[0]
+    assert any(line.startswith("Result") for line in lines)
+
+
+def test_what_held_by_itself_and_after_earlier_calls_is_said_to(tmp_path):
+    path = tmp_path / "late_and_mended.py"
+    path.write_text(LATE)
+    witness = kept_failure(str(path), "definition", tmp_path)
+    save(tmp_path, {**witness, "target": written(tmp_path / "sound.py")})
+    code, (line,) = replay(witness, tmp_path)
+    after = f"by itself and after the {len(witness['before'])} cases that were tried before it"
+    assert (Exit.CONFORMANT, f"mine softmax.definition: held on this case now, {after}") == (code, line)
+
+
+SLOW = SOUND.replace("    return", "    import time; time.sleep(20)\n    return")
+
+
+def test_a_call_has_the_time_that_it_is_given(tmp_path):
+    witness = kept_failure(written(tmp_path / "broken.py", "definition"), "definition", tmp_path)
+    path = tmp_path / "slow.py"
+    path.write_text(SLOW)
+    save(tmp_path, {**witness, "target": str(path)})
+    lines = []
+    replayed(witness["key"], tmp_path, None, None, lines.append, seconds=0.5)
+    assert any("no answer within" in line for line in lines)
+
+
+@pytest.mark.parametrize("target", ["mistake:softmax.base_two", "mistake:alibi_slopes.from_zero"])
+def test_a_known_mistake_can_be_replayed(target, tmp_path):
+    witness = kept_failure(target, "definition", tmp_path, target.removeprefix("mistake:").partition(".")[0])
+    assert Exit.VIOLATED is replay(witness, tmp_path)[0]
+
+
+def test_the_error_is_shown_in_units_of_the_claimed_bound(tmp_path):
+    witness = kept_failure("mistake:softmax.base_two", "definition", tmp_path)
+    (line,) = (line for line in replay(witness, tmp_path)[1] if line.startswith("Result"))
+    assert f"the error is {witness['units']:.3g} x the bound {witness['outcome']['bound']:.6g} (fp32)" in line
+
+
+def test_an_error_is_replayed_with_its_trace(tmp_path):
+    path = tmp_path / "raising.py"
+    path.write_text(SOUND.replace("return", "raise ValueError('no kernel')\n    return"))
+    code, lines = replay(kept_failure(str(path), "definition", tmp_path), tmp_path)
+    assert Exit.VIOLATED is code
+    assert "ValueError: no kernel" == lines[-1].splitlines()[-1]
+
+
+def test_a_specification_that_has_changed_is_noted(tmp_path):
+    witness = kept_failure("mistake:softmax.base_two", "definition", tmp_path)
+    save(tmp_path, {**witness, "digest": "another"})
+    assert f"note: {library()['softmax'].path} has changed since this case was kept" == replay(witness, tmp_path)[1][0]
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "says"),
+    [
+        ({"law": "gone"}, UsageError, "softmax has no law 'gone'"),
+        ({"subject": "gone"}, UsageError, "mistake:softmax.base_two has no subject 'gone' any more"),
+        ({"mechanism": "sotfmax"}, UsageError, "unknown mechanism 'sotfmax'; did you mean 'softmax'?"),
+        ({"target": "gone.py"}, TargetError, "no such file: gone.py"),
+    ],
+)
+def test_what_is_no_more_is_named(changed, error, says, tmp_path):
+    witness = kept_failure("mistake:softmax.base_two", "definition", tmp_path)
+    save(tmp_path, {**witness, **changed})
+    with pytest.raises(error) as caught:
+        replay(witness, tmp_path)
+    assert says in str(caught.value)

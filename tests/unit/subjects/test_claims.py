@@ -1,0 +1,219 @@
+"""What an implementation claims: its declaration, read together with the signature of its function."""
+
+import pytest
+
+from attnspec.adapters import Adapter
+from attnspec.errors import Exit, TargetError, UsageError
+from attnspec.mechanisms.loader import library
+from attnspec.numerics.grades import BF16, FP16, FP32, FP64, TF32
+from attnspec.subjects.claims import Claims, claims_of
+
+ATTENTION = library()["attention"]
+
+
+def claims(function, mechanism="attention", *, declared=True, **declaration):
+    return claims_of(Adapter("mine", mechanism, function, "numpy", **declaration), library()[mechanism], declared)
+
+
+def plain(q, k, v): ...
+
+
+def refusal(function=plain, mechanism="attention", **declaration):
+    with pytest.raises((TargetError, UsageError)) as caught:
+        claims(function, mechanism, **declaration)
+    return str(caught.value)
+
+
+def test_a_function_claims_the_optional_inputs_and_options_of_its_signature():
+    def mine(q, k, v, *, mask=None, causal=False, scale=None): ...
+
+    assert frozenset({"mask", "causal", "scale"}) == claims(mine).names
+
+
+def test_inputs_are_bound_by_position_whatever_they_are_called():
+    def mine(query, keys, values, /, mask=None): ...
+
+    assert frozenset({"mask"}) == claims(mine).names
+    assert () == claims(mine).unknown
+
+
+def test_further_positional_parameters_are_claimed_by_name():
+    def mine(q, k, v, bias, causal=False): ...
+
+    assert frozenset({"bias", "causal"}) == claims(mine).names
+
+
+def test_a_parameter_that_means_nothing_is_noted_where_it_has_a_default():
+    def mine(q, k, v, *, block_size=64, causal=False): ...
+
+    assert (("block_size",), frozenset({"causal"})) == (claims(mine).unknown, claims(mine).names)
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "hint"),
+    [
+        (lambda q, k, v, *, casual: None, "casual", "; did you mean 'causal'?"),
+        (lambda q, k, v, block_size: None, "block_size", ""),
+        (lambda q, k, v, softcapp, *, mask=None: None, "softcapp", "; did you mean 'softcap'?"),
+    ],
+)
+def test_a_parameter_that_means_nothing_and_must_be_passed_is_refused(function, name, hint):
+    assert f"mine: the parameter {name!r} is neither input nor option of attention{hint}" == refusal(function)
+
+
+def test_too_few_inputs_are_refused():
+    def mine(q, k): ...
+
+    assert "mine: attention passes 3 inputs by position (q, k, v)" == refusal(mine)
+    with pytest.raises(TargetError) as caught:
+        claims(mine)
+    assert Exit.NOT_LOADED == caught.value.exit
+
+
+def test_any_number_of_inputs_is_enough():
+    def mine(*inputs, causal=False, **further): ...
+
+    assert (frozenset({"causal"}), ("**further",)) == (claims(mine).names, claims(mine).unknown)
+
+
+def test_what_takes_anything_beside_the_inputs_is_noted():
+    def mine(q, k, v, *more, causal=False, **further): ...
+
+    assert (frozenset({"causal"}), ("*more", "**further")) == (claims(mine).names, claims(mine).unknown)
+
+
+def test_an_operator_without_inputs_takes_options_alone():
+    def mine(heads): ...
+
+    assert frozenset({"heads"}) == claims(mine, "alibi_slopes").names
+
+
+@pytest.mark.parametrize(
+    ("declaration", "message"),
+    [
+        (
+            {"conventions": {"groupings": "block"}},
+            "mine: unknown convention 'groupings'; did you mean 'grouping'?",
+        ),
+        (
+            {"conventions": {"grouping": "blocks"}},
+            "mine: grouping is one of block, tiled, not 'blocks'; did you mean 'block'?",
+        ),
+        (
+            {"dtypes": ("float32", "float8")},
+            "mine: unknown dtype 'float8'; did you mean 'float64'? (dtypes: float64, float32, bfloat16, float16)",
+        ),
+        (
+            {"limits": {"head_dims": (8,)}},
+            "mine: limits and fixed speak of sizes and options, not of 'head_dims'; did you mean 'head_dim'?",
+        ),
+        ({"limits": {"mask": (1,)}}, "mine: limits and fixed speak of sizes and options, not of 'mask'"),
+        (
+            {"fixed": {"casual": True}},
+            "mine: limits and fixed speak of sizes and options, not of 'casual'; did you mean 'causal'?",
+        ),
+        ({"grade": "fp33"}, "mine: unknown grade 'fp33'; did you mean 'fp32'?"),
+    ],
+)
+def test_a_declaration_that_means_nothing_is_bad_usage(declaration, message):
+    found = refusal(**declaration)
+    assert found.startswith(message)
+    assert "(grades: " in found or found == message
+
+
+def test_limits_may_speak_of_a_size_of_a_further_mechanism():
+    assert {"group": (4,)} == claims(plain, limits={"group": (4,)}).limits
+
+
+def test_a_limit_of_one_value_is_that_value():
+    limits = claims(plain, limits={"head_dim": 64, "q_len": range(1, 4), "heads": [2, 4]}).limits
+    assert {"head_dim": (64,), "q_len": range(1, 4), "heads": [2, 4]} == limits
+
+
+def test_a_fixed_size_is_a_limit_of_one_value():
+    found = claims(plain, limits={"q_len": (1, 2)}, fixed={"head_dim": 64, "causal": True})
+    assert ({"q_len": (1, 2), "head_dim": (64,)}, {"causal": True}) == (found.limits, found.fixed)
+
+
+def test_what_is_declared_is_claimed():
+    words = {"grouping": "tiled"}
+    found = claims(
+        plain, conventions=words, fixed={"causal": True}, dtypes=("float16",), deterministic=True, compiled=True
+    )
+    assert (words, {"causal": True}, ("float16",), True, True, True) == (
+        found.conventions,
+        found.fixed,
+        found.dtypes,
+        found.deterministic,
+        found.compiled,
+        found.declared,
+    )
+    assert False is claims(plain, declared=False).declared
+
+
+@pytest.mark.parametrize(
+    ("grade", "dtype", "expected"),
+    [
+        (None, "float64", FP64),
+        (None, "float32", FP32),
+        (None, "bfloat16", BF16),
+        (None, "float16", FP16),
+        ("tf32", "float32", TF32),
+        ({"float32": "tf32"}, "float32", TF32),
+        ({"float32": "tf32"}, "float16", FP16),
+    ],
+)
+def test_a_grade_is_claimed_for_all_dtypes_or_by_dtype(grade, dtype, expected):
+    assert expected is claims(plain, grade=grade, dtypes=("float32", dtype)).grade(dtype)
+
+
+def test_an_option_that_means_something_else_when_left_out_is_always_passed():
+    def mine(q, k, v, *, mask, causal=True, scale=None, softcap=0.0): ...
+
+    assert frozenset({"mask", "causal"}) == claims(mine).always
+
+
+def test_a_flag_with_the_default_of_the_operator_is_not_passed():
+    def mine(q, k, v, *, causal=False): ...
+
+    assert frozenset() == claims(mine).always
+
+
+def test_claims_that_draw_the_same_cases_have_one_key():
+    base = {"names": frozenset({"causal"}), "dtypes": ("float32",)}
+    first = Claims(**base, limits={"q_len": (1, 2), "k_len": range(1, 3)}, fixed={"causal": True})
+    same = Claims(**base, limits={"k_len": (1, 2), "q_len": [1, 2]}, fixed={"causal": True}, deterministic=True)
+    assert first.key == same.key
+    assert hash(first.key) == hash(same.key)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"names": frozenset({"mask"})},
+        {"limits": {"q_len": (1,)}},
+        {"fixed": {"causal": True}},
+        {"compiled": True},
+    ],
+)
+def test_claims_that_draw_other_cases_have_other_keys(other):
+    base = {"names": frozenset({"causal"}), "dtypes": ("float32",)}
+    assert Claims(**base).key != Claims(**{**base, **other}).key
+
+
+def test_conditions_on_calls_are_expressions_of_the_language():
+    found = claims(plain, requires=("value_dim == head_dim", "not causal or single(mask)"))
+    assert ["value_dim == head_dim", "not causal or single(mask)"] == [c.text for c in found.requires]
+    assert ["q_len > 1"] == [c.text for c in claims(plain, requires="q_len > 1").requires]
+
+
+@pytest.mark.parametrize(
+    ("requires", "says"),
+    [
+        ("head_dims == 8", "mine: requires: unknown name 'head_dims'; did you mean 'head_dim'?"),
+        ("head_dim ==", "mine: requires: not an expression"),
+        ((lambda n: n,), "mine: requires holds conditions as text, not <function"),
+    ],
+)
+def test_a_condition_that_is_none_is_refused(requires, says):
+    assert refusal(requires=requires).startswith(says)
