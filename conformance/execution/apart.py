@@ -59,7 +59,7 @@ class Apart:
     def __init__(self, framework: str, environment: Mapping[str, str]) -> None:
         self._end, theirs = socket.socketpair()
         program, text = os.pipe()
-        os.write(text, importlib.resources.files("attnspec").joinpath("bare.py").read_bytes())
+        os.write(text, importlib.resources.files("attnspec.execution").joinpath("bare.py").read_bytes())
         os.close(text)
         with theirs:
             self._process = subprocess.Popen(

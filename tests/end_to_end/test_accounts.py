@@ -12,7 +12,7 @@ from attnspec.cli import main
 from attnspec.data.plain import exact
 from attnspec.errors import Exit
 from attnspec.reporting.results import read
-from attnspec.runs.runner import runner
+from attnspec.runs import runner
 
 KERNELS = """
 import numpy as np

@@ -15,16 +15,16 @@ from click.testing import CliRunner
 
 from attnspec.cli import main
 from attnspec.errors import Exit, did_you_mean
-from attnspec.mechanisms import schema
 from attnspec.mechanisms.lint import lint_files
 from attnspec.mechanisms.schema import schema_errors
 from attnspec.numerics import budget
+from attnspec.runs import waivers
 
 HOSTILE = runpy.run_path(str(Path(__file__).resolve().parents[2] / "benchmarks" / "hostile.py"))
 SECONDS = 6.0
 """Processor time of one attack: three times what is promised, for a machine that is busy with other things."""
 MEGABYTES = 500
-WAIVERS = Path(schema.__file__).with_name("waivers.json")
+WAIVERS = Path(waivers.__file__).with_name("waivers.json")
 CEILING = json.loads(WAIVERS.read_text("utf-8"))["$defs"]["waiver"]["properties"]["ceiling"]["pattern"]
 
 HEAD = "mechanism: attack\ntitle: Any\nversion: 1\nsources: [Someone 2020]\nsummary: What it is.\n"

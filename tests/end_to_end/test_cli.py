@@ -17,7 +17,7 @@ from attnspec.cli import main
 from attnspec.commands.listing import listed
 from attnspec.commands.pages import explained
 from attnspec.errors import Exit
-from attnspec.runs.runner import runner
+from attnspec.runs import runner
 
 LISTS = ("mechanisms", "laws", "operators", "adapters", "mistakes", "conventions", "functions")
 SOFTMAX = """

@@ -14,7 +14,7 @@ from attnspec.cli import main
 from attnspec.errors import Exit, SpecError
 from attnspec.judging.cells import law_names
 from attnspec.mechanisms.loader import library
-from attnspec.runs.runner import runner
+from attnspec.runs import runner
 
 CELLS = len(law_names(library()["softmax"]))
 """Cells of one subject of softmax in one dtype."""

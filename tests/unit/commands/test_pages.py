@@ -176,7 +176,7 @@ def test_an_adapter_that_is_not_installed_is_listed_with_the_command_that_instal
         Adapter("other", "softmax", len, "numpy", package="no_such_package.kernels", summary="Of a package."),
     ]
     for module in ("listing", "pages"):
-        monkeypatch.setattr(f"attnspec.{module}.shipped", lambda: known)
+        monkeypatch.setattr(f"attnspec.commands.{module}.shipped", lambda: known)
     extra, other = listed("adapters")
     assert extra.endswith("Of an extra.   not installed: pip install 'attnspec[onnx]'")
     assert other.endswith("Of a package.   not installed: pip install no_such_package")

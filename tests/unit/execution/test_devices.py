@@ -40,7 +40,7 @@ def two(monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     for module in ("devices", "supervisor"):
-        monkeypatch.setattr(f"attnspec.{module}.counted", lambda: ("2.0", 2))
+        monkeypatch.setattr(f"attnspec.execution.{module}.counted", lambda: ("2.0", 2))
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_nobody_knows_how_somebody_elses_child_has_ended():
 def test_what_descendants_leave_behind_is_inherited():
     script = """
 import os, time
-from attnspec import orphans
+from attnspec.execution import orphans
 orphans.inherit()
 if not os.fork():
     if not os.fork():

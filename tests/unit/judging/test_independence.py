@@ -130,7 +130,7 @@ def test_an_answer_within_its_bound_there_breaks_nothing(cells, name):
         ("right_where_it_is_seen", "gave another 'p', which is not what the definition says"),
         (
             "raises_where_it_is_not_seen",
-            "raised ImportError: no module named 'attnspec.execution.worker' in this process",
+            "raised ImportError: no module named 'attnspec.execution' in this process",
         ),
     ],
 )
