@@ -8,6 +8,9 @@ https://docs.flashinfer.ai/api/attention.html (BatchPrefillWithRaggedKVCacheWrap
 Decoding over pages is planned by the pages of all items one behind the other, and how full the last page of each is.
 """
 
+# Where the package is not installed, its name is taken for that of this folder.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 from typing import Any

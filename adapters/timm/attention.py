@@ -5,6 +5,9 @@ The layer projects one input to queries, keys and values; here its maps are left
 A mask is boolean, or is added; the causal flag is given without one.
 """
 
+# Where the package is not installed, its name is taken for that of this folder.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 from typing import Any

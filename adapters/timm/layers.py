@@ -5,6 +5,9 @@ Models make their tables of sines and cosines in float32, and the rotation is co
 The library keeps its matrices transposed.
 """
 
+# Where the package is not installed, its name is taken for that of this folder.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 from typing import Any

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from attnspec import reference
-from attnspec.adapters import Adapter, torch_gradients
+from attnspec.adapters import Adapter
+from attnspec.adapters.torch.gradients import differentiated
 from attnspec.cases.plans import PROFILES
 from attnspec.execution.frameworks import framework_named
 from attnspec.judging.cells import Request
@@ -129,7 +130,7 @@ def test_the_layout_of_the_cotangent_reaches_what_is_differentiated(layout):
     framework = framework_named("torch")
     x, d_out = (framework.make(np.ones((3, 4)), "float32", "cpu", layout, index) for index in range(2))
     with framework.session():
-        torch_gradients.differentiated(Watched.apply, d_out, x=x)
+        differentiated(Watched.apply, d_out, x=x)
     assert [d_out.stride()] == seen
     assert not x.requires_grad
 
@@ -261,7 +262,7 @@ def with_epsilon_outside(x, weight, d_out, *, eps=1e-5):
     def rms_norm(x, weight):
         return x / (x.square().mean(-1, keepdim=True).sqrt() + eps) * weight
 
-    return torch_gradients.differentiated(rms_norm, d_out, x=x, weight=weight)
+    return differentiated(rms_norm, d_out, x=x, weight=weight)
 
 
 def with_an_offset(x, weight, d_out, *, eps=1e-5):
