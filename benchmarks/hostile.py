@@ -358,12 +358,12 @@ COSTLY = [
     "counts(range({n}), {n})",
     "tile(row, {n} * {n})",
     "repeat(m, {n} * {n}, 0)",
-    "take(x, range({n} * {n}) % 3, 0)",
+    "gather(x, range({n} * {n}) % 3, 0)",
 ]
 ROUNDS = [
     "exp({0})",
     "sigmoid({0})",
-    "order({0})",
+    "argsort({0})",
     "above({0})",
     "shift({0})",
     "largest({0}, 3)",

@@ -26,7 +26,7 @@ from ..numerics.operations import BINARY, COMPARE, both, claimed, either, is_sin
 from ..numerics.primitives import unspecified
 from ..numerics.truths import Truth
 from .draws import DRAWS, Source
-from .functions import FUNCTIONS, Function
+from .functions import FUNCTIONS, RENAMED, Function
 
 CONSTANTS: dict[str, Any] = {
     "true": True,
@@ -474,7 +474,8 @@ class _Compiler:
         if name in FUNCTIONS:
             return self.function(node, FUNCTIONS[name], depth)
         known = {*FUNCTIONS, *self.scope.outputs, *self.scope.operators, *(DRAWS if self.scope.draws else ())}
-        raise self.error(node, f"unknown function {name!r}{did_you_mean(name, known)}")
+        hint = f"; it is now called {RENAMED[name]!r}" if name in RENAMED else did_you_mean(name, known)
+        raise self.error(node, f"unknown function {name!r}{hint}")
 
     def built(self, node: ast.Call, depth: int) -> dict[ast.expr, Callable[[Any], Any]]:
         """The arguments of a call, those with names first."""

@@ -58,6 +58,8 @@ def _parameter(p: inspect.Parameter) -> str:
 
 
 FUNCTIONS: dict[str, Function] = {}
+RENAMED = {"order": "argsort", "take": "gather"}
+"""What functions were called before."""
 
 
 def _rounds(x: Any, grade: Grade | None) -> Any:
@@ -322,7 +324,7 @@ def above(x: Any, axis: Any = -1) -> Any:
 
 
 @_function(work=15)
-def order(x: Any, axis: Any = -1) -> Any:
+def argsort(x: Any, axis: Any = -1) -> Any:
     """The indices in falling order; equal entries keep theirs, and in doubt are those that rounding may exchange."""
     return primitives.order(x, _axis(axis))
 
@@ -406,7 +408,7 @@ def _filled(x: Number, part: Any) -> Any:
 
 
 @_function()
-def take(x: Any, i: Any, axis: Any = -1) -> Any:
+def gather(x: Any, i: Any, axis: Any = -1) -> Any:
     """The entries at the given indices along an axis; nothing is known of one whose index is in doubt."""
     index = np.asarray(value(i))
     if not np.array_equal(index.astype(np.int64), index):

@@ -158,7 +158,7 @@ DRAWN = {
     "tiles of nothing": {"inputs": "{x: '" + " + ".join(["tile(range(0), 1000000)"] * 20) + "'}"},
     "tiles of tiles": {"inputs": "{x: 'tile(tile(range(1), 1000), 1000)'}"},
     "a domain": {"requires": "{r: sum(normal_ish) > 0}".replace("normal_ish", "range(1000000) ** 0.3")},
-    "a size out of large arrays": {"sizes": "{n: '" + " + ".join(["sum(order(range(1000000)))"] * 20) + "'}"},
+    "a size out of large arrays": {"sizes": "{n: '" + " + ".join(["sum(argsort(range(1000000)))"] * 20) + "'}"},
 }
 HARMLESS = {"arrays like an array", "tiles of tiles", "a domain"}
 
@@ -197,7 +197,7 @@ EVALUATED = {
     "averages": {"inputs": "{x: 'normal(1000, 256)'}", "definition": often("average(x, x[:256])")},
     "averages of whole rows": {**SQUARE, "definition": often("average(x, x)")},
     "averages along an axis": {**SQUARE, "definition": often("average(x, x, 0)")},
-    "orders": {**SQUARE, "definition": often("order(x)")},
+    "orders": {**SQUARE, "definition": often("argsort(x)")},
     "selections": {**SQUARE, "definition": often("where(largest(x, 7), 1, 0)")},
     "running sums": {"inputs": "{x: 'normal(2000)'}", "definition": often("above(x)")},
     "roundings": {**SQUARE, "definition": often("stored(stored(x))")},

@@ -289,7 +289,7 @@ inputs:
 dtypes:
   place: integer
 definition:
-  place: order(x @ y)[:, 0]
+  place: argsort(x @ y)[:, 0]
 outputs: [place]
 laws:
   doubled:

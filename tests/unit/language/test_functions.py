@@ -72,9 +72,9 @@ MEANING: dict[str, list[tuple[str, Any]]] = {
         ("largest(m, 1)", [[True, False, False]] * 2),
     ],
     "above": [("above(x)", [[0, 1.5, 1], [0, 4, 4.25]]), ("above(x[0], 0)", [0, 1.5, 1])],
-    "order": [
-        ("order(x)", [[0, 2, 1], [0, 1, 2]]), ("order(m)", [[0, 2, 1], [0, 1, 2]]),
-        ("order(x, 0)", [[1, 1, 0], [0, 0, 1]]),
+    "argsort": [
+        ("argsort(x)", [[0, 2, 1], [0, 1, 2]]), ("argsort(m)", [[0, 2, 1], [0, 1, 2]]),
+        ("argsort(x, 0)", [[1, 1, 0], [0, 0, 1]]),
     ],
     "size": [("size(x)", 3), ("size(x, 0)", 2), ("size(n)", 1), ("size(true, -2)", 1)],
     "single": [("single(n)", True), ("single(true)", True), ("single(x)", False), ("single(x[0, 0])", True)],
@@ -87,9 +87,9 @@ MEANING: dict[str, list[tuple[str, Any]]] = {
     ],
     "tile": [("tile(x, n, 0)", np.tile(X, (2, 1))), ("tile(x, 3)", np.tile(X, 3)), ("tile(true, 3)", True)],
     "concat": [("concat(x, w)", np.concatenate([X, W], -1)), ("concat(x, 0 * x, 0)", np.concatenate([X, 0 * X], 0))],
-    "take": [
-        ("take(x, [2, 0])", X[:, [2, 0]]), ("take(x, -1, 0)", X[-1]), ("take(true, [2, 0])", True),
-        ("take(x, [[0], [1]], 0)", X[[[0], [1]]]),
+    "gather": [
+        ("gather(x, [2, 0])", X[:, [2, 0]]), ("gather(x, -1, 0)", X[-1]), ("gather(true, [2, 0])", True),
+        ("gather(x, [[0], [1]], 0)", X[[[0], [1]]]),
     ],
     "range": [("range(3)", [0, 1, 2]), ("range(2, 5)", [2, 3, 4]), ("range(2, 2)", []), ("range(-2)", [])],
     "full": [("full(1.5, 2, n)", [[1.5, 1.5]] * 2), ("full(true, 1, 2)", [[True, True]]), ("full(-infinity, 0)", [])],
@@ -168,7 +168,7 @@ def test_a_function_says_what_it_is_for_and_how_it_is_called(name: str) -> None:
         ("repeat(t[:2], 2)", [True] * 4, [True, True, False, False]),
         ("tile(t[:2], 2)", [True] * 4, [True, False, True, False]),
         ("concat(t[:2], [0] == 1)", [True, True, False], [True, False, False]),
-        ("take(t, [1, 0])", [True, True], [False, True]),
+        ("gather(t, [1, 0])", [True, True], [False, True]),
         ("full(t[1], 2)", [True, True], [False, False]),
         ("reshape(t, 3, 1)[1]", [True], [False]),
         ("t == (t == t)", [True, True, False], [True, False, False]),
@@ -185,7 +185,7 @@ def test_rearranging_keeps_what_is_undecided(text: str, can: Any, must: Any) -> 
         ("transpose(e[none])", [[1], [2]], [[0.1], [0.2]]),
         ("concat(e, [5])", [1, 2, 5], [0.1, 0.2, 0.0]),
         ("concat([5], e)", [5, 1, 2], [0.0, 0.1, 0.2]),
-        ("take(e, [1, 1])", [2, 2], [0.2, 0.2]),
+        ("gather(e, [1, 1])", [2, 2], [0.2, 0.2]),
         ("full(e[1], 3)", [2, 2, 2], [0.2, 0.2, 0.2]),
         ("where([1, 0] == 1, e, 7)", [1, 7], [0.1, 0.0]),
         ("max(e, 0)", [1, 2], [0.1, 0.2]),
