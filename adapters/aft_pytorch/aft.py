@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import adapter
+from ..torch.layers import new_layer
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 NAIVE = {"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive", "float64": "fp64"}
@@ -21,8 +22,7 @@ def called(kind: str, q: Any, k: Any, v: Any, w: Any = None, **options: Any) -> 
     import torch
 
     _, length, dim = q.shape
-    with torch.random.fork_rng(devices=[]):  # the weights that a new layer draws are not kept
-        made = getattr(aft_pytorch, kind)(length, 3 * dim, hidden_dim=dim, **options).to(q.device, q.dtype)
+    made = new_layer(getattr(aft_pytorch, kind), length, 3 * dim, hidden_dim=dim, **options).to(q.device, q.dtype)
     picks = torch.eye(3 * dim, dtype=q.dtype, device=q.device)
     with torch.no_grad():
         for projection, part in zip((made.to_q, made.to_k, made.to_v), picks.chunk(3), strict=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import Unsupported, adapter
+from ..torch.layers import new_layer
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 
@@ -24,10 +25,9 @@ def called(
     from diffusers.models import attention_processor
 
     dim, width = maps[0].shape
-    with torch.random.fork_rng(devices=[]):  # the weights that a new layer draws are not kept
-        made: Any = attention_processor.Attention(
-            dim, heads=heads, dim_head=width // heads, bias=any(b is not None for b in biases[:3]), out_bias=True
-        )
+    biased = any(b is not None for b in biases[:3])
+    kind = attention_processor.Attention
+    made = new_layer(kind, dim, heads=heads, dim_head=width // heads, bias=biased, out_bias=True)
     made = made.to(x.device, x.dtype).eval()
     made.set_processor(getattr(attention_processor, processor)())
     with torch.no_grad():

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import Unsupported, adapter
+from ..torch.layers import new_layer
 
 
 @adapter(
@@ -42,8 +43,7 @@ def labml_multi_head(
     dim = wq.shape[0]
     if wq.shape[1] != dim:
         raise Unsupported("the heads together are as wide as the model")
-    with torch.random.fork_rng(devices=[]):  # the weights that a new layer draws are not kept
-        made = MultiHeadAttention(heads, dim, dropout_prob=0.0).to(x.device, x.dtype).eval()
+    made = new_layer(MultiHeadAttention, heads, dim, dropout_prob=0.0).to(x.device, x.dtype).eval()
     layers = (made.query.linear, made.key.linear, made.value.linear, made.output)
     with torch.no_grad():
         for layer, w, b in zip(layers, (wq, wk, wv, wo), (bq, bk, bv, bo), strict=True):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import Unsupported, adapter
+from ..torch.layers import new_layer
 
 
 @adapter(
@@ -29,8 +30,8 @@ def layer(q: Any, k: Any, v: Any, e: Any, f: Any) -> Any:
     width = heads * dim
     if not length:
         raise Unsupported("there is a position")
-    with torch.random.fork_rng(devices=[]):  # the weights that a new layer draws are not kept
-        made = LinformerSelfAttention(3 * width, length, k=e.shape[0], heads=heads, dim_head=dim).to(q.device, q.dtype)
+    made = new_layer(LinformerSelfAttention, 3 * width, length, k=e.shape[0], heads=heads, dim_head=dim)
+    made = made.to(q.device, q.dtype)
     picks = torch.eye(3 * width, dtype=q.dtype, device=q.device)
     with torch.no_grad():
         for projection, part in zip((made.to_q, made.to_k, made.to_v), picks.chunk(3), strict=True):

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import Unsupported, adapter
+from ..torch.layers import new_layer
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 
@@ -27,8 +28,7 @@ def attended(q: Any, k: Any, v: Any, causal: bool, mask: Any, bias: Any, fused: 
     if causal + (mask is not None) + (bias is not None) > 1:
         raise Unsupported("one of a mask, a bias and the causal flag")
     _, heads, _, head_dim = q.shape
-    with torch.random.fork_rng(devices=[]):  # the weights that a new layer draws are not kept
-        layer: Any = Attention(heads * head_dim, heads).eval()
+    layer = new_layer(Attention, heads * head_dim, heads).eval()
     layer.qkv = layer.proj = torch.nn.Identity()
     layer.fused_attn = fused
     tokens = torch.stack([q, k, v], dim=2).permute(0, 3, 2, 1, 4).flatten(2)

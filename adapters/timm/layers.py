@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import adapter
+from ..torch.layers import new_layer
 from ..torch.norms import with_parameters
 from ..transformers.feed_forward import loaded
 
@@ -58,7 +59,7 @@ def timm_swiglu(x: Any, w_gate: Any, w_up: Any, w_down: Any) -> Any:
     """SwiGLU of timm, without biases."""
     from timm.layers import SwiGLU
 
-    layer = SwiGLU(*w_gate.shape, bias=False).eval()
+    layer = new_layer(SwiGLU, *w_gate.shape, bias=False).eval()
     for linear, w in ((layer.fc1_g, w_gate), (layer.fc1_x, w_up), (layer.fc2, w_down)):
         loaded(linear, w)
     return layer(x)

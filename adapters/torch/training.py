@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import Unsupported, adapter
+from .layers import new_layer
 
 LIMITS = {
     "layers": range(1, 9),
@@ -65,7 +66,7 @@ def torch_flop_counter(
         eos_token_id=0,
     )
     config._attn_implementation = "eager"
-    model = LlamaForCausalLM(config)
+    model = new_layer(LlamaForCausalLM, config)
     tokens = torch.zeros(1, length, dtype=torch.int64)
     with torch.enable_grad(), FlopCounterMode(display=False) as counter:
         model(tokens).logits.sum().backward()

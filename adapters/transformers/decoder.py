@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import adapter
+from ..torch.layers import new_layer
 from .feed_forward import loaded
 
 DTYPES = ("float32", "bfloat16", "float16")
@@ -68,7 +69,7 @@ def layer(
     config = configuration(
         weights["wq"], weights["w_gate"], heads=heads, kv_heads=kv_heads, eps=eps, base=base, backend=backend
     )
-    module = LlamaDecoderLayer(config, 0).eval()
+    module = new_layer(LlamaDecoderLayer, config, 0).eval()
     fill(module, weights)
     positions = torch.arange(x.shape[1])[None]
     hidden = torch.full((x.shape[1], x.shape[1]), torch.finfo(x.dtype).min, dtype=x.dtype).triu(1)
@@ -120,7 +121,7 @@ def language_model(
         bos_token_id=None,
         eos_token_id=None,
     )
-    module: Any = LlamaForCausalLM(config).eval()
+    module = new_layer(LlamaForCausalLM, config).eval()
     module.model.embed_tokens.weight = torch.nn.Parameter(embedding, requires_grad=False)
     module.lm_head.weight = module.model.embed_tokens.weight
     module.model.norm.weight = torch.nn.Parameter(final_norm, requires_grad=False)

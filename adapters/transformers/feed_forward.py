@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from .. import adapter
+from ..torch.layers import new_layer
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 
@@ -30,7 +31,8 @@ def llama_mlp(x: Any, w_gate: Any, w_up: Any, w_down: Any) -> Any:
     from transformers.models.llama.modeling_llama import LlamaMLP
 
     dim, hidden = w_gate.shape
-    module = LlamaMLP(SimpleNamespace(hidden_size=dim, intermediate_size=hidden, mlp_bias=False, hidden_act="silu"))
+    config = SimpleNamespace(hidden_size=dim, intermediate_size=hidden, mlp_bias=False, hidden_act="silu")
+    module = new_layer(LlamaMLP, config)
     loaded(module.gate_proj, w_gate)
     loaded(module.up_proj, w_up)
     loaded(module.down_proj, w_down)
@@ -44,7 +46,7 @@ def phi3_mlp(x: Any, w_gate: Any, w_up: Any, w_down: Any) -> Any:
     from transformers.models.phi3.modeling_phi3 import Phi3MLP
 
     dim, hidden = w_gate.shape
-    module = Phi3MLP(SimpleNamespace(hidden_size=dim, intermediate_size=hidden, hidden_act="silu"))
+    module = new_layer(Phi3MLP, SimpleNamespace(hidden_size=dim, intermediate_size=hidden, hidden_act="silu"))
     loaded(module.gate_up_proj, torch.cat((w_gate, w_up), -1))
     loaded(module.down_proj, w_down)
     return module(x)

@@ -11,6 +11,7 @@ import functools
 from typing import Any
 
 from .. import adapter
+from ..torch.layers import new_layer
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 
@@ -20,7 +21,7 @@ def embedding(model: str, name: str, rows: int, dim: int) -> Any:
     """The module of a model's learned positions, without weights to speak of."""
     import importlib
 
-    return getattr(importlib.import_module(f"transformers.models.{model}.modeling_{model}"), name)(rows, dim)
+    return new_layer(getattr(importlib.import_module(f"transformers.models.{model}.modeling_{model}"), name), rows, dim)
 
 
 def behind(unused: int, table: Any) -> Any:
@@ -47,7 +48,7 @@ def gpt2(rows: int, dim: int) -> Any:
     config = GPT2Config(
         vocab_size=1, n_positions=rows, n_embd=dim, n_layer=0, n_head=1, bos_token_id=None, eos_token_id=None
     )
-    model: Any = GPT2Model(config).eval()
+    model = new_layer(GPT2Model, config).eval()
     model.ln_f = torch.nn.Identity()
     return model
 

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from .. import Unsupported, adapter
+from ..torch.layers import new_layer
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 NAIVE = {"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive", "float64": "fp64"}
@@ -25,8 +26,7 @@ def layer(maps: tuple[Any, ...], biases: tuple[Any, ...], heads: int, implementa
     if maps[0].shape[1] != dim:
         raise Unsupported("the heads together are as wide as the model")
     config: Any = SimpleNamespace(_attn_implementation=implementation)
-    with torch.random.fork_rng(devices=[]):  # the weights that a new layer draws are not kept
-        made = BartAttention(dim, heads, config=config).to(maps[0].device, maps[0].dtype).eval()
+    made = new_layer(BartAttention, dim, heads, config=config).to(maps[0].device, maps[0].dtype).eval()
     projections = (made.q_proj, made.k_proj, made.v_proj, made.out_proj)
     with torch.no_grad():
         for projection, w, b in zip(projections, maps, biases, strict=True):

@@ -14,6 +14,7 @@ import functools
 from typing import Any
 
 from .. import Unsupported, adapter
+from ..torch.layers import new_layer
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 SINGLE = {"float64": "fp32"}
@@ -242,4 +243,4 @@ def roformer_table(head_dim: int) -> Any:
     """The sines and cosines of RoFormer: [4096, head_dim]."""
     from transformers.models.roformer.modeling_roformer import RoFormerSinusoidalPositionalEmbedding
 
-    return RoFormerSinusoidalPositionalEmbedding(4096, head_dim).create_weight()
+    return new_layer(RoFormerSinusoidalPositionalEmbedding, 4096, head_dim).create_weight()

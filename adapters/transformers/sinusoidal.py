@@ -13,6 +13,7 @@ import functools
 from typing import Any
 
 from .. import Unsupported, adapter
+from ..torch.layers import new_layer
 
 TENSOR2TENSOR = {"columns": "sines_first", "spacing": "to_base"}
 TWO_FREQUENCIES = {"dim": range(4, 4097, 2)}
@@ -28,7 +29,7 @@ def modeling(model: str) -> Any:
 @functools.cache
 def module(model: str, name: str, dim: int, *arguments: Any) -> Any:
     """A module with a small table, which serves all calls of one width, as in a model."""
-    return getattr(modeling(model), name)(64, dim, *arguments)
+    return new_layer(getattr(modeling(model), name), 64, dim, *arguments)
 
 
 def tokens(length: int, offset: int, *leading: int) -> Any:
@@ -140,7 +141,7 @@ def whisper_table(*, length: int, dim: int, base: float = 10000.0) -> Any:
 )
 def marian_table(*, length: int, dim: int) -> Any:
     """MarianSinusoidalPositionalEmbedding.create_weight of transformers.models.marian."""
-    return modeling("marian").MarianSinusoidalPositionalEmbedding(length, dim).create_weight()
+    return new_layer(modeling("marian").MarianSinusoidalPositionalEmbedding, length, dim).create_weight()
 
 
 @adapter(

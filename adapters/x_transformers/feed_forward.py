@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from .. import adapter
+from ..torch.layers import new_layer
 
 
 @adapter(
@@ -25,8 +26,7 @@ def x_transformers_feed_forward(x: Any, w_gate: Any, w_up: Any, w_down: Any) -> 
 
     dim, hidden = w_gate.shape
     mult: Any = Fraction(hidden, dim)
-    with torch.random.fork_rng(devices=[]):  # the weights that a new layer draws are not kept
-        module: Any = FeedForward(dim, mult=mult, glu=True, swish=True, no_bias=True).to(x.dtype)
+    module = new_layer(FeedForward, dim, mult=mult, glu=True, swish=True, no_bias=True).to(x.dtype)
     first, last = module.ff[0].proj, module.ff[-1]
     with torch.no_grad():
         first.weight = torch.nn.Parameter(torch.cat([w_up, w_gate], -1).mT.contiguous())

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import adapter
+from ..torch.layers import new_layer
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 CONVENTIONS = {"causal_alignment": "bottom_right", "empty_row": "zeros", "grouping": "tiled"}
@@ -32,10 +33,8 @@ def called(
     from x_transformers.x_transformers import Attention
 
     dim, width = maps[0].shape
-    with torch.random.fork_rng(devices=[]):  # the weights that a new layer draws are not kept
-        made: Any = Attention(
-            dim, width // heads, heads=heads, kv_heads=kv_heads, causal=causal, flash=flash, project_out=True
-        )
+    options = {"kv_heads": kv_heads, "causal": causal, "flash": flash, "project_out": True}
+    made = new_layer(Attention, dim, width // heads, heads=heads, **options)
     made = made.to(x.device, x.dtype).eval()
     projections = (made.to_q, made.to_k, made.to_v, made.to_out)
     with torch.no_grad():

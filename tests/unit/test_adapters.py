@@ -250,3 +250,22 @@ def test_torch_shares_keys_among_the_queries_of_a_group():
     cells = run(Request(one, library()["grouped_query"], "float32", PROFILES["quick"])).cells
     assert [] == [cell.law for cell in cells if cell.bad]
     assert "pass" == next(cell.verdict for cell in cells if cell.law == "repeated")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda torch: find("llama_mlp").function(torch.ones(1, 2), *[torch.ones(2, 2)] * 3),
+        lambda torch: find("phi3_mlp").function(torch.ones(1, 2), *[torch.ones(2, 2)] * 3),
+        lambda torch: find("opt_positions").function(torch.ones(1, 3, 4), torch.ones(3, 4)),
+        lambda torch: find("marian_table").function(length=3, dim=4),
+    ],
+    ids=["llama_mlp", "phi3_mlp", "opt_positions", "marian_table"],
+)
+def test_a_layer_that_is_made_in_a_call_leaves_the_random_state_alone(call):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    call(torch)
+    assert torch.equal(before, torch.get_rng_state())
