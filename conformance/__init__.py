@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from attnspec.adapters import Adapter, Unsupported, adapter
 
+    from . import strategies
     from .api import Report, check
     from .errors import Error, SpecError, SpecErrors, TargetError, UsageError
 
@@ -40,10 +41,13 @@ __all__ = [
     "UsageError",
     "adapter",
     "check",
+    "strategies",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "strategies":
+        return importlib.import_module("attnspec.strategies")
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'attnspec' has no attribute {name!r}")

@@ -11,7 +11,7 @@ import functools
 import itertools
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakValueDictionary
@@ -260,15 +260,32 @@ def covered(mechanism: Mechanism, claims: Claims, seed: int, dtype: str) -> Iter
             yield sample
 
 
+class Structures:
+    """Samples of which somebody else draws everything but the entries of arrays, by integers below a limit.
+
+    The least integers are the simplest: a plain regime and layout, small sizes, options at their default.
+    """
+
+    def __init__(self, mechanism: Mechanism, claims: Claims, dtype: str) -> None:
+        self.mechanism, self.claims, self.dtype = mechanism, claims, dtype
+        self.pinned = pins(mechanism, claims)
+        self.regimes = next(f.levels for f in factors(mechanism, claims) if f.key == "regime")
+
+    def sample(self, label: str, below: Callable[[int], int]) -> Sample | None:
+        """One sample; None where what was drawn is unfit."""
+        regime, layout = self.regimes[below(len(self.regimes))], DRAWN_LAYOUTS[below(len(DRAWN_LAYOUTS))]
+        case = Case(self.mechanism.name, label, below(2**32), self.pinned, regime=regime, layout=layout)
+        return drawn(self.mechanism, case, self.claims, self.dtype, lambda key, n: below(max(n, 1)))
+
+
 def explored(mechanism: Mechanism, claims: Claims, seed: int, dtype: str, count: int) -> list[Sample]:
     """Samples that Hypothesis draws: structure, regime, layout and seed."""
     import hypothesis
     from hypothesis import strategies
     from hypothesis.errors import Unsatisfiable
 
-    pinned = pins(mechanism, claims)
-    regimes = next(f.levels for f in factors(mechanism, claims) if f.key == "regime")
     found: list[Sample] = []
+    structures = Structures(mechanism, claims, dtype)
     checks: list[Any] = list(hypothesis.HealthCheck)
 
     @hypothesis.seed(seed_of(seed, mechanism.name, "explored"))
@@ -284,10 +301,7 @@ def explored(mechanism: Mechanism, claims: Claims, seed: int, dtype: str, count:
         def below(n: int) -> int:
             return data.draw(strategies.integers(0, n - 1))
 
-        regime, layout = regimes[below(len(regimes))], DRAWN_LAYOUTS[below(len(DRAWN_LAYOUTS))]
-        label, own = f"draw {len(found) + 1}", below(2**32)
-        case = Case(mechanism.name, label, own, pinned, regime=regime, layout=layout)
-        sample = drawn(mechanism, case, claims, dtype, lambda key, n: below(max(n, 1)))
+        sample = structures.sample(f"draw {len(found) + 1}", below)
         hypothesis.assume(sample is not None)
         if sample is not None:
             found.append(sample)

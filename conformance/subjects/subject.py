@@ -47,13 +47,13 @@ class AdapterSubject:
         self.name, self.operator = safe(adapter.name, NAME), adapter.operator
         self.claims = claims_of(adapter, mechanism, declared)
         self.noted: dict[str, Breach] = {}
-        interface = Interface(
+        self.interface = Interface(
             mechanism.operator, mechanism.required, tuple(mechanism.outputs), mechanism.dtypes, self.claims.by_name
         )
         self.caller: Caller = (
-            supervise(interface, self.claims)
+            supervise(self.interface, self.claims)
             if supervise
-            else DirectCaller(adapter.function, adapter.framework, interface)
+            else DirectCaller(adapter.function, adapter.framework, self.interface)
         )
 
     @property
