@@ -92,7 +92,7 @@ def test_a_definition_may_call_an_operator_of_another_file():
         ("double(2, 3)", "definition.z: double takes 1 inputs by position"),
         ("double(y = 3)", "definition.z: double has no input or option 'y'"),
         ("duble(3)", "definition.z: unknown function 'duble'; did you mean 'double'?"),
-        ("farther(3)", "definition.z: unknown function 'farther'"),
+        ("further(3)", "definition.z: unknown function 'further'; did you mean 'gather'?"),
     ],
 )
 def test_a_call_of_an_operator_is_checked(call, message):
