@@ -463,24 +463,22 @@ def a_document(rng: random.Random, folder: Path) -> Callable[[], None]:
     path = folder / str(os.getpid()) / f"{name}.yaml"
     path.parent.mkdir(exist_ok=True)
     path.write_text(text, "utf-8", newline="")
-    beside = {other: m for other, m in library().items() if name not in (other, m.operator)}
 
     def run() -> None:
-        mechanism = load([path], beside)[name]
+        mechanism = load([path], library())[name]
         list(faults(mechanism))
-        _tried(mechanism, beside)
+        _tried(mechanism)
 
     return run
 
 
-def _tried(mechanism: Mechanism, beside: dict[str, Mechanism]) -> None:
+def _tried(mechanism: Mechanism) -> None:
     """Draw a case of each of a few scenarios and evaluate the definition, exactly and under a grade."""
     for scenario in ("", *list(mechanism.scenarios)[:2]):
         with contextlib.suppress(Unfit):
             sample = Sample(mechanism, Case(mechanism.name, "case", 1, scenario=scenario), "float32")
-            known = {**beside, mechanism.name: mechanism}
             for grade in (None, FP32):
-                Frame(mechanism, sample.values, grade=grade, dtype="float32", known=known).outputs()
+                Frame(mechanism, sample.values, grade=grade, dtype="float32").outputs()
 
 
 def an_expression(rng: random.Random, folder: Path) -> Callable[[], None]:

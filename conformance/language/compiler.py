@@ -9,8 +9,10 @@ what they are worth.
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import math
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -122,7 +124,6 @@ class DrawSite:
     name: str
     ordinal: int
     count: int | None
-    options: tuple[ast.expr, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,23 +139,52 @@ class CallSite:
         return {name: make(environment) for name, make in self.replaced.items()}
 
 
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What an expression reads, as its text says."""
+
+    uses: frozenset[str]
+    """The names whose values it reads, those of outputs included."""
+    calls: frozenset[str]
+    """The operators that it calls."""
+    asks: bool
+    """Whether it reads an output of the subject."""
+    draws: tuple[DrawSite, ...]
+
+
 class Expression:
     """Compiled text; call it with an environment."""
 
-    __slots__ = ("_run", "_work", "asks", "calls", "draws", "place", "text", "uses")
+    __slots__ = ("_run", "_work", "asks", "calls", "claim", "draws", "place", "scope", "text", "uses")
 
-    def __init__(self, text: str, scope: Scope, place: Place | None = None, *, claim: bool = False) -> None:
-        """`claim` says that the whole is asked for its truth. What is wrong with the text is a `SpecError`."""
-        self.text, self.place, self._work = text, place, CHARACTER * len(text)
-        compiler = _Compiler(text, scope, place, claim)
-        self._run: Callable[[Any], Any] = compiler.run
-        self.uses: frozenset[str] = frozenset(compiler.uses)
-        """The names whose values it reads, those of outputs included."""
-        self.calls: frozenset[str] = frozenset(compiler.calls)
-        """The operators that it calls."""
-        self.asks: bool = compiler.asks
-        """Whether it reads an output of the subject."""
-        self.draws: tuple[DrawSite, ...] = tuple(compiler.draws)
+    def __init__(
+        self, text: str, scope: Scope, place: Place | None = None, *, claim: bool = False, reads: Reads | None = None
+    ) -> None:
+        """`claim` says that the whole is asked for its truth. What is wrong with the text is a `SpecError`.
+
+        A text that was compiled before, in such a scope, comes with what it `reads` and is compiled when it is called.
+        """
+        self.text, self.scope, self.place, self.claim = text, scope, place, claim
+        self._work = CHARACTER * len(text)
+        self._run: Callable[[Any], Any] = self._first
+        if reads is None:
+            compiler = self._compiled()
+            reads = Reads(frozenset(compiler.uses), frozenset(compiler.calls), compiler.asks, tuple(compiler.draws))
+        self.uses, self.calls, self.asks, self.draws = reads.uses, reads.calls, reads.asks, reads.draws
+
+    def _compiled(self) -> _Compiler:
+        compiler = _Compiler(self.text, self.scope, self.place, self.claim)
+        self._run = compiler.run
+        return compiler
+
+    def _first(self, environment: Environment) -> Any:
+        self._compiled()
+        return self._run(environment)
+
+    @property
+    def reads(self) -> Reads:
+        """What it reads."""
+        return Reads(self.uses, self.calls, self.asks, self.draws)
 
     def __call__(self, environment: Environment) -> Any:
         spend(self._work)
@@ -164,18 +194,28 @@ class Expression:
         return f"Expression({self.text!r})"
 
 
+_STRANGE = re.compile(r"[^ -~]")
+_DOUBTED = re.compile(r"[0-9.][A-Za-z_]|[\"'\\]")
+"""What may be met by a warning of Python's: letters right after a number, and escapes."""
+
+
+@functools.lru_cache(1 << 12)
+def _tree(text: str) -> ast.expr:
+    """The syntax tree of a text, which nobody changes; what Python merely doubts, as in `1if x else 2`, is refused."""
+    if not _DOUBTED.search(text):
+        return ast.parse(text, mode="eval").body
+    with warnings.catch_warnings(action="error"):
+        return ast.parse(text, mode="eval").body
+
+
 def parse(text: str, place: Place | None = None, within: str = "{}") -> ast.expr:
     """The syntax tree of an expression, within the limits on its text; `within` is what is put around it first."""
     if len(text) > TEXT_LENGTH:
         raise SpecError(f"an expression of {len(text)} characters is over the limit of {TEXT_LENGTH}", place)
-    bad = next((i for i, c in enumerate(text) if not " " <= c <= "~"), None)
-    if bad is not None:
-        raise SpecError(f"only plain ASCII is allowed in an expression, not {text[bad]!r}", _at(place, bad))
+    if bad := _STRANGE.search(text):
+        raise SpecError(f"only plain ASCII is allowed in an expression, not {bad.group()!r}", _at(place, bad.start()))
     try:
-        with warnings.catch_warnings(
-            action="error"
-        ):  # what Python merely doubts, as in `1if x else 2`, is no expression
-            return ast.parse(within.format(text), mode="eval").body
+        return _tree(within.format(text))
     except SyntaxError as error:
         column = error.offset - 1 - within.index("{") if error.offset else len(text)
         column = min(max(column, 0), len(text))
@@ -520,7 +560,7 @@ class _Compiler:
         self.bind(node, function)
         if (name == "choice" and not node.args) or (name == "maybe" and node.keywords):
             raise self.error(node, f"write {function.usage}")
-        self.draws.append(DrawSite(name, ordinal, _choices(name, node), tuple(node.args)))
+        self.draws.append(DrawSite(name, ordinal, _choices(name, node)))
         args, keywords = self.arguments(node, depth)
         call = function.call
         return self.guarded(

@@ -21,7 +21,6 @@ from ..numerics import budget
 from ..numerics.formats import FLOAT64, Format, limited
 from ..numerics.grades import Grade
 from ..numerics.numbers import Number, value
-from .loader import library
 from .mechanism import Mechanism
 from .references import by_reference
 
@@ -38,7 +37,6 @@ class Frame:
         dtype: str = "float64",
         changes: Mapping[str, Expression] | None = None,
         overflow: Format | None = None,
-        known: Mapping[str, Mechanism] | None = None,
         unchanged: Frame | None = None,
         reached: Collection[str] = (),
     ) -> None:
@@ -49,7 +47,7 @@ class Frame:
         Raises `SpecError` where the shapes of the inputs contradict one another.
         """
         self.mechanism, self.grade, self.dtype = mechanism, grade, dtype
-        self.changes, self.overflow, self.known = changes or {}, None if overflow is FLOAT64 else overflow, known
+        self.changes, self.overflow = changes or {}, None if overflow is FLOAT64 else overflow
         self.unchanged, self.reached = unchanged, reached
         self.values = unchanged.values if unchanged is not None else self._bound(values)
         if grade is not None:
@@ -106,9 +104,8 @@ class Frame:
 
     def check_domain(self) -> None:
         """Raise `SpecError` for a call outside the domain of the operator."""
-        operator = (self.known or library()).get(self.mechanism.operator, self.mechanism)
         with np.errstate(all="ignore"), budget.metered():
-            for name, condition in operator.requires.items():
+            for name, condition in self.mechanism.stating.requires.items():
                 if not bool(np.all(condition(self))):
                     raise SpecError(f"outside the domain, {name}: {condition.text}")
 
@@ -132,9 +129,11 @@ class Frame:
         return self.values[convention]
 
     def operator(self, name: str, arguments: dict[str, Any]) -> Any:
-        mechanism = (self.known or library())[name]
+        if self.mechanism.library is None:
+            raise SpecError(f"the operator {name!r} is not known here")
+        mechanism = self.mechanism.library[name]
         passed_on = {c: self.values[c] for c in mechanism.conventions if c in self.values and c not in arguments}
-        inner = Frame(mechanism, {**passed_on, **arguments}, grade=self.grade, dtype=self.dtype, known=self.known)
+        inner = Frame(mechanism, {**passed_on, **arguments}, grade=self.grade, dtype=self.dtype)
         result = inner[mechanism.outputs[0]]
         self.turned_on.update(inner.turned_on & passed_on.keys())
         return result

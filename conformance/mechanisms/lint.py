@@ -8,7 +8,7 @@ sources that name something.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..errors import Error, Place, SpecError, SpecErrors, UsageError, first_of
@@ -35,17 +35,15 @@ def lint_files(paths: Sequence[Path]) -> tuple[list[Error], int]:
     files = [file for path in paths for file in (sorted(path.glob("*.yaml")) if path.is_dir() else [path])]
     if not files:
         raise UsageError(f"there is no .yaml file in {', '.join(map(str, paths))}")
-    beside = {name: m for name, m in library().items() if name not in {file.stem for file in files}}
-    return _linted(files, beside), len(files)
+    return _linted(files, library()), len(files)
 
 
-def _linted(files: Sequence[Path], beside: dict[str, Mechanism]) -> list[Error]:
+def _linted(files: Sequence[Path], beside: Mapping[str, Mechanism]) -> list[Error]:
     try:
         loaded = load(files, beside)
     except SpecErrors as several:
         return list(several.errors)
-    own = [m for name, m in loaded.items() if name not in beside]
-    return [fault for m in own for fault in first_of(faults(m), FAULTS, COUNTED)]
+    return [fault for name in loaded.files for fault in first_of(faults(loaded[name]), FAULTS, COUNTED)]
 
 
 def stale(mechanism: Mechanism) -> SpecError:

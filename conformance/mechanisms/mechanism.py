@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -101,6 +101,16 @@ class Example:
     place: Place | None
 
 
+class Known(Protocol):
+    """The mechanisms that one is read beside, itself among them."""
+
+    def __getitem__(self, name: str, /) -> Mechanism: ...
+
+    def of(self, operator: str) -> list[Mechanism]:
+        """The mechanisms of an operator."""
+        ...
+
+
 @dataclass(frozen=True)
 class Mechanism:
     """One specification file, together with what it takes over from its operator's file."""
@@ -150,6 +160,18 @@ class Mechanism:
     """The share of the scenarios within its declared limits that an implementation answers at least."""
     own: frozenset[str] = field(default_factory=frozenset)
     """The sizes, inputs and options that a further mechanism draws in its own way."""
+    library: Known | None = field(default=None, repr=False, compare=False)
+    """What it was read beside."""
+
+    @property
+    def stating(self) -> Mechanism:
+        """The mechanism that states the operator."""
+        return self if self.library is None or self.name == self.operator else self.library[self.operator]
+
+    @property
+    def kin(self) -> list[Mechanism]:
+        """The mechanisms of its operator."""
+        return [self] if self.library is None else self.library.of(self.operator)
 
     @functools.cached_property
     def optional(self) -> tuple[str, ...]:

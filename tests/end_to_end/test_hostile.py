@@ -78,8 +78,7 @@ def loaded(name, text, drawn="normal(n)"):
 
 def outputs(mechanism, **options):
     sample = Sample(mechanism, Case(mechanism.name, "case", 1), "float32")
-    known = {mechanism.name: mechanism}
-    return Frame(mechanism, {**sample.values, **options}, dtype="float32", known=known).outputs()
+    return Frame(mechanism, {**sample.values, **options}, dtype="float32").outputs()
 
 
 def test_a_chain_of_lines_that_is_too_long_to_evaluate_is_refused():
