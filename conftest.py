@@ -1,5 +1,7 @@
 """Pytest defaults for this repository: one thread for products of small matrices, and nothing random."""
 
+import os
+
 import hypothesis
 import pytest
 
@@ -10,6 +12,12 @@ keep_to_one()
 
 hypothesis.settings.register_profile("house", derandomize=True, database=None, deadline=None, max_examples=60)
 hypothesis.settings.load_profile("house")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _cached(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Caches of this session alone: what a test has changed in attnspec is no business of the user's."""
+    os.environ["ATTNSPEC_CACHE"] = str(tmp_path_factory.getbasetemp() / "cache")
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -26,6 +27,7 @@ from ..mechanisms.loader import library
 from ..mechanisms.mechanism import DRAWN_LAYOUTS, Mechanism
 from ..numerics.streams import digest, pick
 from ..subjects.claims import Claims
+from .disk import keep_cases, kept_cases, key_of, key_of_draws, restore, save
 from .samples import Case, Picker, Sample, Unfit, unmet
 
 
@@ -168,6 +170,8 @@ def drawn(mechanism: Mechanism, case: Case, claims: Claims, dtype: str, picker: 
         sample = Sample(mechanism, case, dtype, claims=claims, picker=picker)
         if picker is not None:  # what it has picked is settled now
             key = (mechanism.name, mechanism.digest, dtype, case.label, sample.case.key, claims.bounds)
+        if key not in _SAMPLES:
+            restore(sample)
         return _SAMPLES.setdefault(key, sample)
     except Unfit:
         return None
@@ -175,6 +179,11 @@ def drawn(mechanism: Mechanism, case: Case, claims: Claims, dtype: str, picker: 
         if not claims.limits:
             raise
         return None
+
+
+def keep() -> None:
+    """Keep for later runs what was computed from the samples of plans."""
+    save([*_SAMPLES.values()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +288,38 @@ class Structures:
 
 
 def explored(mechanism: Mechanism, claims: Claims, seed: int, dtype: str, count: int) -> list[Sample]:
-    """Samples that Hypothesis draws: structure, regime, layout and seed."""
+    """Samples that Hypothesis draws: structure, regime, layout and seed; those of an earlier run if they are kept."""
+    pinned = pins(mechanism, claims)
+    regimes = next(f.levels for f in factors(mechanism, claims) if f.key == "regime")
+    asked = (sorted(pinned.items()), claims.bounds, regimes, seed, dtype, count, version("hypothesis"))
+    key = key_of_draws(mechanism, repr(asked))
+    samples = [drawn(mechanism, case, claims, dtype) for case in kept_cases(key)]
+    if samples:
+        return [sample for sample in samples if sample is not None]
+    found = _explored(mechanism, claims, seed, dtype, count, pinned, regimes)
+    if all(_redrawn(sample, claims) for sample in found):
+        keep_cases(key, [sample.case for sample in found])
+    return found
+
+
+def _redrawn(sample: Sample, claims: Claims) -> bool:
+    """Whether a sample is drawn again from its case as it is."""
+    try:
+        again = Sample(sample.mechanism, sample.case, sample.dtype, claims=claims)
+    except (Unfit, SpecError):
+        return False
+    return again.case == sample.case and key_of(again) == key_of(sample)
+
+
+def _explored(
+    mechanism: Mechanism,
+    claims: Claims,
+    seed: int,
+    dtype: str,
+    count: int,
+    pinned: Mapping[str, Any],
+    regimes: Sequence[str],
+) -> list[Sample]:
     import hypothesis
     from hypothesis import strategies
     from hypothesis.errors import Unsatisfiable

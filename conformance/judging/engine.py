@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ..cases.plans import plan, seed_of, undeclared
+from ..cases.plans import keep, plan, seed_of, undeclared
 from ..cases.samples import Sample, Unfit
 from ..errors import SpecError
 from ..mechanisms.loader import library
@@ -43,7 +43,9 @@ def run(request: Request) -> Result:
         operator = library()[request.mechanism.operator]
         noted(request.subject)  # what was seen before this run is none of its business
         found = identified(request.subject, operator, request.dtype, request.device)
-        return _Run(request, found).run()
+        result = _Run(request, found).run()
+    keep()
+    return result
 
 
 class _Run(Course):

@@ -198,6 +198,13 @@ class Mechanism:
         """The lines between inputs and outputs that have a dtype of their own, whatever the dtype under test is."""
         return frozenset(self.dtypes) - {*self.inputs, *self.outputs}
 
+    @functools.cached_property
+    def calls(self) -> frozenset[str]:
+        """The operators that its inputs and outputs are computed with."""
+        drawn = (self.sizes, self.inputs, self.options, *(regime.assigned for regime in self.regimes.values()))
+        read = (self.requires, self.definition, self.normal_form)
+        return frozenset(name for part in (*drawn, *read) for expression in part.values() for name in expression.calls)
+
     @property
     def words(self) -> dict[str, str]:
         """Every convention at its first word."""

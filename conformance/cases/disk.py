@@ -1,0 +1,202 @@
+"""What of the cache of a sample is kept between runs: values and bounds of the definition, which no subject changes.
+
+An entry of the store is found by the inputs themselves, the specification with all that it calls, and the code that
+evaluates it, so that it is right for as long as it is found. What cannot be written exactly is computed again.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.resources
+import platform
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import fields
+from typing import Any
+
+import msgpack
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.store import Store, digest
+from ..mechanisms.loader import library
+from ..mechanisms.mechanism import Mechanism
+from ..numerics.grades import GRADES
+from ..numerics.numbers import Number
+from .samples import Case, Sample
+
+STORE = Store("values", 256 << 20)
+KINDS = ("exact", "bound", "differing")
+"""The kinds of cached things that are kept."""
+CODE = ("data", "numerics", "language", "mechanisms", "cases", "judging", "reference")
+"""The packages on which a value depends."""
+
+
+def restore(sample: Sample) -> None:
+    """Put what earlier runs have computed from a sample into its cache."""
+    found = _entries(key_of(sample))
+    for key, x in found:
+        sample.cache[key] = x
+    sample.cache.saved = len(found)
+
+
+def save(samples: Iterable[Sample]) -> None:
+    """Keep what was computed from samples for later runs."""
+    for sample in samples:
+        kept = [(key, x) for key, x in sample.cache.items() if lasting(key)]
+        if len(kept) > sample.cache.saved:
+            sample.cache.saved = len(kept)
+            STORE.put(key_of(sample), _written(kept))
+
+
+def lasting(key: Any) -> bool:
+    """Whether something of that key is kept between runs."""
+    return type(key) is tuple and any(part in KINDS for part in key[:2])
+
+
+def key_of(sample: Sample) -> str:
+    """The key of a sample: another one if anything differs of which its values are made."""
+    content = hashlib.blake2b(digest_size=20)
+    for name, x in sorted(sample.values.items()):
+        array = isinstance(x, np.ndarray)
+        content.update(repr((name, x.dtype.str, x.shape, x.strides) if array else (name, type(x).__name__, x)).encode())
+        content.update(np.ascontiguousarray(x).data if array else b"")
+    return digest(code(), fingerprint(sample.mechanism), sample.dtype, content.digest())
+
+
+def key_of_draws(mechanism: Mechanism, asked: str) -> str:
+    """The key of cases that were drawn as it was asked for."""
+    return digest(code(), fingerprint(mechanism), "draws", asked)
+
+
+def kept_cases(key: str) -> list[Case]:
+    """The cases that an earlier run has drawn; none where none are kept."""
+    return [Case(**parts) for _, parts in _entries(key)]
+
+
+def keep_cases(key: str, cases: Sequence[Case]) -> None:
+    """Keep cases for later runs, unless one of them holds what cannot be written."""
+    parts = [{f.name: getattr(case, f.name) for f in fields(case)} for case in cases]
+    with suppress(UnwritableError):
+        STORE.put(key, _joined([_entry(case.label, x) for case, x in zip(cases, parts, strict=True)]))
+
+
+@functools.cache
+def code() -> str:
+    """The version of the code, and of what computes for it."""
+    found = hashlib.blake2b(digest_size=20)
+    for room in CODE:
+        for file in sorted(importlib.resources.files(f"attnspec.{room}").iterdir(), key=lambda file: file.name):
+            if file.name.endswith(".py"):
+                found.update(f"{room}/{file.name}\0".encode() + file.read_bytes())
+    features = np._core._multiarray_umath.__cpu_features__  # type: ignore[attr-defined]
+    found.update(
+        repr((np.__version__, platform.python_version(), platform.machine(), sorted(features.items()))).encode()
+    )
+    return found.hexdigest()
+
+
+def fingerprint(mechanism: Mechanism) -> str:
+    """Of the specification of a mechanism, and of all that it calls."""
+    found, waiting = dict[str, str](), [mechanism]
+    while waiting:
+        m = waiting.pop()
+        if m.name not in found:
+            found[m.name] = m.digest
+            waiting += [library()[name] for name in m.calls]
+    return " ".join(f"{name}:{found[name]}" for name in sorted(found))
+
+
+# Entries
+
+
+class UnwritableError(Exception):
+    """A value that cannot be written so that the same is read."""
+
+
+def _written(entries: Iterable[tuple[Any, Any]]) -> bytes:
+    """As many of the entries as can be written."""
+    found = []
+    for key, x in entries:
+        with suppress(UnwritableError):
+            found.append(_entry(key, x))
+    return _joined(found)
+
+
+def _joined(entries: Sequence[bytes]) -> bytes:
+    return msgpack.Packer().pack_array_header(len(entries)) + b"".join(entries)
+
+
+def _entry(key: Any, x: Any) -> bytes:
+    """An entry as it is written, or an `UnwritableError`."""
+    try:
+        return bytes(msgpack.packb([key, _plain(x)]))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UnwritableError from error
+
+
+def _entries(key: str) -> Sequence[tuple[Any, Any]]:
+    """The entries that are kept under a key."""
+    raw = STORE.get(key)
+    if raw is None:
+        return ()
+    try:
+        return [(name, _valued(x)) for name, x in msgpack.unpackb(raw, use_list=False, strict_map_key=False)]
+    except Exception:
+        STORE.drop(key)
+        return ()
+
+
+def _plain(x: Any) -> Any:
+    """A value in plain data; what has more than one part is a list that begins with a letter for its kind."""
+    kind = type(x)
+    if kind in (bool, int, float, str, bytes) or x is None:
+        return x
+    if kind is np.ndarray:
+        return _array(x)
+    if issubclass(kind, np.generic):
+        return ["s", x.dtype.str, x.tobytes()]
+    if kind is Number and GRADES.get(x.grade.name) == x.grade:
+        return ["n", *map(_plain, (x.value, x.worst, x.variance, x.shared)), x.grade.name, x.held]
+    if kind is tuple:
+        return ["t", *map(_plain, x)]
+    if kind is dict:
+        return {_named(name): _plain(y) for name, y in x.items()}
+    raise UnwritableError
+
+
+def _named(name: Any) -> str:
+    if type(name) is not str:
+        raise UnwritableError
+    return name
+
+
+def _array(x: NDArray[Any]) -> Any:
+    """An array that fills its memory, its axes in any order: how it lies there decides how its entries are added up."""
+    dense = x.transpose(sorted(range(x.ndim), key=lambda axis: -x.strides[axis]))
+    if x.dtype.hasobject or not dense.flags.c_contiguous:
+        raise UnwritableError
+    return ["a", x.dtype.str, x.shape, x.strides, dense.tobytes()]
+
+
+def _valued(x: Any) -> Any:
+    if type(x) is dict:
+        return {name: _valued(y) for name, y in x.items()}
+    return _KINDS[x[0]](*x[1:]) if type(x) is tuple else x
+
+
+def _array_of(dtype: str, shape: tuple[int, ...], strides: tuple[int, ...], data: bytes) -> Any:
+    return np.ndarray(shape, dtype, data, 0, strides)
+
+
+def _number_of(value: Any, worst: Any, variance: Any, shared: Any, grade: str, held: bool) -> Number:
+    return Number(*map(_valued, (value, worst, variance, shared)), grade=GRADES[grade], held=held)
+
+
+_KINDS = {
+    "a": _array_of,
+    "s": lambda dtype, data: np.frombuffer(data, dtype)[0],
+    "n": _number_of,
+    "t": lambda *parts: tuple(map(_valued, parts)),
+}

@@ -1,0 +1,166 @@
+"""What is kept of samples between runs: found by content, the same to the bit, and dropped where it is damaged."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from attnspec.cases import disk, plans
+from attnspec.cases.plans import PROFILES, keep, plan
+from attnspec.cases.samples import Case, Sample
+from attnspec.judging.conventions import _differing
+from attnspec.judging.trial import Bench, Trial
+from attnspec.mechanisms.definition import Frame
+from attnspec.mechanisms.loader import library
+from attnspec.mechanisms.mechanism import Mechanism
+from attnspec.numerics.grades import FP32, FP64
+from attnspec.numerics.numbers import Number
+from attnspec.subjects.stand_ins import DefinitionSubject
+
+ROWS = np.arange(24.0).reshape(2, 3, 4)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("ATTNSPEC_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache/values"
+
+
+def trial_of(name="softmax", seed=7):
+    m = library()[name]
+    sample = Sample(m, Case(m.name, "test", seed), "float32")
+    disk.restore(sample)
+    return Trial(Bench(DefinitionSubject(m, "definition"), m, "float32", "cpu", m.words), sample)
+
+
+def parts(x):
+    """Everything that makes up a value, to the bit."""
+    if isinstance(x, np.ndarray):
+        return x.dtype, x.shape, x.strides, x.tobytes()
+    if isinstance(x, Number):
+        return x.grade, x.held, *map(parts, (x.value, x.worst, x.variance, x.shared))
+    return type(x), repr(x)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        *(None, True, 3, 0.1, -0.0, float("nan"), "word", np.float64(0.1), np.bool_(True), np.int64(3)),
+        *(ROWS, ROWS.astype(int), ROWS > 2, ROWS.T, ROWS.transpose(1, 0, 2), np.zeros((0, 3)), np.array(0.5)),
+        Number(ROWS, ROWS.T.copy().T, 0.0, np.float64(0.25), grade=FP32, held=True),
+        Number(ROWS, grade=FP64),
+    ],
+)
+def test_what_is_kept_comes_back_to_the_bit(x):
+    sample = trial_of().sample
+    sample.cache["m", "exact", ("k", b"\0")] = (({}, x),)
+    disk.save([sample])
+    ((_, found),) = trial_of().sample.cache["m", "exact", ("k", b"\0")]
+    assert parts(x) == parts(found)
+
+
+@pytest.mark.parametrize("x", [ROWS[:, ::2], np.broadcast_to(ROWS[0], (2, 3, 4)), ROWS[::-1], object(), {1: ROWS}])
+def test_what_would_come_back_in_another_way_is_not_kept(x):
+    sample = trial_of().sample
+    sample.cache["m", "exact", "k"] = x
+    sample.cache["m", "exact", "other"] = 1
+    disk.save([sample])
+    assert {("m", "exact", "other"): 1} == dict(trial_of().sample.cache)
+
+
+def test_only_what_no_subject_changes_is_kept():
+    sample = trial_of().sample
+    sample.cache["frame", "softmax"] = sample.cache["answers", "of a candidate"] = 1
+    disk.save([sample])
+    assert {} == dict(trial_of().sample.cache)
+
+
+def test_a_later_run_evaluates_no_definition_again(monkeypatch):
+    def looked_up(trial):
+        bounds = trial.bound("out", trial.base, FP32)
+        apart = _differing(trial, "empty_row", trial.bench.words)
+        return [*map(parts, (trial.exact("out", trial.base), *bounds)), *map(parts, apart.values())]
+
+    first = trial_of("attention")
+    known = looked_up(first)
+    disk.save([first.sample])
+    monkeypatch.setattr(Frame, "outputs", None)
+    assert known == looked_up(trial_of("attention"))
+
+
+def test_a_key_changes_with_whatever_a_value_depends_on(monkeypatch):
+    sample = trial_of("attention_gradient").sample
+    x = sample.values["q"]
+    keys = {disk.key_of(sample)}
+    for other in (np.nextafter(x, 9), x.T.copy().T, x.astype(np.float32)):
+        sample.values["q"] = other
+        keys.add(disk.key_of(sample))
+    sample.values["q"] = x
+    sample.values["causal"] = 1
+    keys.add(disk.key_of(sample))
+    sample.values["causal"] = True
+    keys.add(disk.key_of(sample))
+    sample.dtype = "bfloat16"
+    keys.add(disk.key_of(sample))
+    sample.mechanism = replace(sample.mechanism, digest="another")
+    keys.add(disk.key_of(sample))
+    monkeypatch.setattr(disk, "code", lambda: "another")
+    keys.add(disk.key_of(sample))
+    assert 9 == len(keys)
+
+
+def test_a_key_changes_with_the_mechanisms_that_are_called(monkeypatch):
+    caller = next(m for m in library().values() if m.calls)
+    before = disk.fingerprint(caller)
+    called = library()[next(iter(caller.calls))]
+    monkeypatch.setattr(disk, "library", lambda: {**library(), called.name: replace(called, digest="another")})
+    assert before != disk.fingerprint(caller)
+    assert all(name in before for name in caller.calls)
+
+
+@pytest.mark.parametrize("content", [b"\xc1", b"\x92", b"\x01", b"\x92\xa1k\x91\xa1z", b"\x92\xa1k\x92\xa1a\xa1f"])
+def test_an_entry_of_nonsense_is_dropped(content, folder):
+    sample = trial_of().sample
+    disk.STORE.put(disk.key_of(sample), content)
+    assert 1 == len([*folder.iterdir()])
+    assert {} == dict(trial_of().sample.cache)
+    assert [] == [*folder.iterdir()]
+
+
+def test_samples_of_plans_are_kept_when_they_have_grown(folder, monkeypatch):
+    m = library()["softmax"]
+    monkeypatch.setattr(plans, "_SAMPLES", {})
+    samples = plan(m, DefinitionSubject(m, "definition").claims, PROFILES["smoke"], 5, "float32").scenarios
+    trial = Trial(Bench(DefinitionSubject(m, "definition"), m, "float32", "cpu", m.words), samples[0])
+    trial.exact("p", trial.base)
+    keep()
+    (path,) = folder.iterdir()
+    path.unlink()
+    keep()
+    assert [] == [*folder.iterdir()]
+
+
+def drawn_again(m: Mechanism, seed, monkeypatch):
+    """The draws of a plan, and those of a process that finds them kept."""
+    found = []
+    for _ in range(2):
+        monkeypatch.setattr(plans, "_SAMPLES", {})
+        found.append(plans.explored(m, DefinitionSubject(m, "definition").claims, seed, "float32", 4))
+        monkeypatch.setattr(plans, "_explored", None)
+    return found
+
+
+@pytest.mark.parametrize("name", ["attention", "attention_gradient", "packed_attention", "paged_attention", "einsum"])
+def test_draws_are_made_once(name, monkeypatch):
+    first, second = drawn_again(library()[name], 3, monkeypatch)
+    assert 4 == len(first)
+    assert [s.case for s in first] == [s.case for s in second]
+    assert [disk.key_of(s) for s in first] == [disk.key_of(s) for s in second]
+    assert all(one is not other for one, other in zip(first, second, strict=True))
+
+
+def test_draws_that_are_not_drawn_again_are_not_kept(monkeypatch, folder):
+    monkeypatch.setattr(plans, "_redrawn", lambda sample, claims: False)
+    m = library()["softmax"]
+    plans.explored(m, DefinitionSubject(m, "definition").claims, 3, "float32", 2)
+    assert not folder.exists()
