@@ -12,7 +12,6 @@ import math
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 from ..data.texts import safe, told
 from .calling import Call, Fault, Interface, Reply
 from .frameworks import NumpyFramework
+from .messages import Environment
 from .orphans import MARK
 from .threads import ONE
 
@@ -51,34 +51,20 @@ class Place:
     name: str
     framework: str
     interface: Interface
+    environment: Environment
 
 
 class Apart:
-    """A process that has imported a framework and nothing of attnspec, and those that are forked from it."""
+    """A process that has imported a framework and nothing of attnspec, and those that are forked from it.
 
-    def __init__(self, framework: str, environment: Mapping[str, str]) -> None:
-        self._end, theirs = socket.socketpair()
-        program, text = os.pipe()
-        os.write(text, importlib.resources.files("attnspec.execution").joinpath("bare.py").read_bytes())
-        os.close(text)
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", RUN.format(program=program), str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env={**ONE, **{name: x for name, x in environment.items() if _neutral(name)}},
-                pass_fds=[theirs.fileno(), program],
-                start_new_session=True,
-            )
-        os.close(program)
+    It is forked from a nursery before that imports anything else, so that the framework is imported once for both.
+    """
+
+    def __init__(self, end: socket.socket, framework: str) -> None:
+        self._end = end
+        self._ready = False
         self._asking: tuple[Place, Asking] | None = None
         _send(self._end, {"framework": framework, "paths": [path for path in sys.path if path]})
-        try:
-            _receive(self._end, LOADING)
-        except ApartError:
-            self.close()
-            raise
 
     def replies(self, place: Place, calls: Sequence[Call], seconds: float) -> list[Reply]:
         """What calls give, one after the other, as far as time suffices; `ApartError` where that cannot be said."""
@@ -98,6 +84,11 @@ class Apart:
     def _asked(self, place: Place) -> Asking:
         if self._asking is None or self._asking[0] != place:
             self._forget()
+            if not self._ready:
+                head, _ = _receive(self._end, LOADING)
+                if not head.get("ready"):
+                    raise ApartError("its framework cannot be imported without attnspec")
+                self._ready = True
             ours, theirs = socket.socketpair()
             with theirs:
                 socket.send_fds(self._end, [b"f"], [theirs.fileno()])
@@ -114,9 +105,6 @@ class Apart:
     def close(self) -> None:
         self._forget()
         self._end.close()
-        with contextlib.suppress(OSError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
 
 
 class Asking:
@@ -129,7 +117,7 @@ class Asking:
         """Load it; `ApartError` where that fails."""
         place = self._place
         names = ("path", "module", "folder", "name", "framework")
-        _send(self._end, {name: getattr(place, name) for name in names})
+        _send(self._end, {"environment": neutral(place.environment), **{name: getattr(place, name) for name in names}})
         head, _ = _receive(self._end, LOADING)
         if fault := head.get("fault"):
             raise ApartError(f"it cannot be loaded without attnspec: {told(fault)}")
@@ -156,9 +144,17 @@ class Asking:
                 os.killpg(self._pid, signal.SIGKILL)
 
 
-def _neutral(name: str) -> bool:
-    """Whether the name of a variable says nothing of who asks."""
-    return "ATTNSPEC" not in name.upper() and name != MARK
+def neutral(environment: Environment) -> dict[str, str]:
+    """The variables that say nothing of who asks."""
+    return {**ONE, **{name: x for name, x in environment if "ATTNSPEC" not in name.upper() and name != MARK}}
+
+
+def program() -> int:
+    """An open file with the text of the program, so that neither its name nor its place says whose it is."""
+    reading, writing = os.pipe()
+    os.write(writing, importlib.resources.files("attnspec.execution").joinpath("bare.py").read_bytes())
+    os.close(writing)
+    return reading
 
 
 def _made(x: NDArray[Any], dtype: str) -> NDArray[Any]:

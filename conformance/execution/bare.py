@@ -164,6 +164,7 @@ def serve(end: socket.socket) -> None:
     stand_in = StandIn()
     sys.meta_path.insert(0, stand_in)
     try:
+        os.environ.update(start["environment"])
         os.chdir(start["folder"])
         function = stand_in.function(start["name"], loaded(start))
         stand_in.forget()
@@ -216,19 +217,34 @@ def end_with_parent() -> None:
 
 
 def main() -> None:
-    """Import a framework, and fork a process for each socket that comes."""
-    end = socket.socket(fileno=int(sys.argv[1]))
+    """Import a framework once for two processes: this one goes on to the other program, and the other one is bare."""
+    end, other = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
     end_with_parent()
     sys.argv[:] = [""]
     sys.orig_argv[:] = sys.orig_argv[:1]
-    hide()
     asked, _ = receive(end)
+    finders = sys.meta_path[:], sys.path_hooks[:]
     sys.path[:] = asked["paths"]
     hide()
-    importlib.import_module(asked["framework"])
+    with contextlib.suppress(BaseException):  # the other program says what is wrong with it
+        importlib.import_module(asked["framework"])
+    if os.fork():
+        end.close()
+        sys.meta_path[:], sys.path_hooks[:] = finders
+        sys.path[:] = asked["paths"]
+        importlib.import_module(HIDDEN + ".execution.worker").serve(other)
+    del finders
+    other.close()
+    os.environ.clear()
+    end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how they have ended
-    send(end, {"ready": True})
+    send(end, {"ready": asked["framework"] in sys.modules})
+    fork_for(end)
+
+
+def fork_for(end: socket.socket) -> None:
+    """Fork a process for each socket that comes."""
     while True:
         data, files, _, _ = socket.recv_fds(end, 1, 1)
         if not data:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
@@ -23,6 +23,7 @@ from attnspec.adapters import Adapter
 from ..data.texts import safe_lines
 from ..errors import TargetError
 from . import orphans
+from .apart import RUN, Apart, neutral, program
 from .calling import Call, Fault
 from .messages import (
     Answer,
@@ -161,19 +162,35 @@ class Process:
 
 def spawned(environment: Environment) -> Process:
     """A fresh interpreter that runs the program of workers."""
-    log, mark = Log(), orphans.mark()
     ours, theirs = socket.socketpair()
     with theirs:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-c", PROGRAM, str(theirs.fileno())],
-            stdin=subprocess.DEVNULL,
-            stdout=log.number,
-            stderr=log.number,
-            env={**ONE, **dict(environment), orphans.MARK: mark},
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,
-        )
-    return Process(Wire(ours), process.pid, log, lambda prompt: _waited(process, mark, prompt))
+        return _spawned(Wire(ours), [PROGRAM, str(theirs.fileno())], {**ONE, **dict(environment)}, [theirs.fileno()])
+
+
+def divided(framework: str) -> tuple[Process, Apart]:
+    """A fresh interpreter that imports a framework, and then runs the program of workers beside a bare process."""
+    text, ends = program(), [socket.socketpair() for _ in range(2)]
+    theirs = [end.fileno() for _, end in ends]
+    command = [RUN.format(program=text), *map(str, theirs)]
+    process = _spawned(Wire(ends[1][0]), command, neutral(tuple(os.environ.items())), [text, *theirs])
+    os.close(text)
+    for _, end in ends:
+        end.close()
+    return process, Apart(ends[0][0], framework)
+
+
+def _spawned(wire: Wire, command: Sequence[str], environment: Mapping[str, str], files: Sequence[int]) -> Process:
+    log, mark = Log(), orphans.mark()
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-c", *command],
+        stdin=subprocess.DEVNULL,
+        stdout=log.number,
+        stderr=log.number,
+        env={**environment, orphans.MARK: mark},
+        pass_fds=files,
+        start_new_session=True,
+    )
+    return Process(wire, process.pid, log, lambda prompt: _waited(process, mark, prompt))
 
 
 def _waited(process: subprocess.Popen[bytes], mark: str, prompt: float) -> int | None:
@@ -204,12 +221,12 @@ def patiently(process: Process, receive: Callable[[float], M], seconds: float = 
 class Nursery:
     """A process that has loaded what calls need, and gives workers."""
 
-    def __init__(self, process: Process, start: Start) -> None:
-        """Have `process` load what `start` says; what cannot be loaded is a `TargetError`.
+    def __init__(self, process: Process, start: Start, apart: Apart | None = None) -> None:
+        """Have `process` load what `start` says; what cannot be loaded is a `TargetError`. `apart` is beside it.
 
         `GoneError` where the process was lost along with its own nursery, or killed from outside.
         """
-        self.process, self.start, self.spent = process, start, False
+        self.process, self.start, self.apart, self.spent = process, start, apart, False
         try:
             send(process.wire, Load(start, tuple(path for path in sys.path if path)))
             self.forks = self._answer(Loaded).forks
@@ -287,6 +304,8 @@ class Nursery:
 
     def close(self, prompt: float = PROMPT) -> None:
         self.spent = True
+        if self.apart is not None:
+            self.apart.close()
         self.process.close(prompt)
 
 

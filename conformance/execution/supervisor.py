@@ -30,7 +30,7 @@ from .apart import Apart, ApartError, Place
 from .calling import Call, Fault, Interface, Reply
 from .devices import Lease, counted, lease
 from .messages import Begin, Open, Start
-from .processes import LostError, Nursery, OrphanedError, Process, StrayError, Worker, ended, spawned
+from .processes import LostError, Nursery, OrphanedError, StrayError, Worker, divided, ended, spawned
 from .transport import GoneError
 
 SECONDS = 30.0
@@ -80,7 +80,6 @@ class Supervisor:
         self.seconds, self.device = seconds, device
         self._nurseries: OrderedDict[str, Nursery] = OrderedDict()
         self._workers: OrderedDict[Home, Worker] = OrderedDict()
-        self._apart: dict[str, Apart] = {}
         self._keys = itertools.count()
         self._lease: Lease | None = None
         self._memory = MEMORY
@@ -131,16 +130,14 @@ class Supervisor:
         folder = start.folder or str(Path.cwd())
         names_torch = bool(start.path) and b"torch" in _source(start)
         framework = "torch" if names_torch or asked.framework == "torch" else "numpy"
-        if framework not in self._apart:
-            self._apart[framework] = Apart(framework, dict(start.environment))
-        place = Place(start.path, asked.module, folder, asked.name, asked.framework, asked.interface)
-        return self._apart[framework], place
+        found = self._asked(Start(framework), lambda root: root.apart)
+        if found is None:
+            raise ApartError("there is none on this system")
+        interface, environment = asked.interface, start.environment
+        return found, Place(start.path, asked.module, folder, asked.name, asked.framework, interface, environment)
 
     def close(self) -> None:
         """End every process at once, whatever it does."""
-        for process in self._apart.values():
-            process.close()
-        self._apart.clear()
         for worker in self._workers.values():
             orphans.kill(worker.process.pid)
         until = time.monotonic() + CLOSING
@@ -192,7 +189,7 @@ class Supervisor:
         if found is not None and found.start != start:
             self.end(found)
         if found is None or found.spent:
-            found = Nursery(self._process(start), start)
+            found = self._made(start)
         self._nurseries[place] = found
         files = [other for other, nursery in self._nurseries.items() if nursery.start.path]
         for other in files[:-NURSERIES]:
@@ -205,15 +202,19 @@ class Supervisor:
             self._workers.pop(home).close()
         nursery.close()
 
-    def _process(self, start: Start) -> Process:
-        """A process for a nursery: of a framework a fresh one, of a file one that has its framework."""
-        if not start.path or not start.forks:
-            return spawned(start.environment or tuple(os.environ.items()))
+    def _made(self, start: Start) -> Nursery:
+        """A nursery: of a framework a fresh one, of a file one that has its framework."""
+        if not start.forks:
+            return Nursery(spawned(start.environment), start)
+        if not start.path:
+            process, apart = divided(start.framework)
+            return Nursery(process, start, apart)
         framework = "torch" if b"torch" in _source(start) else "numpy"
         begin = Begin(start.environment, nursery=True)
-        return self._asked(
+        process = self._asked(
             Start(framework), lambda root: root.forked(begin) if root.forks else spawned(start.environment)
         )
+        return Nursery(process, start)
 
 
 def _source(start: Start) -> bytes:

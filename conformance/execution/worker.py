@@ -19,7 +19,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from attnspec import adapters
 
@@ -61,7 +61,12 @@ T = TypeVar("T")
 
 def main() -> None:
     """Serve the socket whose number is the first argument."""
-    wire = Wire(socket.socket(fileno=int(sys.argv[1])))
+    serve(socket.socket(fileno=int(sys.argv[1])))
+
+
+def serve(end: socket.socket) -> NoReturn:
+    """Serve a socket in a process that has made no calls yet."""
+    wire = Wire(end)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interruption is the run's to handle
     orphans.end_with_parent()
     orphans.inherit()

@@ -155,8 +155,8 @@ def test_what_gives_no_answer_there_is_not_tested(cells, name, says):
     ("name", "module"),
     [
         ("borrowed", "attnspec.reference"),
-        ("specified", "attnspec.mechanisms.loader"),
-        ("controlled", "attnspec.adapters.controls.norms"),
+        ("specified", "attnspec.mechanisms"),
+        ("controlled", "attnspec.adapters.controls"),
         ("checked", "attnspec.api"),
     ],
 )

@@ -1,0 +1,89 @@
+"""Calls where nothing of attnspec is to be seen: who makes them, and what that process has been given."""
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attnspec.execution import processes
+from attnspec.execution.calling import Call
+from attnspec.execution.supervisor import Supervisor, available
+from attnspec.subjects.targets import resolve
+
+pytestmark = pytest.mark.skipif(not available(), reason="processes are not isolated on this system")
+KERNEL = """
+import os
+from pathlib import Path
+import numpy as np
+
+def parent(x):
+    return np.full_like(x, os.getppid())
+
+def grandparent(x):
+    return np.full_like(x, int(Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1]))
+
+def told(x):
+    texts = [*os.environ, *(Path(f"/proc/{pid}/{what}").read_bytes().decode().lower()
+             for pid in (os.getpid(), os.getppid()) for what in ("environ", "cmdline"))]
+    return np.full_like(x, sum("attnspec" in text.lower() for text in texts))
+
+def variable(x):
+    return np.full_like(x, float(os.environ.get("OF_THE_USER", "nan")))
+"""
+CASE = Call({"x": np.zeros((1, 2))}, {}, "float32")
+
+
+@pytest.fixture
+def supervisor():
+    made = Supervisor()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def asked(supervisor, tmp_path):
+    """What a function gives where it is called, and where nothing of attnspec is to be seen."""
+    (tmp_path / "kernel.py").write_text(KERNEL)
+
+    def ask(name):
+        target = f"{tmp_path}/kernel.py:{name}"
+        (one,) = resolve(target, operator="softmax", framework="numpy", supervisor=supervisor)
+        (there,) = one.caller.apart([CASE], 60.0)
+        return [reply.outputs["p"].flat[0] for reply in (one.call(CASE), there)]
+
+    return ask
+
+
+def test_one_process_imports_a_framework_for_calls_here_and_there(asked, monkeypatch):
+    started = []
+    original = subprocess.Popen
+    monkeypatch.setattr(processes.subprocess, "Popen", lambda *a, **k: started.append(original(*a, **k)) or started[-1])
+    here, there = asked("parent")
+    assert (1, True) == (len(started), here != there)
+    assert started[0].pid == asked("grandparent")[1]
+
+
+def test_neither_variables_nor_arguments_there_say_who_asks(asked, monkeypatch):
+    monkeypatch.setenv("ATTNSPEC_CACHE", str(Path("of_attnspec").absolute()))
+    assert 0.0 == asked("told")[1]
+
+
+def test_the_variables_of_a_user_are_there(asked, monkeypatch):
+    monkeypatch.setenv("OF_THE_USER", "7")
+    assert [7.0, 7.0] == asked("variable")
+
+
+def test_the_process_ends_with_the_one_that_it_comes_from(supervisor, asked):
+    asked("parent")
+    (nursery,) = [nursery for nursery in supervisor._nurseries.values() if nursery.apart is not None]
+    pid = int(asked("grandparent")[1])
+    assert pid == nursery.process.pid
+    (bare,) = processes.orphans.children_of(pid) - {n.process.pid for n in supervisor._nurseries.values()}
+    supervisor.close()
+    until = time.monotonic() + 5
+    while os.path.exists(f"/proc/{bare}") and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not os.path.exists(f"/proc/{bare}")
