@@ -13,6 +13,7 @@ from ..cases.samples import Sample
 from ..execution.calling import ABRUPT, LASTING, Breach, Fault
 from ..subjects.subject import noted
 from .judge import Outcome
+from .pace import work
 from .trial import Bench, Trial
 
 CONTRACTS = {
@@ -119,7 +120,7 @@ class Contracts:
             return
         with contextlib.suppress(Exception):
             call = trial.call(trial.base)
-            if trial.bench.pace.too_large(call, trial.sample.values):
+            if trial.bench.pace.too_large(work(trial.mechanism, call, trial.sample.values)):
                 return
             inputs = {name: _nothing_like(x) for name, x in call.inputs.items()}
             fault = self.subject.call(replace(call, inputs=inputs)).fault

@@ -32,7 +32,7 @@ from ..numerics.numbers import Number, finite, recording, value
 from ..numerics.streams import pick
 from ..numerics.truths import Truth
 from ..subjects.subject import Subject
-from .pace import Pace, pace_of
+from .pace import Pace, pace_of, work
 
 FAR = 1 / 16
 """The bound of an entry that is far from the definition, as a share of the largest entry."""
@@ -219,15 +219,16 @@ class Trial:
     def _answer(self, settled: Settled) -> Reply:
         """What comes of a call, if there is time for it."""
         call, pace, subject = self.call(settled), self.bench.pace, self.bench.subject
-        if pace.too_large(call, settled.values):
+        amount = work(self.mechanism, call, settled.values)
+        if pace.too_large(amount):
             return Reply(fault=Fault("slow", pace.says))
         started = time.perf_counter()
         reply = subject.call(call)
         if reply.fault is None:
-            pace.answer(call, settled.values, time.perf_counter() - started)
+            pace.answer(amount, settled.values, time.perf_counter() - started)
         elif reply.fault.kind == "hung":
             seconds = time.perf_counter() - started
-            return Reply(fault=pace.judged(reply.fault, call, self.sample, subject, self._call_of, seconds))
+            return Reply(fault=pace.judged(reply.fault, amount, self.sample, subject, self._call_of, seconds))
         return reply
 
     def _call_of(self, sample: Sample) -> Call | None:

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from attnspec.adapters import Adapter
 from attnspec.cases.plans import PROFILES
 from attnspec.cli import main
-from attnspec.execution.calling import Fault
+from attnspec.execution.calling import Call, Fault
 from attnspec.judging import pace
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
@@ -101,6 +101,34 @@ def test_a_wrong_subject_that_is_slow_is_wrong(clocked):
 def test_a_subject_that_is_stuck_on_a_small_case_is_an_error(clocked, stuck):
     result = result_of(clocked(lambda entries: np.inf if stuck(entries) else 1e-4))
     assert ("error", "gave no answer within 30 s") == cells(result)["definition"]
+
+
+def test_a_rate_by_which_a_case_had_to_be_answered_is_not_told(clocked):
+    """A subject that takes a time for every entry, and far more for a row beyond its cache."""
+    result = result_of(clocked(lambda entries: entries / 1e6 + (entries > 2000) * 1e6))
+    assert "gave no answer within 30 s; what it answers takes 0.0" in result.ended
+
+
+def products(mechanism, q_len, k_len, heads=1):
+    """The work of attention over as many queries, keys and heads of four channels."""
+    q, k = (np.zeros((1, heads, n, 4)) for n in (q_len, k_len))
+    sizes = {"batch": 1, "kv_heads": heads, "heads": heads, "q_len": q_len, "k_len": k_len}
+    call = Call({"q": q, "k": k, "v": k}, {}, "float32", "cpu", "contiguous", False)
+    return pace.work(mechanism, call, {**sizes, "head_dim": 4, "value_dim": 4})
+
+
+def test_work_is_of_two_measures_and_counts_a_size_that_follows_once():
+    attention = library()["attention"]
+    assert pace.Work(4 * (3 + 5 + 5), 3 * 5 * 16) == products(attention, 3, 5)
+    assert 2 * products(attention, 3, 5).steps == products(attention, 3, 5, heads=2).steps
+
+
+def test_a_long_case_of_few_entries_is_not_waited_for_where_several_were_slow():
+    attention, known = library()["attention"], pace.Pace()
+    known.answer(products(attention, 1, 900), {}, 0.1)
+    known.slow += [products(attention, n, n) for n in (400, 300, 200)]
+    assert known.too_large(products(attention, 100, 100))
+    assert not known.too_large(products(attention, 1, 800))
 
 
 def test_a_law_by_itself_is_tried_where_there_is_time_and_partial(clocked):
