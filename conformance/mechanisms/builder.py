@@ -268,6 +268,9 @@ class Reader:
             own=frozenset({*self.texts["sizes"], *self.texts["inputs"], *self.texts["options"]})
             if base
             else frozenset(),
+            reference_place=place_of(self.get("definition"))
+            if self.get("definition") == "reference"
+            else base and base.reference_place,
         )
         for error in contradictions(result, self.document):
             self.found(error)

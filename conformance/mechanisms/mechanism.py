@@ -160,6 +160,8 @@ class Mechanism:
     """The share of the scenarios within its declared limits that an implementation answers at least."""
     own: frozenset[str] = field(default_factory=frozenset)
     """The sizes, inputs and options that a further mechanism draws in its own way."""
+    reference_place: Place | None = None
+    """Where it says that the reference is the definition."""
     library: Known | None = field(default=None, repr=False, compare=False)
     """What it was read beside."""
 

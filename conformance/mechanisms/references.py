@@ -59,7 +59,7 @@ def by_reference(
     way: a number, or for every output an array that broadcasts to it. Where a decision is closer than twice the error
     it may go either way, and nothing is determined.
     """
-    plain, place = {n: value(x) for n, x in values.items()}, Place(mechanism.path, 1, 1)
+    plain, place = {n: value(x) for n, x in values.items()}, mechanism.reference_place
     try:
         spend(work_of(mechanism, {**mechanism.defaults, **plain}))
         results = reference_outputs(mechanism, plain)
@@ -85,7 +85,7 @@ def by_reference(
 
 def reference_outputs(mechanism: Mechanism, values: Mapping[str, Any]) -> dict[str, Any]:
     """What the float64 reference of the mechanism's operator returns, by output; the second witness."""
-    function = reference_of(mechanism.operator, Place(mechanism.path, 1, 1))
+    function = reference_of(mechanism.operator, mechanism.reference_place or Place(mechanism.path, 1, 1))
     values = {**mechanism.words, **mechanism.defaults, **values}
     inputs = [values[name] for name in mechanism.required]
     keywords = {name: values[name] for name in mechanism.optional if isinstance(values[name], np.ndarray)}

@@ -12,6 +12,7 @@ from attnspec.errors import SpecError
 from attnspec.mechanisms.definition import Frame, refused, sizes_of
 from attnspec.mechanisms.loader import library
 from attnspec.mechanisms.references import by_reference, reference_outputs
+from attnspec.mechanisms.schema import spec_folder
 from attnspec.numerics.formats import FLOAT16
 from attnspec.numerics.grades import BF16, FP32, FP64
 from attnspec.numerics.numbers import Number
@@ -248,6 +249,15 @@ def test_the_reference_says_what_rounding_leaves_open(monkeypatch, answer, radiu
     np.testing.assert_array_equal(x, graded.value)
     np.testing.assert_array_equal(radius, np.max(graded.radius))
     np.testing.assert_array_equal(x, by_reference(mechanism, {"x": x}, ("p",), None)["p"])
+
+
+def test_a_reference_that_cannot_be_called_is_told_where_the_file_asks_for_it():
+    mechanism = library()["beam_search"]
+    written = (spec_folder() / "beam_search.yaml").read_text("utf-8").splitlines()
+    line = written.index("definition: reference") + 1
+    with pytest.raises(SpecError) as caught:
+        by_reference(mechanism, {"log_probs": np.zeros(2), "length": None, "width": 1}, ("tokens",), None)
+    assert str(caught.value).startswith(f"{mechanism.path}:{line}:13: the reference of 'beam_search' ")
 
 
 def test_the_reference_takes_options_and_words_and_arrays_that_are_there():
