@@ -34,7 +34,9 @@ ENTRIES: Mapping[str, type[Any]] = {
     "examples": Example,
 }
 """The parts that are entries by name."""
-OTHERS = tuple(f.name for f in fields(Mechanism) if f.name not in (*ASSIGNED, *ENTRIES, "path", "library"))
+APART = ("path", "library", "reference_place")
+"""The parts that depend on where the file is."""
+OTHERS = tuple(f.name for f in fields(Mechanism) if f.name not in (*ASSIGNED, *ENTRIES, *APART))
 _TUPLES = ("sources", "outputs", "random", "required")
 Packed = list[Any]
 
@@ -58,6 +60,7 @@ def packed(mechanism: Mechanism, base: Mechanism | None, takes: Mapping[str, Tak
     for part in ENTRIES:
         found[part] = writer.part(getattr(mechanism, part), getattr(base, part, {}), writer.entry)
     found["scopes"] = list(writer.scopes.values())
+    found["reference_place"] = writer.place(mechanism.reference_place)
     found["takes"] = {name: [list(x.positional), list(x.named)] for name, x in takes.items()}
     return msgpack.packb(found)
 
@@ -96,6 +99,7 @@ def unpacked(raw: bytes, shown: str, base: Mechanism | None, library: Known) -> 
     found |= {name: tuple(found[name]) for name in _TUPLES}
     found["shapes"] = {name: tuple(axes) for name, axes in found["shapes"].items()}
     found["own"] = frozenset(found["own"])
+    found["reference_place"] = reader.place(found["reference_place"])
     return Mechanism(**found, path=shown, library=library)
 
 
