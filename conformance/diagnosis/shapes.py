@@ -122,6 +122,7 @@ _KEPT = keys(
         "level": level,
         "full": truth,
         "before": several(CASE),
+        "dependent": truth,
         "alone": truth,
         "nearest": or_none(keys({"name": text, "says": text, "agreed": whole, "cases": whole})),
         "map": or_none(keys({"words": text, "case": text, "rows": several(text), "first": whole, "plane": text})),

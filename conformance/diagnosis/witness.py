@@ -105,6 +105,7 @@ def describe(
         "digest": m.digest,
         "case": stored_case(sample, law, bench.words_key),
         "before": _earlier(failure),
+        "dependent": failure.dependent,
         "sizes": {n: _plain(x) for n, x in sample.values.items() if not (isinstance(x, np.ndarray) or _usual(m, n, x))},
         "arrays": {n: shown(x) for n, x in sample.values.items() if isinstance(x, np.ndarray)},
         "givens": _givens(Trial(bench, sample), law),

@@ -250,6 +250,10 @@ class SupervisedCaller:
                 return Reply(fault=Fault("died", f"cannot be called: {error}"))
         return Reply(fault=Fault("died", f"{TIMES}, {says}"))
 
+    def renew(self) -> None:
+        """Have the next call made in a new process."""
+        self.supervisor.drop(self.home)
+
     def apart(self, calls: Sequence[Call], seconds: float) -> list[Reply]:
         """What calls give where nothing of attnspec is to be seen, as far as time suffices; `ApartError` for none."""
         if not self.foreign:

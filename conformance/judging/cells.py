@@ -30,6 +30,8 @@ class Failure:
     tried: int = 0
     before: tuple[Case, ...] = ()
     """The cases that were tried before it, in their order."""
+    dependent: bool = False
+    """Whether it holds in a new process, where nothing was tried before it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ Every step keeps what fails; the same failure always gives the same witness.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,11 +17,14 @@ import numpy as np
 from ..cases.plans import plain_options
 from ..cases.samples import Case, Sample, Unfit
 from ..errors import SpecError
+from ..execution.calling import ABRUPT
 from ..mechanisms.inspection import NO_DEFAULT
-from ..mechanisms.mechanism import Mechanism
+from ..mechanisms.mechanism import Law, Mechanism
+from ..numerics.grades import Grade
+from ..subjects.subject import renewed
 from .cells import Failure, Result, law_of
 from .judge import Kind, Outcome, judged
-from .trial import Trial
+from .trial import Bench, Trial
 
 LITERAL = 64
 """Entries up to which an array is written out, and simplified entry by entry."""
@@ -161,7 +164,15 @@ def made_small(failure: Failure, result: Result) -> Failure:
         if outcome.kind is Kind.REFUTED:  # people read the error in units of the bound that is claimed
             claimed = judged(Trial(bench, smallest.sample), law, result.grades[:1])
             outcome = replace(claimed, certain=outcome.certain)
-    return replace(failure, sample=smallest.sample, outcome=outcome, tried=smallest.tried)
+        dependent = bool(failure.before) and _held_anew(bench, smallest.sample, law, result.grades, outcome)
+    return replace(failure, sample=smallest.sample, outcome=outcome, tried=smallest.tried, dependent=dependent)
+
+
+def _held_anew(bench: Bench, sample: Sample, law: Law, grades: Sequence[Grade], outcome: Outcome) -> bool:
+    """Whether a law that failed holds in a new process; what died or hung has had one."""
+    if outcome.fault is not None and outcome.fault.kind in ABRUPT:
+        return False
+    return renewed(bench.subject) and judged(Trial(bench, sample), law, grades).kind is Kind.HELD
 
 
 def _symptom(outcome: Outcome) -> tuple[Any, ...]:

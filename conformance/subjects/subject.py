@@ -10,6 +10,7 @@ from attnspec.adapters import Adapter
 
 from ..data.texts import NAME, safe
 from ..execution.calling import LASTING, Breach, Call, Caller, DirectCaller, Interface, Reply
+from ..execution.supervisor import SupervisedCaller
 from ..mechanisms.mechanism import Mechanism
 from .claims import Claims, claims_of
 
@@ -70,6 +71,14 @@ class AdapterSubject:
             if breach.contract in LASTING:
                 self.noted.setdefault(breach.contract, breach)
         return reply
+
+
+def renewed(subject: Subject) -> bool:
+    """Have the next call of a subject made in a new process; whether there can be one."""
+    if not isinstance(subject, AdapterSubject) or not isinstance(subject.caller, SupervisedCaller):
+        return False
+    subject.caller.renew()
+    return True
 
 
 def noted(subject: Subject) -> Mapping[str, Breach]:

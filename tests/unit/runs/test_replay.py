@@ -1,8 +1,10 @@
 """A kept witness is run again: it fails as it did, or says that it holds now."""
 
 import pytest
+from click.testing import CliRunner
 
 from attnspec.cases.plans import Profile
+from attnspec.cli import main
 from attnspec.diagnosis.witness import describe, save
 from attnspec.errors import Exit, TargetError, UsageError
 from attnspec.judging.cells import Request
@@ -101,6 +103,17 @@ def test_what_fails_after_earlier_calls_alone_is_found_again_after_these(tmp_pat
     says = f"note: by itself it holds now, and it fails after the {count} cases that were tried before it: "
     assert f"{says}earlier calls matter" == lines[0]
     assert any(line.startswith("Result") for line in lines)
+
+
+def test_a_check_says_that_a_failure_needs_earlier_calls_where_it_holds_without_them(tmp_path):
+    path = tmp_path / "late_in_a_check.py"
+    path.write_text(LATE)
+    told = CliRunner().invoke(main, ["check", str(path), "--law", "definition", "--report-dir", str(tmp_path / "out")])
+    assert "in a new process it holds: it needs calls of the" in told.output
+
+
+def test_what_fails_by_itself_is_not_said_to_need_earlier_calls(tmp_path):
+    assert not kept_failure(written(tmp_path / "broken_anew.py", "definition"), "definition", tmp_path)["dependent"]
 
 
 def test_what_held_by_itself_and_after_earlier_calls_is_said_to(tmp_path):
