@@ -22,6 +22,9 @@ BUDGET = 400 << 20
 OVERHEAD = 200
 """Bytes of a thing beside its arrays."""
 
+PLAIN = frozenset((bool, int, float, str, bytes, type(None)))
+"""Types of things without arrays."""
+
 
 class Ledger:
     """The caches that hold something, last those that have grown last, with what they hold together."""
@@ -63,6 +66,12 @@ class Kept(dict[Any, Any]):
         super().__setitem__(key, x)
         self.ledger.grown(self, size)
 
+    def restore(self, things: Mapping[Any, Any]) -> None:
+        """Take in what is kept on disk."""
+        for key, x in things.items():
+            self[key] = x
+        self.saved = len(things)
+
     def clear(self) -> None:
         super().clear()
         self.ledger.emptied(self)
@@ -76,16 +85,21 @@ LEDGER = Ledger(BUDGET)
 
 def size_of(x: Any) -> int:
     """About how many bytes something holds; what says so itself, by `nbytes`, is asked."""
-    if isinstance(x, Number):
+    kind = type(x)
+    if kind is np.ndarray:
+        return OVERHEAD + x.nbytes
+    if kind in PLAIN:
+        return OVERHEAD
+    if kind is tuple or kind is list:
+        return OVERHEAD + sum(map(size_of, x))
+    if kind is Number:
         return OVERHEAD + sum(np.size(part) * 8 for part in (x.value, x.worst, x.variance, x.shared))
-    if isinstance(x, Truth):
+    if kind is Truth:
         return OVERHEAD + sum(np.size(part) * 8 for part in (x.can, x.must, x.excess))
     if hasattr(x, "nbytes"):
         return OVERHEAD + int(x.nbytes)
     if isinstance(x, Mapping):
         return OVERHEAD + sum(map(size_of, x.values()))
-    if isinstance(x, tuple | list):
-        return OVERHEAD + sum(map(size_of, x))
     if is_dataclass(x):
         return OVERHEAD + sum(size_of(getattr(x, f.name)) for f in fields(x))
     return OVERHEAD

@@ -27,7 +27,7 @@ from ..numerics.numbers import Number
 from .samples import Case, Sample
 
 STORE = Store("values", 256 << 20)
-KINDS = ("exact", "bound", "differing")
+KINDS = ("exact", "bound", "differing", "refused")
 """The kinds of cached things that are kept."""
 CODE = ("data", "numerics", "language", "mechanisms", "cases", "judging", "reference")
 """The packages on which a value depends."""
@@ -35,10 +35,7 @@ CODE = ("data", "numerics", "language", "mechanisms", "cases", "judging", "refer
 
 def restore(sample: Sample) -> None:
     """Put what earlier runs have computed from a sample into its cache."""
-    found = _entries(key_of(sample))
-    for key, x in found:
-        sample.cache[key] = x
-    sample.cache.saved = len(found)
+    sample.cache.restore(dict(_entries(key_of(sample))))
 
 
 def save(samples: Iterable[Sample]) -> None:

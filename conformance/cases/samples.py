@@ -7,6 +7,7 @@ Which cases are tried is decided in `plans`.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -216,7 +217,12 @@ class Sample:
         arrays = {n for n in self.mechanism.inputs if isinstance(self.values[n], np.ndarray)}
         return {key: index for key, index in self._picked.items() if key.partition(".")[0] in arrays}
 
-    @property
+    @functools.cached_property
+    def key(self) -> str:
+        """The name of its case."""
+        return self.case.key
+
+    @functools.cached_property
     def entries(self) -> int:
         """The number of entries of all arrays."""
         return sum(x.size for x in self.values.values() if isinstance(x, np.ndarray))

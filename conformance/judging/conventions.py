@@ -125,14 +125,21 @@ def explained(
 
 
 def _outputs(trial: Trial, words: Mapping[str, str]) -> dict[str, Number]:
-    """The definition under other words, with what it leaves unspecified marked by an infinite bound."""
-    key = ("words", trial.mechanism.name, tuple(sorted(words.items())))
-    if key not in trial.cache:
-        values = {**trial.sample.values, **words}
-        frame = Frame(trial.mechanism, values, grade=FP64, dtype=trial.bench.dtype)
-        outputs = {n: trial.normal(n, x) for n, x in frame.outputs().items()}
-        trial.cache[key] = {n: x if isinstance(x, Number) else Number(x) for n, x in outputs.items()}
-    return trial.cache[key]
+    """The definition under other words, with what it leaves unspecified marked by an infinite bound.
+
+    Words that it does not ask for make no difference.
+    """
+    key = ("words", trial.mechanism.name)
+    found = trial.cache.get(key, ())
+    for asked, known in found:
+        if all(words[convention] == word for convention, word in asked.items()):
+            return known
+    frame = Frame(trial.mechanism, {**trial.sample.values, **words}, grade=FP64, dtype=trial.bench.dtype)
+    normal = {n: trial.normal(n, x) for n, x in frame.outputs().items()}
+    outputs = {n: x if isinstance(x, Number) else Number(x) for n, x in normal.items()}
+    asked = {convention: words[convention] for convention in frame.turned_on if convention in words}
+    trial.cache[key] = (*found, (asked, outputs))
+    return outputs
 
 
 def _affects(trial: Trial, name: str, known: Mapping[str, str]) -> bool:

@@ -106,7 +106,7 @@ class _Run(Course):
         """
         if self.definition is not None and self.definition.open:
             return self.judge(self.definition, trial) not in (Kind.REFUTED, Kind.FAULTED)
-        self.tried.setdefault(trial.sample.case.key, trial.sample.case)
+        self.tried.setdefault(trial.sample.key, trial.sample.case)
         outcome = judged(trial, definition_law(self.mechanism), self.grades)
         self.contracts.shaped(outcome, trial)
         return not outcome.bad
@@ -139,7 +139,7 @@ class _Run(Course):
 
     def judge(self, tally: Tally, trial: Trial) -> Kind:
         """One law on one trial, with all that follows from it."""
-        self.tried.setdefault(trial.sample.case.key, trial.sample.case)
+        self.tried.setdefault(trial.sample.key, trial.sample.case)
         outcome = judged(trial, tally.law, self.grades)
         if tally.law.level != "should":
             self.contracts.shaped(outcome, trial)

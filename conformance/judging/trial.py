@@ -23,7 +23,7 @@ from ..execution.calling import Call, Fault, Reply
 from ..execution.declarations import allows
 from ..language.compiler import CallSite, Values
 from ..language.draws import Source
-from ..mechanisms.definition import Frame, sizes_of
+from ..mechanisms.definition import Frame, refused, sizes_of
 from ..mechanisms.mechanism import Law, Mechanism
 from ..numerics import budget
 from ..numerics.formats import FORMATS, KINDS, half_unit, rounded
@@ -76,6 +76,12 @@ class Settled:
     """What rounding moved, for inputs that a law computed; the definition is asked about what was meant."""
     key: tuple[Any, ...] = ()
     """Equal for equal calls; empty for the case itself."""
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes it holds beside the arrays of the case itself."""
+        replaced = [self.values[name] for name, *_ in self.key] + [*self.errors.values()]
+        return sum(x.nbytes for x in replaced if isinstance(x, np.ndarray))
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +325,14 @@ class Trial:
         moved = self._moved(x, self.exact(name, settled))
         likely, worst = (np.where(known, twice * part + moved, 0.0) for part in (x.radius, x.worst))
         return frame, (x.value, likely, worst)
+
+    def refused(self, settled: Settled) -> str | None:
+        """Why the definition refuses a call, or None where it does not."""
+        key = self._key("refused", settled)
+        if key not in self.cache:
+            self.cache[key] = refused(self.mechanism, {**settled.values, **self.bench.words})
+        found: str | None = self.cache[key]
+        return found
 
     def _under_words(self, key: tuple[Any, ...], evaluate: Callable[[], tuple[Frame, Any]]) -> Any:
         """What an evaluation gave, for this subject or for one that differs in words that it did not ask for."""

@@ -12,7 +12,6 @@ import numpy as np
 from ..cases.samples import Case, Sample
 from ..errors import SpecError
 from ..execution.calling import ABRUPT, Call
-from ..mechanisms.definition import refused
 from ..mechanisms.loader import library
 from ..mechanisms.mechanism import Reject
 from ..numerics import budget
@@ -76,7 +75,7 @@ class Course:
 
     def before(self, sample: Sample) -> tuple[Case, ...]:
         """The last cases beside that of a sample that were tried so far."""
-        return tuple(case for key, case in self.tried.items() if key != sample.case.key)[-BEFORE:]
+        return tuple(case for key, case in self.tried.items() if key != sample.key)[-BEFORE:]
 
     @property
     def given_up(self) -> bool:
@@ -319,7 +318,7 @@ def _wrong_call(trial: Trial, reject: Reject) -> Call | str | None:
             return None
         replaced = {name: expression(frame) for name, expression in reject.call.items()}
     settled = trial.settle(replaced)
-    if refused(trial.mechanism, {**settled.values, **trial.bench.words}) is None:
+    if trial.refused(settled) is None:
         raise SpecError(
             f"{trial.mechanism.address(reject.name)}: the definition does not refuse the call", reject.place
         )

@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from attnspec.adapters import Adapter, Unsupported
-from attnspec.cases.plans import Profile
+from attnspec.cases.plans import PROFILES, Profile, plan
+from attnspec.judging import conventions
 from attnspec.judging.cells import Request
 from attnspec.judging.conventions import Finding, identify
 from attnspec.judging.engine import run
-from attnspec.judging.trial import Bench
+from attnspec.judging.trial import Bench, Trial
 from attnspec.mechanisms.loader import library
 from attnspec.runs.replay import again
 from attnspec.subjects.stand_ins import DefinitionSubject
@@ -211,3 +212,12 @@ def test_noise_of_a_narrow_dtype_hides_no_word():
 def test_a_finding_is_shown_unless_it_was_declared_or_untold():
     shown = {how: Finding("empty_row", "zeros", how).shown for how in ("declared", "observed", "unexplained", "untold")}
     assert {"declared": False, "observed": True, "unexplained": True, "untold": False} == shown
+
+
+def test_words_that_are_not_asked_for_evaluate_nothing_anew(monkeypatch):
+    softmax = library()["softmax"]
+    sample = plan(softmax, silent("softmax").claims, PROFILES["smoke"], 3, "float32").scenarios[0]
+    trial = Trial(Bench(silent("softmax"), softmax, "float32", "cpu", softmax.words), sample)
+    known = conventions._outputs(trial, {"empty_row": "nans"})
+    monkeypatch.setattr(conventions, "Frame", None)
+    assert known is conventions._outputs(trial, {"empty_row": "nans", "another": "word"})

@@ -288,3 +288,17 @@ def test_a_law_knows_sizes_words_and_lines_of_the_definition(offset):
 def test_a_law_draws_under_given_alone(offset):
     with pytest.raises(SpecError, match="a claim draws nothing; draw under `given`"):
         LawEnvironment(trial_of(offset), offset.laws["further"], None).source(0)
+
+
+def test_a_call_holds_no_more_than_what_it_replaces(offset):
+    trial = trial_of(offset)
+    assert (0, ROW.nbytes) == (trial.base.nbytes, trial.settle({"x": 2 * ROW}).nbytes)
+
+
+def test_the_definition_is_asked_once_whether_it_refuses_a_call(offset, monkeypatch):
+    one = trial_of(offset)
+    wrong = one.settle({"plus": np.zeros((3, 2))})
+    says = one.refused(wrong)
+    monkeypatch.setattr(trial, "refused", None)
+    assert says == Trial(one.bench, one.sample).refused(wrong)
+    assert "do not fit" in says
