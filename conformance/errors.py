@@ -9,7 +9,7 @@ import difflib
 import heapq
 import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 
@@ -32,13 +32,17 @@ class Place:
     file: str
     line: int
     column: int
+    folds: tuple[tuple[int, int, int], ...] = field(default=(), compare=False, repr=False)
+    """Of a text over several lines: how many columns further each later line begins, and its line and column."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
 
     def right(self, columns: int) -> Place:
-        """The place so many columns further on the same line."""
-        return Place(self.file, self.line, self.column + columns)
+        """The place so many columns further in the same text."""
+        start = max((fold for fold in self.folds if fold[0] <= columns), default=(0, self.line, self.column))
+        later = tuple((at - columns, line, column) for at, line, column in self.folds if at > columns)
+        return Place(self.file, start[1], start[2] + columns - start[0], later)
 
 
 class Error(Exception):

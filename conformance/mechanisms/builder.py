@@ -179,9 +179,19 @@ class Reader:
         level = str(entry.get("level", "should"))
         return Reject(name, entry["says"], when, call, level, place_of(entry["call"]))  # type: ignore[arg-type]
 
-    def setting(self, name: str, text: Any, label: str) -> Setting:
-        known = self.values | PSEUDO_OPTIONS if label.startswith("scenarios") else self.values
-        return Setting(name, self.assigned(text, self.drawing, label, known), place_of(text))
+    @functools.cached_property
+    def scenario_defaults(self) -> dict[str, Expression]:
+        """What every scenario assigns that does not do so itself."""
+        known = self.values | PSEUDO_OPTIONS
+        return self.assigned(self.get("scenario_defaults"), self.drawing, "scenario_defaults", known)
+
+    def scenario(self, name: str, text: Any, label: str) -> Setting:
+        own = self.assigned(text, self.drawing, label, self.values | PSEUDO_OPTIONS)
+        defaults = {assigned: x for assigned, x in self.scenario_defaults.items() if assigned not in own}
+        return Setting(name, {**defaults, **own}, place_of(text))
+
+    def regime(self, name: str, text: Any, label: str) -> Setting:
+        return Setting(name, self.assigned(text, self.drawing, label, self.values), place_of(text))
 
     def example(self, name: str, entry: Mapping[str, Any], label: str) -> Example:
         given = self.assigned(entry["given"], self.drawing, f"{label}.given", self.values)
@@ -222,8 +232,8 @@ class Reader:
                 if item is not None:
                     made[str(name)] = item
         settings = {
-            key: {str(n): self.setting(str(n), t, f"{key}.{n}") for n, t in self.get(key, {}).items()}
-            for key in ("regimes", "scenarios")
+            key: {str(n): make(str(n), t, f"{key}.{n}") for n, t in self.get(key, {}).items()}
+            for key, make in (("regimes", self.regime), ("scenarios", self.scenario))
         }
         required = base.required if base else tuple(n for n, e in inputs.items() if fallback(e) is None)
         result = Mechanism(

@@ -137,7 +137,7 @@ class _Writer:
         return self.place(x) if name == "place" else _bare(x)
 
     def place(self, place: Place | None) -> Packed | None:
-        return None if place is None else [place.line, place.column]
+        return None if place is None else [place.line, place.column, *([place.folds] if place.folds else [])]
 
     def expression(self, x: Expression) -> Packed:
         draws = [[site.name, site.ordinal, site.count] for site in x.draws]

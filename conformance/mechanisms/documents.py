@@ -8,6 +8,7 @@ Aliases, anchors, tags, repeated keys and further documents are refused.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def read(path: Path, name: str | None = None) -> dict[Text, Any]:
 def parse(text: str, name: str) -> dict[Text, Any]:
     """The document in a text: by libyaml where it is at hand, and with care where anything is out of the ordinary."""
     try:
-        document = _built(yaml.parse(text, yaml.CSafeLoader), name)
+        document = _built(yaml.parse(text, yaml.CSafeLoader), text, name)
     except (AttributeError, StopIteration, ValueError, RecursionError, yaml.YAMLError):
         document = None
     return _composed(text, name) if document is None else document
@@ -78,9 +79,26 @@ class _Extent:
             raise SpecError(f"more than {ENTRIES:,} entries in one list or mapping", place)
 
 
-def _built(events: Iterator[Any], name: str) -> dict[Text, Any]:
+def _scalar(item: Any, lines: list[str], place: Place) -> Text:
+    """The text of a scalar, an event or a node, with the place of its first character."""
+    text = _Extent.text(item.value, place)
+    if item.style in ("'", '"'):
+        return Text.at(text, place.right(1))
+    first, last = item.start_mark, item.end_mark
+    if item.style in ("|", ">") or first.line == last.line:
+        return Text.at(text, place)
+    folds, at = [], len(lines[first.line][first.column :].rstrip())
+    for number in range(first.line + 1, last.line + 1):
+        line = lines[number] if number < len(lines) else ""
+        if line.strip():
+            folds.append((at + 1, number + 1, len(line) - len(line.lstrip()) + 1))
+            at += 1 + len(line.strip())
+    return Text.at(text, replace(place, folds=tuple(folds)))
+
+
+def _built(events: Iterator[Any], text: str, name: str) -> dict[Text, Any]:
     """The document of a stream of events; `_UnusualError` for all that may be at fault."""
-    extent = _Extent()
+    extent, lines = _Extent(), text.splitlines()
 
     def built(event: Any, depth: int = 0) -> Any:
         if isinstance(event, yaml.AliasEvent) or event.anchor or event.tag or depth > NESTING:
@@ -88,8 +106,7 @@ def _built(events: Iterator[Any], name: str) -> dict[Text, Any]:
         place = Place(name, event.start_mark.line + 1, event.start_mark.column + 1)
         extent.value(place)
         if isinstance(event, yaml.ScalarEvent):
-            quoted = event.style in ("'", '"')
-            return Text.at(extent.text(event.value, place), place.right(1) if quoted else place)
+            return _scalar(event, lines, place)
         if isinstance(event, yaml.SequenceStartEvent):
             items = []
             while not isinstance(event := next(events), yaml.SequenceEndEvent):
@@ -127,7 +144,7 @@ def _composed(text: str, name: str) -> dict[Text, Any]:
         root = loader.get_single_node()
         if not isinstance(root, yaml.MappingNode):
             raise SpecError("a specification is a mapping: `mechanism: name`, and so on", Place(name, 1, 1))
-        return _plain(root, name)
+        return _plain(root, text.splitlines(), name)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(name, mark.line + 1, mark.column + 1) if mark else None
@@ -178,20 +195,19 @@ def _problem(error: yaml.MarkedYAMLError) -> str:
     return problem
 
 
-def _plain(node: yaml.Node, name: str) -> Any:
+def _plain(node: yaml.Node, lines: list[str], name: str) -> Any:
     place = Place(name, node.start_mark.line + 1, node.start_mark.column + 1)
     if isinstance(node, yaml.ScalarNode):
-        quoted = node.style in ("'", '"')
-        return Text.at(_Extent.text(node.value, place), place.right(1) if quoted else place)
+        return _scalar(node, lines, place)
     _Extent.entries(len(node.value), place)
     if isinstance(node, yaml.SequenceNode):
-        return [_plain(item, name) for item in node.value]
+        return [_plain(item, lines, name) for item in node.value]
     result: dict[Text, Any] = {}
     for key_node, value_node in node.value:
-        key = _plain(key_node, name)
+        key = _plain(key_node, lines, name)
         if not isinstance(key, Text):
             raise SpecError("a key is a word", place)
         if key in result:
             raise SpecError(f"{str(key)!r} is given twice", key.place)
-        result[key] = _plain(value_node, name)
+        result[key] = _plain(value_node, lines, name)
     return result

@@ -23,7 +23,7 @@ ENDING = ".yaml"
 _NAMED = re.compile(r"""^[{ ]*["']?mechanism["']?[ ]*:""", re.MULTILINE)
 _PLAIN = re.compile(r"(?:#.*\n|\n)*mechanism: ")
 """How a file begins whose keys stand at the beginning of lines."""
-_OPERATOR = re.compile(r"^\W*operator\b.*", re.MULTILINE)
+_OPERATOR = re.compile(r"^[^\w\n]*operator\b.*", re.MULTILINE)
 _NAME = re.compile(r"operator: ([a-z][a-z0-9_]*) *(?:#.*)?")
 
 

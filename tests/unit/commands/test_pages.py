@@ -81,7 +81,7 @@ def test_whatever_is_listed_can_be_explained(what):
         ("causal_mask", "        top_left: The first query sees the first key alone, whatever the lengths are."),
         (
             "causal_mask",
-            "    decode:             batch = 2, kv_heads = 2, q_len = 1, k_len = 9, head_dim = 8, value_dim = 8",
+            "    decode:             head_dim = 8, value_dim = 8, batch = 2, kv_heads = 2, q_len = 1, k_len = 9",
         ),
         ("beam_search", "    gives tokens = [[1, 0], [0, 0]]"),
         ("decay_groups", "    gives decayed = [false, false, true, true, true]"),

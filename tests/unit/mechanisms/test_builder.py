@@ -63,6 +63,11 @@ FAULTS = {
         ("plain: rows = 3", "plain: row = ^3", "scenarios.plain: nothing is called 'row'; did you mean 'rows'?"),
         ("plain: rows = 3", "plain: total = ^3", "scenarios.plain: nothing is called 'total'"),
         (
+            "scenarios:\n",
+            "scenario_defaults: row = ^3\nscenarios:\n",
+            "scenario_defaults: nothing is called 'row'; did you mean 'rows'?",
+        ),
+        (
             "plain: rows = 3",
             "plain: layout = ^stridded",
             "scenarios.plain.layout: unknown name 'stridded'; did you mean 'strided'?",
@@ -233,3 +238,16 @@ def test_a_law_knows_which_of_its_givens_depend_on_the_subject():
 def test_the_share_that_is_answered_is_nine_tenths_unless_a_file_says_otherwise():
     assert 0.9 == softmax().answered
     assert 0.75 == softmax("version: 1", "version: 1\nanswered: 0.75").answered
+
+
+def test_a_scenario_has_the_defaults_that_it_does_not_assign_itself(tmp_path):
+    path = tmp_path / "four.yaml"
+    path.write_text(
+        "mechanism: four\ntitle: Four\nversion: 1\nsummary: Four.\nsources: [Nobody 2020]\n"
+        "sizes: {n: 'between(1, 9)', m: 'between(1, 9)'}\ninputs: {x: 'normal(n, m)'}\n"
+        "definition: {z: x}\noutputs: [z]\n"
+        "scenario_defaults: n = 4, m = 2\nscenarios: {plain: m = 2, wide: 'm = every(5, 6)'}\n"
+    )
+    scenarios = load([path])["four"].scenarios
+    assigned = {name: {n: x.text for n, x in one.assigned.items()} for name, one in scenarios.items()}
+    assert {"plain": {"n": "4", "m": "2"}, "wide": {"n": "4", "m": "every(5, 6)"}} == assigned

@@ -54,6 +54,16 @@ def test_keys_and_values_know_their_places():
     assert ["s.yaml:1:4", "s.yaml:3:5", "s.yaml:4:6", "s.yaml:5:8"] == [str(value.place) for value in values]
 
 
+def test_a_text_over_several_lines_knows_the_place_of_every_word():
+    text = "a:\n  b: one + two,\n      three\n    + four   \n\n"
+    found = parse(text, "s.yaml")["a"]["b"]
+    words = {word: found.place.right(found.index(word)) for word in ("one", "two", "three", "four")}
+    assert "one + two, three + four" == found
+    expected = {"one": (2, 6), "two": (2, 12), "three": (3, 7), "four": (4, 7)}
+    assert {word: Place("s.yaml", *place) for word, place in expected.items()} == words
+    assert words["four"] == found.place.right(found.index("two")).right(len("two, three + "))
+
+
 def test_the_place_of_a_quoted_text_is_that_of_its_first_letter():
     assert Place("s.yaml", 1, 5) == parse("a: 'x'\n", "s.yaml")["a"].place
 
