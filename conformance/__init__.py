@@ -13,13 +13,14 @@ if TYPE_CHECKING:
 
     from . import strategies
     from .api import Report, check
-    from .errors import Error, SpecError, SpecErrors, TargetError, UsageError
+    from .errors import Error, NotConformantError, SpecError, SpecErrors, TargetError, UsageError
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Adapter": "attnspec.adapters",
     "Error": "attnspec.errors",
+    "NotConformantError": "attnspec.errors",
     "Report": "attnspec.api",
     "SpecError": "attnspec.errors",
     "SpecErrors": "attnspec.errors",
@@ -33,6 +34,7 @@ _HOMES = {
 __all__ = [
     "Adapter",
     "Error",
+    "NotConformantError",
     "Report",
     "SpecError",
     "SpecErrors",

@@ -7,22 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .diagnosis.witness import save
-from .errors import Error, UsageError
+from .data.texts import safe
+from .errors import NotConformantError, UsageError
 from .execution.declarations import names_in
-from .execution.devices import check_device
-from .execution.supervisor import SECONDS
 from .judging.cells import law_names
 from .mechanisms.loader import library
-from .reporting.results import Results
-from .reporting.standings import INTERRUPTED
 from .reporting.summary import page
-from .runs.runner import Group, Options, Runner, chosen, completed, groups, header_of
+from .runs.groups import Group, chosen, completed
+from .runs.options import CALL, OPTIONS, Options, given_at
+from .runs.run import Run
 from .subjects.targets import subject, undecorated
 
-
-class NotConformantError(Error, AssertionError):
-    """Raised by `Report.expect_conformant`; its text is the report."""
+LONGEST = 500
+"""Characters of a call that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +73,12 @@ def check(
     require: Sequence[str] = (),
     profile: str = "quick",
     seed: int = 0,
+    max_time: float | None = None,
     fail_on: str = "must",
     isolate: bool = True,
-    time_limit: float = SECONDS,
+    time_limit: float = 30.0,
+    shard: str = "",
+    waivers: str | Path = "",
     report_dir: str | Path | None = None,
     **declaration: Any,
 ) -> Report:
@@ -86,7 +86,8 @@ def check(
 
     A function is taken as the operator that its name says, or `operator`; its arrays are those of `framework`, or of
     what its module imports. `declaration` may hold whatever `attnspec.adapter` takes: conventions, limits, fixed,
-    grade, deterministic, compiled, name. With `report_dir`, the results are written there as well.
+    grade, deterministic, compiled, name. With `report_dir`, the results are written there, and each failing case, so
+    that the command which is printed with it runs it again.
 
     `require` names what is to have been tested, as in `("law:attention.key_shift", "option:causal", "share:0.95")`;
     where it was not, the subject is violated.
@@ -94,46 +95,35 @@ def check(
     A function is called in this process; a target that is named is called in a process of its own, each call within
     `time_limit` seconds, unless `isolate` is false.
 
+    The other keywords are the options of `attnspec check` by the same names.
+
     Raises `TargetError` for a target that cannot be loaded, and `UsageError` for an unknown name.
     """
+    given = {name: x for name, x in locals().items() if name in OPTIONS and x != OPTIONS[name].default}
     target = str(target) if isinstance(target, Path) else target
     if isinstance(target, str) and declaration:
         raise UsageError(f"{target!r} declares itself; {', '.join(declaration)} can be said of a function alone")
     if not (isinstance(target, str) or callable(target)):
         raise UsageError(f"check() takes a function or a target as text, not a {type(target).__name__}")
-    options = Options(
-        targets=(target,) if isinstance(target, str) else (),
-        operator=operator,
-        framework=framework,
-        dtypes=names_in("dtypes", dtypes),
-        device=device,
-        mechanisms=names_in("mechanisms", mechanisms),
-        require=names_in("require", require),
-        laws=names_in("laws", laws),
-        profile=profile,
-        seed=seed,
-        fail_on=fail_on,
-        isolate=isolate,
-        time_limit=time_limit,
-    )
-    check_device(device)
-    wanted = groups(options) if isinstance(target, str) else _groups(target, options, declaration)
-    runner = Runner(options)
-    folder = None if report_dir is None else Path(report_dir)
-    results = Results(folder, header_of(options, wanted, "attnspec.check"))
-    for group in wanted:
-        results.add(group.expected(group.laws, device))
-    ended = INTERRUPTED
-    try:
-        for group in wanted:
-            for cell in runner.cells(group):
-                results.add(cell)
-                if folder is not None and "witness" in cell:
-                    save(folder, cell["witness"])
-        ended = ""
-    finally:
-        results.finish(ended)
-    return Report(results.lines, "" if folder is None else str(folder))
+    options = Options(targets=(target,) if isinstance(target, str) else (), **_options(given))
+    command = _typed(target, given, declaration)
+    run = Run(options, command, None if isinstance(target, str) else _groups(target, options, declaration))
+    run.execute()
+    return Report(run.lines, options.report_dir or "")
+
+
+def _options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a run, from keywords."""
+    found = {name: str(x) if isinstance(x, Path) else x for name, x in given.items()}
+    several = {option.name for option in given_at(CALL) if option.several}
+    return found | {name: names_in(name, x) for name, x in found.items() if name in several}
+
+
+def _typed(target: Callable[..., Any] | str, *keywords: Mapping[str, Any]) -> str:
+    """The call as somebody may have typed it."""
+    first = repr(target) if isinstance(target, str) else getattr(target, "__name__", type(target).__name__)
+    rest = [f"{name}={x!r}" for given in keywords for name, x in given.items()]
+    return safe(f"attnspec.check({', '.join([first, *rest])})", LONGEST)
 
 
 def _groups(function: Callable[..., Any], options: Options, declaration: dict[str, Any]) -> list[Group]:

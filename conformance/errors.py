@@ -61,6 +61,12 @@ class TargetError(Error):
     exit = Exit.NOT_LOADED
 
 
+class NotConformantError(Error, AssertionError):
+    """A subject that is not conformant where it was to be; its text is the report."""
+
+    exit = Exit.VIOLATED
+
+
 class SpecError(Error):
     """A specification that says something wrong; `place` is set where it is known."""
 

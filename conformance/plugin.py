@@ -13,6 +13,7 @@ asked to run.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,9 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from .runs.options import PYTEST, Option, Options, given_at
+
 if TYPE_CHECKING:
-    from .reporting.results import Results
-    from .runs.runner import Group, Options
+    from .runs.groups import Group
 
 PREFIX = "attnspec/"
 FOLDER = "attnspec-report"
@@ -36,38 +38,31 @@ REFUSED = ("loadgroup", "loadscope", "loadfile")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("attnspec", "conformance of attention mechanisms")
-    add = group.addoption
-    add(
-        "--attnspec",
-        action="append",
-        default=[],
-        metavar="TARGET",
-        help="check an adapter, a file, or file.py:function",
-    )
-    add("--attnspec-operator", metavar="NAME", help="the operator of a function whose name does not say it")
-    add("--attnspec-framework", metavar="NAME", help="the framework of its arrays: torch or numpy")
-    add("--attnspec-dtype", action="append", default=[], metavar="DTYPE", help="only this dtype")
-    add("--attnspec-device", default="cpu", metavar="DEVICE", help="cpu, cuda or cuda:N")
-    add("--attnspec-mechanism", action="append", default=[], metavar="NAME", help="only this mechanism")
-    add("--attnspec-law", action="append", default=[], metavar="NAME", help="only this law, as mechanism.law or law")
-    add(
-        "--attnspec-require",
-        action="append",
-        default=[],
-        metavar="WHAT",
-        help="fail unless this was tested: law:MECHANISM.LAW, mechanism:NAME, option:NAME, grade:NAME, share:0.95",
-    )
-    add("--attnspec-profile", default="quick", metavar="NAME", help="smoke, quick, ci or nightly")
-    add("--attnspec-seed", type=int, default=0, metavar="N", help="the seed of all cases")
-    add("--attnspec-shard", default="", metavar="I/N", help="only the I-th of N parts")
-    add("--attnspec-max-time", type=float, metavar="SECONDS", help="stop drawing cases after so long")
-    add("--attnspec-fail-on", choices=("must", "should"), default="must", help="the level that fails a subject")
-    add("--attnspec-no-isolate", action="store_true", help="make calls in the processes of pytest")
-    add("--attnspec-time-limit", type=float, default=30.0, metavar="SECONDS", help="how long a call may take")
-    add("--attnspec-waivers", default="", metavar="FILE", help="failures that somebody answers for")
-    add("--attnspec-resume", action="store_true", help="go on with the run whose results are in the report folder")
-    folder = f"write results.ndjson and cases/ there; without it, cases alone are written, to {FOLDER}"
-    add("--attnspec-report-dir", metavar="DIR", help=folder)
+    for option in given_at(PYTEST):
+        more: dict[str, Any] = {"help": option.says, "dest": f"attnspec_{option.name}", "default": None}
+        if option.kind is bool:
+            more |= {"action": "store_false" if option.default else "store_true"}
+        else:
+            more |= {"metavar": option.metavar or None, "type": option.kind, "choices": option.choices or None}
+            more |= {"action": "append"} if option.several else {}
+        group.addoption(flag_of(option), **more)
+
+
+def flag_of(option: Option) -> str:
+    """The name of an option in the command line of pytest."""
+    flag = f"no-{option.flag}" if option.default is True else option.flag
+    return "--attnspec" if option.name == "targets" else f"--attnspec-{flag}"
+
+
+def options_of(config: pytest.Config) -> Options:
+    """The options of a run, from those of pytest and those that the project declares."""
+    from .runs.project import declared
+
+    given = {option.name: config.getoption(f"attnspec_{option.name}") for option in given_at(PYTEST)}
+    given = {name: tuple(x) if isinstance(x, list) else x for name, x in given.items() if x is not None}
+    known = {option.name for option in given_at(PYTEST)}
+    found = {name: x for name, x in declared(config.invocation_params.dir).items() if name in known}
+    return Options(**{**found, **given})
 
 
 def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
@@ -81,7 +76,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not config.getoption("--attnspec", []):
+    if not config.getoption("attnspec_targets", None):
         return
     if getattr(config.option, "dist", "no") in REFUSED:
         raise pytest.UsageError(f"attnspec does not run with --dist {config.option.dist}; use worksteal or load")
@@ -106,7 +101,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(ending.close)
     elif hasattr(config, "workerinput"):
         wait_for_the_end()
-    paths = [str(spec_folder() / f"{name}.yaml") for name in dict.fromkeys(g.mechanism.name for g in session.groups)]
+    paths = [
+        str(spec_folder() / f"{name}.yaml") for name in dict.fromkeys(g.mechanism.name for g in session.run.groups)
+    ]
     given = config.args_source is pytest.Config.ArgsSource.ARGS
     named = [arg for arg in config.args if str(arg).startswith(str(spec_folder()))]
     session.alone = not given
@@ -119,7 +116,8 @@ def _check_workers(config: pytest.Config) -> None:
     """Refuse more processes than there are devices: one that waits for a device would keep the run from its end."""
     from .execution.devices import workers_on
 
-    device, workers = str(config.getoption("--attnspec-device")), config.getoption("numprocesses", None) or 0
+    device = str(config.getoption("attnspec_device") or "cpu")
+    workers = config.getoption("numprocesses", None) or 0
     if workers > 1 and device != "cpu" and workers > (most := workers_on(device, workers)):
         raise pytest.UsageError(f"-n {workers} with {most} of {device}: every process needs a device of its own")
 
@@ -132,52 +130,23 @@ def without_conftests(config: pytest.Config, folder: Path) -> None:
     manager._is_in_confcutdir = lambda path: path not in foreign and original(path)
 
 
-def options_of(config: pytest.Config) -> Options:
-    """The options of a run, from those of pytest."""
-    from .runs.runner import Options
-
-    def get(name: str) -> Any:
-        return config.getoption(name)
-
-    return Options(
-        targets=tuple(get("--attnspec")),
-        operator=get("--attnspec-operator"),
-        framework=get("--attnspec-framework"),
-        dtypes=tuple(get("--attnspec-dtype")),
-        device=get("--attnspec-device"),
-        mechanisms=tuple(get("--attnspec-mechanism")),
-        laws=tuple(get("--attnspec-law")),
-        require=tuple(get("--attnspec-require")),
-        profile=get("--attnspec-profile"),
-        seed=get("--attnspec-seed"),
-        shard=get("--attnspec-shard"),
-        max_time=get("--attnspec-max-time"),
-        fail_on=get("--attnspec-fail-on"),
-        waivers=get("--attnspec-waivers"),
-        isolate=not get("--attnspec-no-isolate"),
-        time_limit=get("--attnspec-time-limit"),
-    )
-
-
 class Session:
-    """One run inside pytest: its groups, and in the controlling process, its results."""
+    """A run whose cells are items: pytest decides which of them are computed, when, and in which process."""
 
     def __init__(self, config: pytest.Config) -> None:
-        from .execution.devices import check_device
-        from .runs.runner import Runner, free, groups
+        from .runs.groups import free
+        from .runs.run import Run
 
-        self.config, self.options = config, options_of(config)
-        check_device(self.options.device)
-        self.groups: list[Group] = groups(self.options)
+        self.config, options = config, options_of(config)
+        self.folder = options.report_dir or FOLDER
+        self.run = Run(options, shlex.join(["pytest", *config.invocation_params.args]))
         if config.getoption("numprocesses", None):  # others make the calls, and need what has been held to ask for them
-            free(self.options)
-        self.runner = Runner(self.options)
-        self.done: set[tuple[str, ...]] = {tuple(key) for key in getattr(config, "workerinput", {}).get(DONE, ())}
-        """The groups whose cells an earlier run has computed."""
+            free(options)
         self.controls = not (hasattr(config, "workerinput") or config.option.collectonly)
-        self.results: Results | None = self._results() if self.controls else None
-        self.finished = False
-        self.folder = config.getoption("--attnspec-report-dir") or FOLDER
+        if self.controls:
+            self.run.begin()
+        else:
+            self.run.done = {tuple(key) for key in getattr(config, "workerinput", {}).get(DONE, ())}
         self.alone = False
         """Whether only cells are collected, for no path was named."""
         self.places: dict[str, tuple[Group, str]] = {}
@@ -185,22 +154,10 @@ class Session:
         self.expecting = False
         """Whether it is known which cells are to come."""
 
-    def _results(self) -> Results:
-        from .reporting.results import Results, group_of, resumable
-        from .runs.runner import header_of
-
-        folder = self.config.getoption("--attnspec-report-dir")
-        command = self.config.getoption("attnspec_command", None) or " ".join(self.config.invocation_params.args)
-        header, earlier = header_of(self.options, self.groups, command), []
-        if folder and self.config.getoption("--attnspec-resume"):
-            earlier = resumable(Path(folder), header, {group.key: group.laws for group in self.groups})
-            self.done = {group_of(cell) for cell in earlier}
-        return Results(Path(folder) if folder else None, header, earlier)
-
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """Tell a worker what needs no computing."""
-        node.workerinput[DONE] = [list(key) for key in self.done]
+        node.workerinput[DONE] = [list(key) for key in self.run.done]
 
     # Collection
 
@@ -209,10 +166,10 @@ class Session:
 
         if file_path.suffix != ".yaml" or file_path.parent != spec_folder():
             return None
-        own = [group for group in self.groups if group.mechanism.name == file_path.stem]
+        own = [group for group in self.run.groups if group.mechanism.name == file_path.stem]
         if not own:
             return None
-        own = [group for group in own if group.key not in self.done]
+        own = [group for group in own if group.key not in self.run.done]
         return SpecFile.from_parent(
             parent, path=file_path, nodeid=f"{PREFIX}{file_path.name}", groups=own, session_=self
         )
@@ -220,7 +177,7 @@ class Session:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Subject by subject, so that what serves one of them is there for as long as it is needed, and no longer."""
-        turns = {name: turn for turn, name in enumerate(dict.fromkeys(g.subject.name for g in self.groups))}
+        turns = {name: turn for turn, name in enumerate(dict.fromkeys(g.subject.name for g in self.run.groups))}
         own = sorted(
             (item for item in items if isinstance(item, CellItem)), key=lambda item: turns[item.group.subject.name]
         )
@@ -243,23 +200,23 @@ class Session:
 
     def _expect(self, ids: Collection[str]) -> None:
         """Keep account of the cells that are to come, those included that an earlier run has computed."""
-        if self.results is None or self.expecting:
+        if not self.controls or self.expecting:
             return
         self.expecting = True
-        for group in self.groups:
+        for group in self.run.groups:
             self.places |= {nodeid_of(group, law): (group, law) for law in group.laws}
-            laws = [law for law in group.laws if group.key in self.done or nodeid_of(group, law) in ids]
+            laws = [law for law in group.laws if group.key in self.run.done or nodeid_of(group, law) in ids]
             if laws:
-                self.results.add(group.expected(laws, self.options.device))
+                self.run.expect(group, laws)
 
     def cell(self, group: Group, law: str) -> dict[str, Any]:
-        cells = self.runner.cells(group, self.wanted.get(group.key, [law]))
+        cells = self.run.runner.cells(group, self.wanted.get(group.key, [law]))
         return next(cell for cell in cells if cell["law"] == law)
 
     # Results, in the controlling process
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if self.results is None:
+        if not self.controls:
             return
         text = getattr(report, "attnspec", None)
         if text is None:
@@ -268,10 +225,9 @@ class Session:
             self._found(json.loads(text))
 
     def _found(self, cell: dict[str, Any]) -> None:
-        """Keep a cell, and its witness where it has one."""
-        assert self.results is not None
-        self.results.add(cell)
-        if "witness" in cell:
+        """Keep a cell; a witness is kept even where results are not."""
+        self.run.keep(cell)
+        if "witness" in cell and self.run.folder is None:
             from .diagnosis.witness import save
 
             save(Path(self.folder), {**cell["witness"], "law": cell["law"]})
@@ -286,7 +242,7 @@ class Session:
             group, law = place
             trace = str(report.longrepr)
             says = next((line for line in reversed(trace.splitlines()) if line.strip()), "it gave no cell")
-            self._found(group.internal(law, self.options.device, safe(says), safe_lines(trace)))
+            self._found(group.internal(law, self.run.options.device, safe(says), safe_lines(trace)))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self) -> None:
@@ -297,45 +253,35 @@ class Session:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """The end of the records; what is partial is an error of its own in pytest's account, and in its JUnit file."""
-        self.close(exitstatus, stopped=session.shouldfail or session.shouldstop)
-        lines = self.results.lines if self.results is not None else []
-        told = {line["subject"] for line in lines if line.get("verdict") == "internal"}
-        for line in lines:
-            if (
-                line["kind"] == "subject"
-                and line["subject"] not in told
-                and (line["verdict"] == "partial" or line["unmet"])
-            ):
-                self.config.hook.pytest_runtest_logreport(report=_partial(line))
-                session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+        if not self.controls:
+            return
+        from .reporting.standings import unfinished
 
-    def close(self, exitstatus: int, *, stopped: bool | str = "") -> None:
-        """Write the end of the records, once."""
+        self.close(exitstatus, stopped=session.shouldfail or session.shouldstop)
+        for line in unfinished(self.run.lines):
+            self.config.hook.pytest_runtest_logreport(report=_partial(line))
+            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+
+    def close(self, exitstatus: int, *, stopped: bool | str) -> None:
+        """Write the end of the records."""
         from .reporting.standings import FAILED, INTERRUPTED
 
-        if self.results is None or self.finished:
-            return
-        self.finished = True
         reasons = {pytest.ExitCode.INTERRUPTED: INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR: FAILED}
         ended = reasons.get(pytest.ExitCode(exitstatus), f"the run was stopped: {stopped}" if stopped else "")
-        collected = self.expecting and not (ended and self._expects_nothing)
-        if not collected:  # nothing of it came to be run
+        expects = any(line["kind"] == "expected" for line in self.run.lines)
+        if not self.expecting or (ended and not expects):  # nothing of it came to be run
             self.expecting = False
-            self._expect({nodeid_of(group, law) for group in self.groups for law in group.laws})
-        self.results.finish(ended)
-
-    @property
-    def _expects_nothing(self) -> bool:
-        return not any(line["kind"] == "expected" for line in (self.results.lines if self.results else ()))
+            self._expect({nodeid_of(group, law) for group in self.run.groups for law in group.laws})
+        self.run.finish(ended)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        if self.results is None or self.config.getoption("attnspec_quiet", False):
+        if not self.controls:
             return
         from .reporting.summary import page
 
-        folder = self.config.getoption("--attnspec-report-dir") or ""
+        folder = str(self.run.folder or "")
         columns = self.config.get_terminal_writer().fullwidth if terminalreporter.isatty else None
-        for line in page(self.results.lines, folder=folder, cases=self.folder, columns=columns):
+        for line in page(self.run.lines, folder=folder, cases=self.folder, columns=columns):
             terminalreporter.write_line(line)
         if self.alone:
             terminalreporter.write_line(ALONE)
@@ -369,13 +315,10 @@ def nodeid_of(group: Group, law: str) -> str:
 
 def _partial(line: Mapping[str, Any]) -> pytest.TestReport:
     """A subject that is partial or lacks what is required, as pytest reports what went wrong outside of a test."""
-    from .data.texts import safe
+    from .reporting.standings import lacking
 
-    kind = "required" if line["unmet"] else "partial"
+    kind, says = lacking(line)
     name = f"{PREFIX}{kind}[{line['subject']}]"
-    head = "was not tested as required" if line["unmet"] else "was not tested whole"
-    told = [f"{kind.upper()}: {line['subject']} {head}", *line["unmet"], *line["reasons"]]
-    says = "\n".join(map(safe, told))
     return pytest.TestReport(name, ("attnspec", None, name), {}, "failed", says, "setup")
 
 
@@ -399,16 +342,17 @@ class CellItem(pytest.Item):
         if verdict == "waived":
             pytest.xfail(f"waived {says}")
         if verdict in ("fail", "error", "internal"):
-            if not self.session_.runner.counts(cell["level"]):
+            if not self.session_.run.runner.counts(cell["level"]):
                 pytest.xfail(f"should: {says or 'the law does not hold'}")
             raise ViolationError(cell)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        if isinstance(excinfo.value, ViolationError):
-            return excinfo.value.text(self.session_.folder)
         from .data.texts import safe_lines
         from .errors import Error
+        from .reporting.blocks import failure
 
+        if isinstance(excinfo.value, ViolationError):
+            return failure(excinfo.value.cell, self.session_.folder)
         if isinstance(excinfo.value, Error):
             return safe_lines(str(excinfo.value))
         return super().repr_failure(excinfo, style)
@@ -429,15 +373,3 @@ class ViolationError(Exception):
     def __init__(self, cell: dict[str, Any]) -> None:
         super().__init__(f"{cell['mechanism']}.{cell['law']}")
         self.cell = cell
-
-    def text(self, folder: str) -> str:
-        from .data.texts import safe_data
-        from .reporting.blocks import block
-
-        cell = safe_data(self.cell)
-        if "witness" in cell:
-            return "\n".join(block(cell["witness"], cell, folder=folder))
-        says = cell["says"] or "the law does not hold"
-        if cell["verdict"] == "internal":
-            says = f"attnspec itself failed: {says}"
-        return f"{cell['subject']}   {cell['mechanism']}.{cell['law']}   {cell['dtype']}   {says}"

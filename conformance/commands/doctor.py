@@ -1,117 +1,24 @@
-"""What is at hand on this machine, what is not and why, and the command that mends it."""
+"""`attnspec doctor`: what is at hand on this machine."""
 
 from __future__ import annotations
 
-import os
-import platform
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 
-from attnspec.adapters import Adapter
+import click
 
-from ..execution.devices import counted
-from ..execution.supervisor import available
-from ..reporting.results import distribution_of
-from ..subjects.targets import install_command, installed, shipped
-
-SECONDS = 120
-"""How long a package may take to be imported."""
-CHOSEN = {"KERAS_BACKEND": "torch"}
-"""Variables without which a package asks for others that it does not need, as its adapters set them."""
-CPU_WHEELS = "https://download.pytorch.org/whl/cpu"
-"""Where torchvision is had for a torch without CUDA."""
-AT_ONCE = 2
-"""Packages that are imported at a time, each in a process of its own."""
+from ..errors import Exit
+from ..reporting.progress import progress
+from .shell import mended, say
 
 
-@dataclass(frozen=True, slots=True)
-class Package:
-    """A package that adapters present: what was found of it, and what mends it if that is not well."""
+@click.command(short_help="Say what is at hand on this machine, and what mends the rest.")
+def doctor() -> None:
+    """Say what is at hand on this machine, what is not and why, and which command mends it."""
+    with mended(False):
+        from .packages import lines, packages
 
-    name: str
-    version: str
-    adapters: tuple[Adapter, ...]
-    fault: str = ""
-    mends: str = ""
-
-    @property
-    def broken(self) -> bool:
-        """Whether it is installed and yet cannot be used."""
-        return bool(self.version and self.fault)
-
-
-def packages() -> list[Package]:
-    """The packages of all shipped adapters, those that are installed having been imported elsewhere."""
-    found: dict[str, list[Adapter]] = {}
-    for adapter in shipped():
-        found.setdefault((adapter.package or adapter.framework).partition(".")[0], []).append(adapter)
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(_examined, found, map(tuple, found.values())))
-
-
-def _examined(name: str, adapters: tuple[Adapter, ...]) -> Package:
-    number = _version(distribution_of(name))
-    if not installed(adapters[0]):
-        return Package(name, "", adapters, "not installed", install_command(adapters[0]))
-    devices = {device for adapter in adapters for device in adapter.devices}
-    if "cpu" not in devices and not counted()[1]:
-        return Package(name, number, adapters, "runs on CUDA devices, and there is none")
-    fault = importing(name)
-    return Package(name, number, adapters, fault, _mends(fault) if fault else "")
-
-
-def importing(module: str) -> str:
-    """What is wrong with importing a module, in the last line that it says; nothing if all is well."""
-    try:
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", f"import {module}"],
-            env={**CHOSEN, **os.environ},
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return f"cannot be imported in {SECONDS} s"
-    if done.returncode == 0:
-        return ""
-    lines = done.stderr.strip().splitlines() or [f"ended with status {done.returncode}"]
-    return f"cannot be imported: {lines[-1]}"
-
-
-def _mends(fault: str) -> str:
-    """The command that is likely to mend what an import says."""
-    if "torchvision" in fault and find_spec("torchvision") is not None:
-        return "pip uninstall torchvision"  # one for CUDA beside a torch for the CPU breaks whatever imports both
-    if "No module named" in fault:
-        missing = fault.rpartition("No module named ")[2].strip("'").partition(".")[0]
-        beside_the_cpu = missing == "torchvision" and counted()[0].endswith("+cpu")
-        return f"pip install {missing}" + f" --index-url {CPU_WHEELS}" * beside_the_cpu
-    return ""
-
-
-def _version(distribution: str) -> str:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return ""
-
-
-def lines(found: Sequence[Package]) -> Iterator[str]:
-    """The page of 'attnspec doctor'."""
-    torch, devices = counted()
-    yield f"python {platform.python_version()}   {platform.system()} {platform.machine()}   torch {torch}"
-    yield f"CUDA devices: {devices or 'none'}"
-    yield "calls: " + ("in processes of their own" if available() else "in the process of the run, on this system")
-    yield ""
-    width = max(len(package.name) for package in found)
-    for package in sorted(found, key=lambda p: (bool(p.fault), p.broken, p.name)):
-        count = f"{len(package.adapters)} adapter{'s' * (len(package.adapters) != 1)}"
-        state = package.fault or "works"
-        mends = f": {package.mends}" if package.mends else ""
-        yield f"{package.name:<{width}}  {package.version or '-':<14}{count:<14}{state}{mends}"
+        with progress("importing packages"):
+            found = packages()
+        say("\n".join(lines(found)))
+        broken = any(package.broken and package.mends for package in found)
+        sys.exit(int(Exit.NOT_LOADED if broken else Exit.CONFORMANT))

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
+from ..data.texts import safe_data
 from .typesetting import WIDTH, command
 
 HEIGHT, NARROW = 24, 4
@@ -62,6 +63,17 @@ def _without_arrays(entries: Sequence[tuple[str, list[str]]], count: int) -> lis
     if left_out:
         kept.insert(left_out[0], ("", _entry("", f"and {len(left_out)} more", WIDTH)))
     return kept
+
+
+def failure(cell: Mapping[str, Any], folder: str) -> str:
+    """A cell that fails, by itself: its block where it has a witness, else one line."""
+    cell = safe_data(cell)
+    if "witness" in cell:
+        return "\n".join(block(cell["witness"], cell, folder=folder))
+    says = cell["says"] or "the law does not hold"
+    if cell["verdict"] == "internal":
+        says = f"attnspec itself failed: {says}"
+    return f"{cell['subject']}   {cell['mechanism']}.{cell['law']}   {cell['dtype']}   {says}"
 
 
 def line(witness: Witness, cell: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..data.texts import safe
 from ..errors import Exit
 from ..judging.coverage import declined as refused
 from ..judging.requirements import unmet
@@ -166,6 +167,21 @@ def _verdict(account: Account, *, partial: bool) -> str:
     if any(c["verdict"] == "waived" and c["level"] == "must" for c in cells):
         return "waived"
     return "conformant" if any(c["verdict"] == "pass" for c in account.laws) else "not_tested"
+
+
+def unfinished(lines: Sequence[Line]) -> Iterator[Line]:
+    """The subjects that were not tested whole, or not as required, but for those on which attnspec itself failed."""
+    told = {line["subject"] for line in lines if line.get("verdict") == "internal"}
+    for line in lines:
+        if line["kind"] == "subject" and line["subject"] not in told:
+            yield from [line] if line["verdict"] == "partial" or line["unmet"] else []
+
+
+def lacking(line: Line) -> tuple[str, str]:
+    """What keeps such a subject from being whole, in a word and in full."""
+    kind, head = ("required", "as required") if line["unmet"] else ("partial", "whole")
+    told = [f"{kind.upper()}: {line['subject']} was not tested {head}", *line["unmet"], *line["reasons"]]
+    return kind, "\n".join(map(safe, told))
 
 
 def exit_of(lines: Iterable[Line]) -> Exit:

@@ -58,7 +58,7 @@ def _safe(line: Line) -> Line:
 
 
 def _page(lines: Sequence[Line], verbose: int, folder: str, cases: str, width: int) -> Iterator[str]:
-    header, cells = lines[0], [line for line in lines if line["kind"] == "cell"]
+    header, cells = lines[0], _in_order(lines)
     subjects = [line for line in lines if line["kind"] == "subject"]
     yield title(header)
     yield ""
@@ -72,6 +72,13 @@ def _page(lines: Sequence[Line], verbose: int, folder: str, cases: str, width: i
     if verbose:
         yield from traces(failures)
     yield from verdicts(lines, folder, width)
+
+
+def _in_order(lines: Sequence[Line]) -> list[Line]:
+    """The cells of a run as they were to come, in whatever order they were found."""
+    expected = {_group(line): at for at, line in enumerate(lines) if line["kind"] == "expected"}
+    cells = [line for line in lines if line["kind"] == "cell"]
+    return sorted(cells, key=lambda cell: expected.get(_group(cell), 0))
 
 
 def title(header: Line) -> str:
@@ -188,7 +195,7 @@ def traces(failures: Sequence[tuple[Mapping[str, Any], Line]]) -> Iterator[str]:
 
 def verdicts(lines: Sequence[Line], folder: str, width: int = WIDTH) -> Iterator[str]:
     """The last lines: verdicts, counts, what weakens them, and where the rest is."""
-    cells = [line for line in lines if line["kind"] == "cell"]
+    cells = _in_order(lines)
     strict = lines[0].get("fail_on") == "should"
     yield "== SUMMARY ".ljust(width, "=")
     for line in lines:

@@ -1,18 +1,16 @@
 """A run keeps account: no cell is lost without a word, and a fault of attnspec costs its own cells alone."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from xdist import workermanage
 
 from attnspec.cli import main
 from attnspec.data.plain import exact
 from attnspec.errors import Exit
 from attnspec.reporting.results import read
-from attnspec.runs import runner
+from attnspec.runs import pool, runner
 
 KERNELS = """
 import numpy as np
@@ -33,21 +31,9 @@ def other(x):
 HALVES = "    return softmax(x) / 2\n"
 UNSPEAKABLE = r"""    raise ValueError("no \ud800 here, \x1b[31m and \x00")
 """
-LOSES = """
-import pytest
-
-@pytest.hookimpl(hookwrapper=True, tryfirst=True)
-def pytest_runtest_makereport(item, call):
-    outcome = yield
-    if "share[other" in item.nodeid and call.when == "call" and hasattr(item.config, "workerinput"):
-        outcome.get_result().lost = object()  # no report with this in it can be sent
-"""
 DIES = """
-import os
-
-def pytest_runtest_call(item):
-    if "share[other" in item.nodeid and hasattr(item.config, "workerinput"):
-        os._exit(1)
+    import os
+    os.kill(os.getpid(), 9)
 """
 
 
@@ -84,28 +70,22 @@ def test_an_exception_that_cannot_be_sent_is_an_error_beside_a_good_kernel(check
     assert "\x1b" not in result.stdout
 
 
-@pytest.mark.parametrize("plugin", [LOSES, DIES])
-def test_a_cell_that_does_not_arrive_is_never_green(check, monkeypatch, plugin):
-    Path("loser.py").write_text(plugin)
-    monkeypatch.setenv("PYTEST_PLUGINS", "loser")
-    monkeypatch.syspath_prepend(str(Path.cwd()))
-    monkeypatch.setattr(workermanage, "_sys_path", list(sys.path))
-    result, lines = check("    return softmax(x)\n", "-n", "2")
-    assert result.exit_code not in (Exit.CONFORMANT, Exit.VIOLATED)
-    assert {"other": "partial"}.items() <= verdicts(lines).items()
-    assert "softmax.share in float32" in " ".join(reasons(lines))
+def test_a_process_that_dies_costs_the_group_that_it_ran(check):
+    result, lines = check(DIES, "-n", "2", "--no-isolate")
+    found = {(c["subject"], c["verdict"]) for c in lines if c["kind"] == "cell"}
+    assert {("right", "pass"), ("other", "internal")} == found
+    assert (Exit.INTERNAL, {"right": "conformant", "other": "partial"}) == (result.exit_code, verdicts(lines))
+    assert "the process that ran it was killed (SIGKILL), as happens when memory runs out, 2 times" in result.stdout
     assert "PARTIAL         other" in result.stdout
-    assert 'errors="0"' not in Path("attnspec-report/junit.xml").read_text()
 
 
 def test_processes_that_never_come_to_run_anything_leave_a_partial_run(check, monkeypatch):
-    Path("absent.py").touch()
-    monkeypatch.setenv("PYTEST_PLUGINS", "absent")
-    monkeypatch.syspath_prepend(str(Path.cwd()))
-    monkeypatch.setattr(workermanage, "_sys_path", [path for path in sys.path if path != str(Path.cwd())])
+    monkeypatch.setattr(pool, "PROGRAM", "import no_such_module")
     result, lines = check("    return softmax(x)\n", "-n", "2")
     assert (Exit.NOTHING_TESTED, {"right": "partial", "other": "partial"}) == (result.exit_code, verdicts(lines))
     assert reasons(lines)[0].startswith("2 of 2 cells are missing ")
+    assert reasons(lines)[0].endswith("status 1: ModuleNotFoundError: No module named 'no_such_module'")
+    assert 'errors="0"' not in Path("attnspec-report/junit.xml").read_text()
 
 
 def failing(name, original, *, wanted=lambda *args: True):

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from attnspec import plugin
 from attnspec.cases.plans import PROFILES
 from attnspec.cli import main
 from attnspec.commands.listing import listed
 from attnspec.commands.pages import explained
 from attnspec.errors import Exit
-from attnspec.runs import runner
+from attnspec.runs import run, runner
+from attnspec.runs.options import OPTIONS
 
 LISTS = ("mechanisms", "laws", "operators", "adapters", "mistakes", "conventions", "functions")
 SOFTMAX = """
@@ -117,9 +117,9 @@ def test_a_law_that_should_hold_fails_a_subject_only_where_it_is_asked_to():
     assert "should" not in verdict
 
 
-@pytest.mark.parametrize("where", ["run", "groups"])
-def test_a_fault_of_ours_is_told_apart_from_one_of_the_subject(monkeypatch, where):
-    monkeypatch.setattr(runner, where, lambda *_: 1 / 0)
+@pytest.mark.parametrize(("where", "what"), [(runner, "run"), (run, "groups"), (run.Run, "keep")])
+def test_a_fault_of_ours_is_told_apart_from_one_of_the_subject(monkeypatch, where, what):
+    monkeypatch.setattr(where, what, lambda *_: 1 / 0)
     result = attnspec("check", "kernel.py", "--law", "ratio")
     first, second = result.stderr.splitlines()
     assert Exit.INTERNAL == result.exit_code
@@ -134,7 +134,7 @@ def test_a_disk_without_room_is_no_fault_of_ours(monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(runner, "groups", full)
+    monkeypatch.setattr(run, "groups", full)
     result = attnspec("check", "kernel.py", "--law", "ratio")
     assert (Exit.USAGE, "attnspec: cannot write: No space left on device\n") == (result.exit_code, result.stderr)
 
@@ -315,7 +315,7 @@ def test_help_fits_eighty_columns_and_cuts_nothing_off(command):
 
 
 def test_every_help_names_every_profile():
-    for said in (attnspec("check", "--help").stdout, Path(plugin.__file__).read_text()):
+    for said in (attnspec("check", "--help").stdout, OPTIONS["profile"].says):
         assert [] == [name for name in PROFILES if name not in said]
 
 

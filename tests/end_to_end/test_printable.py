@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from attnspec.cli import main
-from attnspec.commands import doctor
+from attnspec.commands import packages as doctor
 from attnspec.reporting.results import read
 
 WICKED = r"""

@@ -16,7 +16,8 @@ from attnspec.execution import orphans, processes
 from attnspec.execution.calling import LARGEST, Call
 from attnspec.execution.supervisor import Supervisor, available
 from attnspec.execution.transport import GoneError
-from attnspec.runs.runner import Options, groups, header_of
+from attnspec.runs.groups import groups, header_of
+from attnspec.runs.options import Options
 from attnspec.subjects.targets import resolve
 
 pytestmark = pytest.mark.skipif(not available(), reason="processes are not isolated on this system")

@@ -18,7 +18,8 @@ from attnspec.errors import TargetError, UsageError
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
 from attnspec.mechanisms.loader import library
-from attnspec.runs.runner import Options, groups
+from attnspec.runs.groups import groups
+from attnspec.runs.options import Options
 from attnspec.subjects import targets
 from attnspec.subjects.targets import find, installed, resolve, shipped, subject
 

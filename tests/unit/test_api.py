@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import attnspec
-from attnspec.api import NotConformantError
+from attnspec import NotConformantError
 from attnspec.cli import main
 from attnspec.errors import Exit
 from attnspec.judging.cells import law_names
@@ -56,7 +56,7 @@ def test_a_conformant_function_gives_a_true_report(right):
 
 def test_a_violation_is_raised_with_the_report(wrong):
     assert (False, {"halved": "violated"}) == (bool(wrong), wrong.verdicts)
-    assert ["definition", "sums_to_one", "equal_shares"] == [cell["law"] for cell in wrong.failures]
+    assert ["sums_to_one", "equal_shares", "definition"] == [cell["law"] for cell in wrong.failures]
     with pytest.raises(NotConformantError) as caught:
         wrong.expect_conformant()
     assert isinstance(caught.value, AssertionError)

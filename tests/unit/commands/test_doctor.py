@@ -5,8 +5,8 @@ from click.testing import CliRunner
 
 from attnspec.adapters import Adapter
 from attnspec.cli import main
-from attnspec.commands import doctor
-from attnspec.commands.doctor import Package, importing, lines, packages
+from attnspec.commands import packages as doctor
+from attnspec.commands.packages import Package, importing, lines, packages
 
 
 def presenting(package, **declared):

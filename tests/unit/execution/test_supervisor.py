@@ -381,7 +381,8 @@ def test_where_forking_is_not_safe_a_worker_is_a_fresh_interpreter(tmp_path):
 def test_nothing_of_torch_is_imported_by_a_run_that_asks_others_to_call():
     script = """
 import sys
-from attnspec.runs.runner import Options, groups
+from attnspec.runs.groups import groups
+from attnspec.runs.options import Options
 assert groups(Options(targets=("torch_softmax",)))
 print("torch" in sys.modules)
 """

@@ -169,7 +169,8 @@ def test_a_parameter_has_no_other_value_than_its_default():
 
 def groups_of(*laws):
     from attnspec.mechanisms.loader import library
-    from attnspec.runs.runner import Group, Options, completed
+    from attnspec.runs.groups import Group, completed
+    from attnspec.runs.options import Options
     from attnspec.subjects.targets import subject, undecorated
 
     def attention(q, k, v, *, is_causal=False):

@@ -3,7 +3,9 @@
 import pytest
 
 from attnspec.reporting.blocks import block, line, texts, told_of_others
-from attnspec.runs.runner import Options, Runner, groups
+from attnspec.runs.groups import groups
+from attnspec.runs.options import Options
+from attnspec.runs.runner import Runner
 
 CELL = {
     "subject": "kernel",

@@ -84,7 +84,7 @@ def test_every_line_is_one_object_and_the_kinds_come_in_order(run):
         header[key] for key in ("attnspec", "seed", "profile", "device", "targets")
     )
     assert {"numpy", "torch"} <= set(header["packages"])
-    assert "--attnspec kernels.py" in header["command"]
+    assert "attnspec check kernels.py --seed 3" == header["command"]
     assert (False, True) == (end["partial"], end["seconds"] > 0)
 
 

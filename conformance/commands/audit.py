@@ -1,0 +1,88 @@
+"""`attnspec audit`: whether this suite would notice known mistakes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+
+import click
+
+from ..errors import Exit
+from ..reporting.progress import Progress, progress
+from .shell import NothingError, mended, options, say, verbosity
+
+
+@click.command(short_help="Would this suite notice? Run every known mistake.")
+@options("mechanisms")
+@click.option("--deep", is_flag=True, help="Correct variants on 2000 drawn cases each.")
+@click.option("--table/--no-table", default=False, help="Print which law refutes which mistake, and how.")
+@click.option("--derive", is_flag=True, help="Derive which scenarios show which mistakes, for spec/evidence/.")
+@click.option(
+    "--for", "target", metavar="TARGET", help="Which mistakes a quick check of TARGET could not notice, and why."
+)
+@options("operator", "framework")
+@click.option("-n", "--workers", default=0, metavar="N", help="Processes to run in; one for each core if 0.")
+@verbosity
+def audit(
+    mechanisms: tuple[str, ...],
+    deep: bool,
+    table: bool,
+    derive: bool,
+    target: str | None,
+    operator: str | None,
+    framework: str | None,
+    workers: int,
+    verbose: int,
+) -> None:
+    """Would this suite notice? Run every known mistake, and correct variants, against the laws."""
+    with mended(bool(verbose)):
+        if target is not None:
+            audit_for(target, mechanisms, operator, framework)
+            return
+        if operator or framework:
+            raise click.UsageError("--operator and --framework are about the TARGET of --for")
+        from ..auditing import audit
+
+        started, processes = time.time(), workers or os.cpu_count() or 1
+        faults = 0
+        parts = (
+            audit.derive(mechanisms, workers=processes)
+            if derive
+            else audit.audited(mechanisms, deep=deep, workers=processes)
+        )
+        for part in parts:
+            for line in part.lines(table=table or bool(verbose)):
+                say(line)
+            faults += len(part.faults)
+        say(
+            f"audit: {faults} faults in {time.time() - started:.0f} s"
+            if faults
+            else f"audit: no faults in {time.time() - started:.0f} s"
+        )
+        sys.exit(int(Exit.VIOLATED if faults else Exit.CONFORMANT))
+
+
+def audit_for(target: str, mechanisms: tuple[str, ...], operator: str | None, framework: str | None) -> None:
+    """Say which known mistakes a check of a target could not notice."""
+    with progress("reading specifications") as shown:
+        for line in _blind(target, mechanisms, operator, framework, shown):
+            with shown.apart():
+                say(line)
+
+
+def _blind(
+    target: str, mechanisms: tuple[str, ...], operator: str | None, framework: str | None, shown: Progress
+) -> Iterator[str]:
+    from ..auditing.blind_spots import page, seen
+    from ..runs.groups import groups
+    from ..runs.options import Options
+
+    found = groups(Options(targets=(target,), mechanisms=mechanisms, operator=operator, framework=framework))
+    if not found:
+        raise NothingError("nothing to ask about: no mechanism, dtype and target go together")
+    for subject in {group.subject.name: group.subject for group in found}.values():
+        own = [group for group in found if group.subject is subject]
+        shown.says(f"looking for what would go unnoticed in {subject.name}")
+        yield from page(subject, [seen(subject, group.mechanism, group.dtype) for group in own])

@@ -1,0 +1,111 @@
+"""`attnspec check`: a run, its progress, and its page."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..data.texts import safe_lines
+from ..errors import Error
+from ..reporting.progress import Progress, progress
+from ..reporting.typesetting import terminal
+from ..runs.interruptions import interruptible
+from ..runs.options import LINE, REPORT_DIR, Options, given_at
+from .shell import NothingError, every, given, mended, named, options, say, say_ours, typed, verbosity
+
+if TYPE_CHECKING:
+    from ..runs.run import Run
+
+
+@click.command(short_help="Check adapters, files of adapters, or functions.")
+@click.argument("targets", nargs=-1, metavar="[TARGET]...")
+@every
+@options(*(option.name for option in given_at(LINE) if option.name != "targets"))
+@verbosity
+def check(every: bool, verbose: int, **_: Any) -> None:
+    """Check TARGETs: adapters by name, files of adapters, or file.py:function.
+
+    Without any, those are checked that [tool.attnspec] of the project's pyproject.toml names; what else it says holds
+    unless an option says otherwise.
+
+    \b
+    attnspec check torch_sdpa
+    attnspec check my_kernels.py --dtype bfloat16
+    attnspec check my_kernels.py:flash --operator attention
+    attnspec check reference
+    attnspec check mistake:attention.no_scale
+    attnspec check fault:boundary_key_twice
+    """  # noqa: D301 - click leaves the lines alone that follow the character itself
+    with mended(bool(verbose)):
+        with interruptible(), progress("reading specifications") as shown, muted():
+            run = begun(asked(every), shown)
+            failed = executed(run, shown)
+        from ..reporting.summary import page
+
+        if failed:
+            say_ours(failed[0], failed[1] if verbose else "")
+        for line in page(run.lines, verbose=verbose, folder=str(run.folder), columns=terminal()):
+            say(line, plain=True)
+        broken = next((line for line in run.lines if line.get("verdict") == "internal"), None)
+        if broken is not None:
+            say_ours(f"{broken['mechanism']}.{broken['law']}: {broken['says']}")
+        sys.exit(int(run.exit))
+
+
+def asked(every: bool) -> Options:
+    """What was typed, and for the rest, what the project declares."""
+    from ..runs.project import declared
+
+    typed_in = {name: x for name, x in given().items() if name not in ("every", "verbose")}
+    found: dict[str, Any] = {"report_dir": REPORT_DIR, **declared(Path.cwd()), **typed_in}
+    if every and "targets" not in typed_in:
+        found["targets"] = ()
+    targets = named(found.get("targets", ()), every, found.get("device", "cpu"))
+    return Options(**{**found, "targets": targets})
+
+
+def begun(options: Options, shown: Progress) -> Run:
+    """A run that has begun; whatever is wrong with what was asked for is said before anything is written."""
+    from ..runs.run import Run
+
+    shown.says(f"loading {' '.join(options.targets)}")
+    run = Run(options, typed())
+    if not run.groups:
+        raise NothingError("nothing to test: no mechanism, dtype and target go together")
+    run.begin()
+    return run
+
+
+def executed(run: Run, shown: Progress) -> tuple[str, str] | None:
+    """Run it, whatever interrupts it; what went wrong within attnspec, and where."""
+    try:
+        with suppress(KeyboardInterrupt):
+            run.execute(shown)
+    except Error:
+        raise
+    except Exception as error:
+        return f"{type(error).__name__}: {error}", safe_lines(traceback.format_exc(), 200)
+    return None
+
+
+@contextmanager
+def muted() -> Iterator[None]:
+    """Have nothing be seen of what functions print that are called in this process."""
+    with ExitStack() as ending, open(os.devnull, "w", encoding="utf-8") as nowhere:
+        for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+            with suppress(OSError, ValueError):
+                stream.flush()
+                kept = os.dup(number)
+                ending.callback(os.close, kept)
+                ending.callback(os.dup2, kept, number)
+                os.dup2(nowhere.fileno(), number)
+        ending.enter_context(redirect_stdout(nowhere))
+        ending.enter_context(redirect_stderr(nowhere))
+        yield

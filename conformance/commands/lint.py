@@ -1,0 +1,27 @@
+"""`attnspec lint`: specification files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from ..errors import Exit
+from .shell import mended, say, verbosity
+
+
+@click.command(short_help="Check specification files.")
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path))
+@verbosity
+def lint(files: tuple[Path, ...], verbose: int) -> None:
+    """Check specification FILES, or all that are shipped: schema, names, expressions, prose."""
+    with mended(bool(verbose)):
+        from ..mechanisms.lint import lint_files
+
+        found, count = lint_files(files)
+        for fault in found:
+            say(fault)
+        faults = f"{len(found)} fault{'s' * (len(found) > 1)}" if found else "no faults"
+        say(f"{count} file{'s' * (count > 1)}, {faults}")
+        sys.exit(int(Exit.USAGE if found else Exit.CONFORMANT))

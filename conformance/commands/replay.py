@@ -1,0 +1,39 @@
+"""`attnspec replay`: a failing case once more."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from .shell import mended, options, say, verbosity
+
+
+@click.command(short_help="Run a failing case again.")
+@click.argument("case")
+@options("report_dir", "operator", "framework", "time_limit")
+@click.option("--trust", is_flag=True, help="Run the file that the case names even outside the present folder.")
+@verbosity
+def replay(
+    case: str,
+    report_dir: str,
+    operator: str | None,
+    framework: str | None,
+    time_limit: float,
+    trust: bool,
+    verbose: int,
+) -> None:
+    """Run a failing CASE again, by its key or the path of its file.
+
+    A case that names a Python file has it run.
+    """
+    with mended(bool(verbose)):
+        from ..runs.replay import replayed
+
+        def note(text: str) -> None:
+            click.echo(f"attnspec: {text}", err=True)
+
+        folder = Path(report_dir)
+        code = replayed(case, folder, operator, framework, say, note=note, trusted=trust, seconds=time_limit)
+        sys.exit(int(code))

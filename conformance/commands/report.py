@@ -1,0 +1,31 @@
+"""`attnspec report`: how adapters stand, from the results of runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ..reporting.typesetting import terminal
+from .shell import mended, options, say
+
+
+@click.command(short_help="Show how adapters stand, from the results of runs.")
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--markdown/--text", default=False, help="As Markdown, or for a terminal.")
+@options("report_dir")
+def report(files: tuple[Path, ...], markdown: bool, report_dir: str) -> None:
+    """Show how adapters stand, from results FILES, or from those of the report folder.
+
+    Adapters by mechanisms and dtypes, the conventions that they follow, their precision, and what fails.
+    """
+    with mended(False):
+        from ..reporting import matrix
+        from ..reporting.results import NAME, read
+
+        found = [read(path) for path in files or (Path(report_dir) / NAME,)]
+        render = matrix.markdown if markdown else matrix.text
+        cells, heads = [*matrix.merged(found), *matrix.lacking(found)], [lines[0] for lines in found]
+        more = {} if markdown else {"columns": terminal()}
+        lines = render(heads, cells, matrix.unfinished(found), matrix.shortcomings(found), **more)
+        say("\n".join(lines), plain=markdown)

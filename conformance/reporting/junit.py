@@ -1,0 +1,89 @@
+"""The records of a run as a JUnit file, which CI servers read: a test case for each cell.
+
+What a law only should hold and does not, what is waived, and what was not tried is skipped; a subject that was not
+tested whole is an error of its own.
+"""
+
+from __future__ import annotations
+
+import platform
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..data.texts import safe, safe_data
+from ..errors import Error
+from .blocks import failure
+from .results import Line
+from .standings import lacking, unfinished
+
+MESSAGE = 8
+"""Lines of a text that are repeated in its message."""
+
+
+def write(path: Path, lines: Sequence[Line], folder: str) -> None:
+    """Write the file of a run, whose cases are kept in a folder. One that cannot be written is an `Error`."""
+    try:
+        ET.ElementTree(document(lines, folder)).write(path, "utf-8", xml_declaration=True)
+    except OSError as error:
+        raise Error(f"cannot write {safe(str(path))}: {error.strerror}") from None
+
+
+def document(lines: Sequence[Line], folder: str) -> ET.Element:
+    """All of the file."""
+    cases = [
+        _case(line, folder, strict=lines[0].get("fail_on") == "should") for line in lines if line["kind"] == "cell"
+    ]
+    cases += [_unfinished(line) for line in unfinished(lines)]
+    counts = {f"{kind}s": sum(case.find(kind) is not None for case in cases) for kind in ("error", "failure")}
+    seconds = next((line["seconds"] for line in lines if line["kind"] == "end"), 0.0)
+    about = {
+        "name": "attnspec",
+        **counts,
+        "skipped": sum(case.find("skipped") is not None for case in cases),
+        "tests": len(cases),
+        "time": f"{seconds:.3f}",
+        "timestamp": lines[0].get("started", ""),
+        "hostname": platform.node(),
+    }
+    root = ET.Element("testsuites", name="attnspec")
+    ET.SubElement(root, "testsuite", {name: safe(str(x)) for name, x in about.items()}).extend(cases)
+    return root
+
+
+def _case(cell: Line, folder: str, *, strict: bool) -> ET.Element:
+    told = safe_data(cell)
+    case = _named(
+        f"attnspec.{told['mechanism']}.yaml",
+        f"{told['law']}[{told['subject']}-{told['dtype']}]",
+        told.get("run", {}).get("seconds", 0.0),
+    )
+    verdict, says = told["verdict"], told["says"]
+    if verdict in ("not_declared", "not_tested"):
+        _add(case, "skipped", f"{verdict}: {says}", kind="pytest.skip")
+    elif verdict == "waived":
+        _add(case, "skipped", f"waived {says}", kind="pytest.xfail")
+    elif verdict in ("fail", "error", "internal"):
+        if told["level"] == "must" or strict:
+            _add(case, "failure", failure(cell, folder))
+        else:
+            _add(case, "skipped", f"should: {says or 'the law does not hold'}", kind="pytest.xfail")
+    return case
+
+
+def _unfinished(line: Line) -> ET.Element:
+    kind, says = lacking(line)
+    case = _named("", f"attnspec.{kind}[{safe(line['subject'])}]", 0.0)
+    _add(case, "error", says)
+    return case
+
+
+def _named(classname: str, name: str, seconds: float) -> ET.Element:
+    return ET.Element("testcase", classname=classname, name=name, time=f"{seconds:.3f}")
+
+
+def _add(case: ET.Element, tag: str, text: str, *, kind: str = "") -> None:
+    lines = text.splitlines()
+    message = "\n".join(lines[:MESSAGE])
+    attributes = {"type": kind, "message": message} if kind else {"message": message}
+    ET.SubElement(case, tag, attributes).text = text

@@ -1,0 +1,195 @@
+"""What a run consists of: groups of one subject, mechanism and dtype, whose cells share their cases."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..cases.plans import profile_named
+from ..data.plain import exact
+from ..data.texts import safe
+from ..errors import UsageError, did_you_mean
+from ..execution.supervisor import Supervisor, available, supervisor
+from ..judging.cells import PARAMETERS, law_names
+from ..judging.requirements import check_requirements
+from ..mechanisms.loader import library
+from ..mechanisms.mechanism import Mechanism
+from ..numerics.formats import FORMATS, unknown_dtype
+from ..reporting.results import environment
+from ..subjects.subject import AdapterSubject, Subject
+from ..subjects.targets import file_of, resolve
+from .options import Options
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One subject on one mechanism at one dtype: what shares its cases."""
+
+    target: str
+    subject: Subject
+    mechanism: Mechanism
+    dtype: str
+    laws: tuple[str, ...]
+    source: str | None = None
+    """Under which target another process finds the subject, if that is not `target`; nothing if none does."""
+
+    @property
+    def name(self) -> str:
+        """The name of its subject, as it is shown and stored."""
+        return safe(self.subject.name)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """As `results.group_of` has it."""
+        return self.name, self.mechanism.name, self.dtype, self.mechanism.digest
+
+    def expected(self, laws: Sequence[str], device: str) -> dict[str, Any]:
+        """The record of the cells that are to come of it."""
+        return {"kind": "expected", **self._place(device), "laws": list(laws)}
+
+    def internal(self, law: str, device: str, says: str, trace: str) -> dict[str, Any]:
+        """The cell of a law on which attnspec itself failed."""
+        m = self.mechanism
+        found = {"level": "must", "verdict": "internal", "cases": 0, "worst": 0.0, "says": says, "trace": trace}
+        data = {"kind": "cell", **self._place(device), "law": law, "version": m.version, "digest": m.digest}
+        return exact({**data, **found})
+
+    def _place(self, device: str) -> dict[str, Any]:
+        m = self.mechanism
+        return {
+            "subject": self.name,
+            "operator": m.operator,
+            "mechanism": m.name,
+            "dtype": self.dtype,
+            "device": device,
+        }
+
+
+def groups(options: Options) -> list[Group]:
+    """The groups of a run, subject by subject. Whatever names nothing is a `UsageError`."""
+    for dtype in options.dtypes:
+        if dtype not in FORMATS:
+            raise UsageError(unknown_dtype(dtype))
+    profile_named(options.profile)
+    mechanisms = chosen(options)
+    found = []
+    supervised = supervisor_of(options)
+    for target in options.targets:
+        for subject in resolve(
+            target,
+            operator=options.operator,
+            framework=options.framework,
+            device=options.device,
+            supervisor=supervised,
+        ):
+            claimed = subject.claims.dtypes
+            asked = options.dtypes or claimed
+            dtypes = [d for d in asked if d in claimed or not subject.claims.declared]
+            for mechanism, laws in mechanisms.items():
+                if library()[mechanism].operator == subject.operator:
+                    found += [Group(target, subject, library()[mechanism], dtype, laws) for dtype in dtypes]
+    names: dict[str, int] = {}
+    for name in {id(g.subject): g.subject.name for g in found}.values():
+        names[name] = names.get(name, 0) + (name != "reference")
+    double = [name for name, count in names.items() if count > 1]
+    if double:
+        raise UsageError(f"two subjects are called {double[0]!r}; give one another name")
+    return completed(found, options)
+
+
+def completed(found: Sequence[Group], options: Options) -> list[Group]:
+    """The groups of a run or of its shard, given all that go together.
+
+    The first of each subject has a verdict on the parameters that it could not be tried with, if any.
+
+    Where laws are named, nobody has asked. A requirement that none of them can meet is a `UsageError`.
+    """
+    check_requirements(options.require, {group.subject.operator for group in found}, options.shard)
+    first = {id(group.subject): group for group in reversed(found)}
+    whole = [
+        replace(group, laws=(*group.laws, PARAMETERS))
+        if group is first[id(group.subject)] and group.subject.claims.untested and not options.laws
+        else group
+        for group in found
+    ]
+    return _sharded(whole, options.shard)
+
+
+def header_of(options: Options, found: Sequence[Group], command: str) -> dict[str, Any]:
+    """The first line of the results: what was asked for, and with what."""
+    asked = {name: getattr(options, name) for name in ("profile", "seed", "device", "fail_on", "operator", "framework")}
+    adapters = {g.subject.name: g.subject.adapter for g in found if isinstance(g.subject, AdapterSubject)}
+    packages = dict.fromkeys(a.package for a in adapters.values() if a.package)
+    files = [path for target in options.targets if (path := file_of(target)) is not None]
+    waivers = waivers_file(options)
+    files += [waivers] if waivers is not None else []
+    if options.waivers and waivers is None:
+        asked["waivers_missing"] = options.waivers
+    asked |= {"require": list(options.require), "shard": options.shard, "isolation": _isolation(found)}
+    return environment(command, {**asked, "targets": list(options.targets)}, packages, dict.fromkeys(files))
+
+
+def waivers_file(options: Options) -> Path | None:
+    """The file of waivers, if one is named and there; a name that no file can have is a `UsageError`."""
+    path = Path(options.waivers)
+    try:
+        return path if options.waivers and path.exists() else None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {safe(options.waivers)}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _isolation(found: Sequence[Group]) -> str:
+    """Where the calls of foreign functions are made; nothing where there are none."""
+    isolated = {g.subject.isolated for g in found if isinstance(g.subject, AdapterSubject)}
+    if not isolated:
+        return ""
+    return "calls isolated in worker processes" if all(isolated) else "no isolation: calls ran in this process"
+
+
+def supervisor_of(options: Options) -> Supervisor | None:
+    """Who supervises the calls, if anybody does."""
+    if not 0 < options.time_limit < math.inf:
+        raise UsageError(f"a time limit is a number of seconds, not {options.time_limit:g}")
+    return supervisor(options.time_limit, options.device) if options.isolate and available() else None
+
+
+def free(options: Options) -> None:
+    """End the processes of this one's supervisor, and give back what it holds; they begin anew when they are needed."""
+    held = supervisor_of(options)
+    if held is not None:
+        held.close()
+
+
+def chosen(options: Options) -> dict[str, tuple[str, ...]]:
+    """The mechanisms of a run with the laws to be tried; unknown names are a `UsageError`."""
+    for name in options.mechanisms:
+        if name not in library():
+            raise UsageError(f"unknown mechanism {name!r}{did_you_mean(name, library())}")
+    found = {
+        m.name: tuple(law_names(m))
+        for m in library().values()
+        if m.name in options.mechanisms or not options.mechanisms
+    }
+    if not options.laws:
+        return found
+    known = {f"{m}.{law}": (m, law) for m, laws in found.items() for law in laws}
+    picked: dict[str, list[str]] = {}
+    for name in options.laws:
+        matching = [pair for address, pair in known.items() if name in (address, pair[1])]
+        if not matching:
+            raise UsageError(f"unknown law {name!r}{did_you_mean(name, {*known, *(law for _, law in known.values())})}")
+        for mechanism, law in matching:
+            picked.setdefault(mechanism, []).append(law)
+    return {mechanism: tuple(laws) for mechanism, laws in picked.items()}
+
+
+def _sharded(found: list[Group], shard: str) -> list[Group]:
+    if not shard:
+        return found
+    index, _, count = shard.partition("/")
+    if not index.isdigit() or not count.isdigit() or not 1 <= int(index) <= int(count):
+        raise UsageError(f"a shard is written as 1/4, not {shard!r}")
+    return found[int(index) - 1 :: int(count)]

@@ -1,0 +1,118 @@
+"""What a check may be asked for, stated once: each option has a name, a type, a default and a sentence.
+
+The command line, pytest, `attnspec.check` and `[tool.attnspec]` of a pyproject.toml take their options from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any
+
+LINE, PYTEST, CALL, FILE = "attnspec check", "pytest", "attnspec.check", "[tool.attnspec]"
+"""Where options are given."""
+SURFACES = (LINE, PYTEST, CALL, FILE)
+REPORT_DIR = "attnspec-report"
+"""Where the command line keeps results, unless otherwise asked for."""
+TYPES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def _option(
+    default: Any,
+    says: str,
+    metavar: str = "",
+    *,
+    kind: type | None = None,
+    choices: Collection[str] = (),
+    short: str = "",
+    where: Collection[str] = SURFACES,
+) -> Any:
+    """A field with the rest of what an option is; without a `kind` it has the type of its default."""
+    found = kind or (str if default in (None, ()) else type(default))
+    more = {"says": says, "metavar": metavar, "kind": found, "choices": choices, "short": short, "where": where}
+    return field(default=default, metadata=more)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to run, as it was asked for; None and what is empty ask for nothing."""
+
+    targets: tuple[str, ...] = _option((), "Check an adapter, a file of adapters, or file.py:function.", "TARGET")
+    operator: str | None = _option(None, "The operator of a function whose name does not say it.", "NAME")
+    framework: str | None = _option(None, "The framework of its arrays: torch or numpy.", "NAME")
+    dtypes: tuple[str, ...] = _option((), "Only this dtype.", "DTYPE")
+    device: str = _option("cpu", "cpu, cuda or cuda:N.", "DEVICE")
+    mechanisms: tuple[str, ...] = _option((), "Only this mechanism.", "NAME")
+    laws: tuple[str, ...] = _option((), "Only this law: mechanism.law, or law.", "NAME")
+    require: tuple[str, ...] = _option(
+        (),
+        "Fail unless this was tested: law:MECHANISM.LAW, mechanism:NAME, option:NAME, grade:NAME, share:0.95.",
+        "WHAT",
+    )
+    profile: str = _option("quick", "How much is tried: smoke, quick, ci or nightly.", "NAME")
+    seed: int = _option(0, "The seed of all cases.", "N")
+    max_time: float | None = _option(None, "Stop drawing cases after so long.", "SECONDS", kind=float)
+    fail_on: str = _option("must", "The level of a law that makes a subject violated.", choices=("must", "should"))
+    isolate: bool = _option(
+        True, "Call in processes of their own; in this one, nothing bounds the time of a call or what it prints."
+    )
+    time_limit: float = _option(30.0, "How long a call may take, if isolated.", "SECONDS")
+    workers: int = _option(0, "Run in N processes beside this one.", "N", short="-n", where=(LINE, FILE))
+    shard: str = _option("", "Only the I-th of N parts.", "I/N")
+    exitfirst: bool = _option(False, "Stop at the first failure.", short="-x", where=(LINE, FILE))
+    waivers: str = _option("", "Failures that somebody answers for: see 'waive'.", "FILE")
+    resume: bool = _option(
+        False, "Go on with a run that was ended, from the results in the report folder.", where=(LINE, PYTEST)
+    )
+    report_dir: str | None = _option(None, "Where results go.", "DIR")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One of them."""
+
+    name: str
+    default: Any
+    says: str
+    metavar: str
+    kind: type
+    """The type of a value, or of each where there are several."""
+    choices: tuple[str, ...]
+    short: str
+    """A flag of one letter on the command line."""
+    where: tuple[str, ...]
+    """Where it can be given."""
+
+    @property
+    def several(self) -> bool:
+        return self.default == ()
+
+    @property
+    def flag(self) -> str:
+        """Its name on a command line, where one that may be repeated is in the singular."""
+        return (self.name.removesuffix("s") if self.several else self.name).replace("_", "-")
+
+    def fault(self, x: Any) -> str:
+        """What is wrong with a value, as it stands in a file; nothing if it is right."""
+        if self.several and not isinstance(x, list):
+            return f"a list of {TYPES[self.kind].removeprefix('a ')}s"
+        parts = x if self.several else [x]
+        kinds = (int, float) if self.kind is float else (self.kind,)
+        if not all(isinstance(part, kinds) and isinstance(part, bool) <= (self.kind is bool) for part in parts):
+            return f"a list of {TYPES[self.kind].removeprefix('a ')}s" if self.several else TYPES[self.kind]
+        return f"one of {', '.join(self.choices)}" if self.choices and x not in self.choices else ""
+
+
+def _stated(stated: Field[Any]) -> Option:
+    assert stated.default is not MISSING
+    more = {**stated.metadata, "choices": tuple(stated.metadata["choices"]), "where": tuple(stated.metadata["where"])}
+    return Option(stated.name, stated.default, **more)
+
+
+OPTIONS = {stated.name: _stated(stated) for stated in fields(Options)}
+"""All of them by name."""
+
+
+def given_at(surface: str) -> list[Option]:
+    """The options that can be given somewhere."""
+    return [option for option in OPTIONS.values() if surface in option.where]
