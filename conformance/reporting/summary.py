@@ -52,9 +52,14 @@ def page(
 def _safe(line: Line) -> Line:
     """A line with all of its texts safe to show, be they of a subject or of a stranger's file."""
     found = safe_data(line)
-    if line.get("witness", {}).get("trace"):
-        found["witness"]["trace"] = safe_lines(line["witness"]["trace"])
+    for own, shown in zip(_traced(line), _traced(found), strict=True):
+        shown["trace"] = safe_lines(own["trace"])
     return found
+
+
+def _traced(line: Line) -> list[Line]:
+    """The parts of a line that have a trace, which has lines of its own."""
+    return [part for part in (line, line.get("witness", {}), *line.get("unexplained", ())) if part.get("trace")]
 
 
 def _page(lines: Sequence[Line], verbose: int, folder: str, cases: str, width: int) -> Iterator[str]:

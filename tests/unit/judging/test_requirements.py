@@ -139,7 +139,8 @@ def test_a_hole_turns_the_command_line_red(required, code, line, tmp_path, monke
         assert "required[kernel]" in Path("attnspec-report/junit.xml").read_text()
 
 
-def test_a_hole_turns_pytest_red(pytester):
+def test_a_hole_turns_pytest_red(pytester, monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makepyfile(kernel=KERNEL.replace("x.shape[0] == 1", "False"))
     shown = ("--attnspec", "kernel.py", "--attnspec-law", "softmax.definition", "--attnspec-profile", "smoke")
     result = pytester.runpytest_subprocess("-p", "attnspec.plugin", *shown, "--attnspec-require", "law:softmax.ratio")
