@@ -213,7 +213,7 @@ class _Worker:
     """What a process has resolved, and runs."""
 
     def __init__(self, options: dict[str, Any]) -> None:
-        asked = {name: tuple(x) if isinstance(x, list) else x for name, x in options.items()}
+        asked: dict[str, Any] = {name: tuple(x) if isinstance(x, list) else x for name, x in options.items()}
         self.options = Options(**asked)
         self.runner = Runner(self.options)
         self.groups: dict[str, dict[tuple[str, ...], Group]] = {}

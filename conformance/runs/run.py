@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -102,7 +102,7 @@ class Run:
             return str(error)
         return ""
 
-    def _cells(self, waiting: Sequence[Group], begins: Callable[[Group], None]) -> Iterator[Mapping[str, Any]]:
+    def _cells(self, waiting: Sequence[Group], begins: Callable[[Group], None]) -> Generator[Mapping[str, Any]]:
         """The cells of groups as they are found, in this process or in others."""
         workers = min(workers_on(self.options.device, self.options.workers), len(waiting))
         if workers == 0:

@@ -71,5 +71,5 @@ def test_texts_of_strangers_are_escaped(tmp_path):
 
 
 def test_a_file_that_cannot_be_written_is_said(tmp_path):
-    with pytest.raises(Error, match="cannot write .*: Is a directory"):
+    with pytest.raises(Error, match=r"cannot write .*: Is a directory"):
         write(tmp_path, lines(), "out")
