@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import platform
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ..data.texts import safe, safe_data
 from ..errors import Error
@@ -71,7 +72,7 @@ def _case(cell: Line, folder: str, *, strict: bool) -> ET.Element:
     return case
 
 
-def _unfinished(line: Line) -> ET.Element:
+def _unfinished(line: Mapping[str, Any]) -> ET.Element:
     kind, says = lacking(line)
     case = _named("", f"attnspec.{kind}[{safe(line['subject'])}]", 0.0)
     _add(case, "error", says)
