@@ -31,9 +31,11 @@ import numpy as np
 
 from attnspec.cases.samples import Case, Sample, Unfit
 from attnspec.errors import Error, SpecErrors
-from attnspec.language.compiler import CONSTANTS, Expression, Scope, Takes, Values, assignments
 from attnspec.language.draws import DRAWS
+from attnspec.language.expressions import Expression
 from attnspec.language.functions import FUNCTIONS
+from attnspec.language.scopes import CONSTANTS, Scope, Takes, Values
+from attnspec.language.syntax import assignments
 from attnspec.mechanisms.definition import Frame
 from attnspec.mechanisms.lint import faults
 from attnspec.mechanisms.loader import library, load

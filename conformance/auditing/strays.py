@@ -17,7 +17,7 @@ import numpy as np
 
 from ..cases.samples import Sample
 from ..errors import SpecError
-from ..language.compiler import parse
+from ..language.syntax import parse
 from ..mechanisms.definition import Frame
 from ..mechanisms.mechanism import Mechanism, Mistake
 

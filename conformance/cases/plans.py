@@ -19,7 +19,8 @@ from weakref import WeakValueDictionary
 
 from ..errors import SpecError, UsageError, did_you_mean
 from ..execution.declarations import allows
-from ..language.compiler import Expression, Values
+from ..language.expressions import Expression
+from ..language.scopes import Values
 from ..mechanisms.amounts import levels_of
 from ..mechanisms.evidence import evidence_of
 from ..mechanisms.inspection import NO_DEFAULT, default_of

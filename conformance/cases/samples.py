@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from ..errors import SpecError, UsageError
 from ..execution.declarations import allows, nearest
-from ..language.compiler import CallSite, Expression, Values
 from ..language.draws import Source
+from ..language.expressions import Expression
+from ..language.scopes import CallSite, Values
 from ..mechanisms.definition import Frame, sizes_of
 from ..mechanisms.loader import library
 from ..mechanisms.mechanism import Mechanism

@@ -13,8 +13,8 @@ from ..data.texts import safe
 from ..errors import UsageError, did_you_mean
 from ..judging.contracts import CONTRACTS, ONCE
 from ..judging.conventions import LARGE
-from ..language.compiler import Expression
 from ..language.draws import DRAWS
+from ..language.expressions import Expression
 from ..language.functions import FUNCTIONS
 from ..mechanisms.definition import Frame
 from ..mechanisms.loader import library

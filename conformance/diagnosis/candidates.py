@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ..judging.trial import Bench
-from ..language.compiler import Expression
+from ..language.expressions import Expression
 from ..mechanisms.loader import library
 from ..mechanisms.mechanism import Mistake
 from ..subjects.subject import Subject

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from ..execution.calling import Fault
-from ..language.compiler import Expression, Scope
+from ..language.expressions import Expression
+from ..language.scopes import Scope
 from ..mechanisms.mechanism import Law, Mechanism
 from ..numerics import budget
 from ..numerics.grades import Grade

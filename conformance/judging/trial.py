@@ -21,8 +21,8 @@ from ..cases.samples import DrawSource, Sample, unmet
 from ..errors import SpecError, UsageError
 from ..execution.calling import Call, Fault, Reply
 from ..execution.declarations import allows
-from ..language.compiler import CallSite, Values
 from ..language.draws import Source
+from ..language.scopes import CallSite, Values
 from ..mechanisms.definition import Frame, refused, sizes_of
 from ..mechanisms.mechanism import Law, Mechanism
 from ..numerics import budget

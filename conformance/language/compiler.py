@@ -2,261 +2,29 @@
 
 `ast` parses, a whitelist of node types decides, and each node becomes a closure over its children; nothing of Python is
 executed that is not written here. The same closures run on plain arrays, on error-carrying numbers and on truths.
-An expression is compiled against a `Scope`, which says what names mean, and called with an `Environment`, which says
-what they are worth.
 """
 
 from __future__ import annotations
 
 import ast
-import functools
 import inspect
 import math
-import re
-import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NoReturn, Protocol
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ..errors import Place, SpecError, did_you_mean
-from ..numerics.budget import CALL, CARRIED, CHARACTER, NESTING, OPERATION, TEXT_LENGTH, WHOLE_NUMBER, charge, spend
-from ..numerics.grades import Grade
-from ..numerics.numbers import Number, value
+from ..numerics.budget import CALL, CARRIED, NESTING, OPERATION, WHOLE_NUMBER, charge, spend
+from ..numerics.numbers import Number
 from ..numerics.operations import BINARY, COMPARE, both, claimed, either, is_single, negated, numeric, single_truth
 from ..numerics.primitives import unspecified
-from ..numerics.truths import Truth
-from .draws import DRAWS, Source
-from .functions import FUNCTIONS, RENAMED, Function
-
-CONSTANTS: dict[str, Any] = {
-    "true": True,
-    "false": False,
-    "none": None,
-    "infinity": math.inf,
-    "nan": math.nan,
-    "pi": math.pi,
-}
-RESERVED = frozenset({*CONSTANTS, "unspecified", "implies"})
-
-
-class Environment(Protocol):
-    """What an expression is evaluated in."""
-
-    grade: Grade | None
-    """The precision that is claimed for what is computed, or None for exact values."""
-    dtype: str
-
-    def __getitem__(self, name: str) -> Any: ...
-
-    def output(self, name: str, site: CallSite | None) -> Any:
-        """What the subject returns: on the case itself, or with the replacements of a call."""
-        ...
-
-    def word(self, convention: str) -> str:
-        """The word of a convention that is in force."""
-        ...
-
-    def operator(self, name: str, arguments: dict[str, Any]) -> Any:
-        """The definition of another operator."""
-        ...
-
-    def source(self, ordinal: int) -> Source:
-        """The stream of the so-manieth draw of this expression."""
-        ...
-
-
-class Values:
-    """Plain values as an environment, in which nothing is drawn or called."""
-
-    grade: Grade | None = None
-
-    def __init__(self, values: Mapping[str, Any], dtype: str) -> None:
-        self.values, self.dtype = values, dtype
-
-    def __getitem__(self, name: str) -> Any:
-        return self.values[name]
-
-    def output(self, name: str, site: CallSite | None) -> Any:
-        raise SpecError(f"there is no {name} here")
-
-    def word(self, convention: str) -> str:
-        raise SpecError(f"{convention} has no say here")
-
-    def operator(self, name: str, arguments: dict[str, Any]) -> Any:
-        raise SpecError(f"{name} cannot be called here")
-
-    def source(self, ordinal: int) -> Source:
-        raise SpecError("nothing is drawn here")
-
-
-@dataclass(frozen=True, slots=True)
-class Takes:
-    """What can be passed to an operator: inputs by position, and anything by name."""
-
-    positional: tuple[str, ...]
-    named: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What the names of an expression may be: values, words, outputs that can be called, operators, and draws."""
-
-    names: frozenset[str] = frozenset()
-    words: Mapping[str, str] = field(default_factory=dict)
-    """Every word, with the convention that it is a word of."""
-    outputs: frozenset[str] = frozenset()
-    replaceable: frozenset[str] = frozenset()
-    operators: Mapping[str, Takes] = field(default_factory=dict)
-    draws: bool = False
-
-    def having(self, *names: str) -> Scope:
-        """The same scope with further values."""
-        more = self.names | set(names)
-        return Scope(more, self.words, self.outputs, self.replaceable, self.operators, self.draws)
-
-
-@dataclass(frozen=True, slots=True)
-class DrawSite:
-    """A draw in an expression: its function, its place among them, and how many choices it has where that is known."""
-
-    name: str
-    ordinal: int
-    count: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class CallSite:
-    """A call of an output: what is replaced, by name, and the names that the replacements read."""
-
-    text: str
-    replaced: Mapping[str, Callable[[Any], Any]]
-    uses: frozenset[str]
-
-    def __call__(self, environment: Environment) -> dict[str, Any]:
-        """The replacements, evaluated."""
-        return {name: make(environment) for name, make in self.replaced.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class Reads:
-    """What an expression reads, as its text says."""
-
-    uses: frozenset[str]
-    """The names whose values it reads, those of outputs included."""
-    calls: frozenset[str]
-    """The operators that it calls."""
-    asks: bool
-    """Whether it reads an output of the subject."""
-    draws: tuple[DrawSite, ...]
-
-
-class Expression:
-    """Compiled text; call it with an environment."""
-
-    __slots__ = ("_run", "_work", "asks", "calls", "claim", "draws", "place", "scope", "text", "uses")
-
-    def __init__(
-        self, text: str, scope: Scope, place: Place | None = None, *, claim: bool = False, reads: Reads | None = None
-    ) -> None:
-        """`claim` says that the whole is asked for its truth. What is wrong with the text is a `SpecError`.
-
-        A text that was compiled before, in such a scope, comes with what it `reads` and is compiled when it is called.
-        """
-        self.text, self.scope, self.place, self.claim = text, scope, place, claim
-        self._work = CHARACTER * len(text)
-        self._run: Callable[[Any], Any] = self._first
-        if reads is None:
-            compiler = self._compiled()
-            reads = Reads(frozenset(compiler.uses), frozenset(compiler.calls), compiler.asks, tuple(compiler.draws))
-        self.uses, self.calls, self.asks, self.draws = reads.uses, reads.calls, reads.asks, reads.draws
-
-    def _compiled(self) -> _Compiler:
-        compiler = _Compiler(self.text, self.scope, self.place, self.claim)
-        self._run = compiler.run
-        return compiler
-
-    def _first(self, environment: Environment) -> Any:
-        self._compiled()
-        return self._run(environment)
-
-    @property
-    def reads(self) -> Reads:
-        """What it reads."""
-        return Reads(self.uses, self.calls, self.asks, self.draws)
-
-    def __call__(self, environment: Environment) -> Any:
-        spend(self._work)
-        return self._run(environment)
-
-    def __repr__(self) -> str:
-        return f"Expression({self.text!r})"
-
-
-_STRANGE = re.compile(r"[^ -~]")
-_DOUBTED = re.compile(r"[0-9.][A-Za-z_]|[\"'\\]")
-"""What may be met by a warning of Python's: letters right after a number, and escapes."""
-
-
-@functools.lru_cache(1 << 12)
-def _tree(text: str) -> ast.expr:
-    """The syntax tree of a text, which nobody changes; what Python merely doubts, as in `1if x else 2`, is refused."""
-    if not _DOUBTED.search(text):
-        return ast.parse(text, mode="eval").body
-    with warnings.catch_warnings(action="error"):
-        return ast.parse(text, mode="eval").body
-
-
-def parse(text: str, place: Place | None = None, within: str = "{}") -> ast.expr:
-    """The syntax tree of an expression, within the limits on its text; `within` is what is put around it first."""
-    if len(text) > TEXT_LENGTH:
-        raise SpecError(f"an expression of {len(text)} characters is over the limit of {TEXT_LENGTH}", place)
-    if bad := _STRANGE.search(text):
-        raise SpecError(f"only plain ASCII is allowed in an expression, not {bad.group()!r}", _at(place, bad.start()))
-    try:
-        return _tree(within.format(text))
-    except SyntaxError as error:
-        column = error.offset - 1 - within.index("{") if error.offset else len(text)
-        column = min(max(column, 0), len(text))
-        raise SpecError(f"not an expression: {error.msg}{_shown(text, column)}", _at(place, column)) from None
-    except (RecursionError, MemoryError, ValueError):
-        raise SpecError("nested too deeply", place) from None
-
-
-def assignments(text: str, place: Place | None = None) -> dict[str, tuple[str, Place | None]]:
-    """`a = 1, b = f(x)` as names with their expressions and places."""
-    call = "f({})"
-    tree = parse(text, place, call)
-    if (
-        not isinstance(tree, ast.Call)
-        or not isinstance(tree.func, ast.Name)
-        or tree.args
-        or any(k.arg is None for k in tree.keywords)
-    ):
-        raise SpecError("write assignments as: name = expression, name = expression", place)
-    result: dict[str, tuple[str, Place | None]] = {}
-    for keyword in tree.keywords:
-        name, source = str(keyword.arg), source_of(call.format(text), keyword.value)
-        where_ = _at(place, keyword.value.col_offset - call.index("{"))
-        if name in result:
-            raise SpecError(f"{name!r} is assigned twice", where_)
-        result[name] = (source, where_)
-    return result
-
-
-def source_of(text: str, node: ast.expr) -> str:
-    """The text of a node of an expression, which is one line of ASCII."""
-    return text[node.col_offset : node.end_col_offset]
-
-
-def _at(place: Place | None, column: int) -> Place | None:
-    return place.right(column) if place else None
-
-
-def _shown(text: str, column: int) -> str:
-    return f"\n    {text}\n    {' ' * column}^"
-
+from .draws import DRAWS, choices
+from .functions import FUNCTIONS, RENAMED
+from .indexing import charge_picked, end_of, index_of
+from .registry import Function
+from .scopes import CONSTANTS, CallSite, DrawSite, Scope
+from .syntax import at, parse, shown, source_of
 
 FAULTS = (
     SpecError,
@@ -273,7 +41,7 @@ FAULTS = (
 """What is raised when an expression asks for the impossible: by the language, or by Python and NumPy."""
 
 
-class _Compiler:
+class Compiler:
     """One expression on its way to a closure; what it learns of the text on that way is kept beside it."""
 
     def __init__(self, text: str, scope: Scope, place: Place | None, claim: bool) -> None:
@@ -286,7 +54,7 @@ class _Compiler:
 
     def error(self, node: ast.AST, message: str) -> SpecError:
         column = getattr(node, "col_offset", 0)
-        return SpecError(message + _shown(self.text, column), _at(self.place, column))
+        return SpecError(message + shown(self.text, column), at(self.place, column))
 
     def build(self, node: ast.AST, depth: int) -> Callable[[Any], Any]:
         if depth > NESTING:
@@ -480,7 +248,7 @@ class _Compiler:
             if is_single(x):
                 return x
             chosen = index(env)
-            _charge_picked(x.shape, chosen)
+            charge_picked(x.shape, chosen)
             return x[chosen]
 
         return self.guarded(node, run)
@@ -491,9 +259,9 @@ class _Compiler:
             return lambda env: tuple(part(env) for part in parts)
         if isinstance(node, ast.Slice):
             ends = [self.build(end, depth) if end else None for end in (node.lower, node.upper, node.step)]
-            return lambda env: slice(*(None if end is None else _whole_index(end(env)) for end in ends))
+            return lambda env: slice(*(None if end is None else end_of(end(env)) for end in ends))
         plain = self.build(node, depth)
-        return lambda env: _index(plain(env))
+        return lambda env: index_of(plain(env))
 
     # Calls
 
@@ -560,7 +328,7 @@ class _Compiler:
         self.bind(node, function)
         if (name == "choice" and not node.args) or (name == "maybe" and node.keywords):
             raise self.error(node, f"write {function.usage}")
-        self.draws.append(DrawSite(name, ordinal, _choices(name, node)))
+        self.draws.append(DrawSite(name, ordinal, choices(name, node)))
         args, keywords = self.arguments(node, depth)
         call = function.call
         return self.guarded(
@@ -613,61 +381,7 @@ class _Compiler:
         return self.guarded(node, run)
 
 
-def _choices(name: str, node: ast.Call) -> int | None:
-    """How many values a draw of one number has, where the text says so."""
-    if name == "choice":
-        return len(node.args)
-    if name == "maybe":
-        return 2
-    if name in ("between", "every"):
-        try:
-            low, high = (ast.literal_eval(a) for a in node.args)
-            return max(int(high) - int(low) + 1, 1)
-        except (ValueError, TypeError):
-            return None
-    return None
-
-
 def _charged(x: Any, work: int = 1) -> Any:
     """An argument that is accounted for, as what a function makes of it is at most as large or charged by itself."""
     charge(math.prod(getattr(x, "shape", ())), work * CARRIED if isinstance(x, Number) else work)
     return x
-
-
-def _charge_picked(shape: tuple[int, ...], index: Any) -> None:
-    """Account for what arrays in an index pick; slices and whole numbers make nothing new."""
-    parts = index if isinstance(index, tuple) else (index,)
-    picks = [np.count_nonzero(p) if p.dtype == bool else p.shape for p in parts if isinstance(p, np.ndarray)]
-    if not picks:
-        return
-    ones: list[Any] = []  # every axis that an array picks from, cut to a single entry
-    for p in parts:
-        axes = p.ndim if isinstance(p, np.ndarray) and p.dtype == bool else 1
-        ones += [slice(0, 1)] * axes if isinstance(p, np.ndarray) else [p]
-    rest = np.broadcast_to(np.zeros(()), shape)[tuple(ones)]
-    charge(rest.size * math.prod(np.broadcast_shapes(*picks)))
-
-
-def _whole_index(x: Any) -> int | None:
-    if x is None:
-        return None
-    x = value(x)
-    if np.ndim(x) or isinstance(x, str | Truth) or float(x) != int(x):
-        raise SpecError(f"{x!r} is not a whole number")
-    return int(x)
-
-
-def _index(x: Any) -> Any:
-    """One part of an index: a whole number, `none`, an ellipsis, or an array of whole numbers or plain truths."""
-    if x is None or x is Ellipsis or (isinstance(x, int) and not isinstance(x, bool)):
-        return x
-    if isinstance(x, str | Truth):
-        raise SpecError("an index is a whole number, a slice, none, or an array of whole numbers or truths")
-    plain = np.asarray(value(x))
-    charge(plain.size)
-    if plain.dtype == bool:
-        return plain
-    whole = plain.astype(np.int64)
-    if not np.array_equal(whole, plain):
-        raise SpecError("an index is not a whole number")
-    return whole if whole.ndim else int(whole)

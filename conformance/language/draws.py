@@ -6,6 +6,7 @@ stream, a covering set, Hypothesis, or the picks of a stored case. A draw of an 
 
 from __future__ import annotations
 
+import ast
 import inspect
 from typing import Any, Protocol
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from ..errors import SpecError
 from ..numerics.budget import joined_shape
 from ..numerics.numbers import value
-from .functions import Function, dimensions, shape_of, whole
+from .registry import Function, dimensions, shape_of, whole
 
 
 class Source(Protocol):
@@ -103,3 +104,18 @@ def _draw(f: Any) -> Function:
 DRAWS = {
     f.__name__: _draw(f) for f in (between, choice, maybe, normal, flags, indices, permutation, partition, like, every)
 }
+
+
+def choices(name: str, node: ast.Call) -> int | None:
+    """How many values a draw of one number has, where the text says so."""
+    if name == "choice":
+        return len(node.args)
+    if name == "maybe":
+        return 2
+    if name in ("between", "every"):
+        try:
+            low, high = (ast.literal_eval(a) for a in node.args)
+            return max(int(high) - int(low) + 1, 1)
+        except (ValueError, TypeError):
+            return None
+    return None

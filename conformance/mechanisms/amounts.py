@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from ..errors import Place, SpecError
-from ..language.compiler import DrawSite
+from ..language.scopes import DrawSite
 from .mechanism import Mechanism, Setting
 from .schema import Document, place_of
 

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..errors import SpecError, SpecErrors, did_you_mean, last_place
-from ..language.compiler import Expression, Scope, Takes, assignments
+from ..language.expressions import Expression
+from ..language.scopes import Scope, Takes
+from ..language.syntax import assignments
 from ..numerics.budget import FAULTS
 from .documents import Text
 from .inspection import NO_DEFAULT, asking, default_of, fallback, printed, shape_names

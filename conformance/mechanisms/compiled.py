@@ -20,7 +20,8 @@ from attnspec import reference, spec
 
 from ..data.store import digest
 from ..errors import Place
-from ..language.compiler import DrawSite, Expression, Reads, Scope, Takes
+from ..language.expressions import Expression
+from ..language.scopes import DrawSite, Reads, Scope, Takes
 from .mechanism import Example, Known, Law, Mechanism, Mistake, Printed, Reject, Setting
 
 ASSIGNED = ("sizes", "inputs", "options", "requires", "definition", "normal_form")

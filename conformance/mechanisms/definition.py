@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import SpecError
-from ..language.compiler import CallSite, Expression
 from ..language.draws import Source
+from ..language.expressions import Expression
+from ..language.scopes import CallSite
 from ..numerics import budget
 from ..numerics.formats import FLOAT64, Format, limited
 from ..numerics.grades import Grade

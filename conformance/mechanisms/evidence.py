@@ -22,7 +22,7 @@ from ..data.files import read_text
 from ..data.records import by_name, keys, number, record, text
 from ..data.texts import safe
 from ..errors import Error, SpecError
-from ..language.compiler import Expression
+from ..language.expressions import Expression
 from ..numerics.formats import FORMATS
 from .mechanism import Example, Mechanism
 

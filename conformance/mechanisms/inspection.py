@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import Place, SpecError
-from ..language.compiler import CONSTANTS, Expression, parse, source_of
+from ..language.expressions import Expression
+from ..language.scopes import CONSTANTS
+from ..language.syntax import parse, source_of
 from ..numerics.budget import REFERENCES
 from .mechanism import Printed
 

@@ -16,7 +16,7 @@ import msgpack
 
 from ..data.store import Store, digest
 from ..errors import SpecError, did_you_mean
-from ..language.compiler import Takes
+from ..language.scopes import Takes
 from .builder import Reader
 from .compiled import called, machinery, packed, unpacked
 from .mechanism import Mechanism

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from ..errors import Place
-from ..language.compiler import Expression
+from ..language.expressions import Expression
 from ..numerics.formats import KINDS, dtype_under
 
 Level = Literal["must", "should"]

@@ -13,7 +13,7 @@ from ..data.files import read_text
 from ..data.store import digest
 from ..data.texts import safe
 from ..errors import Place, SpecError, SpecErrors
-from ..language.compiler import Takes
+from ..language.scopes import Takes
 from ..numerics.budget import FILE_BYTES
 from .documents import parse
 from .schema import Document, place_of, schema_errors

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..errors import SpecError, did_you_mean
-from ..language.compiler import RESERVED
 from ..language.draws import DRAWS
 from ..language.functions import FUNCTIONS
+from ..language.scopes import RESERVED
 from .amounts import excesses
 from .inspection import find_circle
 from .mechanism import Assignments, Mechanism

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ..language.compiler import Expression
+from ..language.expressions import Expression
 from ..mechanisms.loader import library
 from ..mechanisms.mechanism import LAYOUTS, Mechanism
 from ..numerics.formats import FORMATS

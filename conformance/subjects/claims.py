@@ -11,7 +11,8 @@ from attnspec.adapters import Adapter
 
 from ..errors import SpecError, TargetError, UsageError, did_you_mean
 from ..execution.declarations import settled
-from ..language.compiler import Expression, Scope
+from ..language.expressions import Expression
+from ..language.scopes import Scope
 from ..mechanisms.loader import library
 from ..mechanisms.mechanism import Mechanism
 from ..numerics.formats import FORMATS, unknown_dtype

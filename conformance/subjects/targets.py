@@ -29,7 +29,7 @@ from ..execution import sources
 from ..execution.calling import Caller, Interface
 from ..execution.declarations import checked
 from ..execution.frameworks import FRAMEWORKS
-from ..language.compiler import Expression
+from ..language.expressions import Expression
 from ..mechanisms.loader import library, mechanism_named
 from ..mechanisms.mechanism import Mechanism
 from .claims import Claims

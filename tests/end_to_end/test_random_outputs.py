@@ -12,7 +12,8 @@ from attnspec.errors import SpecError
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
 from attnspec.judging.trial import FALSE_ALARM
-from attnspec.language.functions import counts, likely, noise
+from attnspec.language.arranging import noise
+from attnspec.language.deciding import counts, likely
 from attnspec.mechanisms.loader import library
 from attnspec.numerics.grades import FP64
 from attnspec.numerics.numbers import Number

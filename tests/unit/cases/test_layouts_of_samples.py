@@ -8,7 +8,8 @@ import pytest
 
 from attnspec.cases.samples import Case, Sample, Unfit
 from attnspec.errors import SpecError
-from attnspec.language.compiler import Expression, Scope
+from attnspec.language.expressions import Expression
+from attnspec.language.scopes import Scope
 from attnspec.mechanisms.loader import library, load
 from attnspec.mechanisms.mechanism import LAYOUTS
 from attnspec.numerics.formats import FORMATS, holds

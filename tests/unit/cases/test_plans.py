@@ -29,7 +29,8 @@ from attnspec.cases.plans import (
     undeclared,
 )
 from attnspec.errors import SpecError, UsageError
-from attnspec.language.compiler import Expression, Scope
+from attnspec.language.expressions import Expression
+from attnspec.language.scopes import Scope
 from attnspec.mechanisms.loader import library
 from attnspec.mechanisms.mechanism import DRAWN_LAYOUTS
 from attnspec.subjects.claims import Claims

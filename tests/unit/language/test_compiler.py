@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from attnspec.errors import Place, SpecError
-from attnspec.language.compiler import CONSTANTS, CallSite, Expression, Scope, Takes, Values, assignments
+from attnspec.language.expressions import Expression
+from attnspec.language.scopes import CONSTANTS, CallSite, Scope, Takes, Values
+from attnspec.language.syntax import assignments
 from attnspec.numerics.grades import BF16, FP32, Grade
 from attnspec.numerics.numbers import Number
 from attnspec.numerics.truths import Truth

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnspec.errors import SpecError
-from attnspec.language.compiler import Expression, Scope, Values
 from attnspec.language.draws import DRAWS
+from attnspec.language.expressions import Expression
+from attnspec.language.scopes import Scope, Values
 from attnspec.numerics.numbers import Number
 from attnspec.numerics.streams import Stream, pick
 

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from attnspec.errors import SpecError
-from attnspec.language.compiler import Expression, Scope, Values
-from attnspec.language.functions import FUNCTIONS, dimensions, whole
+from attnspec.language.expressions import Expression
+from attnspec.language.functions import FUNCTIONS
+from attnspec.language.registry import dimensions, whole
+from attnspec.language.scopes import Scope, Values
 from attnspec.numerics.grades import BF16, FP32, Grade
 from attnspec.numerics.numbers import Number, value
 from attnspec.numerics.streams import Stream

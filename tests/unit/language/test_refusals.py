@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from attnspec.errors import Place, SpecError
-from attnspec.language.compiler import Expression, Scope, Takes, Values, assignments
+from attnspec.language.expressions import Expression
+from attnspec.language.scopes import Scope, Takes, Values
+from attnspec.language.syntax import assignments
 from attnspec.numerics.numbers import Number
 
 NAMES: dict[str, Any] = {

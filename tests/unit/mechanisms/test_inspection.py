@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from attnspec.errors import Place, SpecError
-from attnspec.language.compiler import Expression, Scope
+from attnspec.language.expressions import Expression
+from attnspec.language.scopes import Scope
 from attnspec.mechanisms.inspection import NO_DEFAULT, asking, default_of, fallback, find_circle, printed, shape_names
 
 SIZES = ("batch", "heads", "n")

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from attnspec.errors import SpecError
-from attnspec.language.compiler import Expression, Scope, Values
+from attnspec.language.expressions import Expression
+from attnspec.language.scopes import Scope, Values
 from attnspec.numerics import budget
 from attnspec.numerics.budget import OPERATION, OverspentError, charge, joined_shape, metered
 from attnspec.numerics.grades import BF16, FP32, Grade

@@ -1,0 +1,227 @@
+"""The functions that compute: entry by entry, along an axis, and which entries are the largest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import SpecError
+from ..numerics import primitives
+from ..numerics.budget import CARRIED, charge, charge_product, joined_shape, spend
+from ..numerics.grades import Grade
+from ..numerics.numbers import Number, number, value
+from ..numerics.operations import claimed
+from ..numerics.truths import Truth
+from .registry import Functions, along, shape_of, whole
+
+FUNCTIONS = Functions()
+
+
+def _rounds(x: Any, grade: Grade | None) -> Any:
+    """Under a grade, what a function computes is rounded even where its argument is exact."""
+    return x if grade is None else number(x, grade)
+
+
+def _rounds_fractions(x: Any, grade: Grade | None) -> Any:
+    """As `_rounds`, but whole numbers are reckoned with exactly."""
+    if grade is None or isinstance(x, int) or getattr(x, "dtype", None) == np.int64:
+        return x
+    return number(x, grade)
+
+
+# Entry by entry
+
+
+@FUNCTIONS("abs")
+def _abs(x: Any) -> Any:
+    """The size without the sign."""
+    return abs(x)
+
+
+for _name, _says in (
+    ("exp", "The exponential."),
+    ("log", "The natural logarithm."),
+    ("sqrt", "The square root."),
+    ("sin", "The sine."),
+    ("cos", "The cosine."),
+    ("tanh", "The hyperbolic tangent."),
+    ("sigmoid", "1 / (1 + exp(-x))."),
+):
+    FUNCTIONS(_name, graded=_rounds, says=_says, work=3)(getattr(primitives, _name))
+
+
+@FUNCTIONS("round")
+def _round(x: Any) -> Any:
+    """The nearest whole number, ties to even; in doubt where rounding may cross a half."""
+    return primitives.rint(x)
+
+
+@FUNCTIONS()
+def finite(x: Any) -> Any:
+    """Truths: neither infinite nor NaN."""
+    return np.isfinite(value(x))
+
+
+@FUNCTIONS()
+def where(c: Any, x: Any, y: Any) -> Any:
+    """From x where c is true, else from y; where c is undecided, the distance of both is an error."""
+    shape = joined_shape(shape_of(claimed(c)), shape_of(x), shape_of(y))
+    if isinstance(c, (bool, np.bool_)):
+        chosen = x if c else y
+        if shape_of(chosen) == shape:
+            return chosen
+    return primitives.where(c, x, y)
+
+
+@FUNCTIONS(contextual=True, work=8)
+def stored(env: Any, x: Any) -> Any:
+    """One more rounding to the dtype under test."""
+    return primitives.stored(x, env.dtype, env.grade) if env.grade is not None else x
+
+
+@FUNCTIONS(contextual=True)
+def unclaimed(env: Any, x: Any) -> Any:
+    """x, of which nothing is claimed: no comparison with it is ever decided."""
+    return x if env.grade is None else Number.within(value(x), np.full(shape_of(x), np.inf), grade=env.grade)
+
+
+# Along an axis
+
+
+@FUNCTIONS("sum", graded=_rounds_fractions)
+def _sum(x: Any, axis: Any = -1, keep: Any = False) -> Any:
+    """The sum along an axis."""
+    return primitives.total(_reducible(x), along(axis), bool(keep))
+
+
+@FUNCTIONS(graded=_rounds_fractions)
+def sum_like(x: Any, y: Any) -> Any:
+    """The sum along the axes that y has not, or has once, in the shape of y: what broadcasting y takes back."""
+    whole_shape, shape = shape_of(x), shape_of(y)
+    if joined_shape(whole_shape, shape) != whole_shape:
+        raise SpecError(f"an array of shape {shape} is not broadcast to {whole_shape}")
+    x = _reducible(x)
+    charge(math.prod(whole_shape), len(whole_shape) * (CARRIED if isinstance(x, Number) else 1))
+    for _ in whole_shape[len(shape) :]:
+        x = primitives.total(x, 0)
+    for axis, (n, wanted) in enumerate(zip(shape_of(x), shape, strict=True)):
+        if n != wanted:
+            x = primitives.total(x, axis, keep=True)
+    return x
+
+
+@FUNCTIONS(graded=_rounds)
+def mean(x: Any, axis: Any = -1, keep: Any = False) -> Any:
+    """The sum divided by the number of entries."""
+    return primitives.mean(_reducible(x), along(axis), bool(keep))
+
+
+@FUNCTIONS("max")
+def _max(x: Any, *y: Any, axis: Any = -1, keep: Any = False) -> Any:
+    """The greatest entry along an axis; of two arguments, the greater, entry by entry."""
+    return _extreme(np.max, x, y, axis, keep)
+
+
+@FUNCTIONS("min")
+def _min(x: Any, *y: Any, axis: Any = -1, keep: Any = False) -> Any:
+    """The least entry along an axis; of two arguments, the lesser, entry by entry."""
+    return _extreme(np.min, x, y, axis, keep)
+
+
+def _extreme(f: Callable[..., Any], x: Any, y: tuple[Any, ...], axis: Any, keep: Any) -> Any:
+    match y:
+        case ():
+            return primitives.extreme(f, _reducible(x), along(axis), bool(keep))
+        case (other,):
+            joined_shape(shape_of(x), shape_of(other))
+            return primitives.extreme_of_two(f, x, other)
+    raise SpecError("max and min take one array or two")
+
+
+def _reducible(x: Any) -> Any:
+    if isinstance(x, Truth):
+        return primitives.where(x, 1.0, 0.0)
+    return x if isinstance(x, Number) else np.asarray(x)
+
+
+@FUNCTIONS("all")
+def _all(x: Any, axis: Any = None) -> Any:
+    """Whether all entries are true: of everything, or along an axis."""
+    return _quantified(np.all, x, axis)
+
+
+@FUNCTIONS("any")
+def _any(x: Any, axis: Any = None) -> Any:
+    """Whether some entry is true: of everything, or along an axis."""
+    return _quantified(np.any, x, axis)
+
+
+def _quantified(reduce: Callable[..., Any], x: Any, axis: Any) -> Any:
+    if shape_of(claimed(x)) == ():
+        return x
+    one = None if axis is None else whole(axis)
+    return x.over(reduce, one) if isinstance(x, Truth) else reduce(x, axis=one)
+
+
+@FUNCTIONS(graded=_rounds_fractions)
+def cumsum(x: Any, axis: Any = -1) -> Any:
+    """Running sums along an axis."""
+    return primitives.cumulated(_reducible(x), along(axis))
+
+
+@FUNCTIONS(graded=_rounds)
+def shift(x: Any, axis: Any = -1) -> Any:
+    """Less its own maximum along an axis (0 for a row of minus infinities), free of the maximum's error."""
+    return primitives.shift(x, along(axis))
+
+
+@FUNCTIONS(graded=_rounds)
+def logsumexp(x: Any, axis: Any = -1, keep: Any = False) -> Any:
+    """The logarithm of the sum of the exponentials."""
+    return primitives.logsumexp(x, along(axis), bool(keep))
+
+
+@FUNCTIONS(graded=_rounds)
+def average(w: Any, x: Any, axis: Any = None) -> Any:
+    """The sum of w x over that of w, rows of w against rows of x; with axis, entry by entry; 0 where no weight is."""
+    a, b = shape_of(w), shape_of(x)
+    if axis is None and (len(a) < 2 or len(b) < 2 or a[-1] != b[-2]):
+        raise SpecError(f"average takes weights [..., q, n] and values [..., n, d], not {a} and {b}")
+    carried = isinstance(w, Number) or isinstance(x, Number)
+    if axis is None:
+        rows, n = math.prod(joined_shape(a[:-2], b[:-2])) * a[-2], a[-1]
+        charge(rows * max(b[-1], n), 8 if carried else 2)
+        charge_product(rows * n * b[-1], carried=carried)
+    else:
+        shape = joined_shape(a, b)
+        n = shape[whole(axis)] if shape else 1
+        rows = math.prod(shape) // max(n, 1)
+        charge(rows * n, 8 if carried else 2)
+    if carried:
+        spend(primitives.multiplicity_work(rows * n, n))
+    return primitives.average(w, x, None if axis is None else whole(axis))
+
+
+# Selection
+
+
+@FUNCTIONS(work=10)
+def largest(x: Any, k: Any, axis: Any = -1) -> Any:
+    """Truths: among the k largest along an axis; of equal ones the earlier."""
+    return primitives.largest(x, whole(k), along(axis))
+
+
+@FUNCTIONS(work=10)
+def above(x: Any, axis: Any = -1) -> Any:
+    """The sum of the entries that come before this one in falling order."""
+    charge(math.prod(shape_of(x)) * shape_of(x)[along(axis)])
+    return primitives.above(x, along(axis))
+
+
+@FUNCTIONS(work=15)
+def argsort(x: Any, axis: Any = -1) -> Any:
+    """The indices in falling order; equal entries keep theirs, and in doubt are those that rounding may exchange."""
+    return primitives.order(x, along(axis))
