@@ -59,7 +59,7 @@ def same_effect(bench: Bench, one: Candidate, other: Candidate) -> bool:
     """Whether no case of a large set, none of which the diagnosis has seen, tells two things apart."""
     m, claims = bench.mechanism, bench.subject.claims
     drawn = plan(m, claims, PROFILES["ci"], FRESH_SEED, bench.dtype)
-    known = scenarios_of(m.operator, claims, seed=FRESH_SEED, dtype=bench.dtype)
+    known = scenarios_of(m, claims, seed=FRESH_SEED, dtype=bench.dtype)
     for sample in itertools.chain(known, drawn.pairs, drawn.further(120)):
         if sample.entries <= LARGE and sample.mechanism is m:
             trial = Trial(bench, sample)

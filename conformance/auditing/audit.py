@@ -39,14 +39,14 @@ from ..judging.trial import Bench, Trial
 from ..judging.verdicts import LARGE
 from ..mechanisms.definition import Frame
 from ..mechanisms.evidence import Evidence, derived, write
-from ..mechanisms.loader import library
+from ..mechanisms.library import Library
+from ..mechanisms.loader import NONE, Specs, mechanism_named
 from ..mechanisms.mechanism import Law, Mechanism, Mistake
 from ..mechanisms.references import reference_outputs
 from ..numerics.formats import FORMATS
 from ..numerics.grades import FP64
 from ..numerics.numbers import Number, number
 from ..reporting.typesetting import aligned
-from ..runs.runner import Options, chosen
 from ..subjects.stand_ins import DefinitionSubject
 from ..subjects.targets import families, faults, subject
 from .mutation import Kill, Refutation, kills
@@ -100,27 +100,29 @@ class Part:
             yield f"    refute nothing: {', '.join(idle)}"
 
 
-def audited(names: Sequence[str] = (), *, deep: bool = False, workers: int = 1) -> Iterator[Part]:
+def audited(names: Sequence[str] = (), *, deep: bool = False, workers: int = 1, specs: Specs = NONE) -> Iterator[Part]:
     """The audit, part by part: the mechanisms, then every correct variant, then every fault.
 
     Unknown mechanisms are a `UsageError`.
     """
-    wanted = tuple(chosen(Options(mechanisms=tuple(names))))
-    correct, wrong = controls(wanted), faults_of(wanted)
+    known = specs.library()
+    wanted = wanted_of(known, names)
+    correct, wrong = controls(known, wanted), faults_of(known, wanted)
     if workers == 1:
-        yield from map(audited_mechanism, wanted)
+        for name in wanted:
+            yield audited_mechanism(known[name])
         for own in correct.values():
-            yield from audited_controls(own, wanted, deep=deep)
+            yield from audited_controls(own, wanted, specs, deep=deep)
         for own in wrong.values():
-            yield from audited_faults(own)
+            yield from audited_faults(own, specs)
         return
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _settle) as pool:
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _settle, (specs,)) as pool:
         # what takes longest goes first; what shares its cases and bounds goes to one process
         operators = sorted(correct, key=lambda operator: -len(correct[operator]))
-        checked = {o: pool.submit(audited_controls, correct[o], wanted, deep=deep) for o in operators}
-        mechanisms = sorted(wanted, key=lambda name: -len(library()[name].mistakes))
-        parts = {name: pool.submit(audited_mechanism, name) for name in mechanisms}
-        refuted = [pool.submit(audited_faults, own) for own in wrong.values()]
+        checked = {o: pool.submit(audited_controls, correct[o], wanted, specs, deep=deep) for o in operators}
+        mechanisms = sorted(wanted, key=lambda name: -len(known[name].mistakes))
+        parts = {name: pool.submit(_part, name, specs) for name in mechanisms}
+        refuted = [pool.submit(audited_faults, own, specs) for own in wrong.values()]
         for name in wanted:
             yield parts[name].result()
         for operator in correct:
@@ -129,29 +131,39 @@ def audited(names: Sequence[str] = (), *, deep: bool = False, workers: int = 1) 
             yield from parts_of_operator.result()
 
 
-def derive(names: Sequence[str] = (), *, workers: int = 1) -> Iterator[Part]:
+def derive(names: Sequence[str] = (), *, workers: int = 1, specs: Specs = NONE) -> Iterator[Part]:
     """The mechanisms alone, and what their scenarios show of their mistakes written beside their specifications."""
-    wanted = tuple(chosen(Options(mechanisms=tuple(names))))
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _settle) as pool:
-        for part in pool.map(audited_mechanism, wanted):
+    known = specs.library()
+    wanted = wanted_of(known, names)
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _settle, (specs,)) as pool:
+        for part in pool.map(_part, wanted, itertools.repeat(specs)):
             if part.evidence is not None:
-                write(part.name, part.evidence)
+                write(known[part.name], part.evidence)
             yield part
 
 
-def _settle() -> None:
+def wanted_of(known: Library, names: Sequence[str]) -> tuple[str, ...]:
+    """The mechanisms that were named; where none was, those of further folders, or all of them."""
+    return tuple(mechanism_named(name, known).name for name in names) or tuple(known.files if known.folders else known)
+
+
+def _settle(specs: Specs) -> None:
     """Load what stays as long as a worker does, and have its garbage looked for less often, and not in that."""
-    library()
+    specs.library()
     families("controls")
     gc.freeze()
     gc.set_threshold(20_000)
 
 
-def audited_mechanism(name: str) -> Part:
+def _part(name: str, specs: Specs) -> Part:
+    return audited_mechanism(specs.library()[name])
+
+
+def audited_mechanism(mechanism: Mechanism) -> Part:
     """The audit of one mechanism."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return _Audit(library()[name]).part()
+        return _Audit(mechanism).part()
 
 
 def variants(mechanism: Mechanism) -> Iterator[dict[str, str]]:
@@ -386,7 +398,7 @@ class _Audit:
         """A subject that declares one word and follows another is found out, by this mechanism or by its kin."""
         if self.m.name != self.m.operator:
             return
-        kin = [m for m in library().values() if m.operator == self.m.name]
+        kin = self.m.kin
         for convention, words in self.m.conventions.items():
             for word in list(words)[1:]:
                 if not any(self.found_out(m, convention, word) for m in kin) and not self.hair_apart(convention, word):
@@ -436,9 +448,9 @@ def _told(words: Mapping[str, str], mechanism: Mechanism) -> str:
     return ", ".join(other) or "every convention at its first word"
 
 
-def controls(mechanisms: Collection[str]) -> dict[str, list[str]]:
+def controls(known: Library, mechanisms: Collection[str]) -> dict[str, list[str]]:
     """The correct variants that have something to do with the mechanisms, by operator."""
-    modules, operators = families("controls"), {library()[name].operator for name in mechanisms}
+    modules, operators = families("controls"), {known.operator_of(name) for name in mechanisms}
     found: dict[str, list[str]] = {}
     for adapter in adapters.registered():
         if adapter.module in modules and adapter.operator in operators:
@@ -446,12 +458,15 @@ def controls(mechanisms: Collection[str]) -> dict[str, list[str]]:
     return found
 
 
-def audited_controls(names: Sequence[str], mechanisms: Collection[str], *, deep: bool) -> list[Part]:
+def audited_controls(
+    names: Sequence[str], mechanisms: Collection[str], specs: Specs = NONE, *, deep: bool
+) -> list[Part]:
     """Several correct variants of one operator, in all their dtypes; those that share cases and bounds run in a row."""
     modules = families("controls")
-    found = {a.name: subject(a) for a in adapters.registered() if a.name in names and a.module in modules}
+    known = specs.library()
+    found = {a.name: subject(a, known=known) for a in adapters.registered() if a.name in names and a.module in modules}
     subjects = [found[name] for name in names]
-    own = [m for m in library().values() if m.operator == subjects[0].operator and m.name in mechanisms]
+    own = [m for m in known.of(subjects[0].operator) if m.name in mechanisms]
     profile = replace(CONTROLS, name="deep", draws=-(-DEEP // max(len(own), 1))) if deep else CONTROLS
     parts, cases, bounds = {name: Part(name) for name in names}, Counter[str](), Bounds()
     for mechanism, dtype, one in itertools.product(own, FORMATS, subjects):
@@ -500,27 +515,28 @@ class Bounds:
             yield part
 
 
-def faults_of(mechanisms: Collection[str]) -> dict[str, list[str]]:
+def faults_of(known: Library, mechanisms: Collection[str]) -> dict[str, list[str]]:
     """The functions that are wrong on purpose, of the operators of some mechanisms, by operator."""
-    operators, found = {library()[name].operator for name in mechanisms}, dict[str, list[str]]()
+    operators, found = {known.operator_of(name) for name in mechanisms}, dict[str, list[str]]()
     for name, adapter in faults().items():
         if adapter.operator in operators:
             found.setdefault(adapter.operator, []).append(name)
     return found
 
 
-def audited_faults(names: Sequence[str]) -> list[Part]:
+def audited_faults(names: Sequence[str], specs: Specs = NONE) -> list[Part]:
     """Several faults of one operator."""
-    return [audited_fault(name) for name in names]
+    return [audited_fault(name, specs) for name in names]
 
 
-def audited_fault(name: str) -> Part:
+def audited_fault(name: str, specs: Specs = NONE) -> Part:
     """A function that is wrong on purpose, which the quick profile refutes in each of its dtypes.
 
     It is tried on all mechanisms of its operator until one refutes it, for a fault may be one of options together.
     """
     adapter, part = faults()[name], Part(name)
-    one, own = subject(adapter), [m for m in library().values() if m.operator == adapter.operator]
+    known = specs.library()
+    one, own = subject(adapter, known=known), known.of(adapter.operator)
     for dtype in adapter.dtypes:
         checks = 0
         for mechanism in own:

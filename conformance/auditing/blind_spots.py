@@ -19,7 +19,6 @@ from ..judging.conventions import identified, words_of
 from ..judging.engine import run
 from ..judging.trial import Bench, Declined, Faulted, Trial
 from ..mechanisms.evidence import DTYPES, Evidence, evidence_of
-from ..mechanisms.loader import library
 from ..mechanisms.mechanism import Mechanism, Mistake
 from ..subjects.stand_ins import DefinitionSubject
 from ..subjects.subject import Subject
@@ -67,7 +66,7 @@ class _Place:
         if self.refusal is not None:
             blind = {mistake.name: self.refusal for mistake in mistakes}
             return Seen(self.m.name, self.dtype, len(mistakes), blind)
-        found = identified(self.subject, library()[self.m.operator], self.dtype, self.device)
+        found = identified(self.subject, self.m.stating, self.dtype, self.device)
         self.words = words_of(self.m, found)
         self.evidence = evidence_of(self.m) or Evidence("", {}, {})
         self.answered, self.refused = self.answers()
@@ -154,4 +153,4 @@ def page(subject: Subject, found: Sequence[Seen]) -> Iterator[str]:
             yield f"    {why}: all of them" if everything else f"    {why}:"
             for mistake, dtypes in () if everything else mistakes.items():
                 where = "" if len(dtypes) == len(own) else f" in {' and '.join(sorted(dtypes, key=DTYPES.index))}"
-                yield f"        {mistake}{where}   {library()[mechanism].mistakes[mistake].says}"
+                yield f"        {mistake}{where}   {subject.mechanism.beside(mechanism).mistakes[mistake].says}"

@@ -24,7 +24,6 @@ from ..language.scopes import Values
 from ..mechanisms.amounts import levels_of
 from ..mechanisms.evidence import evidence_of
 from ..mechanisms.inspection import NO_DEFAULT, default_of
-from ..mechanisms.loader import library
 from ..mechanisms.mechanism import DRAWN_LAYOUTS, Mechanism
 from ..numerics.streams import digest, pick
 from ..subjects.claims import Claims
@@ -441,8 +440,8 @@ def plan(mechanism: Mechanism, claims: Claims, profile: Profile, seed: int, dtyp
     return _PLANS[key]
 
 
-def scenarios_of(operator: str, claims: Claims, *, seed: int, dtype: str) -> Iterator[Sample]:
+def scenarios_of(mechanism: Mechanism, claims: Claims, *, seed: int, dtype: str) -> Iterator[Sample]:
     """The scenarios of every mechanism of an operator, as far as the claims go."""
-    for mechanism in library().values():
-        if mechanism.operator == operator and undeclared(mechanism, claims) is None:
-            yield from plan(mechanism, claims, PROFILES["quick"], seed, dtype).scenarios
+    for each in mechanism.kin:
+        if undeclared(each, claims) is None:
+            yield from plan(each, claims, PROFILES["quick"], seed, dtype).scenarios

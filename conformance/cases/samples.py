@@ -22,7 +22,6 @@ from ..language.draws import Source
 from ..language.expressions import Expression
 from ..language.scopes import CallSite, Values
 from ..mechanisms.definition import Frame, sizes_of
-from ..mechanisms.loader import library
 from ..mechanisms.mechanism import Mechanism
 from ..numerics import budget
 from ..numerics.formats import FORMATS, rounded
@@ -256,7 +255,7 @@ class _Drawing:
         return words[convention] if convention in words else self.sample[convention]
 
     def operator(self, name: str, arguments: dict[str, Any]) -> Any:
-        mechanism = library()[name]
+        mechanism = self.sample.mechanism.beside(name)
         return Frame(mechanism, arguments)[mechanism.outputs[0]]
 
     def output(self, name: str, site: CallSite | None) -> Any:

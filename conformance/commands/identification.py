@@ -10,7 +10,6 @@ import numpy as np
 
 from ..cases.samples import Sample
 from ..judging.conventions import Finding, explained, identify, words_of
-from ..mechanisms.loader import library
 from ..mechanisms.mechanism import Mechanism
 from ..subjects.subject import Subject
 
@@ -40,7 +39,7 @@ Found = Mapping[str, Mapping[str, Finding]]
 
 def identified(subject: Subject, device: str, dtypes: Sequence[str] = ()) -> dict[str, dict[str, Finding]]:
     """What is found in each dtype that the subject claims, or in those that are asked for."""
-    operator = library()[subject.operator]
+    operator = subject.mechanism.stating
     with warnings.catch_warnings(), subject.session():
         warnings.simplefilter("ignore")
         return {d: identify(subject, operator, d, device, blind=True) for d in dtypes or subject.claims.dtypes}
@@ -48,7 +47,7 @@ def identified(subject: Subject, device: str, dtypes: Sequence[str] = ()) -> dic
 
 def splits(subject: Subject, device: str, found: Found) -> dict[tuple[str, str], Split]:
     """What decides, where no word explains everything, by dtype and convention."""
-    operator = library()[subject.operator]
+    operator = subject.mechanism.stating
     with warnings.catch_warnings(), subject.session():
         warnings.simplefilter("ignore")
         return {
@@ -95,7 +94,7 @@ def page(subject: Subject, found: Found, decided: Mapping[tuple[str, str], Split
     """The lines of 'attnspec identify' for one subject."""
     dtypes = " ".join(found)
     yield f"{subject.name}   {subject.operator}   {dtypes}"
-    names = list(library()[subject.operator].conventions)
+    names = list(subject.mechanism.stating.conventions)
     if not names:
         yield f"    {subject.operator} has no conventions"
         return
@@ -108,7 +107,7 @@ def page(subject: Subject, found: Found, decided: Mapping[tuple[str, str], Split
         for name, entry in entries.items():
             yield f"{entry:<{width}}  # {_evidence(consistent[name])}"
         yield "}"
-    declared = library()[subject.operator].declared(subject.claims.conventions)
+    declared = subject.mechanism.stating.declared(subject.claims.conventions)
     for name, version in versions.items():
         if name not in consistent:
             yield f"{name}: {_inconsistent(version)}"
@@ -150,7 +149,8 @@ def tables(subjects: Sequence[tuple[Subject, Found, Mapping[tuple[str, str], Spl
     """What many subjects follow, as Markdown: a table for each operator, implementations by conventions."""
     yield from ("# What implementations follow", "", f"- `{headline}`", "")
     yield from LEGEND
-    for operator in (m for m in library().values() if m.name == m.operator and m.conventions):
+    operators = {subject.operator: subject.mechanism.stating for subject, *_ in subjects}
+    for operator in (operators[name] for name in sorted(operators) if operators[name].conventions):
         rows = [item for item in subjects if item[0].operator == operator.name]
         if rows:
             yield from ("", f"## {operator.name}", "", f"| implementation | {' | '.join(operator.conventions)} |")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from attnspec.adapters import Adapter
 
@@ -10,6 +10,7 @@ from ..cases.plans import undeclared
 from ..judging.contracts import CONTRACTS, ONCE
 from ..language.draws import DRAWS
 from ..language.functions import FUNCTIONS
+from ..mechanisms.library import Library
 from ..mechanisms.loader import library
 from ..mechanisms.mechanism import Mechanism
 from ..reporting.typesetting import expression, prose
@@ -17,9 +18,9 @@ from ..subjects.claims import claims_of
 from ..subjects.targets import faults, install_command, installed, operators, shipped
 
 
-def listed(what: str) -> Iterator[str]:
-    """The lines of a list."""
-    yield from {
+def listed(what: str, known: Library | None = None) -> Iterator[str]:
+    """The lines of a list, of the mechanisms that are known or of the shipped ones."""
+    lists: dict[str, Callable[[Library], Iterator[str]]] = {
         "mechanisms": _mechanisms,
         "laws": _laws,
         "operators": _operators,
@@ -27,14 +28,15 @@ def listed(what: str) -> Iterator[str]:
         "mistakes": _mistakes,
         "conventions": _conventions,
         "functions": _functions,
-    }[what]()
+    }
+    yield from lists[what](known or library())
 
 
-def _mechanisms() -> Iterator[str]:
-    width = _width(library())
+def _mechanisms(known: Library) -> Iterator[str]:
+    width = _width(known)
     columns = f"{'laws':>5}{'mistakes':>10}{'scenarios':>11}{'subjects':>10}"
     yield f"{'mechanism':<{width}}{'operator':<{width}}{columns}   title"
-    for m in library().values():
+    for m in known.values():
         counts = f"{len(m.laws) + 1:>5}{len(m.mistakes):>10}{len(m.scenarios):>11}{len(subjects(m)):>10}"
         yield f"{m.name:<{width}}{m.operator:<{width}}{counts}   {m.title}"
 
@@ -44,8 +46,8 @@ def _width(texts: Iterable[str]) -> int:
     return max(map(len, texts), default=0) + 2
 
 
-def _laws() -> Iterator[str]:
-    for m in library().values():
+def _laws(known: Library) -> Iterator[str]:
+    for m in known.values():
         yield f"{m.name}.definition   Every output is what the definition says."
         for law in m.laws.values():
             yield _item(m.address(law.name), law.says, law.level)
@@ -59,23 +61,23 @@ def _item(address: str, says: str, level: str) -> str:
     return f"{address}   {says}" + (f"   ({level.replace('_', ' ')})" if level != "must" else "")
 
 
-def _operators() -> Iterator[str]:
-    for m in operators().values():
+def _operators(known: Library) -> Iterator[str]:
+    for m in operators(known).values():
         yield from signature(m)
         yield ""
 
 
-def _adapters() -> Iterator[str]:
-    known = shipped()
-    name, operator = _width(a.name for a in known), _width(a.operator for a in known)
-    dtypes = _width(" ".join(a.dtypes) for a in known)
-    for a in known:
+def _adapters(_: Library) -> Iterator[str]:
+    found = shipped()
+    name, operator = _width(a.name for a in found), _width(a.operator for a in found)
+    dtypes = _width(" ".join(a.dtypes) for a in found)
+    for a in found:
         where = "" if installed(a) else f"   not installed: {install_command(a)}"
         yield f"{a.name:<{name}}{a.operator:<{operator}}{' '.join(a.dtypes):<{dtypes}}{a.summary}{where}"
 
 
-def _mistakes() -> Iterator[str]:
-    for m in library().values():
+def _mistakes(known: Library) -> Iterator[str]:
+    for m in known.values():
         for mistake in m.mistakes.values():
             yield _mistaken(m.address(mistake.name), mistake.says, mistake.seen)
     for fault in faults().values():
@@ -86,15 +88,15 @@ def _mistaken(address: str, says: str, seen: str) -> str:
     return f"{address}   {says}" + (f"   seen: {seen}" if seen else "")
 
 
-def _conventions() -> Iterator[str]:
-    for m in operators().values():
+def _conventions(known: Library) -> Iterator[str]:
+    for m in operators(known).values():
         for convention, words in m.conventions.items():
             yield f"{m.name}: {convention}"
             for word, says in words.items():
                 yield f"    {word:<16}{says}"
 
 
-def _functions() -> Iterator[str]:
+def _functions(_: Library) -> Iterator[str]:
     for title, functions in (("functions", FUNCTIONS), ("draws", DRAWS)):
         yield f"{title}:"
         for function in functions.values():

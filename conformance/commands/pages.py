@@ -17,7 +17,8 @@ from ..language.draws import DRAWS
 from ..language.expressions import Expression
 from ..language.functions import FUNCTIONS
 from ..mechanisms.definition import Frame
-from ..mechanisms.loader import library
+from ..mechanisms.library import Library
+from ..mechanisms.loader import library as shipped_library
 from ..mechanisms.mechanism import Example, Law, Mechanism, Mistake, Reject
 from ..numerics.grades import GRADES, LADDER, STANDARD
 from ..reporting.glossary import known_words, meanings
@@ -48,27 +49,28 @@ CONTRACT_ADVICE = {
 }
 
 
-def explained(name: str) -> Iterator[str]:
+def explained(name: str, library: Library | None = None) -> Iterator[str]:
     """The page of whatever has that name; an unknown one is a `UsageError`."""
-    pages: Mapping[str, Callable[[], Iterator[str]]] = _pages()
+    library = library or shipped_library()
+    pages: Mapping[str, Callable[[], Iterator[str]]] = _pages(library)
     mechanism, _, law = name.partition(".")
-    if mechanism in library() and law.startswith(("contract.", "convention.")):  # as a report writes it
+    if mechanism in library and law.startswith(("contract.", "convention.")):  # as a report writes it
         name = law
     if name not in pages:
         short = [known for known in pages if known.partition(".")[2] == name]
-        told = list(meanings(name))
+        told = list(meanings(name, library))
         if len(short) == 1:
             return iter([*pages[short[0]](), *(["", *told] if told else [])])
         if told:
             further = [f"attnspec explain {known} shows a law or mistake of that name." for known in sorted(short)]
             return iter([*told, *([""] if further else []), *further])
-        known = {*pages, *(page.partition(".")[2] for page in pages), *known_words()}
+        known = {*pages, *(page.partition(".")[2] for page in pages), *known_words(library)}
         hint = f"; one of {', '.join(sorted(short))}" if short else did_you_mean(name, known)
         raise UsageError(f"nothing is called {safe(name)!r}{hint}")
     return pages[name]()
 
 
-def _pages() -> dict[str, Callable[[], Iterator[str]]]:
+def _pages(library: Library) -> dict[str, Callable[[], Iterator[str]]]:
     pages: dict[str, Callable[[], Iterator[str]]] = {}
     for function in (*FUNCTIONS.values(), *DRAWS.values()):
         pages[function.name] = lambda f=function: iter([f.usage, *prose(f.says, "    ")])
@@ -80,9 +82,9 @@ def _pages() -> dict[str, Callable[[], Iterator[str]]]:
         pages[fault.name] = lambda a=fault: _fault_page(a)
     for contract in (*CONTRACTS, *ONCE):
         pages[f"contract.{contract}"] = lambda c=contract: _contract_page(c)
-    for m in library().values():
+    for m in library.values():
         for convention in m.conventions:
-            pages[convention] = pages[f"convention.{convention}"] = lambda c=convention: _convention_page(c)
+            pages[convention] = pages[f"convention.{convention}"] = lambda c=convention: _convention_page(c, library)
         pages[m.address("definition")] = lambda m=m: _definition_page(m)
         for law in m.laws.values():
             pages[m.address(law.name)] = lambda m=m, x=law: _law_page(m, x)
@@ -103,7 +105,7 @@ def _mechanism_page(m: Mechanism) -> Iterator[str]:
     if m.formula:
         yield from expression(m.formula, "    ", " " * 8)
         yield ""
-    yield from signature(operators()[m.operator])
+    yield from signature(m.stating)
     yield ""
     yield from _lines(m)
     for option, texts in m.vocabulary.items():
@@ -289,10 +291,10 @@ def _reject_page(m: Mechanism, reject: Reject) -> Iterator[str]:
         yield from _indented(reject.when.text)
 
 
-def _convention_page(convention: str) -> Iterator[str]:
+def _convention_page(convention: str, library: Library) -> Iterator[str]:
     yield f"{convention} (a convention)"
     yield "Correct implementations differ in it; declare the word that yours follows, and it is tested."
-    for m in operators().values():
+    for m in operators(library).values():
         words = m.conventions.get(convention, {})
         if words:
             yield ""

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from ..judging.trial import Bench
 from ..language.expressions import Expression
-from ..mechanisms.loader import library
 from ..mechanisms.mechanism import Mistake
 from ..subjects.subject import Subject
 from ..subjects.targets import faults, subject
@@ -50,8 +49,8 @@ def stock(bench: Bench) -> Iterator[Candidate]:
         for word, says in words.items():
             if word != bench.words[convention]:
                 yield Candidate(f"{convention} = {word}", says, words={convention: word})
-    operator = library().get(m.operator, m)
-    kin = [m, operator, *(k for k in library().values() if k.operator == m.operator)]
+    operator = m.stating
+    kin = [m, operator, *m.kin]
     names: dict[frozenset[tuple[str, str]], str] = {}
     for mechanism in (operator, *kin):  # what several of them have goes by the operator's name
         for mistake in mechanism.mistakes.values():

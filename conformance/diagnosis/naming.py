@@ -144,7 +144,7 @@ def _failing(bench: Bench, failure: Failure, grade: Grade) -> Iterator[Observati
 
 def _scenarios(bench: Bench, apart_from: Sequence[Sample], grade: Grade, seed: int) -> Iterator[Observation]:
     """The scenarios of the mechanism and its kin that the subject answers, the smallest first."""
-    scenarios = scenarios_of(bench.mechanism.operator, bench.subject.claims, seed=seed, dtype=bench.dtype)
+    scenarios = scenarios_of(bench.mechanism, bench.subject.claims, seed=seed, dtype=bench.dtype)
     for sample in sorted(scenarios, key=lambda sample: sample.entries):
         if sample.entries <= LARGE and sample not in apart_from and not bench.faults["hung"]:
             trial = Trial(replaced(bench, mechanism=sample.mechanism), sample)

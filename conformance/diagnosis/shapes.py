@@ -121,6 +121,7 @@ _KEPT = keys(
     {
         "level": level,
         "full": truth,
+        "specs": several(text),
         "before": several(CASE),
         "dependent": truth,
         "alone": truth,

@@ -26,7 +26,8 @@ from ..errors import SpecError, UsageError
 from ..judging.cells import Failure, law_names, law_of, sentence_of
 from ..judging.judge import Kind
 from ..judging.trial import Bench, Declined, Faulted, LawEnvironment, Stray, Trial
-from ..mechanisms.loader import mechanism_named
+from ..mechanisms.library import Library
+from ..mechanisms.loader import Specs, mechanism_named
 from ..mechanisms.mechanism import Law, Mechanism
 from ..numerics import budget
 from ..numerics.grades import Grade
@@ -103,6 +104,7 @@ def describe(
         "words": dict(bench.words),
         "declared": sorted(m.declared(bench.subject.claims.conventions)),
         "digest": m.digest,
+        **_folders(m),
         "case": stored_case(sample, law, bench.words_key),
         "before": _earlier(failure),
         "dependent": failure.dependent,
@@ -408,9 +410,19 @@ def find(name: str, folder: Path) -> dict[str, Any]:
         known = ", ".join(sorted(p.stem for p in (folder / "cases").glob("*.json"))[:8])
         raise UsageError(f"no case {name!r} in {folder / 'cases'}" + (f" (there are {known})" if known else ""))
     found: dict[str, Any] = records.record(read_text(path, MOST), shapes.witness, path)
-    for fault in _unknown(found):
+    for fault in _unknown(found, library_of(found)):
         raise UsageError(f"{safe(str(path))}: {fault}; the case is not of this version, or was changed")
     return found
+
+
+def library_of(found: Mapping[str, Any]) -> Library:
+    """The mechanisms that a kept witness needs: the shipped ones, and those of the folders that it names."""
+    return Specs(tuple(found.get("specs", ()))).library()
+
+
+def _folders(m: Mechanism) -> dict[str, list[str]]:
+    """The folders of specifications that a mechanism needs which is none of the shipped ones."""
+    return {"specs": list(m.library.folders)} if m.library is not None and m.library.is_outside(m.name) else {}
 
 
 def is_file(path: Path) -> bool:
@@ -421,9 +433,9 @@ def is_file(path: Path) -> bool:
         return False
 
 
-def _unknown(found: Mapping[str, Any]) -> Iterator[str]:
+def _unknown(found: Mapping[str, Any], library: Library) -> Iterator[str]:
     """What a kept case speaks of that is not there."""
-    m = mechanism_named(found["mechanism"])
+    m = mechanism_named(found["mechanism"], library)
     if found["law"] not in law_names(m):
         yield f"{m.name} has no law {found['law']!r}"
     for convention, words in m.conventions.items():

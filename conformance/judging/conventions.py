@@ -69,7 +69,7 @@ def identify(
     known = words_of(operator, found)
     trials = [
         Trial(Bench(subject, sample.mechanism, dtype, device, known), sample)
-        for sample in scenarios_of(operator.name, subject.claims, seed=seed, dtype=dtype)
+        for sample in scenarios_of(operator, subject.claims, seed=seed, dtype=dtype)
         if sample.entries <= LARGE
     ]
     while open_:
@@ -115,7 +115,7 @@ def explained(
 ) -> list[tuple[Sample, set[str]]]:
     """The cases that tell the words of a convention, the others being as known, with the words that explain each."""
     found = []
-    for sample in scenarios_of(operator.name, subject.claims, seed=0, dtype=dtype):
+    for sample in scenarios_of(operator, subject.claims, seed=0, dtype=dtype):
         trial = Trial(Bench(subject, sample.mechanism, dtype, device, known), sample)
         if sample.entries <= LARGE and _affects(trial, convention, known):
             shares = {word: _explains(trial, convention, word, known) for word in operator.conventions[convention]}

@@ -15,7 +15,6 @@ from dataclasses import replace
 from ..cases.plans import keep, plan, seed_of, undeclared
 from ..cases.samples import Sample, Unfit
 from ..errors import SpecError
-from ..mechanisms.loader import library
 from ..mechanisms.mechanism import Law
 from ..numerics import budget
 from ..numerics.grades import Grade
@@ -40,7 +39,7 @@ def run(request: Request) -> Result:
         return Result(tuple(unclaimed(request, reason)))
     with warnings.catch_warnings(), request.subject.session(), budget.budgeted():
         warnings.simplefilter("ignore")
-        operator = library()[request.mechanism.operator]
+        operator = request.mechanism.stating
         noted(request.subject)  # what was seen before this run is none of its business
         found = identified(request.subject, operator, request.dtype, request.device)
         result = _Run(request, found).run()

@@ -10,7 +10,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import UsageError, did_you_mean
-from ..mechanisms.loader import library, mechanism_named
+from ..mechanisms.library import Library
+from ..mechanisms.loader import library as shipped
+from ..mechanisms.loader import mechanism_named
 from ..numerics.formats import FORMATS, unknown_dtype
 from ..numerics.grades import coarser, grade_named
 from .cells import law_names
@@ -25,13 +27,15 @@ FORMS = "law:MECHANISM.LAW, mechanism:NAME, option:NAME, grade:NAME, grade:DTYPE
 # Before a run
 
 
-def check_requirements(required: Sequence[str], operators: Collection[str], shard: str = "") -> None:
+def check_requirements(
+    required: Sequence[str], operators: Collection[str], shard: str = "", library: Library | None = None
+) -> None:
     """Raise `UsageError` for a requirement that means nothing, or that nothing of a run can meet."""
     for text in required:
         kind, colon, name = text.partition(":")
         if not colon or kind not in _CHECKS:
             raise UsageError(f"a requirement is one of {FORMS}, not {text!r}{did_you_mean(kind, _CHECKS)}")
-        of = _CHECKS[kind](name)
+        of = _CHECKS[kind](name, library or shipped())
         if of and not of & set(operators):
             raise UsageError(f"required {text}: nothing that is tested is of the operator {' or '.join(sorted(of))}")
         if shard and kind == "option":
@@ -40,21 +44,21 @@ def check_requirements(required: Sequence[str], operators: Collection[str], shar
             )
 
 
-def _check_law(name: str) -> set[str]:
+def _check_law(name: str, library: Library) -> set[str]:
     mechanism, _, law = name.partition(".")
-    known = law_names(mechanism_named(mechanism))
+    known = law_names(mechanism_named(mechanism, library))
     if law not in known:
         raise UsageError(f"required law:{name}: {mechanism} has no law {law!r}{did_you_mean(law, known)}")
-    return {library()[mechanism].operator}
+    return {library.operator_of(mechanism)}
 
 
-def _check_mechanism(name: str) -> set[str]:
-    return {mechanism_named(name).operator}
+def _check_mechanism(name: str, library: Library) -> set[str]:
+    return {mechanism_named(name, library).operator}
 
 
-def _check_option(name: str) -> set[str]:
-    known = {option: set[str]() for m in library().values() for option in (*m.optional, *m.options)}
-    for m in library().values():
+def _check_option(name: str, library: Library) -> set[str]:
+    known = {option: set[str]() for m in library.values() for option in (*m.optional, *m.options)}
+    for m in library.values():
         for option in (*m.optional, *m.options):
             known[option].add(m.operator)
     if name not in known:
@@ -62,7 +66,7 @@ def _check_option(name: str) -> set[str]:
     return known[name]
 
 
-def _check_grade(name: str) -> set[str]:
+def _check_grade(name: str, _: Library) -> set[str]:
     dtype, equals, grade = name.rpartition("=")
     grade_named(grade)
     if equals and dtype not in FORMATS:
@@ -70,7 +74,7 @@ def _check_grade(name: str) -> set[str]:
     return set()
 
 
-def _check_share(name: str) -> set[str]:
+def _check_share(name: str, _: Library) -> set[str]:
     if not 0 <= _number(name) <= 1:
         raise UsageError(f"required share:{name}: a share is a number from 0 to 1, as in share:0.95")
     return set()
@@ -83,7 +87,7 @@ def _number(text: str) -> float:
         return -1.0
 
 
-_CHECKS: dict[str, Callable[[str], set[str]]] = {
+_CHECKS: dict[str, Callable[[str, Library], set[str]]] = {
     "law": _check_law,
     "mechanism": _check_mechanism,
     "option": _check_option,
@@ -96,34 +100,37 @@ _CHECKS: dict[str, Callable[[str], set[str]]] = {
 # After a run
 
 
-def unmet(required: Sequence[str], cells: Sequence[Line], shard: str = "") -> Iterator[str]:
+def unmet(
+    required: Sequence[str], cells: Sequence[Line], shard: str = "", library: Library | None = None
+) -> Iterator[str]:
     """The requirements that the cells of one subject do not meet, each in a sentence."""
+    known = library or shipped()
     for text in required:
         kind, _, name = text.partition(":")
-        for hole in _HOLES[kind](name, cells, shard):
+        for hole in _HOLES[kind](name, cells, shard, known):
             yield f"required {text}: {hole}"
 
 
-def _law_holes(name: str, cells: Sequence[Line], shard: str) -> Iterator[str]:
+def _law_holes(name: str, cells: Sequence[Line], shard: str, library: Library) -> Iterator[str]:
     mechanism, _, law = name.partition(".")
-    yield from _unmet_cells([mechanism], cells, shard, lambda own: [c for c in own if c["law"] == law])
+    yield from _unmet_cells(mechanism, library, cells, shard, lambda own: [c for c in own if c["law"] == law])
 
 
-def _mechanism_holes(name: str, cells: Sequence[Line], shard: str) -> Iterator[str]:
+def _mechanism_holes(name: str, cells: Sequence[Line], shard: str, library: Library) -> Iterator[str]:
     def laws(own: Sequence[Line]) -> list[Line]:
         tried = [c for c in own if not c["law"].startswith(("contract.", "convention."))]
         return [c for c in tried if c["verdict"] in MET][:1] or tried[:1]
 
-    yield from _unmet_cells([name], cells, shard, laws)
+    yield from _unmet_cells(name, library, cells, shard, laws)
 
 
 def _unmet_cells(
-    names: Sequence[str], cells: Sequence[Line], shard: str, chosen: Callable[[Sequence[Line]], list[Line]]
+    name: str, library: Library, cells: Sequence[Line], shard: str, chosen: Callable[[Sequence[Line]], list[Line]]
 ) -> Iterator[str]:
     """Why what was chosen of the cells of a mechanism does not hold, dtype by dtype."""
-    if not any(library()[name].operator == cell["operator"] for name in names for cell in cells):
+    if not any(library.operator_of(name) == cell["operator"] for cell in cells):
         return  # it speaks of another subject
-    own = [cell for cell in cells if cell["mechanism"] in names]
+    own = [cell for cell in cells if cell["mechanism"] == name]
     found = chosen(own)
     if not found and not shard:
         yield "was not run"
@@ -134,8 +141,8 @@ def _unmet_cells(
                 yield f"{cell['verdict'].replace('_', ' ')} in {dtype}{says}"
 
 
-def _option_holes(name: str, cells: Sequence[Line], shard: str) -> Iterator[str]:
-    operators = {m.operator for m in library().values() if name in (*m.optional, *m.options)}
+def _option_holes(name: str, cells: Sequence[Line], shard: str, library: Library) -> Iterator[str]:
+    operators = {m.operator for m in library.values() if name in (*m.optional, *m.options)}
     own = [cell for cell in cells if cell["operator"] in operators]
     for dtype in dict.fromkeys(cell["dtype"] for cell in own):
         parts = [c.get("run", {}).get("coverage", {}) for c in own if c["dtype"] == dtype]
@@ -143,7 +150,7 @@ def _option_holes(name: str, cells: Sequence[Line], shard: str) -> Iterator[str]
             yield f"no case that is answered has it in {dtype}"
 
 
-def _grade_holes(name: str, cells: Sequence[Line], shard: str) -> Iterator[str]:
+def _grade_holes(name: str, cells: Sequence[Line], shard: str, library: Library) -> Iterator[str]:
     of, _, grade = name.rpartition("=")
     used = {(c["dtype"], c.get("run", {}).get("grade", "")) for c in cells}
     for dtype, own in sorted(used):
@@ -151,13 +158,13 @@ def _grade_holes(name: str, cells: Sequence[Line], shard: str) -> Iterator[str]:
             yield f"is {own} in {dtype}"
 
 
-def _share_holes(name: str, cells: Sequence[Line], shard: str) -> Iterator[str]:
+def _share_holes(name: str, cells: Sequence[Line], shard: str, library: Library) -> Iterator[str]:
     least = share(cells)
     if least < _number(name):
         yield f"{least:.3g} of the scenarios of a mechanism are answered"
 
 
-_HOLES: dict[str, Callable[[str, Sequence[Line], str], Iterator[str]]] = {
+_HOLES: dict[str, Callable[[str, Sequence[Line], str, Library], Iterator[str]]] = {
     "law": _law_holes,
     "mechanism": _mechanism_holes,
     "option": _option_holes,

@@ -12,7 +12,6 @@ import numpy as np
 from ..cases.samples import Case, Sample
 from ..errors import SpecError
 from ..execution.calling import ABRUPT, Call
-from ..mechanisms.loader import library
 from ..mechanisms.mechanism import Reject
 from ..numerics import budget
 from ..numerics.grades import looser
@@ -230,7 +229,7 @@ class Course:
                 return self.cell(law, "must", "not_tested", says=f"follows from {refuted.law.name}: {says}")
             failure = self.against(law, finding.convention, finding.word, says)
             return self.cell(law, "must", "fail", cases=finding.cases, says=says, failure=failure)
-        other = identified(self.subject, library()[self.mechanism.operator], first, self.request.device)
+        other = identified(self.subject, self.mechanism.stating, first, self.request.device)
         known = other[finding.convention]
         if known.how == "observed" and known.word != finding.word:
             says = f"follows {known.word} in {first}, but {finding.word} in {self.request.dtype}"
@@ -242,7 +241,7 @@ class Course:
 
     def against(self, law: str, convention: str, word: str, says: str) -> Failure | None:
         """A case that a word of a convention does not explain."""
-        operator, r = library()[self.mechanism.operator], self.request
+        operator, r = self.mechanism.stating, self.request
         known = words_of(self.mechanism, self.found)
         for sample, words in explained(r.subject, operator, r.dtype, r.device, convention, known):
             if word not in words:

@@ -13,7 +13,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import msgpack
 import numpy as np
 
 from attnspec import reference, spec
@@ -52,8 +51,8 @@ def machinery() -> str:
     return digest(sys.version, np.__version__, *(path.read_bytes() for path in (*sources, schema)))
 
 
-def packed(mechanism: Mechanism, base: Mechanism | None, takes: Mapping[str, Takes]) -> bytes:
-    """A mechanism as bytes; `base` is that of its operator, and `takes` has the operators that its expressions call."""
+def packed(mechanism: Mechanism, base: Mechanism | None, takes: Mapping[str, Takes]) -> dict[str, Any]:
+    """A mechanism in plain data; `base` is that of its operator, and `takes` has the operators that are called."""
     writer = _Writer()
     found: dict[str, Any] = {name: _bare(getattr(mechanism, name)) for name in OTHERS}
     for part in ASSIGNED:
@@ -63,7 +62,7 @@ def packed(mechanism: Mechanism, base: Mechanism | None, takes: Mapping[str, Tak
     found["scopes"] = list(writer.scopes.values())
     found["reference_place"] = writer.place(mechanism.reference_place)
     found["takes"] = {name: [list(x.positional), list(x.named)] for name, x in takes.items()}
-    return msgpack.packb(found)
+    return found
 
 
 def called(mechanism: Mechanism) -> frozenset[str]:
@@ -85,12 +84,11 @@ def expressions(mechanism: Mechanism) -> Iterator[Expression]:
                     yield from value.values()
 
 
-def unpacked(raw: bytes, shown: str, base: Mechanism | None, library: Known) -> Mechanism:
+def unpacked(found: dict[str, Any], shown: str, base: Mechanism | None, library: Known) -> Mechanism:
     """The mechanism that was packed; what messages call its file may be another name by now.
 
-    Raises `ValueError`, `TypeError` or `LookupError` for other bytes.
+    Raises `ValueError`, `TypeError` or `LookupError` for other data.
     """
-    found = msgpack.unpackb(raw)
     takes = {name: Takes(tuple(x), frozenset(named)) for name, (x, named) in found.pop("takes").items()}
     reader = _Reader(shown, found.pop("scopes"), takes)
     for part in ASSIGNED:

@@ -130,9 +130,7 @@ class Frame:
         return self.values[convention]
 
     def operator(self, name: str, arguments: dict[str, Any]) -> Any:
-        if self.mechanism.library is None:
-            raise SpecError(f"the operator {name!r} is not known here")
-        mechanism = self.mechanism.library[name]
+        mechanism = self.mechanism.beside(name)
         passed_on = {c: self.values[c] for c in mechanism.conventions if c in self.values and c not in arguments}
         inner = Frame(mechanism, {**passed_on, **arguments}, grade=self.grade, dtype=self.dtype)
         result = inner[mechanism.outputs[0]]

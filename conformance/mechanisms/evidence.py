@@ -88,13 +88,16 @@ class Evidence:
         return [mistake for mistake in self.shows if not self.telling(mistake, dtype) & set(tried)]
 
 
-def path_of(name: str) -> Path:
-    return FOLDER / f"{name}.json"
+def path_of(mechanism: Mechanism) -> Path:
+    """The file of what was derived from a mechanism, in a folder beside its own."""
+    stated = mechanism.library.file_of(mechanism.name) if mechanism.library is not None else None
+    beside = Path(spec.__file__).parent if stated is None else stated.path.parent
+    return (FOLDER if beside == Path(spec.__file__).parent else beside / "evidence") / f"{mechanism.name}.json"
 
 
 def evidence_of(mechanism: Mechanism) -> Evidence | None:
     """What was derived from a mechanism as it stands, if anything was."""
-    found = _read(path_of(mechanism.name))
+    found = _read(path_of(mechanism))
     return found if found is not None and found.digest == digest_of(mechanism) else None
 
 
@@ -159,9 +162,10 @@ def dtypes_shown(excess: float) -> int:
     return sum(excess * finest > 2 * FORMATS[dtype].unit for dtype in DTYPES)
 
 
-def write(name: str, evidence: Evidence) -> None:
-    """Put what was derived beside the specification of that name."""
-    FOLDER.mkdir(exist_ok=True)
+def write(mechanism: Mechanism, evidence: Evidence) -> None:
+    """Put what was derived from a mechanism beside its specification."""
+    path = path_of(mechanism)
+    path.parent.mkdir(exist_ok=True)
     entries = {name: getattr(evidence, name) for name in Evidence.__dataclass_fields__}
-    path_of(name).write_text(json.dumps(entries, indent=1) + "\n", "utf-8")
+    path.write_text(json.dumps(entries, indent=1) + "\n", "utf-8")
     _read.cache_clear()

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import functools
 import gc
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import msgpack
 
@@ -20,6 +21,7 @@ from ..language.scopes import Takes
 from .builder import Reader
 from .compiled import called, machinery, packed, unpacked
 from .mechanism import Mechanism
+from .references import unfit
 from .schema import place_of
 from .specfiles import SpecFile
 
@@ -37,6 +39,11 @@ class Library(Mapping[str, Mechanism]):
         self, files: Mapping[str, SpecFile], beside: Mapping[str, Mechanism] | None = None, store: Store | None = None
     ) -> None:
         self.files, self.beside, self.store = dict(files), beside or {}, store
+        own = beside.references if isinstance(beside, Library) else {}
+        self.references: dict[str, Callable[..., Any]] = dict(own)
+        """The float64 references of operators that are none of the shipped ones."""
+        self.folders: tuple[str, ...] = ()
+        """The folders of its own files, where they are neither shipped nor registered."""
         self._names = dict.fromkeys(sorted({*self.beside, *self.files}))
         self._read: dict[str, Mechanism] = {}
 
@@ -63,6 +70,16 @@ class Library(Mapping[str, Mechanism]):
         if name in self.files:
             return self.files[name].operator
         return self.beside.operator_of(name) if isinstance(self.beside, Library) else self.beside[name].operator
+
+    def file_of(self, name: str) -> SpecFile | None:
+        """The file that states a mechanism."""
+        if name in self.files:
+            return self.files[name]
+        return self.beside.file_of(name) if isinstance(self.beside, Library) else None
+
+    def is_outside(self, name: str) -> bool:
+        """Whether a mechanism is of a folder that is neither shipped nor registered."""
+        return bool(self.folders) and name in self.files
 
     def of(self, operator: str) -> list[Mechanism]:
         """The mechanisms of an operator."""
@@ -101,10 +118,12 @@ class Library(Mapping[str, Mechanism]):
         base = self._base(name)
         made = Reader(file.document, file.text, file.shown, base, _Operators(self)).mechanism()
         made = replace(made, library=self)
+        if file.get("definition") == "reference" and (fault := unfit(made, place_of(file.get("definition")))):
+            raise fault
         if self.store is not None:
             takes = {operator: self.takes(operator) for operator in called(made)}
             head = [made.operator, self._needs({*takes, made.operator} - {name})]
-            self.store.put(self._key(name), msgpack.packb([head, packed(made, base, takes)]))
+            self.store.put(self._key(name), bytes(msgpack.packb([head, packed(made, base, takes)]) or b""))
         return made
 
     def _restored(self, name: str) -> Mechanism | None:

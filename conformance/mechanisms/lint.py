@@ -8,13 +8,14 @@ sources that name something.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ..errors import Error, Place, SpecError, SpecErrors, UsageError, first_of
 from ..numerics.budget import COUNTED, FAULTS
 from .evidence import evidence_of, path_of
-from .loader import library, load
+from .loader import NONE, Specs, library, load
 from .mechanism import Mechanism
 from .schema import place_of, spec_folder
 
@@ -22,12 +23,20 @@ NOT_INDICATIVE = re.compile(r"\b(should|shall|must|ought|may not|needs? to|has t
 LONGEST_SENTENCE = 160
 
 
-def lint_files(paths: Sequence[Path]) -> tuple[list[Error], int]:
+def lint_files(paths: Sequence[Path], specs: Specs = NONE) -> tuple[list[Error], int]:
     """The faults of files, or of all that are shipped, and how many files were read.
 
     A folder stands for its files; one without any is a `UsageError`.
     A file is read beside the shipped ones, so that a new mechanism may build on an operator of theirs.
+    Further folders of specifications are linted with the evidence beside them.
     """
+    if specs.folders:
+        known = specs.library()
+        further = [*known.files]
+        found = _linted([known.files[name].path for name in further], library(), known.references)
+        found = found or [stale(known[name], specs) for name in further if evidence_of(known[name]) is None]
+        others, count = lint_files(paths) if paths else ([], 0)
+        return [*found, *others], len(further) + count
     if not paths:
         shipped = sorted(spec_folder().glob("*.yaml"))
         found = _linted(shipped, {})
@@ -38,19 +47,21 @@ def lint_files(paths: Sequence[Path]) -> tuple[list[Error], int]:
     return _linted(files, library()), len(files)
 
 
-def _linted(files: Sequence[Path], beside: Mapping[str, Mechanism]) -> list[Error]:
+def _linted(
+    files: Sequence[Path], beside: Mapping[str, Mechanism], references: Mapping[str, Callable[..., Any]] | None = None
+) -> list[Error]:
     try:
-        loaded = load(files, beside)
+        loaded = load(files, beside, references)
     except SpecErrors as several:
         return list(several.errors)
     return [fault for name in loaded.files for fault in first_of(faults(loaded[name]), FAULTS, COUNTED)]
 
 
-def stale(mechanism: Mechanism) -> SpecError:
+def stale(mechanism: Mechanism, specs: Specs = NONE) -> SpecError:
     """What is said where draws, definition or mistakes have changed since the evidence on them was derived."""
-    asked = f"'attnspec audit --derive --mechanism {mechanism.name}'"
+    asked = f"'attnspec audit --derive --mechanism {mechanism.name}{specs.arguments}'"
     return SpecError(
-        f"{path_of(mechanism.name).name}: not of this text, or missing; {asked} derives it", Place(mechanism.path, 1, 1)
+        f"{path_of(mechanism).name}: not of this text, or missing; {asked} derives it", Place(mechanism.path, 1, 1)
     )
 
 

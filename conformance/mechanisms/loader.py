@@ -7,30 +7,118 @@ What is merely bad style, and not an error, is for the linter.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+import importlib.util
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 from ..errors import SpecError, SpecErrors, UsageError, did_you_mean
 from .library import STORE, Library
 from .mechanism import Mechanism
+from .references import functions_of
 from .schema import place_of, spec_folder
-from .specfiles import ENDING, SpecFile
+from .specfiles import ENDING, SpecFile, shown
+
+GROUP = "attnspec.specs"
+"""The entry points under which packages register folders of specifications."""
+
+
+@dataclass(frozen=True, slots=True)
+class Specs:
+    """Where specifications from outside the package are, and what their references are, as plain data."""
+
+    folders: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+    """Files with float64 references of operators, which are run."""
+
+    @property
+    def arguments(self) -> str:
+        """The same on a command line, after a blank."""
+        named = [f" --spec {shlex.quote(folder)}" for folder in self.folders]
+        return "".join([*named, *(f" --reference {shlex.quote(path)}" for path in self.references)])
+
+    def library(self) -> Library:
+        """The shipped mechanisms, those that packages register, and those of the folders.
+
+        A folder without any, or a name that is taken, is a `UsageError`.
+        """
+        if not self.folders and not self.references:
+            return library()
+        state = tuple((str(p), p.stat().st_mtime_ns, p.stat().st_size) for f in self.folders for p in files_of(Path(f)))
+        return _library(self, state)
+
+
+NONE = Specs()
+"""No specifications but those that are shipped or registered."""
 
 
 @functools.cache
 def library() -> Library:
-    """The shipped mechanisms by name, in alphabetical order."""
-    return Library({path.stem: SpecFile(path) for path in spec_folder().glob(f"*{ENDING}")}, store=STORE)
+    """The shipped mechanisms by name, in alphabetical order, and those that packages register."""
+    shipped = Library({path.stem: SpecFile(path) for path in files_of(spec_folder())}, store=STORE)
+    registered = registered_folders()
+    return _beside(shipped, registered) if registered else shipped
 
 
-def mechanism_named(name: str) -> Mechanism:
-    """A shipped mechanism; an unknown name is a `UsageError`."""
-    if name not in library():
-        raise UsageError(f"unknown mechanism {name!r}{did_you_mean(name, library())}")
-    return library()[name]
+@functools.lru_cache(8)
+def _library(specs: Specs, _: tuple[tuple[str, int, int], ...]) -> Library:
+    """As `Specs.library`, made anew when a file of the folders has changed."""
+    known = _beside(library(), [Path(folder) for folder in specs.folders])
+    known.folders = specs.folders
+    for path in specs.references:
+        known.references |= functions_of(Path(path), known.stating)
+    return known
 
 
-def load(paths: Iterable[Path], beside: Mapping[str, Mechanism] | None = None) -> Library:
+def _beside(known: Library, folders: Sequence[Path]) -> Library:
+    """A library with the files of some folders beside those of another."""
+    found: dict[str, SpecFile] = {}
+    for file in map(SpecFile, (path for folder in folders for path in files_of(folder))):
+        other = found.get(file.name) or known.file_of(file.name)
+        if other is not None:
+            raise UsageError(f"{other.shown} and {file.shown} both state {file.name!r}; rename one of them")
+        found[file.name] = file
+    return Library(found, known, STORE)
+
+
+def files_of(folder: Path) -> list[Path]:
+    """The specifications in a folder; a `UsageError` where there is none."""
+    found = sorted(folder.glob(f"*{ENDING}"))
+    if not found:
+        what = f"there is no {ENDING} file in" if folder.is_dir() else "there is no folder"
+        raise UsageError(f"{what} {shown(folder)}; --spec takes a folder of specifications")
+    return found
+
+
+def registered_folders() -> list[Path]:
+    """The folders of specifications that packages register; nothing of the packages is run."""
+    found = []
+    for entry in entry_points(group=GROUP):
+        parts = entry.value.replace(":", ".").split(".")
+        spec = importlib.util.find_spec(parts[0])
+        roots = list(spec.submodule_search_locations or ()) if spec else []
+        if not roots:
+            raise UsageError(f"the entry point {entry.name!r} ({entry.value}) of {GROUP} names no package")
+        found.append(Path(roots[0], *parts[1:]))
+    return found
+
+
+def mechanism_named(name: str, known: Library | None = None) -> Mechanism:
+    """A mechanism that is known, or shipped; an unknown name is a `UsageError`."""
+    known = known or library()
+    if name not in known:
+        raise UsageError(f"unknown mechanism {name!r}{did_you_mean(name, known)}")
+    return known[name]
+
+
+def load(
+    paths: Iterable[Path],
+    beside: Mapping[str, Mechanism] | None = None,
+    references: Mapping[str, Callable[..., Any]] | None = None,
+) -> Library:
     """The mechanisms in files that may build on one another, and on those `beside` them, all of them read.
 
     Raises `SpecErrors` with everything that is wrong.
@@ -49,6 +137,7 @@ def load(paths: Iterable[Path], beside: Mapping[str, Mechanism] | None = None) -
             errors += faults
             broken.add(file.name)
     loaded = Library(files, beside)
+    loaded.references |= references or {}
     for name, file in files.items():
         if file.get("operator", name) not in broken:
             errors += _told(lambda name=name: loaded[name])

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from ..errors import Place
 from ..language.expressions import Expression
+from ..errors import Place, SpecError
 from ..numerics.formats import KINDS, dtype_under
+
+if TYPE_CHECKING:
+    from .specfiles import SpecFile
 
 Level = Literal["must", "should"]
 LawLevel = Literal["must", "should", "unless_refused"]
@@ -104,10 +107,24 @@ class Example:
 class Known(Protocol):
     """The mechanisms that one is read beside, itself among them."""
 
+    references: dict[str, Callable[..., Any]]
+    """The float64 references of operators that are none of the shipped ones."""
+
     def __getitem__(self, name: str, /) -> Mechanism: ...
+
+    folders: tuple[str, ...]
+    """The folders of those that are neither shipped nor registered."""
+
+    def is_outside(self, name: str) -> bool:
+        """Whether a mechanism is of such a folder."""
+        ...
 
     def of(self, operator: str) -> list[Mechanism]:
         """The mechanisms of an operator."""
+        ...
+
+    def file_of(self, name: str) -> SpecFile | None:
+        """The file that states a mechanism."""
         ...
 
 
@@ -168,7 +185,13 @@ class Mechanism:
     @property
     def stating(self) -> Mechanism:
         """The mechanism that states the operator."""
-        return self if self.library is None or self.name == self.operator else self.library[self.operator]
+        return self if self.library is None or self.name == self.operator else self.beside(self.operator)
+
+    def beside(self, name: str) -> Mechanism:
+        """Another mechanism that it was read beside."""
+        if self.library is None:
+            raise SpecError(f"no mechanism {name!r} is known here")
+        return self.library[name]
 
     @property
     def kin(self) -> list[Mechanism]:

@@ -6,26 +6,77 @@ file of a stranger, whatever sizes that draws.
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Callable, Mapping
+import runpy
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import Place, SpecError
+from ..data.texts import told
+from ..errors import Place, SpecError, TargetError, UsageError
 from ..numerics.budget import OPERATION, OverspentError, spend
 from ..numerics.grades import Grade
 from ..numerics.numbers import Number, value
 from .mechanism import Mechanism
 
 
-def reference_of(operator: str, place: Place | None = None) -> Callable[..., Any]:
-    """The reference function of an operator; a `SpecError` where there is none."""
+def reference_of(mechanism: Mechanism, place: Place | None = None) -> Callable[..., Any]:
+    """The reference function of a mechanism's operator; a `SpecError` where there is none."""
     from attnspec import reference
 
-    if operator not in reference.__all__:
-        raise SpecError(f"the operator {operator!r} has no function in attnspec.reference; write its definition", place)
-    return getattr(reference, operator)
+    name = mechanism.operator
+    own = mechanism.library.references if mechanism.library is not None else {}
+    if name in own:
+        return own[name]
+    if name not in reference.__all__:
+        told = f"the operator {name!r} has no function in attnspec.reference; write its definition"
+        raise SpecError(f"{told}, or name a file that has one by --reference", place)
+    return getattr(reference, name)
+
+
+def has_reference(mechanism: Mechanism) -> bool:
+    """Whether the operator of a mechanism has a reference."""
+    try:
+        reference_of(mechanism)
+    except SpecError:
+        return False
+    return True
+
+
+def functions_of(path: Path, operators: Collection[str]) -> dict[str, Callable[..., Any]]:
+    """The references in a Python file, which is run: its functions that are called like operators.
+
+    A file that cannot be run is a `TargetError`, and one that has none of them a `UsageError`.
+    """
+    from attnspec import reference
+
+    own = [name for name in operators if name not in reference.__all__]
+    if not path.is_file():
+        raise TargetError(f"no such file: {path}")
+    try:
+        names = runpy.run_path(str(path))
+    except Exception as error:
+        raise TargetError(f"{path} cannot be run: {type(error).__name__}: {told(error)}") from error
+    found = {name: names[name] for name in own if inspect.isfunction(names.get(name))}
+    if not found:
+        known = f"({', '.join(own)})" if own else "(--spec adds operators)"
+        raise UsageError(f"{path} has no function that is called like an operator without a reference {known}")
+    return found
+
+
+def unfit(mechanism: Mechanism, place: Place | None) -> SpecError | None:
+    """What is wrong with the reference of a mechanism whose definition it is, if it is none or takes something else."""
+    names = (*mechanism.optional, *mechanism.options, *mechanism.conventions)
+    try:
+        inspect.signature(reference_of(mechanism, place)).bind(*mechanism.required, **dict.fromkeys(names))
+    except SpecError as error:
+        return SpecError(f"definition: {error.message}", place)
+    except TypeError as error:
+        return SpecError(f"definition: the reference of {mechanism.operator!r} is called otherwise: {error}", place)
+    return None
 
 
 def work_of(mechanism: Mechanism, values: Mapping[str, Any]) -> int:
@@ -85,7 +136,7 @@ def by_reference(
 
 def reference_outputs(mechanism: Mechanism, values: Mapping[str, Any]) -> dict[str, Any]:
     """What the float64 reference of the mechanism's operator returns, by output; the second witness."""
-    function = reference_of(mechanism.operator, mechanism.reference_place or Place(mechanism.path, 1, 1))
+    function = reference_of(mechanism, mechanism.reference_place or Place(mechanism.path, 1, 1))
     values = {**mechanism.words, **mechanism.defaults, **values}
     inputs = [values[name] for name in mechanism.required]
     keywords = {name: values[name] for name in mechanism.optional if isinstance(values[name], np.ndarray)}

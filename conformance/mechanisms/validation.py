@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,7 +12,6 @@ from ..language.scopes import RESERVED
 from .amounts import excesses
 from .inspection import find_circle
 from .mechanism import Assignments, Mechanism
-from .references import reference_of
 from .schema import Document, place_of
 
 KINDS = {"sizes": "a size", "inputs": "an input", "options": "an option"}
@@ -63,7 +61,6 @@ def contradictions(mechanism: Mechanism, document: Document) -> Iterator[SpecErr
             yield SpecError(f"words: no option is called {str(name)!r}{hint}", place_of(name))
     yield from _circles(mechanism)
     yield from excesses(mechanism, document)
-    yield from _reference(mechanism, document)
     fixed = {size for shape in mechanism.shapes.values() for size in shape}
     for name, line in mechanism.definition.items():
         for size in sorted(line.uses & set(mechanism.sizes) - fixed):
@@ -95,20 +92,6 @@ def _outputs(mechanism: Mechanism, document: Document) -> Iterator[SpecError]:
             if name not in {*mechanism.outputs, *mechanism.inputs, *lined}:
                 kinds = "neither input, output nor line" if lined else "neither input nor output"
                 yield SpecError(f"{part}: {str(name)!r} is {kinds}", place_of(name))
-
-
-def _reference(mechanism: Mechanism, document: Document) -> Iterator[SpecError]:
-    """Whether a definition by the reference has one that takes what the mechanism passes."""
-    if document.get("definition") != "reference":  # type: ignore[call-overload]
-        return
-    place = place_of(document["definition"])  # type: ignore[index]
-    names = (*mechanism.optional, *mechanism.options, *mechanism.conventions)
-    try:
-        inspect.signature(reference_of(mechanism.operator, place)).bind(*mechanism.required, **dict.fromkeys(names))
-    except SpecError as error:
-        yield SpecError(f"definition: {error.message}", place)
-    except TypeError as error:
-        yield SpecError(f"definition: the reference of {mechanism.operator!r} is called otherwise: {error}", place)
 
 
 def _follows(mechanism: Mechanism, follows: Mapping[Any, Any]) -> Iterator[SpecError]:

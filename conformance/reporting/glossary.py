@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ..language.expressions import Expression
-from ..mechanisms.loader import library
+from ..mechanisms.library import Library
 from ..mechanisms.mechanism import LAYOUTS, Mechanism
 from ..numerics.formats import FORMATS
 from .typesetting import expression, prose
@@ -39,18 +39,18 @@ LAYOUT_SAYS = {
 }
 
 
-def known_words() -> set[str]:
+def known_words(library: Library) -> set[str]:
     """Every word that has a meaning here."""
     found = {*STANDINGS, *LAYOUTS, *FORMATS}
-    for m in library().values():
+    for m in library.values():
         found.update(m.scenarios, m.regimes, m.examples, m.inputs, m.options, m.outputs, m.definition)
         found.update(word for words in (*m.conventions.values(), *m.vocabulary.values()) for word in words)
     return found
 
 
-def meanings(word: str) -> Iterator[str]:
+def meanings(word: str, library: Library) -> Iterator[str]:
     """What a word means, and where: one part for each meaning, and no line for a word without any."""
-    parts = [*_everywhere(word), *(part for m in library().values() for part in _of_mechanism(m, word))]
+    parts = [*_everywhere(word), *(part for m in library.values() for part in _of_mechanism(m, word))]
     for number, (title, lines) in enumerate(parts):
         if number:
             yield ""
@@ -83,7 +83,7 @@ def _of_mechanism(m: Mechanism, word: str) -> Iterator[tuple[str, list[str]]]:
             says = f"An implementation is passed {option} = {words[word]!r}."
             yield f"{word} (a word of the option {option} of {m.name})", list(prose(says, "    "))
     for kind, settings in (("scenario", m.scenarios), ("regime", m.regimes)):
-        if word in settings and not (taken_over and kind == "regime" and word in library()[m.operator].regimes):
+        if word in settings and not (taken_over and kind == "regime" and word in m.stating.regimes):
             setting = settings[word]
             yield f"{word} (a {kind} of {m.name})", [*_assigned(setting.assigned), f"    {setting.place or m.path}"]
     if word in m.examples:

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..data.texts import safe
-from ..errors import Exit
+from ..errors import Exit, UsageError
 from ..judging.coverage import declined as refused
 from ..judging.requirements import unmet
+from ..mechanisms.library import Library
+from ..mechanisms.loader import Specs, library
 
 Line = Mapping[str, Any]
 Key = tuple[str, str, str, str]
@@ -154,8 +156,16 @@ def whole(lines: Sequence[Line]) -> bool:
 def _standing(account: Account) -> Standing:
     reasons = tuple(sentence for reason in REASONS for sentence in reason(account))
     required, shard = account.header.get("require", ()), account.header.get("shard", "")
-    lacking = tuple(unmet(required, account.cells, shard))
+    lacking = tuple(unmet(required, account.cells, shard, _library(account.header))) if required else ()
     return Standing("violated" if lacking else _verdict(account, partial=bool(reasons)), reasons, lacking)
+
+
+def _library(header: Line) -> Library:
+    """The mechanisms of a run; the shipped ones where its folders are gone."""
+    try:
+        return Specs(tuple(header.get("specs", ()))).library()
+    except UsageError:
+        return library()
 
 
 def _verdict(account: Account, *, partial: bool) -> str:

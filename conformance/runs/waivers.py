@@ -43,7 +43,8 @@ from ..errors import Place, SpecError, SpecErrors, UsageError, did_you_mean
 from ..judging.cells import Cell, Result, law_names
 from ..judging.trial import Bench
 from ..mechanisms.documents import Text, read
-from ..mechanisms.loader import library
+from ..mechanisms.library import Library
+from ..mechanisms.loader import library as shipped
 from ..mechanisms.schema import schema_errors
 from ..numerics.budget import FILE_BYTES
 from .replay import again
@@ -98,14 +99,17 @@ class Waiver:
 # Reading
 
 
-def waivers_of(path: Path) -> tuple[Waiver, ...]:
-    """The waivers of a file. All that is wrong with it is said at once, as `SpecErrors`."""
+def waivers_of(path: Path, library: Library | None = None) -> tuple[Waiver, ...]:
+    """The waivers of a file, of mechanisms that are known or shipped.
+
+    All that is wrong with it is said at once, as `SpecErrors`.
+    """
     document = read(path)
     faults = list(schema_errors(document, Path(__file__).with_name("waivers.json")))
     if faults:
         raise SpecErrors(faults)
     parts = cast(Mapping[str, Any], document)  # texts are found by what they say
-    faults = [fault for entry in parts["waivers"] for fault in _faults(entry, path)]
+    faults = [fault for entry in parts["waivers"] for fault in _faults(entry, path, library or shipped())]
     count, limit = len(parts["waivers"]), parts.get("max_active")
     if limit is not None and count > int(limit):
         faults.append(SpecError(f"there are {count} waivers, and max_active is {limit}", limit.place))
@@ -114,7 +118,7 @@ def waivers_of(path: Path) -> tuple[Waiver, ...]:
     return tuple(_waiver(entry, path) for entry in parts["waivers"])
 
 
-def _faults(entry: Mapping[str, Any], path: Path) -> Iterator[SpecError]:
+def _faults(entry: Mapping[str, Any], path: Path, library: Library) -> Iterator[SpecError]:
     """What is wrong with an entry beside its form."""
     added, expires = (_day(entry[name]) for name in ("added", "expires"))
     for name, day in (("added", added), ("expires", expires)):
@@ -123,7 +127,7 @@ def _faults(entry: Mapping[str, Any], path: Path) -> Iterator[SpecError]:
     if added and expires and expires - added > datetime.timedelta(LONGEST):
         yield SpecError(f"a waiver lasts {LONGEST} days at most", entry["expires"].place)
     for law in (entry["law"], *entry.get("also", ())):
-        yield from _unknown(law)
+        yield from _unknown(law, library)
     if not is_file(path.parent / entry["case"]):
         yield SpecError(f"no such case: {path.parent / entry['case']}", entry["case"].place)
 
@@ -156,11 +160,11 @@ def _texts(x: Any) -> Iterator[Text]:
         yield from _texts(part)
 
 
-def _unknown(law: Text) -> Iterator[SpecError]:
+def _unknown(law: Text, library: Library) -> Iterator[SpecError]:
     mechanism, _, name = law.partition(".")
-    known = library().get(mechanism)
+    known = library.get(mechanism)
     if known is None:
-        yield SpecError(f"unknown mechanism {mechanism!r}{did_you_mean(mechanism, library())}", law.place)
+        yield SpecError(f"unknown mechanism {mechanism!r}{did_you_mean(mechanism, library)}", law.place)
     elif name not in law_names(known):
         yield SpecError(f"unknown law {str(law)!r}{did_you_mean(name, law_names(known))}", law.place)
 

@@ -13,7 +13,6 @@ from ..errors import SpecError, TargetError, UsageError, did_you_mean
 from ..execution.declarations import settled
 from ..language.expressions import Expression
 from ..language.scopes import Scope
-from ..mechanisms.loader import library
 from ..mechanisms.mechanism import Mechanism
 from ..numerics.formats import FORMATS, unknown_dtype
 from ..numerics.grades import STANDARD, Grade, grade_named
@@ -85,7 +84,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool) -> Claims:
     for dtype in adapter.dtypes:
         if dtype not in FORMATS:
             raise UsageError(f"{label}{unknown_dtype(dtype)}")
-    kin = [m for m in library().values() if m.operator == mechanism.name] or [mechanism]
+    kin = mechanism.kin
     sizes = {name for m in kin for name in m.sizes}
     names = sizes | {name for m in kin for name in m.options}
     own = _settled(adapter, unknown, label)

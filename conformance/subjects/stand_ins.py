@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from ..execution.calling import Call, Reply, raised
 from ..mechanisms.definition import Frame, reached
-from ..mechanisms.loader import library
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.references import reference_outputs
 from ..numerics import budget
@@ -74,7 +73,7 @@ class DefinitionSubject:
         self.mechanism, self.name, self.operator = mechanism, name, mechanism.operator
         self.changes, self.rounding, self.unchanged = changes or {}, rounding, unchanged
         self._reached = reached(mechanism, self.changes)
-        domain = library().get(mechanism.operator, mechanism).requires.values()
+        domain = mechanism.stating.requires.values()
         self._moves_domain = any(condition.uses & self._reached for condition in domain)
         self.words = {**mechanism.words, **(conventions or {})}
         names = frozenset({*mechanism.optional, *mechanism.options})

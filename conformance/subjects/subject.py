@@ -25,6 +25,9 @@ class Subject(Protocol):
     def operator(self) -> str: ...
 
     @property
+    def mechanism(self) -> Mechanism: ...
+
+    @property
     def claims(self) -> Claims: ...
 
     def call(self, call: Call) -> Reply: ...
@@ -44,7 +47,7 @@ class AdapterSubject:
         supervise: Callable[[Interface, Claims], Caller] | None = None,
     ) -> None:
         """`mechanism` is the one of the operator's own name. A signature that cannot serve it is a `TargetError`."""
-        self.adapter = adapter
+        self.adapter, self.mechanism = adapter, mechanism
         self.name, self.operator = safe(adapter.name, NAME), adapter.operator
         self.claims = claims_of(adapter, mechanism, declared)
         self.noted: dict[str, Breach] = {}

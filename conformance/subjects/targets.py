@@ -30,8 +30,10 @@ from ..execution.calling import Caller, Interface
 from ..execution.declarations import checked
 from ..execution.frameworks import FRAMEWORKS
 from ..language.expressions import Expression
+from ..mechanisms.library import Library
 from ..mechanisms.loader import library, mechanism_named
 from ..mechanisms.mechanism import Mechanism
+from ..mechanisms.references import has_reference
 from .claims import Claims
 from .stand_ins import DefinitionSubject, ReferenceSubject
 from .subject import AdapterSubject, Subject
@@ -54,24 +56,26 @@ def resolve(
     framework: str | None = None,
     device: str = "cpu",
     supervisor: Supervisor | None = None,
+    known: Library | None = None,
 ) -> list[Subject]:
     """The subjects that a target names, called under a supervisor or in this process.
 
+    Their mechanisms are those that are `known`, or the shipped ones.
     `operator` and `framework` are for functions that do not say them by themselves.
     Raises `TargetError` where the target cannot be loaded or does not run on the device, `UsageError` where it names
     nothing.
     """
     if target == "reference":
-        return [ReferenceSubject(m) for m in operators().values()]
+        return [ReferenceSubject(m) for m in operators(known).values() if has_reference(m)]
     if target.startswith("mistake:"):
-        return [mistake(target.removeprefix("mistake:"))]
+        return [mistake(target.removeprefix("mistake:"), known)]
     if target.startswith(FAULT):
-        return [subject(fault(target), supervisor=supervisor)]
+        return [subject(fault(target), supervisor=supervisor, known=known)]
     path = file_of(target)
     if path is not None:
-        found = from_file(path, target.partition(".py:")[2], operator, framework, supervisor)
+        found = from_file(path, target.partition(".py:")[2], operator, framework, supervisor, known)
     else:
-        found = [subject(find(target), supervisor=supervisor)]
+        found = [subject(find(target), supervisor=supervisor, known=known)]
     for adapter in (one.adapter for one in found):
         if not runs_on(adapter, device):
             raise TargetError(f"{adapter.name} does not run on {device}; add --device {adapter.devices[0]}")
@@ -84,22 +88,29 @@ def file_of(target: str) -> Path | None:
     return Path(f"{path}.py" if function else target) if target.endswith(".py") or function else None
 
 
-def operators() -> dict[str, Mechanism]:
+def operators(known: Library | None = None) -> dict[str, Mechanism]:
     """The mechanisms that state an operator, by name."""
-    return {name: m for name, m in library().items() if m.operator == name}
+    known = known or library()
+    return {name: known[name] for name in known.stating}
 
 
 def subject(
-    adapter: Adapter, *, declared: bool = True, supervisor: Supervisor | None = None, path: Path | None = None
+    adapter: Adapter,
+    *,
+    declared: bool = True,
+    supervisor: Supervisor | None = None,
+    path: Path | None = None,
+    known: Library | None = None,
 ) -> AdapterSubject:
     """An adapter as a subject; what it declares wrongly is an error with its place.
 
     With a supervisor its calls are made in another process, which finds the adapter in its module, or in a file.
     """
-    known, adapter = operators(), checked(adapter)
+    known, adapter = known or library(), checked(adapter)
     label = f"{adapter.place}: {adapter.name}" if adapter.place else adapter.name
-    if adapter.operator not in known:
-        raise UsageError(f"{label}: unknown operator {adapter.operator!r}{did_you_mean(adapter.operator, known)}")
+    if adapter.operator not in known.stating:
+        hint = did_you_mean(adapter.operator, known.stating)
+        raise UsageError(f"{label}: unknown operator {adapter.operator!r}{hint}{_where_else(known)}")
     if adapter.framework not in FRAMEWORKS:
         hint = did_you_mean(adapter.framework, FRAMEWORKS)
         raise UsageError(f"{label}: unknown framework {adapter.framework!r}{hint}")
@@ -112,6 +123,10 @@ def subject(
         return supervisor.caller(adapter, interface, path, patient=claims.compiled)
 
     return AdapterSubject(adapter, known[adapter.operator], declared=declared, supervise=supervise)
+
+
+def _where_else(known: Library) -> str:
+    return "" if known.folders else " (--spec DIR adds those of a folder)"
 
 
 def installed(adapter: Adapter) -> bool:
@@ -181,10 +196,10 @@ def find(name: str) -> Adapter:
     return known[name]
 
 
-def mistake(address: str) -> DefinitionSubject:
+def mistake(address: str, known: Library | None = None) -> DefinitionSubject:
     """A known mistake as a subject."""
     mechanism_name, _, name = address.partition(".")
-    mechanism = mechanism_named(mechanism_name)
+    mechanism = mechanism_named(mechanism_name, known)
     if name not in mechanism.mistakes:
         raise UsageError(f"{mechanism_name} has no mistake {name!r}{did_you_mean(name, mechanism.mistakes)}")
     change = mechanism.mistakes[name].change
@@ -221,35 +236,53 @@ def fault(name: str) -> Adapter:
 
 
 def from_file(
-    path: Path, function: str, operator: str | None, framework: str | None, supervisor: Supervisor | None
+    path: Path,
+    function: str,
+    operator: str | None,
+    framework: str | None,
+    supervisor: Supervisor | None,
+    known: Library | None = None,
 ) -> list[AdapterSubject]:
     """The adapters declared in a file, or one function of it; with a supervisor, the file is loaded elsewhere."""
     declared = supervisor.declared(path, function) if supervisor else sources.declared(path, function)
     return [
-        subject(found, supervisor=supervisor, path=path)
+        subject(found, supervisor=supervisor, path=path, known=known)
         if found.operator
-        else subject(_completed(found, operator, framework), declared=False, supervisor=supervisor, path=path)
+        else subject(
+            _completed(found, operator, framework, known),
+            declared=False,
+            supervisor=supervisor,
+            path=path,
+            known=known,
+        )
         for found in declared
     ]
 
 
 def undecorated(
-    function: Callable[..., Any], name: str, operator: str | None, framework: str | None, **declaration: Any
+    function: Callable[..., Any],
+    name: str,
+    operator: str | None,
+    framework: str | None,
+    known: Library | None = None,
+    **declaration: Any,
 ) -> Adapter:
     """A plain function as an adapter, its operator and framework guessed where they are not given."""
-    return _completed(sources.undecorated(function, name, **declaration), operator, framework)
+    return _completed(sources.undecorated(function, name, **declaration), operator, framework, known)
 
 
-def _completed(adapter: Adapter, operator: str | None, framework: str | None) -> Adapter:
-    return replace(adapter, operator=operator or guess_operator(adapter.name), framework=framework or adapter.framework)
+def _completed(adapter: Adapter, operator: str | None, framework: str | None, known: Library | None) -> Adapter:
+    named = operator or guess_operator(adapter.name, known)
+    return replace(adapter, operator=named, framework=framework or adapter.framework)
 
 
-def guess_operator(name: str) -> str:
+def guess_operator(name: str, known: Library | None = None) -> str:
     """The operator that the name of a function says, the longest if it says several."""
+    operators = (known or library()).stating
     words = f"_{re.sub(r'[^a-z0-9]+', '_', name.lower())}_"
-    said = [operator for operator in operators() if f"_{operator}_" in words]
+    said = [operator for operator in operators if f"_{operator}_" in words]
     if not said:
         raise UsageError(
-            f"the name {name!r} does not say what operator it is; add --operator (operators: {', '.join(operators())})"
+            f"the name {name!r} does not say what operator it is; add --operator (operators: {', '.join(operators)})"
         )
     return max(said, key=len)

@@ -123,9 +123,9 @@ def test_a_fault_that_nothing_refutes_is_a_fault_of_the_audit(monkeypatch):
 
 
 def test_the_faults_of_a_mechanism_are_those_of_its_operator():
-    assert {"softmax"} == set(faults_of(["softmax"]))
-    assert {"attention"} == set(faults_of(["alibi", "causal_mask"]))
-    assert {} == faults_of(["alibi_slopes"])
+    assert {"softmax"} == set(faults_of(library(), ["softmax"]))
+    assert {"attention"} == set(faults_of(library(), ["alibi", "causal_mask"]))
+    assert {} == faults_of(library(), ["alibi_slopes"])
 
 
 def test_a_fault_is_a_subject():

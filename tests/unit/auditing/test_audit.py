@@ -82,8 +82,9 @@ def edited(monkeypatch, *changes):
         text = text.replace(old, new)
     Path("softmax.yaml").write_text(text)
     monkeypatch.setattr(audit, "CASES", Profile("audit", covering=3, draws=0, admitted=2))
-    monkeypatch.setitem(library(), "softmax", load([Path("softmax.yaml")])["softmax"])
-    return audited_mechanism("softmax")
+    mechanism = load([Path("softmax.yaml")])["softmax"]
+    monkeypatch.setitem(library()._read, "softmax", mechanism)
+    return audited_mechanism(mechanism)
 
 
 def mistake(change):
@@ -205,7 +206,7 @@ def test_a_correct_variant_that_is_accused_is_a_fault(monkeypatch, function, acc
     monkeypatch.setattr(adapters, "_registered", [adapter])
     monkeypatch.setattr(audit, "families", lambda audited: [__name__])
     monkeypatch.setattr(audit, "CONTROLS", audit.CASES)
-    assert ({"softmax": ["variant"]}, {}) == (controls(["softmax"]), controls(["alibi"]))
+    assert ({"softmax": ["variant"]}, {}) == (controls(library(), ["softmax"]), controls(library(), ["alibi"]))
     part, *bounds = audited_controls(["variant"], ["softmax"], deep=False)
     assert accused == [fault.split()[2] for fault in part.faults if "equal_shares" not in fault]
     assert len(accused) >= len(bounds)
@@ -216,8 +217,8 @@ def test_a_correct_variant_that_is_accused_is_a_fault(monkeypatch, function, acc
 
 
 def test_the_audit_is_red_where_it_finds_a_fault(monkeypatch):
-    monkeypatch.setattr(audit, "controls", lambda wanted: {})
-    monkeypatch.setattr(audit, "faults_of", lambda wanted: {})
+    monkeypatch.setattr(audit, "controls", lambda known, wanted: {})
+    monkeypatch.setattr(audit, "faults_of", lambda known, wanted: {})
     edited(monkeypatch)
     green = CliRunner().invoke(main, ["audit", "--mechanism", "softmax", "-n", "1", "--table"])
     edited(monkeypatch, mistake("terms = exp(shift(x))"))

@@ -250,7 +250,7 @@ def test_the_last_plans_are_kept_and_no_more():
 
 
 def test_the_scenarios_of_an_operator_are_those_of_all_its_mechanisms_that_are_claimed():
-    names = {sample.mechanism.name for sample in scenarios_of("attention", CLAIMS["nothing"], seed=0, dtype="float32")}
+    names = {sample.mechanism.name for sample in scenarios_of(ATTENTION, CLAIMS["nothing"], seed=0, dtype="float32")}
     assert {"attention", "grouped_query", "multi_query"} <= names
     assert set() == names & {"causal_mask", "padding_mask", "alibi", "softmax"}
 

@@ -77,9 +77,9 @@ def test_evidence_is_written_and_read(monkeypatch):
     assert evidence_of(softmax) is None
     found = derived(softmax, {"plain": 0.00123, "long": 0.0}, {"base_two": {"plain": 1e14}})
     assert Evidence(digest_of(softmax), {"plain": 1.2, "long": 0.0}, {"base_two": "40"}) == found
-    write("softmax", found)
+    write(softmax, found)
     assert found == evidence_of(softmax)
-    write("softmax", replace(found, digest="of another text"))
+    write(softmax, replace(found, digest="of another text"))
     assert evidence_of(softmax) is None
 
 
