@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.store import Store, digest
-from ..mechanisms.loader import library
 from ..mechanisms.mechanism import Mechanism
 from ..numerics.grades import GRADES
 from ..numerics.numbers import Number
@@ -101,7 +100,7 @@ def fingerprint(mechanism: Mechanism) -> str:
         m = waiting.pop()
         if m.name not in found:
             found[m.name] = m.digest
-            waiting += [library()[name] for name in m.calls]
+            waiting += [m.beside(name) for name in m.calls]
     return " ".join(f"{name}:{found[name]}" for name in sorted(found))
 
 

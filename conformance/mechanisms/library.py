@@ -30,7 +30,7 @@ STORE = Store("mechanisms", 64 << 20)
 
 
 class Library(Mapping[str, Mechanism]):
-    """The mechanisms of files that may build on one another, and on those `beside` them, in alphabetical order.
+    """The mechanisms of files that may build on one another, and on those `beside` them.
 
     A file with faults is `SpecError` or `SpecErrors` when its mechanism is asked for.
     """
@@ -44,8 +44,15 @@ class Library(Mapping[str, Mechanism]):
         """The float64 references of operators that are none of the shipped ones."""
         self.folders: tuple[str, ...] = ()
         """The folders of its own files, where they are neither shipped nor registered."""
-        self._names = dict.fromkeys(sorted({*self.beside, *self.files}))
         self._read: dict[str, Mechanism] = {}
+
+    @functools.cached_property
+    def _names(self) -> tuple[str, ...]:
+        """In alphabetical order, but an operator before what builds on it."""
+        found = dict.fromkeys(self.beside)
+        for name in sorted(self.files):
+            found |= {each: None for each in (self.files[name].operator, name) if each in self.files}
+        return tuple(found)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -54,7 +61,7 @@ class Library(Mapping[str, Mechanism]):
         return len(self._names)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._names
+        return name in self.files or name in self.beside
 
     def __getitem__(self, name: str) -> Mechanism:
         if name not in self._read:

@@ -180,3 +180,9 @@ def test_the_operator_is_known_from_the_text(text, operator):
 def test_the_operators_of_shipped_files_are_those_of_their_documents():
     for name, file in library().files.items():
         assert file.operator == library()[name].operator
+
+
+def test_an_operator_comes_before_what_builds_on_it():
+    further = FURTHER.replace("double", "three").replace("further", "five")
+    found = fresh(four=FOUR, five=further, three=DOUBLE.replace("double", "three"))
+    assert ["three", "five", "four"] == list(found)
