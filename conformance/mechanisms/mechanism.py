@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from ..language.expressions import Expression
 from ..errors import Place, SpecError
+from ..language.expressions import Expression
 from ..numerics.formats import KINDS, dtype_under
 
 if TYPE_CHECKING:
