@@ -21,10 +21,11 @@ from ..numerics.grades import Grade
 from ..subjects.subject import noted
 from .cells import Failure, Request, Result, Tally
 from .conventions import identified
+from .course import Course
 from .independence import KEPT, known_of
 from .judge import Kind, definition_law, judged
 from .trial import Settled, Trial
-from .verdicts import LARGE, Course, unclaimed
+from .verdicts import LARGE, Verdicts, unclaimed
 
 MANY = 100
 """Cases of a block beyond which what was returned on each is not kept from law to law."""
@@ -42,59 +43,64 @@ def run(request: Request) -> Result:
         operator = request.mechanism.stating
         noted(request.subject)  # what was seen before this run is none of its business
         found = identified(request.subject, operator, request.dtype, request.device)
-        result = _Run(request, found).run()
+        result = _Run(Course(request, found)).run()
     keep()
     return result
 
 
-class _Run(Course):
+class _Run:
     """One run, as it goes."""
+
+    def __init__(self, seen: Course) -> None:
+        self.seen, self.request, self.mechanism = seen, seen.request, seen.mechanism
 
     def run(self) -> Result:
         started = time.perf_counter()
-        samples = plan(self.mechanism, self.subject.claims, self.request.profile, self.request.seed, self.request.dtype)
+        request = self.request
+        samples = plan(self.mechanism, request.subject.claims, request.profile, request.seed, request.dtype)
         only = self.request.only
         urgent = self.request.first or self.request.deadline is not None
         for block in [only] if only else samples.urgent() if urgent else samples.blocks():
             self.block(block)
             if self.ended():
                 break
-        if not self.partial and not only:
+        if not self.seen.partial and not only:
             self.top_up(samples.further(8 * self.request.profile.admitted))
-        return self.result(only or samples.scenarios, started)
+        return Verdicts(self.seen).result(only or samples.scenarios, started)
 
     def ended(self) -> bool:
         """Whether no more cases are to be tried."""
-        self.late = self.late or (self.request.deadline is not None and time.monotonic() > self.request.deadline)
-        return self.partial
+        if self.request.deadline is not None and time.monotonic() > self.request.deadline:
+            self.seen.late = True
+        return self.seen.partial
 
     # Cases
 
     def block(self, samples: Sequence[Sample]) -> None:
         """The definition on every sample, then each law on its number of them."""
-        trials = [Trial(self.bench, sample) for sample in samples]
+        trials = [Trial(self.seen.bench, sample) for sample in samples]
         right, wrong = [], []
         largest = max((t for t in trials if t.sample.entries <= LARGE), key=lambda t: t.sample.entries, default=None)
         for index, trial in enumerate(trials):
             held = self.defined(trial)
             (right if held else wrong).append(trial)
-            if held and len(self.known) < KEPT and (known := known_of(trial)) is not None:
-                self.known.append(known)
-            self.refusals.watch(trial)
-            self.contracts.watch(trial)
+            if held and len(self.seen.known) < KEPT and (known := known_of(trial)) is not None:
+                self.seen.known.append(known)
+            self.seen.refusals.watch(trial)
+            self.seen.contracts.watch(trial)
             if index < REPEATED:
-                self.contracts.repeat(trial, largest)
+                self.seen.contracts.repeat(trial, largest)
             if self.ended():
                 self.collect(trials[: index + 1])
                 return
-        for turn, tally in enumerate(t for t in self.tallies if t.law.name != "definition"):
+        for turn, tally in enumerate(t for t in self.seen.tallies if t.law.name != "definition"):
             self.law_on(tally, _rotated(right, 5 * turn))
             if tally.open and not tally.counts[Kind.HELD]:
                 self.law_on(tally, _rotated(wrong, 5 * turn))
             if self.ended():
                 break
         for trial in trials[:1]:
-            self.contracts.repeat(trial, largest)
+            self.seen.contracts.repeat(trial, largest)
         self.collect(trials)
 
     def defined(self, trial: Trial) -> bool:
@@ -103,11 +109,11 @@ class _Run(Course):
         Laws are tried on such cases, as long as there are any: a subject is not blamed for a law on a case that it gets
         wrong anyway.
         """
-        if self.definition is not None and self.definition.open:
-            return self.judge(self.definition, trial) not in (Kind.REFUTED, Kind.FAULTED)
-        self.tried.setdefault(trial.sample.key, trial.sample.case)
-        outcome = judged(trial, definition_law(self.mechanism), self.grades)
-        self.contracts.shaped(outcome, trial)
+        if self.seen.definition is not None and self.seen.definition.open:
+            return self.judge(self.seen.definition, trial) not in (Kind.REFUTED, Kind.FAULTED)
+        self.seen.tried.setdefault(trial.sample.key, trial.sample.case)
+        outcome = judged(trial, definition_law(self.mechanism), self.seen.grades)
+        self.seen.contracts.shaped(outcome, trial)
         return not outcome.bad
 
     def law_on(self, tally: Tally, trials: Sequence[Trial]) -> None:
@@ -126,9 +132,11 @@ class _Run(Course):
     def top_up(self, samples: Iterator[Sample]) -> None:
         """Laws that the plan has hardly reached are drawn for until they have their cases."""
         enough = self.request.profile.admitted
-        wanting = [t for t in self.tallies if t.open and t.counts[Kind.HELD] < enough and not t.counts[Kind.DECLINED]]
+        wanting = [
+            t for t in self.seen.tallies if t.open and t.counts[Kind.HELD] < enough and not t.counts[Kind.DECLINED]
+        ]
         for sample in samples if wanting else ():
-            trial = Trial(self.bench, sample)
+            trial = Trial(self.seen.bench, sample)
             for tally in wanting:
                 self.judge(tally, trial)
             self.collect([trial])
@@ -138,12 +146,12 @@ class _Run(Course):
 
     def judge(self, tally: Tally, trial: Trial) -> Kind:
         """One law on one trial, with all that follows from it."""
-        self.tried.setdefault(trial.sample.key, trial.sample.case)
-        outcome = judged(trial, tally.law, self.grades)
+        self.seen.tried.setdefault(trial.sample.key, trial.sample.case)
+        outcome = judged(trial, tally.law, self.seen.grades)
         if tally.law.level != "should":
-            self.contracts.shaped(outcome, trial)
+            self.seen.contracts.shaped(outcome, trial)
         case_itself = not (outcome.settled or Settled({})).key
-        told = self.definition is not None and tally is not self.definition
+        told = self.seen.definition is not None and tally is not self.seen.definition
         if told and outcome.kind is Kind.FAULTED and (case_itself or trial.silent):
             tally.unanswered += 1
             return Kind.IDLE  # the case itself gives no result; the definition has said so
@@ -154,7 +162,7 @@ class _Run(Course):
         if (
             outcome.kind is Kind.REFUTED
             and not outcome.certain
-            and not self.again(tally.law, trial.sample, self.grades)
+            and not self.again(tally.law, trial.sample, self.seen.grades)
         ):
             tally.doubted += 1
             return Kind.IDLE
@@ -165,18 +173,18 @@ class _Run(Course):
         if outcome.kind is Kind.SLOW:
             tally.slow = outcome.says
         if outcome.bad:
-            before = self.before(trial.sample)
+            before = self.seen.before(trial.sample)
             tally.failure = Failure(tally.law.name, outcome, trial.sample, trial.sample, before=before)
-        elif outcome.grade in self.grades and self.grades.index(outcome.grade) > self.grades.index(self.level):
+        elif outcome.grade is not None and self.seen.wants_looser(outcome.grade):
             self.loosen(outcome.grade, tally.law, trial)
         return outcome.kind
 
     def loosen(self, grade: Grade, law: Law, trial: Trial) -> None:
         """Take note that a looser grade is needed, unless the tighter one was left by chance alone."""
-        tighter = judged(trial, law, [self.level])
-        if tighter.certain or self.again(law, trial.sample, [self.level]):
-            self.level = grade
-            self.imprecise = Failure(law.name, judged(trial, law, [self.claim]), trial.sample, trial.sample)
+        tighter = judged(trial, law, [self.seen.level])
+        if tighter.certain or self.again(law, trial.sample, [self.seen.level]):
+            self.seen.level = grade
+            self.seen.imprecise = Failure(law.name, judged(trial, law, [self.seen.claim]), trial.sample, trial.sample)
 
     def again(self, law: Law, sample: Sample, grades: Sequence[Grade]) -> bool:
         """Whether a violation of the likely bound alone is found again on fresh seeds."""
@@ -186,18 +194,18 @@ class _Run(Course):
                 fresh = Sample(self.mechanism, case, self.request.dtype)
             except (Unfit, SpecError):
                 continue
-            if judged(Trial(self.bench, fresh), law, grades).kind is Kind.REFUTED:
+            if judged(Trial(self.seen.bench, fresh), law, grades).kind is Kind.REFUTED:
                 return True
         return False
 
     def collect(self, trials: Sequence[Trial]) -> None:
         """What the calls of trials have broken."""
         for trial in trials:
-            self.cases += 1
+            self.seen.cases += 1
             replies = [*trial.replies.values(), *trial.spent]
-            self.calls += len(replies)
-            self.answered += sum(reply.fault is None for reply in replies)
-            self.contracts.watch(trial)
+            self.seen.calls += len(replies)
+            self.seen.answered += sum(reply.fault is None for reply in replies)
+            self.seen.contracts.watch(trial)
 
 
 def _rotated(trials: Sequence[Trial], offset: int) -> Sequence[Trial]:

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..cases.samples import Case, Sample
+from ..cases.samples import Sample
 from ..errors import SpecError
 from ..execution.calling import ABRUPT, Call
 from ..mechanisms.mechanism import Reject
 from ..numerics import budget
-from ..numerics.grades import looser
 from ..numerics.truths import truth
-from .cells import PARAMETERS, Cell, Failure, Request, Result, Tally, law_names
-from .contracts import CONTRACTS, Contracts
+from .cells import PARAMETERS, Cell, Failure, Request, Result, law_names
+from .contracts import CONTRACTS
 from .conventions import Finding, explained, identified, words_of
-from .independence import Elsewhere, Known, examined
-from .judge import Kind, Outcome, definition_law
-from .refusals import Refusals
-from .trial import Bench, Declined, Trial
+from .course import Course
+from .independence import Elsewhere, examined
+from .judge import Kind, Outcome
+from .trial import Declined, Trial
 
 LARGE = 60_000
 """Entries of a case beyond which it serves the definition alone."""
-BEFORE = 64
-"""Cases that are kept with a failure, for those on which it fails after others only."""
-HANGS = 3
-"""Calls that may hang before a group is given up."""
 
 
 def unclaimed(request: Request, reason: str) -> Iterator[Cell]:
@@ -47,71 +42,19 @@ def parameter_cells(request: Request) -> Iterator[Cell]:
         yield _cell(request, PARAMETERS, "must", verdict, says="; ".join(request.subject.claims.untested))
 
 
-class Course:
-    """What a run has seen so far, and the verdicts that follow from it."""
+class Verdicts:
+    """The cells that follow from what a run has seen."""
 
-    def __init__(self, request: Request, found: Mapping[str, Finding]) -> None:
-        self.request, self.found = request, found
-        self.mechanism, self.subject = request.mechanism, request.subject
-        words = words_of(self.mechanism, found)
-        self.bench = Bench(self.subject, self.mechanism, request.dtype, request.device, words)
-        self.claim = self.subject.claims.grade(request.dtype)
-        self.grades = looser(request.dtype, self.claim)
-        self.level = self.claim
-        self.imprecise: Failure | None = None
-        laws = [definition_law(self.mechanism), *self.mechanism.laws.values()]
-        self.tallies = [Tally(law) for law in laws if request.wants(law.name)]
-        self.definition = next((t for t in self.tallies if t.law.name == "definition"), None)
-        self.contracts = Contracts(self.bench)
-        self.known: list[Known] = []
-        """Cases that the subject gets right, some of which are made again elsewhere."""
-        self.calls = self.answered = self.cases = 0
-        self.tried: dict[str, Case] = {}
-        """The cases that were tried so far, by their keys."""
-        self.late = False
-        """Whether time was up."""
-        self.refusals = Refusals()
-
-    def before(self, sample: Sample) -> tuple[Case, ...]:
-        """The last cases beside that of a sample that were tried so far."""
-        return tuple(case for key, case in self.tried.items() if key != sample.key)[-BEFORE:]
-
-    @property
-    def given_up(self) -> bool:
-        return self.bench.faults["hung"] >= HANGS
-
-    @property
-    def settled(self) -> bool:
-        """Whether there is a violation, and nothing more is to be known."""
-        imprecise = self.imprecise is not None and self.request.wants("contract.precision")
-        broken = any(t.violated for t in self.tallies)
-        return self.request.first and (broken or imprecise or self.contracts.broken)
-
-    @property
-    def partial(self) -> bool:
-        """Whether cases are left out."""
-        return self.late or self.given_up or self.settled
-
-    @property
-    def cut_short(self) -> str:
-        """Why cases were left out; nothing if none were."""
-        if self.given_up:
-            return f"given up after {HANGS} calls that hung"
-        return "the first violation ended the run" if self.settled else "time was up" if self.late else ""
-
-    @property
-    def too_slow(self) -> str:
-        """Why there was no time for a case of the definition, or of a law where it is not asked for."""
-        asked = self.tallies if self.definition is None else [self.definition]
-        return next((tally.slow for tally in asked if tally.slow), "")
+    def __init__(self, seen: Course) -> None:
+        self.seen, self.request, self.mechanism, self.subject = seen, seen.request, seen.mechanism, seen.subject
 
     def result(self, samples: Sequence[Sample], started: float) -> Result:
         """All that has come of it; calls that are to be refused are made from the samples."""
         refusal = self.wholesale_refusal() or self.beyond_declaration()
         if refusal is not None:
-            return Result(tuple(unclaimed(self.request, refusal)), self.found)
+            return Result(tuple(unclaimed(self.request, refusal)), self.seen.found)
         for sample in samples[:1]:
-            self.contracts.unheard(sample)
+            self.seen.contracts.unheard(sample)
         cells = [
             *self.law_cells(),
             *self.reject_cells(samples),
@@ -121,16 +64,16 @@ class Course:
         ]
         return Result(
             tuple(cells),
-            self.found,
-            self.level,
-            self.calls,
-            self.cases,
+            self.seen.found,
+            self.seen.level,
+            self.seen.calls,
+            self.seen.cases,
             time.perf_counter() - started,
-            self.bench,
-            self.grades,
-            self.partial,
-            self.refusals,
-            self.cut_short or self.too_slow,
+            self.seen.bench,
+            self.seen.grades,
+            self.seen.partial,
+            self.seen.refusals,
+            self.seen.cut_short or self.seen.too_slow,
         )
 
     def cell(self, law: str, level: str, verdict: str, **more: Any) -> Cell:
@@ -143,7 +86,7 @@ class Course:
         """
         if self.subject.claims.declared or self.mechanism.operator == self.mechanism.name:
             return None
-        definition = self.definition
+        definition = self.seen.definition
         if definition is None or definition.failure is None or definition.counts[Kind.HELD]:
             return None
         outcome = definition.failure.outcome
@@ -152,15 +95,15 @@ class Course:
     def beyond_declaration(self) -> str | None:
         """Why no case meets the declared conditions, if none does."""
         conditions = self.subject.claims.requires
-        if not conditions or self.cases or self.partial or self.request.only:
+        if not conditions or self.seen.cases or self.seen.partial or self.request.only:
             return None
         return f"no case meets what is required: {', '.join(condition.text for condition in conditions)}"
 
     def law_cells(self) -> Iterator[Cell]:
-        for tally in self.tallies:
+        for tally in self.seen.tallies:
             verdict, says = tally.verdict()
             if verdict == "not_tested":
-                says = self.cut_short or says
+                says = self.seen.cut_short or says
             failure = tally.shown
             cases = tally.counts[Kind.HELD] + (failure is not None)
             worst = failure.outcome.excess if failure else tally.worst
@@ -182,11 +125,11 @@ class Course:
 
     def reject_cell(self, reject: Reject, samples: Sequence[Sample]) -> Cell:
         """Whether a subject refuses what it is to refuse, on the first cases from which the call can be made."""
-        tried, says = 0, self.cut_short or "no case reached its condition"
+        tried, says = 0, self.seen.cut_short or "no case reached its condition"
         for sample in samples:
             if sample.entries > LARGE or tried >= self.request.profile.admitted:
                 continue
-            trial = Trial(self.bench, sample)
+            trial = Trial(self.seen.bench, sample)
             call = _wrong_call(trial, reject)
             if isinstance(call, str):
                 says = call
@@ -212,7 +155,7 @@ class Course:
     def convention_cells(self) -> Iterator[Cell]:
         for name in law_names(self.mechanism):
             if name.startswith("convention.") and self.request.wants(name):
-                yield self.convention_cell(name, self.found[name.removeprefix("convention.")])
+                yield self.convention_cell(name, self.seen.found[name.removeprefix("convention.")])
 
     def convention_cell(self, law: str, finding: Finding) -> Cell:
         """Whether a convention is known, and the same for all dtypes."""
@@ -224,7 +167,7 @@ class Course:
         if finding.how == "unexplained":
             says = f"no word explains all outputs; {finding.word} explains {finding.agreed} of {finding.cases} cases"
             says += f": {finding.mixed}" if finding.mixed else ""
-            refuted = next((t for t in self.tallies if t.violated), None)
+            refuted = next((t for t in self.seen.tallies if t.violated), None)
             if refuted is not None:
                 return self.cell(law, "must", "not_tested", says=f"follows from {refuted.law.name}: {says}")
             failure = self.against(law, finding.convention, finding.word, says)
@@ -242,7 +185,7 @@ class Course:
     def against(self, law: str, convention: str, word: str, says: str) -> Failure | None:
         """A case that a word of a convention does not explain."""
         operator, r = self.mechanism.stating, self.request
-        known = words_of(self.mechanism, self.found)
+        known = words_of(self.mechanism, self.seen.found)
         for sample, words in explained(r.subject, operator, r.dtype, r.device, convention, known):
             if word not in words:
                 return Failure(law, Outcome(Kind.REFUTED, np.inf, says=says), sample, sample)
@@ -261,23 +204,25 @@ class Course:
                 yield self.contract_cell(name, law)
 
     def contract_cell(self, name: str, law: str) -> Cell:
-        level, cases = self.contracts.level(name), self.answered
+        level, cases = self.seen.contracts.level(name), self.seen.answered
         if name in ("repeatable", "written"):
-            cases = self.contracts.repeats
-        if name in self.contracts.breaches:
-            breach, sample = self.contracts.breaches[name]
+            cases = self.seen.contracts.repeats
+        if name in self.seen.contracts.breaches:
+            breach, sample = self.seen.contracts.breaches[name]
             shown = Outcome(Kind.REFUTED, np.inf, says=breach.says)
-            failure = Failure(law, shown, sample, sample, before=self.before(sample))
+            failure = Failure(law, shown, sample, sample, before=self.seen.before(sample))
             return self.cell(law, level, "fail", cases=cases, says=breach.says, failure=failure)
         return self.cell(law, level, "pass" if cases else "not_tested", cases=cases)
 
     def independence_cell(self, law: str) -> Cell:
         """Whether answers are the same elsewhere; of one that is wrong here already it is not asked."""
-        if "state" in self.contracts.breaches:  # elsewhere, nothing is set back
+        if "state" in self.seen.contracts.breaches:  # elsewhere, nothing is set back
             return self.cell(law, "must", "not_tested", says="it is asked of what leaves its process as it was")
-        wrong = any(tally.violated for tally in self.tallies)
+        wrong = any(tally.violated for tally in self.seen.tallies)
         found = (
-            Elsewhere(says="it is asked of right answers") if wrong else examined(self.bench, self.grades, self.known)
+            Elsewhere(says="it is asked of right answers")
+            if wrong
+            else examined(self.seen.bench, self.seen.grades, self.seen.known)
         )
         if found.broken_on is None:
             return self.cell(law, "must", "pass" if found.cases else "not_tested", cases=found.cases, says=found.says)
@@ -286,20 +231,20 @@ class Course:
         return self.cell(law, "must", "fail", cases=found.cases, says=found.says, failure=failure)
 
     def precision_cell(self, law: str) -> Cell:
-        if any(t.violated for t in self.tallies):
+        if any(t.violated for t in self.seen.tallies):
             return self.cell(law, "must", "not_tested", says="no grade explains what was returned")
-        tried = sum(t.counts[Kind.HELD] for t in self.tallies)
-        if self.imprecise is None:
+        tried = sum(t.counts[Kind.HELD] for t in self.seen.tallies)
+        if self.seen.imprecise is None:
             return self.cell(law, "must", "pass" if tried else "not_tested", cases=tried)
-        says = f"behaves as {self.level}, claims {self.claim}"
+        says = f"behaves as {self.seen.level}, claims {self.seen.claim}"
         return self.cell(
             law,
             "must",
             "fail",
             cases=tried,
-            worst=self.imprecise.outcome.excess,
+            worst=self.seen.imprecise.outcome.excess,
             says=says,
-            failure=replace(self.imprecise, law=law),
+            failure=replace(self.seen.imprecise, law=law),
         )
 
 

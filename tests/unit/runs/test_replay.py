@@ -8,9 +8,9 @@ from attnspec.cli import main
 from attnspec.diagnosis.witness import describe, save
 from attnspec.errors import Exit, TargetError, UsageError
 from attnspec.judging.cells import Request
+from attnspec.judging.course import BEFORE
 from attnspec.judging.engine import run
 from attnspec.judging.shrinking import made_small
-from attnspec.judging.verdicts import BEFORE
 from attnspec.mechanisms.loader import library
 from attnspec.runs.replay import replayed
 from attnspec.subjects.targets import resolve

@@ -1,0 +1,83 @@
+"""What a run has seen so far of a subject on a mechanism, and why it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..cases.samples import Case, Sample
+from ..numerics.grades import Grade, looser
+from .cells import Failure, Request, Tally
+from .contracts import Contracts
+from .conventions import Finding, words_of
+from .independence import Known
+from .judge import definition_law
+from .refusals import Refusals
+from .trial import Bench
+
+BEFORE = 64
+"""Cases that are kept with a failure, for those on which it fails after others only."""
+HANGS = 3
+"""Calls that may hang before a group is given up."""
+
+
+class Course:
+    """What a run has seen so far."""
+
+    def __init__(self, request: Request, found: Mapping[str, Finding]) -> None:
+        self.request, self.found = request, found
+        self.mechanism, self.subject = request.mechanism, request.subject
+        words = words_of(self.mechanism, found)
+        self.bench = Bench(self.subject, self.mechanism, request.dtype, request.device, words)
+        self.claim = self.subject.claims.grade(request.dtype)
+        self.grades = looser(request.dtype, self.claim)
+        self.level = self.claim
+        self.imprecise: Failure | None = None
+        laws = [definition_law(self.mechanism), *self.mechanism.laws.values()]
+        self.tallies = [Tally(law) for law in laws if request.wants(law.name)]
+        self.definition = next((t for t in self.tallies if t.law.name == "definition"), None)
+        self.contracts = Contracts(self.bench)
+        self.known: list[Known] = []
+        """Cases that the subject gets right, some of which are made again elsewhere."""
+        self.calls = self.answered = self.cases = 0
+        self.tried: dict[str, Case] = {}
+        """The cases that were tried so far, by their keys."""
+        self.late = False
+        """Whether time was up."""
+        self.refusals = Refusals()
+
+    def before(self, sample: Sample) -> tuple[Case, ...]:
+        """The last cases beside that of a sample that were tried so far."""
+        return tuple(case for key, case in self.tried.items() if key != sample.key)[-BEFORE:]
+
+    def wants_looser(self, grade: Grade) -> bool:
+        """Whether a law that holds at a grade needs a looser one than all laws before it."""
+        return grade in self.grades and self.grades.index(grade) > self.grades.index(self.level)
+
+    @property
+    def given_up(self) -> bool:
+        return self.bench.faults["hung"] >= HANGS
+
+    @property
+    def settled(self) -> bool:
+        """Whether there is a violation, and nothing more is to be known."""
+        imprecise = self.imprecise is not None and self.request.wants("contract.precision")
+        broken = any(t.violated for t in self.tallies)
+        return self.request.first and (broken or imprecise or self.contracts.broken)
+
+    @property
+    def partial(self) -> bool:
+        """Whether cases are left out."""
+        return self.late or self.given_up or self.settled
+
+    @property
+    def cut_short(self) -> str:
+        """Why cases were left out; nothing if none were."""
+        if self.given_up:
+            return f"given up after {HANGS} calls that hung"
+        return "the first violation ended the run" if self.settled else "time was up" if self.late else ""
+
+    @property
+    def too_slow(self) -> str:
+        """Why there was no time for a case of the definition, or of a law where it is not asked for."""
+        asked = self.tallies if self.definition is None else [self.definition]
+        return next((tally.slow for tally in asked if tally.slow), "")
