@@ -39,9 +39,66 @@ LAYOUT_SAYS = {
 }
 
 
+TERMS = {
+    "adapter": ("A declared function that presents an implementation to the suite.", "`attnspec.adapter`"),
+    "audit": (
+        "The test of the suite itself: each law refutes a known mistake, and each mistake is refuted.",
+        "`attnspec audit`",
+    ),
+    "block": ("Part of a plan: the scenarios, the covering array, or the cases that Hypothesis draws.", "a run"),
+    "bound": ("How far rounding may take an entry from the definition.", "docs/bounds.md, `Result` of a failure"),
+    "cache": ("What is computed once and kept, in memory or on disk.", "`attnspec doctor`"),
+    "case": ("Sizes, options, a regime, a layout and a seed, from which one input is drawn.", "`attnspec replay`"),
+    "cell": ("The verdict on one law, for one subject, dtype and device.", "results.ndjson"),
+    "certain": ("Of a refutation: the error exceeds the bound of the worst case.", "docs/bounds.md"),
+    "contract": ("What is asked of every call, whatever is computed.", "`attnspec explain contract.dtype`"),
+    "control": ("A correct implementation of another kind, which has to pass.", "adapters/controls/, the audit"),
+    "convention": ("A point on which correct implementations differ.", "a specification, `attnspec identify`"),
+    "counterexample": ("A case on which a law does not hold, made as small as possible.", "`Smallest` of a failure"),
+    "coverage": ("What a verdict rests on: scenarios answered, and mistakes that could be noticed.", "end of a run"),
+    "covering array": ("Few cases that together have every pair of settings.", "the pairs of a plan"),
+    "definition": ("The lines from inputs to outputs, which are also the first law.", "a specification"),
+    "evidence": ("Which scenarios show which mistakes.", "spec/evidence/, `attnspec audit --derive`"),
+    "faulty function": ("A function that is wrong on purpose in one part.", "adapters/faults/, the audit"),
+    "fork server": ("A process that has imported everything, and forks those that make calls.", "a run"),
+    "grade": ("A claim about the formats of intermediate results.", "docs/bounds.md, `attnspec explain fp32`"),
+    "killed": ("Of a mutant: some law refutes it.", "`attnspec audit`"),
+    "law": ("A sentence and an expression that hold for every correct implementation.", "a specification"),
+    "layout": ("How the entries of an input lie in memory.", "`attnspec explain transposed`"),
+    "likely": ("Of a bound: six standard deviations, if roundings are independent.", "docs/bounds.md"),
+    "mechanism": ("What one specification states.", "spec/, `attnspec list mechanisms`"),
+    "mistake": ("A known way to be wrong: changed lines of a definition.", "a specification, `Like` of a failure"),
+    "mutant": ("A definition with the changed lines of a mistake.", "`attnspec audit`"),
+    "operator": ("The function that mechanisms are about, with its inputs and options.", "spec/README.md"),
+    "option": ("What is passed by keyword and is no array, such as `causal`.", "a specification"),
+    "profile": ("How much is tried: smoke, quick, ci or nightly.", "`attnspec check --profile`"),
+    "reference": ("The operator once more in float64, written from the papers.", "reference/"),
+    "refusal": ("An implementation raises an error in place of a result.", "`attnspec.Unsupported`"),
+    "regime": ("A way to draw inputs with a special property, such as ties.", "a specification"),
+    "scenario": ("A case that is always tried, designed to show certain mistakes.", "a specification"),
+    "shrinking": ("Making a counterexample smaller while the law still fails.", "`Found` of a failure"),
+    "subject": ("The implementation under test.", "a report"),
+    "target": ("What names subjects on the command line.", "`attnspec check TARGET`"),
+    "three-valued boolean": ("True, false, or undecided where bounds overlap.", "spec/README.md"),
+    "waiver": ("A reason and a last day for a failure that is being mended.", "`attnspec waive`"),
+}
+"""The terms of this project: what each means, and where it appears."""
+
+
+def page() -> Iterator[str]:
+    """The lines of docs/glossary.md."""
+    yield from ("# Glossary", "", "`attnspec explain WORD` shows a word in the terminal.", "")
+    yield from ("| term | meaning | where it appears |", "|---|---|---|")
+    for term, (says, where) in TERMS.items():
+        yield f"| {term} | {says} | {where} |"
+    for title, words in (("Verdicts and levels", STANDINGS), ("Memory layouts", LAYOUT_SAYS)):
+        yield from ("", f"## {title}", "", "| word | meaning |", "|---|---|")
+        yield from (f"| `{word}` | {says} |" for word, says in words.items())
+
+
 def known_words(library: Library) -> set[str]:
     """Every word that has a meaning here."""
-    found = {*STANDINGS, *LAYOUTS, *FORMATS}
+    found = {*TERMS, *STANDINGS, *LAYOUTS, *FORMATS}
     for m in library.values():
         found.update(m.scenarios, m.regimes, m.examples, m.inputs, m.options, m.outputs, m.definition)
         found.update(word for words in (*m.conventions.values(), *m.vocabulary.values()) for word in words)
@@ -59,6 +116,9 @@ def meanings(word: str, library: Library) -> Iterator[str]:
 
 
 def _everywhere(word: str) -> Iterator[tuple[str, list[str]]]:
+    if word in TERMS:
+        says, where = TERMS[word]
+        yield f"{word} (a term)", [*prose(says, "    "), f"    {where.replace('`', '')}"]
     plain = word.lower().replace(" ", "_")
     if plain in STANDINGS:
         yield f"{word} (of a report)", list(prose(STANDINGS[plain], "    "))
@@ -99,3 +159,7 @@ def _of_mechanism(m: Mechanism, word: str) -> Iterator[tuple[str, list[str]]]:
 def _assigned(assigned: Mapping[str, Expression]) -> Iterator[str]:
     for name, x in assigned.items():
         yield from expression(f"{name} = {x.text}", "    ", " " * 8)
+
+
+if __name__ == "__main__":
+    print(*page(), sep="\n")
