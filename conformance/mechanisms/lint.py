@@ -21,6 +21,21 @@ from .schema import place_of, spec_folder
 
 NOT_INDICATIVE = re.compile(r"\b(should|shall|must|ought|may not|needs? to|has to|have to)\b", re.IGNORECASE)
 LONGEST_SENTENCE = 160
+PLAINER = {
+    r"whole numbers?": "integer",
+    r"truths?": "boolean",
+    r"(is|are) immaterial": "does not matter",
+    r"(has|have) no say": "does not matter",
+    r"in vain": "without effect",
+    r"looks? out": "is careful",
+    r"so-manieth": "n-th",
+    r"reckon(s|ed|ing)?": "compute",
+    r"stands?": "is, occurs or represents",
+    r"but for": "except for",
+    r"one behind the other": "one after the other",
+}
+"""What the prose of a specification says in plainer words."""
+_PLAINER = re.compile("|".join(rf"\b({word})\b" for word in PLAINER), re.IGNORECASE)
 
 
 def lint_files(paths: Sequence[Path], specs: Specs = NONE) -> tuple[list[Error], int]:
@@ -70,6 +85,11 @@ def faults(mechanism: Mechanism) -> Iterator[SpecError]:
     for kind, items in (("laws", mechanism.laws), ("mistakes", mechanism.mistakes), ("rejects", mechanism.rejects)):
         for name, item in items.items():
             yield from _sentence(f"{kind}.{name}.says", item.says)
+    prose = {f"laws.{name}.contract": law.contract for name, law in mechanism.laws.items()}
+    words = mechanism.conventions.items() if mechanism.name == mechanism.operator else ()
+    prose |= {f"conventions.{name}.{word}": says for name, own in words for word, says in own.items()}
+    for label, text in {"title": mechanism.title, "summary": mechanism.summary, **prose}.items():
+        yield from _plain(label, text, place_of(text) or Place(mechanism.path, 1, 1))
     for name in sorted({*mechanism.laws, *mechanism.rejects} & set(mechanism.mistakes)):
         yield SpecError(f"mistakes.{name}: a law has the same name", mechanism.mistakes[name].place)
     for law in mechanism.laws.values():
@@ -97,5 +117,13 @@ def _sentence(label: str, text: str) -> Iterator[SpecError]:
         yield SpecError(f"{label}: say what is, not what {found.group(0)!r} be", place)
     if not text[:1].isupper() and not text[:1].isdigit():
         yield SpecError(f"{label}: a sentence starts with a capital letter", place)
+    yield from _plain(label, text, place)
     if len(text) > LONGEST_SENTENCE:
         yield SpecError(f"{label}: {len(text)} characters are more than one sentence ({LONGEST_SENTENCE})", place)
+
+
+def _plain(label: str, text: str, place: Place | None) -> Iterator[SpecError]:
+    """Words of a text for which there is a plainer one."""
+    for found in _PLAINER.finditer(text):
+        instead = next(plain for word, plain in PLAINER.items() if re.fullmatch(word, found[0], re.IGNORECASE))
+        yield SpecError(f"{label}: for {found[0]!r} there is a plainer word: {instead}", place)

@@ -165,3 +165,23 @@ def test_a_given_counts_as_used_where_a_used_one_reads_it():
 
 def test_a_line_that_a_further_mechanism_takes_over_is_not_its_fault():
     assert [] == [str(fault) for mechanism in library().values() for fault in faults(mechanism)]
+
+
+@pytest.mark.parametrize(
+    ("said", "instead"),
+    [
+        ("whole numbers", "integer"),
+        ("is immaterial", "does not matter"),
+        ("has no say", "does not matter"),
+        ("is in vain", "without effect"),
+        ("the so-manieth", "n-th"),
+        ("Stands", "is, occurs or represents"),
+        ("truths", "boolean"),
+    ],
+)
+def test_prose_has_the_plainer_word(said, instead):
+    place = changed("title: Softmax", f"title: §Softmax {said}")
+    code, (line, _) = lint("softmax.yaml")
+    assert 4 == code
+    assert line.startswith(f"{place}: title: for ")
+    assert line.endswith(f"there is a plainer word: {instead}")
