@@ -180,8 +180,14 @@ def test_a_line_that_a_further_mechanism_takes_over_is_not_its_fault():
     ],
 )
 def test_prose_has_the_plainer_word(said, instead):
-    place = changed("title: Softmax", f"title: §Softmax {said}")
+    place = changed("says: The entries of a row", f"says: §Here {said} the entries of a row")
     code, (line, _) = lint("softmax.yaml")
     assert 4 == code
-    assert line.startswith(f"{place}: title: for ")
+    assert line.startswith(f"{place}: laws.sums_to_one.says: for ")
     assert line.endswith(f"there is a plainer word: {instead}")
+
+
+def test_the_title_and_the_summary_are_prose_too():
+    changed("title: Softmax", "title: Softmax of whole numbers")
+    told = "softmax.yaml:1:1: title: for 'whole numbers' there is a plainer word: integer"
+    assert (4, [told, "1 file, 1 fault"]) == lint("softmax.yaml")
