@@ -37,8 +37,10 @@ SECONDS = 30.0
 """How long a call may take, unless otherwise asked for."""
 PATIENCE = 4
 """How many times as long the first call may take, which imports and compiles, or any if it compiles by shape."""
-MEMORY = 4 << 30
-"""Bytes of memory beyond which a worker is replaced between two calls."""
+MEMORY = 3 << 29
+"""Bytes of memory beyond which a worker is replaced between two calls: it may keep what it compiled for each shape."""
+FEW = 16
+"""Calls after which memory that is still taken is what one call needs, and not what was kept of many."""
 WORKERS = 2
 """Workers that are kept alive at a time."""
 NURSERIES = 4
@@ -119,10 +121,14 @@ class Supervisor:
         if found is not None:
             found.close()
 
-    def outgrown(self, used: int) -> bool:
-        """Whether a worker that has used so much memory is to be replaced; then the next one may use twice as much."""
+    def outgrown(self, used: int, calls: int) -> bool:
+        """Whether a worker that has used so much memory in so many calls is to be replaced.
+
+        After few calls that is what one call takes, and the next worker may use twice as much.
+        """
         outgrown = used > self._memory
-        self._memory *= 2 if outgrown else 1
+        if outgrown and calls <= FEW:
+            self._memory = 2 * used
         return outgrown
 
     def apart(self, start: Start, asked: Open) -> tuple[Apart, Place]:
@@ -282,7 +288,7 @@ class SupervisedCaller:
         except LostError as lost:
             self.supervisor.drop(self.home)
             return Reply(fault=self._alone(lost.fault, call) if key in worker.answered else lost.fault)
-        if _sticky(call, made.reply) or self.supervisor.outgrown(made.memory):
+        if _sticky(call, made.reply) or self.supervisor.outgrown(made.memory, worker.asked):
             self.supervisor.drop(self.home)
         return made.reply
 

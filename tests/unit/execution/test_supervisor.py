@@ -221,7 +221,15 @@ def test_adapters_that_come_along_for_one_package_share_a_process(supervisor):
     assert own.home != sdpa.home
 
 
-def test_a_process_that_uses_too_much_memory_is_replaced_between_calls(kernels):
+def test_what_was_kept_of_many_calls_is_bounded_and_what_one_call_needs_is_not():
+    supervisor = Supervisor()
+    used = 2 * supervisor._memory
+    assert [True, True] == [supervisor.outgrown(used, calls=100) for _ in range(2)]
+    assert [True, False, True] == [supervisor.outgrown(size, calls=1) for size in (used, 2 * used, 5 * used)]
+
+
+def test_a_process_that_uses_too_much_memory_is_replaced_between_calls(kernels, monkeypatch):
+    monkeypatch.setattr("attnspec.execution.supervisor.FEW", 0)
     supervisor = Supervisor(5.0)
     supervisor._memory = 1 << 20
     (one,) = resolve(f"{kernels}:process", supervisor=supervisor)
