@@ -37,7 +37,7 @@ def attention(q, k, v, *, causal=False, scale=None):
 CHECK = ("check", "kernel.py:attention", "--dtype", "float32")
 COMMANDS: dict[str, Sequence[str]] = {
     "--help": ("--help",),
-    "list": ("list",),
+    "list": ("list", "mechanisms"),
     "explain": ("explain", "causal_mask"),
     "usage error": ("check", "kernel.py:attention", "--dtype", "float31"),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shlex
 import sys
 from collections.abc import Sequence
@@ -22,6 +23,9 @@ from .commands.waive import waive
 from .errors import Exit
 from .execution.threads import keep_to_one
 from .runs.interruptions import leave
+
+GARBAGE = 50_000
+"""Objects that are made before garbage is looked for, which takes long and finds hardly any."""
 
 
 class Group(click.Group):
@@ -72,6 +76,7 @@ def main() -> None:
       6  a target cannot be loaded
     """  # noqa: D301 - click leaves the lines alone that follow the character itself
     keep_to_one()
+    gc.set_threshold(GARBAGE, 20, 20)
 
 
 for command in (check, replay, identify, doctor, report, waive, list_, explain, lint, audit):

@@ -18,7 +18,7 @@ from ..reporting.progress import Progress, progress
 from ..reporting.typesetting import terminal
 from ..runs.interruptions import interruptible
 from ..runs.options import LINE, REPORT_DIR, Options, given_at
-from .shell import NothingError, every, given, mended, named, options, say, say_ours, typed, verbosity
+from .shell import NothingError, every, given, mended, named, options, say, say_ours, typed, verbosity, watch
 
 if TYPE_CHECKING:
     from ..runs.run import Run
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 @click.argument("targets", nargs=-1, metavar="[TARGET]...")
 @every
 @options(*(option.name for option in given_at(LINE) if option.name != "targets"))
+@watch
 @verbosity
-def check(every: bool, verbose: int, **_: Any) -> None:
+def check(every: bool, watch: bool, verbose: int, **_: Any) -> None:
     """Check TARGETs: adapters by name, files of adapters, or file.py:function.
 
     Without any, those are checked that [tool.attnspec] of the project's pyproject.toml names; what else it says holds
@@ -44,26 +45,37 @@ def check(every: bool, verbose: int, **_: Any) -> None:
     attnspec check fault:boundary_key_twice
     """  # noqa: D301 - click leaves the lines alone that follow the character itself
     with mended(bool(verbose)):
-        with interruptible(), progress("reading specifications") as shown, muted():
-            run = begun(asked(every), shown)
-            failed = executed(run, shown)
-        from ..reporting.summary import page
+        if watch:
+            from .watch import watched
 
-        if failed:
-            say_ours(failed[0], failed[1] if verbose else "")
-        for line in page(run.lines, verbose=verbose, folder=str(run.folder), columns=terminal()):
-            say(line, plain=True)
-        broken = next((line for line in run.lines if line.get("verdict") == "internal"), None)
-        if broken is not None:
-            say_ours(f"{broken['mechanism']}.{broken['law']}: {broken['says']}")
-        sys.exit(int(run.exit))
+            sys.exit(int(watched(asked(every), lambda options: checked(options, verbose, watching=True))))
+        sys.exit(int(checked(asked(every), verbose).exit))
+
+
+def checked(options: Options, verbose: int, *, watching: bool = False) -> Run:
+    """A run from its beginning to the page that it gives; who is `watching` is told at once of what fails."""
+    with interruptible(), progress("reading specifications") as shown, muted():
+        run = begun(options, shown)
+        if watching:
+            run.runner.announce = lambda cell: shown.line(f"{cell.mechanism}.{cell.law} fails in {cell.dtype} ...")
+        failed = executed(run, shown)
+    from ..reporting.summary import page
+
+    if failed:
+        say_ours(failed[0], failed[1] if verbose else "")
+    for line in page(run.lines, verbose=verbose, folder=str(run.folder), columns=terminal()):
+        say(line, plain=True)
+    broken = next((line for line in run.lines if line.get("verdict") == "internal"), None)
+    if broken is not None:
+        say_ours(f"{broken['mechanism']}.{broken['law']}: {broken['says']}")
+    return run
 
 
 def asked(every: bool) -> Options:
     """What was typed, and for the rest, what the project declares."""
     from ..runs.project import declared
 
-    typed_in = {name: x for name, x in given().items() if name not in ("every", "verbose")}
+    typed_in = {name: x for name, x in given().items() if name not in ("every", "watch", "verbose")}
     found: dict[str, Any] = {"report_dir": REPORT_DIR, **declared(Path.cwd()), **typed_in}
     if every and "targets" not in typed_in:
         found["targets"] = ()

@@ -118,6 +118,7 @@ def given() -> dict[str, Any]:
 
 
 every = click.option("--all", "every", is_flag=True, help="Every adapter that is installed and not slow.")
+watch = click.option("--watch", is_flag=True, help="Check again whenever a file is saved, until Ctrl-C.")
 verbosity = click.option("-v", "--verbose", count=True, help="All failures in full, with traces.")
 
 

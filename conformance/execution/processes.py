@@ -222,23 +222,32 @@ class Nursery:
     """A process that has loaded what calls need, and gives workers."""
 
     def __init__(self, process: Process, start: Start, apart: Apart | None = None) -> None:
-        """Have `process` load what `start` says; what cannot be loaded is a `TargetError`. `apart` is beside it.
+        """Have `process` load what `start` says, which `ready` waits for. `apart` is beside it."""
+        self.process, self.start, self.apart, self.spent = process, start, apart, False
+        self.forks: bool | None = None
+        """Whether it forks, once it is ready."""
+        with suppress(GoneError):  # why it has ended is told by `ready`
+            send(process.wire, Load(start, tuple(path for path in sys.path if path)))
+
+    def ready(self) -> None:
+        """Wait until all is loaded; what cannot be loaded is a `TargetError`.
 
         `GoneError` where the process was lost along with its own nursery, or killed from outside.
         """
-        self.process, self.start, self.apart, self.spent = process, start, apart, False
+        if self.forks is not None:
+            return
+        process = self.process
         try:
-            send(process.wire, Load(start, tuple(path for path in sys.path if path)))
             self.forks = self._answer(Loaded).forks
         except GoneError as error:
             status = process.end(None if str(error) == CLOSED else signal.SIGKILL)
-            process.close()
+            self.close()
             says = f"{self._label} cannot be imported: the process {ended(status)}"
             if status in (None, -signal.SIGKILL):
                 raise GoneError(says) from None
             raise TargetError(f"{says}\n{process.printed}".rstrip()) from None
         except BaseException:  # an interruption as well
-            process.close()
+            self.close()
             raise
         process.log.trim()
 

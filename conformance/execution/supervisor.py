@@ -86,6 +86,13 @@ class Supervisor:
         self._lease: Lease | None = None
         self._memory = MEMORY
 
+    def begin(self, path: Path) -> None:
+        """Have the process begin that has the framework of a file, and do not wait for it."""
+        if self.device == "cpu" and path.is_file():
+            framework = _framework(path)
+            if framework not in self._nurseries:
+                self._nurseries[framework] = self._made(Start(framework))
+
     def declared(self, path: Path, function: str) -> list[Adapter]:
         """What `sources.declared` gives, loaded elsewhere."""
         if not path.is_file():
@@ -134,8 +141,8 @@ class Supervisor:
     def apart(self, start: Start, asked: Open) -> tuple[Apart, Place]:
         """A process in which nothing of attnspec is to be seen, and what it is to load; `ApartError` for none."""
         folder = start.folder or str(Path.cwd())
-        names_torch = bool(start.path) and b"torch" in _source(start)
-        framework = "torch" if names_torch or asked.framework == "torch" else "numpy"
+        named = _framework(Path(start.folder, start.path)) if start.path else "numpy"
+        framework = "torch" if "torch" in (named, asked.framework) else "numpy"
         found = self._asked(Start(framework), lambda root: root.apart)
         if found is None:
             raise ApartError("there is none on this system")
@@ -196,6 +203,7 @@ class Supervisor:
             self.end(found)
         if found is None or found.spent:
             found = self._made(start)
+        found.ready()
         self._nurseries[place] = found
         files = [other for other, nursery in self._nurseries.items() if nursery.start.path]
         for other in files[:-NURSERIES]:
@@ -215,7 +223,7 @@ class Supervisor:
         if not start.path:
             process, apart = divided(start.framework)
             return Nursery(process, start, apart)
-        framework = "torch" if b"torch" in _source(start) else "numpy"
+        framework = _framework(Path(start.folder, start.path))
         begin = Begin(start.environment, nursery=True)
         process = self._asked(
             Start(framework), lambda root: root.forked(begin) if root.forks else spawned(start.environment)
@@ -223,12 +231,12 @@ class Supervisor:
         return Nursery(process, start)
 
 
-def _source(start: Start) -> bytes:
-    """What the file of a nursery says; a `TargetError` for one that has disappeared since it was found."""
+def _framework(path: Path) -> str:
+    """The framework that a file names, or NumPy; a `TargetError` for one that has disappeared since it was found."""
     try:
-        return Path(start.folder, start.path).read_bytes()
+        return "torch" if b"torch" in path.read_bytes() else "numpy"
     except OSError as error:
-        raise TargetError(f"{start.path} cannot be read any more: {error.strerror}; it was there before") from None
+        raise TargetError(f"{path} cannot be read any more: {error.strerror}; it was there before") from None
 
 
 class SupervisedCaller:

@@ -57,6 +57,11 @@ class Progress:
             self._show()
             pause = BLINK if self._changes else EVERY
 
+    def line(self, text: str) -> None:
+        """Write a line that stays."""
+        with self.apart():
+            self._write(f"{safe(text)}\n")
+
     @contextmanager
     def apart(self) -> Iterator[None]:
         """A moment in which a line that changes is taken away, so that others may write to the terminal."""

@@ -74,9 +74,12 @@ def groups(options: Options) -> list[Group]:
         if dtype not in FORMATS:
             raise UsageError(unknown_dtype(dtype))
     profile_named(options.profile)
+    supervised = supervisor_of(options)
+    if supervised is not None:
+        for path in filter(None, map(file_of, options.targets)):
+            supervised.begin(path)
     mechanisms = chosen(options)
     found = []
-    supervised = supervisor_of(options)
     for target in options.targets:
         for subject in resolve(
             target,

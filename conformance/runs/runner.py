@@ -38,6 +38,8 @@ class Runner:
     results: dict[tuple[str, ...], list[dict[str, Any]]] = field(default_factory=dict)
     explained: dict[str, set[str]] = field(default_factory=dict)
     """What has been shown in full of each subject: one fault gets one block."""
+    announce: Callable[[Cell], None] | None = None
+    """Who is told of the first failure of a group before it is explained, which takes longer than to find it."""
 
     def __post_init__(self) -> None:
         self.profile = profile_named(self.options.profile)
@@ -75,6 +77,8 @@ class Runner:
         result = excused(run(request), self.waivers, today(), self.options.seed)
         failed = [c for c in result.cells if c.bad and c.failure is not None and self.counts(c.level)]
         head = headline(failed) if failed and result.bench is not None else None
+        if head is not None and self.announce is not None:
+            self.announce(head)
         for cell in result.cells:
             data = cell_data(cell, group, result)
             if head is not None and cell is head:

@@ -1,0 +1,72 @@
+"""`attnspec check --watch`: a check, and another one whenever a file of a target is saved.
+
+What does not depend on the files stays in memory from check to check, and so does a process that has their framework.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import Error, Exit, UsageError
+from ..runs.interruptions import interruptible
+from ..runs.options import Options
+from .shell import say
+
+if TYPE_CHECKING:
+    from ..runs.run import Run
+
+PAUSE = 0.05
+"""Seconds between two looks at the files."""
+Stamps = list[tuple[int, int, int] | None]
+
+
+def watched(options: Options, checked: Callable[[Options], Run]) -> Exit:
+    """Check again and again, until an interruption; how the last check ended."""
+    from ..subjects.targets import file_of
+
+    files = [path for target in options.targets if (path := file_of(target)) is not None]
+    if not files:
+        raise UsageError("--watch looks at files, and no target is one: name it, as in kernels.py")
+    code = Exit.INTERRUPTED
+    try:
+        with interruptible():
+            while True:
+                seen = stamps(files)
+                code = _round(options, checked)
+                if code is Exit.INTERRUPTED:
+                    return code
+                say(f"watching {', '.join(map(str, files))}: save it to check it again; Ctrl-C ends", err=True)
+                wait(files, seen)
+    except KeyboardInterrupt:
+        return code
+
+
+def _round(options: Options, checked: Callable[[Options], Run]) -> Exit:
+    """One check; a file that cannot be loaded for the moment ends nothing."""
+    try:
+        return checked(options).exit
+    except Error as error:
+        say(f"attnspec: {error}", err=True)
+        return error.exit
+
+
+def wait(files: Sequence[Path], seen: Stamps) -> None:
+    """Wait until a file is another one than it was, and all of them are there."""
+    while (now := stamps(files)) == seen or None in now:
+        time.sleep(PAUSE)
+
+
+def stamps(files: Sequence[Path]) -> Stamps:
+    """What tells whether a file was saved; None for one that is not there."""
+    return [_stamp(path) for path in files]
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,0 +1,130 @@
+"""Checks that are made again as soon as a file is saved."""
+
+import os
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from click.testing import CliRunner
+
+from attnspec.cli import main
+from attnspec.commands import watch
+from attnspec.commands.watch import stamps, wait, watched
+from attnspec.errors import Exit, TargetError, UsageError
+from attnspec.runs.groups import groups
+from attnspec.runs.options import Options
+from attnspec.runs.runner import Runner
+
+
+@pytest.fixture
+def saved(monkeypatch):
+    """Instead of every pause, the next of these steps is taken; after the last one, Ctrl-C is pressed."""
+    steps = []
+
+    def sleep(seconds):
+        if not steps:
+            raise KeyboardInterrupt
+        steps.pop(0)()
+
+    monkeypatch.setattr(watch.time, "sleep", sleep)
+    return steps
+
+
+def ended(*ends):
+    """A check that ends so, one time after the other, and those that were made."""
+    made = []
+
+    def checked(options):
+        made.append(options)
+        end = ends[len(made) - 1]
+        if isinstance(end, Exception):
+            raise end
+        return SimpleNamespace(exit=end)
+
+    return checked, made
+
+
+def test_a_file_that_is_saved_is_checked_again_until_an_interruption(saved):
+    Path("kernel.py").write_text("first")
+    saved += [lambda: None, lambda: Path("kernel.py").write_text("second one")]
+    checked, made = ended(Exit.CONFORMANT, Exit.VIOLATED)
+    assert Exit.VIOLATED == watched(Options(("kernel.py:softmax",)), checked)
+    assert 2 == len(made)
+
+
+def test_what_is_saved_while_it_is_checked_is_checked_again(saved):
+    Path("kernel.py").write_text("first")
+    checked, made = ended(Exit.CONFORMANT, Exit.CONFORMANT)
+
+    def saving(options):
+        if not made:
+            Path("kernel.py").write_text("second one")
+        return checked(options)
+
+    watched(Options(("kernel.py",)), saving)
+    assert 2 == len(made)
+
+
+def test_a_file_that_cannot_be_loaded_is_said_and_looked_at_further(saved, capsys):
+    Path("kernel.py").write_text("first")
+    saved.append(lambda: Path("kernel.py").write_text("second one"))
+    checked, made = ended(TargetError("no such thing"), Exit.CONFORMANT)
+    assert Exit.CONFORMANT == watched(Options(("kernel.py",)), checked)
+    assert 2 == len(made)
+    assert "attnspec: no such thing\nwatching kernel.py: save it" in capsys.readouterr().err
+
+
+def test_an_interruption_of_a_check_ends_it(saved):
+    Path("kernel.py").write_text("first")
+    checked, made = ended(Exit.INTERRUPTED)
+    assert (Exit.INTERRUPTED, 1) == (watched(Options(("kernel.py",)), checked), len(made))
+
+
+def test_a_file_that_is_away_for_a_moment_is_waited_for(saved):
+    Path("kernel.py").write_text("first")
+    seen = stamps([Path("kernel.py")])
+    saved += [lambda: Path("kernel.py").unlink(), lambda: None, lambda: Path("kernel.py").write_text("second")]
+    wait([Path("kernel.py")], seen)
+    assert [] == saved
+
+
+def test_only_files_are_watched():
+    with pytest.raises(UsageError, match="no target is one"):
+        watched(Options(("torch_sdpa",)), lambda options: None)
+
+
+def test_a_failure_is_announced_before_it_is_explained(monkeypatch):
+    (group,) = (g for g in groups(Options(("mistake:softmax.unnormalised",), dtypes=("float32",))))
+    told = []
+    runner = Runner(Options(), announce=lambda cell: told.append(cell.law))
+    monkeypatch.setattr(Runner, "_explained", lambda *_: told.append("explained") or {})
+    runner.cells(group)
+    assert (2, "explained") == (len(told), told[1])
+
+
+RIGHT = """
+import numpy as np
+def softmax(x):
+    with np.errstate(all="ignore"):
+        p = np.exp(x - x.max(-1, keepdims=True))
+        return p / p.sum(-1, keepdims=True)
+"""
+
+
+def test_a_check_is_made_again_in_the_same_process(monkeypatch):
+    Path("kernel.py").write_text("import numpy as np\ndef softmax(x):\n    return x\n")
+    sleeps = []
+
+    def sleep(seconds):
+        sleeps.append(Path("kernel.py").write_text(RIGHT) if not sleeps else os.kill(os.getpid(), 2))
+
+    monkeypatch.setattr(watch, "time", SimpleNamespace(sleep=sleep))
+    asked = "kernel.py:softmax --framework numpy --dtype float32 --profile smoke --watch"
+    started = time.monotonic()
+    result = CliRunner().invoke(main, ["check", *asked.split()])
+    assert 0 == result.exit_code, result.output
+    first, _, second = result.output.partition("watching kernel.py")
+    assert (" fails in float32 ..." in first, "NOT CONFORMANT" in first) == (True, True)
+    assert ("NOT CONFORMANT" in second, "CONFORMANT" in second) == (False, True)
+    assert time.monotonic() - started < 60
