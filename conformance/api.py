@@ -10,7 +10,6 @@ from typing import Any
 from .data.texts import safe
 from .errors import NotConformantError, UsageError
 from .execution.declarations import names_in
-from .judging.cells import law_names
 from .mechanisms.loader import library
 from .reporting.summary import page
 from .runs.groups import Group, chosen, completed
@@ -132,9 +131,8 @@ def _groups(function: Callable[..., Any], options: Options, declaration: dict[st
     adapter = undecorated(function, name, options.operator, options.framework, dtypes=dtypes, **declaration)
     one, source = subject(adapter, declared=bool(declaration)), _source(function, name)
     found = [
-        Group(name, one, library()[mechanism], dtype, tuple(laws) or tuple(law_names(library()[mechanism])), source)
-        for mechanism, laws in chosen(options).items()
-        if library()[mechanism].operator == one.operator
+        Group(name, one, library()[mechanism], dtype, laws, source)
+        for mechanism, laws in chosen(options)(one.operator).items()
         for dtype in one.claims.dtypes
     ]
     return completed(found, options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,7 @@ def groups(options: Options) -> list[Group]:
     if supervised is not None:
         for path in filter(None, map(file_of, options.targets)):
             supervised.begin(path)
-    mechanisms = chosen(options)
+    laws = chosen(options)
     found = []
     for target in options.targets:
         for subject in resolve(
@@ -91,13 +91,12 @@ def groups(options: Options) -> list[Group]:
             claimed = subject.claims.dtypes
             asked = options.dtypes or claimed
             dtypes = [d for d in asked if d in claimed or not subject.claims.declared]
-            for mechanism, laws in mechanisms.items():
-                if library()[mechanism].operator == subject.operator:
-                    found += [Group(target, subject, library()[mechanism], dtype, laws) for dtype in dtypes]
-    names: dict[str, int] = {}
+            for mechanism, own in laws(subject.operator).items():
+                found += [Group(target, subject, library()[mechanism], dtype, own) for dtype in dtypes]
+    times: dict[str, int] = {}
     for name in {id(g.subject): g.subject.name for g in found}.values():
-        names[name] = names.get(name, 0) + (name != "reference")
-    double = [name for name, count in names.items() if count > 1]
+        times[name] = times.get(name, 0) + (name != "reference")
+    double = [name for name, count in times.items() if count > 1]
     if double:
         raise UsageError(f"two subjects are called {double[0]!r}; give one another name")
     return completed(found, options)
@@ -166,27 +165,35 @@ def free(options: Options) -> None:
         held.close()
 
 
-def chosen(options: Options) -> dict[str, tuple[str, ...]]:
-    """The mechanisms of a run with the laws to be tried; unknown names are a `UsageError`."""
+def chosen(options: Options) -> Callable[[str], dict[str, tuple[str, ...]]]:
+    """The mechanisms of an operator that a run tries, with their laws; unknown names are a `UsageError`.
+
+    Those of other operators are read only where laws are named.
+    """
     for name in options.mechanisms:
         if name not in library():
             raise UsageError(f"unknown mechanism {name!r}{did_you_mean(name, library())}")
-    found = {
-        m.name: tuple(law_names(m))
-        for m in library().values()
-        if m.name in options.mechanisms or not options.mechanisms
-    }
-    if not options.laws:
-        return found
-    known = {f"{m}.{law}": (m, law) for m, laws in found.items() for law in laws}
+    names = [name for name in library() if name in (options.mechanisms or library())]
+    picked = _picked(names, options.laws) if options.laws else None
+
+    def laws_of(operator: str) -> dict[str, tuple[str, ...]]:
+        own = [name for name in picked or names if library().operator_of(name) == operator]
+        return {name: tuple(picked[name] if picked else law_names(library()[name])) for name in own}
+
+    return laws_of
+
+
+def _picked(names: Sequence[str], laws: Sequence[str]) -> dict[str, list[str]]:
+    """The laws of each of some mechanisms that are named, by themselves or with their mechanism."""
+    known = {f"{m}.{law}": (m, law) for m in names for law in law_names(library()[m])}
     picked: dict[str, list[str]] = {}
-    for name in options.laws:
+    for name in laws:
         matching = [pair for address, pair in known.items() if name in (address, pair[1])]
         if not matching:
             raise UsageError(f"unknown law {name!r}{did_you_mean(name, {*known, *(law for _, law in known.values())})}")
         for mechanism, law in matching:
             picked.setdefault(mechanism, []).append(law)
-    return {mechanism: tuple(laws) for mechanism, laws in picked.items()}
+    return picked
 
 
 def _sharded(found: list[Group], shard: str) -> list[Group]:

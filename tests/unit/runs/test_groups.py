@@ -1,0 +1,42 @@
+"""What a run consists of, and what is read to find that out."""
+
+import pytest
+
+from attnspec.errors import UsageError
+from attnspec.mechanisms import loader
+from attnspec.mechanisms.library import Library
+from attnspec.runs import groups as module
+from attnspec.runs.groups import groups
+from attnspec.runs.options import Options
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """The mechanisms that are read while there is none yet."""
+    shipped = loader.library()
+    fresh = Library(shipped.files)
+    monkeypatch.setattr(module, "library", lambda: fresh)
+    return fresh._read
+
+
+def laws_of(*laws, mechanisms=()):
+    targets = ("mistake:softmax.unnormalised",)
+    found = groups(Options(targets, dtypes=("float32",), laws=laws, mechanisms=mechanisms))
+    return {group.mechanism.name: group.laws for group in found}
+
+
+def test_only_mechanisms_of_the_operator_are_read(read):
+    assert ["softmax"] == [*laws_of()]
+    assert {"softmax"} == {*read}
+
+
+def test_a_law_is_looked_for_in_every_mechanism(read):
+    assert {"softmax": ("definition",)} == laws_of("softmax.definition")
+    assert {*loader.library()} == {*read}
+    assert {} == laws_of("rms_norm.definition")
+
+
+@pytest.mark.parametrize(("asked", "says"), [(("no_law",), "unknown law 'no_law'"), ((), "unknown mechanism 'sofmax'")])
+def test_unknown_names_are_told(asked, says):
+    with pytest.raises(UsageError, match=says):
+        laws_of(*asked, mechanisms=() if asked else ("sofmax",))
