@@ -25,6 +25,8 @@ from .trial import Bench, Declined, Faulted, Trial
 
 NEAR = 1 / 16
 """Two outputs are told apart by this share of the largest entry, which no rounding amounts to."""
+CLOSER = 16
+"""How many times as close as another a word is that is followed, if both explain all cases."""
 ENOUGH = 3
 """Telling cases that are looked at for each convention."""
 LARGE = 20_000
@@ -199,16 +201,18 @@ def _telling(trials: Sequence[Trial], name: str, open_: Sequence[str], known: Ma
 
 
 def _judged(name: str, operator: Mechanism, cases: Sequence[Trial], known: Mapping[str, str]) -> Finding:
-    """The first word that explains every telling case, or the one that explains most."""
+    """The first word that explains every telling case, unless another is far closer; or the one that explains most."""
     words = list(operator.conventions[name])
     scores = {word: [_explains(trial, name, word, known) for trial in cases] for word in words}
     told = {word: [share for share in shares if share is not None] for word, shares in scores.items()}
     count = len(next(iter(told.values())))
     if not count:
         return Finding(name, words[0], "untold")
-    for word in words:
-        if all(share == 1.0 for share in told[word]):
-            return Finding(name, word, "observed", count, count)
+    fitting = [word for word in words if all(share == 1.0 for share in told[word])]
+    if fitting:
+        far = {word: _distance(cases, name, word, known) for word in fitting} if fitting[1:] else {fitting[0]: 0.0}
+        closest = next(word for word in fitting if not CLOSER * min(far.values()) < far[word] < np.inf)
+        return Finding(name, closest, "observed", count, count)
     best = max(words, key=lambda word: (sum(told[word]), -words.index(word)))
     return Finding(name, best, "unexplained", sum(share == 1.0 for share in told[best]), count)
 
@@ -229,6 +233,23 @@ def _explains(trial: Trial, name: str, word: str, known: Mapping[str, str]) -> f
         fits = (_near(expected.value, value(trial.normal(output, y))) | free)[apart]
         right, wrong = right + int(fits.sum()), wrong + int((~fits).sum())
     return right / (right + wrong) if right + wrong else None
+
+
+def _distance(trials: Sequence[Trial], name: str, word: str, known: Mapping[str, str]) -> float:
+    """How far outputs are from a word that explains them, at most; infinite where it leaves all of them open."""
+    found: list[float] = []
+    for trial in (trial for trial in trials if trial.answered):
+        version = _outputs(trial, {**known, name: word})
+        for output, apart in _differing(trial, name, known).items():
+            y = trial.reply(trial.base).outputs.get(output)
+            expected = version[output]
+            if y is None or y.shape != expected.shape:
+                continue
+            with np.errstate(all="ignore"):
+                gap = np.abs(expected.value - value(trial.normal(output, y)))
+            decided = apart & np.isfinite(gap) & np.isfinite(expected.full(np.asarray(expected.radius)))
+            found += [float(np.max(gap[decided]))] if decided.any() else []
+    return max(found, default=np.inf)
 
 
 def _confirmed(finding: Finding, trials: Sequence[Trial], known: Mapping[str, str], enough: int) -> Finding:

@@ -16,7 +16,7 @@ from attnspec.judging.trial import Bench, Trial
 from attnspec.mechanisms.loader import library
 from attnspec.runs.replay import again
 from attnspec.subjects.stand_ins import DefinitionSubject
-from attnspec.subjects.targets import subject
+from attnspec.subjects.targets import find, subject
 
 SCENARIOS = Profile("scenarios", covering=0, draws=0, admitted=1)
 OPERATORS = ("alibi_bias", "alibi_slopes", "attention", "softmax")
@@ -55,6 +55,13 @@ def test_the_first_words_are_found(operator):
     found = identify(silent(operator), library()[operator], "float32", "cpu")
     assert library()[operator].words == {name: finding.word for name, finding in found.items()}
     assert {"observed"} == {finding.how for finding in found.values()}
+
+
+def test_of_several_words_that_explain_a_case_the_closest_is_found():
+    one = silent("multi_head", empty_row="mean_value")
+    one.claims = replace(subject(find("diffusers_multi_head_eager")).claims, conventions={})
+    found = identify(one, library()["multi_head"], "float32", "cpu")["empty_row"]
+    assert ("mean_value", "observed") == (found.word, found.how)
 
 
 def test_several_words_are_found_together():
