@@ -17,7 +17,7 @@ SEVERAL = ("trace", "holds")
 """Names of texts that have several lines."""
 
 
-def exact(x: Any, name: str = "") -> Any:
+def storable(x: Any, name: str = "") -> Any:
     """The same data as JSON has it: no subclass of anything, no lone surrogate, no control character.
 
     Raises `ValueError` for a number that JSON lacks, and `TypeError` for what is no data.
@@ -34,9 +34,9 @@ def exact(x: Any, name: str = "") -> Any:
             raise ValueError(f"{name or 'a number'} is {x}, which JSON lacks")
         return float(x)
     if isinstance(x, Mapping):
-        return {safe(str(key), LONGEST): exact(part, str(key)) for key, part in x.items()}
+        return {safe(str(key), LONGEST): storable(part, str(key)) for key, part in x.items()}
     if isinstance(x, list | tuple):
-        return [exact(part, name) for part in x]
+        return [storable(part, name) for part in x]
     raise TypeError(f"{name or 'a part'} of a record is a {type(x).__name__}")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..cases.plans import profile_named
-from ..data.plain import exact
+from ..data.plain import storable
 from ..data.texts import safe
 from ..errors import UsageError, did_you_mean
 from ..execution.supervisor import Supervisor, available, supervisor
@@ -55,7 +55,7 @@ class Group:
         m = self.mechanism
         found = {"level": "must", "verdict": "internal", "cases": 0, "worst": 0.0, "says": says, "trace": trace}
         data = {"kind": "cell", **self._place(device), "law": law, "version": m.version, "digest": m.digest}
-        return exact({**data, **found})
+        return storable({**data, **found})
 
     def _place(self, device: str) -> dict[str, Any]:
         m = self.mechanism

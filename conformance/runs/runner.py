@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..cases.plans import Profile, beyond_limits, directed, profile_named
-from ..data.plain import cause_of, exact, trace_of
+from ..data.plain import cause_of, storable, trace_of
 from ..diagnosis.maps import mapped
 from ..diagnosis.naming import Likeness, diagnose
 from ..diagnosis.witness import describe, finite_or_none
@@ -83,7 +83,7 @@ class Runner:
             data = cell_data(cell, group, result)
             if head is not None and cell is head:
                 data |= self._explained(group, result, failed, head)
-            yield exact(data)
+            yield storable(data)
 
     def _explained(self, group: Group, result: Result, failed: Sequence[Cell], head: Cell) -> dict[str, Any]:
         """The failure that stands for all of the group, explained; the others are listed under it.
@@ -104,9 +104,9 @@ class Runner:
                 likeness = steps.tried(lambda: diagnose(bench, failure, seed))
                 seen = steps.tried(lambda: mapped(bench, failure, seed))
             faults = _faults(likeness) if isinstance(likeness, Likeness) else {_unnamed(group, head)}
-            data = steps.tried(lambda: exact(describe(failure, bench, group.target, likeness, others, seen)))
+            data = steps.tried(lambda: storable(describe(failure, bench, group.target, likeness, others, seen)))
             if data is None:
-                data = steps.tried(lambda: exact(describe(first, bench, group.target, None, others)))
+                data = steps.tried(lambda: storable(describe(first, bench, group.target, None, others)))
         found: dict[str, Any] = {"unexplained": steps.failed} if steps.failed else {}
         if data is not None:
             data |= {} if group.source is None else {"target": group.source or group.target, "alone": not group.source}

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from attnspec.cli import main
-from attnspec.data.plain import exact
+from attnspec.data.plain import storable
 from attnspec.errors import Exit
 from attnspec.reporting.results import read
 from attnspec.runs import pool, runner
@@ -158,7 +158,7 @@ class Loud(str):
     ],
 )
 def test_a_record_holds_exact_types_and_safe_texts(x, kept):
-    found = exact(x)
+    found = storable(x)
     assert (kept, type(kept)) == (found, type(found))
     json.dumps(found).encode("ascii")
 
@@ -166,4 +166,4 @@ def test_a_record_holds_exact_types_and_safe_texts(x, kept):
 @pytest.mark.parametrize("x", [float("inf"), object(), {1, 2}])
 def test_what_is_no_data_is_no_record(x):
     with pytest.raises((ValueError, TypeError)):
-        exact(x)
+        storable(x)
