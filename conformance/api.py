@@ -10,9 +10,8 @@ from typing import Any
 from .data.texts import safe
 from .errors import NotConformantError, UsageError
 from .execution.declarations import names_in
-from .mechanisms.loader import library
 from .reporting.summary import page
-from .runs.groups import Group, chosen, completed
+from .runs.groups import Group, chosen, completed, library_of
 from .runs.options import CALL, OPTIONS, Options, given_at
 from .runs.run import Run
 from .subjects.targets import subject, undecorated
@@ -70,6 +69,8 @@ def check(
     mechanisms: Sequence[str] = (),
     laws: Sequence[str] = (),
     require: Sequence[str] = (),
+    specs: Sequence[str | Path] = (),
+    references: Sequence[str | Path] = (),
     profile: str = "quick",
     seed: int = 0,
     max_time: float | None = None,
@@ -113,9 +114,16 @@ def check(
 
 def _options(given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a run, from keywords."""
-    found = {name: str(x) if isinstance(x, Path) else x for name, x in given.items()}
+    found = {name: _plain(x) for name, x in given.items()}
     several = {option.name for option in given_at(CALL) if option.several}
     return found | {name: names_in(name, x) for name, x in found.items() if name in several}
+
+
+def _plain(x: Any) -> Any:
+    """Paths as texts."""
+    if isinstance(x, list | tuple):
+        return [_plain(part) for part in x]
+    return str(x) if isinstance(x, Path) else x
 
 
 def _typed(target: Callable[..., Any] | str, *keywords: Mapping[str, Any]) -> str:
@@ -128,11 +136,12 @@ def _typed(target: Callable[..., Any] | str, *keywords: Mapping[str, Any]) -> st
 def _groups(function: Callable[..., Any], options: Options, declaration: dict[str, Any]) -> list[Group]:
     name = declaration.pop("name", getattr(function, "__name__", type(function).__name__))
     dtypes = options.dtypes or ("float32",)
-    adapter = undecorated(function, name, options.operator, options.framework, dtypes=dtypes, **declaration)
-    one, source = subject(adapter, declared=bool(declaration)), _source(function, name)
+    known = library_of(options)
+    adapter = undecorated(function, name, options.operator, options.framework, known, dtypes=dtypes, **declaration)
+    one, source = subject(adapter, declared=bool(declaration), known=known), _source(function, name)
     found = [
-        Group(name, one, library()[mechanism], dtype, laws, source)
-        for mechanism, laws in chosen(options)(one.operator).items()
+        Group(name, one, known[mechanism], dtype, laws, source)
+        for mechanism, laws in chosen(options, known)(one.operator).items()
         for dtype in one.claims.dtypes
     ]
     return completed(found, options)

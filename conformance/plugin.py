@@ -13,6 +13,7 @@ asked to run.
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack
@@ -72,7 +73,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
         if path.startswith(PREFIX) and path.endswith(".yaml") and not Path(path).exists():
             from .mechanisms.schema import spec_folder
 
-            args[index] = f"{spec_folder() / path.removeprefix(PREFIX)}{separator}{rest}"
+            name, further = path.removeprefix(PREFIX), early_config.known_args_namespace.attnspec_specs or ()
+            found = next((each for folder in further if (each := Path(folder, name)).exists()), spec_folder() / name)
+            args[index] = f"{found}{separator}{rest}"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -101,11 +104,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(ending.close)
     elif hasattr(config, "workerinput"):
         wait_for_the_end()
-    paths = [
-        str(spec_folder() / f"{name}.yaml") for name in dict.fromkeys(g.mechanism.name for g in session.run.groups)
-    ]
+    paths = [str(path) for path in dict.fromkeys(map(file_of, session.run.groups))]
     given = config.args_source is pytest.Config.ArgsSource.ARGS
-    named = [arg for arg in config.args if str(arg).startswith(str(spec_folder()))]
+    named = [arg for arg in config.args if str(arg).partition("::")[0] in paths]
     session.alone = not given
     without_conftests(config, spec_folder())
     if not named:
@@ -162,11 +163,9 @@ class Session:
     # Collection
 
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-        from .mechanisms.schema import spec_folder
-
-        if file_path.suffix != ".yaml" or file_path.parent != spec_folder():
+        if file_path.suffix != ".yaml":
             return None
-        own = [group for group in self.run.groups if group.mechanism.name == file_path.stem]
+        own = [group for group in self.run.groups if file_of(group) == file_path]
         if not own:
             return None
         own = [group for group in own if group.key not in self.run.done]
@@ -306,6 +305,15 @@ class SpecFile(pytest.File):
                 nodeid = nodeid_of(group, law)  # said in full, so that --lf finds it by what it has stored
                 name = nodeid.partition("::")[2]
                 yield CellItem.from_parent(self, name=name, nodeid=nodeid, group=group, law=law, session_=self.session_)
+
+
+def file_of(group: Group) -> Path:
+    """The file of the mechanism of a group, as pytest collects it."""
+    from .mechanisms.schema import spec_folder
+
+    m = group.mechanism
+    stated = m.library.file_of(m.name) if m.library is not None else None
+    return spec_folder() / f"{m.name}.yaml" if stated is None else Path(os.path.abspath(stated.path))
 
 
 def nodeid_of(group: Group, law: str) -> str:

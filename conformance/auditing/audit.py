@@ -80,6 +80,7 @@ class Part:
         """The part as text; with `table`, every mistake with the laws that refute it, and how."""
         note = f"{len(self.laws)} laws, {len(self.kills)} mistakes" if self.kills else ", ".join(self.notes)
         yield f"{self.name:<22} {note}" + ("" if self.faults else "   ok")
+        yield from (f"    {note}" for note in self.notes if self.kills)
         if table and self.kills:
             yield from self.matrix()
         for fault in self.faults:

@@ -6,19 +6,24 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
 from ..errors import Exit
 from ..reporting.progress import Progress, progress
-from .shell import NothingError, mended, options, say, verbosity
+from .shell import NothingError, further, mended, options, say, verbosity
+
+if TYPE_CHECKING:
+    from ..mechanisms.loader import Specs
 
 
 @click.command(short_help="Would this suite notice? Run every known mistake.")
-@options("mechanisms")
+@options("mechanisms", "specs", "references")
 @click.option("--deep", is_flag=True, help="Correct variants on 2000 drawn cases each.")
 @click.option("--table/--no-table", default=False, help="Print which law refutes which mistake, and how.")
-@click.option("--derive", is_flag=True, help="Derive which scenarios show which mistakes, for spec/evidence/.")
+@click.option("--derive", is_flag=True, help="Derive which scenarios show which mistakes, for evidence/ beside them.")
 @click.option(
     "--for", "target", metavar="TARGET", help="Which mistakes a quick check of TARGET could not notice, and why."
 )
@@ -27,6 +32,8 @@ from .shell import NothingError, mended, options, say, verbosity
 @verbosity
 def audit(
     mechanisms: tuple[str, ...],
+    specs: tuple[str, ...],
+    references: tuple[str, ...],
     deep: bool,
     table: bool,
     derive: bool,
@@ -39,18 +46,19 @@ def audit(
     """Would this suite notice? Run every known mistake, and correct variants, against the laws."""
     with mended(bool(verbose)):
         if target is not None:
-            audit_for(target, mechanisms, operator, framework)
+            audit_for(target, mechanisms, operator, framework, further(specs, references))
             return
         if operator or framework:
             raise click.UsageError("--operator and --framework are about the TARGET of --for")
         from ..auditing import audit
 
+        known = further(specs, references)
         started, processes = time.time(), workers or os.cpu_count() or 1
         faults = 0
         parts = (
-            audit.derive(mechanisms, workers=processes)
+            audit.derive(mechanisms, workers=processes, specs=known)
             if derive
-            else audit.audited(mechanisms, deep=deep, workers=processes)
+            else audit.audited(mechanisms, deep=deep, workers=processes, specs=known)
         )
         for part in parts:
             for line in part.lines(table=table or bool(verbose)):
@@ -64,22 +72,30 @@ def audit(
         sys.exit(int(Exit.VIOLATED if faults else Exit.CONFORMANT))
 
 
-def audit_for(target: str, mechanisms: tuple[str, ...], operator: str | None, framework: str | None) -> None:
+def audit_for(
+    target: str, mechanisms: tuple[str, ...], operator: str | None, framework: str | None, specs: Specs
+) -> None:
     """Say which known mistakes a check of a target could not notice."""
     with progress("reading specifications") as shown:
-        for line in _blind(target, mechanisms, operator, framework, shown):
+        for line in _blind(target, mechanisms, operator, framework, specs, shown):
             with shown.apart():
                 say(line)
 
 
 def _blind(
-    target: str, mechanisms: tuple[str, ...], operator: str | None, framework: str | None, shown: Progress
+    target: str,
+    mechanisms: tuple[str, ...],
+    operator: str | None,
+    framework: str | None,
+    specs: Specs,
+    shown: Progress,
 ) -> Iterator[str]:
     from ..auditing.blind_spots import page, seen
     from ..runs.groups import groups
     from ..runs.options import Options
 
-    found = groups(Options(targets=(target,), mechanisms=mechanisms, operator=operator, framework=framework))
+    asked = Options(targets=(target,), mechanisms=mechanisms, operator=operator, framework=framework)
+    found = groups(replace(asked, specs=specs.folders, references=specs.references))
     if not found:
         raise NothingError("nothing to ask about: no mechanism, dtype and target go together")
     for subject in {group.subject.name: group.subject for group in found}.values():

@@ -9,13 +9,13 @@ from typing import Any
 import click
 
 from ..reporting.progress import Progress, progress
-from .shell import NothingError, every, mended, named, options, say
+from .shell import NothingError, every, further, mended, named, options, say
 
 
 @click.command(short_help="Say which conventions an implementation follows.")
 @click.argument("targets", nargs=-1, metavar="TARGET...")
 @every
-@options("operator", "framework", "dtypes", "device")
+@options("operator", "framework", "dtypes", "device", "specs")
 @click.option("--markdown/--text", default=False, help="As tables in Markdown, or as blocks to paste.")
 @click.option("--count", default="", metavar="PAGE", help="Only count the words on a page that --markdown has made.")
 def identify(
@@ -25,6 +25,7 @@ def identify(
     framework: str | None,
     dtypes: tuple[str, ...],
     device: str,
+    specs: tuple[str, ...],
     markdown: bool,
     count: str,
 ) -> None:
@@ -35,6 +36,7 @@ def identify(
             return
         with progress("reading specifications") as shown:
             asked = {"operator": operator, "framework": framework, "dtypes": dtypes, "device": device}
+            asked["specs"] = further(specs).folders
             for line in _identified(named(targets, every, device), asked, markdown, shown):
                 with shown.apart():
                     say(line, plain=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,6 +15,7 @@ from importlib.util import find_spec
 
 from attnspec.adapters import Adapter
 
+from ..data.store import VARIABLE, cache_folder, fault_of, size_of
 from ..execution.devices import counted
 from ..execution.supervisor import available
 from ..reporting.results import distribution_of
@@ -95,6 +97,16 @@ def _mends(fault: str) -> str:
     return ""
 
 
+def _caches() -> str:
+    """The folder of all caches, how much is in it, and how it is emptied; or why it is not used."""
+    folder = cache_folder()
+    if folder is None:
+        return f"none, as {VARIABLE} says" if os.environ.get(VARIABLE) else "none, for there is no home folder"
+    fault = fault_of(folder) if folder.exists() else ""
+    size = f"{size_of(folder) / 1e6:.1f} MB; rm -r {shlex.quote(str(folder))} empties it"
+    return f"{folder}   {f'not used: {fault}' if fault else size}"
+
+
 def _version(distribution: str) -> str:
     try:
         return version(distribution)
@@ -107,6 +119,7 @@ def lines(found: Sequence[Package]) -> Iterator[str]:
     torch, devices = counted()
     yield f"python {platform.python_version()}   {platform.system()} {platform.machine()}   torch {torch}"
     yield f"CUDA devices: {devices or 'none'}"
+    yield f"caches: {_caches()}"
     yield "calls: " + ("in processes of their own" if available() else "in the process of the run, on this system")
     yield ""
     width = max(len(package.name) for package in found)

@@ -18,8 +18,10 @@ from ..language.expressions import Expression
 from ..language.functions import FUNCTIONS
 from ..mechanisms.definition import Frame
 from ..mechanisms.library import Library
+from ..mechanisms.loader import Specs
 from ..mechanisms.loader import library as shipped_library
 from ..mechanisms.mechanism import Example, Law, Mechanism, Mistake, Reject
+from ..mechanisms.references import has_reference
 from ..numerics.grades import GRADES, LADDER, STANDARD
 from ..reporting.glossary import known_words, meanings
 from ..reporting.typesetting import entries, expression, expressions, prose
@@ -123,7 +125,7 @@ def _mechanism_page(m: Mechanism) -> Iterator[str]:
     yield from _section("Subjects", _subjects(m))
     yield from _section("Sources", (line for source in m.sources for line in _hanging(source)))
     yield ""
-    yield f"attnspec audit --mechanism {m.name} --table shows which law refutes which mistake."
+    yield f"attnspec audit --mechanism {m.name}{_further(m)} --table shows which law refutes which mistake."
     yield f"Written in {m.path}."
 
 
@@ -193,11 +195,19 @@ def _subjects(m: Mechanism) -> Iterator[str]:
     """The adapters that are run against a mechanism, and how to run one."""
     known = subjects(m)
     if not known:
-        yield from prose("No adapter claims it; the float64 reference is the second witness.", "    ")
+        witness = (
+            "the float64 reference is the second witness" if has_reference(m) else "its definition is the one witness"
+        )
+        yield from prose(f"No adapter claims it; {witness}.", "    ")
     else:
         yield from prose(", ".join(a.name for a in known), "    ")
         at_hand = min(known, key=lambda a: (not installed(a), bool(a.extra)))  # what needs no extra comes first
         yield f"    attnspec check {at_hand.name} --mechanism {m.name}"
+
+
+def _further(m: Mechanism) -> str:
+    """What commands need that are about a mechanism of a further folder."""
+    return Specs(m.library.folders).arguments if m.library is not None and m.library.is_outside(m.name) else ""
 
 
 def _law_page(m: Mechanism, law: Law) -> Iterator[str]:
@@ -277,7 +287,7 @@ def _mistake_page(m: Mechanism, mistake: Mistake) -> Iterator[str]:
     if mistake.seen:
         yield from prose(f"seen in {mistake.seen}")
     yield ""
-    yield f"attnspec check mistake:{m.address(mistake.name)} shows the laws that refute it."
+    yield f"attnspec check mistake:{m.address(mistake.name)}{_further(m)} shows the laws that refute it."
 
 
 def _reject_page(m: Mechanism, reject: Reject) -> Iterator[str]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
-from .shell import mended, options, say, verbosity
+from .shell import further, mended, options, say, verbosity
 
 
 @click.command(short_help="Run a failing case again.")
 @click.argument("case")
-@options("report_dir", "operator", "framework", "time_limit")
+@options("report_dir", "operator", "framework", "time_limit", "specs", "references")
 @click.option("--trust", is_flag=True, help="Run the file that the case names even outside the present folder.")
 @verbosity
 def replay(
@@ -21,6 +22,8 @@ def replay(
     operator: str | None,
     framework: str | None,
     time_limit: float,
+    specs: tuple[str, ...],
+    references: tuple[str, ...],
     trust: bool,
     verbose: int,
 ) -> None:
@@ -35,5 +38,7 @@ def replay(
             click.echo(f"attnspec: {text}", err=True)
 
         folder = Path(report_dir)
-        code = replayed(case, folder, operator, framework, say, note=note, trusted=trust, seconds=time_limit)
+        known = further(specs, references)
+        more: dict[str, Any] = {"note": note, "trusted": trust, "seconds": time_limit, "specs": known}
+        code = replayed(case, folder, operator, framework, say, **more)
         sys.exit(int(code))

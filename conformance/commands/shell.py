@@ -9,9 +9,10 @@ import errno
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -20,6 +21,9 @@ from ..data.texts import safe, safe_lines
 from ..errors import Error, Exit
 from ..reporting.typesetting import fitted, terminal
 from ..runs.options import OPTIONS, REPORT_DIR, Option
+
+if TYPE_CHECKING:
+    from ..mechanisms.loader import Specs
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of a system that has no more room."""
@@ -115,6 +119,14 @@ def given() -> dict[str, Any]:
     context = click.get_current_context()
     source = context.get_parameter_source
     return {name: x for name, x in context.params.items() if source(name) is ParameterSource.COMMANDLINE}
+
+
+def further(specs: Sequence[str] = (), references: Sequence[str] = ()) -> Specs:
+    """The specifications from outside the package: those that were named, or what the project declares."""
+    from ..mechanisms.loader import Specs
+    from ..runs.project import declared
+
+    return Specs(tuple(specs) or declared(Path.cwd()).get("specs", ()), tuple(references))
 
 
 every = click.option("--all", "every", is_flag=True, help="Every adapter that is installed and not slow.")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from .shell import mended, options, say
+from .shell import further, mended, options, say
 
 
 @click.command(short_help="Answer for a failing case until a day.")
@@ -17,12 +17,15 @@ from .shell import mended, options, say
 @click.option("--expires", required=True, metavar="DAY", help="The last day on which it is excused.")
 @click.option("--ceiling", metavar="NUMBER", help="The largest error that is excused, in units of the bound.")
 @click.option("--waivers", default="attnspec-waivers.yaml", show_default=True, metavar="FILE", help="The file.")
-@options("report_dir")
-def waive(case: str, waivers: str, report_dir: str, **answers: str) -> None:
+@options("report_dir", "specs")
+def waive(case: str, waivers: str, report_dir: str, specs: tuple[str, ...], **answers: str) -> None:
     """Answer for a failing CASE: have 'check --waivers FILE' excuse it until a day, as long as it still fails."""
     with mended(False):
-        from ..diagnosis.witness import find, path_of
+        from ..diagnosis.witness import find, library_of, path_of
         from ..runs.waivers import waive as waived
 
         folder = Path(report_dir)
-        say(waived(Path(waivers), find(case, folder), path_of(case, folder), answers).rstrip("\n"), plain=True)
+        named = further(specs)
+        witness = find(case, folder, named)
+        added = waived(Path(waivers), witness, path_of(case, folder), answers, library_of(witness, named))
+        say(added.rstrip("\n"), plain=True)

@@ -27,7 +27,7 @@ from ..judging.cells import Failure, law_names, law_of, sentence_of
 from ..judging.judge import Kind
 from ..judging.trial import Bench, Declined, Faulted, LawEnvironment, Stray, Trial
 from ..mechanisms.library import Library
-from ..mechanisms.loader import Specs, mechanism_named
+from ..mechanisms.loader import NONE, Specs, mechanism_named
 from ..mechanisms.mechanism import Law, Mechanism
 from ..numerics import budget
 from ..numerics.grades import Grade
@@ -403,21 +403,24 @@ def path_of(name: str, folder: Path) -> Path:
     return Path(name) if name.endswith(".json") else folder / "cases" / f"{name}.json"
 
 
-def find(name: str, folder: Path) -> dict[str, Any]:
-    """A kept witness, by key or by path; a missing one, or a file of anything else, is an `Error`."""
+def find(name: str, folder: Path, specs: Specs = NONE) -> dict[str, Any]:
+    """A kept witness, by key or by path; a missing one, or a file of anything else, is an `Error`.
+
+    Its mechanism is looked for in the folders of `specs`, or in those that it names itself.
+    """
     path = path_of(name, folder)
     if not (name.endswith(".json") or is_file(path)):
         known = ", ".join(sorted(p.stem for p in (folder / "cases").glob("*.json"))[:8])
         raise UsageError(f"no case {name!r} in {folder / 'cases'}" + (f" (there are {known})" if known else ""))
     found: dict[str, Any] = records.record(read_text(path, MOST), shapes.witness, path)
-    for fault in _unknown(found, library_of(found)):
+    for fault in _unknown(found, library_of(found, specs)):
         raise UsageError(f"{safe(str(path))}: {fault}; the case is not of this version, or was changed")
     return found
 
 
-def library_of(found: Mapping[str, Any]) -> Library:
-    """The mechanisms that a kept witness needs: the shipped ones, and those of the folders that it names."""
-    return Specs(tuple(found.get("specs", ()))).library()
+def library_of(found: Mapping[str, Any], specs: Specs = NONE) -> Library:
+    """The mechanisms that a kept witness needs: beside the shipped ones those of `specs`, or of what it names."""
+    return Specs(specs.folders or tuple(found.get("specs", ())), specs.references).library()
 
 
 def _folders(m: Mechanism) -> dict[str, list[str]]:

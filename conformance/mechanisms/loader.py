@@ -47,8 +47,8 @@ class Specs:
         """
         if not self.folders and not self.references:
             return library()
-        state = tuple((str(p), p.stat().st_mtime_ns, p.stat().st_size) for f in self.folders for p in files_of(Path(f)))
-        return _library(self, state)
+        files = [path for folder in self.folders for path in files_of(Path(folder))]
+        return _library(self, tuple(map(_state, [*files, *map(Path, self.references)])))
 
 
 NONE = Specs()
@@ -64,13 +64,22 @@ def library() -> Library:
 
 
 @functools.lru_cache(8)
-def _library(specs: Specs, _: tuple[tuple[str, int, int], ...]) -> Library:
+def _library(specs: Specs, _: tuple[tuple[str, int, int, int], ...]) -> Library:
     """As `Specs.library`, made anew when a file of the folders has changed."""
     known = _beside(library(), [Path(folder) for folder in specs.folders])
     known.folders = specs.folders
     for path in specs.references:
         known.references |= functions_of(Path(path), known.stating)
     return known
+
+
+def _state(path: Path) -> tuple[str, int, int, int]:
+    """What changes with a file."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return str(path.absolute()), 0, 0, 0
+    return str(path.absolute()), found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _beside(known: Library, folders: Sequence[Path]) -> Library:

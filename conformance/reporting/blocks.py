@@ -253,7 +253,8 @@ def _innocent(witness: Witness, cell: Mapping[str, Any]) -> str:
         return f"if {unusual} is not claimed, raise attnspec.Unsupported or leave the option out; if it is, mend it"
     if law.startswith("convention."):
         return f"attnspec explain {law.removeprefix('convention.')}"
-    return f"attnspec explain {law}" if law.startswith("contract.") else f"attnspec explain {cell['mechanism']}.{law}"
+    further = "".join(f" --spec {shlex.quote(folder)}" for folder in witness.get("specs", ()))
+    return f"attnspec explain {law if law.startswith('contract.') else cell['mechanism'] + '.' + law}{further}"
 
 
 def _innocent_precision(elsewhere: Sequence[str] | None) -> str:

@@ -15,7 +15,8 @@ from ..errors import UsageError, did_you_mean
 from ..execution.supervisor import Supervisor, available, supervisor
 from ..judging.cells import PARAMETERS, law_names
 from ..judging.requirements import check_requirements
-from ..mechanisms.loader import library
+from ..mechanisms.library import Library
+from ..mechanisms.loader import Specs
 from ..mechanisms.mechanism import Mechanism
 from ..numerics.formats import FORMATS, unknown_dtype
 from ..reporting.results import environment
@@ -74,11 +75,12 @@ def groups(options: Options) -> list[Group]:
         if dtype not in FORMATS:
             raise UsageError(unknown_dtype(dtype))
     profile_named(options.profile)
+    known = library_of(options)
     supervised = supervisor_of(options)
     if supervised is not None:
         for path in filter(None, map(file_of, options.targets)):
             supervised.begin(path)
-    laws = chosen(options)
+    laws = chosen(options, known)
     found = []
     for target in options.targets:
         for subject in resolve(
@@ -87,12 +89,13 @@ def groups(options: Options) -> list[Group]:
             framework=options.framework,
             device=options.device,
             supervisor=supervised,
+            known=known,
         ):
             claimed = subject.claims.dtypes
             asked = options.dtypes or claimed
             dtypes = [d for d in asked if d in claimed or not subject.claims.declared]
             for mechanism, own in laws(subject.operator).items():
-                found += [Group(target, subject, library()[mechanism], dtype, own) for dtype in dtypes]
+                found += [Group(target, subject, known[mechanism], dtype, own) for dtype in dtypes]
     times: dict[str, int] = {}
     for name in {id(g.subject): g.subject.name for g in found}.values():
         times[name] = times.get(name, 0) + (name != "reference")
@@ -109,7 +112,8 @@ def completed(found: Sequence[Group], options: Options) -> list[Group]:
 
     Where laws are named, nobody has asked. A requirement that none of them can meet is a `UsageError`.
     """
-    check_requirements(options.require, {group.subject.operator for group in found}, options.shard)
+    operators = {group.subject.operator for group in found}
+    check_requirements(options.require, operators, options.shard, library_of(options))
     first = {id(group.subject): group for group in reversed(found)}
     whole = [
         replace(group, laws=(*group.laws, PARAMETERS))
@@ -130,6 +134,7 @@ def header_of(options: Options, found: Sequence[Group], command: str) -> dict[st
     files += [waivers] if waivers is not None else []
     if options.waivers and waivers is None:
         asked["waivers_missing"] = options.waivers
+    asked |= {"specs": list(options.specs)} if options.specs else {}
     asked |= {"require": list(options.require), "shard": options.shard, "isolation": _isolation(found)}
     return environment(command, {**asked, "targets": list(options.targets)}, packages, dict.fromkeys(files))
 
@@ -165,27 +170,32 @@ def free(options: Options) -> None:
         held.close()
 
 
-def chosen(options: Options) -> Callable[[str], dict[str, tuple[str, ...]]]:
+def library_of(options: Options) -> Library:
+    """The mechanisms that a run knows."""
+    return Specs(options.specs, options.references).library()
+
+
+def chosen(options: Options, library: Library) -> Callable[[str], dict[str, tuple[str, ...]]]:
     """The mechanisms of an operator that a run tries, with their laws; unknown names are a `UsageError`.
 
     Those of other operators are read only where laws are named.
     """
     for name in options.mechanisms:
-        if name not in library():
-            raise UsageError(f"unknown mechanism {name!r}{did_you_mean(name, library())}")
-    names = [name for name in library() if name in (options.mechanisms or library())]
-    picked = _picked(names, options.laws) if options.laws else None
+        if name not in library:
+            raise UsageError(f"unknown mechanism {name!r}{did_you_mean(name, library)}")
+    names = [name for name in library if name in (options.mechanisms or library)]
+    picked = _picked(library, names, options.laws) if options.laws else None
 
     def laws_of(operator: str) -> dict[str, tuple[str, ...]]:
-        own = [name for name in picked or names if library().operator_of(name) == operator]
-        return {name: tuple(picked[name] if picked else law_names(library()[name])) for name in own}
+        own = [name for name in picked or names if library.operator_of(name) == operator]
+        return {name: tuple(picked[name] if picked else law_names(library[name])) for name in own}
 
     return laws_of
 
 
-def _picked(names: Sequence[str], laws: Sequence[str]) -> dict[str, list[str]]:
+def _picked(library: Library, names: Sequence[str], laws: Sequence[str]) -> dict[str, list[str]]:
     """The laws of each of some mechanisms that are named, by themselves or with their mechanism."""
-    known = {f"{m}.{law}": (m, law) for m in names for law in law_names(library()[m])}
+    known = {f"{m}.{law}": (m, law) for m in names for law in law_names(library[m])}
     picked: dict[str, list[str]] = {}
     for name in laws:
         matching = [pair for address, pair in known.items() if name in (address, pair[1])]

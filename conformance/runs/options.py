@@ -49,6 +49,10 @@ class Options:
         "Fail unless this was tested: law:MECHANISM.LAW, mechanism:NAME, option:NAME, grade:NAME, share:0.95.",
         "WHAT",
     )
+    specs: tuple[str, ...] = _option((), "A folder of specifications, beside the shipped ones.", "DIR")
+    references: tuple[str, ...] = _option(
+        (), "A Python file with float64 references of its operators, which is run.", "FILE", where=(LINE, PYTEST, CALL)
+    )
     profile: str = _option("quick", "How much is tried: smoke, quick, ci or nightly.", "NAME")
     seed: int = _option(0, "The seed of all cases.", "N")
     max_time: float | None = _option(None, "Stop drawing cases after so long.", "SECONDS", kind=float)

@@ -53,6 +53,8 @@ def _value(known: Mapping[str, Option], name: str, x: Any, folder: Path, shown: 
         raise UsageError(f"{shown}: [tool.attnspec] {name} is {_told(x)}; expected {expected}")
     if name == "targets":
         return tuple(_placed(target, folder) if ".py" in target else target for target in x)
+    if name == "specs":
+        return tuple(_placed(each, folder) for each in x)
     if name in ("waivers", "report_dir"):
         return _placed(x, folder)
     return tuple(x) if option.several else option.kind(x)

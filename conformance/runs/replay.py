@@ -10,14 +10,16 @@ from typing import Any
 from ..cases.plans import PROFILES
 from ..cases.samples import Sample
 from ..data.texts import safe, safe_data, safe_lines
-from ..diagnosis.witness import describe, find, read_case, runnable
+from ..diagnosis.witness import describe, find, library_of, read_case, runnable
 from ..errors import Exit, UsageError
 from ..execution.supervisor import SECONDS, available, supervisor
 from ..judging.cells import Failure, Request, law_names, law_of
 from ..judging.engine import run
 from ..judging.judge import Kind, judged
 from ..judging.trial import Bench, Trial
-from ..mechanisms.loader import library, mechanism_named
+from ..mechanisms.library import Library
+from ..mechanisms.loader import NONE, Specs, mechanism_named
+from ..mechanisms.mechanism import Mechanism
 from ..numerics.grades import looser
 from ..reporting.blocks import block
 from ..reporting.typesetting import page_width, terminal
@@ -37,6 +39,7 @@ def replayed(
     note: Say = lambda text: None,
     trusted: bool = True,
     seconds: float = SECONDS,
+    specs: Specs = NONE,
 ) -> Exit:
     """Run the witness and say how it went: violated, or conformant where it holds now.
 
@@ -44,20 +47,22 @@ def replayed(
     A file that the case names is run, which a `note` says before; if it is not `trusted`, it has to lie in the present
     folder. A call may take so many `seconds`.
     """
-    witness = find(name, folder)
-    mechanism = mechanism_named(witness["mechanism"])
+    witness = find(name, folder, specs)
+    known = library_of(witness, specs)
+    mechanism = mechanism_named(witness["mechanism"], known)
     _admit(witness["target"], name, note, trusted=trusted)
-    subject = _subject(witness, operator or mechanism.operator, framework, seconds)
+    subject = _subject(witness, known, operator or mechanism.operator, framework, seconds)
     if witness["law"] not in law_names(mechanism):
         raise UsageError(f"{mechanism.name} has no law {witness['law']!r} any more")
     if witness["digest"] != mechanism.digest:
         say(f"note: {mechanism.path} has changed since this case was kept")
-    bench = _bench(witness, subject)
+    bench = _bench(witness, mechanism, subject)
     with subject.session(), runnable(name):
         sample = Sample(mechanism, read_case(witness["case"]), witness["dtype"])
         failure, verdict, says = again(bench, sample, witness["law"])
     if failure is None and witness.get("before"):
-        bench = _bench(witness, _subject(witness, operator or mechanism.operator, framework, seconds, fresh=True))
+        anew = _subject(witness, known, operator or mechanism.operator, framework, seconds, fresh=True)
+        bench = _bench(witness, mechanism, anew)
         with runnable(name):
             failure, *found = _after(bench, witness, sample)
         if failure is not None:
@@ -100,8 +105,7 @@ def _admit(target: str, name: str, note: Say, *, trusted: bool) -> None:
     note(f"runs {shown}, which the case names")
 
 
-def _bench(witness: dict[str, Any], subject: Subject) -> Bench:
-    mechanism = mechanism_named(witness["mechanism"])
+def _bench(witness: dict[str, Any], mechanism: Mechanism, subject: Subject) -> Bench:
     return Bench(subject, mechanism, witness["dtype"], witness["device"], witness["words"])
 
 
@@ -120,13 +124,19 @@ def _after(bench: Bench, witness: dict[str, Any], sample: Sample) -> tuple[Failu
 
 
 def _subject(
-    witness: dict[str, Any], operator: str, framework: str | None, seconds: float, *, fresh: bool = False
+    witness: dict[str, Any],
+    known: Library,
+    operator: str,
+    framework: str | None,
+    seconds: float,
+    *,
+    fresh: bool = False,
 ) -> Subject:
     supervised = supervisor(seconds, witness["device"]) if available() else None
     if fresh and supervised is not None:
         supervised.close()
-    found = resolve(witness["target"], operator=operator, framework=framework, supervisor=supervised)
-    own = [s for s in found if s.name == witness["subject"] and s.operator == library()[witness["mechanism"]].operator]
+    found = resolve(witness["target"], operator=operator, framework=framework, supervisor=supervised, known=known)
+    own = [s for s in found if s.name == witness["subject"] and s.operator == known.operator_of(witness["mechanism"])]
     if not own:
         raise UsageError(f"{witness['target']} has no subject {witness['subject']!r} any more")
     return own[0]

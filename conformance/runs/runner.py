@@ -18,7 +18,7 @@ from ..judging.engine import run
 from ..judging.shrinking import made_small
 from ..mechanisms.evidence import Evidence, evidence_of
 from ..numerics.grades import coarser
-from .groups import Group, waivers_file
+from .groups import Group, library_of, waivers_file
 from .options import Options
 from .waivers import Waiver, excused, today, waivers_of
 
@@ -44,7 +44,7 @@ class Runner:
     def __post_init__(self) -> None:
         self.profile = profile_named(self.options.profile)
         path = waivers_file(self.options)
-        self.waivers = waivers_of(path) if path is not None else ()
+        self.waivers = waivers_of(path, library_of(self.options)) if path is not None else ()
         self.deadline = None if self.options.max_time is None else time.monotonic() + self.options.max_time
 
     def cells(self, group: Group, laws: Collection[str] | None = None) -> list[dict[str, Any]]:

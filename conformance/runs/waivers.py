@@ -238,13 +238,15 @@ def _uncovered(cell: Cell, waiver: Waiver, bench: Bench, seed: int) -> str:
 # Writing
 
 
-def waive(path: Path, witness: Mapping[str, Any], kept: Path, answers: Mapping[str, str]) -> str:
+def waive(
+    path: Path, witness: Mapping[str, Any], kept: Path, answers: Mapping[str, str], library: Library | None = None
+) -> str:
     """Add a waiver for a kept witness to a file, with a copy of the case beside it; the lines that were added.
 
     `answers` are reason, issue, owner, expires and, if wanted, ceiling.
     """
     case = path.parent / "cases" / f"{witness['key']}.json"
-    _check(path, case, answers)
+    _check(path, case, answers, library)
     also = [_written(f"{witness['mechanism']}.{law}") for law in witness["broken"]]
     entry = {
         "law": f"{witness['mechanism']}.{witness['law']}",
@@ -269,7 +271,7 @@ def waive(path: Path, witness: Mapping[str, Any], kept: Path, answers: Mapping[s
     except OSError as error:
         raise UsageError(f"cannot write the waiver to {safe(str(path))}: {error.strerror or error}") from None
     try:
-        waivers_of(path)
+        waivers_of(path, library)
     except SpecErrors:
         if before is None:
             path.unlink()
@@ -279,7 +281,7 @@ def waive(path: Path, witness: Mapping[str, Any], kept: Path, answers: Mapping[s
     return head + added
 
 
-def _check(path: Path, case: Path, answers: Mapping[str, str]) -> None:
+def _check(path: Path, case: Path, answers: Mapping[str, str], library: Library | None) -> None:
     """Raise a `UsageError` for what is no answer: a day that has passed, or one more waiver of the same case."""
     day = _day(answers["expires"])
     if day is None:
@@ -287,7 +289,7 @@ def _check(path: Path, case: Path, answers: Mapping[str, str]) -> None:
     if day < today():
         raise UsageError(f"--expires {day} has passed, and today is {today()}; name the last day that is excused")
     same = (
-        [waiver for waiver in waivers_of(path) if waiver.case.resolve() == case.resolve()]
+        [waiver for waiver in waivers_of(path, library) if waiver.case.resolve() == case.resolve()]
         if os.path.lexists(path)
         else []
     )

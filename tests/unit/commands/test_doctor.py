@@ -7,6 +7,7 @@ from attnspec.adapters import Adapter
 from attnspec.cli import main
 from attnspec.commands import packages as doctor
 from attnspec.commands.packages import Package, importing, lines, packages
+from attnspec.data.store import Store, digest
 
 
 def presenting(package, **declared):
@@ -109,3 +110,15 @@ def test_the_command_fails_if_something_is_broken_that_can_be_mended(monkeypatch
     monkeypatch.setattr(doctor, "packages", lambda: found)
     result = CliRunner().invoke(main, ["doctor"])
     assert (code, True) == (result.exit_code, "package  1.0" in result.output)
+
+
+def test_the_folder_of_caches_is_told_with_its_size_and_how_to_empty_it(tmp_path, monkeypatch):
+    folder = tmp_path / "of caches"
+    monkeypatch.setenv("ATTNSPEC_CACHE", str(folder))
+    Store("things", 1 << 20).put(digest("key"), bytes(100_000))
+    one = [Package("yaml", "1", ())]
+    assert f"caches: {folder}   0.1 MB; rm -r '{folder}' empties it" in [*lines(one)]
+    folder.chmod(0o777)
+    assert f"caches: {folder}   not used: other users may write to it" in [*lines(one)]
+    monkeypatch.setenv("ATTNSPEC_CACHE", "off")
+    assert "caches: none, as ATTNSPEC_CACHE says" in [*lines(one)]
