@@ -34,6 +34,8 @@ CODE = ("data", "numerics", "language", "mechanisms", "cases", "judging", "refer
 
 def restore(sample: Sample) -> None:
     """Put what earlier runs have computed from a sample into its cache."""
+    if not lasts(sample.mechanism):
+        return
     sample.cache.restore(dict(_entries(key_of(sample))))
 
 
@@ -41,7 +43,7 @@ def save(samples: Iterable[Sample]) -> None:
     """Keep what was computed from samples for later runs."""
     for sample in samples:
         kept = [(key, x) for key, x in sample.cache.items() if lasting(key)]
-        if len(kept) > sample.cache.saved:
+        if len(kept) > sample.cache.saved and lasts(sample.mechanism):
             sample.cache.saved = len(kept)
             STORE.put(key_of(sample), _written(kept))
 
@@ -95,13 +97,22 @@ def code() -> str:
 
 def fingerprint(mechanism: Mechanism) -> str:
     """Of the specification of a mechanism, and of all that it calls."""
-    found, waiting = dict[str, str](), [mechanism]
+    return " ".join(f"{m.name}:{m.digest}" for m in _with_called(mechanism))
+
+
+def lasts(mechanism: Mechanism) -> bool:
+    """Whether its values are kept: not those of a reference in a file of the user, which may read any other."""
+    return not any(m.by_reference and m.library and m.operator in m.library.references for m in _with_called(mechanism))
+
+
+def _with_called(mechanism: Mechanism) -> list[Mechanism]:
+    found, waiting = dict[str, Mechanism](), [mechanism]
     while waiting:
         m = waiting.pop()
         if m.name not in found:
-            found[m.name] = m.digest
+            found[m.name] = m
             waiting += [m.beside(name) for name in m.calls]
-    return " ".join(f"{name}:{found[name]}" for name in sorted(found))
+    return [found[name] for name in sorted(found)]
 
 
 # Entries

@@ -1,6 +1,7 @@
 """What is kept of samples between runs: found by content, the same to the bit, and dropped where it is damaged."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -113,7 +114,8 @@ def test_a_key_changes_with_the_mechanisms_that_are_called(monkeypatch):
     caller = next(m for m in library().values() if m.calls)
     before = disk.fingerprint(caller)
     called = library()[next(iter(caller.calls))]
-    monkeypatch.setattr(disk, "library", lambda: {**library(), called.name: replace(called, digest="another")})
+    others = {**library(), called.name: replace(called, digest="another")}
+    monkeypatch.setattr(Mechanism, "beside", lambda _, name: others[name])
     assert before != disk.fingerprint(caller)
     assert all(name in before for name in caller.calls)
 
@@ -164,3 +166,15 @@ def test_draws_that_are_not_drawn_again_are_not_kept(monkeypatch, folder):
     m = library()["softmax"]
     plans.explored(m, DefinitionSubject(m, "definition").claims, 3, "float32", 2)
     assert not folder.exists()
+
+
+def test_nothing_is_kept_of_a_reference_in_a_file_of_the_user(monkeypatch):
+    m = replace(library()["softmax"], by_reference=True)
+    own = [replace(m, library=SimpleNamespace(references=functions)) for functions in ({}, {"softmax": print})]
+    assert [True, False] == [disk.lasts(m) for m in own]
+    sample = trial_of().sample
+    sample.cache["m", "exact", "k"] = 1
+    monkeypatch.setattr(disk, "lasts", lambda mechanism: False)
+    disk.save([sample])
+    monkeypatch.undo()
+    assert {} == dict(trial_of().sample.cache)
