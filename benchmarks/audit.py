@@ -15,7 +15,8 @@ import time
 
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
-from attnspec.auditing.audit import Part, audited
+from attnspec.auditing.audit import audited
+from attnspec.auditing.parts import Part
 from attnspec.cases.cache import LEDGER
 
 

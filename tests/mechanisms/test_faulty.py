@@ -11,8 +11,8 @@ from attnspec import adapters
 from attnspec.adapters import Adapter
 from attnspec.adapters.faults.norms import SOFTMAX, blocks, shared
 from attnspec.adapters.faults.whole import Whole
-from attnspec.auditing import audit
-from attnspec.auditing.audit import audited_fault, faults_of
+from attnspec.auditing import faulty
+from attnspec.auditing.faulty import audited_fault, faults_of
 from attnspec.cases.plans import Profile
 from attnspec.errors import UsageError
 from attnspec.judging.cells import Request
@@ -110,7 +110,7 @@ def test_the_audit_tells_what_refutes_a_fault_and_on_which_case(name, told):
 
 def test_a_fault_that_nothing_refutes_is_a_fault_of_the_audit(monkeypatch):
     monkeypatch.setattr(adapters, "_registered", [])
-    monkeypatch.setitem(audit.PROFILES, "quick", SCENARIOS)
+    monkeypatch.setitem(faulty.PROFILES, "quick", SCENARIOS)
     monkeypatch.setattr("attnspec.subjects.targets.families", lambda audited: [__name__])
 
     @SOFTMAX.instead_of(blocks, dtypes=("float32",))

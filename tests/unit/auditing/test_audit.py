@@ -10,8 +10,11 @@ from click.testing import CliRunner
 from attnspec import adapters, reference
 from attnspec.adapters import Adapter
 from attnspec.auditing import audit
-from attnspec.auditing.audit import Bounds, Part, audited, audited_controls, audited_mechanism, controls, variants
+from attnspec.auditing.audit import audited
+from attnspec.auditing.correct import Bounds, audited_controls, controls
+from attnspec.auditing.mechanism import CASES, audited_mechanism, variants
 from attnspec.auditing.mutation import Refutation
+from attnspec.auditing.parts import Part
 from attnspec.cases.plans import Profile
 from attnspec.cli import main
 from attnspec.errors import Exit, SpecError, UsageError
@@ -81,7 +84,7 @@ def edited(monkeypatch, *changes):
         assert 1 == text.count(old)
         text = text.replace(old, new)
     Path("softmax.yaml").write_text(text)
-    monkeypatch.setattr(audit, "CASES", Profile("audit", covering=3, draws=0, admitted=2))
+    monkeypatch.setattr("attnspec.auditing.mechanism.CASES", Profile("audit", covering=3, draws=0, admitted=2))
     mechanism = load([Path("softmax.yaml")])["softmax"]
     monkeypatch.setitem(library()._read, "softmax", mechanism)
     return audited_mechanism(mechanism)
@@ -204,8 +207,8 @@ def half(x):
 def test_a_correct_variant_that_is_accused_is_a_fault(monkeypatch, function, accused):
     adapter = Adapter("variant", "softmax", function, "numpy", conventions={"empty_row": "zeros"})
     monkeypatch.setattr(adapters, "_registered", [adapter])
-    monkeypatch.setattr(audit, "families", lambda audited: [__name__])
-    monkeypatch.setattr(audit, "CONTROLS", audit.CASES)
+    monkeypatch.setattr("attnspec.auditing.correct.families", lambda audited: [__name__])
+    monkeypatch.setattr("attnspec.auditing.correct.CONTROLS", CASES)
     assert ({"softmax": ["variant"]}, {}) == (controls(library(), ["softmax"]), controls(library(), ["alibi"]))
     part, *bounds = audited_controls(["variant"], ["softmax"], deep=False)
     assert accused == [fault.split()[2] for fault in part.faults if "equal_shares" not in fault]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attnspec import reference
-from attnspec.auditing.audit import audited_mechanism
+from attnspec.auditing.mechanism import audited_mechanism
 from attnspec.auditing.strays import left_out, strays
 from attnspec.cases.plans import Plan, Profile
 from attnspec.mechanisms.loader import load

@@ -17,7 +17,8 @@ import torch
 from click.testing import CliRunner
 
 from attnspec.adapters import Adapter
-from attnspec.auditing.audit import audited_controls, audited_fault
+from attnspec.auditing.correct import audited_controls
+from attnspec.auditing.faulty import audited_fault
 from attnspec.cases.plans import Profile
 from attnspec.cli import main
 from attnspec.execution.calling import Call

@@ -1,0 +1,50 @@
+"""Functions that are wrong in ways which no changed line of a definition expresses: each is to be refuted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from ..cases.plans import PROFILES
+from ..judging.cells import Request
+from ..judging.engine import run
+from ..mechanisms.library import Library
+from ..mechanisms.loader import NONE, Specs
+from ..subjects.targets import faults, subject
+from .parts import Part
+
+
+def faults_of(known: Library, mechanisms: Collection[str]) -> dict[str, list[str]]:
+    """The functions that are wrong on purpose, of the operators of some mechanisms, by operator."""
+    operators, found = {known.operator_of(name) for name in mechanisms}, dict[str, list[str]]()
+    for name, adapter in faults().items():
+        if adapter.operator in operators:
+            found.setdefault(adapter.operator, []).append(name)
+    return found
+
+
+def audited_faults(names: Sequence[str], specs: Specs = NONE) -> list[Part]:
+    """Several faults of one operator."""
+    return [audited_fault(name, specs) for name in names]
+
+
+def audited_fault(name: str, specs: Specs = NONE) -> Part:
+    """A function that is wrong on purpose, which the quick profile refutes in each of its dtypes.
+
+    It is tried on all mechanisms of its operator until one refutes it, for a fault may be one of options together.
+    """
+    adapter, part = faults()[name], Part(name)
+    known = specs.library()
+    one, own = subject(adapter, known=known), known.of(adapter.operator)
+    for dtype in adapter.dtypes:
+        checks = 0
+        for mechanism in own:
+            result = run(Request(one, mechanism, dtype, PROFILES["quick"], first=True))
+            checks += sum(cell.cases for cell in result.cells)
+            refuting = next((cell for cell in result.cells if cell.bad and cell.level == "must"), None)
+            if refuting is not None:
+                case = f" on {refuting.failure.sample.case.label}" if refuting.failure else ""
+                part.notes.append(f"{dtype}: {refuting.address}{case} after {checks} checks")
+                break
+        else:
+            part.faults.append(f"{adapter.summary} Nothing refutes it in {dtype}, after {checks} checks.")
+    return part
