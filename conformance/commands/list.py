@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import click
 
-from .shell import further, mended, options, say
+from .shell import mended, options, say
 
 
 @click.command("list", short_help="List mechanisms, laws, operators, adapters, mistakes and more.")
@@ -15,7 +18,16 @@ from .shell import further, mended, options, say
 def list_(what: str, specs: tuple[str, ...]) -> None:
     """List what there is: mechanisms, laws, operators, adapters, mistakes, conventions or functions."""
     with mended(False):
-        from . import listing
+        from ..runs.project import declared
+        from .kept import lines_of
 
-        for line in listing.listed(what, further(specs).library()):
+        folders = specs or declared(Path.cwd()).get("specs", ())
+
+        def made() -> Iterator[str]:
+            from ..mechanisms.loader import Specs
+            from .listing import listed
+
+            return listed(what, Specs(tuple(folders)).library())
+
+        for line in lines_of(what, folders, made):
             say(line)
