@@ -138,7 +138,7 @@ def _joined(entries: Sequence[bytes]) -> bytes:
 def _entry(key: Any, x: Any) -> bytes:
     """An entry as it is written, or an `UnwritableError`."""
     try:
-        return bytes(msgpack.packb([key, _plain(x)]))
+        return bytes(msgpack.packb([key, _plain(x)]) or b"")
     except (TypeError, ValueError, OverflowError) as error:
         raise UnwritableError from error
 

@@ -16,7 +16,7 @@ import numpy as np
 from ..cases.plans import scenarios_of
 from ..cases.samples import Sample
 from ..errors import SpecError
-from ..mechanisms.definition import Frame
+from ..mechanisms.definition import Worded
 from ..mechanisms.mechanism import Mechanism
 from ..numerics.grades import FP64
 from ..numerics.numbers import Number, value
@@ -136,12 +136,24 @@ def _outputs(trial: Trial, words: Mapping[str, str]) -> dict[str, Number]:
     for asked, known in found:
         if all(words[convention] == word for convention, word in asked.items()):
             return known
-    frame = Frame(trial.mechanism, {**trial.sample.values, **words}, grade=FP64, dtype=trial.bench.dtype)
+    frame = _worded(trial, words)
     normal = {n: trial.normal(n, x) for n, x in frame.outputs().items()}
     outputs = {n: x if isinstance(x, Number) else Number(x) for n, x in normal.items()}
     asked = {convention: words[convention] for convention in frame.turned_on if convention in words}
     trial.cache[key] = (*found, (asked, outputs))
     return outputs
+
+
+def _worded(trial: Trial, words: Mapping[str, str]) -> Worded:
+    """The definition under words, sharing what it can with that under the first ones that were asked for."""
+    key = ("worded", trial.mechanism.name)
+    if key not in trial.cache:
+        values = {**trial.sample.values, **words}
+        first = Worded(trial.mechanism, values, grade=FP64, dtype=trial.bench.dtype)
+        first.outputs()
+        trial.cache[key] = first
+    known: Worded = trial.cache[key]
+    return known.under(words)
 
 
 def _affects(trial: Trial, name: str, known: Mapping[str, str]) -> bool:

@@ -226,5 +226,5 @@ def test_words_that_are_not_asked_for_evaluate_nothing_anew(monkeypatch):
     sample = plan(softmax, silent("softmax").claims, PROFILES["smoke"], 3, "float32").scenarios[0]
     trial = Trial(Bench(silent("softmax"), softmax, "float32", "cpu", softmax.words), sample)
     known = conventions._outputs(trial, {"empty_row": "nans"})
-    monkeypatch.setattr(conventions, "Frame", None)
+    monkeypatch.setattr(conventions, "_worded", None)
     assert known is conventions._outputs(trial, {"empty_row": "nans", "another": "word"})

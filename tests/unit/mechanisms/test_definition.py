@@ -9,7 +9,7 @@ import pytest
 from attnspec.cases.plans import Plan, Profile
 from attnspec.cases.samples import Sample
 from attnspec.errors import SpecError
-from attnspec.mechanisms.definition import Frame, refused, sizes_of
+from attnspec.mechanisms.definition import Frame, Worded, refused, sizes_of
 from attnspec.mechanisms.loader import library
 from attnspec.mechanisms.references import by_reference, reference_outputs
 from attnspec.mechanisms.schema import spec_folder
@@ -266,3 +266,33 @@ def test_the_reference_takes_options_and_words_and_arrays_that_are_there():
     assert {"out", "lse", "weights"} == set(found)
     np.testing.assert_array_equal(values["v"], found["out"])
     np.testing.assert_array_equal(np.broadcast_to(np.eye(3), (1, 2, 3, 3)), found["weights"])
+
+
+def bits(x):
+    """All parts of an output, to the bit."""
+    parts = (x.value, x.worst, x.variance, x.shared) if isinstance(x, Number) else (x,)
+    return [(np.shape(part), np.asarray(part).tobytes()) for part in parts]
+
+
+@pytest.mark.parametrize("grade", [None, FP64])
+@pytest.mark.parametrize("name", [name for name, m in library().items() if m.conventions])
+def test_lines_are_shared_by_words_that_they_do_not_ask_for(name, grade):
+    m = library()[name]
+    for sample in samples(m, 3):
+        first = Worded(m, sample.values, grade=grade, dtype="float32")
+        first.outputs()
+        for convention, words in m.conventions.items():
+            for word in words:
+                own = {**m.words, convention: word}
+                alone, other = Frame(m, {**sample.values, **own}, grade=grade, dtype="float32"), first.under(own)
+                assert [*map(bits, alone.outputs().values())] == [*map(bits, other.outputs().values())]
+                assert alone.turned_on <= other.turned_on
+
+
+def test_a_line_that_asks_for_no_word_is_evaluated_once():
+    first = Worded(ATTENTION, {**arrays(), "causal": True}, grade=FP64, dtype="float32")
+    first.outputs()
+    other = first.under({**ATTENTION.words, "causal_alignment": "top_left"})
+    shared = {line for line in ATTENTION.definition if line in other.memo}
+    assert 0 < len(shared) < len(ATTENTION.definition)
+    assert not any("causal_alignment" in first.asked[line] for line in shared)
