@@ -10,6 +10,7 @@ from typing import Any
 from .data.texts import safe
 from .errors import NotConformantError, UsageError
 from .execution.declarations import names_in
+from .reporting.standings import altered
 from .reporting.summary import page
 from .runs.groups import Group, chosen, completed, library_of
 from .runs.options import CALL, OPTIONS, Options, given_at
@@ -45,7 +46,7 @@ class Report:
 
     @property
     def conformant(self) -> bool:
-        return set(self.verdicts.values()) == {"conformant"}
+        return set(self.verdicts.values()) == {"conformant"} and not altered(self.lines)
 
     def expect_conformant(self) -> None:
         """Raise `NotConformantError` (an `AssertionError`) with the report unless every subject is conformant."""

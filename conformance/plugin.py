@@ -254,12 +254,14 @@ class Session:
         """The end of the records; what is partial is an error of its own in pytest's account, and in its JUnit file."""
         if not self.controls:
             return
-        from .reporting.standings import unfinished
+        from .reporting.standings import altered, unfinished
 
         self.close(exitstatus, stopped=session.shouldfail or session.shouldstop)
         for line in unfinished(self.run.lines):
             self.config.hook.pytest_runtest_logreport(report=_partial(line))
             session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+        if altered(self.run.lines):
+            session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
 
     def close(self, exitstatus: int, *, stopped: bool | str) -> None:
         """Write the end of the records."""

@@ -58,11 +58,12 @@ class Results:
         `earlier` are the cells of a run that this one resumes.
         """
         self.folder, self.lines, self._chain = folder, [], Chain()
+        self._written = hashlib.blake2b()
         self._file: TextIO | None = None
         self.started = time.time()
         first = [{"kind": "run", **header}, *earlier]
         if folder is not None:
-            self._file = opened(folder, "".join(map(self._chain.text, first)))
+            self._file = opened(folder, self._text(first))
         self.lines += first
 
     lines: list[Line]
@@ -73,10 +74,16 @@ class Results:
         if self._file is None:
             return
         try:
-            self._file.write(self._chain.text(line))
+            self._file.write(self._text([line]))
             self._file.flush()
         except OSError as error:
             raise Error(f"cannot write the results: {error.strerror}") from None
+
+    def _text(self, lines: Iterable[Mapping[str, Any]]) -> str:
+        """The next lines, as they are written."""
+        text = "".join(map(self._chain.text, lines))
+        self._written.update(text.encode())
+        return text
 
     def finish(self, ended: str = "") -> None:
         """The verdicts, and the last line; `ended` says why the run ended early, and nothing if it did not."""
@@ -84,10 +91,31 @@ class Results:
         for line in subject_lines(self.cells, standings(self.lines, ended)):
             self.add(line)
         seconds = round(time.time() - self.started, 3)
-        self.add({"kind": "end", "partial": partial, "ended": ended, "seconds": seconds})
+        end = {"kind": "end", "partial": partial, "ended": ended, "seconds": seconds}
+        self.add(end)
+        if self._file is not None and self._altered():
+            del self.lines[-1]
+            self.lines.append({**end, "altered": True})
+            self._write_again()
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    def _altered(self) -> bool:
+        """Whether the file has anything else in it than what was written."""
+        assert self.folder is not None
+        try:
+            with (self.folder / NAME).open("rb") as present:
+                return hashlib.file_digest(present, hashlib.blake2b).digest() != self._written.digest()
+        except OSError:
+            return True
+
+    def _write_again(self) -> None:
+        """Have the file hold what the run knows, whatever it holds now."""
+        assert self.folder is not None
+        assert self._file is not None
+        self._file.close()
+        self._file = opened(self.folder, "".join(map(Chain().text, self.lines)))
 
     @property
     def cells(self) -> list[Line]:

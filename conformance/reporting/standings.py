@@ -153,6 +153,11 @@ def whole(lines: Sequence[Line]) -> bool:
     return not end["partial"]
 
 
+def altered(lines: Iterable[Line]) -> bool:
+    """Whether somebody else had written into the results while the run did."""
+    return any(line.get("altered") for line in lines if line["kind"] == "end")
+
+
 def _standing(account: Account) -> Standing:
     reasons = tuple(sentence for reason in REASONS for sentence in reason(account))
     required, shard = account.header.get("require", ()), account.header.get("shard", "")
@@ -198,7 +203,7 @@ def exit_of(lines: Iterable[Line]) -> Exit:
     """What a run ends with that was not interrupted, from its cells and the verdicts on its subjects."""
     lines = list(lines)
     verdicts = {line["verdict"] for line in lines if line["kind"] == "subject"}
-    if any(line["kind"] == "cell" and line["verdict"] == "internal" for line in lines):
+    if altered(lines) or any(line["kind"] == "cell" and line["verdict"] == "internal" for line in lines):
         return Exit.INTERNAL
     if "violated" in verdicts:
         return Exit.VIOLATED

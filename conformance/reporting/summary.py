@@ -10,8 +10,8 @@ from typing import Any
 from ..data.texts import safe_data, safe_lines
 from .blocks import texts, told_of_others
 from .prevalence import rarity
-from .results import Line, grades, observed
-from .standings import whole
+from .results import NAME, Line, grades, observed
+from .standings import altered, whole
 from .typesetting import WIDTH, fitted, page_width
 
 MARKS = {"pass": "", "fail": "x", "error": "!", "waived": "w", "internal": "#", "not_declared": "-", "not_tested": "?"}
@@ -233,6 +233,8 @@ def verdicts(lines: Sequence[Line], folder: str, width: int = WIDTH) -> Iterator
         yield f"  resumed: {resumed} of {len(cells)} cells are those of the run before"
     if lines[0].get("waivers_missing"):
         yield f"  waivers: there is no {lines[0]['waivers_missing']}, so nothing is waived"
+    if altered(lines):
+        yield f"  ALTERED: another process has written into {folder}/{NAME}; what the run knows stands there again"
     if not whole(lines):
         yield "  PARTIAL: the run did not finish; what it found so far stands"
     written = [f"{folder}/{name}" for name in ("results.ndjson", "junit.xml") if (Path(folder) / name).is_file()]

@@ -175,6 +175,34 @@ def test_a_case_that_was_found_can_be_run_again_by_the_command_that_is_printed(m
     assert (Exit.VIOLATED, True) == (again.exit_code, "The entries of a row add up to one." in again.stdout)
 
 
+def test_every_failure_of_a_target_is_kept_and_its_command_works():
+    report = attnspec.check("mistake:softmax.base_two", mechanisms=["softmax"], profile="smoke", report_dir="out")
+    kept = {path.stem for path in Path("out/cases").glob("*.json")}
+    assert {cell["witness"]["key"] for cell in report.failures if "witness" in cell} == kept != set()
+    (command,) = [line for line in str(report).splitlines() if line.startswith("Replay")]
+    again = CliRunner().invoke(main, command.split()[2:])
+    assert (Exit.VIOLATED, True) == (again.exit_code, kept >= {command.split()[3]})
+    assert ["junit.xml", "results.ndjson"] == sorted(path.name for path in Path("out").iterdir() if path.is_file())
+
+
+def test_the_header_has_the_call_as_it_may_have_been_typed():
+    report = attnspec.check(softmax, laws=["share"], profile="smoke", conventions={"empty_row": "zeros"})
+    typed = "attnspec.check(softmax, laws=['share'], profile='smoke', conventions={'empty_row': 'zeros'})"
+    assert typed == report.lines[0]["command"]
+
+
+def test_time_that_has_run_out_and_shards_and_waivers_are_options_of_a_function():
+    assert {"softmax": "partial"} == attnspec.check(softmax, laws=["share"], max_time=0).verdicts
+    first, second = (
+        attnspec.check(softmax, laws=["share"], dtypes=["float32", "float64"], profile="smoke", shard=shard).cells
+        for shard in ("1/2", "2/2")
+    )
+    assert ["float32", "float64"] == [cell["dtype"] for cell in (*first, *second)]
+    Path("waivers.yaml").write_text("version: 1\nwaivers: 1\n")
+    with pytest.raises(attnspec.SpecErrors, match="waivers.yaml:2"):
+        attnspec.check(softmax, laws=["share"], waivers=Path("waivers.yaml"))
+
+
 def test_a_command_that_would_not_work_is_not_printed(wrong):
     report = attnspec.check(half, operator="softmax", laws=["sums_to_one"], name="halved", report_dir="out")
     assert "Replay    with the same function: no file names it" in str(report)

@@ -247,6 +247,13 @@ def test_a_case_is_kept_without_a_folder_and_its_command_works(run):
     assert (Exit.VIOLATED, True) == (again.exit_code, "sums_to_one" in again.stdout)
 
 
+def test_the_header_has_the_command_as_it_was_typed(run):
+    run("-k", "ratio and right", "--attnspec-report-dir", "out")
+    command = json.loads(Path("out/results.ndjson").read_text().splitlines()[0])["command"]
+    assert command.startswith("pytest ")
+    assert "--attnspec kernels.py -k 'ratio and right' --attnspec-report-dir out" in command
+
+
 def test_a_case_in_another_folder_says_so_in_its_command(run):
     result = run("-k", "wrong and sums_to_one", "--attnspec-report-dir", "out")
     result.stdout.fnmatch_lines(["Replay    attnspec replay * --report-dir out"])

@@ -135,6 +135,30 @@ def test_an_interrupted_run_keeps_what_it_found(run, workers):
         assert f"NOT CONFORMANT  wrong (float32)   {N} cells: {N - 5} pass, 3 fail, 2 not tested" in result.stdout
 
 
+INTRUDER = """
+@adapter("softmax", framework="numpy", conventions={"empty_row": "zeros"})
+def intruder(x):
+    WRITES
+    return softmax(x)
+"""
+
+
+@pytest.mark.parametrize(
+    "writes",
+    [
+        "open('attnspec-report/results.ndjson', 'a').write('x' * 10**5)",
+        "open('attnspec-report/results.ndjson', 'w').close()",
+        "import os; os.path.exists('attnspec-report/results.ndjson') and os.unlink('attnspec-report/results.ndjson')",
+    ],
+)
+def test_what_a_subject_writes_into_the_results_is_found_and_undone(run, writes):
+    result, lines = run(KERNELS + INTRUDER.replace("WRITES", writes), "--law", "share", "--law", "ratio")
+    assert Exit.INTERNAL == result.exit_code
+    assert "  ALTERED: another process has written into attnspec-report/results.ndjson; " in result.stdout
+    assert (6, True) == (len(of("cell", lines)), lines[-1]["altered"])
+    assert [{k: x for k, x in line.items() if k != "chain"} for line in lines] == read(FOLDER / "results.ndjson")
+
+
 def test_a_run_without_the_definition_knows_its_cases_and_its_time(run):
     _, lines = run(KERNELS, "--law", "share", "--law", "ratio")
     assert ["share", "share"] == [c["law"] for c in of("cell", lines) if "run" in c]
