@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from .data.texts import safe
 from .errors import NotConformantError, UsageError
 from .execution.declarations import names_in
+from .reporting.records import CellLine, Record
 from .reporting.standings import altered
 from .reporting.summary import page
 from .runs.groups import Group, chosen, completed, library_of
@@ -25,17 +26,17 @@ LONGEST = 500
 class Report:
     """What a check found. It is true if every subject is conformant, and prints as the command line would."""
 
-    lines: Sequence[Mapping[str, Any]]
+    lines: Sequence[Record]
     folder: str = ""
     """Where it was written; nothing if it was not."""
 
     @property
-    def cells(self) -> list[Mapping[str, Any]]:
+    def cells(self) -> list[CellLine]:
         """Every verdict: subject, mechanism, law, dtype, device, verdict, cases, worst, says, ..."""
         return [line for line in self.lines if line["kind"] == "cell"]
 
     @property
-    def failures(self) -> list[Mapping[str, Any]]:
+    def failures(self) -> list[CellLine]:
         """The cells that fail or raise, those included that only should hold."""
         return [cell for cell in self.cells if cell["verdict"] in ("fail", "error")]
 
@@ -110,7 +111,7 @@ def check(
     command = _typed(target, given, declaration)
     run = Run(options, command, None if isinstance(target, str) else _groups(target, options, declaration))
     run.execute()
-    return Report(run.lines, options.report_dir or "")
+    return Report(cast(list[Record], run.lines), options.report_dir or "")
 
 
 def _options(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -149,6 +149,7 @@ LINES = {
     "run": keys(
         {},
         {
+            "format": whole,
             "attnspec": text,
             "profile": text,
             "seed": scalar,

@@ -34,6 +34,7 @@ from attnspec.numerics.grades import LADDER
 from attnspec.reporting.standings import Standing, missing, standings
 
 from .chain import Chain
+from .records import FORMAT, EndLine, SubjectLine
 
 Line = dict[str, Any]
 NAME = "results.ndjson"
@@ -91,7 +92,7 @@ class Results:
         for line in subject_lines(self.cells, standings(self.lines, ended)):
             self.add(line)
         seconds = round(time.time() - self.started, 3)
-        end = {"kind": "end", "partial": partial, "ended": ended, "seconds": seconds}
+        end: EndLine = {"kind": "end", "partial": partial, "ended": ended, "seconds": seconds}
         self.add(end)
         if self._file is not None and self._altered():
             del self.lines[-1]
@@ -211,7 +212,7 @@ def group_of(cell: Line) -> tuple[str, ...]:
     return cell["subject"], cell["mechanism"], cell["dtype"], cell["digest"]
 
 
-def subject_lines(cells: Sequence[Line], found: Mapping[str, Standing]) -> Iterable[Line]:
+def subject_lines(cells: Sequence[Line], found: Mapping[str, Standing]) -> Iterable[SubjectLine]:
     """One line for every subject: how it stands, its cells counted, and what was observed."""
     for subject, standing in found.items():
         own = [cell for cell in cells if cell["subject"] == subject]
@@ -257,6 +258,7 @@ def environment(
     """The header of a run: versions of what was imported, files by their digest, machine, and how it was called."""
     distributions = {name: distribution_of(name) for name in ("numpy", "torch", *packages)}
     return {
+        "format": FORMAT,
         "attnspec": _version("attnspec"),
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
@@ -321,6 +323,10 @@ def read(path: Path) -> list[Line]:
         lines.append(record(content, line_shape, path, number))
     if not lines or lines[0]["kind"] != "run":
         raise UsageError(f"{safe(str(path))} is no results file: it does not begin with a line of the kind 'run'")
+    number = lines[0].get("format", FORMAT)
+    if number > FORMAT:
+        known = f"this attnspec reads up to {FORMAT}; install a later one"
+        raise UsageError(f"{safe(str(path))} has format {number} of results, and {known}")
     for key in ("subject", "mechanism"):
         if len({line.get(key) for line in lines}) > NAMES + 1:
             raise UsageError(f"{safe(str(path))} speaks of more than {NAMES:,} {key}s, the most that one may")

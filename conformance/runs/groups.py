@@ -19,6 +19,7 @@ from ..mechanisms.library import Library
 from ..mechanisms.loader import Specs
 from ..mechanisms.mechanism import Mechanism
 from ..numerics.formats import FORMATS, unknown_dtype
+from ..reporting.records import CellLine, ExpectedLine
 from ..reporting.results import environment
 from ..subjects.subject import AdapterSubject, Subject
 from ..subjects.targets import file_of, resolve
@@ -47,26 +48,40 @@ class Group:
         """As `results.group_of` has it."""
         return self.name, self.mechanism.name, self.dtype, self.mechanism.digest
 
-    def expected(self, laws: Sequence[str], device: str) -> dict[str, Any]:
+    def expected(self, laws: Sequence[str], device: str) -> ExpectedLine:
         """The record of the cells that are to come of it."""
-        return {"kind": "expected", **self._place(device), "laws": list(laws)}
-
-    def internal(self, law: str, device: str, says: str, trace: str) -> dict[str, Any]:
-        """The cell of a law on which attnspec itself failed."""
-        m = self.mechanism
-        found = {"level": "must", "verdict": "internal", "cases": 0, "worst": 0.0, "says": says, "trace": trace}
-        data = {"kind": "cell", **self._place(device), "law": law, "version": m.version, "digest": m.digest}
-        return storable({**data, **found})
-
-    def _place(self, device: str) -> dict[str, Any]:
         m = self.mechanism
         return {
+            "kind": "expected",
             "subject": self.name,
             "operator": m.operator,
             "mechanism": m.name,
             "dtype": self.dtype,
             "device": device,
+            "laws": list(laws),
         }
+
+    def internal(self, law: str, device: str, says: str, trace: str) -> CellLine:
+        """The cell of a law on which attnspec itself failed."""
+        m = self.mechanism
+        found: CellLine = {
+            "kind": "cell",
+            "subject": self.name,
+            "operator": m.operator,
+            "mechanism": m.name,
+            "dtype": self.dtype,
+            "device": device,
+            "law": law,
+            "version": m.version,
+            "digest": m.digest,
+            "level": "must",
+            "verdict": "internal",
+            "cases": 0,
+            "worst": 0.0,
+            "says": says,
+            "trace": trace,
+        }
+        return storable(found)
 
 
 def groups(options: Options) -> list[Group]:

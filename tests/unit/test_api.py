@@ -199,7 +199,7 @@ def test_time_that_has_run_out_and_shards_and_waivers_are_options_of_a_function(
     )
     assert ["float32", "float64"] == [cell["dtype"] for cell in (*first, *second)]
     Path("waivers.yaml").write_text("version: 1\nwaivers: 1\n")
-    with pytest.raises(attnspec.SpecErrors, match="waivers.yaml:2"):
+    with pytest.raises(attnspec.SpecErrors, match=r"waivers\.yaml:2"):
         attnspec.check(softmax, laws=["share"], waivers=Path("waivers.yaml"))
 
 

@@ -1,0 +1,297 @@
+"""What the lines of a results file hold, by kind, and what each key says.
+
+`results.schema.json` and docs/results.md are made of these types: `python -m attnspec.reporting.form` writes both.
+"""
+
+from typing import Annotated as Key
+from typing import Any, Literal, NotRequired, TypedDict
+
+FORMAT = 1
+"""The number of this format, which is raised when a key goes or comes to mean something else."""
+Value = str | int | float | bool | None
+"""A value of a size or an option."""
+Verdict = Literal["pass", "fail", "error", "internal", "waived", "not_declared", "not_tested"]
+Standing = Literal["conformant", "violated", "partial", "waived", "not_tested"]
+Level = Literal["must", "should"]
+
+
+class RunLine(TypedDict):
+    """The first line: what was asked for, where, and with what."""
+
+    kind: Literal["run"]
+    format: Key[int, "The number of the format; files without one are older than the first."]
+    attnspec: Key[str, "The version of attnspec."]
+    python: Key[str, "The version of Python."]
+    platform: Key[str, "System and machine."]
+    packages: Key[dict[str, str], "The versions of the packages that were called, and of NumPy and torch."]
+    sources: Key[dict[str, str], "Digests of the files that were named, by path."]
+    command: Key[str, "The command, or call, as it was typed."]
+    started: Key[str, "When it began."]
+    profile: Key[str, "How much was tried."]
+    seed: Key[int, "The seed of all cases."]
+    device: Key[str, "Where calls were made: cpu, cuda or cuda:N."]
+    fail_on: Key[Level, "The level of a law that makes a subject violated."]
+    operator: Key[str | None, "The operator that was given for functions, if any."]
+    framework: Key[str | None, "The framework that was given for functions, if any."]
+    waivers_missing: Key[NotRequired[str], "The file of waivers that was named and is not there."]
+    require: Key[list[str], "What was to have been tested."]
+    shard: Key[str, "Which part of a run it is, as I/N; empty for a whole one."]
+    isolation: Key[str, "Whether calls were made in processes of their own; empty where no function was called."]
+    targets: Key[list[str], "What was checked."]
+
+
+class ExpectedLine(TypedDict):
+    """The cells that are to come of one subject, mechanism and dtype; one that does not come is missing."""
+
+    kind: Literal["expected"]
+    subject: Key[str, "The name of what is under test."]
+    operator: Key[str, "What it computes."]
+    mechanism: Key[str, "The specification that it is tested against."]
+    dtype: Key[str, "The dtype of its inputs."]
+    device: Key[str, "Where its calls are made."]
+    laws: Key[list[str], "The laws that are to be tried."]
+
+
+class Convention(TypedDict):
+    """Which word of a convention was followed."""
+
+    word: Key[str, "The word."]
+    how: Key[str, "Whether it was declared, observed, or explains only most cases."]
+    agreed: Key[int, "Cases that agree with it."]
+    cases: Key[int, "Cases that were looked at."]
+
+
+class Coverage(TypedDict):
+    """What was refused of the scenarios that a declaration admits."""
+
+    answered: Key[int, "Scenarios that were answered."]
+    scenarios: Key[int, "Scenarios that were asked."]
+    share: Key[float, "The share of them that has to be answered."]
+    says: Key[str, "Why the first one was refused."]
+    by_value: Key[list[str], "What was refused by the values of its inputs."]
+    given: Key[list[str], "The options that were given in an answered scenario."]
+
+
+class Evidence(TypedDict):
+    """What the answered scenarios would have shown."""
+
+    scenarios: Key[int, "Scenarios that were answered."]
+    mistakes: Key[int, "Known mistakes of the mechanism."]
+    unclaimed: Key[int, "Those that nothing within the claims could show."]
+    unshown: Key[list[str], "Those that nothing which ran is known to show."]
+
+
+class GroupRun(TypedDict):
+    """What a group of cells has in common; it stands with the first of them."""
+
+    cases: Key[int, "Cases that were tried."]
+    calls: Key[int, "Calls that were made."]
+    seconds: Key[float, "How long it took."]
+    grade: Key[str, "The loosest grade of precision that was needed; empty if none was."]
+    partial: Key[bool, "Whether it ended before its last case."]
+    ended: Key[str, "Why it did."]
+    conventions: Key[dict[str, Convention], "The words that were followed, by convention."]
+    claimed: Key[NotRequired[str], "The grade that is claimed, if it is coarser than the usual one."]
+    untested: Key[NotRequired[list[str]], "Parameters that could not be tried."]
+    coverage: Key[NotRequired[Coverage], "What was refused."]
+    evidence: Key[NotRequired[Evidence], "What the scenarios would have shown."]
+
+
+class Array(TypedDict):
+    """An array, written out."""
+
+    dtype: Key[Literal["bool", "int64", "float64"], "The kind of its entries."]
+    shape: Key[list[int], "Its shape."]
+    entries: Key[list[Value], "Its entries in C order; what is no finite number is inf, -inf or nan as text."]
+
+
+class Case(TypedDict):
+    """A case, from which its arrays are drawn."""
+
+    mechanism: Key[str, "Its mechanism."]
+    label: Key[str, "Where it comes from."]
+    seed: Key[int, "The seed of its arrays."]
+    fixed: Key[dict[str, Value], "Sizes and options."]
+    picks: Key[dict[str, int], "Which of several values was picked, by name."]
+    scenario: Key[str, "The scenario, if it is one."]
+    regime: Key[str, "The regime of its entries, if any."]
+    layout: Key[str, "How its arrays are laid out in memory."]
+    literals: Key[dict[str, Array], "Arrays that are not drawn."]
+
+
+class Origin(TypedDict):
+    """The case on which a failure was found."""
+
+    label: Key[str, "The scenario, pair or draw in which it was found."]
+    regime: Key[str, "The regime of its entries, if any."]
+    tried: Key[int, "Steps in which it was made smaller."]
+    sizes: Key[dict[str, Value], "The sizes that it had."]
+
+
+class Missed(TypedDict):
+    """The error against the definition on the same case."""
+
+    units: Key[float | None, "The error in units of the bound; null if that is not finite."]
+    bound: Key[float | None, "The bound; null if that is not finite."]
+
+
+class Outcome(TypedDict):
+    """Where a law fails most."""
+
+    found: Key[Value, "What was found."]
+    expected: Key[Value, "What it ought to be."]
+    bound: Key[float | None, "What rounding may do; null if that is not finite."]
+    units: Key[float | None, "The error in units of the bound; null if that is not finite."]
+    where: Key[list[int], "The index of the entry."]
+    spoiled: Key[int, "Entries beyond their bounds."]
+    entries: Key[int, "Entries in all."]
+    missed: Key[Missed | None, "The error against the definition, where the bound has the subject's own error in it."]
+
+
+class Cause(TypedDict):
+    """A known mistake, another word of a convention, or a faulty function."""
+
+    name: Key[str, "Its name."]
+    says: Key[str, "What it does."]
+
+
+class Likeness(TypedDict):
+    """What a subject behaves like, on every case that was looked at."""
+
+    name: Key[str, "Its name; two at once are joined by a plus sign."]
+    causes: Key[list[Cause], "One, or two at once."]
+    agreed: Key[int, "Cases that tell it from the definition, on all of which it agrees."]
+    others: Key[list[str], "What gives the same."]
+    by_laws: Key[bool, "Whether laws were compared in place of outputs."]
+    runner_up: Key[str, "What comes next."]
+    differs: Key[int, "Cases on which that differs."]
+    convention: Key[str, "The convention that would explain it, if it is one."]
+    word: Key[str, "The word of it."]
+
+
+class Nearest(TypedDict):
+    """What comes nearest where nothing fits."""
+
+    name: Key[str, "Its name."]
+    says: Key[str, "What it does."]
+    agreed: Key[int, "Cases on which it agrees."]
+    cases: Key[int, "Cases that were looked at."]
+
+
+class Map(TypedDict):
+    """The pattern of what is wrong."""
+
+    words: Key[str, "The pattern in words."]
+    case: Key[str, "The case that it was seen on."]
+    rows: Key[list[str], "Its rows, a letter for each entry."]
+    first: Key[int, "The number of the first row."]
+    plane: Key[str, "Which item and head it shows."]
+
+
+_Witness = TypedDict("_Witness", {"from": Key[Origin, "The case on which it was found."]})
+
+
+class Witness(_Witness):
+    """A failure in full: what `replay` needs, and what is shown of it; `cases/KEY.json` holds the same."""
+
+    key: Key[str, "Its short name."]
+    target: Key[str, "How the subject was named, or can be."]
+    alone: Key[NotRequired[bool], "Whether no other process can find the subject."]
+    subject: Key[str, "The name of what is under test."]
+    mechanism: Key[str, "The specification."]
+    law: Key[str, "The law that is broken."]
+    says: Key[str, "The sentence of the law."]
+    holds: Key[str, "Its expression; empty for the definition and contracts."]
+    level: Key[Level, "Whether it must hold, or should."]
+    place: Key[str, "File, line and column."]
+    dtype: Key[str, "The dtype of its inputs."]
+    device: Key[str, "Where the call was made."]
+    words: Key[dict[str, str], "The word of every convention."]
+    declared: Key[list[str], "The conventions that are declared."]
+    digest: Key[str, "The digest of the specification."]
+    case: Key[Case, "The smallest case that fails."]
+    before: Key[list[Case], "What was tried ahead of it, if it fails only after that."]
+    dependent: Key[bool, "Whether it fails only after earlier calls, and holds in a new process."]
+    sizes: Key[dict[str, Value], "Sizes, and options that are not at their defaults."]
+    arrays: Key[dict[str, str], "Inputs, as they are shown."]
+    givens: Key[dict[str, str], "What the law drew for itself, as it is shown."]
+    reason: Key[str, "What is said of it."]
+    trace: Key[str, "The trace of a call that raised."]
+    certain: Key[bool, "Whether the error is beyond the worst bound, and not only beyond the likely one."]
+    grade: Key[str, "The grade that is claimed."]
+    units: Key[float | None, "The error in units of the bound; null if that is not finite."]
+    outcome: Key[Outcome | None, "Where it fails most; null where no numbers were compared."]
+    likeness: Key[Likeness | None, "What the subject behaves like; null where nothing fits, or nothing was looked for."]
+    nearest: Key[Nearest | None, "What comes nearest where nothing fits."]
+    map: Key[Map | None, "The pattern of what is wrong."]
+    unusual: Key[dict[str, Value], "The options that are not at their defaults."]
+    broken: Key[list[str], "The other laws that the same fault breaks."]
+    full: Key[bool, "Whether it is shown in full: one fault gets one block."]
+
+
+class Trouble(TypedDict):
+    """What went wrong in explaining a failure, whose verdict stands."""
+
+    says: Key[str, "The error."]
+    trace: Key[str, "Where."]
+
+
+class CellLine(TypedDict):
+    """One verdict: a law of a mechanism, for one subject and dtype."""
+
+    kind: Literal["cell"]
+    subject: Key[str, "The name of what is under test."]
+    operator: Key[str, "What it computes."]
+    mechanism: Key[str, "The specification."]
+    law: Key[str, "The law, contract.NAME, convention.NAME, or definition."]
+    level: Key[Level, "Whether it must hold, or should."]
+    dtype: Key[str, "The dtype of its inputs."]
+    device: Key[str, "Where its calls were made."]
+    verdict: Key[Verdict, "How it went."]
+    cases: Key[int, "Cases on which the law could have been refuted."]
+    worst: Key[float | None, "The largest error in units of its bound; null if that is not finite."]
+    says: Key[str, "Why, in a sentence."]
+    version: Key[int, "The version of the specification."]
+    digest: Key[str, "The digest of the specification."]
+    sentence: Key[NotRequired[str], "The sentence of the law, where it does not hold."]
+    run: Key[NotRequired[GroupRun], "What its group has in common; with the first cell of it that was judged."]
+    witness: Key[NotRequired[Witness], "The failure in full; with one cell of a group, for all of them."]
+    unexplained: Key[NotRequired[list[Trouble]], "What went wrong in explaining the failure."]
+    trace: Key[NotRequired[str], "Where attnspec itself failed."]
+    resumed: Key[NotRequired[bool], "Whether it was taken over from the run before."]
+
+
+class SubjectLine(TypedDict):
+    """How a subject stands."""
+
+    kind: Literal["subject"]
+    subject: Key[str, "The name of what is under test."]
+    operator: Key[str, "What it computes."]
+    verdict: Key[Standing, "Its verdict as a whole."]
+    reasons: Key[list[str], "Why it is partial, or would be if it were not violated."]
+    beside: Key[list[str], "What else is to be known of the verdict."]
+    unmet: Key[list[str], "What was required and was not tested."]
+    cells: Key[dict[str, int], "Its cells, counted by verdict."]
+    conventions: Key[dict[str, dict[str, str]], "The words that were observed, by dtype and convention."]
+    grades: Key[dict[str, str], "The loosest grade that was needed, by dtype."]
+
+
+class EndLine(TypedDict):
+    """The last line, without which a file is known to be partial."""
+
+    kind: Literal["end"]
+    partial: Key[bool, "Whether anything that was asked for is not there."]
+    ended: Key[str, "Why the run ended early; empty if it did not."]
+    seconds: Key[float, "How long it took."]
+    altered: Key[NotRequired[bool], "Whether another process had written into the file; it was then written again."]
+
+
+Record = RunLine | ExpectedLine | CellLine | SubjectLine | EndLine
+KINDS: dict[str, Any] = {
+    "run": RunLine,
+    "expected": ExpectedLine,
+    "cell": CellLine,
+    "subject": SubjectLine,
+    "end": EndLine,
+}
+"""The types of lines, in the order in which they come."""
