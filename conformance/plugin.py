@@ -223,7 +223,7 @@ class Session:
         elif report.when == "call":
             self._found(json.loads(text))
 
-    def _found(self, cell: dict[str, Any]) -> None:
+    def _found(self, cell: Mapping[str, Any]) -> None:
         """Keep a cell; a witness is kept even where results are not."""
         self.run.keep(cell)
         if "witness" in cell and self.run.folder is None:

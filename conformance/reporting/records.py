@@ -11,7 +11,7 @@ FORMAT = 1
 Value = str | int | float | bool | None
 """A value of a size or an option."""
 Verdict = Literal["pass", "fail", "error", "internal", "waived", "not_declared", "not_tested"]
-Standing = Literal["conformant", "violated", "partial", "waived", "not_tested"]
+Stands = Literal["conformant", "violated", "partial", "waived", "not_tested"]
 Level = Literal["must", "should"]
 
 
@@ -34,6 +34,7 @@ class RunLine(TypedDict):
     operator: Key[str | None, "The operator that was given for functions, if any."]
     framework: Key[str | None, "The framework that was given for functions, if any."]
     waivers_missing: Key[NotRequired[str], "The file of waivers that was named and is not there."]
+    specs: Key[NotRequired[list[str]], "The folders of specifications beside the shipped ones."]
     require: Key[list[str], "What was to have been tested."]
     shard: Key[str, "Which part of a run it is, as I/N; empty for a whole one."]
     isolation: Key[str, "Whether calls were made in processes of their own; empty where no function was called."]
@@ -267,7 +268,7 @@ class SubjectLine(TypedDict):
     kind: Literal["subject"]
     subject: Key[str, "The name of what is under test."]
     operator: Key[str, "What it computes."]
-    verdict: Key[Standing, "Its verdict as a whole."]
+    verdict: Key[Stands, "Its verdict as a whole."]
     reasons: Key[list[str], "Why it is partial, or would be if it were not violated."]
     beside: Key[list[str], "What else is to be known of the verdict."]
     unmet: Key[list[str], "What was required and was not tested."]

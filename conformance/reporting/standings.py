@@ -15,6 +15,7 @@ from ..judging.coverage import declined as refused
 from ..judging.requirements import unmet
 from ..mechanisms.library import Library
 from ..mechanisms.loader import Specs, library
+from .records import Stands
 
 Line = Mapping[str, Any]
 Key = tuple[str, str, str, str]
@@ -36,7 +37,7 @@ class Standing:
     `reasons` say in plain sentences why it is partial, or would be if it were not violated.
     """
 
-    verdict: str
+    verdict: Stands
     reasons: tuple[str, ...] = ()
     unmet: tuple[str, ...] = ()
     """What was required of the run and is not there; with any of it a subject is violated."""
@@ -173,7 +174,7 @@ def _library(header: Line) -> Library:
         return library()
 
 
-def _verdict(account: Account, *, partial: bool) -> str:
+def _verdict(account: Account, *, partial: bool) -> Stands:
     cells, strict = account.cells, account.header.get("fail_on") == "should"
     if any(c["verdict"] in ("fail", "error") and (c["level"] == "must" or strict) for c in cells):
         return "violated"

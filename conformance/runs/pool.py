@@ -21,6 +21,7 @@ from typing import Any, Self
 from ..errors import Error
 from ..execution import orphans
 from ..execution.processes import Log, ended
+from ..reporting.records import CellLine
 from .groups import Group, groups
 from .interruptions import wait_for_the_end
 from .options import Options
@@ -31,7 +32,7 @@ TRIES = 2
 """How often a group is begun."""
 SLICE = 0.25
 """Seconds between two looks at processes of which nothing is heard."""
-Cells = list[dict[str, Any]]
+Cells = list[CellLine]
 
 
 class StartError(Error):

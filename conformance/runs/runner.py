@@ -18,6 +18,7 @@ from ..judging.engine import run
 from ..judging.shrinking import made_small
 from ..mechanisms.evidence import Evidence, evidence_of
 from ..numerics.grades import coarser
+from ..reporting.records import CellLine
 from .groups import Group, library_of, waivers_file
 from .options import Options
 from .waivers import Waiver, excused, today, waivers_of
@@ -35,7 +36,7 @@ class Runner:
     profile: Profile = field(init=False)
     deadline: float | None = field(init=False)
     waivers: tuple[Waiver, ...] = field(init=False)
-    results: dict[tuple[str, ...], list[dict[str, Any]]] = field(default_factory=dict)
+    results: dict[tuple[str, ...], list[CellLine]] = field(default_factory=dict)
     explained: dict[str, set[str]] = field(default_factory=dict)
     """What has been shown in full of each subject: one fault gets one block."""
     announce: Callable[[Cell], None] | None = None
@@ -47,7 +48,7 @@ class Runner:
         self.waivers = waivers_of(path, library_of(self.options)) if path is not None else ()
         self.deadline = None if self.options.max_time is None else time.monotonic() + self.options.max_time
 
-    def cells(self, group: Group, laws: Collection[str] | None = None) -> list[dict[str, Any]]:
+    def cells(self, group: Group, laws: Collection[str] | None = None) -> list[CellLine]:
         """The cells of a group as plain data, in the order of its laws, computed when first asked for.
 
         Where attnspec itself fails, it costs the cells of the group and no others.
@@ -63,7 +64,7 @@ class Runner:
                 self.results[group.key] = broken
         return self.results[group.key]
 
-    def _run(self, group: Group, laws: Collection[str]) -> Iterator[dict[str, Any]]:
+    def _run(self, group: Group, laws: Collection[str]) -> Iterator[CellLine]:
         request = Request(
             group.subject,
             group.mechanism,

@@ -15,7 +15,7 @@ from attnspec.cli import main
 from attnspec.diagnosis import shapes
 from attnspec.errors import UsageError
 from attnspec.reporting.form import PAGE, SCHEMA, keys_of, page, schema, written
-from attnspec.reporting.records import FORMAT, KINDS, Standing, Verdict, Witness
+from attnspec.reporting.records import FORMAT, KINDS, Stands, Verdict, Witness
 from attnspec.reporting.results import Results, read
 from attnspec.runs import runner
 
@@ -89,13 +89,13 @@ def test_runs_of_every_kind_hold_what_is_stated(monkeypatch):
 
 
 def test_a_check_from_python_holds_what_is_stated():
-    for line in attnspec.check("mistake:attention.no_scale", profile="smoke", laws=["convex", "definition"]).lines:
+    for line in attnspec.check("mistake:softmax.base_two", profile="smoke", mechanisms=["softmax"]).lines:
         STRICT.validate(line)
 
 
 def test_what_is_read_is_what_is_stated():
     assert {*typing.get_args(Verdict)} == {*shapes.VERDICTS}
-    assert {*typing.get_args(Standing)} == {*shapes.STANDINGS}
+    assert {*typing.get_args(Stands)} == {*shapes.STANDINGS}
     assert {*KINDS} == {*shapes.LINES}
     assert "from" in keys_of(Witness)
 
