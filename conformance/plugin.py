@@ -25,6 +25,7 @@ import pytest
 from .runs.options import PYTEST, Option, Options, given_at
 
 if TYPE_CHECKING:
+    from .reporting.records import CellLine
     from .runs.groups import Group
 
 PREFIX = "attnspec/"
@@ -208,7 +209,7 @@ class Session:
             if laws:
                 self.run.expect(group, laws)
 
-    def cell(self, group: Group, law: str) -> dict[str, Any]:
+    def cell(self, group: Group, law: str) -> CellLine:
         cells = self.run.runner.cells(group, self.wanted.get(group.key, [law]))
         return next(cell for cell in cells if cell["law"] == law)
 
@@ -335,7 +336,7 @@ def _partial(line: Mapping[str, Any]) -> pytest.TestReport:
 class CellItem(pytest.Item):
     """One cell: a law of a mechanism, for one subject and dtype."""
 
-    result: dict[str, Any] | None = None
+    result: CellLine | None = None
 
     def __init__(self, *, group: Group, law: str, session_: Session, **keywords: Any) -> None:
         super().__init__(**keywords)
@@ -380,6 +381,6 @@ class CellItem(pytest.Item):
 class ViolationError(Exception):
     """A cell that fails."""
 
-    def __init__(self, cell: dict[str, Any]) -> None:
+    def __init__(self, cell: CellLine) -> None:
         super().__init__(f"{cell['mechanism']}.{cell['law']}")
         self.cell = cell
