@@ -343,6 +343,19 @@ for args in (["--help"], ["check", "--help"], ["list", "adapters"]):
     assert "transformers" not in listed
 
 
+def test_a_check_runs_without_pytest():
+    script = """
+import sys
+from click.testing import CliRunner
+from attnspec.cli import main
+
+assert CliRunner().invoke(main, ["check", "kernel.py", "--law", "share", "--profile", "smoke"]).exit_code == 0
+print(sorted({"pytest", "_pytest", "xdist", "attnspec.plugin", "attnspec.api"} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert ("[]\n", "") == (done.stdout, done.stderr)
+
+
 def test_a_reader_who_has_seen_enough_is_no_fault():
     read, write = os.pipe()
     os.close(read)
