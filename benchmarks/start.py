@@ -37,7 +37,8 @@ def attention(q, k, v, *, causal=False, scale=None):
 CHECK = ("check", "kernel.py:attention", "--dtype", "float32")
 COMMANDS: dict[str, Sequence[str]] = {
     "--help": ("--help",),
-    "list": ("list", "mechanisms"),
+    "first list": ("list", "mechanisms"),
+    "second list": ("list", "mechanisms"),
     "explain": ("explain", "causal_mask"),
     "usage error": ("check", "kernel.py:attention", "--dtype", "float31"),
 }

@@ -15,7 +15,7 @@ def read(monkeypatch):
     """The mechanisms that are read while there is none yet."""
     shipped = loader.library()
     fresh = Library(shipped.files)
-    monkeypatch.setattr(module, "library", lambda: fresh)
+    monkeypatch.setattr(module, "library_of", lambda options: fresh)
     return fresh._read
 
 
