@@ -522,7 +522,7 @@ class TooLong(BaseException):
 
 
 def case(number: int, folder: Path, weights: tuple[int, ...] = WEIGHTS) -> Outcome:
-    """Make the so-manieth case, with its file in a folder, and see what becomes of it."""
+    """Make the n-th case, with its file in a folder, and see what becomes of it."""
     rng = random.Random(number)
     kind, make = rng.choices(list(KINDS.items()), weights)[0]
     return outcome(number, kind, make(rng, folder))

@@ -150,7 +150,7 @@ def _groups(function: Callable[..., Any], options: Options, declaration: dict[st
 
 
 def _source(function: Callable[..., Any], known_as: str) -> str:
-    """The target under which another process finds a function; nothing for one that is no function of a file."""
+    """The target under which another process finds a function; nothing for one that is not a function of a file."""
     name, path = getattr(function, "__qualname__", ""), getattr(getattr(function, "__code__", None), "co_filename", "")
     if not name.isidentifier() or name != known_as or not Path(path).is_file() or not path.endswith(".py"):
         return ""

@@ -1,6 +1,6 @@
 """The family of errors, and the place that each one points at.
 
-An error of this family is the user's to mend and is shown as one message; anything else that escapes is ours.
+An error of this family is the user's to fix and is shown as one message; anything else that escapes is ours.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Place:
 
 
 class Error(Exception):
-    """The base of every error that a user can mend; `exit` is what the command line returns for it."""
+    """The base of every error that a user can fix; `exit` is what the command line returns for it."""
 
     exit = Exit.USAGE
 
@@ -76,7 +76,7 @@ class SpecError(Error):
 
 
 class SpecErrors(Error):
-    """Several of them, one a line, so that all are mended at once."""
+    """Several of them, one a line, so that all are fixed at once."""
 
     def __init__(self, errors: Iterable[SpecError]) -> None:
         self.errors = tuple(errors)
@@ -93,7 +93,7 @@ def first_of(errors: Iterable[SpecError], most: int, counted: int) -> list[SpecE
     more = sum(1 for _ in itertools.islice(found, counted - most))
     if more:
         several = f"{more} more faults" if more < counted - most else f"at least {more} more faults"
-        told.append(SpecError(f"and {several} in this file, which are not told; mend these first", last_place(told)))
+        told.append(SpecError(f"and {several} in this file, which are not told; fix these first", last_place(told)))
     return told
 
 

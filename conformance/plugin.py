@@ -125,7 +125,7 @@ def _check_workers(config: pytest.Config) -> None:
 
 
 def without_conftests(config: pytest.Config, folder: Path) -> None:
-    """Have no conftest.py loaded for the sake of the specifications: where they come from is no part of a project."""
+    """Have no conftest.py loaded for the sake of the specifications: where they come from is not part of a project."""
     manager: Any = config.pluginmanager
     here, original = config.invocation_params.dir, manager._is_in_confcutdir
     foreign = {folder, *folder.parents} - {here, *here.parents, config.rootpath, *config.rootpath.parents}

@@ -105,7 +105,7 @@ def _chosen(name: str, operator: Mechanism, claims: Claims) -> Mechanism:
     mechanism = mechanism_named(name)
     if mechanism.operator != operator.name:
         known = [m.name for m in library().values() if m.operator == operator.name]
-        raise UsageError(f"{name!r} is no mechanism of {operator.name!r}{did_you_mean(name, known)}")
+        raise UsageError(f"{name!r} is not a mechanism of {operator.name!r}{did_you_mean(name, known)}")
     if reason := undeclared(mechanism, claims):
         raise UsageError(f"no case of {name} can be drawn: the function {reason}")
     if mechanism.undetermined:
@@ -196,7 +196,7 @@ class Case:
         """The largest error of an output, in units of its bound, which is at most 1.
 
         An output is an array, several in a tuple, or a dict by name.
-        Raises `AssertionError` where an entry is beyond its bound, or where what was returned is no output.
+        Raises `AssertionError` where an entry is beyond its bound, or where what was returned is not an output.
         """
         caller = DirectCaller(lambda *inputs, **more: output, self._kernel.adapter.framework, self._kernel.interface)
         reply = caller.call(self._call)

@@ -132,7 +132,7 @@ class _Audit:
                 for law in self.laws:
                     if first or law.name not in reached:
                         self.holds(trial, law, words, reached)
-        for law in self.laws[self.m.undetermined :]:  # where nothing is determined, the definition is no law
+        for law in self.laws[self.m.undetermined :]:  # where nothing is determined, the definition is not a law
             if law.name not in reached:
                 self.fault(f"no case reaches the law {law.name}")
 

@@ -79,7 +79,7 @@ def _used(mechanism: Mechanism, mistake: Mistake) -> set[str]:
 
 
 def _conditions(text: str) -> Iterator[str]:
-    """The names that an expression asks about: compared with `none`, asked whether they are single, or truths."""
+    """The names that an expression asks about: compared with `none`, asked whether they are single, or booleans."""
     for node in ast.walk(parse(text)):
         match node:
             case ast.Compare(left=ast.Name(one), comparators=[ast.Name(other)]) if "none" in (one, other):

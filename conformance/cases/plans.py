@@ -1,6 +1,6 @@
-"""Which cases a subject is tried on: directed ones first, then a covering set of pairs, then Hypothesis.
+"""Which cases a subject is tried on: directed ones first, then a covering array of pairs, then Hypothesis.
 
-Scenarios find most, for each was designed to; the covering set tries every two settings together; Hypothesis draws
+Scenarios find most, for each was designed to; the covering array tries every two settings together; Hypothesis draws
 structure, regime and seed for the rest. A plan is drawn once and serves every subject that claims the same.
 """
 
@@ -37,11 +37,11 @@ class Profile:
 
     name: str
     covering: int
-    """Rows of the covering set."""
+    """Rows of the covering array."""
     draws: int
     """Cases that Hypothesis draws."""
     admitted: int
-    """Cases of each block (scenarios, covering set, draws) that a law is tried on; the least it is to have in all."""
+    """Cases of each block (scenarios, covering array, draws) that a law is tried on; the least it is to have in all."""
     strict: bool = False
     """Whether an undeclared convention is a failure: a gate must know what it gates."""
     core: bool = False
@@ -188,7 +188,7 @@ def keep() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """Something that a covering set varies: a draw of one number, the regime, or the layout."""
+    """Something that a covering array varies: a draw of one number, the regime, or the layout."""
 
     key: str
     levels: tuple[Any, ...]
@@ -248,7 +248,7 @@ def _scattered(*key: Any) -> int:
 
 
 def covered(mechanism: Mechanism, claims: Claims, seed: int, dtype: str) -> Iterator[Sample]:
-    """The samples of the covering set."""
+    """The samples of the covering array."""
     pinned = pins(mechanism, claims)
     for number, row in enumerate(covering(factors(mechanism, claims))):
         label = f"pair {number + 1}"
@@ -362,7 +362,7 @@ class Plan:
         self._further: list[Sample | None] = []
 
     def blocks(self) -> Iterator[list[Sample]]:
-        """The scenarios, the covering set, the draws."""
+        """The scenarios, the covering array, the draws."""
         yield self.first
         yield self.pairs
         yield self.draws

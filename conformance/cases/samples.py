@@ -129,7 +129,7 @@ class Sample:
         if name in self.case.literals:
             return self._memo.setdefault(name, np.asarray(self.case.literals[name]))
         if name in self._busy:
-            raise SpecError(f"a circle of draws: {' -> '.join([*self._busy, name])}")
+            raise SpecError(f"a cycle of draws: {' -> '.join([*self._busy, name])}")
         layers = [(layer, texts[name]) for layer, texts in self._layers() if name in texts]
         if not layers:
             raise SpecError(f"nothing is drawn for {name!r}")
@@ -285,7 +285,7 @@ class DrawSource:
 
 
 def unmet(claims: Claims, context: Values) -> Expression | None:
-    """The first of the declared conditions on calls that a call does not meet; `UsageError` for one without a truth."""
+    """The first of the declared conditions on calls that a call does not meet; `UsageError` for one of no truth."""
     for condition in claims.requires:
         try:
             if not bool(np.all(condition(context))):

@@ -1,4 +1,4 @@
-"""`attnspec doctor`: what is at hand on this machine."""
+"""`attnspec doctor`: what is available on this machine."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ..reporting.progress import progress
 from .shell import mended, say
 
 
-@click.command(short_help="Say what is at hand on this machine, and what mends the rest.")
+@click.command(short_help="Say what is available on this machine, and what fixes the rest.")
 def doctor() -> None:
-    """Say what is at hand on this machine, what is not and why, and which command mends it."""
+    """Say what is available on this machine, what is not and why, and which command fixes it."""
     with mended(False):
         from .packages import lines, packages
 

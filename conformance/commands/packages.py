@@ -1,4 +1,4 @@
-"""What is at hand on this machine, what is not and why, and the command that mends it."""
+"""What is available on this machine, what is not and why, and the command that fixes it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ AT_ONCE = 2
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A package that adapters present: what was found of it, and what mends it if that is not well."""
+    """A package that adapters present: what was found of it, and what fixes it if that is not well."""
 
     name: str
     version: str
@@ -87,7 +87,7 @@ def importing(module: str) -> str:
 
 
 def _mends(fault: str) -> str:
-    """The command that is likely to mend what an import says."""
+    """The command that is likely to fix what an import says."""
     if "torchvision" in fault and find_spec("torchvision") is not None:
         return "pip uninstall torchvision"  # one for CUDA beside a torch for the CPU breaks whatever imports both
     if "No module named" in fault:

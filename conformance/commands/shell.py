@@ -48,7 +48,7 @@ def say(text: object = "", *, plain: bool = False, err: bool = False) -> None:
 
 @contextmanager
 def mended(verbose: bool) -> Iterator[None]:
-    """Errors that a user can mend become one message and their exit code; all others are ours, and say so."""
+    """Errors that a user can fix become one message and their exit code; all others are ours, and say so."""
     try:
         yield
     except Error as error:

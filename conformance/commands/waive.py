@@ -12,7 +12,7 @@ from .shell import further, mended, options, say
 @click.command(short_help="Answer for a failing case until a day.")
 @click.argument("case")
 @click.option("--reason", required=True, metavar="TEXT", help="Why it may fail for now.")
-@click.option("--issue", required=True, metavar="URL", help="Where it is being mended.")
+@click.option("--issue", required=True, metavar="URL", help="Where it is being fixed.")
 @click.option("--owner", required=True, metavar="NAME", help="Who answers for it.")
 @click.option("--expires", required=True, metavar="DAY", help="The last day on which it is excused.")
 @click.option("--ceiling", metavar="NUMBER", help="The largest error that is excused, in units of the bound.")

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from . import exact
 
 DTYPES = {dtype.char: dtype for dtype in map(np.dtype, "?bBhHiIlLqQefd")}
-"""The dtypes of arrays that are carried: truths, whole numbers and fractions."""
+"""The dtypes of arrays that are carried: booleans, integers and fractions."""
 SMALL = 1 << 10
 """Bytes of an array beyond which it is not copied before it is written."""
 Writer = Callable[[Any], Any]

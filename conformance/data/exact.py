@@ -1,7 +1,7 @@
 """Values in exact types: what a subject or another process may hand over without any code of its own.
 
-A subclass of int or str is replaced by the number or the text that it holds. What is no plain value at all is known by
-its type and its text alone.
+A subclass of int or str is replaced by the number or the text that it holds. What is not a plain value at all is known
+by its type and its text alone.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ HELD: dict[type, Callable[[Any], Any]] = {int: int.__int__, float: float.__float
 """What a value of a subclass holds; the methods of the subclass itself are not asked."""
 SERIES: dict[str, type] = {"tuple": tuple, "list": list, "set": set, "frozenset": frozenset}
 WIDEST = 63
-"""Bits of whole numbers that a message holds as they are."""
+"""Bits of integers that a message holds as they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """A value that is no plain one: its type and its text, and no more."""
+    """A value that is not a plain one: its type and its text, and no more."""
 
     kind: str
     says: str
@@ -135,7 +135,7 @@ def written(x: Any) -> Any:
         return ["dict", *(written(part) for pair in x.items() for part in pair)]
     if kind.__name__ in SERIES:
         return [kind.__name__, *map(written, x)]
-    raise TypeError(f"{kind.__name__} is no exact value")
+    raise TypeError(f"{kind.__name__} is not an exact value")
 
 
 def read(x: Any) -> Any:

@@ -20,7 +20,7 @@ SEVERAL = ("trace", "holds")
 def storable(x: Any, name: str = "") -> Any:
     """The same data as JSON has it: no subclass of anything, no lone surrogate, no control character.
 
-    Raises `ValueError` for a number that JSON lacks, and `TypeError` for what is no data.
+    Raises `ValueError` for a number that JSON lacks, and `TypeError` for what is not data.
     """
     if x is None or isinstance(x, bool):
         return x

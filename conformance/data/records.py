@@ -69,7 +69,7 @@ def _fraction(text: str) -> float:
 
 
 def _constant(text: str) -> float:
-    raise ValueError(f"not JSON: {text} is no number of JSON")
+    raise ValueError(f"not JSON: {text} is not a number of JSON")
 
 
 def _unfit(found: Any) -> Iterator[str]:
@@ -128,7 +128,7 @@ def number(x: Any, at: str) -> Iterator[str]:
 
 def whole(x: Any, at: str) -> Iterator[str]:
     if isinstance(x, bool) or not isinstance(x, int) or not 0 <= x < 2**64:
-        yield _wrong(x, at, "a whole number from 0 on")
+        yield _wrong(x, at, "an integer from 0 on")
 
 
 def scalar(x: Any, at: str) -> Iterator[str]:

@@ -63,7 +63,7 @@ def stock(bench: Bench) -> Iterator[Candidate]:
 
 
 def faulty(bench: Bench) -> Iterator[Candidate]:
-    """The faulty functions of the operator, as far as their framework is at hand.
+    """The faulty functions of the operator, as far as their framework is available.
 
     They are the suite's own, and called in this process: workers are for what is not.
     """

@@ -1,6 +1,6 @@
 """Where something is wrong, in words: a diagonal, a tile's edge, one head, the last key, everything.
 
-What is looked at is an array of truths with a noun for each axis; a pattern is named only where it is met exactly.
+What is looked at is an array of booleans with a noun for each axis; a pattern is named only where it is met exactly.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 Truths = Any
-"""An array of truths; NumPy's annotations take what `any` gives along an axis for a single one."""
+"""An array of booleans; NumPy's annotations take what `any` gives along an axis for a single one."""
 
 LISTED = 3
 """Indices that are listed one by one where they form no pattern."""

@@ -26,13 +26,13 @@ level = one_of(("must", "should"))
 
 def device(x: Any, at: str) -> Iterator[str]:
     if not isinstance(x, str) or not re.fullmatch(r"cpu|cuda(:\d{1,4})?", x):
-        yield f"{at} is no device; expected cpu, cuda or cuda:N"
+        yield f"{at} is not a device; expected cpu, cuda or cuda:N"
 
 
 def key(x: Any, at: str) -> Iterator[str]:
     """Of a case: it is part of a path."""
     if not isinstance(x, str) or not re.fullmatch(r"[0-9A-Za-z]{1,40}", x):
-        yield f"{at} is no key of a case; expected letters and digits"
+        yield f"{at} is not a key of a case; expected letters and digits"
 
 
 def array(x: Any, at: str) -> Iterator[str]:

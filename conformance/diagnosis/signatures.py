@@ -25,7 +25,7 @@ LARGE = 5_000
 CASES = 5
 """Cases on which every law is tried."""
 MOST = 32
-"""Whole numbers that are counted."""
+"""Integers that are counted."""
 TINY = 1e-6
 """What two means may differ by for rounding."""
 COUNTED = 20_000
@@ -84,7 +84,7 @@ def means(bench: Bench, sample: Sample) -> Means | None:
 
 
 def _shares(x: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """How often each whole number stands in a row, and the variances of that; the entries of a row are drawn apart."""
+    """How often each integer stands in a row, and the variances of that; the entries of a row are drawn apart."""
     rows = np.atleast_2d(x)
     share = np.stack([(rows == n).mean(-1) for n in range(MOST)], -1)
     count = rows.shape[-1]
@@ -92,7 +92,7 @@ def _shares(x: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float
 
 
 def _means(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The means of entries, sizes, squares, zeros and of what is no number; the entries of a row may go together."""
+    """The means of entries, sizes, squares, zeros and of what is not a number; the entries of a row may go together."""
     finite = np.where(np.isfinite(x), x, 0.0)
     parts = np.atleast_3d([finite, np.abs(finite), finite**2, finite == 0, ~np.isfinite(x)]).astype(float)
     rows = parts.mean(-1).reshape(len(parts), -1)

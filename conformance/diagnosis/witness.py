@@ -233,7 +233,7 @@ def _worst(records: list[Comparison]) -> Outcome | None:
 
 
 def _refuted(records: list[Comparison], claim: Truth) -> Outcome | None:
-    """Where a claim about truths is false, what they are about: no comparison by itself says what is wrong."""
+    """Where a claim about booleans is false, what they are about: no comparison by itself says what is wrong."""
     false = np.asarray(~np.asarray(claim.can))
     for record in records:
         left, right, _ = np.broadcast_arrays(record.left.value, record.right.value, record.units)
@@ -249,7 +249,7 @@ def _alike(x: Any, y: Any) -> bool:
 
 
 def _unequal(trial: Trial) -> Outcome | None:
-    """The first of the whole numbers or truths of an output that is another one."""
+    """The first of the integers or booleans of an output that is another one."""
     for name, y in trial.reply(trial.base).outputs.items():
         exact = np.asarray(trial.exact(name, trial.base))
         if name not in trial.mechanism.random and y.shape == exact.shape and (y != exact).any():
@@ -465,7 +465,7 @@ def _unknown_in(case: Mapping[str, Any], m: Mechanism, law: str) -> Iterator[str
     for name in m.sizes:
         size = case["fixed"].get(name, 0)
         if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= LARGEST:
-            yield f"case.fixed has {size!r} for the size {name}; expected a whole number up to {LARGEST:,}"
+            yield f"case.fixed has {size!r} for the size {name}; expected an integer up to {LARGEST:,}"
 
 
 @contextmanager

@@ -57,7 +57,7 @@ class Place:
 class Apart:
     """A process that has imported a framework and nothing of attnspec, and those that are forked from it.
 
-    It is forked from a nursery before that imports anything else, so that the framework is imported once for both.
+    It is forked from a fork server before that imports anything else, so that the framework is imported once for both.
     """
 
     def __init__(self, end: socket.socket, framework: str) -> None:
@@ -178,13 +178,13 @@ def _receive(end: socket.socket, seconds: float) -> tuple[dict[str, Any], bytes]
     until = time.monotonic() + seconds
     length = int.from_bytes(_exactly(end, 8, until), "little")
     if length > HEAD:
-        raise ApartError("the process without attnspec sent what is no answer")
+        raise ApartError("the process without attnspec sent what is not an answer")
     text = _exactly(end, length, until)
     try:
         head = json.loads(text)
         sizes = [size for size in head["sizes"] if type(size) is int and size >= 0]
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise ApartError("the process without attnspec sent what is no answer") from None
+        raise ApartError("the process without attnspec sent what is not an answer") from None
     if sum(sizes) > BODY:
         raise ApartError("the process without attnspec sent too much")
     return head, _exactly(end, sum(sizes), until)
@@ -216,5 +216,5 @@ def _reply(head: Mapping[str, Any], data: bytes) -> Reply:
             outputs[name] = np.frombuffer(data, dtype, count, at).reshape(shape)
             at += count * WIDTHS[dtype]
     except (ValueError, TypeError, KeyError):
-        raise ApartError("the process without attnspec sent what is no answer") from None
+        raise ApartError("the process without attnspec sent what is not an answer") from None
     return Reply(outputs)

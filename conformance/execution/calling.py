@@ -39,7 +39,7 @@ SPARE = 16
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call: arrays as float64 (or whole numbers or truths), and options that are not at their default."""
+    """One call: arrays as float64 (or integers or booleans), and options that are not at their default."""
 
     inputs: Mapping[str, NDArray[Any]]
     options: Mapping[str, Any]

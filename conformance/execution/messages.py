@@ -22,12 +22,12 @@ from .transport import GarbledError, Wire
 Environment = tuple[tuple[str, str], ...]
 M = TypeVar("M")
 
-# What a nursery is told, and answers
+# What a fork server is told, and answers
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a nursery loads: a framework, or a file as it was at some moment; and whether it may fork."""
+    """What a fork server loads: a framework, or a file as it was at some moment; and whether it may fork."""
 
     framework: str = ""
     path: str = ""
@@ -42,7 +42,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Asks a nursery to load something, with the folders in which modules are looked for."""
+    """Asks a fork server to load something, with the folders in which modules are looked for."""
 
     start: Start
     paths: tuple[str, ...]
@@ -50,21 +50,21 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Whether the nursery forks."""
+    """Whether the fork server forks."""
 
     forks: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """Asks a nursery for the adapters of its file, or for one function of it."""
+    """Asks a fork server for the adapters of its file, or for one function of it."""
 
     function: str
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a function; a default that is no plain value is None."""
+    """A parameter of a function; a default that is not a plain value is None."""
 
     name: str
     kind: Literal["POSITIONAL_ONLY", "POSITIONAL_OR_KEYWORD", "VAR_POSITIONAL", "KEYWORD_ONLY", "VAR_KEYWORD"]
@@ -91,25 +91,25 @@ class Declarations:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Asks a nursery for a worker, or for another nursery.
+    """Asks a fork server for a worker, or for another fork server.
 
     The other end of its socket comes along, and the file that takes what it prints.
     """
 
     environment: Environment
-    nursery: bool = False
+    fork_server: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Forked:
-    """The process that a nursery has forked."""
+    """The process that a fork server has forked."""
 
     pid: int
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Asks a nursery how a process that it has forked has ended; it is ended, with all that it has started."""
+    """Asks a fork server how a process that it has forked has ended; it is ended, with all that it has started."""
 
     pid: int
 
@@ -258,4 +258,4 @@ def understood(data: Any, *kinds: type[M]) -> M:
     try:
         return coding.read(data, kinds)
     except coding.MisfitError as error:
-        raise GarbledError(f"sent what is no answer: {told(error)}") from None
+        raise GarbledError(f"sent what is not an answer: {told(error)}") from None

@@ -1,7 +1,7 @@
 """Processes beside this one: how they begin, are asked, and end, and what they print.
 
-A nursery has loaded what calls need and gives workers; a worker makes calls. Whatever happens to a worker is told as a
-fault that names the cause.
+A fork server has loaded what calls need and gives workers; a worker makes calls. Whatever happens to a worker is told
+as a fault that names the cause.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ KEPT = 1 << 16
 TRACE = 24
 """Lines of what a worker has printed that are kept with its fault."""
 PROMPT = 4.0
-"""Seconds in which a nursery is to say how a process has ended."""
+"""Seconds in which a fork server is to say how a process has ended."""
 M = TypeVar("M")
 
 
@@ -76,7 +76,7 @@ class LostError(Exception):
 
 
 class OrphanedError(Exception):
-    """A worker that was lost along with its nursery, which says nothing of what it was asked."""
+    """A worker that was lost along with its fork server, which says nothing of what it was asked."""
 
 
 class StrayError(Exception):
@@ -218,7 +218,7 @@ def patiently(process: Process, receive: Callable[[float], M], seconds: float = 
     return answer
 
 
-class Nursery:
+class ForkServer:
     """A process that has loaded what calls need, and gives workers."""
 
     def __init__(self, process: Process, start: Start, apart: Apart | None = None) -> None:
@@ -232,7 +232,7 @@ class Nursery:
     def ready(self) -> None:
         """Wait until all is loaded; what cannot be loaded is a `TargetError`.
 
-        `GoneError` where the process was lost along with its own nursery, or killed from outside.
+        `GoneError` where the process was lost along with its own fork server, or killed from outside.
         """
         if self.forks is not None:
             return
@@ -261,7 +261,7 @@ class Nursery:
         return [adapter_of(said) for said in self._answer(Declarations).adapters]
 
     def _answer(self, kind: type[M]) -> M:
-        """What the nursery answers; an error that it tells is raised, and so is one that takes too long or too much."""
+        """What the fork server answers; an error is raised, whether told or of taking too long or too much."""
         try:
             answer = patiently(self.process, lambda seconds: receive(self.process.wire, kind, Refused, seconds=seconds))
         except (TimeoutError, FloodedError) as error:
@@ -273,7 +273,7 @@ class Nursery:
         return answer
 
     def worker(self, environment: Environment) -> Worker:
-        """A worker; a nursery that does not fork becomes it, and is spent."""
+        """A worker; a fork server that does not fork becomes it, and is spent."""
         if self.forks:
             return Worker(self.forked(Begin(environment)), self)
         self.spent = True
@@ -321,8 +321,8 @@ class Nursery:
 class Worker:
     """A process that makes calls."""
 
-    def __init__(self, process: Process, nursery: Nursery) -> None:
-        self.process, self.nursery = process, nursery
+    def __init__(self, process: Process, fork_server: ForkServer) -> None:
+        self.process, self.fork_server = process, fork_server
         self.asked = 0
         self.opened: set[int] = set()
         self.answered: set[int] = set()

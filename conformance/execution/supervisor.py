@@ -30,7 +30,7 @@ from .apart import Apart, ApartError, Place
 from .calling import Call, Fault, Interface, Reply
 from .devices import Lease, counted, lease
 from .messages import Begin, Open, Start
-from .processes import LostError, Nursery, OrphanedError, StrayError, Worker, divided, ended, spawned
+from .processes import ForkServer, LostError, OrphanedError, StrayError, Worker, divided, ended, spawned
 from .transport import GoneError
 
 SECONDS = 30.0
@@ -52,7 +52,7 @@ TRIES = 3
 TIMES = f"{TRIES} times"
 T = TypeVar("T")
 Home = tuple[Start, str | int]
-"""Whose a worker is: the key of a subject, or the module that several share, and what its nursery has loaded."""
+"""Whose a worker is: the key of a subject, or the module that several share, and what its fork server has loaded."""
 DEVICE_TROUBLE = re.compile("cuda|cublas|cudnn|device-side|accelerator", re.IGNORECASE)
 
 
@@ -74,13 +74,13 @@ def foreign(adapter: Adapter, path: Path | None) -> bool:
 class Supervisor:
     """The processes of a run.
 
-    One nursery has each framework; those of files are forked from the one that has what the file names.
-    Of the nurseries of files, and of workers, few are kept alive: what runs next seldom needs what ran long ago.
+    One fork server has each framework; those of files are forked from the one that has what the file names.
+    Of the fork servers of files, and of workers, few are kept alive: what runs next seldom needs what ran long ago.
     """
 
     def __init__(self, seconds: float = SECONDS, device: str = "cpu") -> None:
         self.seconds, self.device = seconds, device
-        self._nurseries: OrderedDict[str, Nursery] = OrderedDict()
+        self._fork_servers: OrderedDict[str, ForkServer] = OrderedDict()
         self._workers: OrderedDict[Home, Worker] = OrderedDict()
         self._keys = itertools.count()
         self._lease: Lease | None = None
@@ -90,14 +90,14 @@ class Supervisor:
         """Have the process begin that has the framework of a file, and do not wait for it."""
         if self.device == "cpu" and path.is_file():
             framework = _framework(path)
-            if framework not in self._nurseries:
-                self._nurseries[framework] = self._made(Start(framework))
+            if framework not in self._fork_servers:
+                self._fork_servers[framework] = self._made(Start(framework))
 
     def declared(self, path: Path, function: str) -> list[Adapter]:
         """What `sources.declared` gives, loaded elsewhere."""
         if not path.is_file():
             raise TargetError(f"no such file: {path}")
-        return self._asked(self._start(path), lambda nursery: nursery.declared(function))
+        return self._asked(self._start(path), lambda fork_server: fork_server.declared(function))
 
     def caller(self, adapter: Adapter, interface: Interface, path: Path | None, *, patient: bool) -> SupervisedCaller:
         """A caller for an adapter of a file, or of a module if there is no file."""
@@ -154,11 +154,11 @@ class Supervisor:
         for worker in self._workers.values():
             orphans.kill(worker.process.pid)
         until = time.monotonic() + CLOSING
-        for process in (*self._workers.values(), *reversed(self._nurseries.values())):
+        for process in (*self._workers.values(), *reversed(self._fork_servers.values())):
             with suppress(OSError, GoneError):
                 process.close(max(until - time.monotonic(), 0.0))
         self._workers.clear()
-        self._nurseries.clear()
+        self._fork_servers.clear()
         if self._lease is not None:
             self._lease.give_back()
             self._lease = None
@@ -178,57 +178,57 @@ class Supervisor:
     def _begun(self, start: Start) -> Worker:
         """A new worker. Nurseries of frameworks serve every environment, for they run nothing that asks for it."""
         bare = start if start.path or not start.forks else replace(start, environment=())
-        return self._asked(bare, lambda nursery: nursery.worker(start.environment))
+        return self._asked(bare, lambda fork_server: fork_server.worker(start.environment))
 
-    def _asked(self, start: Start, ask: Callable[[Nursery], T]) -> T:
-        """What a nursery answers. One that has ended is replaced, for that need be no fault of its file."""
+    def _asked(self, start: Start, ask: Callable[[ForkServer], T]) -> T:
+        """What a fork server answers. One that has ended is replaced, for that need be no fault of its file."""
         says = ""
         for _ in range(TRIES):
-            nursery = None
+            fork_server = None
             try:
-                nursery = self._nursery(start)
-                return ask(nursery)
+                fork_server = self._fork_server(start)
+                return ask(fork_server)
             except (GoneError, TimeoutError) as error:
                 says = str(error)
-                if nursery is not None:
-                    self.end(nursery)
+                if fork_server is not None:
+                    self.end(fork_server)
         label = start.path or start.framework
         begins = says.startswith(label)  # it never came to be asked
         raise TargetError(says if begins else f"the process that had loaded {label} ended when it was asked, {TIMES}")
 
-    def _nursery(self, start: Start) -> Nursery:
+    def _fork_server(self, start: Start) -> ForkServer:
         place = start.framework or str(Path(start.folder, start.path))
-        found = self._nurseries.pop(place, None)
+        found = self._fork_servers.pop(place, None)
         if found is not None and found.start != start:
             self.end(found)
         if found is None or found.spent:
             found = self._made(start)
         found.ready()
-        self._nurseries[place] = found
-        files = [other for other, nursery in self._nurseries.items() if nursery.start.path]
+        self._fork_servers[place] = found
+        files = [other for other, fork_server in self._fork_servers.items() if fork_server.start.path]
         for other in files[:-NURSERIES]:
-            self.end(self._nurseries.pop(other))
+            self.end(self._fork_servers.pop(other))
         return found
 
-    def end(self, nursery: Nursery) -> None:
-        """Close a nursery, and first its workers, which would not outlive it."""
-        for home in [home for home, worker in self._workers.items() if worker.nursery is nursery]:
+    def end(self, fork_server: ForkServer) -> None:
+        """Close a fork server, and first its workers, which would not outlive it."""
+        for home in [home for home, worker in self._workers.items() if worker.fork_server is fork_server]:
             self._workers.pop(home).close()
-        nursery.close()
+        fork_server.close()
 
-    def _made(self, start: Start) -> Nursery:
-        """A nursery: of a framework a fresh one, of a file one that has its framework."""
+    def _made(self, start: Start) -> ForkServer:
+        """A fork server: of a framework a fresh one, of a file one that has its framework."""
         if not start.forks:
-            return Nursery(spawned(start.environment), start)
+            return ForkServer(spawned(start.environment), start)
         if not start.path:
             process, apart = divided(start.framework)
-            return Nursery(process, start, apart)
+            return ForkServer(process, start, apart)
         framework = _framework(Path(start.folder, start.path))
-        begin = Begin(start.environment, nursery=True)
+        begin = Begin(start.environment, fork_server=True)
         process = self._asked(
             Start(framework), lambda root: root.forked(begin) if root.forks else spawned(start.environment)
         )
-        return Nursery(process, start)
+        return ForkServer(process, start)
 
 
 def _framework(path: Path) -> str:
@@ -251,7 +251,7 @@ class SupervisedCaller:
         return nullcontext()
 
     def call(self, call: Call) -> Reply:
-        """The reply to a call; one that was lost along with its nursery is asked for again, and so is a stray one."""
+        """The reply to a call; one that was lost with its fork server is asked for again, and so is a stray one."""
         says = ""
         for _ in range(TRIES):
             try:
@@ -288,7 +288,7 @@ class SupervisedCaller:
                 worker.open(self.asked)
             made = worker.make(key, _seen(call), self.supervisor.seconds * (PATIENCE if patient else 1))
         except OrphanedError:
-            self.supervisor.end(worker.nursery)
+            self.supervisor.end(worker.fork_server)
             raise
         except StrayError:
             self.supervisor.drop(self.home)

@@ -23,13 +23,13 @@ SOON = 300_000
 NAPS = 1023
 """How many answers are slept for at most before one is looked out for again."""
 MOST = 1 << 30
-"""Bytes beyond which something is no message."""
+"""Bytes beyond which something is not a message."""
 LIST = 1 << 17
 """Parts that a list of a message may have."""
 LARGE = 1 << 22
 """Bytes of a message beyond which the room that it took is given back."""
 TEXTS = "surrogatepass"
-"""Names of files and variables may hold what is no character."""
+"""Names of files and variables may hold what is not a character."""
 CLOSED = "closed"
 """What a `GoneError` says where the other side has ended in order, or its process has."""
 
@@ -39,7 +39,7 @@ class GoneError(Exception):
 
 
 class GarbledError(GoneError):
-    """The other side sends what is no message, so that nothing it may send is understood any more."""
+    """The other side sends what is not a message, so that nothing it may send is understood any more."""
 
 
 class Wire:
@@ -57,7 +57,7 @@ class Wire:
     def send(self, message: Any, files: Sequence[int] = (), seconds: float | None = None) -> None:
         """Send a message, and open files along with it; `TimeoutError` if nothing of it is taken for so long.
 
-        What is no plain data, or too much of it, is a `TypeError` or `ValueError`, and nothing is sent.
+        What is not a plain data, or too much of it, is a `TypeError` or `ValueError`, and nothing is sent.
         """
         data = self._packed(message)
         length = len(data).to_bytes(LENGTH, "little")
@@ -142,7 +142,7 @@ class Wire:
             return LENGTH
         length = int.from_bytes(self._room[:LENGTH], "little")
         if length > MOST:
-            raise GarbledError("sent what is no message")
+            raise GarbledError("sent what is not a message")
         return LENGTH + length
 
     def _grow(self, size: int) -> None:

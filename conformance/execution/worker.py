@@ -1,8 +1,8 @@
 """The program of a worker: it loads implementations and makes calls on them, as long as somebody asks.
 
-A fresh interpreter begins as a nursery: it imports what the calls will need, makes none itself, and forks workers, so
-that one that has died is replaced in milliseconds. Forking is safe while there is but one thread; where there are more,
-and for devices other than the CPU, the nursery becomes the worker, and the next one starts from nothing.
+A fresh interpreter begins as a fork server: it imports what the calls will need, makes none itself, and forks workers,
+so that one that has died is replaced in milliseconds. Forking is safe while there is but one thread; where there are
+more, and for devices other than the CPU, the fork server becomes the worker, and the next one starts from nothing.
 Nothing here imports the specifications.
 """
 
@@ -56,7 +56,7 @@ FAILED = 70
 """The exit status of a worker that has failed by itself."""
 T = TypeVar("T")
 
-# The nursery
+# The fork server
 
 
 def main() -> None:
@@ -140,7 +140,7 @@ def _fork(wire: Wire, begin: Begin, end: int, log: int) -> int:
         _print_to(log)
         os.environ.clear()
         os.environ.update(begin.environment)
-        (_tend if begin.nursery else _serve)(Wire(socket.socket(fileno=end)))
+        (_tend if begin.fork_server else _serve)(Wire(socket.socket(fileno=end)))
     except GoneError as error:
         os._exit(0 if str(error) == CLOSED else _failed())
     except BaseException:

@@ -128,7 +128,7 @@ class Contracts:
 
 
 def _nothing_like(x: NDArray[Any]) -> NDArray[Any]:
-    """NaN in place of every number; whole numbers and truths as they are."""
+    """NaN in place of every number; integers and booleans as they are."""
     return np.full_like(x, np.nan) if x.dtype.kind == "f" else x
 
 

@@ -49,7 +49,7 @@ class Finding:
 
     @property
     def mixed(self) -> str:
-        """Which cases follow which word, where several words are followed; no declaration mends that."""
+        """Which cases follow which word, where several words are followed; no declaration fixes that."""
         if len(self.followed) < 2:
             return ""
         return "; ".join(f"{word} on {', '.join(labels)}" for word, labels in self.followed)

@@ -1,6 +1,6 @@
 """Running one subject on one mechanism at one dtype: from cases to the cells of a report.
 
-A mechanism is tried block by block (scenarios, covering set, draws).
+A mechanism is tried block by block (scenarios, covering array, draws).
 The definition is tried on every case of a block, and every other law on its number of cases, each law starting at
 another one; a law that is refuted is shrunk and rests, and the others go on.
 """

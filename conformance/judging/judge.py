@@ -4,7 +4,7 @@ A law is first evaluated with nothing allowed to the subject but the rounding of
 and no bound is computed for them.
 Where that fails, the bound of the claimed grade decides, and then that of looser grades: a law is refuted only if no
 grade explains what was returned.
-Whole numbers and truths have no precision: they are judged at the claimed grade alone, which says which of them
+Integers and booleans have no precision: they are judged at the claimed grade alone, which says which of them
 rounding leaves in doubt; a looser one, that leaves all of them in doubt, would explain anything.
 """
 

@@ -82,7 +82,7 @@ def answers(trial: Trial, call: Call | None) -> bool:
 
 
 def _plain(x: np.ndarray, stream: Stream) -> np.ndarray:
-    """Normal numbers, or truths that are all true; whole numbers stay, for they may be places in other arrays."""
+    """Normal numbers, or booleans that are all true; integers stay, for they may be places in other arrays."""
     if x.dtype.kind == "b":
         return np.ones_like(x)
     return stream.normal(x.shape) if x.dtype.kind == "f" else x

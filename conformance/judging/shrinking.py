@@ -116,7 +116,7 @@ def _simpler_arrays(mechanism: Mechanism, sample: Sample) -> Iterator[Case]:
 
 
 def _plainer(x: Any) -> Iterator[Any]:
-    """The same array with plainer entries: all zero or true, whole numbers, one entry at a time."""
+    """The same array with plainer entries: all zero or true, integers, one entry at a time."""
     if x.dtype == bool:
         if not x.all():
             yield np.ones_like(x)

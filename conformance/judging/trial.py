@@ -52,7 +52,7 @@ class Declined(Exception):  # noqa: N818 - an answer
 
 
 class Faulted(Exception):  # noqa: N818 - an answer
-    """A call gave no result: it raised, or returned what is no result."""
+    """A call gave no result: it raised, or returned what is not a result."""
 
     def __init__(self, fault: Fault, settled: Settled) -> None:
         super().__init__(fault.says)
@@ -143,7 +143,7 @@ class Trial:
     def _plain(self, name: str, x: Any, errors: dict[str, NDArray[np.float64]]) -> Any:
         if isinstance(x, Truth):
             if not np.array_equal(x.can, x.must):
-                raise SpecError(f"{name} cannot be replaced by an undecided truth")
+                raise SpecError(f"{name} cannot be replaced by an undecided boolean")
             return np.asarray(x.must)
         plain = self.mechanism.as_drawn(name, value(x))
         if name in self.mechanism.required and self.mechanism.dtypes.get(name) in KINDS:
@@ -256,7 +256,7 @@ class Trial:
 
     @property
     def silent(self) -> bool:
-        """Whether the call of the case itself gives no result, and is no refusal either."""
+        """Whether the call of the case itself gives no result, and is not a refusal either."""
         try:
             self.reply(self.base)
         except Faulted:
@@ -316,7 +316,7 @@ class Trial:
 
     def _bound(self, name: str, settled: Settled, grade: Grade) -> tuple[Frame, tuple[Any, Any, Any]]:
         frame = self._call_frame(settled, grade)
-        with recording():  # what the definition compares is no comparison of a law
+        with recording():  # what the definition compares is not a comparison of a law
             x = frame.outputs(name)[name]
         if not isinstance(x, Number):
             x = Number(x, grade=grade)
@@ -357,7 +357,7 @@ class Trial:
         """The shape that an output has for inputs of these shapes."""
         shapes = tuple(getattr(settled.values[n], "shape", ()) for n in self.mechanism.inputs)
         options = [settled.values[n] for n in self.mechanism.options]
-        if self.mechanism.required:  # beside inputs, only words and whole numbers say how long something is
+        if self.mechanism.required:  # beside inputs, only words and integers say how long something is
             options = [x for x in options if type(x) in (int, str)]
         key = (self.mechanism.name, self.mechanism.digest, name, shapes, *options)
         if key not in _SHAPES:
@@ -394,7 +394,7 @@ class Trial:
         With `worst`, the bound is that of the worst case in place of the likely one.
         A bound belongs to outputs near the definition; with `fair`, entries that are far from it get a wide one, so
         that a subject is not convicted of laws that it keeps.
-        Where it gets the case itself right, that is no excuse for the further calls of a law.
+        Where it gets the case itself right, that is not an excuse for the further calls of a law.
         """
         fair = fair and (not settled.key or self._lost(name, grade, worst))
         key = (name, settled.key, grade, worst, fair)
@@ -419,9 +419,9 @@ class Trial:
         return isinstance(tight, Number) and bool(np.any(tight.radius != wide.radius))
 
     def _whole(self, y: NDArray[Any], name: str, settled: Settled, grade: Grade | None, worst: bool) -> Any:
-        """Whole numbers or truths: exact, but for what the definition itself leaves in doubt."""
+        """Integers or booleans: exact, but for what the definition itself leaves in doubt."""
         if y.dtype.kind in "iu":
-            y = y.astype(np.int64)  # laws reckon with whole numbers, and not in the type that holds them
+            y = y.astype(np.int64)  # laws compute with integers, and not in the type that holds them
         if y.dtype.kind == "b" or grade is None or name in self.mechanism.random:
             return y
         _, likely, certain = self.bound(name, settled, grade)
@@ -539,7 +539,7 @@ class LawEnvironment:
         frame = self.claimed()
         if frame is None:
             return self.trial.base_frame().operator(name, arguments)
-        with recording():  # what a definition compares is no claim
+        with recording():  # what a definition compares is not a claim
             return self.allowed(frame.operator(name, arguments))
 
     def claimed(self) -> Frame | None:
@@ -589,17 +589,17 @@ class _LawSource(DrawSource):
 
 
 def _whole_numbers(x: Any, name: str) -> NDArray[Any]:
-    """An input of whole numbers, whatever an expression made of it."""
+    """An input of integers, whatever an expression made of it."""
     plain = np.asarray(x)
     if plain.dtype.kind != "f":
         return plain
     if not np.array_equal(plain, np.rint(plain)):
-        raise SpecError(f"{name} is replaced by what are not whole numbers")
+        raise SpecError(f"{name} is replaced by what are not integers")
     return plain.astype(np.int64)
 
 
 def same(x: Any, y: Any) -> bool:
-    """Whether two values are one and the same, truths and numbers told apart."""
+    """Whether two values are one and the same, booleans and numbers told apart."""
     if isinstance(x, np.ndarray) or isinstance(y, np.ndarray):
         both = isinstance(x, np.ndarray) and isinstance(y, np.ndarray)
         return both and x.dtype == y.dtype and np.array_equal(x, y, equal_nan=x.dtype.kind == "f")

@@ -29,7 +29,7 @@ def size(x: Any, axis: Any = -1) -> int:
 
 @FUNCTIONS()
 def single(x: Any) -> bool:
-    """Whether x is one number or truth, and not an array."""
+    """Whether x is one number or boolean, and not an array."""
     return shape_of(x) == ()
 
 
@@ -105,7 +105,7 @@ def gather(x: Any, i: Any, axis: Any = -1) -> Any:
     """The entries at the given indices along an axis; nothing is known of one whose index is in doubt."""
     index = np.asarray(value(i))
     if not np.array_equal(index.astype(np.int64), index):
-        raise SpecError("an index is not a whole number")
+        raise SpecError("an index is not an integer")
     if shape_of(x):
         charge(math.prod(shape_of(x)) // max(shape_of(x)[along(axis)], 1) * index.size)
     if shape_of(x) == () or isinstance(x, Truth):
@@ -118,7 +118,7 @@ def gather(x: Any, i: Any, axis: Any = -1) -> Any:
 
 @FUNCTIONS("range")
 def _range(a: Any, *b: Any) -> Any:
-    """The whole numbers below a, or from a to below b."""
+    """The integers below a, or from a to below b."""
     if len(b) > 1:
         raise SpecError("range takes one number or two")
     low, high = (whole(a), whole(b[0])) if b else (0, whole(a))
@@ -128,7 +128,7 @@ def _range(a: Any, *b: Any) -> Any:
 
 @FUNCTIONS()
 def full(x: Any, *shape: Any) -> Any:
-    """One number or truth in a shape."""
+    """One number or boolean in a shape."""
     measured = dimensions(shape)
     if isinstance(x, Number | Truth):
         return (common(x) if isinstance(x, Number) else x).map(lambda t: np.full(measured, t))

@@ -1,7 +1,7 @@
 """The expression language: a safe part of Python's expression grammar, compiled to closures.
 
 `ast` parses, a whitelist of node types decides, and each node becomes a closure over its children; nothing of Python is
-executed that is not written here. The same closures run on plain arrays, on error-carrying numbers and on truths.
+executed that is not written here. The same closures run on plain arrays, on error-carrying numbers and on booleans.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ class Compiler:
         def run(env: Any) -> Any:
             decided = single_truth(test(env))
             if decided is None:
-                raise SpecError("'if' takes one decided truth; choose between arrays with where(...)")
+                raise SpecError("'if' takes one decided boolean; choose between arrays with where(...)")
             return body(env) if decided else other(env)
 
         return self.guarded(node, run)

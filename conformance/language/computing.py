@@ -26,7 +26,7 @@ def _rounds(x: Any, grade: Grade | None) -> Any:
 
 
 def _rounds_fractions(x: Any, grade: Grade | None) -> Any:
-    """As `_rounds`, but whole numbers are reckoned with exactly."""
+    """As `_rounds`, but integers are computed with exactly."""
     if grade is None or isinstance(x, int) or getattr(x, "dtype", None) == np.int64:
         return x
     return number(x, grade)
@@ -55,7 +55,7 @@ for _name, _says in (
 
 @FUNCTIONS("round")
 def _round(x: Any) -> Any:
-    """The nearest whole number, ties to even; in doubt where rounding may cross a half."""
+    """The nearest integer, ties to even; in doubt where rounding may cross a half."""
     return primitives.rint(x)
 
 

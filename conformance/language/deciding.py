@@ -21,7 +21,7 @@ FUNCTIONS = Functions()
 def identical(a: Any, b: Any) -> bool:
     """One truth: bit for bit the same everywhere."""
     if isinstance(a, Truth) or isinstance(b, Truth):
-        raise SpecError("identical takes numbers; compare truths with ==")
+        raise SpecError("identical takes numbers; compare booleans with ==")
     joined_shape(shape_of(a), shape_of(b))
     x, y = np.broadcast_arrays(value(a), value(b))
     return bool(np.all((x == y) | ((x != x) & (y != y))))
@@ -37,9 +37,9 @@ def within(a: Any, b: Any, tolerance: Any) -> Any:
 
 @FUNCTIONS()
 def counts(x: Any, n: Any, axis: Any = -1) -> Any:
-    """How often each whole number below n stands along an axis; truths count as 0 and 1."""
+    """How often each integer below n stands along an axis; booleans count as 0 and 1."""
     if isinstance(x, Truth) and np.any(x.can != x.must):
-        raise SpecError("truths in doubt cannot be counted")
+        raise SpecError("booleans in doubt cannot be counted")
     plain, n = np.moveaxis(np.asarray(x.must if isinstance(x, Truth) else value(x)), along(axis), -1), whole(n)
     charge(plain.size * max(n, 1))
     *rows, _ = plain.shape

@@ -1,7 +1,7 @@
 """The draws of the language: how an expression says what cases are made of.
 
 A draw of one number picks among counted choices, simplest first, from whatever `Source` the case is drawn from: a
-stream, a covering set, Hypothesis, or the picks of a stored case. A draw of an array always reads a stream.
+stream, a covering array, Hypothesis, or the picks of a stored case. A draw of an array always reads a stream.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Source(Protocol):
 
 
 def between(source: Source, a: Any, b: Any) -> int:
-    """A whole number from a to b, ends included."""
+    """An integer from a to b, ends included."""
     low, high = whole(a), whole(b)
     return low + source.pick(max(high - low, 0) + 1)
 
@@ -66,7 +66,7 @@ def flags(source: Source, *n: Any, chance: Any = 0.7) -> Any:
 
 
 def indices(source: Source, limit: Any, *n: Any) -> Any:
-    """Whole numbers from 0 to below the limit."""
+    """Integers from 0 to below the limit."""
     return source.below(whole(limit), dimensions(n))
 
 
@@ -76,7 +76,7 @@ def permutation(source: Source, n: Any) -> Any:
 
 
 def partition(source: Source, n: Any, count: Any = None) -> Any:
-    """Positive whole numbers that add up to n; with `count` that many, zeros among them."""
+    """Positive integers that add up to n; with `count` that many, zeros among them."""
     n = dimensions((n,))[0]
     if count is not None:
         (count,) = dimensions((count,))
@@ -91,7 +91,7 @@ def like(source: Source, x: Any) -> Any:
 
 
 def every(source: Source, a: Any, b: Any) -> int:
-    """In a scenario: one case for each whole number from a to b."""
+    """In a scenario: one case for each integer from a to b."""
     return between(source, a, b)
 
 

@@ -1,4 +1,4 @@
-"""What stands between brackets: whole numbers, slices and arrays, and what they pick."""
+"""What stands between brackets: integers, slices and arrays, and what they pick."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..numerics.truths import Truth
 
 
 def charge_picked(shape: tuple[int, ...], index: Any) -> None:
-    """Account for what arrays in an index pick; slices and whole numbers make nothing new."""
+    """Account for what arrays in an index pick; slices and integers make nothing new."""
     parts = index if isinstance(index, tuple) else (index,)
     picks = [np.count_nonzero(p) if p.dtype == bool else p.shape for p in parts if isinstance(p, np.ndarray)]
     if not picks:
@@ -33,21 +33,21 @@ def end_of(x: Any) -> int | None:
         return None
     x = value(x)
     if np.ndim(x) or isinstance(x, str | Truth) or float(x) != int(x):
-        raise SpecError(f"{x!r} is not a whole number")
+        raise SpecError(f"{x!r} is not an integer")
     return int(x)
 
 
 def index_of(x: Any) -> Any:
-    """One part of an index: a whole number, `none`, an ellipsis, or an array of whole numbers or plain truths."""
+    """One part of an index: an integer, `none`, an ellipsis, or an array of integers or plain booleans."""
     if x is None or x is Ellipsis or (isinstance(x, int) and not isinstance(x, bool)):
         return x
     if isinstance(x, str | Truth):
-        raise SpecError("an index is a whole number, a slice, none, or an array of whole numbers or truths")
+        raise SpecError("an index is an integer, a slice, none, or an array of integers or booleans")
     plain = np.asarray(value(x))
     charge(plain.size)
     if plain.dtype == bool:
         return plain
     whole = plain.astype(np.int64)
     if not np.array_equal(whole, plain):
-        raise SpecError("an index is not a whole number")
+        raise SpecError("an index is not an integer")
     return whole if whole.ndim else int(whole)

@@ -1,7 +1,7 @@
 """What a function of the language is, and what it makes of its arguments.
 
-Every function takes and returns plain arrays, error-carrying numbers or truths.
-A single number or truth counts as constant along every axis, so rearranging it returns it.
+Every function takes and returns plain arrays, error-carrying numbers or booleans.
+A single number or boolean counts as constant along every axis, so rearranging it returns it.
 """
 
 from __future__ import annotations
@@ -78,14 +78,14 @@ class Functions(dict[str, Function]):
 
 
 def whole(n: Any) -> int:
-    """A whole number out of an expression, within the limit."""
+    """An integer out of an expression, within the limit."""
     if type(n) is int and -WHOLE_NUMBER <= n <= WHOLE_NUMBER:
         return n
     n = value(n)
     if isinstance(n, bool | np.bool_ | str | Truth) or n is None or np.ndim(n):
-        raise SpecError(f"{n!r} is not a whole number")
+        raise SpecError(f"{n!r} is not an integer")
     if not math.isfinite(n) or int(n) != n or abs(n) > WHOLE_NUMBER:
-        raise SpecError(f"{n!r} is not a whole number of at most {WHOLE_NUMBER:,}")
+        raise SpecError(f"{n!r} is not an integer of at most {WHOLE_NUMBER:,}")
     return int(n)
 
 

@@ -44,7 +44,7 @@ class Environment(Protocol):
         ...
 
     def source(self, ordinal: int) -> Source:
-        """The stream of the so-manieth draw of this expression."""
+        """The stream of the n-th draw of this expression."""
         ...
 
 
@@ -63,7 +63,7 @@ class Values:
         raise SpecError(f"there is no {name} here")
 
     def word(self, convention: str) -> str:
-        raise SpecError(f"{convention} has no say here")
+        raise SpecError(f"{convention} does not apply here")
 
     def operator(self, name: str, arguments: dict[str, Any]) -> Any:
         raise SpecError(f"{name} cannot be called here")

@@ -15,18 +15,18 @@ CASES = 1000
 JUDGED = 20_000
 """Cases of all scenarios times laws; the most that a shipped file has is 2,688."""
 PAIRS = 50_000
-"""Pairs of levels of two draws that the covering set looks at; the most that a shipped file has is 2,913."""
+"""Pairs of levels of two draws that the covering array looks at; the most that a shipped file has is 2,913."""
 FEW = 12
-"""Choices of a draw that the covering set tries all of; of more it tries the first two and the last."""
+"""Choices of a draw that the covering array tries all of; of more it tries the first two and the last."""
 
 
 def levels_of(site: DrawSite) -> tuple[int, ...]:
-    """The choices of a draw of one number that the covering set tries."""
+    """The choices of a draw of one number that the covering array tries."""
     return tuple(range(site.count)) if site.count and site.count <= FEW else (0, -1, 1)
 
 
 def cases_of(setting: Setting) -> int:
-    """How many cases a scenario stands for: one for each choice of its draws by `every`."""
+    """How many cases a scenario represents: one for each choice of its draws by `every`."""
     every = (site for expression in setting.assigned.values() for site in expression.draws if site.name == "every")
     return math.prod(site.count or 1 for site in every)
 
@@ -38,7 +38,7 @@ def excesses(mechanism: Mechanism, document: Document) -> Iterator[SpecError]:
         cases = cases_of(scenario)
         total += min(cases, CASES)
         if cases > CASES:
-            told = f"it stands for more than {CASES:,} cases, one for each choice of every `every`; use fewer choices"
+            told = f"it represents more than {CASES:,} cases, one for each choice of every `every`; use fewer choices"
             yield SpecError(f"scenarios.{scenario.name}: {told}", scenario.place)
     laws = len(mechanism.laws) + len(mechanism.rejects) + 1
     if total * laws > JUDGED:

@@ -43,7 +43,7 @@ class Reader:
         """Keep a fault; where there are too many, nothing further is read."""
         self.errors.append(error)
         if len(self.errors) == FAULTS:
-            told = f"after {FAULTS} faults nothing further is read; mend these first"
+            told = f"after {FAULTS} faults nothing further is read; fix these first"
             raise SpecErrors([*self.errors, SpecError(told, last_place(self.errors))])
 
     def get(self, key: str, default: Any = None) -> Any:
@@ -201,7 +201,7 @@ class Reader:
         try:
             for output, (text, place) in assignments(str(entry["gives"]), place_of(entry["gives"])).items():
                 if output not in self.outputs:
-                    raise SpecError(f"{output!r} is no output{did_you_mean(output, self.outputs)}", place)
+                    raise SpecError(f"{output!r} is not an output{did_you_mean(output, self.outputs)}", place)
                 gives[output] = printed(text, place)
         except SpecError as error:
             self.found(SpecError(f"{label}.gives: {error.message}", error.place))

@@ -70,7 +70,7 @@ class Frame:
         if self.unchanged is not None and name not in self.reached:
             return self.unchanged[name]
         if name in self._busy:
-            raise SpecError(f"a circle: {' -> '.join([*self._busy, name])}")
+            raise SpecError(f"a cycle: {' -> '.join([*self._busy, name])}")
         self._busy.append(name)
         try:
             change = self.changes.get(name)

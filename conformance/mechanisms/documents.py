@@ -43,7 +43,7 @@ def read(path: Path, name: str | None = None) -> dict[Text, Any]:
 
 
 def parse(text: str, name: str) -> dict[Text, Any]:
-    """The document in a text: by libyaml where it is at hand, and with care where anything is out of the ordinary."""
+    """The document in a text: by libyaml where it is available, and with care where anything is out of the ordinary."""
     try:
         document = _built(yaml.parse(text, yaml.CSafeLoader), text, name)
     except (AttributeError, StopIteration, ValueError, RecursionError, yaml.YAMLError):
@@ -138,7 +138,7 @@ def _composed(text: str, name: str) -> dict[Text, Any]:
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         place = Place(name, line, error.position - text.rfind("\n", 0, error.position))
-        raise SpecError(f"not YAML: {chr(error.character)!r} is no character of a text", place) from None
+        raise SpecError(f"not YAML: {chr(error.character)!r} is not a character of a text", place) from None
     try:
         loader.file = name
         root = loader.get_single_node()
@@ -151,7 +151,7 @@ def _composed(text: str, name: str) -> dict[Text, Any]:
         raise SpecError(f"not YAML: {_problem(error)}", place) from None
     except ValueError:
         place = Place(name, loader.line + 1, loader.column + 1)
-        raise SpecError("not YAML: an escape that stands for no character", place) from None
+        raise SpecError("not YAML: an escape that represents no character", place) from None
     finally:
         loader.dispose()
 

@@ -1,4 +1,4 @@
-"""Small readings of expressions, without evaluating them: defaults, shapes, printed digits, circles."""
+"""Small readings of expressions, without evaluating them: defaults, shapes, printed digits, cycles."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def printed(text: str, place: Place | None) -> Printed:
     return Printed(pairs[..., 0], pairs[..., 1])
 
 
-def find_circle(
+def find_cycle(
     uses: Mapping[str, Collection[str]], starts: Iterable[str] | None = None, spent: list[int] | None = None
 ) -> list[str] | None:
     """A chain of names that comes back to its first, or None; from the `starts` alone, if there are any.
@@ -111,7 +111,7 @@ def find_circle(
             if name is not None and name not in done and name in uses:
                 spent[0] += len(uses[name])
                 if spent[0] > REFERENCES:
-                    raise SpecError(f"names use one another more than {REFERENCES:,} times; no circle can be ruled out")
+                    raise SpecError(f"names use one another more than {REFERENCES:,} times; no cycle can be ruled out")
                 trail[name] = iter(sorted(uses[name]))
             last = next(reversed(trail), None)
             name = next(trail[last], None) if last is not None else None

@@ -167,6 +167,6 @@ def _told(asked: Callable[[], object]) -> list[SpecError]:
 
 
 def _where(error: SpecError) -> tuple[str, int, int]:
-    """A line that is no expression confuses those after it, so faults come in the order of the file."""
+    """A line that is not an expression confuses those after it, so faults come in the order of the file."""
     place = error.place
     return (place.file, place.line, place.column) if place else ("", 0, 0)

@@ -210,7 +210,7 @@ class Mechanism:
 
     @functools.cached_property
     def discrete(self) -> bool:
-        """Whether every output is determined, and holds whole numbers or truths, which have no precision."""
+        """Whether every output is determined, and holds integers or booleans, which have no precision."""
         return not self.random and all(self.dtypes.get(name) in KINDS for name in self.outputs)
 
     @property
@@ -256,7 +256,7 @@ class Mechanism:
         return x.astype(float) if whole and any(d.name == "normal" for d in self.inputs[name].draws) else x
 
     def passed(self, option: str, x: Any) -> Any:
-        """An option as an implementation is given it: a word by what it stands for, a list of numbers as a tuple."""
+        """An option as an implementation is given it: a word by what it represents, a list of numbers as a tuple."""
         if isinstance(x, np.ndarray):
             return tuple(x.tolist())
         return self.vocabulary.get(option, {}).get(x, x) if isinstance(x, str) else x

@@ -126,7 +126,7 @@ def by_reference(
 
     def bounded(name: str) -> Number:
         x = np.asarray(results[name])
-        own = error if x.dtype.kind == "f" else 0.0  # whole numbers are right, unless a decision goes the other way
+        own = error if x.dtype.kind == "f" else 0.0  # integers are right, unless a decision goes the other way
         closest = margin[name] if isinstance(margin, Mapping) else margin
         radius = np.where(np.less_equal(closest, 2 * error), np.inf, own)
         return Number.within(x.astype(float), np.broadcast_to(radius, x.shape))

@@ -72,13 +72,13 @@ _KINDS = {
     "object": "a mapping of names",
     "array": "a list",
     "string": "a text",
-    "integer": "a whole number",
+    "integer": "an integer",
     "number": "a number",
 }
 _PATTERNS = {
     "[.]$": "a sentence ends with a full stop",
-    "^[1-9][0-9]*$": "{} is not a whole number from one on",
-    "^[0-9]{1,6}$": "{} is not a whole number",
+    "^[1-9][0-9]*$": "{} is not an integer from one on",
+    "^[0-9]{1,6}$": "{} is not an integer",
     "^(?=[0-9.]*[1-9])([0-9]+|[0-9]*[.][0-9]+)(e[+-]?[0-9]{1,2})?$": "{} is not a number above zero",
     "^[0-9]{4}-[0-9]{2}-[0-9]{2}$": "{} is not a day such as 2027-02-28",
     "^(0?[.][0-9]{1,6}|0|1([.]0{1,6})?)$": "{} is not a share from 0 to 1",

@@ -45,7 +45,7 @@ class SpecFile:
 
     @functools.cached_property
     def document(self) -> Document:
-        """What the file holds. Of one that is no specification nothing is quoted: it may be a link to any other."""
+        """What the file holds. Of one that is not a specification nothing is quoted: it may be a link to any other."""
         try:
             document = parse(self.text, self.shown)
         except SpecError:

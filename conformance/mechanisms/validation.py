@@ -10,7 +10,7 @@ from ..language.draws import DRAWS
 from ..language.functions import FUNCTIONS
 from ..language.scopes import RESERVED
 from .amounts import excesses
-from .inspection import find_circle
+from .inspection import find_cycle
 from .mechanism import Assignments, Mechanism
 from .schema import Document, place_of
 
@@ -118,14 +118,14 @@ def _circles(mechanism: Mechanism) -> Iterator[SpecError]:
         if id(below) in circular:
             continue  # that is told already
         try:
-            circle = find_circle(_uses(below, above), None if below is None else above, spent)
+            circle = find_cycle(_uses(below, above), None if below is None else above, spent)
         except SpecError as error:  # there is too much to follow
             yield SpecError(f"{label}: {error.message}", next(iter(above.values())).place)
             return
         if circle:
             circular.add(id(above))
             place = next(above[name].place for name in circle if name in above)
-            yield SpecError(f"{label}: a circle: {' -> '.join(circle)}", place)
+            yield SpecError(f"{label}: a cycle: {' -> '.join(circle)}", place)
 
 
 def _uses(below: Assignments | None, above: Assignments) -> dict[str, frozenset[str]]:

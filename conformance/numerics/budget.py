@@ -21,7 +21,7 @@ TEXT_LENGTH = 600
 NESTING = 30
 """Levels of nesting in one expression, and in one file."""
 WHOLE_NUMBER = 10**6
-"""The largest whole number that an expression may name, or use as a size."""
+"""The largest integer that an expression may name, or use as a size."""
 FILE_BYTES = 256 * 1024
 """Bytes of one specification file."""
 VALUES = 10_000
@@ -35,7 +35,7 @@ FAULTS = 50
 COUNTED = 1000
 """Faults of one file that are counted."""
 REFERENCES = 300_000
-"""Uses of one name by another that are followed in one file, in search of circles."""
+"""Uses of one name by another that are followed in one file, in search of cycles."""
 OPERATION = 100
 """The work of an operation beside its entries: even on none it takes the time that so many more would."""
 CHARACTER = 10

@@ -49,7 +49,7 @@ _OTHER_NAMES = {
 
 
 def unknown_dtype(name: str) -> str:
-    """What is said of a name that is no dtype, with the one that is meant, also by a name that it has elsewhere."""
+    """What is said of a name that is not a dtype, with the one that is meant, also by a name that it has elsewhere."""
     plain = name.lower().rpartition(".")[2]  # as in torch.float32
     others = {other: dtype for dtype, names in _OTHER_NAMES.items() for other in (dtype, *names)}
     hint = f"; did you mean {others[plain]!r}?" if plain in others else did_you_mean(plain, FORMATS)
@@ -93,7 +93,7 @@ def holds(x: float, fmt: Format) -> bool:
 KINDS = ("integer", "boolean")
 """What an input or output may be instead of a number with a fraction: any dtype of that kind."""
 NUMBER = "number"
-"""The dtype of an output that may be of any: it is reckoned with in the one under test."""
+"""The dtype of an output that may be of any: it is computed with in the one under test."""
 
 
 def dtype_under(dtype: str, own: str | None) -> str:

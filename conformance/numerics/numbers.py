@@ -302,7 +302,7 @@ def product(x: Number, y: Number) -> Number:
     """The matrix product: n roundings of the sum of sizes in the worst case, their square root in the likely one."""
     grade, n = x.grade, x.value.shape[-1]
     u = grade.arithmetic.unit
-    left, right = np.asarray(x.value, float), np.asarray(y.value, float)  # whole numbers are multiplied slowly
+    left, right = np.asarray(x.value, float), np.asarray(y.value, float)  # integers are multiplied slowly
     size_x, size_y = finite(np.abs(left)), finite(np.abs(right))
     size = size_x @ size_y
     worst: Array = (n * u) * size

@@ -1,6 +1,6 @@
 """What the operators of the language do: arithmetic, comparison and logic, entry by entry.
 
-Each takes plain arrays, error-carrying numbers or truths, and refuses what has no meaning with a `SpecError`.
+Each takes plain arrays, error-carrying numbers or booleans, and refuses what has no meaning with a `SpecError`.
 Shapes are measured before anything is computed.
 """
 
@@ -23,7 +23,7 @@ from .primitives import where
 from .truths import Truth, truth
 
 WHOLE = (bool, np.bool_, np.integer)
-"""The types of single values that are reckoned with as whole numbers."""
+"""The types of single values that are computed with as integers."""
 
 
 def _shape(x: Any) -> tuple[int, ...]:
@@ -31,12 +31,12 @@ def _shape(x: Any) -> tuple[int, ...]:
 
 
 def _kind(x: Any) -> str:
-    """The kind of what an array holds, as NumPy abbreviates it; none of what is no array."""
+    """The kind of what an array holds, as NumPy abbreviates it; none of what is not an array."""
     return x.dtype.kind if isinstance(x, (np.ndarray, np.generic)) else ""
 
 
 def numeric(x: Any) -> Any:
-    """`x` as something to reckon with: truths count as 0 and 1."""
+    """`x` as something to compute with: booleans count as 0 and 1."""
     if isinstance(x, np.ndarray):
         return x.astype(np.int64) if x.dtype.kind == "b" else x
     if x is None or isinstance(x, str):
@@ -79,7 +79,7 @@ def _divide(x: Any, y: Any) -> Any:
 
 
 def _bounded(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Whole numbers would grow without limit, or in arrays wrap around; here they become fractions."""
+    """Integers would grow without limit, or in arrays wrap around; here they become fractions."""
 
     def apply(x: Any, y: Any) -> Any:
         result = operate(x, y)
@@ -131,9 +131,9 @@ def _matmul(x: Any, y: Any, grade: Grade | None) -> Any:
 
 
 def _product(x: Any, y: Any) -> Any:
-    """The product of plain matrices in fractions, which NumPy multiplies a hundred times as fast as whole numbers.
+    """The product of plain matrices in fractions, which NumPy multiplies a hundred times as fast as integers.
 
-    Whole numbers stay whole where all that is added up is exact.
+    Integers stay whole where all that is added up is exact.
     """
     if _kind(x) == "f" or _kind(y) == "f":
         return x @ y
@@ -176,7 +176,7 @@ def _comparison(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
         joined_shape(_shape(x), _shape(y))
         if isinstance(x, Truth) or isinstance(y, Truth):
             if not equality:
-                raise SpecError("truths can only be compared with == and !=")
+                raise SpecError("booleans can only be compared with == and !=")
             x, y = truth(x), truth(y)
             same = (x & y) | (~x & ~y)
             return same if compare is _equal else ~same
@@ -204,7 +204,7 @@ def is_single(x: Any) -> bool:
 def claimed(x: Any) -> Any:
     """`x` as something to be asked for its truth."""
     if x is None or isinstance(x, (str, Number)):
-        raise SpecError(f"{'none' if x is None else repr(x) if isinstance(x, str) else 'a number'} is not a truth")
+        raise SpecError(f"{'none' if x is None else repr(x) if isinstance(x, str) else 'a number'} is not a boolean")
     return x
 
 

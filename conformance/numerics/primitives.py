@@ -1,7 +1,7 @@
 """What definitions and laws compute with: functions of plain arrays or of error-carrying numbers.
 
 Each takes either; a number comes back as a number with its bound.
-Three of them are primitives because their bound is much tighter than that of the operations they stand for:
+Three of them are primitives because their bound is much tighter than that of the operations they represent:
 `shift` (softmax does not see the maximum that is subtracted), `average` (errors of the weights act on the distance of a
 value from the result, and cancel where all values agree) and `logsumexp`.
 """
@@ -109,7 +109,7 @@ def exp(x: Any) -> Any:
 
 
 def rint(x: Any) -> Any:
-    """The nearest whole number; as many units of doubt as there are halves that rounding may cross."""
+    """The nearest integer; as many units of doubt as there are halves that rounding may cross."""
     if not isinstance(x, Number):
         return np.rint(np.asarray(x, float))
     nearest = np.rint(x.value)
@@ -445,7 +445,7 @@ def order(x: Any, axis: int = -1) -> Any:
 
 
 def taken(x: Any, index: Any, axis: int) -> Any:
-    """The entries at whole numbers along an axis; nothing is known of one whose index is in doubt."""
+    """The entries at integers along an axis; nothing is known of one whose index is in doubt."""
     places = np.asarray(value(index)).astype(np.int64)
 
     def take(part: Any) -> Any:

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 
 def digest(*key: object, size: int = 8) -> int:
-    """A whole number of `size` bytes that a key (any numbers and words, in order) stands for."""
+    """An integer of `size` bytes that a key (any numbers and words, in order) represents."""
     text = "\x1f".join(map(str, key)).encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=size).digest(), "little")
 
 
 def pick(count: int, *key: object) -> int:
-    """A whole number from 0 to `count` - 1 that a key stands for."""
+    """An integer from 0 to `count` - 1 that a key represents."""
     return digest(*key) % max(count, 1)
 
 
@@ -46,7 +46,7 @@ class Stream:
         return ((self.bits(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53).reshape(shape)
 
     def below(self, limit: int, shape: tuple[int, ...]) -> NDArray[np.int64]:
-        """Whole numbers from 0 to `limit` - 1."""
+        """Integers from 0 to `limit` - 1."""
         count = int(np.prod(shape, dtype=np.int64))
         return (self.bits(count) % np.uint64(max(limit, 1))).astype(np.int64).reshape(shape)
 

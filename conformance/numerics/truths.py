@@ -1,6 +1,6 @@
 """Truths that carry their doubt, and how far a claim is from holding.
 
-A comparison of error-carrying numbers is true, false or undecided, entry by entry, and truths combine by Kleene's
+A comparison of error-carrying numbers is true, false or undecided, entry by entry, and booleans combine by Kleene's
 rules. Only a sure falsehood refutes a law.
 """
 
@@ -33,7 +33,7 @@ class Truth:
         return np.shape(self.can)
 
     def map(self, f: Callable[[Any], Any]) -> Truth:
-        """The truths rearranged by `f`, which only moves entries."""
+        """The booleans rearranged by `f`, which only moves entries."""
         return Truth(f(self.can), f(self.must), None if self.excess is None else f(self.excess))
 
     def __getitem__(self, index: Any) -> Truth:

@@ -250,7 +250,7 @@ def _innocent(witness: Witness, cell: Mapping[str, Any]) -> str:
     if cell["verdict"] == "error":
         return "if it is not claimed, raise attnspec.Unsupported or declare limits; if it is, -v shows the trace"
     if unusual:
-        return f"if {unusual} is not claimed, raise attnspec.Unsupported or leave the option out; if it is, mend it"
+        return f"if {unusual} is not claimed, raise attnspec.Unsupported or leave the option out; if it is, fix it"
     if law.startswith("convention."):
         return f"attnspec explain {law.removeprefix('convention.')}"
     further = "".join(f" --spec {shlex.quote(folder)}" for folder in witness.get("specs", ()))
@@ -261,7 +261,7 @@ def _innocent_precision(elsewhere: Sequence[str] | None) -> str:
     """What to do about a coarse result, by what else of the subject is wrong; None where that is not known."""
     if elsewhere:
         count = len(elsewhere) - 1
-        return f"mend {elsewhere[0]}{f' and {count} more' if count else ''} first: this may follow from it"
+        return f"fix {elsewhere[0]}{f' and {count} more' if count else ''} first: this may follow from it"
     known = "right in every law" if elsewhere is not None else "if it is right in every law"
     return f"{known}: if intended, declare the grade; if not, look for an intermediate stored in a narrow type"
 

@@ -1,7 +1,7 @@
 """The chain of the lines of a results file: each has a digest of itself and of the line before it.
 
-So a line that was changed, removed, added or moved after it was written is found. It is no signature: who computes the
-digests anew can write anything.
+So a line that was changed, removed, added or moved after it was written is found. It is not a signature: who computes
+the digests anew can write anything.
 """
 
 from __future__ import annotations

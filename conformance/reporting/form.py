@@ -14,7 +14,7 @@ from .records import FORMAT, KINDS
 SCHEMA = Path(__file__).with_name("results.schema.json")
 PAGE = Path("docs/results.md")
 PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
-TOLD = {str: "text", int: "whole number", float: "number", bool: "true or false", type(None): "null"}
+TOLD = {str: "text", int: "integer", float: "number", bool: "true or false", type(None): "null"}
 CHAIN = "It has the digests of the line before and of its own, so that a file which was changed is refused."
 HEAD = f"""# Results
 

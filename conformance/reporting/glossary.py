@@ -18,7 +18,7 @@ STANDINGS = {
     "waived": "The law does not hold, and a waiver answers for it.",
     "pass": "The law holds on every case that was tried.",
     "fail": "The law does not hold on some case, which is shown.",
-    "error": "A call raised, or returned what is no result.",
+    "error": "A call raised, or returned what is not a result.",
     "internal": "attnspec failed, and not the subject; the records have the trace.",
     "not_tested": "No case could decide the law; the cell says why.",
     "not_declared": "The subject does not claim what the law is about.",
@@ -70,7 +70,7 @@ TERMS = {
     "mistake": ("A known way to be wrong: changed lines of a definition.", "a specification, `Like` of a failure"),
     "mutant": ("A definition with the changed lines of a mistake.", "`attnspec audit`"),
     "operator": ("The function that mechanisms are about, with its inputs and options.", "spec/README.md"),
-    "option": ("What is passed by keyword and is no array, such as `causal`.", "a specification"),
+    "option": ("What is passed by keyword and is not an array, such as `causal`.", "a specification"),
     "profile": ("How much is tried: smoke, quick, ci or nightly.", "`attnspec check --profile`"),
     "reference": ("The operator once more in float64, written from the papers.", "reference/"),
     "refusal": ("An implementation raises an error in place of a result.", "`attnspec.Unsupported`"),
@@ -80,7 +80,7 @@ TERMS = {
     "subject": ("The implementation under test.", "a report"),
     "target": ("What names subjects on the command line.", "`attnspec check TARGET`"),
     "three-valued boolean": ("True, false, or undecided where bounds overlap.", "spec/README.md"),
-    "waiver": ("A reason and a last day for a failure that is being mended.", "`attnspec waive`"),
+    "waiver": ("A reason and a last day for a failure that is being fixed.", "`attnspec waive`"),
 }
 """The terms of this project: what each means, and where it appears."""
 

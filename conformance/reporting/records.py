@@ -103,7 +103,7 @@ class Array(TypedDict):
 
     dtype: Key[Literal["bool", "int64", "float64"], "The kind of its entries."]
     shape: Key[list[int], "Its shape."]
-    entries: Key[list[Value], "Its entries in C order; what is no finite number is inf, -inf or nan as text."]
+    entries: Key[list[Value], "Its entries in C order; what is not a finite number is inf, -inf or nan as text."]
 
 
 class Case(TypedDict):

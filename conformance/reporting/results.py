@@ -318,11 +318,11 @@ def read(path: Path) -> list[Line]:
         if fault and number == named[-1][0] and lines and _cut_off(text):
             break
         if fault:
-            record(text, line_shape, path, number)  # what is no record at all is said first
+            record(text, line_shape, path, number)  # what is not a record at all is said first
             raise UsageError(f"{place}: {fault}; run the check again")
         lines.append(record(content, line_shape, path, number))
     if not lines or lines[0]["kind"] != "run":
-        raise UsageError(f"{safe(str(path))} is no results file: it does not begin with a line of the kind 'run'")
+        raise UsageError(f"{safe(str(path))} is not a results file: it does not begin with a line of the kind 'run'")
     number = lines[0].get("format", FORMAT)
     if number > FORMAT:
         known = f"this attnspec reads up to {FORMAT}; install a later one"

@@ -14,7 +14,7 @@ LINE, PYTEST, CALL, FILE = "attnspec check", "pytest", "attnspec.check", "[tool.
 SURFACES = (LINE, PYTEST, CALL, FILE)
 REPORT_DIR = "attnspec-report"
 """Where the command line keeps results, unless otherwise asked for."""
-TYPES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+TYPES = {str: "a text", int: "an integer", float: "a number", bool: "true or false"}
 
 
 def _option(

@@ -38,7 +38,7 @@ def declared(folder: Path) -> dict[str, Any]:
         raise UsageError(f"{shown} cannot be read: {safe(str(error))}") from None
     table = tools.get("attnspec", {}) if isinstance(tools, Mapping) else {}
     if not isinstance(table, Mapping):
-        raise UsageError(f"{shown}: tool.attnspec is no table; write [tool.attnspec]")
+        raise UsageError(f"{shown}: tool.attnspec is not a table; write [tool.attnspec]")
     known = {option.name: option for option in given_at(FILE)}
     return {name: _value(known, name, x, path.parent, shown) for name, x in table.items()}
 

@@ -87,7 +87,7 @@ class Runner:
             yield storable(data)
 
     def _explained(self, group: Group, result: Result, failed: Sequence[Cell], head: Cell) -> dict[str, Any]:
-        """The failure that stands for all of the group, explained; the others are listed under it.
+        """The failure that represents all of the group, explained; the others are listed under it.
 
         What goes wrong in explaining it is told under `unexplained`: the verdict stands.
         """
@@ -140,7 +140,7 @@ def _faults(likeness: Likeness) -> set[str]:
 
 
 def _unnamed(group: Group, head: Cell) -> str:
-    """What stands for a fault without a name: one that breaks the definition is the same in all of an operator."""
+    """What represents a fault without a name: one that breaks the definition is the same in all of an operator."""
     if head.law == "definition":
         return f"{group.mechanism.operator}.{head.law}.{head.verdict}"
     return f"{group.mechanism.name}.{head.law}"

@@ -11,7 +11,7 @@ waivers:
     signature: mistake:sliding_window.one_more
     ceiling: 2.0
     also: [sliding_window.definition]
-    reason: the window counts the query twice; the new tile loop will mend it
+    reason: the window counts the query twice; the new tile loop will fix it
     issue: https://github.com/org/repo/issues/123
     owner: "@name"
     added: 2026-11-21
@@ -282,7 +282,7 @@ def waive(
 
 
 def _check(path: Path, case: Path, answers: Mapping[str, str], library: Library | None) -> None:
-    """Raise a `UsageError` for what is no answer: a day that has passed, or one more waiver of the same case."""
+    """Raise a `UsageError` for what is not an answer: a day that has passed, or one more waiver of the same case."""
     day = _day(answers["expires"])
     if day is None:
         raise UsageError(f"--expires {answers['expires']!r} is not a day such as 2027-02-28")
@@ -301,7 +301,7 @@ def _check(path: Path, case: Path, answers: Mapping[str, str], library: Library 
 
 
 def _written(text: str) -> str:
-    """A text of YAML, in quotes where it is no plain word."""
+    """A text of YAML, in quotes where it is not a plain word."""
     return text if PLAIN.fullmatch(text) else _quoted(text)
 
 

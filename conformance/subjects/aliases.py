@@ -46,7 +46,7 @@ def known_as(name: str, known: Collection[str]) -> list[str]:
 
 
 def meant(name: str, known: Collection[str]) -> str:
-    """`; did you mean 'x'?` for what a name may stand for, and nothing where nothing is near."""
+    """`; did you mean 'x'?` for what a name may represent, and nothing where nothing is near."""
     found = known_as(name, known)
     return f"; did you mean {' or '.join(map(repr, found))}?" if found else did_you_mean(name, known)
 
@@ -56,4 +56,4 @@ def untested(parameter: str, known: Collection[str]) -> str:
     if parameter.startswith("*"):
         return f"`{parameter}` takes anything: what it takes is not tested"
     hint = meant(parameter, known).replace("'", "`").removeprefix("; ")
-    return f"`{parameter}` is no option: {hint}{' ' if hint else ''}not tested"
+    return f"`{parameter}` is not an option: {hint}{' ' if hint else ''}not tested"

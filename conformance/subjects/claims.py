@@ -102,7 +102,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool) -> Claims:
         wrong = [] if isinstance(values, range) or name not in sizes else [x for x in _several(values) if not _whole(x)]
         if wrong:
             part = "limits" if name in adapter.limits else "fixed"
-            raise UsageError(f"{label}{part} has {wrong[0]!r} for the size {name!r}; expected whole numbers from 0 on")
+            raise UsageError(f"{label}{part} has {wrong[0]!r} for the size {name!r}; expected integers from 0 on")
     return Claims(
         names=frozenset(p.name for p in further if p.name in optional),
         dtypes=adapter.dtypes,

@@ -106,7 +106,7 @@ def refused(run):
 def test_a_scenario_of_too_many_cases_is_refused(drawn):
     sizes = "{n: 3, m: 3, " + ", ".join(f"m{i}: 1" for i in range(10)) + "}"
     path = file("many", sizes=sizes, scenarios=entries(all=drawn))
-    seen_in(path, f"scenarios.all: it stands for more than {CASES:,} cases")
+    seen_in(path, f"scenarios.all: it represents more than {CASES:,} cases")
 
 
 def test_as_many_cases_as_are_allowed_are_read():
@@ -151,8 +151,8 @@ DRAWN = {
     "partitions": {
         "inputs": entries(**{f"x{i or ''}": " + ".join(["sum(partition(1000000))"] * 22) for i in range(6)})
     },
-    "a product of whole numbers": {"inputs": "{x: 'eye(2000) @ (range(2000)[:, none] + range(2000)) @ eye(2000)'}"},
-    "whole numbers times whole numbers": {
+    "a product of integers": {"inputs": "{x: 'eye(2000) @ (range(2000)[:, none] + range(2000)) @ eye(2000)'}"},
+    "integers times integers": {
         "inputs": entries(a="indices(7, 2000, 2000)", b=" @ ".join(["a"] * 25), x=" @ ".join(["b"] * 25))
     },
     "tiles of nothing": {"inputs": "{x: '" + " + ".join(["tile(range(0), 1000000)"] * 20) + "'}"},
@@ -187,8 +187,8 @@ SQUARE = {"sizes": "{n: 2000}", "inputs": "{x: 'normal(n, n)'}"}
 EVALUATED = {
     "products": {**SQUARE, "definition": often("x @ x")},
     "chains of products": {**SQUARE, "definition": often(" @ ".join(["x"] * 25))},
-    "products of truths": {**SQUARE, "definition": often("(x > 0) @ (x > 0)")},
-    "products of whole numbers": {
+    "products of booleans": {**SQUARE, "definition": often("(x > 0) @ (x > 0)")},
+    "products of integers": {
         "inputs": "{x: 'indices(7, 2000, 2000)'}",
         "definition": often("x @ x"),
     },

@@ -116,7 +116,7 @@ ATTACKS = {
     "a long name of a law": lambda: BODY + "laws:\n  " + "a" * 1000 + ": {says: A., holds: y}\n",
     "a long sentence": lambda: BODY + "laws: {a: {says: '" + "must " * (ROOM // 5) + ".', holds: y}}\n",
     "a long version": lambda: BODY.replace("version: 1", "version: " + "1" * ROOM),
-    "a long whole number": lambda: BODY.replace("n: 3", "n: " + "9" * ROOM),
+    "a long integer": lambda: BODY.replace("n: 3", "n: " + "9" * ROOM),
     "a long comment": lambda: BODY + "#" + "a" * ROOM,
     "a long row of blanks": lambda: BODY + " " * ROOM,
     "many blank lines": lambda: BODY + "\n" * ROOM,
@@ -151,7 +151,7 @@ ATTACKS = {
     "a long chain of lines": lambda: section(
         "definition", {f"l{i}": f"l{i + 1}" for i in range(199)}, BODY.replace("definition: {y: 2 * x}\n", "")
     ),
-    "many circles": lambda: section(
+    "many cycles": lambda: section(
         "laws", {f"l{i}": "{says: A., given: 'a = b, b = a', holds: y}" for i in range(200)}
     ),
     # expressions
@@ -228,13 +228,13 @@ def test_so_many_faults_are_told_and_the_others_are_counted():
     code, output = lint("attack.yaml")
     lines = output.splitlines()
     assert (Exit.USAGE, budget.FAULTS + 2) == (code, len(lines))
-    assert "attack.yaml:41:3: and 70 more faults in this file, which are not told; mend these first" == lines[-2]
+    assert "attack.yaml:41:3: and 70 more faults in this file, which are not told; fix these first" == lines[-2]
 
 
 def test_faults_of_style_are_counted_as_well():
     laws = "".join(f"  l{i}: {{says: it must be., holds: y == y}}\n" for i in range(60))
     Path("attack.yaml").write_text(BODY + "laws:\n" + laws, "utf-8")
-    assert "and 70 more faults in this file, which are not told; mend these first" in lint("attack.yaml")[1]
+    assert "and 70 more faults in this file, which are not told; fix these first" in lint("attack.yaml")[1]
 
 
 SECRET = "password: hunter2\nkeys: [&a 1, *a]\n"

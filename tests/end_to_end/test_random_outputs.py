@@ -102,7 +102,7 @@ def test_counts_say_how_often_each_number_stands():
 
 
 def test_truths_in_doubt_are_not_counted():
-    with pytest.raises(SpecError, match="truths in doubt"):
+    with pytest.raises(SpecError, match="booleans in doubt"):
         counts(Truth(np.array([True]), np.array([False])), 2)
 
 

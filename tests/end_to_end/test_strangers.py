@@ -217,18 +217,18 @@ def test_damaged_cases_are_replayed_or_refused(kept):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"key": "../../etc/x"}, "key is no key of a case; expected letters and digits"),
+        ({"key": "../../etc/x"}, "key is not a key of a case; expected letters and digits"),
         ({"dtype": "float8"}, 'dtype is "float8"; expected one of '),
         ({"mechanism": "sofmax"}, "unknown mechanism 'sofmax'; did you mean 'softmax'?"),
         ({"law": "shar"}, "softmax has no law 'shar'"),
         ({"words": {}, "declared": []}, "words has no word of empty_row; expected one of zeros, nans, mean_value"),
         ({"declared": ["x"]}, "declared has conventions without a word"),
         ({"broken": 5}, "broken is 5; expected a list"),
-        ({"device": "cuda:x\n"}, "device is no device; expected cpu, cuda or cuda:N"),
+        ({"device": "cuda:x\n"}, "device is not a device; expected cpu, cuda or cuda:N"),
         ({"case.scenario": "none"}, "softmax has no scenario 'none'"),
         ({"case.regime": "none"}, "softmax has no regime 'none'"),
-        ({"case.fixed": {"n": -1}}, "case.fixed has -1 for the size n; expected a whole number up to 1,000,000"),
-        ({"case.fixed": {"n": 10**9}}, "case.fixed has 1000000000 for the size n; expected a whole number up to 1,0"),
+        ({"case.fixed": {"n": -1}}, "case.fixed has -1 for the size n; expected an integer up to 1,000,000"),
+        ({"case.fixed": {"n": 10**9}}, "case.fixed has 1000000000 for the size n; expected an integer up to 1,0"),
         ({"case.fixed": {"m": 1}}, "case.fixed has 'm', which softmax has not"),
         (
             {"case.literals": {"x": {"dtype": "float64", "shape": [2**60], "entries": []}}},

@@ -394,14 +394,14 @@ def test_a_file_that_forks_is_loaded_once(own, tmp_path):
 # Processes that are killed, or left behind
 
 
-def nurseries(supervisor):
-    return [nursery.process.pid for nursery in supervisor._nurseries.values()]
+def fork_servers(supervisor):
+    return [fork_server.process.pid for fork_server in supervisor._fork_servers.values()]
 
 
 def test_a_nursery_that_is_killed_before_each_of_several_calls_costs_none(own, kernels):
     (one,) = resolve(f"{kernels}:right", supervisor=own)
     for number in range(8):
-        pids = nurseries(own)
+        pids = fork_servers(own)
         os.kill(pids[number % len(pids)], signal.SIGKILL)
         assert same(one.call(GOOD))
 
@@ -410,7 +410,7 @@ def test_all_processes_that_are_killed_at_once_cost_no_call(own, kernels):
     (one,) = resolve(f"{kernels}:process", supervisor=own)
     for _ in range(3):
         pid = int(one.call(GOOD).outputs["p"][0, 0])
-        for each in (*nurseries(own), pid):
+        for each in (*fork_servers(own), pid):
             os.kill(each, signal.SIGKILL)
     assert None is one.call(GOOD).fault
 
@@ -452,14 +452,14 @@ def test_what_a_worker_has_started_ends_with_it_when_it_is_killed(own, kernels):
     assert same(one.call(GOOD))
     (worker,) = own._workers.values()
     left = descendants(worker.process.pid)
-    for pid in (*nurseries(own), worker.process.pid):
+    for pid in (*fork_servers(own), worker.process.pid):
         os.kill(pid, signal.SIGKILL)
     own.close()
     assert left
     assert gone(left)
 
 
-def test_closing_waits_neither_for_a_call_nor_for_a_nursery_that_stands_still(kernels):
+def test_closing_waits_neither_for_a_call_nor_for_a_fork_server_that_stands_still(kernels):
     supervisor = Supervisor(60.0)
     (one,) = resolve(f"{kernels}:spins", supervisor=supervisor)
     (neighbour,) = resolve(f"{kernels}:right", supervisor=supervisor)
@@ -469,7 +469,7 @@ def test_closing_waits_neither_for_a_call_nor_for_a_nursery_that_stands_still(ke
     while len(supervisor._workers) < 2:
         time.sleep(0.01)
     pids = [worker.process.pid for worker in supervisor._workers.values()]
-    for pid in nurseries(supervisor):
+    for pid in fork_servers(supervisor):
         os.kill(pid, signal.SIGSTOP)
     started = time.monotonic()
     supervisor.close()

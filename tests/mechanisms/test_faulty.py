@@ -60,7 +60,7 @@ def test_a_fault_takes_the_place_of_one_part(monkeypatch):
 
 
 def test_what_is_no_part_cannot_be_exchanged():
-    with pytest.raises(ValueError, match="sorted is no part of this implementation of softmax"):
+    with pytest.raises(ValueError, match="sorted is not a part of this implementation of softmax"):
         SOFTMAX.instead_of(sorted)
 
 

@@ -37,7 +37,7 @@ def cases():
 
 
 def exactly(equation, a, b):
-    """Every product of entries, put where its letters say, in whole numbers."""
+    """Every product of entries, put where its letters say, in integers."""
     inputs, _, output = equation.partition("->")
     first, second = inputs.split(",")
     output = output or "".join(sorted(x for x in first + second if (first + second).count(x) == 1))

@@ -155,7 +155,7 @@ def test_a_function_says_by_its_signature_what_it_takes():
     [
         ("atention", {}, "unknown mechanism 'atention'; did you mean 'attention'?"),
         ("alibi", {}, "'alibi' is a mechanism of 'attention': write cases('attention', mechanisms=['alibi'])"),
-        ("attention", {"mechanisms": ["softmax"]}, "'softmax' is no mechanism of 'attention'"),
+        ("attention", {"mechanisms": ["softmax"]}, "'softmax' is not a mechanism of 'attention'"),
         (
             "attention",
             {"takes": ["casual"]},

@@ -177,7 +177,7 @@ def test_a_size_that_arrays_fix_outside_the_limits_is_unfit(draws):
 def test_draws_that_need_one_another_are_named(draws):
     scope = Scope(frozenset({"a", "b"}))
     circle = {"a": Expression("b", scope), "b": Expression("a", scope)}
-    with pytest.raises(SpecError, match="a circle of draws: a -> b -> a"):
+    with pytest.raises(SpecError, match="a cycle of draws: a -> b -> a"):
         drawn(replace(draws, sizes={**draws.sizes, **circle}))
     with pytest.raises(SpecError, match="a is drawn from itself"):
         drawn(replace(draws, sizes={**draws.sizes, "a": circle["b"]}))

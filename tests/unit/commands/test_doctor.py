@@ -1,4 +1,4 @@
-"""What is at hand, what is not and why, and what mends it."""
+"""What is available, what is not and why, and what fixes it."""
 
 import pytest
 from click.testing import CliRunner

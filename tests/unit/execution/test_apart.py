@@ -78,10 +78,10 @@ def test_the_variables_of_a_user_are_there(asked, monkeypatch):
 
 def test_the_process_ends_with_the_one_that_it_comes_from(supervisor, asked):
     asked("parent")
-    (nursery,) = [nursery for nursery in supervisor._nurseries.values() if nursery.apart is not None]
+    (fork_server,) = [fork_server for fork_server in supervisor._fork_servers.values() if fork_server.apart is not None]
     pid = int(asked("grandparent")[1])
-    assert pid == nursery.process.pid
-    (bare,) = processes.orphans.children_of(pid) - {n.process.pid for n in supervisor._nurseries.values()}
+    assert pid == fork_server.process.pid
+    (bare,) = processes.orphans.children_of(pid) - {n.process.pid for n in supervisor._fork_servers.values()}
     supervisor.close()
     until = time.monotonic() + 5
     while os.path.exists(f"/proc/{bare}") and time.monotonic() < until:

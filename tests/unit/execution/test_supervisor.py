@@ -165,7 +165,7 @@ def test_a_call_in_another_process_gives_what_it_gives_in_this_one(subject, kern
         ("interrupts", "raised", "KeyboardInterrupt: (no message)"),
         ("raises", "raised", "Unpicklable: (1, 2)"),
         ("floods", "flooded", "printed"),
-        ("strays", "died", "the process sent what is no message"),
+        ("strays", "died", "the process sent what is not a message"),
     ],
 )
 def test_a_call_that_ends_its_process_is_a_fault_and_the_next_one_is_answered(subject, name, kind, says):
@@ -238,13 +238,13 @@ def test_a_process_that_uses_too_much_memory_is_replaced_between_calls(kernels, 
     assert 3 == len(pids)
 
 
-@pytest.fixture(params=["the nursery", "the nursery of its framework"])
+@pytest.fixture(params=["the fork server", "the fork server of its framework"])
 def doomed(request, supervisor, kernels):
     """How to kill what the workers of the kernels are forked from."""
 
     def kill():
-        place = str(kernels) if request.param == "the nursery" else "numpy"
-        os.kill(supervisor._nurseries[place].process.pid, signal.SIGKILL)
+        place = str(kernels) if request.param == "the fork server" else "numpy"
+        os.kill(supervisor._fork_servers[place].process.pid, signal.SIGKILL)
 
     return kill
 
@@ -413,5 +413,5 @@ def test_a_nursery_has_one_thread_whatever_the_run_has(monkeypatch, framework):
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
     supervisor = Supervisor(5.0)
-    assert supervisor._nursery(supervisor._bare(framework)).forks
+    assert supervisor._fork_server(supervisor._bare(framework)).forks
     supervisor.close()

@@ -91,7 +91,7 @@ def test_another_side_that_ends_is_gone(wires, part):
     ("data", "says"),
     [
         ((3).to_bytes(8, "little") + b"abc", "sent what cannot be read"),
-        (b"a line of text", "sent what is no message"),
+        (b"a line of text", "sent what is not a message"),
     ],
 )
 def test_what_is_no_message_is_as_good_as_gone(wires, data, says):
@@ -102,7 +102,7 @@ def test_what_is_no_message_is_as_good_as_gone(wires, data, says):
 
 
 class Number(int):
-    """A whole number, and code along with it."""
+    """An integer, and code along with it."""
 
 
 class Text(str):

@@ -131,8 +131,8 @@ def test_parameters_that_are_not_tested_are_told():
     report = attnspec.check(scaled, operator="softmax", framework="numpy")
     assert {"scaled": "conformant"} == report.verdicts
     assert [
-        "`temperature` is no option: not tested",
-        "`dim` is no option: not tested",
+        "`temperature` is not an option: not tested",
+        "`dim` is not an option: not tested",
         "`**more` takes anything: what it takes is not tested",
     ] == [line.strip() for line in last_lines(report)[1:4]]
 

@@ -177,7 +177,7 @@ def test_an_uncertain_input_keeps_its_bound(offset):
 
 
 def test_an_undecided_truth_is_no_input(offset):
-    with pytest.raises(SpecError, match="flip cannot be replaced by an undecided truth"):
+    with pytest.raises(SpecError, match="flip cannot be replaced by an undecided boolean"):
         trial_of(offset).settle({"flip": Truth(np.array(True), np.array(False))})
     assert () != trial_of(offset).settle({"flip": Truth(np.array(True), np.array(True))}).key
 

@@ -156,7 +156,7 @@ def test_a_function_says_what_it_is_for_and_how_it_is_called(name: str) -> None:
     ]
 
 
-# Undecided truths and errors on the way
+# Undecided booleans and errors on the way
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_a_whole_number_may_come_in_any_form(n: Any, expected: int) -> None:
 
 @pytest.mark.parametrize("n", [True, "word", None, 0.5, math.inf, math.nan, 10**6 + 1, np.arange(2), UNDECIDED])
 def test_nothing_else_is_a_whole_number(n: Any) -> None:
-    with pytest.raises(SpecError, match="is not a whole number"):
+    with pytest.raises(SpecError, match="is not an integer"):
         whole(n)
 
 

@@ -113,7 +113,7 @@ def test_a_list_holds_numbers_in_rows_of_equal_length(text: str) -> None:
         ("take(x, 0)", "unknown function 'take'; it is now called 'gather'"),
         ("out", "there is no out here"),
         ("softmax(x)", "softmax cannot be called here"),
-        ("1 if top_left else 2", "alignment has no say here"),
+        ("1 if top_left else 2", "alignment does not apply here"),
         ("range(1, 2, 3)", "range takes one number or two"),
         ("max(x, x, x)", "max and min take one array or two"),
     ],
@@ -133,32 +133,32 @@ def test_a_call_is_checked_against_what_is_called(text: str, message: str) -> No
         ("sum(none)", "none is not a number"),
         ("top_left < 1", "words and none can only be compared with == and !="),
         ("none < 1", "words and none can only be compared with == and !="),
-        ("(near > 1) < (near > 2)", "truths can only be compared with == and !="),
+        ("(near > 1) < (near > 2)", "booleans can only be compared with == and !="),
         ("top_left[0]", "only arrays can be indexed"),
         ("none[0]", "only arrays can be indexed"),
-        ("all(top_left)", "'top_left' is not a truth"),
-        ("where(zeros, 1, 2)", "'zeros' is not a truth"),
-        ("true and none", "none is not a truth"),
-        ("not none", "none is not a truth"),
-        ("1 if none else 2", "none is not a truth"),
-        ("near and yes", "a number is not a truth"),
-        ("not near", "a number is not a truth"),
-        ("1 if near[0] else 2", "a number is not a truth"),
-        ("implies(true, near)", "a number is not a truth"),
-        ("any(near)", "a number is not a truth"),
-        ("1 if near[0] == 1 else 2", "'if' takes one decided truth; choose between arrays with where(...)"),
+        ("all(top_left)", "'top_left' is not a boolean"),
+        ("where(zeros, 1, 2)", "'zeros' is not a boolean"),
+        ("true and none", "none is not a boolean"),
+        ("not none", "none is not a boolean"),
+        ("1 if none else 2", "none is not a boolean"),
+        ("near and yes", "a number is not a boolean"),
+        ("not near", "a number is not a boolean"),
+        ("1 if near[0] else 2", "a number is not a boolean"),
+        ("implies(true, near)", "a number is not a boolean"),
+        ("any(near)", "a number is not a boolean"),
+        ("1 if near[0] == 1 else 2", "'if' takes one decided boolean; choose between arrays with where(...)"),
         ("argsort(m[" + "none, " * 50 + "0])", "RuntimeError"),
-        ("1 if yes else 2", "'if' takes one decided truth; choose between arrays with where(...)"),
-        ("x[0.5]", "an index is not a whole number"),
-        ("gather(x, 0.5)", "an index is not a whole number"),
-        ("x[near > 1]", "an index is a whole number, a slice, none, or an array of whole numbers or truths"),
-        ("x[0.5:]", "is not a whole number"),
+        ("1 if yes else 2", "'if' takes one decided boolean; choose between arrays with where(...)"),
+        ("x[0.5]", "an index is not an integer"),
+        ("gather(x, 0.5)", "an index is not an integer"),
+        ("x[near > 1]", "an index is an integer, a slice, none, or an array of integers or booleans"),
+        ("x[0.5:]", "is not an integer"),
         ("x[5]", "IndexError: index 5 is out of bounds"),
         ("near // 2", "// and % take exact numbers"),
         ("1 % 0", "division by zero"),
         ("x @ x", "cannot multiply matrices of shapes (3,) and (3,)"),
         ("average(x, x)", "average takes weights [..., q, n] and values [..., n, d], not (3,) and (3,)"),
-        ("identical(near > 1, near > 1)", "identical takes numbers; compare truths with =="),
+        ("identical(near > 1, near > 1)", "identical takes numbers; compare booleans with =="),
     ],
 )
 def test_what_has_no_meaning_is_refused(text: str, message: str) -> None:
@@ -167,7 +167,7 @@ def test_what_has_no_meaning_is_refused(text: str, message: str) -> None:
 
 @pytest.mark.parametrize("text", ["near", "none", "(zeros if true else top_left)"])
 def test_a_claim_that_is_no_truth_is_refused(text: str) -> None:
-    assert "is not a truth" in refused(text, claim=True)
+    assert "is not a boolean" in refused(text, claim=True)
 
 
 @pytest.mark.parametrize(

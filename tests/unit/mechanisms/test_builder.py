@@ -74,7 +74,7 @@ FAULTS = {
         ),
         ("peaked: x = 30 * x", "peaked: layout = ^strided", "regimes.peaked: nothing is called 'layout'"),
         ("given: x = [[0.0, 1.0, 2", "given: y = ^[[0.0, 1.0, 2", "examples.three.given: nothing is called 'y'"),
-        ("gives: p = [[0.09", "gives: pp = ^[[0.09", "examples.three.gives: 'pp' is no output; did you mean 'p'?"),
+        ("gives: p = [[0.09", "gives: pp = ^[[0.09", "examples.three.gives: 'pp' is not an output; did you mean 'p'?"),
         ("gives: p = [[0.09", "gives: p = ^[[1 / 3, 0.09", "examples.three.gives: '1/3' is not a printed number"),
         (
             "gives: p = [[0.09",
@@ -180,7 +180,7 @@ def test_after_too_many_faults_nothing_further_is_read():
     path, _ = edited("softmax", "laws:\n", f"laws:\n{claims}")
     found = lint_files([path])[0]
     assert budget.FAULTS + 1 == len(found)
-    assert str(found[-1]).endswith("after 50 faults nothing further is read; mend these first")
+    assert str(found[-1]).endswith("after 50 faults nothing further is read; fix these first")
 
 
 def softmax(before="title", after="title"):

@@ -114,8 +114,8 @@ def test_a_key_given_twice_is_refused_where_it_is_repeated(text, message):
         ),
         ("a: 'x\n", "s.yaml:2:1: not YAML: found unexpected end of stream"),
         ("a: [1\nb: 2\n", "s.yaml:2:2: not YAML: expected ',' or ']', but got ':'"),
-        ("a: 1\nb: \x01\n", "s.yaml:2:4: not YAML: '\\x01' is no character of a text"),
-        ('a: "\\U00110000"\n', "s.yaml:1:7: not YAML: an escape that stands for no character"),
+        ("a: 1\nb: \x01\n", "s.yaml:2:4: not YAML: '\\x01' is not a character of a text"),
+        ('a: "\\U00110000"\n', "s.yaml:1:7: not YAML: an escape that represents no character"),
     ],
 )
 def test_what_is_not_yaml_is_refused_at_its_place(text, message):

@@ -1,4 +1,4 @@
-"""Small readings of expressions: defaults, fallbacks, shapes, printed digits and circles."""
+"""Small readings of expressions: defaults, fallbacks, shapes, printed digits and cycles."""
 
 import ast
 import math
@@ -9,7 +9,7 @@ import pytest
 from attnspec.errors import Place, SpecError
 from attnspec.language.expressions import Expression
 from attnspec.language.scopes import Scope
-from attnspec.mechanisms.inspection import NO_DEFAULT, asking, default_of, fallback, find_circle, printed, shape_names
+from attnspec.mechanisms.inspection import NO_DEFAULT, asking, default_of, fallback, find_cycle, printed, shape_names
 
 SIZES = ("batch", "heads", "n")
 SCOPE = Scope(frozenset({*SIZES, "x", "a", "b"}), {"zeros": "empty_row"}, frozenset({"out"}), draws=True)
@@ -143,7 +143,7 @@ def test_what_is_not_printed_digits_is_refused(text, message):
     ],
 )
 def test_a_circle_is_a_chain_that_comes_back(uses, circle):
-    assert circle == find_circle(uses)
+    assert circle == find_cycle(uses)
 
 
 def test_asking_goes_through_what_others_read():
@@ -158,13 +158,13 @@ def test_the_search_for_circles_is_bounded(monkeypatch):
     monkeypatch.setattr("attnspec.mechanisms.inspection.REFERENCES", 10)
     uses = {f"a{i}": {f"a{j}" for j in range(i)} for i in range(9)}
     with pytest.raises(SpecError, match="names use one another more than 10 times"):
-        find_circle(uses)
+        find_cycle(uses)
 
 
 def test_a_long_chain_is_followed():
-    assert find_circle({f"a{i}": {f"a{i + 1}"} for i in range(20_000)}) is None
+    assert find_cycle({f"a{i}": {f"a{i + 1}"} for i in range(20_000)}) is None
 
 
 def test_only_circles_through_the_starts_are_looked_for():
     uses = {"a": {"a"}, "b": {"c"}, "c": {"b"}}
-    assert ["b", "c", "b"] == find_circle(uses, ["b"])
+    assert ["b", "c", "b"] == find_cycle(uses, ["b"])

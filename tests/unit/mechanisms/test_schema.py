@@ -110,7 +110,7 @@ def test_a_long_name_is_refused():
 def test_a_version_is_a_whole_number(version):
     shown = version.strip("'")
     place = "3:11" if version == "''" else "3:10"
-    expected = f"s.yaml:{place}: version: '{shown}' is not a whole number from one on"
+    expected = f"s.yaml:{place}: version: '{shown}' is not an integer from one on"
     assert [expected] == faults(HEAD.replace("version: 1", f"version: {version}"))
 
 
@@ -196,7 +196,7 @@ def test_all_faults_are_found_at_once():
 @pytest.mark.parametrize("other", ["[1]", "{a: b}"])
 def test_what_may_be_a_number_or_a_text_and_is_neither_is_told(other):
     (fault,) = faults(HEAD.replace("version: 1", f"version: {other}"))
-    assert ("s.yaml:3", "is not a whole number") == (fault[:8], fault[-21:])
+    assert ("s.yaml:3", "is not an integer") == (fault[:8], fault[-21:])
 
 
 def test_the_schema_describes_each_of_its_keys():

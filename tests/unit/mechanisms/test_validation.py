@@ -87,38 +87,38 @@ CONTRADICTIONS = [
     (
         "softmax",
         [("terms: exp(shift(x))", "terms: §exp(shift(total))")],
-        "definition: a circle: terms -> total -> terms",
+        "definition: a cycle: terms -> total -> terms",
     ),
-    ("softmax", [("total: sum(terms", "total: §total + sum(terms")], "definition: a circle: total -> total"),
+    ("softmax", [("total: sum(terms", "total: §total + sum(terms")], "definition: a cycle: total -> total"),
     (
         "softmax",
         [("rows: choice(1, 2, 3)", "rows: §choice(n, 2)"), ("  n: choice(1,", "  n: choice(rows,")],
-        "draws: a circle: rows -> n -> rows",
+        "draws: a cycle: rows -> n -> rows",
     ),
     (
         "softmax",
         [("given: c = choice(0.5, -3, 1000, -1000)", "given: c = §2 * d, d = 3 * c")],
-        "laws.shift_invariant.given: a circle: c -> d -> c",
+        "laws.shift_invariant.given: a cycle: c -> d -> c",
     ),
     (
         "causal_mask",
         [("options:\n", "definition:\n  seeing: any(in_past)\n  in_past: §any(seeing)\noptions:\n")],
-        "definition: a circle: in_past -> seeing -> in_past",
+        "definition: a cycle: in_past -> seeing -> in_past",
     ),
     (
         "softmax",
         [("plain: rows = 3, n = 7", "plain: rows = §n, n = rows")],
-        "scenarios.plain: a circle: rows -> n -> rows",
+        "scenarios.plain: a cycle: rows -> n -> rows",
     ),
     (
         "softmax",
         [("peaked: x = 30 * x", "peaked: x = 30 * x, n = §size(x)")],
-        "regimes.peaked: a circle: n -> x -> n",
+        "regimes.peaked: a cycle: n -> x -> n",
     ),
     (
         "causal_mask",
         [("change: in_past = true", "change: in_past = §allowed")],
-        "mistakes.ignored.change: a circle: in_past -> allowed -> in_past",
+        "mistakes.ignored.change: a cycle: in_past -> allowed -> in_past",
     ),
     (
         "attention",

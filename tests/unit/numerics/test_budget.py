@@ -167,7 +167,7 @@ def test_no_text_is_too_long_or_nested_too_deeply_to_be_read(text: str, message:
 
 @pytest.mark.parametrize("text", ["range(10 ** 7)", "full(1, 2 ** 60)", "range(infinity)", "range(0.5)", "eye(nan)"])
 def test_a_size_is_a_whole_number_within_the_limit(text: str) -> None:
-    with pytest.raises(SpecError, match="is not a whole number of at most 1,000,000"):
+    with pytest.raises(SpecError, match="is not an integer of at most 1,000,000"):
         evaluated(text)
 
 

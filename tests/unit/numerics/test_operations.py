@@ -1,4 +1,4 @@
-"""Operators: what counts as a number or a truth, and what is exact where a precision is claimed."""
+"""Operators: what counts as a number or a boolean, and what is exact where a precision is claimed."""
 
 import ast
 from typing import Any
@@ -58,7 +58,7 @@ def test_a_single_truth_is_one_that_is_decided(x: Any, expected: Any) -> None:
     ("x", "shown"), [(None, "none"), ("zeros", "'zeros'"), (Number([1.0]), "a number"), (Number(1.0), "a number")]
 )
 def test_what_cannot_be_asked_for_its_truth_is_refused(x: Any, shown: str) -> None:
-    with pytest.raises(SpecError, match=f"^{shown} is not a truth$"):
+    with pytest.raises(SpecError, match=f"^{shown} is not a boolean$"):
         claimed(x)
 
 

@@ -100,7 +100,7 @@ def test_a_block_says_the_law_then_the_witness_then_how_to_go_on():
         (
             {"elsewhere": ["attention.definition in float32", "attention.causal in float32"]},
             {"law": "contract.precision"},
-            "mend attention.definition in float32 and 1 more first: this may follow from it",
+            "fix attention.definition in float32 and 1 more first: this may follow from it",
         ),
         ({}, {"verdict": "error"}, "if it is not claimed, raise attnspec.Unsupported or declare limits; if it is, -v"),
         ({"unusual": {"scale": 0.5}}, {}, "if scale = 0.5 is not claimed, raise attnspec.Unsupported or leave the"),

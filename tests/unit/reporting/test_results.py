@@ -261,8 +261,8 @@ FIRST, SECOND, THIRD, LAST = WHOLE.splitlines(keepends=True)
         (FIRST + SECOND + THIRD + LAST.replace("false", "true"), f":4: {CHANGED}"),
         (FIRST + SECOND + THIRD + json.dumps(END) + "\n", f":4: {BARE}"),
         (FIRST + "x\n" + THIRD, ":2:1: not JSON: expecting value"),
-        ("", " is no results file: it does not begin with a line of the kind 'run'"),
-        (written(CELL), " is no results file: it does not begin with a line of the kind 'run'"),
+        ("", " is not a results file: it does not begin with a line of the kind 'run'"),
+        (written(CELL), " is not a results file: it does not begin with a line of the kind 'run'"),
     ],
 )
 def test_a_file_that_was_changed_or_is_no_results_file_is_refused_with_its_line(text, says):

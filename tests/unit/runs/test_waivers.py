@@ -25,7 +25,7 @@ RIGHT = "p / p.sum(-1, keepdims=True)"
 WRONG = "p / p.sum(-1, keepdims=True) * (0.5 if x.shape[-1] > 2 else 1)"
 OTHER = "p / p.sum(-1, keepdims=True) * (0.25 if x.shape[-1] > 2 else 1)"
 FILE = "waivers.yaml"
-ANSWERS = ["--issue", "https://example.org/1", "--owner", "@me", "--reason", "a tile: it is being mended"]
+ANSWERS = ["--issue", "https://example.org/1", "--owner", "@me", "--reason", "a tile: it is being fixed"]
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +64,7 @@ def test_a_waiver_is_written_with_a_copy_of_its_case():
     assert 0 == result.exit_code
     (waiver,) = waivers_of(Path(FILE))
     assert result.output == Path(FILE).read_text()
-    assert ("kernel", "@me", "a tile: it is being mended", "float32", 1e9) == (
+    assert ("kernel", "@me", "a tile: it is being fixed", "float32", 1e9) == (
         waiver.target,
         waiver.owner,
         waiver.reason,
@@ -82,7 +82,7 @@ def test_what_is_waived_fails_nothing_and_is_shown():
     assert 0 == result.exit_code
     assert "WAIVED          kernel" in result.output
     assert "CONFORMANT" not in result.output
-    assert {f"until {day(90)}: a tile: it is being mended (https://example.org/1)"} == {
+    assert {f"until {day(90)}: a tile: it is being fixed (https://example.org/1)"} == {
         c["says"] for c in cells("waived")
     }
     assert [] == cells("fail", "error")

@@ -41,8 +41,8 @@ def test_every_name_of_the_table_is_that_of_an_input_or_an_option():
 @pytest.mark.parametrize(
     ("parameter", "says"),
     [
-        ("is_causal", "`is_causal` is no option: did you mean `causal`? not tested"),
-        ("block_size", "`block_size` is no option: not tested"),
+        ("is_causal", "`is_causal` is not an option: did you mean `causal`? not tested"),
+        ("block_size", "`block_size` is not an option: not tested"),
         ("**more", "`**more` takes anything: what it takes is not tested"),
     ],
 )
