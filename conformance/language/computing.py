@@ -61,7 +61,7 @@ def _round(x: Any) -> Any:
 
 @FUNCTIONS()
 def finite(x: Any) -> Any:
-    """Truths: neither infinite nor NaN."""
+    """Booleans: neither infinite nor NaN."""
     return np.isfinite(value(x))
 
 
@@ -210,7 +210,7 @@ def average(w: Any, x: Any, axis: Any = None) -> Any:
 
 @FUNCTIONS(work=10)
 def largest(x: Any, k: Any, axis: Any = -1) -> Any:
-    """Truths: among the k largest along an axis; of equal ones the earlier."""
+    """Booleans: among the k largest along an axis; of equal ones the earlier."""
     return primitives.largest(x, whole(k), along(axis))
 
 

@@ -59,7 +59,7 @@ def normal(source: Source, *n: Any, spread: Any = 1) -> Any:
 
 
 def flags(source: Source, *n: Any, chance: Any = 0.7) -> Any:
-    """Truths, each true with that chance."""
+    """Booleans, each true with that chance."""
     shape = dimensions(n)
     joined_shape(shape, shape_of(chance))
     return source.uniform(shape) < value(chance)

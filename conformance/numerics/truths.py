@@ -1,4 +1,4 @@
-"""Truths that carry their doubt, and how far a claim is from holding.
+"""Booleans that carry their doubt, and how far a claim is from holding.
 
 A comparison of error-carrying numbers is true, false or undecided, entry by entry, and booleans combine by Kleene's
 rules. Only a sure falsehood refutes a law.
@@ -16,7 +16,7 @@ Bools = NDArray[np.bool_]
 
 
 class Truth:
-    """Truths of any shape: `can` says where a claim may be true, `must` where it surely is.
+    """Booleans of any shape: `can` says where a claim may be true, `must` where it surely is.
 
     `excess` measures a comparison entry by entry in units of its bound: the claim is surely false where it is over one.
     It is None where nothing was measured (a plain truth, a negation).
