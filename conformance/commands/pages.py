@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -54,10 +54,12 @@ CONTRACT_ADVICE = {
 def explained(name: str, library: Library | None = None) -> Iterator[str]:
     """The page of whatever has that name; an unknown one is a `UsageError`."""
     library = library or shipped_library()
-    pages: Mapping[str, Callable[[], Iterator[str]]] = _pages(library)
     mechanism, _, law = name.partition(".")
     if mechanism in library and law.startswith(("contract.", "convention.")):  # as a report writes it
         name = law
+    pages = _pages(library, [library[mechanism]]) if mechanism in library else {}
+    if name not in pages:
+        pages = _pages(library, library.values())
     if name not in pages:
         short = [known for known in pages if known.partition(".")[2] == name]
         told = list(meanings(name, library))
@@ -72,7 +74,7 @@ def explained(name: str, library: Library | None = None) -> Iterator[str]:
     return pages[name]()
 
 
-def _pages(library: Library) -> dict[str, Callable[[], Iterator[str]]]:
+def _pages(library: Library, mechanisms: Iterable[Mechanism]) -> dict[str, Callable[[], Iterator[str]]]:
     pages: dict[str, Callable[[], Iterator[str]]] = {}
     for function in (*FUNCTIONS.values(), *DRAWS.values()):
         pages[function.name] = lambda f=function: iter([f.usage, *prose(f.says, "    ")])
@@ -84,7 +86,7 @@ def _pages(library: Library) -> dict[str, Callable[[], Iterator[str]]]:
         pages[fault.name] = lambda a=fault: _fault_page(a)
     for contract in (*CONTRACTS, *ONCE):
         pages[f"contract.{contract}"] = lambda c=contract: _contract_page(c)
-    for m in library.values():
+    for m in mechanisms:
         for convention in m.conventions:
             pages[convention] = pages[f"convention.{convention}"] = lambda c=convention: _convention_page(c, library)
         pages[m.address("definition")] = lambda m=m: _definition_page(m)

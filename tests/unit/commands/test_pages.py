@@ -11,6 +11,7 @@ from attnspec.commands.pages import CONTRACT_ADVICE, _pages, explained
 from attnspec.errors import UsageError
 from attnspec.judging.contracts import CONTRACTS, ONCE
 from attnspec.language.functions import FUNCTIONS
+from attnspec.mechanisms.library import Library
 from attnspec.mechanisms.loader import library
 from attnspec.mechanisms.mechanism import LAYOUTS
 from attnspec.numerics.formats import FORMATS
@@ -214,7 +215,7 @@ def test_every_word_that_a_report_may_print_is_explained():
     for m in library().values():
         words.update((m.name, *m.scenarios, *m.regimes, *m.examples, *m.conventions, *m.inputs, *m.options, *m.outputs))
         words.update(word for named in (*m.conventions.values(), *m.vocabulary.values()) for word in named)
-    paged = _pages()
+    paged = _pages(library(), library().values())
     assert [] == [w for w in sorted(words) if not {w, f"contract.{w}"} & set(paged) and not list(meanings(w))]
 
 
@@ -225,3 +226,9 @@ def test_every_layout_is_said():
 def test_a_word_that_is_nearly_known_gets_a_hint():
     with pytest.raises(UsageError, match="did you mean 'bottom_right'"):
         explained("botom_right")
+
+
+def test_the_page_of_a_law_reads_no_mechanism_that_it_does_not_name():
+    fresh = Library(library().files)
+    list(explained("softmax.share", fresh))
+    assert {"softmax"} == set(fresh._read)
