@@ -25,10 +25,11 @@ from attnspec.cases.plans import PROFILES, Profile, plan, scenarios_of
 from attnspec.diagnosis.candidates import Candidate, faulty, stock
 from attnspec.diagnosis.naming import LARGE, Likeness, Nearest, diagnose
 from attnspec.diagnosis.observations import Observation
+from attnspec.judging.bench import Bench
 from attnspec.judging.cells import Failure, Request, Result
 from attnspec.judging.engine import run
 from attnspec.judging.shrinking import made_small
-from attnspec.judging.trial import Bench, Trial
+from attnspec.judging.trial import Trial
 from attnspec.mechanisms.loader import library
 from attnspec.mechanisms.mechanism import Mechanism
 from attnspec.runs.runner import headline

@@ -22,7 +22,8 @@ import hypothesis  # noqa: F401 - imported here, so that it is not counted below
 import torch  # noqa: F401
 
 from attnspec.cases.plans import PROFILES, Plan, plan
-from attnspec.judging import conventions, engine, trial
+from attnspec.judging import conventions, engine
+from attnspec.judging.frames import Frames
 from attnspec.mechanisms.definition import Frame
 from attnspec.mechanisms.loader import library
 from attnspec.numerics.grades import FP32, Grade
@@ -62,9 +63,9 @@ def main(target: str = "torch_sdpa", dtype: str = "float32") -> None:
     mechanisms = [m for m in library().values() if m.operator == subject.operator]
     clock, counted = Clock(), [0]
     AdapterSubject.call = clock.wrap("subject", AdapterSubject.call)  # type: ignore[method-assign]
-    trial.Trial.bound = clock.wrap("bounds", trial.Trial.bound)  # type: ignore[method-assign]
-    trial.Trial.exact = clock.wrap("definitions", trial.Trial.exact)  # type: ignore[method-assign]
-    trial.Trial.base_frame = clock.wrap("definitions", trial.Trial.base_frame)  # type: ignore[method-assign]
+    Frames.bound = clock.wrap("bounds", Frames.bound)  # type: ignore[method-assign]
+    Frames.exact = clock.wrap("definitions", Frames.exact)  # type: ignore[method-assign]
+    Frames.on_case = clock.wrap("definitions", Frames.on_case)  # type: ignore[method-assign]
     conventions.identify = clock.wrap("identification", conventions.identify)
     judged = engine.judged
 

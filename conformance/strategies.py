@@ -32,8 +32,10 @@ from .errors import UsageError, did_you_mean
 from .execution.calling import Call, DirectCaller, Reply
 from .execution.declarations import names_in
 from .execution.frameworks import framework_named
+from .judging.bench import Bench
+from .judging.bounds import Stray
 from .judging.judge import Kind, definition_law, evaluated
-from .judging.trial import Bench, Faulted, Stray, Trial
+from .judging.trial import Faulted, Trial
 from .mechanisms.loader import library, mechanism_named
 from .mechanisms.mechanism import Mechanism
 from .numerics import budget
@@ -173,7 +175,7 @@ class Case:
         """The outputs by name as the definition has them, in float64; those that are random are left out."""
         trial = self._trial(Reply())
         with np.errstate(all="ignore"), budget.metered():
-            return {name: np.asarray(trial.exact(name, trial.base)) for name in self._judged}
+            return {name: np.asarray(trial.frames.exact(name, trial.base)) for name in self._judged}
 
     @functools.cached_property
     def bounds(self) -> Mapping[str, NDArray[np.float64]]:
@@ -238,9 +240,9 @@ class Case:
 
     def _errors(self, trial: Trial, name: str) -> list[tuple[float, str]]:
         """The largest error of one output in units of its bound, and what there is to say of it."""
-        expected = np.asarray(value(trial.normal(name, trial.exact(name, trial.base))), float)
+        expected = np.asarray(value(trial.frames.normal(name, trial.frames.exact(name, trial.base))), float)
         try:
-            y = number(trial.normal(name, trial.number(name, trial.base, self.grade, fair=False)), FP64)
+            y = number(trial.frames.normal(name, trial.number(name, trial.base, self.grade, fair=False)), FP64)
             got, bound = y.value, np.broadcast_to(np.asarray(y.radius, float), y.shape)
         except Stray:
             got, bound = trial.replies[trial.base.key].outputs[name], np.zeros(expected.shape)

@@ -14,10 +14,12 @@ from functools import cached_property
 from ..cases.plans import PROFILES, Profile, beyond_limits, directed, plan, undeclared
 from ..cases.samples import Sample
 from ..data.texts import told
+from ..judging.bench import Bench
 from ..judging.cells import Request
 from ..judging.conventions import identified, words_of
 from ..judging.engine import run
-from ..judging.trial import Bench, Declined, Faulted, Trial
+from ..judging.settling import Declined
+from ..judging.trial import Faulted, Trial
 from ..mechanisms.evidence import DTYPES, Evidence, evidence_of
 from ..mechanisms.mechanism import Mechanism, Mistake
 from ..subjects.stand_ins import DefinitionSubject

@@ -14,10 +14,11 @@ import numpy as np
 from ..cases.plans import Plan, Profile, plan
 from ..cases.samples import Sample
 from ..errors import SpecError
+from ..judging.bench import Bench
 from ..judging.cells import Request
 from ..judging.engine import run
 from ..judging.judge import Kind, definition_law, judged
-from ..judging.trial import Bench, Trial
+from ..judging.trial import Trial
 from ..judging.verdicts import LARGE
 from ..mechanisms.definition import Frame
 from ..mechanisms.evidence import derived

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 
 from ..cases.samples import Sample
 from ..errors import SpecError
+from ..judging.bench import Bench
 from ..judging.judge import Kind, Outcome, judged
-from ..judging.trial import Bench, Declined, Faulted, Tracing, Trial
+from ..judging.settling import Declined
+from ..judging.trial import Faulted, Tracing, Trial
 from ..mechanisms.mechanism import Law, Mechanism, Mistake
 from ..numerics.grades import FP64
 from ..subjects.stand_ins import DefinitionSubject, Unchanged

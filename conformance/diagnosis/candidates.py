@@ -9,7 +9,7 @@ import importlib.util
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ..judging.trial import Bench
+from ..judging.bench import Bench
 from ..language.expressions import Expression
 from ..mechanisms.mechanism import Mistake
 from ..subjects.subject import Subject

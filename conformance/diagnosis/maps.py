@@ -11,8 +11,11 @@ import numpy as np
 from ..cases.plans import PROFILES, plan
 from ..cases.samples import Sample
 from ..errors import SpecError
+from ..judging.bench import Bench
+from ..judging.bounds import Stray
 from ..judging.cells import Failure
-from ..judging.trial import Bench, Declined, Faulted, Stray, Trial
+from ..judging.settling import Declined
+from ..judging.trial import Faulted, Trial
 from .patterns import in_words
 from .weights import Weights, all_finite, bounded, recovered, weighted
 
@@ -102,7 +105,7 @@ def _fits(sample: Sample) -> bool:
 def _illegible(bench: Bench, sample: Sample) -> int:
     """How far a case is from few queries and keys, and from no masks and the like."""
     trial = Trial(bench, sample)
-    queries, keys = trial.shape(bench.mechanism.outputs[0], trial.base)[-2], sample.values["v"].shape[-2]
+    queries, keys = trial.frames.shape(bench.mechanism.outputs[0], trial.base)[-2], sample.values["v"].shape[-2]
     arrays = sum(isinstance(sample.values[name], np.ndarray) for name in bench.mechanism.optional)
     return int(abs(keys - 10) + 3 * abs(queries - ROWS) + 6 * arrays)
 

@@ -18,9 +18,10 @@ from dataclasses import replace as replaced
 from ..cases.plans import PROFILES, plan, scenarios_of
 from ..cases.samples import Sample
 from ..errors import SpecError
+from ..judging.bench import Bench
 from ..judging.cells import Failure, law_of
 from ..judging.judge import judged
-from ..judging.trial import Bench, Tracing, Trial
+from ..judging.trial import Tracing, Trial
 from ..numerics.grades import Grade, looser
 from .candidates import Candidate, faulty, stock
 from .observations import Observation, Stance

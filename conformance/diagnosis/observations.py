@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import SpecError
-from ..judging.trial import Declined, Faulted, Settled, Trial
+from ..judging.settling import Declined, Settled
+from ..judging.trial import Faulted, Trial
 from ..mechanisms.definition import Frame, reached
 from ..mechanisms.mechanism import Mechanism
 from ..numerics import budget
@@ -88,8 +89,8 @@ class Observation:
     @cached_property
     def exact(self) -> Version:
         """What the definition gives."""
-        values = {name: np.asarray(self.trial.exact(name, self.settled)) for name in self.names}
-        return Version(values, lambda name: self.trial.bound(name, self.settled, self.grade)[1])
+        values = {name: np.asarray(self.trial.frames.exact(name, self.settled)) for name in self.names}
+        return Version(values, lambda name: self.trial.frames.bound(name, self.settled, self.grade)[1])
 
     @cached_property
     def right(self) -> bool:
@@ -166,7 +167,7 @@ class Observation:
         if name not in self.mechanism.normal_form:
             return x, y, radius
         with np.errstate(all="ignore"), budget.metered(), recording():
-            known, other = (self.trial.normal(name, z) for z in (Number.within(x, radius), y))
+            known, other = (self.trial.frames.normal(name, z) for z in (Number.within(x, radius), y))
         return value(known), value(other), known.radius if isinstance(known, Number) else 0.0
 
     # Running candidates
@@ -174,13 +175,13 @@ class Observation:
     def version(self, candidate: Candidate) -> Version | None:
         """What a candidate gives: the definition's own where that is the same, None where it cannot be run."""
         key = ("candidate", self.mechanism.name, candidate.name, *self.names, *self._words, self.settled.key)
-        if key not in self.trial.cache:
+        if key not in self.trial.sample.cache:
             run = self._run if candidate.function is None else self._call
             try:
-                self.trial.cache[key] = run(candidate)
+                self.trial.sample.cache[key] = run(candidate)
             except BROKEN:
-                self.trial.cache[key] = None
-        values = self.trial.cache[key]
+                self.trial.sample.cache[key] = None
+        values = self.trial.sample.cache[key]
         if values is None:
             return None
         return (
@@ -219,9 +220,9 @@ class Observation:
         """The bound of an output of a candidate; of a function, that of the definition, whose errors are like its."""
         key = ("candidate's bound", self.mechanism.name, candidate.name, name, *self._words, self.settled.key)
         key = (*key, self.grade.name)
-        if key not in self.trial.cache:
-            self.trial.cache[key] = self._derived(candidate, name, x)
-        return self.trial.cache[key]
+        if key not in self.trial.sample.cache:
+            self.trial.sample.cache[key] = self._derived(candidate, name, x)
+        return self.trial.sample.cache[key]
 
     def _derived(self, candidate: Candidate, name: str, x: Any) -> Any:
         if candidate.function is None:
@@ -250,15 +251,15 @@ class Observation:
     def _unchanged(self, words: Mapping[str, str], grade: Grade | None) -> Frame:
         """The definition under some words: exact, with the range of the arithmetic, or with the bounds of a grade."""
         key = ("unchanged", self.mechanism.name, tuple(words.values()), self.settled.key, grade and grade.name)
-        if key not in self.trial.cache:
+        if key not in self.trial.sample.cache:
             values = {**self.settled.values, **words}
             if grade is None:
                 frame = Frame(self.mechanism, values, overflow=LADDER[self.dtype][0].arithmetic)
             else:
                 moved = {n: Number.within(values[n], x, grade=grade) for n, x in self.settled.errors.items()}
                 frame = Frame(self.mechanism, {**values, **moved}, grade=grade, dtype=self.dtype)
-            self.trial.cache[key] = frame
-        return self.trial.cache[key]
+            self.trial.sample.cache[key] = frame
+        return self.trial.sample.cache[key]
 
 
 SAME: Mapping[str, Any] = {}

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from ..cases.plans import PROFILES, plan
 from ..cases.samples import Sample
 from ..errors import SpecError
+from ..judging.bench import Bench
 from ..judging.cells import Failure
 from ..judging.judge import Kind, judged
-from ..judging.trial import Bench, Declined, Faulted, Trial
+from ..judging.settling import Declined
+from ..judging.trial import Faulted, Trial
 from ..mechanisms.mechanism import Law
 from ..subjects.stand_ins import DefinitionSubject
 from .candidates import Candidate

@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cases.samples import Sample
-from ..judging.trial import Bench, Settled, Trial
+from ..judging.bench import Bench
+from ..judging.settling import Settled
+from ..judging.trial import Trial
 from ..numerics.formats import half_unit
 from ..numerics.grades import result_format
 
@@ -68,11 +70,11 @@ def weighted(bench: Bench, sample: Sample) -> bool:
     if name in m.random or len(axes) < 3 or axes[-2] == "kv_heads":  # keys are not probed where heads stand
         return False
     trial = Trial(bench, sample)
-    v, out = sample.values["v"], np.asarray(trial.exact(name, trial.base))
+    v, out = sample.values["v"], np.asarray(trial.frames.exact(name, trial.base))
     if out.ndim != v.ndim or out.shape[-1] != v.shape[-1] or not all_finite(sample):
         return False
     one, two = probe(v, 0), np.cos(np.arange(v.size)).reshape(v.shape)
-    first, second, third = (trial.exact(name, trial.settle({"v": x})) for x in (one, two, 2 * one - two))
+    first, second, third = (trial.frames.exact(name, trial.settle({"v": x})) for x in (one, two, 2 * one - two))
     return bool(np.allclose(2 * first - second, third, rtol=1e-2, atol=1e-2, equal_nan=True))
 
 
@@ -93,8 +95,8 @@ def bounded(trial: Trial, name: str, settled: Settled) -> tuple[NDArray[np.float
     """What the definition gives as an output, and how far the worst rounding may be from it."""
     bench = trial.bench
     grade = bench.subject.claims.grade(bench.dtype)
-    exact = np.asarray(trial.exact(name, settled), float)
-    _, _, worst = trial.bound(name, settled, grade)
+    exact = np.asarray(trial.frames.exact(name, settled), float)
+    _, _, worst = trial.frames.bound(name, settled, grade)
     reach = np.abs(exact) + np.where(np.isfinite(worst), worst, 0.0)
     return exact, worst + half_unit(reach, result_format(bench.dtype, grade))
 

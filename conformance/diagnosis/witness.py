@@ -23,9 +23,13 @@ from ..data import records
 from ..data.files import read_text
 from ..data.texts import safe, told
 from ..errors import SpecError, UsageError
+from ..judging.bench import Bench
+from ..judging.bounds import Stray
 from ..judging.cells import Failure, law_names, law_of, sentence_of
+from ..judging.environments import LawEnvironment
 from ..judging.judge import Kind
-from ..judging.trial import Bench, Declined, Faulted, LawEnvironment, Stray, Trial
+from ..judging.settling import Declined
+from ..judging.trial import Faulted, Trial
 from ..mechanisms.library import Library
 from ..mechanisms.loader import NONE, Specs, mechanism_named
 from ..mechanisms.mechanism import Law, Mechanism
@@ -187,7 +191,7 @@ def _outcome(trial: Trial, law: Law | None, failure: Failure, grade: Grade | Non
     worst = _worst(records) or (_unequal(trial) if law.name == "definition" else None)
     if claim is not None and (worst is None or _alike(worst.found, worst.expected)):
         worst = _refuted(records, claim) or worst
-    return _without_own_error(worst, trial, grade) if worst is not None and trial.widened else worst
+    return _without_own_error(worst, trial, grade) if worst is not None and trial.bounds.widened else worst
 
 
 def _without_own_error(outcome: Outcome, trial: Trial, grade: Grade | None) -> Outcome:
@@ -213,7 +217,7 @@ def _compare_outputs(trial: Trial, grade: Grade | None) -> None:
             y = trial.number(name, trial.base, grade, fair=False)
         except Declined:
             continue
-        _ = trial.normal(name, y) == trial.normal(name, trial.exact(name, trial.base))
+        _ = trial.frames.normal(name, y) == trial.frames.normal(name, trial.frames.exact(name, trial.base))
 
 
 def _worst(records: list[Comparison]) -> Outcome | None:
@@ -251,7 +255,7 @@ def _alike(x: Any, y: Any) -> bool:
 def _unequal(trial: Trial) -> Outcome | None:
     """The first of the integers or booleans of an output that is another one."""
     for name, y in trial.reply(trial.base).outputs.items():
-        exact = np.asarray(trial.exact(name, trial.base))
+        exact = np.asarray(trial.frames.exact(name, trial.base))
         if name not in trial.mechanism.random and y.shape == exact.shape and (y != exact).any():
             index = tuple(int(i) for i in np.argwhere(y != exact)[0])
             return Outcome(y[index], exact[index], 0.0, math.inf, index, int((y != exact).sum()), y.size)
@@ -263,7 +267,7 @@ def _stray(trial: Trial) -> Outcome | None:
     try:
         outputs = trial.reply(trial.base).outputs
         for name, y in outputs.items():
-            exact = np.broadcast_to(trial.exact(name, trial.base), y.shape)
+            exact = np.broadcast_to(trial.frames.exact(name, trial.base), y.shape)
             lost = np.isnan(y) & ~np.isnan(exact)
             if lost.any():
                 index = tuple(int(i) for i in np.argwhere(lost)[0])

@@ -11,11 +11,11 @@ from ..cases.samples import Case, Sample
 from ..mechanisms.mechanism import Law, Mechanism
 from ..numerics.grades import Grade
 from ..subjects.subject import Subject
+from .bench import Bench
 from .contracts import CONTRACTS
 from .conventions import Finding
 from .judge import Kind, Outcome, definition_law
 from .refusals import Refusals
-from .trial import Bench
 
 
 @dataclass(frozen=True, slots=True)

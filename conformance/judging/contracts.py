@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from ..cases.samples import Sample
 from ..execution.calling import ABRUPT, LASTING, Breach, Fault
 from ..subjects.subject import noted
+from .bench import Bench
 from .judge import Outcome
 from .pace import work
-from .trial import Bench, Trial
+from .trial import Trial
 
 CONTRACTS = {
     "shape": "Every output has the shape that the definition gives it.",

@@ -21,7 +21,9 @@ from ..mechanisms.mechanism import Mechanism
 from ..numerics.grades import FP64
 from ..numerics.numbers import Number, value
 from ..subjects.subject import Subject
-from .trial import Bench, Declined, Faulted, Trial
+from .bench import Bench
+from .settling import Declined
+from .trial import Faulted, Trial
 
 NEAR = 1 / 16
 """Two outputs are told apart by this share of the largest entry, which no rounding amounts to."""
@@ -132,27 +134,27 @@ def _outputs(trial: Trial, words: Mapping[str, str]) -> dict[str, Number]:
     Words that it does not ask for make no difference.
     """
     key = ("words", trial.mechanism.name)
-    found = trial.cache.get(key, ())
+    found = trial.sample.cache.get(key, ())
     for asked, known in found:
         if all(words[convention] == word for convention, word in asked.items()):
             return known
     frame = _worded(trial, words)
-    normal = {n: trial.normal(n, x) for n, x in frame.outputs().items()}
+    normal = {n: trial.frames.normal(n, x) for n, x in frame.outputs().items()}
     outputs = {n: x if isinstance(x, Number) else Number(x) for n, x in normal.items()}
     asked = {convention: words[convention] for convention in frame.turned_on if convention in words}
-    trial.cache[key] = (*found, (asked, outputs))
+    trial.sample.cache[key] = (*found, (asked, outputs))
     return outputs
 
 
 def _worded(trial: Trial, words: Mapping[str, str]) -> Worded:
     """The definition under words, sharing what it can with that under the first ones that were asked for."""
     key = ("worded", trial.mechanism.name)
-    if key not in trial.cache:
+    if key not in trial.sample.cache:
         values = {**trial.sample.values, **words}
         first = Worded(trial.mechanism, values, grade=FP64, dtype=trial.bench.dtype)
         first.outputs()
-        trial.cache[key] = first
-    known: Worded = trial.cache[key]
+        trial.sample.cache[key] = first
+    known: Worded = trial.sample.cache[key]
     return known.under(words)
 
 
@@ -164,9 +166,9 @@ def _affects(trial: Trial, name: str, known: Mapping[str, str]) -> bool:
 def _differing(trial: Trial, name: str, known: Mapping[str, str]) -> dict[str, Any]:
     """Where the words of a convention differ on a case, by output."""
     key = ("differing", trial.mechanism.name, name, tuple(sorted((n, w) for n, w in known.items() if n != name)))
-    if key not in trial.cache:
-        trial.cache[key] = _find_differing(trial, name, known)
-    return trial.cache[key]
+    if key not in trial.sample.cache:
+        trial.sample.cache[key] = _find_differing(trial, name, known)
+    return trial.sample.cache[key]
 
 
 def _find_differing(trial: Trial, name: str, known: Mapping[str, str]) -> dict[str, Any]:
@@ -188,7 +190,7 @@ def _find_differing(trial: Trial, name: str, known: Mapping[str, str]) -> dict[s
 
 def _asked(trial: Trial, name: str) -> bool:
     """Whether the definition asks for a convention at all in order to give the outputs of a case."""
-    frame = trial.base_frame()
+    frame = trial.frames.on_case()
     frame.outputs()
     return name in frame.turned_on
 
@@ -242,7 +244,7 @@ def _explains(trial: Trial, name: str, word: str, known: Mapping[str, str]) -> f
         if y is None or y.shape != expected.shape:
             continue
         free = np.isinf(expected.full(np.asarray(expected.radius)))
-        fits = (_near(expected.value, value(trial.normal(output, y))) | free)[apart]
+        fits = (_near(expected.value, value(trial.frames.normal(output, y))) | free)[apart]
         right, wrong = right + int(fits.sum()), wrong + int((~fits).sum())
     return right / (right + wrong) if right + wrong else None
 
@@ -258,7 +260,7 @@ def _distance(trials: Sequence[Trial], name: str, word: str, known: Mapping[str,
             if y is None or y.shape != expected.shape:
                 continue
             with np.errstate(all="ignore"):
-                gap = np.abs(expected.value - value(trial.normal(output, y)))
+                gap = np.abs(expected.value - value(trial.frames.normal(output, y)))
             decided = apart & np.isfinite(gap) & np.isfinite(expected.full(np.asarray(expected.radius)))
             found += [float(np.max(gap[decided]))] if decided.any() else []
     return max(found, default=np.inf)

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from ..cases.samples import Case, Sample
 from ..numerics.grades import Grade, looser
+from .bench import Bench
 from .cells import Failure, Request, Tally
 from .contracts import Contracts
 from .conventions import Finding, words_of
 from .independence import Known
 from .judge import definition_law
 from .refusals import Refusals
-from .trial import Bench
 
 BEFORE = 64
 """Cases that are kept with a failure, for those on which it fails after others only."""

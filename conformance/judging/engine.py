@@ -24,7 +24,8 @@ from .conventions import identified
 from .course import Course
 from .independence import KEPT, known_of
 from .judge import Kind, definition_law, judged
-from .trial import Settled, Trial
+from .settling import Settled
+from .trial import Trial
 from .verdicts import LARGE, Verdicts, unclaimed
 
 MANY = 100

@@ -21,8 +21,9 @@ from ..execution.supervisor import SupervisedCaller
 from ..numerics.grades import Grade
 from ..subjects.claims import Claims
 from ..subjects.subject import AdapterSubject, Subject
+from .bench import Bench
 from .judge import definition_law, judged
-from .trial import Bench, Trial
+from .trial import Trial
 
 KEPT = 48
 """Cases of a run from which some are chosen."""

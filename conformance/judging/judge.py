@@ -25,7 +25,10 @@ from ..numerics import budget
 from ..numerics.grades import Grade
 from ..numerics.numbers import Comparison, absent, recording
 from ..numerics.truths import truth
-from .trial import Declined, Faulted, LawEnvironment, Settled, Slow, Stray, Trial
+from .bounds import Stray
+from .environments import LawEnvironment
+from .settling import Declined, Settled
+from .trial import Faulted, Slow, Trial
 
 VACUOUS = 0.1
 """A comparison says nothing when its bound is over this share of what is compared."""
@@ -141,7 +144,7 @@ def _evaluated(trial: Trial, law: Law, grade: Grade | None, worst: bool) -> Outc
 def _definition(trial: Trial, grade: Grade | None, worst: bool) -> tuple[Any, list[Comparison]]:
     """Every output that the subject returns against the definition, in normal form."""
     claim: Any = None
-    m, base = trial.mechanism, trial.base
+    m, base, frames = trial.mechanism, trial.base, trial.frames
     with recording() as records:
         for name in m.outputs:
             if name in m.random:
@@ -154,7 +157,7 @@ def _definition(trial: Trial, grade: Grade | None, worst: bool) -> tuple[Any, li
                 if name == m.outputs[0]:
                     raise
                 continue
-            same = truth(trial.normal(name, y) == trial.normal(name, trial.exact(name, base))).over(np.all, None)
+            same = truth(frames.normal(name, y) == frames.normal(name, frames.exact(name, base))).over(np.all, None)
             claim = same if claim is None else claim & same
     return claim, records
 

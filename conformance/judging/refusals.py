@@ -14,7 +14,8 @@ import numpy as np
 
 from ..execution.calling import Call
 from ..numerics.streams import Stream
-from .trial import Declined, Trial, same
+from .settling import Declined, same
+from .trial import Trial
 
 ASKED = 8
 """Refused cases of a run that are asked once more."""

@@ -22,9 +22,10 @@ from ..mechanisms.inspection import NO_DEFAULT
 from ..mechanisms.mechanism import Law, Mechanism
 from ..numerics.grades import Grade
 from ..subjects.subject import renewed
+from .bench import Bench
 from .cells import Failure, Result, law_of
 from .judge import Kind, Outcome, judged
-from .trial import Bench, Trial
+from .trial import Trial
 
 LITERAL = 64
 """Entries up to which an array is written out, and simplified entry by entry."""

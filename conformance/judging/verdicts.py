@@ -21,7 +21,8 @@ from .conventions import Finding, explained, identified, words_of
 from .course import Course
 from .independence import Elsewhere, examined
 from .judge import Kind, Outcome
-from .trial import Declined, Trial
+from .settling import Declined
+from .trial import Trial
 
 LARGE = 60_000
 """Entries of a case beyond which it serves the definition alone."""
@@ -256,13 +257,13 @@ def _cell(request: Request, law: str, level: str, verdict: str, **more: Any) -> 
 
 def _wrong_call(trial: Trial, reject: Reject) -> Call | str | None:
     """The call that is to be refused, or why there is none."""
-    frame = trial.base_frame()
+    frame = trial.frames.on_case()
     with np.errstate(all="ignore"), budget.metered():
         if not truth(reject.when(frame)).sure:
             return None
         replaced = {name: expression(frame) for name, expression in reject.call.items()}
     settled = trial.settle(replaced)
-    if trial.refused(settled) is None:
+    if trial.frames.refused(settled) is None:
         raise SpecError(
             f"{trial.mechanism.address(reject.name)}: the definition does not refuse the call", reject.place
         )

@@ -13,10 +13,11 @@ from ..data.texts import safe, safe_data, safe_lines
 from ..diagnosis.witness import describe, find, library_of, read_case, runnable
 from ..errors import Exit, UsageError
 from ..execution.supervisor import SECONDS, available, supervisor
+from ..judging.bench import Bench
 from ..judging.cells import Failure, Request, law_names, law_of
 from ..judging.engine import run
 from ..judging.judge import Kind, judged
-from ..judging.trial import Bench, Trial
+from ..judging.trial import Trial
 from ..mechanisms.library import Library
 from ..mechanisms.loader import NONE, Specs, mechanism_named
 from ..mechanisms.mechanism import Mechanism

@@ -40,8 +40,8 @@ from ..data.texts import safe
 from ..diagnosis.naming import Likeness, diagnose
 from ..diagnosis.witness import MOST, find, is_file, read_case, runnable
 from ..errors import Place, SpecError, SpecErrors, UsageError, did_you_mean
+from ..judging.bench import Bench
 from ..judging.cells import Cell, Result, law_names
-from ..judging.trial import Bench
 from ..mechanisms.documents import Text, read
 from ..mechanisms.library import Library
 from ..mechanisms.loader import library as shipped

@@ -7,8 +7,8 @@ import pytest
 
 from attnspec.cases.samples import Case, Sample
 from attnspec.judging.conventions import NEAR
+from attnspec.judging.environments import FALSE_ALARM
 from attnspec.judging.judge import VACUOUS
-from attnspec.judging.trial import FALSE_ALARM
 from attnspec.mechanisms.definition import Frame
 from attnspec.mechanisms.loader import library
 from attnspec.numerics.grades import FP32, GRADES

@@ -6,7 +6,9 @@ import torch
 
 from attnspec.adapters import Adapter
 from attnspec.cases.samples import Case, Sample
-from attnspec.judging.trial import Bench, Declined, Trial
+from attnspec.judging.bench import Bench
+from attnspec.judging.settling import Declined
+from attnspec.judging.trial import Trial
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.subject import AdapterSubject
 

@@ -11,7 +11,7 @@ from attnspec.cases.plans import PROFILES
 from attnspec.errors import SpecError
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
-from attnspec.judging.trial import FALSE_ALARM
+from attnspec.judging.environments import FALSE_ALARM
 from attnspec.language.arranging import noise
 from attnspec.language.deciding import counts, likely
 from attnspec.mechanisms.loader import library

@@ -9,11 +9,12 @@ from attnspec import reference
 from attnspec.adapters import Adapter
 from attnspec.adapters.torch.attention_gradient import differentiated, differentiated_apart
 from attnspec.cases.plans import PROFILES, plan
+from attnspec.judging.bench import Bench
 from attnspec.judging.cells import Request
 from attnspec.judging.conventions import identified, words_of
 from attnspec.judging.engine import run
 from attnspec.judging.judge import Kind, judged
-from attnspec.judging.trial import Bench, Trial
+from attnspec.judging.trial import Trial
 from attnspec.mechanisms.definition import Frame
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.targets import shipped, subject

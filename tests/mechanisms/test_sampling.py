@@ -8,10 +8,11 @@ import torch
 from attnspec import reference
 from attnspec.adapters import Adapter
 from attnspec.cases.plans import PROFILES, plan
+from attnspec.judging.bench import Bench
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
 from attnspec.judging.judge import Kind, judged
-from attnspec.judging.trial import Bench, Trial
+from attnspec.judging.trial import Trial
 from attnspec.mechanisms.definition import Frame
 from attnspec.mechanisms.loader import library
 from attnspec.numerics.grades import FP32

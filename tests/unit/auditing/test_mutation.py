@@ -5,10 +5,11 @@ import pytest
 
 from attnspec.auditing.mutation import kills
 from attnspec.cases.plans import PROFILES, Profile, plan
+from attnspec.judging.bench import Bench
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
 from attnspec.judging.judge import definition_law
-from attnspec.judging.trial import Bench, Trial
+from attnspec.judging.trial import Trial
 from attnspec.mechanisms.definition import Frame, reached
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.stand_ins import DefinitionSubject, Unchanged
@@ -120,5 +121,5 @@ def test_a_value_is_shared_under_words_that_it_does_not_ask_for():
                 Bench(DefinitionSubject(mechanism, "one", conventions=words), mechanism, "float64", "cpu", words),
                 sample,
             )
-            found.append(trial.exact("out", trial.base))
+            found.append(trial.frames.exact("out", trial.base))
         assert same == (found[0] is found[1])

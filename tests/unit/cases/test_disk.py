@@ -9,8 +9,9 @@ import pytest
 from attnspec.cases import disk, plans
 from attnspec.cases.plans import PROFILES, keep, plan
 from attnspec.cases.samples import Case, Sample
+from attnspec.judging.bench import Bench
 from attnspec.judging.conventions import _differing
-from attnspec.judging.trial import Bench, Trial
+from attnspec.judging.trial import Trial
 from attnspec.mechanisms.definition import Frame
 from attnspec.mechanisms.loader import library
 from attnspec.mechanisms.mechanism import Mechanism
@@ -78,9 +79,9 @@ def test_only_what_no_subject_changes_is_kept():
 
 def test_a_later_run_evaluates_no_definition_again(monkeypatch):
     def looked_up(trial):
-        bounds = trial.bound("out", trial.base, FP32)
+        bounds = trial.frames.bound("out", trial.base, FP32)
         apart = _differing(trial, "empty_row", trial.bench.words)
-        return [*map(parts, (trial.exact("out", trial.base), *bounds)), *map(parts, apart.values())]
+        return [*map(parts, (trial.frames.exact("out", trial.base), *bounds)), *map(parts, apart.values())]
 
     first = trial_of("attention")
     known = looked_up(first)
@@ -134,7 +135,7 @@ def test_samples_of_plans_are_kept_when_they_have_grown(folder, monkeypatch):
     monkeypatch.setattr(plans, "_SAMPLES", {})
     samples = plan(m, DefinitionSubject(m, "definition").claims, PROFILES["smoke"], 5, "float32").scenarios
     trial = Trial(Bench(DefinitionSubject(m, "definition"), m, "float32", "cpu", m.words), samples[0])
-    trial.exact("p", trial.base)
+    trial.frames.exact("p", trial.base)
     keep()
     (path,) = folder.iterdir()
     path.unlink()

@@ -8,9 +8,10 @@ from attnspec.adapters import Adapter
 from attnspec.cases.plans import Profile
 from attnspec.diagnosis.maps import mapped
 from attnspec.diagnosis.weights import Weights, recovered, weighted
+from attnspec.judging.bench import Bench
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
-from attnspec.judging.trial import Bench, Trial
+from attnspec.judging.trial import Trial
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.targets import mistake, subject
 

@@ -14,12 +14,14 @@ from attnspec.diagnosis.naming import Cause, Likeness, Nearest
 from attnspec.diagnosis.witness import describe, find, finite_or_none, kept, read_case, save, shown, stored_case
 from attnspec.errors import UsageError
 from attnspec.execution.calling import Reply, raised
+from attnspec.judging.bench import Bench
 from attnspec.judging.cells import Request, law_of
 from attnspec.judging.contracts import CONTRACTS
 from attnspec.judging.engine import run
+from attnspec.judging.environments import LawEnvironment
 from attnspec.judging.judge import judged
 from attnspec.judging.shrinking import made_small
-from attnspec.judging.trial import Bench, LawEnvironment, Trial
+from attnspec.judging.trial import Trial
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.stand_ins import DefinitionSubject
 from attnspec.subjects.targets import mistake

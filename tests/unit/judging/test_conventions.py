@@ -9,10 +9,11 @@ import torch
 from attnspec.adapters import Adapter, Unsupported
 from attnspec.cases.plans import PROFILES, Profile, plan
 from attnspec.judging import conventions
+from attnspec.judging.bench import Bench
 from attnspec.judging.cells import Request
 from attnspec.judging.conventions import Finding, identify
 from attnspec.judging.engine import run
-from attnspec.judging.trial import Bench, Trial
+from attnspec.judging.trial import Trial
 from attnspec.mechanisms.loader import library
 from attnspec.runs.replay import again
 from attnspec.subjects.stand_ins import DefinitionSubject

@@ -7,8 +7,9 @@ import pytest
 
 from attnspec.cases.samples import Case, Sample
 from attnspec.execution.calling import Fault, Reply
+from attnspec.judging.bench import Bench
 from attnspec.judging.judge import Kind, definition_law, evaluated, judged, vacuous
-from attnspec.judging.trial import Bench, Trial
+from attnspec.judging.trial import Trial
 from attnspec.mechanisms.loader import load
 from attnspec.numerics.grades import BF16, FP16_NAIVE, FP32, LADDER, TF32
 from attnspec.numerics.numbers import Comparison, Number

@@ -1,0 +1,33 @@
+"""A subject on a device: what a trial asks, whatever the sample."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..mechanisms.mechanism import Mechanism
+from ..subjects.subject import Subject
+from .pace import Pace, pace_of
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A subject on a device, with the words of all conventions, at one dtype of one mechanism."""
+
+    subject: Subject
+    mechanism: Mechanism
+    dtype: str
+    device: str
+    words: Mapping[str, str]
+    faults: Counter[str] = field(default_factory=Counter)
+    """How many calls have ended in each kind of fault."""
+
+    @property
+    def pace(self) -> Pace:
+        """How fast the subject is."""
+        return pace_of(self.subject, self.dtype, self.device)
+
+    @property
+    def words_key(self) -> tuple[str, ...]:
+        return tuple(self.words[c] for c in self.mechanism.conventions)

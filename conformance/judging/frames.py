@@ -1,0 +1,141 @@
+"""What the definition says of a sample: of the case itself, and of the further calls that laws make.
+
+What does not depend on the subject is computed once for all subjects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..cases.samples import Sample
+from ..mechanisms.definition import Frame, refused
+from ..numerics.grades import FP64, Grade
+from ..numerics.numbers import Number, recording
+from .bench import Bench
+from .settling import Settled
+
+SHAPES = 1 << 12
+"""Shapes of outputs that are remembered at a time."""
+_SHAPES: dict[tuple[Any, ...], tuple[int, ...]] = {}
+"""The shapes of outputs, which every sample has in common."""
+
+
+class Frames:
+    """The definition on the calls of a sample. What it says is kept with the sample."""
+
+    def __init__(self, bench: Bench, sample: Sample) -> None:
+        self.bench, self.mechanism, self.cache = bench, bench.mechanism, sample.cache
+        self.base = Settled(sample.values)
+
+    def _key(self, kind: str, settled: Settled, *more: Any) -> tuple[Any, ...]:
+        return kind, self.mechanism.name, self.bench.words_key, settled.key, *more
+
+    def _frame(self, settled: Settled, grade: Grade | None) -> Frame:
+        values = {**settled.values, **self.bench.words}
+        if grade is not None:
+            for name, moved in settled.errors.items():
+                values[name] = Number.within(values[name], moved, grade=grade)
+        return Frame(self.mechanism, values, grade=grade, dtype=self.bench.dtype)
+
+    def on_case(self, grade: Grade | None = None) -> Frame:
+        """The definition on the case itself, whose lines laws may name; under a grade, with bounds."""
+        key = self._key("frame", self.base, grade and grade.name)
+        if key not in self.cache:
+            self.cache[key] = self._frame(self.base, grade)
+        return self.cache[key]
+
+    def _call_frame(self, settled: Settled, grade: Grade | None) -> Frame:
+        """The definition on a call; beside the case itself the last call is kept, for outputs have lines in common."""
+        if not settled.key:
+            return self.on_case(grade)
+        key = self._key("frame of the last call", self.base, grade and grade.name)
+        known, frame = self.cache.get(key, ((), None))
+        if known != settled.key:
+            frame = self._frame(settled, grade)
+            self.cache[key] = (settled.key, frame)
+        return frame
+
+    def exact(self, name: str, settled: Settled) -> Any:
+        """An output as the definition has it."""
+        return self._under_words(("exact", settled.key, name), lambda: self._exact(name, settled))
+
+    def _exact(self, name: str, settled: Settled) -> tuple[Frame, Any]:
+        frame = self._call_frame(settled, None)
+        return frame, frame.outputs(name)[name]
+
+    def bound(self, name: str, settled: Settled, grade: Grade) -> tuple[Any, Any, Any]:
+        """An output and its error under a grade: likely and worst."""
+        return self._under_words(("bound", settled.key, name, grade.name), lambda: self._bound(name, settled, grade))
+
+    def _bound(self, name: str, settled: Settled, grade: Grade) -> tuple[Frame, tuple[Any, Any, Any]]:
+        frame = self._call_frame(settled, grade)
+        with recording():  # what the definition compares is not a comparison of a law
+            x = frame.outputs(name)[name]
+        if not isinstance(x, Number):
+            x = Number(x, grade=grade)
+        known = np.isfinite(x.value) | ~np.isfinite(x.radius)
+        twice = 2.0 if grade is FP64 else 1.0  # the definition was computed in double precision, too
+        moved = self._moved(x, self.exact(name, settled))
+        likely, worst = (np.where(known, twice * part + moved, 0.0) for part in (x.radius, x.worst))
+        return frame, (x.value, likely, worst)
+
+    def refused(self, settled: Settled) -> str | None:
+        """Why the definition refuses a call, or None where it does not."""
+        key = self._key("refused", settled)
+        if key not in self.cache:
+            self.cache[key] = refused(self.mechanism, {**settled.values, **self.bench.words})
+        found: str | None = self.cache[key]
+        return found
+
+    def _under_words(self, key: tuple[Any, ...], evaluate: Callable[[], tuple[Frame, Any]]) -> Any:
+        """What an evaluation gave, for this subject or for one that differs in words that it did not ask for."""
+        key, words = (self.mechanism.name, *key), self.bench.words
+        found = self.cache.get(key, ())
+        for asked, x in found:
+            if all(words[convention] == word for convention, word in asked.items()):
+                return x
+        frame, x = evaluate()
+        asked = {convention: words[convention] for convention in frame.turned_on if convention in words}
+        self.cache[key] = (*found, (asked, x))
+        return x
+
+    @staticmethod
+    def _moved(x: Number, exact: Any) -> Any:
+        """How far a choice in doubt has taken a value from the exact one, which is what outputs are compared with."""
+        with np.errstate(invalid="ignore"):
+            distance = np.abs(x.value - np.asarray(exact, float))
+        return np.where(distance > x.radius / 4, distance, 0.0)
+
+    def shape(self, name: str, settled: Settled) -> tuple[int, ...]:
+        """The shape that an output has for inputs of these shapes."""
+        shapes = tuple(getattr(settled.values[n], "shape", ()) for n in self.mechanism.inputs)
+        options = [settled.values[n] for n in self.mechanism.options]
+        if self.mechanism.required:  # beside inputs, only words and integers say how long something is
+            options = [x for x in options if type(x) in (int, str)]
+        key = (self.mechanism.name, self.mechanism.digest, name, shapes, *options)
+        if key not in _SHAPES:
+            if len(_SHAPES) >= SHAPES:
+                _SHAPES.clear()
+            _SHAPES[key] = np.shape(self.exact(name, settled))
+        return _SHAPES[key]
+
+    def normal(self, name: str, x: Any) -> Any:
+        """An output in its normal form, which is what is compared of it."""
+        form = self.mechanism.normal_form.get(name)
+        return x if form is None else form(_With(self.on_case(), {name: x}))
+
+
+class _With:
+    """A frame in which some names have another value."""
+
+    grade: Grade | None = None
+
+    def __init__(self, frame: Frame, values: Mapping[str, Any]) -> None:
+        self.frame, self.values, self.dtype = frame, values, frame.dtype
+        self.word, self.operator, self.output, self.source = frame.word, frame.operator, frame.output, frame.source
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name] if name in self.values else self.frame[name]
