@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from .data.texts import safe
+from .data.texts import safe, told
 from .errors import NotConformantError, UsageError
 from .execution.declarations import names_in
 from .reporting.records import CellLine, Record
@@ -131,7 +131,9 @@ def _plain(x: Any) -> Any:
 def _typed(target: Callable[..., Any] | str, *keywords: Mapping[str, Any]) -> str:
     """The call as somebody may have typed it."""
     first = repr(target) if isinstance(target, str) else getattr(target, "__name__", type(target).__name__)
-    rest = [f"{name}={x!r}" for given in keywords for name, x in given.items()]
+    rest = [
+        f"{name}={x!r}" if type(x) is str else f"{name}={told(x)}" for given in keywords for name, x in given.items()
+    ]
     return safe(f"attnspec.check({', '.join([first, *rest])})", LONGEST)
 
 
