@@ -85,6 +85,7 @@ class Supervisor:
         self._keys = itertools.count()
         self._lease: Lease | None = None
         self._memory = MEMORY
+        self._closing = False
 
     def begin(self, path: Path) -> None:
         """Have the process begin that has the framework of a file, and do not wait for it."""
@@ -150,7 +151,14 @@ class Supervisor:
         return found, Place(start.path, asked.module, folder, asked.name, asked.framework, interface, environment)
 
     def close(self) -> None:
-        """End every process at once, whatever it does."""
+        """End every process at once, whatever it does; until all have ended, none begins."""
+        self._closing = True
+        try:
+            self._close()
+        finally:
+            self._closing = False
+
+    def _close(self) -> None:
         for worker in self._workers.values():
             orphans.kill(worker.process.pid)
         until = time.monotonic() + CLOSING
@@ -184,6 +192,8 @@ class Supervisor:
         """What a fork server answers. One that has ended is replaced, for that need be no fault of its file."""
         says = ""
         for _ in range(TRIES):
+            if self._closing:
+                raise TargetError("the processes that make calls are being ended")
             fork_server = None
             try:
                 fork_server = self._fork_server(start)
