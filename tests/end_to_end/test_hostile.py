@@ -20,6 +20,12 @@ HOSTILE = runpy.run_path(str(Path(__file__).resolve().parents[2] / "benchmarks" 
 DOCUMENTS, EXPRESSIONS = (1, 0, 0), (0, 98, 2)
 
 
+@pytest.fixture(autouse=True)
+def _uncached(monkeypatch):
+    """What is read is not kept: whatever writes is told here."""
+    monkeypatch.setenv("ATTNSPEC_CACHE", "off")
+
+
 @pytest.mark.parametrize("first", range(0, 500, 100))
 def test_expressions_are_refused_or_work(first, tmp_path):
     outcomes = [HOSTILE["case"](number, tmp_path, EXPRESSIONS) for number in range(first, first + 100)]

@@ -8,6 +8,7 @@ import re
 import select
 import signal
 import struct
+import subprocess
 import sys
 import termios
 import time
@@ -65,11 +66,11 @@ class Screen:
 
 def on_a_terminal(args, columns, *, stop=False, **environment):
     """The exit code, the screen, and the seconds until something is seen; with `stop`, interrupted then."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.environ.update(environment)
-        os.execv(sys.executable, [sys.executable, "-m", "attnspec.cli", *args])
+    terminal, theirs = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    command, ends = [sys.executable, "-m", "attnspec.cli", *args], dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+    process = subprocess.Popen(command, env={**os.environ, **environment}, start_new_session=True, **ends)
+    os.close(theirs)
     started, seen, text = time.monotonic(), None, b""
     while select.select([terminal], [], [], 120)[0]:
         try:
@@ -78,11 +79,11 @@ def on_a_terminal(args, columns, *, stop=False, **environment):
             break
         seen = time.monotonic() - started if seen is None else seen
         if stop and not text:
-            os.kill(pid, signal.SIGINT)
+            process.send_signal(signal.SIGINT)
         text += more
         if not more:
             break
-    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    status = process.wait()
     os.close(terminal)
     return status, Screen(columns).feed(text.decode()), seen
 
