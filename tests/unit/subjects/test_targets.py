@@ -80,7 +80,7 @@ def test_every_module_of_adapters_is_a_family_or_serves_the_audit():
     assert found == {*families(), *families("controls"), *families("faults")}
     assert "attnspec.adapters.controls.attention" in families("controls")
     assert "attnspec.adapters.faults.tiles" in families("faults")
-    assert set(families()) == {adapter.module for adapter in shipped()}
+    assert {adapter.module for adapter in shipped()} <= set(families())  # some are there for others alone
 
 
 # Files
