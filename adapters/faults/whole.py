@@ -51,7 +51,7 @@ class Whole:
         * `deterministic`: whether it claims to be, and is refuted because it is not.
         """
         if part not in self.parts:
-            raise ValueError(f"{part.__name__} is no part of this implementation of {self.operator}")
+            raise ValueError(f"{part.__name__} is not a part of this implementation of {self.operator}")
 
         def declare(wrong: Part) -> Part:
             exchanged = {one.__name__: wrong if one is part else one for one in self.parts}
