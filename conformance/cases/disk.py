@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib.resources
 import platform
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -19,7 +18,7 @@ import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.store import Store, digest
+from ..data.store import Store, code_of, digest
 from ..mechanisms.mechanism import Mechanism
 from ..numerics.grades import GRADES
 from ..numerics.numbers import Number
@@ -83,16 +82,9 @@ def keep_cases(key: str, cases: Sequence[Case]) -> None:
 @functools.cache
 def code() -> str:
     """The version of the code, and of what computes for it."""
-    found = hashlib.blake2b(digest_size=20)
-    for room in CODE:
-        for file in sorted(importlib.resources.files(f"attnspec.{room}").iterdir(), key=lambda file: file.name):
-            if file.name.endswith(".py"):
-                found.update(f"{room}/{file.name}\0".encode() + file.read_bytes())
     features = np._core._multiarray_umath.__cpu_features__  # type: ignore[attr-defined]
-    found.update(
-        repr((np.__version__, platform.python_version(), platform.machine(), sorted(features.items()))).encode()
-    )
-    return found.hexdigest()
+    machine = np.__version__, platform.python_version(), platform.machine(), sorted(features.items())
+    return digest(repr(machine), *(code_of(f"attnspec.{name}") for name in CODE))
 
 
 def fingerprint(mechanism: Mechanism) -> str:

@@ -7,7 +7,9 @@ user owns or may write to is not used, and where nothing can be written nothing 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
+import importlib.resources
 import os
 import stat
 import sys
@@ -53,6 +55,13 @@ def digest(*parts: str | bytes) -> str:
         raw = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
         found.update(len(raw).to_bytes(8, "big") + raw)
     return found.hexdigest()[:40]
+
+
+@functools.cache
+def code_of(package: str) -> str:
+    """A digest of the sources of a package, without those below it: what they computed is of no use to other ones."""
+    files = sorted(importlib.resources.files(package).iterdir(), key=lambda file: file.name)
+    return digest(*(part for f in files if f.name.endswith(".py") for part in (f.name, f.read_bytes())))
 
 
 def size_of(folder: Path) -> int:

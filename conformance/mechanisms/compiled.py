@@ -10,18 +10,16 @@ import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from attnspec import reference, spec
-
-from ..data.store import digest
+from ..data.store import code_of, digest
 from ..errors import Place
 from ..language.expressions import Expression
 from ..language.scopes import DrawSite, Reads, Scope, Takes
 from .mechanism import Example, Known, Law, Mechanism, Mistake, Printed, Reject, Setting
+from .schema import spec_folder
 
 ASSIGNED = ("sizes", "inputs", "options", "requires", "definition", "normal_form")
 """The parts of a mechanism that are expressions by name."""
@@ -37,6 +35,8 @@ ENTRIES: Mapping[str, type[Any]] = {
 APART = ("path", "library", "reference_place")
 """The parts that depend on where the file is."""
 OTHERS = tuple(f.name for f in fields(Mechanism) if f.name not in (*ASSIGNED, *ENTRIES, *APART))
+SOURCES = ("attnspec.language", "attnspec.mechanisms", "attnspec.numerics", "attnspec.reference")
+"""The packages that make mechanisms of texts."""
 _TUPLES = ("sources", "outputs", "random", "required")
 Packed = list[Any]
 
@@ -44,11 +44,8 @@ Packed = list[Any]
 @functools.cache
 def machinery() -> str:
     """A digest of all that makes mechanisms of texts."""
-    home = Path(__file__).parent.parent
-    folders = [home / "language", home / "mechanisms", home / "numerics", Path(str(reference.__file__)).parent]
-    sources = [path for folder in folders for path in sorted(folder.glob("*.py"))]
-    schema = Path(str(spec.__file__)).parent / "schema.json"
-    return digest(sys.version, np.__version__, *(path.read_bytes() for path in (*sources, schema)))
+    schema = (spec_folder() / "schema.json").read_bytes()
+    return digest(sys.version, np.__version__, *map(code_of, SOURCES), schema)
 
 
 def packed(mechanism: Mechanism, base: Mechanism | None, takes: Mapping[str, Takes]) -> dict[str, Any]:

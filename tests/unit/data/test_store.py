@@ -4,10 +4,11 @@ import os
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from attnspec.data.store import Store, cache_folder, digest, fault_of, size_of
+from attnspec.data.store import Store, cache_folder, code_of, digest, fault_of, size_of
 
 KEY = digest("a", "b")
 
@@ -36,6 +37,22 @@ def test_what_is_kept_comes_back(store, folder):
 def test_a_key_tells_where_one_part_ends():
     assert 3 == len({digest("ab"), digest("a", "b"), digest("", "ab")})
     assert digest("é") == digest("é".encode())
+
+
+def test_the_digest_of_a_package_is_that_of_its_own_sources(monkeypatch):
+    def packaged(name, **files):
+        for path, text in {"__init__": "", **files}.items():
+            file = Path(name, *path.split("/")).with_suffix(".py")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        return code_of(name)
+
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    known = packaged("one", a="x = 1")
+    assert known == packaged("two", a="x = 1")
+    others = packaged("three", a="x = 2"), packaged("four", b="x = 1"), packaged("five", a="x = 1", b="")
+    assert 4 == len({known, *others})
+    assert known == packaged("six", a="x = 1", **{"below/__init__": "y = 2"})
 
 
 def test_the_folder_is_the_users_alone(store, folder):
