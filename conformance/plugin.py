@@ -140,8 +140,8 @@ class Session:
         from .runs.run import Run
 
         self.config, options = config, options_of(config)
-        self.folder = options.report_dir or FOLDER
         self.run = Run(options, shlex.join(["pytest", *config.invocation_params.args]))
+        self.run.cases = Path(options.report_dir or FOLDER)  # even where results are not kept
         if config.getoption("numprocesses", None):  # others make the calls, and need what has been held to ask for them
             free(options)
         self.controls = not (hasattr(config, "workerinput") or config.option.collectonly)
@@ -222,15 +222,7 @@ class Session:
         if text is None:
             self._broken(report)
         elif report.when == "call":
-            self._found(json.loads(text))
-
-    def _found(self, cell: Mapping[str, Any]) -> None:
-        """Keep a cell; a witness is kept even where results are not."""
-        self.run.keep(cell)
-        if "witness" in cell and self.run.folder is None:
-            from .diagnosis.witness import save
-
-            save(Path(self.folder), {**cell["witness"], "law": cell["law"]})
+            self.run.keep(json.loads(text))
 
     def _broken(self, report: pytest.TestReport) -> None:
         """Keep account of an item that gave no cell, such as one whose process died."""
@@ -242,7 +234,7 @@ class Session:
             group, law = place
             trace = str(report.longrepr)
             says = next((line for line in reversed(trace.splitlines()) if line.strip()), "it gave no cell")
-            self._found(group.internal(law, self.run.options.device, safe(says), safe_lines(trace)))
+            self.run.keep(group.internal(law, self.run.options.device, safe(says), safe_lines(trace)))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self) -> None:
@@ -283,7 +275,7 @@ class Session:
 
         folder = str(self.run.folder or "")
         columns = self.config.get_terminal_writer().fullwidth if terminalreporter.isatty else None
-        for line in page(self.run.lines, folder=folder, cases=self.folder, columns=columns):
+        for line in page(self.run.lines, folder=folder, cases=str(self.run.cases), columns=columns):
             terminalreporter.write_line(line)
         if self.alone:
             terminalreporter.write_line(ALONE)
@@ -363,7 +355,7 @@ class CellItem(pytest.Item):
         from .reporting.blocks import failure
 
         if isinstance(excinfo.value, ViolationError):
-            return failure(excinfo.value.cell, self.session_.folder)
+            return failure(excinfo.value.cell, str(self.session_.run.cases))
         if isinstance(excinfo.value, Error):
             return safe_lines(str(excinfo.value))
         return super().repr_failure(excinfo, style)

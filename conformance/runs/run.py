@@ -45,6 +45,8 @@ class Run:
         self.groups = groups(options) if found is None else [*found]
         self.runner = Runner(options)
         self.folder = Path(options.report_dir) if options.report_dir else None
+        self.cases = self.folder
+        """Where failing cases are kept, in a folder of their own."""
         self.done: set[tuple[str, ...]] = set()
         """The groups whose cells an earlier run has computed."""
         self.ended = ""
@@ -124,8 +126,8 @@ class Run:
     def keep(self, cell: Mapping[str, Any]) -> None:
         """Keep a cell, and its witness where it has one."""
         self.results.add(cell)
-        if "witness" in cell and self.folder is not None:
-            save(self.folder, {**cell["witness"], "law": cell["law"]})
+        if "witness" in cell and self.cases is not None:
+            save(self.cases, {**cell["witness"], "law": cell["law"]})
 
     def finish(self, ended: str = "") -> None:
         """The end of the records, once; `ended` says why they end early, and nothing if they do not."""
@@ -136,10 +138,6 @@ class Run:
     def results(self) -> Results:
         assert self._results is not None, "it has not begun"
         return self._results
-
-    @property
-    def begun(self) -> bool:
-        return self._results is not None
 
     @property
     def lines(self) -> list[Line]:
