@@ -24,17 +24,16 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, ver
 from pathlib import Path
 from typing import IO, Any, TextIO
 
-from attnspec.data.files import read_bytes, read_text
-from attnspec.data.records import record
-from attnspec.data.texts import safe
-from attnspec.diagnosis.shapes import line as line_shape
-from attnspec.errors import Error, UsageError
-from attnspec.judging.coverage import beside
-from attnspec.numerics.grades import LADDER
-from attnspec.reporting.standings import Standing, missing, standings
-
+from ..data.files import read_bytes, read_text
+from ..data.records import record
+from ..data.texts import safe
+from ..diagnosis.shapes import line as line_shape
+from ..errors import Error, UsageError
+from ..judging.coverage import beside
+from ..numerics.grades import LADDER
 from .chain import Chain
 from .records import FORMAT, EndLine, SubjectLine
+from .standings import Standing, missing, standings
 
 Line = dict[str, Any]
 NAME = "results.ndjson"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from ..cases.plans import profile_named
 from ..data.plain import storable
@@ -24,6 +24,16 @@ from ..reporting.results import environment
 from ..subjects.subject import AdapterSubject, Subject
 from ..subjects.targets import file_of, resolve
 from .options import Options
+
+
+class _Place(TypedDict):
+    """What all records of a group have in common."""
+
+    subject: str
+    operator: str
+    mechanism: str
+    dtype: str
+    device: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,27 +60,14 @@ class Group:
 
     def expected(self, laws: Sequence[str], device: str) -> ExpectedLine:
         """The record of the cells that are to come of it."""
-        m = self.mechanism
-        return {
-            "kind": "expected",
-            "subject": self.name,
-            "operator": m.operator,
-            "mechanism": m.name,
-            "dtype": self.dtype,
-            "device": device,
-            "laws": list(laws),
-        }
+        return {"kind": "expected", **self._place(device), "laws": list(laws)}
 
     def internal(self, law: str, device: str, says: str, trace: str) -> CellLine:
         """The cell of a law on which attnspec itself failed."""
         m = self.mechanism
         found: CellLine = {
             "kind": "cell",
-            "subject": self.name,
-            "operator": m.operator,
-            "mechanism": m.name,
-            "dtype": self.dtype,
-            "device": device,
+            **self._place(device),
             "law": law,
             "version": m.version,
             "digest": m.digest,
@@ -82,6 +79,16 @@ class Group:
             "trace": trace,
         }
         return storable(found)
+
+    def _place(self, device: str) -> _Place:
+        m = self.mechanism
+        return {
+            "subject": self.name,
+            "operator": m.operator,
+            "mechanism": m.name,
+            "dtype": self.dtype,
+            "device": device,
+        }
 
 
 def groups(options: Options) -> list[Group]:
