@@ -164,7 +164,7 @@ def spawned(environment: Environment) -> Process:
     """A fresh interpreter that runs the program of workers."""
     ours, theirs = socket.socketpair()
     with theirs:
-        return _spawned(Wire(ours), [PROGRAM, str(theirs.fileno())], {**ONE, **dict(environment)}, [theirs.fileno()])
+        return interpreter(Wire(ours), [PROGRAM, str(theirs.fileno())], {**ONE, **dict(environment)}, [theirs.fileno()])
 
 
 def divided(framework: str) -> tuple[Process, Apart]:
@@ -172,14 +172,15 @@ def divided(framework: str) -> tuple[Process, Apart]:
     text, ends = program(), [socket.socketpair() for _ in range(2)]
     theirs = [end.fileno() for _, end in ends]
     command = [RUN.format(program=text), *map(str, theirs)]
-    process = _spawned(Wire(ends[1][0]), command, neutral(tuple(os.environ.items())), [text, *theirs])
+    process = interpreter(Wire(ends[1][0]), command, neutral(tuple(os.environ.items())), [text, *theirs])
     os.close(text)
     for _, end in ends:
         end.close()
     return process, Apart(ends[0][0], framework)
 
 
-def _spawned(wire: Wire, command: Sequence[str], environment: Mapping[str, str], files: Sequence[int]) -> Process:
+def interpreter(wire: Wire, command: Sequence[str], environment: Mapping[str, str], files: Sequence[int]) -> Process:
+    """A fresh interpreter that runs a program, given as its text and its arguments, with some open files."""
     log, mark = Log(), orphans.mark()
     process = subprocess.Popen(
         [sys.executable, "-P", "-c", *command],

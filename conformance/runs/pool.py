@@ -1,6 +1,6 @@
 """Processes beside this one, each of which runs the groups that it is told to, and sends their cells back.
 
-A process resolves the targets of its groups by itself: what crosses between them is JSON, a line for each message.
+A process resolves the targets of its groups by itself: what crosses between them is JSON.
 One that dies costs a group one try; after the second, the cells of the group have no verdict.
 """
 
@@ -10,17 +10,17 @@ import json
 import os
 import selectors
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 from ..errors import Error
 from ..execution import orphans
-from ..execution.processes import Log, ended
+from ..execution.processes import Process, ended, interpreter
+from ..execution.transport import GarbledError, GoneError, Wire
 from ..reporting.records import CellLine
 from .groups import Group, groups
 from .interruptions import wait_for_the_end
@@ -43,48 +43,30 @@ class StartError(Error):
 class _Process:
     """One of them, and what it is at work on."""
 
-    process: subprocess.Popen[bytes]
-    wire: socket.socket
-    log: Log
+    process: Process
     ready: bool = False
     group: Group | None = None
     subject: str = ""
     """Of the last group that it was given."""
-    heard: bytearray = field(default_factory=bytearray)
-
-    def tell(self, message: Any) -> None:
-        with suppress(OSError):  # it has ended, which is found when it is listened to
-            self.wire.sendall(json.dumps(message).encode() + b"\n")
 
     def give(self, group: Group) -> None:
         self.group, self.subject = group, group.subject.name
-        self.tell([group.target, group.key, list(group.laws)])
+        with suppress(GoneError):  # which is found when it is listened to
+            _say(self.process.wire, [group.target, group.key, list(group.laws)])
 
-    def messages(self) -> list[Any]:
-        """What has come from it; `EOFError` if it has ended, or is of no use."""
+    def message(self) -> Any:
+        """What it says, None if that is not whole yet; `GoneError` if it has ended, or is of no use."""
         try:
-            more = self.wire.recv(1 << 20)
-        except OSError:
-            more = b""
-        if not more:
-            raise EOFError
-        self.heard += more
-        *whole, rest = bytes(self.heard).split(b"\n")
-        self.heard = bytearray(rest)
-        self.log.trim()
-        try:
-            return [json.loads(line) for line in whole]
-        except ValueError:  # somebody else has written to its wire
-            raise EOFError from None
+            found = _heard(self.process.wire, SLICE)
+        except TimeoutError:
+            return None
+        self.process.log.trim()
+        return found
 
     def end(self) -> str:
         """End it and all that it has started; what is to be said of how it ended."""
-        orphans.kill(self.process.pid)
-        self.wire.close()
-        says = ended(self.process.wait())
-        printed = self.log.tail()
-        self.log.file.close()
-        return says + (f": {printed.splitlines()[-1]}" if printed.strip() else "")
+        self.process.close()
+        return ": ".join([ended(self.process.status), *self.process.printed.splitlines()[-1:]])
 
 
 class Pool:
@@ -120,16 +102,17 @@ class Pool:
                     begins(group)
             for one in self._heard():
                 try:
-                    for message in one.messages():
-                        if message == "ready":
-                            one.ready, self._failed_starts = True, 0
-                        elif message == "interrupted":
-                            raise KeyboardInterrupt
-                        else:
-                            one.group = None
-                            yield message
-                except EOFError:
+                    message = one.message()
+                except GoneError:
                     yield from self._lost(one, waiting, tries)
+                    continue
+                if message == "ready":
+                    one.ready, self._failed_starts = True, 0
+                elif message == "interrupted":
+                    raise KeyboardInterrupt
+                elif message is not None:
+                    one.group = None
+                    yield message
 
     @property
     def _busy(self) -> list[_Process]:
@@ -146,7 +129,7 @@ class Pool:
         """The processes that have said something or ended, after a while none."""
         with selectors.DefaultSelector() as selector:
             for one in self._processes:
-                selector.register(one.wire, selectors.EVENT_READ, one)
+                selector.register(one.process.wire.end, selectors.EVENT_READ, one)
             return [key.data for key, _ in selector.select(SLICE)]
 
     def _lost(self, one: _Process, waiting: list[Group], tries: dict[tuple[str, ...], int]) -> Iterator[Cells]:
@@ -170,19 +153,11 @@ class Pool:
         if deadline is not None:
             options = replace(options, max_time=max(deadline - time.monotonic(), 0.0))
         ours, theirs = socket.socketpair()
-        log = Log()
         with theirs:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-c", PROGRAM, str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=log.number,
-                stderr=log.number,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
-        one = _Process(process, ours, log)
-        one.tell({"path": sys.path, "options": asdict(options)})
-        return one
+            process = interpreter(Wire(ours), [PROGRAM, str(theirs.fileno())], os.environ, [theirs.fileno()])
+        with suppress(GoneError):
+            _say(process.wire, {"path": sys.path, "options": asdict(options)})
+        return _Process(process)
 
 
 # The program of such a process
@@ -194,20 +169,31 @@ def main() -> None:
     orphans.end_with_parent()
     number = int(sys.argv[1])
     os.set_inheritable(number, False)
-    with socket.socket(fileno=number) as wire, wire.makefile("r") as asked:
-        first = json.loads(asked.readline())
+    wire = Wire(socket.socket(fileno=number))
+    with suppress(GoneError):
+        first = _heard(wire)
         sys.path[:] = first["path"]
         worker = _Worker(first["options"])
         _say(wire, "ready")
-        for line in asked:
+        while True:
+            asked = _heard(wire)
             try:
-                _say(wire, worker.cells(*json.loads(line)))
+                _say(wire, worker.cells(*asked))
             except KeyboardInterrupt:  # raised by what is called
                 _say(wire, "interrupted")
 
 
-def _say(wire: socket.socket, message: Any) -> None:
-    wire.sendall(json.dumps(message).encode() + b"\n")
+def _say(wire: Wire, message: Any) -> None:
+    """Send what records are made of: it is JSON, for their numbers may be of any size."""
+    wire.send(json.dumps(message))
+
+
+def _heard(wire: Wire, seconds: float | None = None) -> Any:
+    """What the other side has said; `GarbledError` where somebody else has written to the wire."""
+    try:
+        return json.loads(wire.receive(seconds))
+    except (ValueError, TypeError):
+        raise GarbledError("sent what is not a message") from None
 
 
 class _Worker:
