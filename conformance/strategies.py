@@ -28,19 +28,19 @@ from attnspec.adapters import Adapter
 
 from .cases.plans import Structures, undeclared
 from .cases.samples import Sample
+from .diagnosis.entries import worst_of_output
 from .errors import UsageError, did_you_mean
 from .execution.calling import Call, DirectCaller, Reply
 from .execution.declarations import names_in
 from .execution.frameworks import framework_named
 from .judging.bench import Bench
-from .judging.bounds import Stray
 from .judging.judge import Kind, definition_law, evaluated
 from .judging.trial import Faulted, Trial
 from .mechanisms.loader import library, mechanism_named
 from .mechanisms.mechanism import Mechanism
 from .numerics import budget
 from .numerics.grades import FP64
-from .numerics.numbers import number, value
+from .numerics.numbers import number
 from .subjects.claims import Claims
 from .subjects.subject import AdapterSubject
 from .subjects.targets import subject
@@ -236,25 +236,12 @@ class Case:
     def _worst(self, trial: Trial) -> str:
         """The entry that is furthest beyond its bound, in words."""
         returned = [name for name in self._judged if name in trial.replies[trial.base.key].outputs]
-        return max((error for name in returned for error in self._errors(trial, name)), default=(0.0, ""))[1]
-
-    def _errors(self, trial: Trial, name: str) -> list[tuple[float, str]]:
-        """The largest error of one output in units of its bound, and what there is to say of it."""
-        expected = np.asarray(value(trial.frames.normal(name, trial.frames.exact(name, trial.base))), float)
-        try:
-            y = number(trial.frames.normal(name, trial.number(name, trial.base, self.grade, fair=False)), FP64)
-            got, bound = y.value, np.broadcast_to(np.asarray(y.radius, float), y.shape)
-        except Stray:
-            got, bound = trial.replies[trial.base.key].outputs[name], np.zeros(expected.shape)
-        with np.errstate(all="ignore"):
-            same = (got == expected) | (np.isnan(got) & np.isnan(expected))
-            units = np.where(same, 0.0, np.nan_to_num(np.abs(got - expected) / bound, nan=math.inf, posinf=math.inf))
-        units = np.where(np.isinf(bound), 0.0, units)
-        if not units.size:
-            return []
-        at = np.unravel_index(int(np.argmax(units)), units.shape)
-        place = f"{name}{[int(i) for i in at]}" if at else name
-        says = f"{place} is {got[at]:.6g}, expected {expected[at]:.6g}"
-        if math.isfinite(units[at]):
-            says += f": the error is {units[at]:.3g} x the bound {bound[at]:.3g} ({self.grade})"
-        return [(float(units[at]), f"{says}; {int((units > 1).sum())} of {units.size} entries are beyond their bound")]
+        found = {name: worst for name in returned if (worst := worst_of_output(trial, name, self.grade))}
+        if not found:
+            return ""
+        name, worst = max(found.items(), key=lambda each: each[1].units)
+        place = f"{name}{list(worst.where)}" if worst.where else name
+        says = f"{place} is {float(worst.found):.6g}, expected {float(worst.expected):.6g}"
+        if math.isfinite(worst.units):
+            says += f": the error is {worst.units:.3g} x the bound {worst.bound:.3g} ({self.grade})"
+        return f"{says}; {worst.spoiled} of {worst.entries} entries are beyond their bound"

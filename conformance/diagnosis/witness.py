@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +34,9 @@ from ..mechanisms.library import Library
 from ..mechanisms.loader import NONE, Specs, mechanism_named
 from ..mechanisms.mechanism import Law, Mechanism
 from ..numerics import budget
-from ..numerics.grades import Grade
-from ..numerics.numbers import Comparison, recording
 from ..numerics.streams import digest
-from ..numerics.truths import Truth, truth
 from . import shapes
+from .entries import WorstEntry, worst_entry
 from .maps import Map
 from .naming import Likeness, Nearest
 
@@ -46,37 +44,12 @@ EARLIER = 80
 """Cases that may stand before one in a file."""
 SMALL = 256
 """Entries up to which the arrays of a case are kept with it."""
-ANOTHER = "another value"
-"""What is expected where a value may be any but the one that was found."""
 MOST = 32 << 20
 """Bytes that a kept case may have."""
 LARGEST = 1_000_000
 """The largest size that a kept case may have."""
 SHOWN = 12
 """Entries up to which an array is shown."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """Where a law fails: what was found, what it ought to be, and by how much it is off."""
-
-    found: Any
-    expected: Any
-    bound: float
-    units: float
-    where: tuple[int, ...]
-    spoiled: int
-    entries: int
-    missed: Missed | None = None
-    """Where the bound has the subject's own error in it: by how much it misses the definition on this case."""
-
-
-@dataclass(frozen=True, slots=True)
-class Missed:
-    """The error of an output against the definition, in units of the bound."""
-
-    units: float
-    bound: float
 
 
 def describe(
@@ -92,7 +65,8 @@ def describe(
     law, reject = law_of(m, name), m.rejects.get(name)
     stated = law or reject
     grade = None if failure.outcome.grade is None else bench.subject.claims.grade(bench.dtype)
-    outcome = _outcome(Trial(bench, sample), law, failure, grade)
+    faulted = failure.outcome.kind is Kind.FAULTED
+    worst = None if law is None or faulted else worst_entry(Trial(bench, sample), law, grade)
     return {
         "key": _key(sample, bench, target, name),
         "target": target,
@@ -126,7 +100,7 @@ def describe(
         "certain": failure.outcome.certain,
         "grade": grade.name if grade else "",
         "units": finite_or_none(failure.outcome.excess),
-        "outcome": None if outcome is None else _outcome_data(outcome),
+        "outcome": None if worst is None else _entry_data(worst),
         "likeness": _likeness_data(likeness) if isinstance(likeness, Likeness) else None,
         "nearest": asdict(likeness) if isinstance(likeness, Nearest) else None,
         "map": None if seen is None else _map_data(seen),
@@ -141,18 +115,17 @@ def _key(sample: Sample, bench: Bench, target: str, law: str) -> str:
     return letters(digest(sample.case.key, *failing, size=5))
 
 
-def _outcome_data(outcome: Outcome) -> dict[str, Any]:
+def _entry_data(worst: WorstEntry) -> dict[str, Any]:
+    missed = worst.missed
     return {
-        "found": _plain(outcome.found),
-        "expected": _plain(outcome.expected),
-        "bound": finite_or_none(outcome.bound),
-        "units": finite_or_none(outcome.units),
-        "where": list(outcome.where),
-        "spoiled": outcome.spoiled,
-        "entries": outcome.entries,
-        "missed": None
-        if outcome.missed is None
-        else {"units": finite_or_none(outcome.missed.units), "bound": finite_or_none(outcome.missed.bound)},
+        "found": _plain(worst.found),
+        "expected": _plain(worst.expected),
+        "bound": finite_or_none(worst.bound),
+        "units": finite_or_none(worst.units),
+        "where": list(worst.where),
+        "spoiled": worst.spoiled,
+        "entries": worst.entries,
+        "missed": missed and {"units": finite_or_none(missed.units), "bound": finite_or_none(missed.bound)},
     }
 
 
@@ -173,108 +146,6 @@ def _likeness_data(likeness: Likeness) -> dict[str, Any]:
 
 def _map_data(seen: Map) -> dict[str, Any]:
     return {"words": seen.words, "case": seen.case, "rows": list(seen.rows), "first": seen.first, "plane": seen.plane}
-
-
-def _outcome(trial: Trial, law: Law | None, failure: Failure, grade: Grade | None) -> Outcome | None:
-    """The worst entry of the comparison that refutes a law, under the claimed grade."""
-    if law is None or failure.outcome.kind is Kind.FAULTED:
-        return None
-    claim = None
-    try:
-        with np.errstate(all="ignore"), budget.metered(), recording() as records:
-            if law.name == "definition":
-                _compare_outputs(trial, grade)
-            else:
-                claim = truth(law.holds(LawEnvironment(trial, law, grade)))
-    except (Stray, Declined, Faulted, SpecError):
-        return _stray(trial)
-    worst = _worst(records) or (_unequal(trial) if law.name == "definition" else None)
-    if claim is not None and (worst is None or _alike(worst.found, worst.expected)):
-        worst = _refuted(records, claim) or worst
-    return _without_own_error(worst, trial, grade) if worst is not None and trial.bounds.widened else worst
-
-
-def _without_own_error(outcome: Outcome, trial: Trial, grade: Grade | None) -> Outcome:
-    """An outcome whose bound has the subject's own error in it, and so measures nothing.
-
-    In its place stands how far the definition is missed, if it is.
-    """
-    try:
-        with np.errstate(all="ignore"), budget.metered(), recording() as records:
-            _compare_outputs(trial, grade)
-    except (Stray, Declined, Faulted, SpecError):
-        records = []
-    worst = _worst(records)
-    missed = None if worst is None else Missed(worst.units, worst.bound)
-    return replace(outcome, bound=math.inf, units=math.inf, missed=missed)
-
-
-def _compare_outputs(trial: Trial, grade: Grade | None) -> None:
-    for name in trial.mechanism.outputs:
-        if name in trial.mechanism.random:
-            continue
-        try:
-            y = trial.number(name, trial.base, grade, fair=False)
-        except Declined:
-            continue
-        _ = trial.frames.normal(name, y) == trial.frames.normal(name, trial.frames.exact(name, trial.base))
-
-
-def _worst(records: list[Comparison]) -> Outcome | None:
-    worst: Outcome | None = None
-    for record in records:
-        left, right, units = np.broadcast_arrays(record.left.value, record.right.value, record.units)
-        if not units.size:
-            continue
-        index = np.unravel_index(int(np.argmax(units)), units.shape)
-        if worst is None or units[index] > worst.units:
-            bound = np.broadcast_to(record.radius, units.shape)[index]
-            place = tuple(int(i) for i in index)
-            worst = Outcome(
-                left[index], right[index], float(bound), float(units[index]), place, int((units > 1).sum()), units.size
-            )
-    return worst if worst is not None and worst.units > 1 else None
-
-
-def _refuted(records: list[Comparison], claim: Truth) -> Outcome | None:
-    """Where a claim about booleans is false, what they are about: no comparison by itself says what is wrong."""
-    false = np.asarray(~np.asarray(claim.can))
-    for record in records:
-        left, right, _ = np.broadcast_arrays(record.left.value, record.right.value, record.units)
-        if left.shape == false.shape and false.any():
-            index = tuple(int(i) for i in np.argwhere(false)[0])
-            expected = ANOTHER if _alike(left[index], right[index]) else right[index]
-            return Outcome(left[index], expected, 0.0, math.inf, index, int(false.sum()), false.size)
-    return None
-
-
-def _alike(x: Any, y: Any) -> bool:
-    return bool(x == y or (np.isnan(x) and np.isnan(y)))
-
-
-def _unequal(trial: Trial) -> Outcome | None:
-    """The first of the integers or booleans of an output that is another one."""
-    for name, y in trial.reply(trial.base).outputs.items():
-        exact = np.asarray(trial.frames.exact(name, trial.base))
-        if name not in trial.mechanism.random and y.shape == exact.shape and (y != exact).any():
-            index = tuple(int(i) for i in np.argwhere(y != exact)[0])
-            return Outcome(y[index], exact[index], 0.0, math.inf, index, int((y != exact).sum()), y.size)
-    return None
-
-
-def _stray(trial: Trial) -> Outcome | None:
-    """The first NaN that has no business in an output of the case itself."""
-    try:
-        outputs = trial.reply(trial.base).outputs
-        for name, y in outputs.items():
-            exact = np.broadcast_to(trial.frames.exact(name, trial.base), y.shape)
-            lost = np.isnan(y) & ~np.isnan(exact)
-            if lost.any():
-                index = tuple(int(i) for i in np.argwhere(lost)[0])
-                return Outcome(y[index], exact[index], 0.0, math.inf, index, int(lost.sum()), y.size)
-    except (Declined, Faulted, SpecError):
-        return None
-    return None
 
 
 def _usual(m: Mechanism, name: str, x: Any) -> bool:
