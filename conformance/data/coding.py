@@ -21,6 +21,8 @@ from . import exact
 
 DTYPES = {dtype.char: dtype for dtype in map(np.dtype, "?bBhHiIlLqQefd")}
 """The dtypes of arrays that are carried: booleans, integers and fractions."""
+ARRAYS = (np.ndarray, NDArray)
+"""What a hint of an array is made of: the second one from NumPy 2.5 on, where it is an alias of its own."""
 SMALL = 1 << 10
 """Bytes of an array beyond which it is not copied before it is written."""
 Writer = Callable[[Any], Any]
@@ -67,7 +69,7 @@ def _writer(hint: Any) -> Writer | None:
     origin, parts = get_origin(hint), get_args(hint)
     if hint is Any:
         return _exactly
-    if origin is np.ndarray:
+    if origin in ARRAYS:
         return _array
     if is_dataclass(hint):
         return written
@@ -113,7 +115,7 @@ def _reader(hint: Any) -> Reader:
     origin, parts = get_origin(hint), get_args(hint)
     if hint is Any:
         return exact.read
-    if origin is np.ndarray:
+    if origin in ARRAYS:
         return _array_of
     if is_dataclass(hint):
         return _one_of((hint,))

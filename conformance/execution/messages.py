@@ -38,11 +38,18 @@ class Start:
     environment: Environment = field(default=(), hash=False)
     """The variables that workers are to have, too many to be hashed for every call."""
     forks: bool = True
+    python: str = ""
+    """The interpreter that loads it, if not the one that asks."""
+
+    @property
+    def label(self) -> str:
+        """What is loaded, and by which interpreter, in words."""
+        return (self.path or self.framework) + (f" in {self.python}" if self.python else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Asks a fork server to load something, with the folders in which modules are looked for."""
+    """Asks a fork server to load something, with the folders in which modules are looked for, if not its own."""
 
     start: Start
     paths: tuple[str, ...]

@@ -22,7 +22,7 @@ from attnspec.adapters import Adapter
 
 from ..data.texts import safe_lines
 from ..errors import TargetError
-from . import orphans
+from . import interpreters, orphans
 from .apart import RUN, Apart, neutral, program
 from .calling import Call, Fault
 from .messages import (
@@ -52,6 +52,8 @@ from .threads import ONE
 from .transport import CLOSED, GarbledError, GoneError, Wire
 
 PROGRAM = "from attnspec.execution.worker import main; main()"
+OWN = ("PYTHONHOME", "PYTHONEXECUTABLE", "__PYVENV_LAUNCHER__")
+"""Variables that tell an interpreter where it lives, and would mislead another one."""
 LOADING = 300.0
 """Seconds in which a file or a framework is to be imported."""
 SLICE = 0.25
@@ -160,11 +162,16 @@ class Process:
         self.log.file.close()
 
 
-def spawned(environment: Environment) -> Process:
-    """A fresh interpreter that runs the program of workers."""
+def spawned(environment: Environment, python: str = "") -> Process:
+    """A fresh interpreter that runs the program of workers: this one, or another `python`."""
     ours, theirs = socket.socketpair()
+    variables = {**ONE, **dict(environment)}
     with theirs:
-        return interpreter(Wire(ours), [PROGRAM, str(theirs.fileno())], {**ONE, **dict(environment)}, [theirs.fileno()])
+        command, files = [PROGRAM, str(theirs.fileno())], [theirs.fileno()]
+        if python:
+            command = [interpreters.PROGRAM, command[1], *interpreters.placed(interpreters.examined(python))]
+            variables = {name: x for name, x in variables.items() if name not in OWN}
+        return interpreter(Wire(ours), command, variables, files, python or sys.executable)
 
 
 def divided(framework: str) -> tuple[Process, Apart]:
@@ -179,11 +186,17 @@ def divided(framework: str) -> tuple[Process, Apart]:
     return process, Apart(ends[0][0], framework)
 
 
-def interpreter(wire: Wire, command: Sequence[str], environment: Mapping[str, str], files: Sequence[int]) -> Process:
+def interpreter(
+    wire: Wire,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    files: Sequence[int],
+    executable: str = sys.executable,
+) -> Process:
     """A fresh interpreter that runs a program, given as its text and its arguments, with some open files."""
     log, mark = Log(), orphans.mark()
     process = subprocess.Popen(
-        [sys.executable, "-P", "-c", *command],
+        [executable, "-P", "-c", *command],
         stdin=subprocess.DEVNULL,
         stdout=log.number,
         stderr=log.number,
@@ -228,7 +241,7 @@ class ForkServer:
         self.forks: bool | None = None
         """Whether it forks, once it is ready."""
         with suppress(GoneError):  # why it has ended is told by `ready`
-            send(process.wire, Load(start, tuple(path for path in sys.path if path)))
+            send(process.wire, Load(start, () if start.python else tuple(path for path in sys.path if path)))
 
     def ready(self) -> None:
         """Wait until all is loaded; what cannot be loaded is a `TargetError`.
@@ -254,7 +267,7 @@ class ForkServer:
 
     @property
     def _label(self) -> str:
-        return self.start.path or self.start.framework
+        return self.start.label
 
     def declared(self, function: str) -> list[Adapter]:
         """The adapters of the file, or those of one name."""

@@ -94,15 +94,22 @@ class Supervisor:
             if framework not in self._fork_servers:
                 self._fork_servers[framework] = self._made(Start(framework))
 
-    def declared(self, path: Path, function: str) -> list[Adapter]:
-        """What `sources.declared` gives, loaded elsewhere."""
+    @staticmethod
+    def framework(path: Path) -> str:
+        """The framework that a process has which loads a file."""
+        return _framework(path)
+
+    def declared(self, path: Path, function: str, python: str = "") -> list[Adapter]:
+        """What `sources.declared` gives, loaded elsewhere: by this interpreter, or by another `python`."""
         if not path.is_file():
             raise TargetError(f"no such file: {path}")
-        return self._asked(self._start(path), lambda fork_server: fork_server.declared(function))
+        return self._asked(self._start(path, python), lambda fork_server: fork_server.declared(function))
 
-    def caller(self, adapter: Adapter, interface: Interface, path: Path | None, *, patient: bool) -> SupervisedCaller:
+    def caller(
+        self, adapter: Adapter, interface: Interface, path: Path | None, *, patient: bool, python: str = ""
+    ) -> SupervisedCaller:
         """A caller for an adapter of a file, or of a module if there is no file."""
-        start = self._start(path) if path else self._bare(adapter.framework)
+        start = self._start(path, python) if path else self._bare(adapter.framework, python)
         module = "" if path else adapter.module
         asked = Open(next(self._keys), module, start.path, adapter.name, adapter.framework, interface)
         home = (start, module) if shared(adapter, path) else (start, asked.key)
@@ -141,6 +148,8 @@ class Supervisor:
 
     def apart(self, start: Start, asked: Open) -> tuple[Apart, Place]:
         """A process in which nothing of attnspec is to be seen, and what it is to load; `ApartError` for none."""
+        if start.python:
+            raise ApartError("it is called in another environment")
         folder = start.folder or str(Path.cwd())
         named = _framework(Path(start.folder, start.path)) if start.path else "numpy"
         framework = "torch" if "torch" in (named, asked.framework) else "numpy"
@@ -171,17 +180,18 @@ class Supervisor:
             self._lease.give_back()
             self._lease = None
 
-    def _start(self, path: Path) -> Start:
+    def _start(self, path: Path, python: str = "") -> Start:
         status = path.stat()
         stamp = (status.st_mtime_ns, status.st_size)
-        return replace(self._bare(""), path=str(path), folder=str(Path.cwd()), stamp=stamp)
+        return replace(self._bare("", python), path=str(path), folder=str(Path.cwd()), stamp=stamp)
 
-    def _bare(self, framework: str) -> Start:
+    def _bare(self, framework: str, python: str = "") -> Start:
         variables = {name: x for name, x in os.environ.items() if not name.startswith("PYTEST_")}
         if self.device != "cpu":
             self._lease = self._lease or lease(self.device, counted()[1])
             variables = self._lease.environment(variables)
-        return Start(framework, environment=tuple(sorted(variables.items())), forks=self.device == "cpu")
+        variables = tuple(sorted(variables.items()))
+        return Start(framework, environment=variables, forks=self.device == "cpu", python=python)
 
     def _begun(self, start: Start) -> Worker:
         """A new worker. Nurseries of frameworks serve every environment, for they run nothing that asks for it."""
@@ -202,12 +212,13 @@ class Supervisor:
                 says = str(error)
                 if fork_server is not None:
                     self.end(fork_server)
-        label = start.path or start.framework
+        label = start.label
         begins = says.startswith(label)  # it never came to be asked
         raise TargetError(says if begins else f"the process that had loaded {label} ended when it was asked, {TIMES}")
 
     def _fork_server(self, start: Start) -> ForkServer:
         place = start.framework or str(Path(start.folder, start.path))
+        place = f"{place}@{start.python}" if start.python else place
         found = self._fork_servers.pop(place, None)
         if found is not None and found.start != start:
             self.end(found)
@@ -228,15 +239,16 @@ class Supervisor:
 
     def _made(self, start: Start) -> ForkServer:
         """A fork server: of a framework a fresh one, of a file one that has its framework."""
-        if not start.forks:
-            return ForkServer(spawned(start.environment), start)
+        if not start.forks or (start.python and not start.path):
+            return ForkServer(spawned(start.environment, start.python), start)
         if not start.path:
             process, apart = divided(start.framework)
             return ForkServer(process, start, apart)
         framework = _framework(Path(start.folder, start.path))
         begin = Begin(start.environment, fork_server=True)
         process = self._asked(
-            Start(framework), lambda root: root.forked(begin) if root.forks else spawned(start.environment)
+            Start(framework, python=start.python),
+            lambda root: root.forked(begin) if root.forks else spawned(start.environment, start.python),
         )
         return ForkServer(process, start)
 

@@ -80,7 +80,8 @@ def serve(end: socket.socket) -> NoReturn:
 def _tend(wire: Wire) -> None:
     asked, home = receive(wire, Load), os.getpid()
     start = asked.start
-    sys.path[:] = asked.paths
+    if asked.paths:
+        sys.path[:] = asked.paths
     loaded = _answer(lambda: _loaded(start))
     if os.getpid() != home:
         os._exit(0)  # the file has forked, and this is not the process that serves the wire

@@ -15,6 +15,13 @@ Stands = Literal["conformant", "violated", "partial", "waived", "not_tested"]
 Level = Literal["must", "should"]
 
 
+class Environment(TypedDict):
+    """What is installed where another interpreter makes calls."""
+
+    python: Key[str, "Its version of Python."]
+    packages: Key[dict[str, str], "The versions of the packages there that are called or imported by a target."]
+
+
 class RunLine(TypedDict):
     """The first line: what was asked for, where, and with what."""
 
@@ -39,6 +46,9 @@ class RunLine(TypedDict):
     shard: Key[str, "Which part of a run it is, as I/N; empty for a whole one."]
     isolation: Key[str, "Whether calls were made in processes of their own; empty where no function was called."]
     targets: Key[list[str], "What was checked."]
+    environments: Key[
+        NotRequired[dict[str, Environment]], "Other environments that made calls, by the paths of their interpreters."
+    ]
 
 
 class ExpectedLine(TypedDict):

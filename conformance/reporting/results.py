@@ -37,7 +37,7 @@ from .standings import Standing, missing, standings
 
 Line = dict[str, Any]
 NAME = "results.ndjson"
-SAME = ("attnspec", "python", "packages", "sources", "profile", "seed", "device")
+SAME = ("attnspec", "python", "packages", "sources", "profile", "seed", "device", "environments")
 """What two runs have to have in common, so that one can resume the other."""
 MOST = 256 << 20
 """Bytes of a results file, and of a file whose digest is kept in one."""

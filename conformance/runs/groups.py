@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypedDict
@@ -12,6 +12,7 @@ from ..cases.plans import profile_named
 from ..data.plain import storable
 from ..data.texts import safe
 from ..errors import UsageError, did_you_mean
+from ..execution.interpreters import Interpreter, parted
 from ..execution.supervisor import Supervisor, available, supervisor
 from ..judging.cells import PARAMETERS, law_names
 from ..judging.requirements import check_requirements
@@ -19,7 +20,7 @@ from ..mechanisms.library import Library
 from ..mechanisms.loader import Specs
 from ..mechanisms.mechanism import Mechanism
 from ..numerics.formats import FORMATS, unknown_dtype
-from ..reporting.records import CellLine, ExpectedLine
+from ..reporting.records import CellLine, Environment, ExpectedLine
 from ..reporting.results import environment
 from ..subjects.subject import AdapterSubject, Subject
 from ..subjects.targets import file_of, resolve
@@ -100,7 +101,7 @@ def groups(options: Options) -> list[Group]:
     known = library_of(options)
     supervised = supervisor_of(options)
     if supervised is not None:
-        for path in filter(None, map(file_of, options.targets)):
+        for path in filter(None, (file_of(target) for target in options.targets if not parted(target)[1])):
             supervised.begin(path)
     laws = chosen(options, known)
     found = []
@@ -157,8 +158,20 @@ def header_of(options: Options, found: Sequence[Group], command: str) -> dict[st
     if options.waivers and waivers is None:
         asked["waivers_missing"] = options.waivers
     asked |= {"specs": list(options.specs)} if options.specs else {}
+    elsewhere = {a.own for g in found if isinstance(a := g.subject, AdapterSubject) and a.own is not None}
+    if elsewhere:
+        asked["environments"] = environments(elsewhere)
     asked |= {"require": list(options.require), "shard": options.shard, "isolation": _isolation(found)}
     return environment(command, {**asked, "targets": list(options.targets)}, packages, dict.fromkeys(files))
+
+
+def environments(found: Iterable[Interpreter]) -> dict[str, Environment]:
+    """The other environments of a run, by the paths of their interpreters: versions of Python and packages."""
+    paths: dict[str, Environment] = {}
+    for each in found:
+        known = paths.setdefault(each.path, {"python": each.version, "packages": {}})
+        known["packages"] = dict(sorted({**known["packages"], **each.versions}.items()))
+    return paths
 
 
 def waivers_file(options: Options) -> Path | None:

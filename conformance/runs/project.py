@@ -18,6 +18,7 @@ from typing import Any
 
 from ..data.texts import safe
 from ..errors import UsageError, did_you_mean
+from ..execution.interpreters import parted
 from .options import FILE, TYPES, Option, given_at
 
 NAME = "pyproject.toml"
@@ -52,12 +53,19 @@ def _value(known: Mapping[str, Option], name: str, x: Any, folder: Path, shown: 
     if expected:
         raise UsageError(f"{shown}: [tool.attnspec] {name} is {_told(x)}; expected {expected}")
     if name == "targets":
-        return tuple(_placed(target, folder) if ".py" in target else target for target in x)
+        return tuple(_target(target, folder) for target in x)
     if name == "specs":
         return tuple(_placed(each, folder) for each in x)
     if name in ("waivers", "report_dir"):
         return _placed(x, folder)
     return tuple(x) if option.several else option.kind(x)
+
+
+def _target(target: str, folder: Path) -> str:
+    """A target whose files are seen from the present folder: its own, and the interpreter that calls it."""
+    name, python = parted(target)
+    name = _placed(name, folder) if ".py" in name else name
+    return f"{name}@{_placed(python, folder)}" if python else name
 
 
 def _placed(name: str, folder: Path) -> str:

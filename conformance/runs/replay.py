@@ -12,6 +12,7 @@ from ..cases.samples import Sample
 from ..data.texts import safe, safe_data, safe_lines
 from ..diagnosis.witness import describe, find, library_of, read_case, runnable
 from ..errors import Exit, UsageError
+from ..execution.interpreters import parted
 from ..execution.supervisor import SECONDS, available, supervisor
 from ..judging.bench import Bench
 from ..judging.cells import Failure, Request, law_names, law_of
@@ -94,16 +95,18 @@ def replayed(
 
 
 def _admit(target: str, name: str, note: Say, *, trusted: bool) -> None:
-    """Say which file a case names before it is run; a `UsageError` for one that nobody has vouched for."""
-    path = file_of(target)
-    if path is None:
-        return
-    shown = safe(str(path))
-    if not trusted and not path.resolve().is_relative_to(Path.cwd().resolve()):
-        raise UsageError(
-            f"the case {safe(name)} names {shown}, a program outside the present folder; --trust has it run"
-        )
-    note(f"runs {shown}, which the case names")
+    """Say which file and interpreter a case names before they are run; a `UsageError` if nobody has vouched for one."""
+    path, python = file_of(target), parted(target)[1]
+    programs = {path: path.resolve()} if path is not None else {}
+    if python:  # in an environment this is a link to what lies elsewhere
+        programs[Path(python)] = Path(python).parent.resolve() / Path(python).name
+    for path, whole in programs.items():
+        shown = safe(str(path))
+        if not trusted and not whole.is_relative_to(Path.cwd().resolve()):
+            raise UsageError(
+                f"the case {safe(name)} names {shown}, a program outside the present folder; --trust has it run"
+            )
+        note(f"runs {shown}, which the case names")
 
 
 def _bench(witness: dict[str, Any], mechanism: Mechanism, subject: Subject) -> Bench:

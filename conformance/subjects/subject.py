@@ -10,6 +10,7 @@ from attnspec.adapters import Adapter
 
 from ..data.texts import NAME, safe
 from ..execution.calling import LASTING, Breach, Call, Caller, DirectCaller, Interface, Reply
+from ..execution.interpreters import Interpreter
 from ..execution.supervisor import SupervisedCaller
 from ..mechanisms.mechanism import Mechanism
 from .claims import Claims, claims_of
@@ -45,10 +46,15 @@ class AdapterSubject:
         *,
         declared: bool = True,
         supervise: Callable[[Interface, Claims], Caller] | None = None,
+        own: Interpreter | None = None,
     ) -> None:
-        """`mechanism` is the one of the operator's own name. A signature that cannot serve it is a `TargetError`."""
-        self.adapter, self.mechanism = adapter, mechanism
-        self.name, self.operator = safe(adapter.name, NAME), adapter.operator
+        """`mechanism` is the one of the operator's own name. A signature that cannot serve it is a `TargetError`.
+
+        `own` is the interpreter that calls it, if that is another one than this.
+        """
+        self.adapter, self.mechanism, self.own = adapter, mechanism, own
+        self.name = safe(adapter.name + (f"@{own.label}" if own else ""), NAME)
+        self.operator = adapter.operator
         self.claims = claims_of(adapter, mechanism, declared)
         self.noted: dict[str, Breach] = {}
         self.interface = Interface(

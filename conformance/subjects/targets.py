@@ -6,6 +6,7 @@ path/to/file.py:function        one of them, or a function that is not decorated
 reference                       the float64 reference, as a subject of every operator
 mistake:attention.no_scale      a known mistake
 fault:boundary_key_twice        a function that is wrong on purpose
+TARGET@path/to/python           any of them that is a function, called by the interpreter of another environment
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import importlib
 import importlib.util
 import pkgutil
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -25,10 +26,11 @@ from attnspec import adapters
 from attnspec.adapters import Adapter
 
 from ..errors import TargetError, UsageError, did_you_mean
-from ..execution import sources
+from ..execution import interpreters, sources
 from ..execution.calling import Caller, Interface
 from ..execution.declarations import checked
 from ..execution.frameworks import FRAMEWORKS
+from ..execution.interpreters import Interpreter, examined, parted
 from ..language.expressions import Expression
 from ..mechanisms.library import Library
 from ..mechanisms.loader import library, mechanism_named
@@ -65,6 +67,9 @@ def resolve(
     Raises `TargetError` where the target cannot be loaded or does not run on the device, `UsageError` where it names
     nothing.
     """
+    target, python = parted(target)
+    if python:
+        return _elsewhere(target, python, operator, framework, device, supervisor, known)
     if target == "reference":
         return [ReferenceSubject(m) for m in operators(known).values() if has_reference(m)]
     if target.startswith("mistake:"):
@@ -76,15 +81,54 @@ def resolve(
         found = from_file(path, target.partition(".py:")[2], operator, framework, supervisor, known)
     else:
         found = [subject(find(target), supervisor=supervisor, known=known)]
+    _check_device(found, device)
+    return [*found]
+
+
+def _elsewhere(
+    target: str,
+    python: str,
+    operator: str | None,
+    framework: str | None,
+    device: str,
+    supervisor: Supervisor | None,
+    known: Library | None,
+) -> list[Subject]:
+    """The subjects of a target that is called by another interpreter; each has the name of its environment."""
+    whole = f"{target}@{python}"
+    if target == "reference" or target.startswith("mistake:"):
+        raise UsageError(f"{whole}: {target} is computed by attnspec itself; name it without @{python}")
+    if supervisor is None:
+        raise UsageError(f"{whole}: another interpreter makes calls in a process of its own; leave out --no-isolate")
+    path = file_of(target)
+    if path is not None:
+        if not path.is_file():
+            raise TargetError(f"no such file: {path}")
+        own = examined(python, interpreters.imported(path))
+        if supervisor.framework(path) != "numpy":
+            own.require(supervisor.framework(path), str(path))
+        found = from_file(path, target.partition(".py:")[2], operator, framework, supervisor, known, own)
+    else:
+        adapter = fault(target) if target.startswith(FAULT) else find(target)
+        needed = [*filter(None, (adapter.framework, adapter.package))]
+        own = examined(python, needed)
+        for module in needed:
+            own.require(module, adapter.name)
+        found = [subject(adapter, supervisor=supervisor, known=known, own=own)]
+    _check_device(found, device)
+    return [*found]
+
+
+def _check_device(found: Sequence[AdapterSubject], device: str) -> None:
     for adapter in (one.adapter for one in found):
         if not runs_on(adapter, device):
             raise TargetError(f"{adapter.name} does not run on {device}; add --device {adapter.devices[0]}")
-    return [*found]
 
 
 def file_of(target: str) -> Path | None:
     """The file that a target names, if it names one."""
-    path, _, function = target.partition(".py:")
+    path, _, function = parted(target)[0].partition(".py:")
+    target = parted(target)[0]
     return Path(f"{path}.py" if function else target) if target.endswith(".py") or function else None
 
 
@@ -101,10 +145,12 @@ def subject(
     supervisor: Supervisor | None = None,
     path: Path | None = None,
     known: Library | None = None,
+    own: Interpreter | None = None,
 ) -> AdapterSubject:
     """An adapter as a subject; what it declares wrongly is an error with its place.
 
     With a supervisor its calls are made in another process, which finds the adapter in its module, or in a file.
+    That process is of this interpreter, or of its `own`.
     """
     known, adapter = known or library(), checked(adapter)
     label = f"{adapter.place}: {adapter.name}" if adapter.place else adapter.name
@@ -114,15 +160,15 @@ def subject(
     if adapter.framework not in FRAMEWORKS:
         hint = did_you_mean(adapter.framework, FRAMEWORKS)
         raise UsageError(f"{label}: unknown framework {adapter.framework!r}{hint}")
-    if not installed(adapter):
+    if own is None and not installed(adapter):
         raise TargetError(f"{adapter.name} needs {adapter.package}, which is not installed: {install_command(adapter)}")
     if supervisor is None:
         return AdapterSubject(adapter, known[adapter.operator], declared=declared)
 
     def supervise(interface: Interface, claims: Claims) -> Caller:
-        return supervisor.caller(adapter, interface, path, patient=claims.compiled)
+        return supervisor.caller(adapter, interface, path, patient=claims.compiled, python=own.path if own else "")
 
-    return AdapterSubject(adapter, known[adapter.operator], declared=declared, supervise=supervise)
+    return AdapterSubject(adapter, known[adapter.operator], declared=declared, supervise=supervise, own=own)
 
 
 def _where_else(known: Library) -> str:
@@ -242,11 +288,13 @@ def from_file(
     framework: str | None,
     supervisor: Supervisor | None,
     known: Library | None = None,
+    own: Interpreter | None = None,
 ) -> list[AdapterSubject]:
     """The adapters declared in a file, or one function of it; with a supervisor, the file is loaded elsewhere."""
-    declared = supervisor.declared(path, function) if supervisor else sources.declared(path, function)
+    python = own.path if own else ""
+    declared = supervisor.declared(path, function, python) if supervisor else sources.declared(path, function)
     return [
-        subject(found, supervisor=supervisor, path=path, known=known)
+        subject(found, supervisor=supervisor, path=path, known=known, own=own)
         if found.operator
         else subject(
             _completed(found, operator, framework, known),
@@ -254,6 +302,7 @@ def from_file(
             supervisor=supervisor,
             path=path,
             known=known,
+            own=own,
         )
         for found in declared
     ]
