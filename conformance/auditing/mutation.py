@@ -112,14 +112,14 @@ class _Hunt:
         return Bench(one, self.mechanism, "float64", "cpu", self.words)
 
     def over(self, samples: Sequence[Sample]) -> dict[str, Kill]:
-        others: list[tuple[Sample, list[str]]] = []
+        others: list[tuple[Sample, dict[str, Trial]]] = []
         for sample in samples:
             trials = {name: Trial(bench, sample, fair=False) for name, bench in self.wrong.items()}
             shown = list(self.shown(sample, trials))
             self.try_laws(sample, {name: trials[name] for name in shown})
-            others.append((sample, [name for name in trials if name not in shown]))
-        for sample, names in others:
-            self.try_laws(sample, {name: Trial(self.wrong[name], sample, fair=False) for name in names})
+            others.append((sample, {name: trial for name, trial in trials.items() if name not in shown}))
+        while others:
+            self.try_laws(*others.pop(0))
         order = [self.definition.name, *(law.name for law in self.laws)]
         for kill in self.found.values():
             kill.refutations.sort(key=lambda refutation: order.index(refutation.law))

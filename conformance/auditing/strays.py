@@ -10,7 +10,7 @@ something else: then a case that is right without it is right with it as well.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from ..cases.samples import Sample
 from ..errors import SpecError
 from ..language.syntax import parse
-from ..mechanisms.definition import Frame
+from ..mechanisms.definition import Frame, reached
 from ..mechanisms.mechanism import Mechanism, Mistake
 
 LARGE = 4_000
@@ -29,9 +29,10 @@ NEAR = 1e-9
 
 def strays(mechanism: Mechanism, samples: Sequence[Sample]) -> Iterator[str]:
     """Of every mistake that is wrong where it has no business, a sentence."""
+    right = _Right(mechanism)
     for mistake in mechanism.mistakes.values():
         asked, dropped = asked_for(mechanism, mistake), left_out(mechanism, mistake)
-        cases = _Cases(mechanism, mistake, samples)
+        cases = _Cases(right, mistake, samples)
         if asked and (label := cases.wrong_either_way(asked)):
             yield (
                 f"the mistake {mistake.name} asks for {_listed(asked)}, and is wrong with and without, as on {label}: "
@@ -95,21 +96,51 @@ def _conditions(text: str) -> Iterator[str]:
 # Where a mistake is wrong
 
 
+class _Right:
+    """The definition on cases, and on the same ones without some of what is given: once for all mistakes."""
+
+    def __init__(self, mechanism: Mechanism) -> None:
+        self.mechanism = mechanism
+        self._frames: dict[tuple[str, tuple[str, ...]], Frame | None] = {}
+
+    def on(self, sample: Sample, names: Sequence[str]) -> Frame | None:
+        """The definition on a sample without the names; None where it refuses the call."""
+        given = tuple(name for name in names if self.given(sample, name))
+        key = (sample.case.label, given)
+        if key not in self._frames:
+            self._frames[key] = self._frame(sample, given)
+        return self._frames[key]
+
+    def given(self, sample: Sample, name: str) -> bool:
+        x = sample.values[name]
+        return isinstance(x, np.ndarray) or x != self.mechanism.defaults[name]
+
+    def _frame(self, sample: Sample, names: Sequence[str]) -> Frame | None:
+        try:
+            frame = Frame(self.mechanism, {**sample.values, **{n: self.mechanism.defaults[n] for n in names}})
+            frame.check_domain()
+            frame.outputs()
+        except (SpecError, ValueError, TypeError, IndexError, ArithmeticError):
+            return None
+        return frame
+
+
 class _Cases:
     """The definition and a mistake on cases, and on the same ones without some of what is given."""
 
-    def __init__(self, mechanism: Mechanism, mistake: Mistake, samples: Sequence[Sample]) -> None:
-        self.mechanism, self.mistake = mechanism, mistake
+    def __init__(self, right: _Right, mistake: Mistake, samples: Sequence[Sample]) -> None:
+        self.right, self.mistake = right, mistake
+        self.reached = reached(right.mechanism, mistake.change)
         self.samples = [sample for sample in samples if sample.entries <= LARGE]
 
     def wrong_either_way(self, names: Sequence[str]) -> str:
         """A case on which a mistake is wrong without any of the names, if there is one whichever of them are given."""
         verdicts: dict[tuple[bool, ...], str] = {}
         for sample in self.samples:
-            for values in (sample.values, self.without(sample, names)):
-                pattern = tuple(self.given(values, name) for name in names)
+            for left_out in ((), names):
+                pattern = tuple(name not in left_out and self.right.given(sample, name) for name in names)
                 if not verdicts.get(pattern):
-                    wrong = self.wrong(values)
+                    wrong = self.wrong(sample, left_out)
                     if wrong is not None:
                         verdicts[pattern] = sample.case.label if wrong else verdicts.get(pattern, "")
         absent = (False,) * len(names)
@@ -119,37 +150,33 @@ class _Cases:
         """A case on which a mistake is wrong by leaving out the names, though elsewhere it is wrong without them."""
         found, elsewhere = "", False
         for sample in self.samples:
-            if any(self.given(sample.values, name) for name in names):
-                bare = self.wrong(self.without(sample, names))
+            if any(self.right.given(sample, name) for name in names):
+                bare = self.wrong(sample, names)
                 elsewhere = elsewhere or bool(bare)
-                if not found and bare is False and self.wrong(sample.values):
+                if not found and bare is False and self.wrong(sample):
                     found = sample.case.label
             else:
-                elsewhere = elsewhere or bool(self.wrong(sample.values))
+                elsewhere = elsewhere or bool(self.wrong(sample))
             if found and elsewhere:
                 return found
         return ""
 
-    def given(self, values: Mapping[str, Any], name: str) -> bool:
-        x = values[name]
-        return isinstance(x, np.ndarray) or x != self.mechanism.defaults[name]
+    def wrong(self, sample: Sample, names: Sequence[str] = ()) -> bool | None:
+        """Whether a mistake gives something else than the definition on a sample without the names.
 
-    def without(self, sample: Sample, names: Sequence[str]) -> dict[str, Any]:
-        return {**sample.values, **{name: self.mechanism.defaults[name] for name in names}}
-
-    def wrong(self, values: Mapping[str, Any]) -> bool | None:
-        """Whether a mistake gives something else than the definition; None where the latter refuses the call."""
-        try:
-            frame = Frame(self.mechanism, values)
-            frame.check_domain()
-            right = frame.outputs()
-        except (SpecError, ValueError, TypeError, IndexError, ArithmeticError):
+        None where the definition refuses the call.
+        """
+        right = self.right.on(sample, names)
+        if right is None:
             return None
+        change = self.mistake.change
         try:
-            given = Frame(self.mechanism, values, changes=self.mistake.change).outputs()
+            given = Frame(
+                right.mechanism, right.values, changes=change, unchanged=right, reached=self.reached
+            ).outputs()
         except (SpecError, ValueError, TypeError, IndexError, ArithmeticError):
             return True
-        return not all(_near(given[name], x) for name, x in right.items())
+        return not all(_near(given[name], x) for name, x in right.outputs().items())
 
 
 def _near(x: Any, exact: Any) -> bool:

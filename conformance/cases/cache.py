@@ -53,13 +53,15 @@ class Ledger:
 class Kept(dict[Any, Any]):
     """The cache of one sample. What is in it may be gone as soon as another cache grows, and not before."""
 
-    __slots__ = ("__weakref__", "ledger", "saved", "size")
+    __slots__ = ("__weakref__", "ledger", "looked_at", "saved", "size")
 
     def __init__(self, ledger: Ledger | None = None) -> None:
         super().__init__()
         self.size, self.ledger = 0, ledger or LEDGER
         self.saved = 0
         """Things that are kept on disk."""
+        self.looked_at = 0
+        """How many things it had when it was last asked what of them is to be kept on disk."""
 
     def __setitem__(self, key: Any, x: Any) -> None:
         size = size_of(x) - size_of(self[key]) if key in self else size_of(x)

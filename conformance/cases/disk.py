@@ -41,6 +41,9 @@ def restore(sample: Sample) -> None:
 def save(samples: Iterable[Sample]) -> None:
     """Keep what was computed from samples for later runs."""
     for sample in samples:
+        if len(sample.cache) == sample.cache.looked_at:
+            continue
+        sample.cache.looked_at = len(sample.cache)
         kept = [(key, x) for key, x in sample.cache.items() if lasting(key)]
         if len(kept) > sample.cache.saved and lasts(sample.mechanism):
             sample.cache.saved = len(kept)

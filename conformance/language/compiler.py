@@ -307,15 +307,16 @@ class Compiler:
         args, keywords = [built[x] for x in bound.args], {name: built[x] for name, x in bound.kwargs.items()}
         call = function.call
         graded, required, work = function.graded, 0 if function.graded is None else function.required, function.work
+        contextual = function.contextual
 
         def run(env: Any) -> Any:
             try:
                 values = [_charged(a(env), work) for a in args]
                 if graded is not None:
                     values[:required] = [graded(numeric(x), env.grade) for x in values[:required]]
-                if function.contextual:
+                if contextual:
                     values.insert(0, env)
-                return call(*values, **{k: f(env) for k, f in keywords.items()})
+                return call(*values, **{k: f(env) for k, f in keywords.items()}) if keywords else call(*values)
             except FAULTS as error:
                 return self.fail(node, error)
 
@@ -383,5 +384,11 @@ class Compiler:
 
 def _charged(x: Any, work: int = 1) -> Any:
     """An argument that is accounted for, as what a function makes of it is at most as large or charged by itself."""
-    charge(math.prod(getattr(x, "shape", ())), work * CARRIED if isinstance(x, Number) else work)
+    kind = type(x)
+    if kind is np.ndarray:
+        charge(x.size, work)
+    elif kind is Number:
+        charge(math.prod(x.shape), work * CARRIED)
+    else:
+        charge(math.prod(getattr(x, "shape", ())), work)
     return x

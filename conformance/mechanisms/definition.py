@@ -65,21 +65,25 @@ class Frame:
         return bound | sizes_of(self.mechanism, bound)
 
     def __getitem__(self, name: str) -> Any:
-        if name in self.memo:
-            return self.memo[name]
+        memo = self.memo
+        if name in memo:
+            return memo[name]
         if self.unchanged is not None and name not in self.reached:
             return self.unchanged[name]
+        change = self.changes.get(name)
+        if change is None and name not in self.mechanism.definition:  # what is given, as most names are
+            result = memo[name] = self.original(name)
+            return result
         if name in self._busy:
             raise SpecError(f"a cycle: {' -> '.join([*self._busy, name])}")
         self._busy.append(name)
         try:
-            change = self.changes.get(name)
             result = self.original(name) if change is None else change(_Replacing(self, name))
         finally:
             self._busy.pop()
         if self.overflow is not None and name in self.mechanism.definition:
             result = _limited(result, self.overflow)
-        self.memo[name] = result
+        memo[name] = result
         return result
 
     def original(self, name: str) -> Any:
@@ -242,7 +246,7 @@ def sizes_of(mechanism: Mechanism, values: Mapping[str, Any]) -> dict[str, int]:
     found: dict[str, tuple[int, str]] = {}
     for name, axes in mechanism.shapes.items():
         x = values[name]
-        shape = x.shape if isinstance(x, Number | np.ndarray) else np.shape(x)
+        shape = x.shape if isinstance(x, (Number, np.ndarray)) else np.shape(x)
         for axis, length in zip(reversed(axes), reversed(shape), strict=False):
             if axis is None:
                 continue

@@ -151,11 +151,20 @@ def stored(x: Any, dtype: str, grade: Grade) -> Any:
     fmt = result_format(dtype, grade)
     step = half_unit(np.abs(x.value) + x.radius, fmt)
     significand = np.ldexp(np.abs(np.frexp(finite(x.value))[0]), fmt.digits)
-    _, place, counts = np.unique(np.rint(significand), return_inverse=True, return_counts=True)
-    alike = counts[place].reshape(x.shape)
+    alike = _alike(np.rint(significand).ravel()).reshape(x.shape)
     variance = x.variance + alike * step * step / 3
     held = grade.operand is not None and fmt.digits <= grade.operand.digits
     return Number(x.value, x.worst + step, variance, x.shared, grade=grade, held=held)
+
+
+def _alike(x: Any) -> Any:
+    """How often the value of each entry of a row is in it."""
+    if x.size <= FEW // 4:
+        return np.count_nonzero(x[:, None] == x, axis=-1)
+    order = x.argsort()
+    ranked, place = x[order], np.zeros(x.size, int)
+    place[order[1:]] = np.cumsum(ranked[1:] != ranked[:-1])
+    return np.bincount(place)[place]
 
 
 # Along an axis

@@ -12,14 +12,18 @@ from attnspec.adapters import Adapter
 from attnspec.auditing import audit
 from attnspec.auditing.audit import audited
 from attnspec.auditing.correct import Bounds, audited_controls, controls
-from attnspec.auditing.mechanism import CASES, audited_mechanism, variants
+from attnspec.auditing.mechanism import CASES, _Audit, audited_mechanism, variants
 from attnspec.auditing.mutation import Refutation
 from attnspec.auditing.parts import Part
 from attnspec.cases.plans import Profile
 from attnspec.cli import main
 from attnspec.errors import Exit, SpecError, UsageError
+from attnspec.judging.bench import Bench
 from attnspec.judging.cells import Cell
+from attnspec.judging.trial import Trial
+from attnspec.mechanisms.definition import Frame
 from attnspec.mechanisms.loader import library, load
+from attnspec.numerics.grades import FP64
 
 SOFTMAX = """
 mechanism: softmax
@@ -141,6 +145,23 @@ def test_a_contract_need_not_refute_anything(monkeypatch):
 def test_a_mistake_may_show_under_another_word_alone(monkeypatch):
     part = edited(monkeypatch, mistake("p = terms / total if empty_row == zeros else 0 * terms"))
     assert [] == [fault for fault in part.faults if "survives" in fault and "in " not in fault]
+
+
+def test_bounds_are_computed_once_for_words_that_a_case_does_not_ask_for(monkeypatch):
+    m = library()["attention"]
+    audit, found = _Audit(m), {}
+    for words in variants(m):
+        bench = Bench(audit.subject(None, words, rounding=False), m, "float64", "cpu", words)
+        for sample in audit.plan.scenarios[:3]:
+            exact = audit.bounded(Trial(bench, sample), words)["out"]
+            found.setdefault(sample.case.label, []).append(exact)
+            alone = Frame(m, {**sample.values, **words}, grade=FP64, dtype="float64").outputs()["out"]
+            assert (alone.value.tobytes(), np.array(alone.radius).tobytes()) == (
+                exact.value.tobytes(),
+                np.array(exact.radius).tobytes(),
+            )
+    different = [len({id(x) for x in outputs}) for outputs in found.values()]
+    assert 1 < max(different) < len([*variants(m)])
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from attnspec import reference
 from attnspec.auditing.mechanism import audited_mechanism
 from attnspec.auditing.strays import left_out, strays
 from attnspec.cases.plans import Plan, Profile
+from attnspec.language.expressions import Expression
 from attnspec.mechanisms.loader import load
 from attnspec.mechanisms.mechanism import Mechanism
 from attnspec.subjects.stand_ins import DefinitionSubject
@@ -75,6 +76,21 @@ def test_what_leaves_out_an_option_beside_what_it_is_about_is_found(tmp_path):
     assert ("cap",) == left_out(m, m.mistakes["planted"])
     (fault,) = said(m)
     assert "planted also leaves out cap, and is wrong on capped" in fault
+
+
+def test_the_definition_is_evaluated_once_for_all_mistakes(tmp_path, monkeypatch):
+    path, evaluated = tmp_path / "scores.yaml", []
+    changes = ("capped = x", "y = capped", "capped = min(x, 0.1)")
+    mistakes = "".join(f"  m{i}:\n    says: Wrong.\n    change: {change}\n" for i, change in enumerate(changes))
+    path.write_text(SCORES.split("  planted:", maxsplit=1)[0] + mistakes)
+    m = load([path])["scores"]
+    text = m.definition["capped"].text
+    own = Expression.__call__
+    counted = lambda self, env: (evaluated.append(self.text), own(self, env))[1]  # noqa: E731
+    monkeypatch.setattr(Expression, "__call__", counted)
+    said(m)
+    cases = {"plain": 1, "capped": 2, "biased": 2, "both": 3, "far": 3}  # with all that is given, without some, ...
+    assert 0 < evaluated.count(text) <= sum(cases.values())
 
 
 def test_the_audit_of_a_mechanism_says_so(tmp_path, monkeypatch):

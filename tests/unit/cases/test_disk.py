@@ -143,6 +143,17 @@ def test_samples_of_plans_are_kept_when_they_have_grown(folder, monkeypatch):
     assert [] == [*folder.iterdir()]
 
 
+def test_a_sample_is_looked_through_again_only_when_it_has_grown(folder, monkeypatch):
+    sample, looked = trial_of().sample, []
+    monkeypatch.setattr(disk, "lasting", lambda key: looked.append(key) or True)
+    for name in ("one", "other"):
+        sample.cache["m", "exact", name] = (({}, 1.0),)
+        disk.save([sample])
+        disk.save([sample])
+    assert ["one", "one", "other"] == [name for *_, name in looked]
+    assert {"one", "other"} == {name for *_, name in trial_of().sample.cache}
+
+
 def drawn_again(m: Mechanism, seed, monkeypatch):
     """The draws of a plan, and those of a process that finds them kept."""
     found = []

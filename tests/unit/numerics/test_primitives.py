@@ -1,5 +1,6 @@
 """Primitives: on plain arrays they are NumPy's, and on numbers their bounds hold what narrow kernels do."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnspec.numerics import primitives as p
-from attnspec.numerics.formats import FLOAT32, rounded
+from attnspec.numerics.formats import FLOAT32, half_unit, rounded
 from attnspec.numerics.grades import BF16, BF16_NAIVE, FP16, FP32, Grade
 from attnspec.numerics.numbers import K, Number, value
 from attnspec.numerics.streams import Stream
@@ -131,6 +132,14 @@ def test_storing_rounds_once_more() -> None:
     assert BF16.operand
     assert 0.5 < exceeded(rounded(x, BF16.operand), bounded, bounded.worst) <= 1
     assert pytest.approx(2.0**-25) == p.stored(0.75, "float32", FP32).worst.item()
+
+
+@pytest.mark.parametrize("n", [0, 1, 9, 500])
+def test_what_rounds_to_the_same_significand_errs_alike(n: int) -> None:
+    x = np.rint(Stream("alike").normal((1, n)) * 2) / 4
+    alike = [sum(abs(math.frexp(other)[0]) == abs(math.frexp(one)[0]) for other in x[0]) for one in x[0]]
+    step = half_unit(np.abs(x), FLOAT32)
+    assert (alike * step**2 / 3).tolist() == p.stored(Number(x, grade=FP32), "float32", FP32).variance.tolist()
 
 
 # Along an axis
