@@ -49,6 +49,7 @@ class Adapter:
     extra: str = ""
     summary: str = ""
     seen: str = ""
+    layout: str = ""
     place: str = ""
     """The file and line of the function, as far as they are known."""
     further: Mapping[str, Any] = field(default_factory=dict)
@@ -67,6 +68,7 @@ def adapter(
     operator: str = "",
     *positional: Never,
     framework: str = "torch",
+    layout: str = "",
     name: str | None = None,
     dtypes: Collection[str] = ("float32",),
     conventions: Mapping[str, str] | None = None,
@@ -86,6 +88,8 @@ def adapter(
     """Declare the decorated function as an implementation of `operator`.
 
     * `framework`: whose arrays it takes, "torch" or "numpy".
+    * `layout`: in which order the axes of its arrays come, as in "bshd" for [batch, length, heads, dim]; by default the
+      operator's own. `attnspec explain attention` lists those of an operator.
     * `name`: by default the function's.
     * `dtypes`: of inputs and outputs; each is tested.
     * `conventions`: the word it follows where correct implementations differ; what is left out is identified.
@@ -113,6 +117,7 @@ def adapter(
                 operator=operator,
                 function=function,
                 framework=framework,
+                layout=layout,
                 dtypes=_kept(dtypes),
                 conventions={} if conventions is None else _kept(conventions),
                 limits={} if limits is None else _kept(limits),

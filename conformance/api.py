@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -66,6 +66,7 @@ def check(
     *,
     operator: str | None = None,
     framework: str | None = None,
+    layout: str = "",
     dtypes: Sequence[str] = (),
     device: str = "cpu",
     mechanisms: Sequence[str] = (),
@@ -142,6 +143,7 @@ def _groups(function: Callable[..., Any], options: Options, declaration: dict[st
     dtypes = options.dtypes or ("float32",)
     known = library_of(options)
     adapter = undecorated(function, name, options.operator, options.framework, known, dtypes=dtypes, **declaration)
+    adapter = replace(adapter, layout=options.layout)
     one, source = subject(adapter, declared=bool(declaration), known=known), _source(function, name)
     found = [
         Group(name, one, known[mechanism], dtype, laws, source)

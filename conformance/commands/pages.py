@@ -43,6 +43,8 @@ CONTRACT_ADVICE = {
     "declares deterministic=True.",
     "parameters": "Give the parameter the name that the operator has for it, leave it out of an adapter's function, or "
     "declare under `fixed` that it has its default only.",
+    "layout": "Declare layout=... with the name that the first line of the report has, or pass --layout NAME; it is "
+    "asked under --profile ci and nightly, where nothing else is judged until it is declared.",
     "independence": "A sample of calls is made again, in another order, in a process without attnspec; there an answer "
     "beyond every bound breaks it. Look for what depends on the modules that are loaded, or on earlier calls. It is "
     "asked of files and registered adapters, in isolation and on the CPU; it is no defence against malice.",
@@ -112,6 +114,8 @@ def _mechanism_page(m: Mechanism) -> Iterator[str]:
     yield from signature(m.stating)
     yield ""
     yield from _lines(m)
+    layouts = {name: ", ".join(f"{x} {axes}" for x, axes in own.items()) for name, own in m.layouts.items()}
+    yield from _section("Layouts, the definition's own first", entries(layouts))
     for option, texts in m.vocabulary.items():
         yield from _section(f"Words of {option}", entries({word: repr(text) for word, text in texts.items()}))
     yield from _section("Domain", expressions(_texts(m.requires), ":"))

@@ -35,6 +35,7 @@ from ..mechanisms.loader import NONE, Specs, mechanism_named
 from ..mechanisms.mechanism import Law, Mechanism
 from ..numerics import budget
 from ..numerics.streams import digest
+from ..subjects.subject import AdapterSubject, Subject
 from . import shapes
 from .entries import WorstEntry, worst_entry
 from .maps import Map
@@ -80,6 +81,7 @@ def describe(
         "dtype": bench.dtype,
         "device": bench.device,
         "words": dict(bench.words),
+        **_called(bench.subject),
         "declared": sorted(m.declared(bench.subject.claims.conventions)),
         "digest": m.digest,
         **_folders(m),
@@ -111,8 +113,15 @@ def describe(
 
 def _key(sample: Sample, bench: Bench, target: str, law: str) -> str:
     """A short name for a failure, the same whenever it is found again, and another for every subject, law and dtype."""
-    failing = (target, bench.subject.name, law, bench.dtype, bench.device)
+    failing = (target, bench.subject.name, law, bench.dtype, bench.device, *_called(bench.subject).values())
     return letters(digest(sample.case.key, *failing, size=5))
+
+
+def _called(subject: Subject) -> dict[str, str]:
+    """How a subject is called, where that is not as its operator has it."""
+    if not isinstance(subject, AdapterSubject) or subject.form.layout.canonical:
+        return {}
+    return {"layout": subject.form.layout.name}
 
 
 def _entry_data(worst: WorstEntry) -> dict[str, Any]:

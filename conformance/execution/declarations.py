@@ -255,6 +255,7 @@ _PARTS = {
     ),
     "name": _Part(_name, "a text", 'name="my_kernel"'),
     "framework": _Part(_name, "the name of a framework: torch or numpy", 'framework="torch"'),
+    "layout": _Part(_text, "the name of a layout, which 'attnspec explain' lists with its operator", 'layout="bshd"'),
     "dtypes": _Part(_dtypes, "names of dtypes", 'dtypes=("float32",)'),
     "conventions": _Part(
         _conventions, "a dict of conventions and their words", 'conventions={"causal_alignment": "top_left"}'

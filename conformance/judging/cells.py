@@ -12,7 +12,7 @@ from ..mechanisms.mechanism import Law, Mechanism
 from ..numerics.grades import Grade
 from ..subjects.subject import Subject
 from .bench import Bench
-from .contracts import CONTRACTS
+from .contracts import CONTRACTS, ONCE
 from .conventions import Finding
 from .judge import Kind, Outcome, definition_law
 from .refusals import Refusals
@@ -160,6 +160,9 @@ class Result:
 PARAMETERS = "contract.parameters"
 """The verdict on parameters of a function that no input or option is."""
 
+LAYOUT = "contract.layout"
+"""The verdict on a layout that nobody has declared, where everything is to be declared."""
+
 
 def law_names(mechanism: Mechanism) -> list[str]:
     """Everything that gets a verdict: laws, definition, rejects and contracts, and an operator's conventions.
@@ -191,4 +194,5 @@ def sentence_of(mechanism: Mechanism, name: str) -> str:
         return f"One word of {convention} explains what is returned, the same in every dtype."
     if name == PARAMETERS:
         return "Every parameter of the function is an input or an option of the operator."
-    return CONTRACTS[name.removeprefix("contract.")]
+    contract = name.removeprefix("contract.")
+    return CONTRACTS.get(contract) or ONCE[contract]

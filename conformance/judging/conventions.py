@@ -22,6 +22,7 @@ from ..numerics.grades import FP64
 from ..numerics.numbers import Number, value
 from ..subjects.subject import Subject
 from .bench import Bench
+from .layouts import lay_out
 from .settling import Declined
 from .trial import Faulted, Trial
 
@@ -65,6 +66,7 @@ def identify(
     subject: Subject, operator: Mechanism, dtype: str, device: str, seed: int = 0, *, blind: bool = False
 ) -> dict[str, Finding]:
     """The conventions of an operator as the subject follows them; `blind` to what it declares, and on all cases."""
+    lay_out(subject, operator, dtype, device)
     declared = {} if blind else operator.declared(subject.claims.conventions)
     found = {name: Finding(name, word, "declared") for name, word in declared.items()}
     open_ = [name for name in operator.conventions if name not in found]

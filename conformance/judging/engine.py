@@ -24,9 +24,10 @@ from .conventions import identified
 from .course import Course
 from .independence import KEPT, known_of
 from .judge import Kind, definition_law, judged
+from .layouts import lay_out, layout_told
 from .settling import Settled
 from .trial import Trial
-from .verdicts import LARGE, Verdicts, unclaimed
+from .verdicts import LARGE, Verdicts, unclaimed, unread
 
 MANY = 100
 """Cases of a block beyond which what was returned on each is not kept from law to law."""
@@ -42,6 +43,9 @@ def run(request: Request) -> Result:
     with warnings.catch_warnings(), request.subject.session(), budget.budgeted():
         warnings.simplefilter("ignore")
         operator = request.mechanism.stating
+        lay_out(request.subject, operator, request.dtype, request.device)
+        if request.profile.strict and layout_told(request.subject):
+            return Result(tuple(unread(request)))
         noted(request.subject)  # what was seen before this run is none of its business
         found = identified(request.subject, operator, request.dtype, request.device)
         result = _Run(Course(request, found)).run()

@@ -96,7 +96,7 @@ def examined(bench: Bench, grades: Sequence[Grade], known: Sequence[Known]) -> E
     turns = [order.sample(chosen, len(chosen)) for _ in range(2)]
     calls = [replace(one.call, layout="contiguous") for turn in turns for one in turn]
     try:
-        replies = subject.caller.apart(calls, SECONDS)
+        replies = subject.apart(calls, SECONDS)
     except ApartError as error:
         return Elsewhere(says=str(error))
     found: dict[int, list[Reply]] = {}

@@ -15,12 +15,13 @@ from ..execution.calling import ABRUPT, Call
 from ..mechanisms.mechanism import Reject
 from ..numerics import budget
 from ..numerics.truths import truth
-from .cells import PARAMETERS, Cell, Failure, Request, Result, law_names
+from .cells import LAYOUT, PARAMETERS, Cell, Failure, Request, Result, law_names
 from .contracts import CONTRACTS
 from .conventions import Finding, explained, identified, words_of
 from .course import Course
 from .independence import Elsewhere, examined
 from .judge import Kind, Outcome
+from .layouts import layout_told
 from .settling import Declined
 from .trial import Trial
 
@@ -34,6 +35,7 @@ def unclaimed(request: Request, reason: str) -> Iterator[Cell]:
         if request.wants(name):
             yield _cell(request, name, "must", "not_declared", says=reason)
     yield from parameter_cells(request)
+    yield from layout_cells(request)
 
 
 def parameter_cells(request: Request) -> Iterator[Cell]:
@@ -41,6 +43,23 @@ def parameter_cells(request: Request) -> Iterator[Cell]:
     if request.laws is not None and PARAMETERS in request.laws:
         verdict = "fail" if request.profile.strict else "not_tested"
         yield _cell(request, PARAMETERS, "must", verdict, says="; ".join(request.subject.claims.untested))
+
+
+def layout_cells(request: Request) -> Iterator[Cell]:
+    """The verdict on the layout, where it is asked for: a gate declares it."""
+    if request.laws is not None and LAYOUT in request.laws:
+        says = layout_told(request.subject)
+        yield _cell(request, LAYOUT, "must", "fail" if says else "pass", says=says)
+
+
+def unread(request: Request) -> Iterator[Cell]:
+    """The cells of a run that does not begin, for nobody has declared the layout that is read."""
+    for name in law_names(request.mechanism):
+        if request.wants(name):
+            yield _cell(request, name, "must", "not_tested", says="the layout is not declared")
+    if request.laws is not None and PARAMETERS in request.laws:
+        yield _cell(request, PARAMETERS, "must", "not_tested", says="the layout is not declared")
+    yield from layout_cells(request)
 
 
 class Verdicts:
@@ -62,6 +81,7 @@ class Verdicts:
             *self.convention_cells(),
             *self.contract_cells(),
             *parameter_cells(self.request),
+            *layout_cells(self.request),
         ]
         return Result(
             tuple(cells),

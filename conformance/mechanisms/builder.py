@@ -276,6 +276,7 @@ class Reader:
             required=required,
             defaults=base.defaults if base else self.defaults(inputs, options, required),
             shapes=base.shapes if base else {n: shape_names(inputs[n], sizes) for n in required if n in inputs},
+            layouts=self.layouts(),
             answered=float(self.get("answered", base.answered if base else ANSWERED)),
             own=frozenset({*self.texts["sizes"], *self.texts["inputs"], *self.texts["options"]})
             if base
@@ -289,6 +290,15 @@ class Reader:
         if self.errors:
             raise SpecErrors(self.errors)
         return result
+
+    def layouts(self) -> dict[str, dict[str, str]]:
+        """The layouts of its arrays, or of its operator's."""
+        own = {
+            str(name): {str(array): str(text) for array, text in given.items()}
+            for name, given in self.get("layouts", {}).items()
+        }
+        inherited = {name: dict(given) for name, given in self.base.layouts.items()} if self.base else {}
+        return own or inherited
 
     def digest(self) -> str:
         text = self.text.encode() + (self.base.digest.encode() if self.base else b"")

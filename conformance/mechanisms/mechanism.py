@@ -173,6 +173,8 @@ class Mechanism:
     """What an option or an optional input is when it is not passed; an option without one is always passed."""
     shapes: Mapping[str, tuple[str | None, ...]]
     """The sizes that the shape of a required input fixes, axis by axis."""
+    layouts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The layouts of its arrays, the definition's own first; `layouts` says what their texts mean."""
     answered: float = ANSWERED
     """The share of the scenarios within its declared limits that an implementation answers at least."""
     own: frozenset[str] = field(default_factory=frozenset)

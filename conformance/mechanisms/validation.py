@@ -11,6 +11,7 @@ from ..language.functions import FUNCTIONS
 from ..language.scopes import RESERVED
 from .amounts import excesses
 from .inspection import find_cycle
+from .layouts import faults as layout_faults
 from .mechanism import Assignments, Mechanism
 from .schema import Document, place_of
 
@@ -54,6 +55,7 @@ def clashes(document: Document, base: Mechanism | None) -> Iterator[SpecError]:
 def contradictions(mechanism: Mechanism, document: Document) -> Iterator[SpecError]:
     """Parts that contradict one another, or speak of what is not there."""
     yield from _outputs(mechanism, document)
+    yield from _layouts(mechanism, _section(document, "layouts"))
     yield from _follows(mechanism, _section(document, "follows"))
     for name in _section(document, "words"):
         if name not in mechanism.options:
@@ -103,6 +105,14 @@ def _follows(mechanism: Mechanism, follows: Mapping[Any, Any]) -> Iterator[SpecE
             yield SpecError(f"follows: no convention {str(convention)!r}{hint}", place_of(convention))
         if not unknown and len(known[name]) != len(known[other]):
             yield SpecError(f"follows: {str(name)!r} has not as many words as {str(other)!r}", place_of(name))
+
+
+def _layouts(mechanism: Mechanism, given: Mapping[Any, Any]) -> Iterator[SpecError]:
+    if not given:
+        return
+    places = {(str(layout), str(name)): place_of(name) for layout, own in given.items() for name in own}
+    for layout, name, says in layout_faults(mechanism.layouts, {*mechanism.inputs, *mechanism.outputs}):
+        yield SpecError(f"layouts.{layout}.{name}: {says}", places.get((layout, name)))
 
 
 def _circles(mechanism: Mechanism) -> Iterator[SpecError]:

@@ -64,7 +64,10 @@ TERMS = {
     "grade": ("A claim about the formats of intermediate results.", "docs/bounds.md, `attnspec explain fp32`"),
     "killed": ("Of a mutant: some law refutes it.", "`attnspec audit`"),
     "law": ("A sentence and an expression that hold for every correct implementation.", "a specification"),
-    "layout": ("How the entries of an input lie in memory.", "`attnspec explain transposed`"),
+    "layout": (
+        "The order of the axes of an operator's arrays; of a case, how an input lies in memory.",
+        "`attnspec explain attention`, `attnspec explain transposed`",
+    ),
     "likely": ("Of a bound: six standard deviations, if roundings are independent.", "docs/bounds.md"),
     "mechanism": ("What one specification states.", "spec/, `attnspec list mechanisms`"),
     "mistake": ("A known way to be wrong: changed lines of a definition.", "a specification, `Like` of a failure"),

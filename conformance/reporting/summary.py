@@ -65,6 +65,7 @@ def _traced(line: Line) -> list[Line]:
 def _page(lines: Sequence[Line], verbose: int, folder: str, cases: str, width: int) -> Iterator[str]:
     header, cells = lines[0], _in_order(lines)
     subjects = [line for line in lines if line["kind"] == "subject"]
+    yield from dict.fromkeys(cell["run"]["taken"] for cell in cells if cell.get("run", {}).get("taken"))
     yield title(header)
     yield ""
     for subject in subjects:

@@ -14,7 +14,7 @@ from ..data.texts import safe
 from ..errors import UsageError, did_you_mean
 from ..execution.interpreters import Interpreter, parted
 from ..execution.supervisor import Supervisor, available, supervisor
-from ..judging.cells import PARAMETERS, law_names
+from ..judging.cells import LAYOUT, PARAMETERS, law_names
 from ..judging.requirements import check_requirements
 from ..mechanisms.library import Library
 from ..mechanisms.loader import Specs
@@ -110,6 +110,7 @@ def groups(options: Options) -> list[Group]:
             target,
             operator=options.operator,
             framework=options.framework,
+            layout=options.layout,
             device=options.device,
             supervisor=supervised,
             known=known,
@@ -131,20 +132,28 @@ def groups(options: Options) -> list[Group]:
 def completed(found: Sequence[Group], options: Options) -> list[Group]:
     """The groups of a run or of its shard, given all that go together.
 
-    The first of each subject has a verdict on the parameters that it could not be tried with, if any.
+    The first of each subject has a verdict on the parameters that it could not be tried with, if any, and where every
+    choice is to be declared, on a layout that is not.
 
     Where laws are named, nobody has asked. A requirement that none of them can meet is a `UsageError`.
     """
     operators = {group.subject.operator for group in found}
     check_requirements(options.require, operators, options.shard, library_of(options))
     first = {id(group.subject): group for group in reversed(found)}
+    strict = profile_named(options.profile).strict
     whole = [
-        replace(group, laws=(*group.laws, PARAMETERS))
-        if group is first[id(group.subject)] and group.subject.claims.untested and not options.laws
+        replace(group, laws=(*group.laws, *_further(group.subject, strict=strict)))
+        if group is first[id(group.subject)] and not options.laws
         else group
         for group in found
     ]
     return _sharded(whole, options.shard)
+
+
+def _further(subject: Subject, *, strict: bool) -> list[str]:
+    """What has a verdict once a subject, and not with every mechanism."""
+    open_layout = strict and isinstance(subject, AdapterSubject) and subject.undeclared_layout
+    return [PARAMETERS] * bool(subject.claims.untested) + [LAYOUT] * open_layout
 
 
 def header_of(options: Options, found: Sequence[Group], command: str) -> dict[str, Any]:
@@ -157,6 +166,7 @@ def header_of(options: Options, found: Sequence[Group], command: str) -> dict[st
     files += [waivers] if waivers is not None else []
     if options.waivers and waivers is None:
         asked["waivers_missing"] = options.waivers
+    asked |= {"layout": options.layout} if options.layout else {}
     asked |= {"specs": list(options.specs)} if options.specs else {}
     elsewhere = {a.own for g in found if isinstance(a := g.subject, AdapterSubject) and a.own is not None}
     if elsewhere:

@@ -40,6 +40,7 @@ class Options:
     targets: tuple[str, ...] = _option((), "Check an adapter, a file of adapters, or file.py:function.", "TARGET")
     operator: str | None = _option(None, "The operator of a function whose name does not say it.", "NAME")
     framework: str | None = _option(None, "The framework of its arrays: torch or numpy.", "NAME")
+    layout: str = _option("", "The layout of its arrays, such as bshd; one that is not declared is identified.", "NAME")
     dtypes: tuple[str, ...] = _option((), "Only this dtype.", "DTYPE")
     device: str = _option("cpu", "cpu, cuda or cuda:N.", "DEVICE")
     mechanisms: tuple[str, ...] = _option((), "Only this mechanism.", "NAME")

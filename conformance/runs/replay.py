@@ -139,7 +139,14 @@ def _subject(
     supervised = supervisor(seconds, witness["device"]) if available() else None
     if fresh and supervised is not None:
         supervised.close()
-    found = resolve(witness["target"], operator=operator, framework=framework, supervisor=supervised, known=known)
+    found = resolve(
+        witness["target"],
+        operator=operator,
+        framework=framework,
+        layout=witness.get("layout", ""),
+        supervisor=supervised,
+        known=known,
+    )
     own = [s for s in found if s.name == witness["subject"] and s.operator == known.operator_of(witness["mechanism"])]
     if not own:
         raise UsageError(f"{witness['target']} has no subject {witness['subject']!r} any more")

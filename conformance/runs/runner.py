@@ -15,10 +15,12 @@ from ..diagnosis.witness import describe, finite_or_none
 from ..judging.cells import Cell, Request, Result, sentence_of
 from ..judging.conventions import Finding
 from ..judging.engine import run
+from ..judging.layouts import layout_told
 from ..judging.shrinking import made_small
 from ..mechanisms.evidence import Evidence, evidence_of
 from ..numerics.grades import coarser
 from ..reporting.records import CellLine
+from ..subjects.subject import AdapterSubject
 from .groups import Group, library_of, waivers_file
 from .options import Options
 from .waivers import Waiver, excused, today, waivers_of
@@ -190,11 +192,21 @@ def cell_data(cell: Cell, group: Group, result: Result) -> dict[str, Any]:
             "ended": result.ended,
             "conventions": {name: convention_data(f) for name, f in result.conventions.items()},
         }
+        data["run"] |= taken_data(group)
         known = evidence_of(group.mechanism)
         data["run"] |= coverage_data(group, result)
         if known is not None and result.bench is not None and any(c.law == "definition" for c in result.cells):
             data["run"]["evidence"] = evidence_data(known, group, result)
     return data
+
+
+def taken_data(group: Group) -> dict[str, Any]:
+    """How a subject is called, where that is not as its operator has it; and what is to be said of it."""
+    subject = group.subject
+    if not isinstance(subject, AdapterSubject):
+        return {}
+    found = {"layout": "" if subject.form.layout.canonical else subject.form.layout.name, "taken": layout_told(subject)}
+    return {name: x for name, x in found.items() if x}
 
 
 def coverage_data(group: Group, result: Result) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from ..mechanisms.mechanism import Mechanism
 from ..numerics.formats import FORMATS, unknown_dtype
 from ..numerics.grades import STANDARD, Grade, grade_named
 from .aliases import meant, untested
+from .forms import Form
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ class Claims:
     """Parameters that mean nothing to the operator, those that take anything with their stars."""
     untested: tuple[str, ...] = ()
     """What there is to say of them."""
+    sizes: frozenset[str] = frozenset()
+    """Sizes that the function is told, as the number of heads where they are folded."""
 
     def grade(self, dtype: str) -> Grade:
         return self.grades.get(dtype, STANDARD[dtype])
@@ -60,22 +63,27 @@ class Claims:
         return limits, tuple(condition.text for condition in self.requires)
 
 
-def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool) -> Claims:
-    """The claims of an adapter: its declaration, read together with the signature of its function."""
+def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form | None = None) -> Claims:
+    """The claims of an adapter: its declaration, read together with the signature of its function.
+
+    `form` is the one in which it is called, if that is not the operator's own.
+    """
+    required = form.required if form else mechanism.required
     label = f"{adapter.place}: {adapter.name}: " if adapter.place else f"{adapter.name}: "
     parameters = inspect.signature(adapter.function).parameters.values()
     takes_any = [p for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL]
     plain = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    inputs = [p for p in plain if p.kind is not p.KEYWORD_ONLY][: len(mechanism.required)]
-    by_name = [p for p in plain if p.kind is p.KEYWORD_ONLY and p.name in mechanism.required[len(inputs) :]]
+    inputs = [p for p in plain if p.kind is not p.KEYWORD_ONLY][: len(required)]
+    by_name = [p for p in plain if p.kind is p.KEYWORD_ONLY and p.name in required[len(inputs) :]]
     inputs += by_name
-    serving = takes_any and len(inputs) < len(mechanism.required)
-    if len(inputs) < len(mechanism.required) and not takes_any:
-        wanted = ", ".join(mechanism.required)
-        raise TargetError(f"{label}{mechanism.operator} passes {len(mechanism.required)} inputs by position ({wanted})")
+    serving = takes_any and len(inputs) < len(required)
+    if len(inputs) < len(required) and not takes_any:
+        wanted = ", ".join(required)
+        raise TargetError(f"{label}{mechanism.operator} passes {len(required)} inputs by position ({wanted})")
     further = [p for p in plain if p not in inputs]
     optional = {*mechanism.optional, *mechanism.options}
-    unknown = [p for p in further if p.name not in optional]
+    told = {p.name for p in further if form and form.layout.folds and p.name in mechanism.sizes}
+    unknown = [p for p in further if p.name not in optional and p.name not in told]
     needed = [p.name for p in unknown if p.default is p.empty]
     if needed:
         hint = meant(needed[0], optional)
@@ -109,7 +117,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool) -> Claims:
         conventions=adapter.conventions,
         limits={name: _several(values) for name, values in limits.items()},
         fixed={n: x for n, x in adapter.fixed.items() if n not in sizes and n not in own},
-        requires=_conditions(adapter, mechanism, label),
+        requires=_conditions(adapter, mechanism, label, form),
         grades=_grades(adapter, label),
         deterministic=adapter.deterministic,
         compiled=adapter.compiled,
@@ -118,6 +126,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool) -> Claims:
         by_name=frozenset(p.name for p in by_name),
         unknown=beside,
         untested=tuple(untested(name, optional) for name in beside),
+        sizes=frozenset(told),
     )
 
 
@@ -145,11 +154,12 @@ def _settled(adapter: Adapter, unknown: Collection[inspect.Parameter], label: st
     return {*found}
 
 
-def _conditions(adapter: Adapter, mechanism: Mechanism, label: str) -> tuple[Expression, ...]:
-    """The declared conditions on calls, over the sizes, inputs and options of an operator."""
+def _conditions(adapter: Adapter, mechanism: Mechanism, label: str, form: Form | None) -> tuple[Expression, ...]:
+    """The declared conditions on calls, over the sizes, inputs and options of an operator, and those of its layout."""
     words = {word: option for option, own in mechanism.vocabulary.items() for word in own}
     scope = Scope(frozenset({*mechanism.sizes, *mechanism.inputs, *mechanism.options}), words)
     texts = (adapter.requires,) if isinstance(adapter.requires, str) else tuple(adapter.requires)
+    texts += form.conditions if form else ()
     strange = [text for text in texts if not isinstance(text, str)]
     if strange:
         raise UsageError(f"{label}requires holds conditions as text, not {strange[0]!r}")

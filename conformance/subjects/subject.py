@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Protocol
 
+from attnspec import adapters
 from attnspec.adapters import Adapter
 
 from ..data.texts import NAME, safe
+from ..execution.apart import ApartError
 from ..execution.calling import LASTING, Breach, Call, Caller, DirectCaller, Interface, Reply
 from ..execution.interpreters import Interpreter
 from ..execution.supervisor import SupervisedCaller
+from ..mechanisms.layouts import layout_of
 from ..mechanisms.mechanism import Mechanism
 from .claims import Claims, claims_of
+from .forms import form_in
 
 
 class Subject(Protocol):
@@ -55,11 +60,15 @@ class AdapterSubject:
         self.adapter, self.mechanism, self.own = adapter, mechanism, own
         self.name = safe(adapter.name + (f"@{own.label}" if own else ""), NAME)
         self.operator = adapter.operator
-        self.claims = claims_of(adapter, mechanism, declared)
+        form = form_in(mechanism, adapter.layout, f"{adapter.place}: " if adapter.place else f"{adapter.name}: ")
+        self.claims = claims_of(adapter, mechanism, declared, form)
+        self.form = replace(form, sizes={name: name for name in self.claims.sizes})
+        self.undeclared_layout = bool(mechanism.layouts) and not adapter.layout and not _own(adapter)
+        """Whether the layout is to be identified still."""
+        self.observed_layout = False
+        """Whether it was identified, and is another one than the operator's."""
         self.noted: dict[str, Breach] = {}
-        self.interface = Interface(
-            mechanism.operator, mechanism.required, tuple(mechanism.outputs), mechanism.dtypes, self.claims.by_name
-        )
+        self.interface = self.form.interface(self.claims.by_name)
         self.caller: Caller = (
             supervise(self.interface, self.claims)
             if supervise
@@ -74,12 +83,29 @@ class AdapterSubject:
     def session(self) -> AbstractContextManager[None]:
         return self.caller.session()
 
+    def read_as(self, layout: str, *, observed: bool = False) -> None:
+        """Have calls made in a layout of the same arrays."""
+        layout_ = layout_of(self.mechanism.layouts, layout)
+        self.form, self.observed_layout = replace(self.form, layout=layout_), observed
+
     def call(self, call: Call) -> Reply:
-        reply = self.caller.call(call)
+        reply = self.form.called(self.caller.call, call)
         for breach in reply.breaches:
             if breach.contract in LASTING:
                 self.noted.setdefault(breach.contract, breach)
         return reply
+
+    def apart(self, calls: Sequence[Call], seconds: float) -> list[Reply]:
+        """What calls give where nothing of attnspec is to be seen; see `SupervisedCaller.apart`."""
+        if not isinstance(self.caller, SupervisedCaller):
+            raise ApartError("calls are made in the process of the run")
+        replies = self.caller.apart([self.form.arranged(call) for call in calls], seconds)
+        return [self.form.restored(reply, call) for reply, call in zip(replies, calls, strict=False)]
+
+
+def _own(adapter: Adapter) -> bool:
+    """Whether an adapter comes with attnspec, and so has the layout of its operator."""
+    return adapter.module.startswith(f"{adapters.__name__}.")
 
 
 def renewed(subject: Subject) -> bool:

@@ -16,7 +16,7 @@ import importlib.util
 import pkgutil
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -51,11 +51,21 @@ FAULT = "fault:"
 """What the names of adapters begin with that are wrong on purpose."""
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is said of functions that do not say it by themselves."""
+
+    operator: str | None = None
+    framework: str | None = None
+    layout: str = ""
+
+
 def resolve(
     target: str,
     *,
     operator: str | None = None,
     framework: str | None = None,
+    layout: str = "",
     device: str = "cpu",
     supervisor: Supervisor | None = None,
     known: Library | None = None,
@@ -63,13 +73,14 @@ def resolve(
     """The subjects that a target names, called under a supervisor or in this process.
 
     Their mechanisms are those that are `known`, or the shipped ones.
-    `operator` and `framework` are for functions that do not say them by themselves.
+    `operator`, `framework` and `layout` are for functions that do not say them by themselves.
     Raises `TargetError` where the target cannot be loaded or does not run on the device, `UsageError` where it names
     nothing.
     """
+    asked = Asked(operator, framework, layout)
     target, python = parted(target)
     if python:
-        return _elsewhere(target, python, operator, framework, device, supervisor, known)
+        return _elsewhere(target, python, asked, device, supervisor, known)
     if target == "reference":
         return [ReferenceSubject(m) for m in operators(known).values() if has_reference(m)]
     if target.startswith("mistake:"):
@@ -78,7 +89,7 @@ def resolve(
         return [subject(fault(target), supervisor=supervisor, known=known)]
     path = file_of(target)
     if path is not None:
-        found = from_file(path, target.partition(".py:")[2], operator, framework, supervisor, known)
+        found = from_file(path, target.partition(".py:")[2], asked, supervisor, known)
     else:
         found = [subject(find(target), supervisor=supervisor, known=known)]
     _check_device(found, device)
@@ -88,8 +99,7 @@ def resolve(
 def _elsewhere(
     target: str,
     python: str,
-    operator: str | None,
-    framework: str | None,
+    asked: Asked,
     device: str,
     supervisor: Supervisor | None,
     known: Library | None,
@@ -107,7 +117,7 @@ def _elsewhere(
         own = examined(python, interpreters.imported(path))
         if supervisor.framework(path) != "numpy":
             own.require(supervisor.framework(path), str(path))
-        found = from_file(path, target.partition(".py:")[2], operator, framework, supervisor, known, own)
+        found = from_file(path, target.partition(".py:")[2], asked, supervisor, known, own)
     else:
         adapter = fault(target) if target.startswith(FAULT) else find(target)
         needed = [*filter(None, (adapter.framework, adapter.package))]
@@ -284,8 +294,7 @@ def fault(name: str) -> Adapter:
 def from_file(
     path: Path,
     function: str,
-    operator: str | None,
-    framework: str | None,
+    asked: Asked,
     supervisor: Supervisor | None,
     known: Library | None = None,
     own: Interpreter | None = None,
@@ -293,11 +302,12 @@ def from_file(
     """The adapters declared in a file, or one function of it; with a supervisor, the file is loaded elsewhere."""
     python = own.path if own else ""
     declared = supervisor.declared(path, function, python) if supervisor else sources.declared(path, function)
+    declared = [replace(found, layout=found.layout or asked.layout) for found in declared]
     return [
         subject(found, supervisor=supervisor, path=path, known=known, own=own)
         if found.operator
         else subject(
-            _completed(found, operator, framework, known),
+            _completed(found, asked.operator, asked.framework, known),
             declared=False,
             supervisor=supervisor,
             path=path,

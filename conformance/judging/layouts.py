@@ -1,0 +1,152 @@
+"""Which layout a function reads, where it is not declared: found before anything is judged.
+
+The definition decides, on cases whose sizes tell the axes apart. Only where the operator's own layout is wrong on a
+case is any other tried. Where none is right, it is the layout in which most answers have the right shape, if there is
+one and these are more than in the operator's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ..cases.plans import PROFILES, plain_options, plan, seed_of, undeclared
+from ..cases.samples import Sample, Unfit
+from ..errors import SpecError
+from ..mechanisms.layouts import conditions, layout_of, sizes_of_letters
+from ..mechanisms.mechanism import Mechanism
+from ..numerics.grades import looser
+from ..subjects.subject import AdapterSubject, Subject
+from .bench import Bench
+from .judge import Kind, definition_law, judged
+from .settling import Declined
+from .trial import Faulted, Trial
+
+CASES = 4
+"""Cases that are looked at, where the first does not decide."""
+SMALL = 20_000
+"""Entries beyond which a case is not looked at."""
+Fit = Literal["right", "shaped", "refused", "stuck"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The layout that a function reads, and on how many cases that was seen; `by_shape` if none was right."""
+
+    layout: str
+    cases: int
+    by_shape: bool = False
+
+
+def lay_out(subject: Subject, operator: Mechanism, dtype: str, device: str) -> None:
+    """Have a subject called in the layout that it reads, where it does not declare one; found once."""
+    if not isinstance(subject, AdapterSubject) or not subject.undeclared_layout:
+        return
+    subject.undeclared_layout = False
+    if undeclared(operator, subject.claims) is not None:
+        return
+    found = _read(subject, operator, dtype, device)
+    if found is not None and found.layout != subject.form.layout.name:
+        subject.read_as(found.layout, observed=True)
+
+
+def _read(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str) -> Reading | None:
+    """What a subject reads; None where nothing tells that it is not its own layout."""
+    own = subject.form.layout.name
+    others = [name for name in candidates(operator) if name != own]
+    fits: dict[str, list[Fit]] = {name: [] for name in (own, *others)}
+    try:
+        for sample in telling(subject, operator, dtype):
+            for name, seen in fits.items():
+                subject.read_as(name)
+                seen.append(_fit(subject, operator, sample, dtype, device))
+                if name == own and seen[-1] in ("right", "stuck"):
+                    return None
+            if any(found.count("right") > 1 for found in fits.values()):
+                break
+    finally:
+        subject.read_as(own)
+    best = max(others, key=lambda name: (fits[name].count("right"), -others.index(name)), default=own)
+    if (count := fits.get(best, []).count("right")) > 0:
+        return Reading(best, count)
+    most = max((fits[name].count("shaped") for name in others), default=0)
+    shaped = [name for name in others if fits[name].count("shaped") == most]
+    if len(shaped) == 1 and most > fits[own].count("shaped"):
+        return Reading(shaped[0], most, by_shape=True)
+    return None
+
+
+def candidates(operator: Mechanism) -> list[str]:
+    """The layouts in which the same arrays are passed, each with all of its axes."""
+    found = [layout_of(operator.layouts, name) for name in operator.layouts]
+    return [x.name for x in found if not x.stacks and not x.folds and not conditions(x, _sizes(operator))]
+
+
+def telling(subject: AdapterSubject, operator: Mechanism, dtype: str) -> list[Sample]:
+    """The first plain cases in which no two layouts have arrays of the same shapes, and some with fewer sizes."""
+    claims, plain = subject.claims, plain_options(operator)
+    found: list[Sample] = []
+    for sample in plan(operator, claims, PROFILES["quick"], 0, dtype).scenarios:
+        usual = all(_same(sample.values[name], x) for name, x in plain.items())
+        if usual and sample.entries <= SMALL and sample.layout == "contiguous" and _told(operator, sample):
+            found += [sample, *_alike(operator, sample, dtype, subject)] if not found else [sample]
+            if len(found) >= CASES:
+                break
+    return found[:CASES]
+
+
+def _alike(operator: Mechanism, sample: Sample, dtype: str, subject: AdapterSubject) -> Iterator[Sample]:
+    """A case with one length and one width, as some functions need it."""
+    first, *others = (operator.shapes[name] for name in operator.required)
+    pairs = {b: a for other in others if len(other) == len(first) for a, b in zip(first, other, strict=True) if a != b}
+    fixed = {b: sample.values[a] for b, a in pairs.items() if a and b and operator.sizes[b].draws}
+    case = replace(
+        sample.case, label="layout", seed=seed_of(0, "layout"), fixed={**sample.case.fixed, **fixed}, literals={}
+    )
+    try:
+        made = Sample(operator, case, dtype, claims=subject.claims)
+    except (Unfit, SpecError):
+        return
+    yield from [made] if fixed and _told(operator, made) else []
+
+
+def _told(operator: Mechanism, sample: Sample) -> bool:
+    """Whether no two layouts have arrays of the same shapes."""
+    shapes = []
+    for name in candidates(operator):
+        arrays = layout_of(operator.layouts, name).arranged({n: sample.values[n] for n in operator.required})
+        shapes.append(tuple(x.shape for x in arrays.values()))
+    return len(set(shapes)) == len(shapes)
+
+
+def _fit(subject: AdapterSubject, operator: Mechanism, sample: Sample, dtype: str, device: str) -> Fit:
+    bench = Bench(subject, operator, dtype, device, {**operator.words, **operator.declared(subject.claims.conventions)})
+    trial = Trial(bench, sample)
+    outcome = judged(trial, definition_law(operator), looser(dtype, subject.claims.grade(dtype)), weighed=False)
+    if outcome.fault is not None and outcome.fault.kind in ("hung", "slow"):
+        return "stuck"
+    if outcome.kind in (Kind.HELD, Kind.VACUOUS):
+        return "right"
+    if outcome.kind is not Kind.REFUTED:
+        return "refused"
+    try:
+        trial.observed(operator.outputs[0], trial.base)
+    except (Faulted, Declined, SpecError):
+        return "refused"
+    return "shaped"
+
+
+def _sizes(operator: Mechanism) -> dict[str, str]:
+    return sizes_of_letters(next(iter(operator.layouts.values())), operator.shapes)
+
+
+def _same(x: object, y: object) -> bool:
+    return type(x) is type(y) and x == y
+
+
+def layout_told(subject: Subject) -> str:
+    """What is said of a layout that was identified and is not the operator's; nothing where there is none."""
+    if not isinstance(subject, AdapterSubject) or not subject.observed_layout:
+        return ""
+    return f'{subject.name} reads {subject.form.in_words()}: declare layout = "{subject.form.layout.name}"'

@@ -1,0 +1,101 @@
+"""The layout that a function reads is found before anything is judged, and a right function is asked once."""
+
+import pytest
+
+from attnspec.adapters import Adapter
+from attnspec.judging.layouts import candidates, lay_out, layout_told
+from attnspec.mechanisms.loader import library
+from attnspec.subjects.targets import subject
+
+ATTENTION = library()["attention"]
+
+
+def right(q, k, v):
+    scores = q @ k.mT * q.shape[-1] ** -0.5
+    return scores.softmax(-1) @ v
+
+
+def unscaled(q, k, v):
+    return (q @ k.mT).softmax(-1) @ v
+
+
+def of_one_length(q, k, v):
+    if q.shape != k.shape or q.shape != v.shape:
+        raise ValueError("one shape")
+    return right(q, k, v)
+
+
+def refusing(q, k, v):
+    raise ValueError("never")
+
+
+def mean(q, k, v):
+    return 0 * q
+
+
+def reading(function, there=(), back=()):
+    """A kernel that reads its arrays with their axes in another order."""
+
+    def kernel(q, k, v):
+        kernel.calls += 1
+        if not there:
+            return function(q, k, v)
+        return function(*(x.permute(there) for x in (q, k, v))).permute(back)
+
+    kernel.calls = 0
+    return kernel
+
+
+def laid_out(kernel, layout="", operator=ATTENTION):
+    one = subject(Adapter("mine", operator.name, kernel, "torch", layout=layout))
+    lay_out(one, operator, "float32", "cpu")
+    return one
+
+
+@pytest.mark.parametrize("function", [right, unscaled, of_one_length])
+@pytest.mark.parametrize(
+    ("layout", "there", "back"), [("bshd", (0, 2, 1, 3), (0, 2, 1, 3)), ("sbhd", (1, 2, 0, 3), (2, 0, 1, 3))]
+)
+def test_the_layout_that_is_read_is_found(function, layout, there, back):
+    one = laid_out(reading(function, there, back))
+    words = {"bshd": "[batch, length, heads, dim]", "sbhd": "[length, batch, heads, dim]"}[layout]
+    assert f'mine reads {words}: declare layout = "{layout}"' == layout_told(one)
+
+
+@pytest.mark.parametrize("function", [right, unscaled, of_one_length, refusing, mean])
+def test_what_reads_the_layout_of_the_operator_is_left_in_it(function):
+    one = laid_out(reading(function))
+    assert ("", "bhsd") == (layout_told(one), one.form.layout.name)
+
+
+def test_a_right_function_is_asked_once():
+    kernel = reading(right)
+    laid_out(kernel)
+    assert 1 == kernel.calls
+
+
+def test_a_declared_layout_is_not_looked_into():
+    kernel = reading(right, (0, 2, 1, 3), (0, 2, 1, 3))
+    one = laid_out(kernel, "bshd")
+    assert ("", "bshd", 0) == (layout_told(one), one.form.layout.name, kernel.calls)
+
+
+def test_what_no_layout_tells_apart_is_in_that_of_the_operator():
+    rotary = library()["rotary"]
+
+    def still(x, positions):
+        return x  # as wrong in every layout
+
+    assert "" == layout_told(laid_out(still, operator=rotary))
+
+
+def test_layouts_of_other_arrays_are_not_guessed():
+    assert ["bhsd", "bshd", "sbhd"] == candidates(ATTENTION)
+
+
+def test_a_layout_is_found_once():
+    kernel = reading(unscaled, (0, 2, 1, 3), (0, 2, 1, 3))
+    one = laid_out(kernel)
+    calls = kernel.calls
+    lay_out(one, ATTENTION, "float32", "cpu")
+    assert calls == kernel.calls
