@@ -5,6 +5,8 @@
 Each command is run three times as it is and, in turn, with the attnspec of another commit, in folders of their own;
 the least of three is told, and beside it what `import torch` takes on the same machine.
 The first run finds no cache, the second one those of the first; before every second run the kernel is edited.
+A round of `--watch` begins when the kernel is saved, right or with a fault, and ends when it is watched again.
+Linux alone says what a process costs while it goes on.
 """
 
 from __future__ import annotations
@@ -35,6 +37,10 @@ def attention(q, k, v, *, causal=False, scale=None):
     return torch.softmax(s, -1) @ v
 """
 CHECK = ("check", "kernel.py:attention", "--dtype", "float32")
+FAULT = ("triu(1 + m - n)", "triu(m - n)")
+"""A text of the kernel, and what makes it wrong."""
+PATIENCE = 120
+"""Seconds that a round of `--watch` may take."""
 COMMANDS: dict[str, Sequence[str]] = {
     "--help": ("--help",),
     "first list": ("list", "mechanisms"),
@@ -75,6 +81,64 @@ def cost_of(command: Sequence[str], folder: Path, package: Path) -> Cost:
     return Cost(float(cpu), wall, float(peak) / 1024)
 
 
+def watch_rounds(folder: Path, package: Path) -> Iterator[tuple[str, Cost]]:
+    """Rounds of `--watch` after an edit and after a fault, and what the failure took; none without `--watch`."""
+    kernel, told = folder / "kernel.py", folder / "watch.txt"
+    kernel.write_text(KERNEL)
+    environment = os.environ | {"PYTHONPATH": str(package), "ATTNSPEC_CACHE": str(folder / "cache")}
+    command = [sys.executable, "-m", "attnspec.cli", *CHECK, "--watch"]
+    edits = {"warm": KERNEL.replace(*FAULT), "watch: edit": KERNEL, "watch: fault": KERNEL.replace(*FAULT)}
+    with told.open("wb") as out, subprocess.Popen(command, cwd=folder, env=environment, stdout=out, stderr=out) as one:
+        try:
+            if not until(told, b"watching", one):
+                return
+            for name, text in edits.items():
+                spent, started, past = cpu_of(one.pid), time.perf_counter(), told.stat().st_size
+                kernel.write_text(text)
+                if name == "watch: fault":
+                    until(told, b"Smallest", one, past)
+                    yield "  its failure", Cost(cpu_of(one.pid) - spent, time.perf_counter() - started, 0.0)
+                until(told, b"watching", one, past)
+                if name != "warm":
+                    yield name, Cost(cpu_of(one.pid) - spent, time.perf_counter() - started, peak_of(one.pid))
+        finally:
+            one.terminate()
+
+
+def until(told: Path, text: bytes, process: subprocess.Popen[bytes], past: int = 0) -> bool:
+    """Wait for a text in a file beyond a place; False where the process ends without it."""
+    deadline = time.monotonic() + PATIENCE
+    while text not in told.read_bytes()[past:]:
+        if process.poll() is not None:
+            return False
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"no {text.decode()!r} in {PATIENCE} s:\n{told.read_text()}")
+        time.sleep(0.01)
+    return True
+
+
+def cpu_of(pid: int) -> float:
+    """CPU seconds of a process, of all that descend from it, and of those of them that have ended."""
+    parents, seconds = dict[int, int](), dict[int, float]()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parts = path.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        parents[int(path.parent.name)] = int(parts[1])
+        seconds[int(path.parent.name)] = sum(map(int, parts[11:15])) / os.sysconf("SC_CLK_TCK")
+    own = {pid}
+    while further := {child for child, parent in parents.items() if parent in own} - own:
+        own |= further
+    return sum(seconds.get(one, 0.0) for one in own)
+
+
+def peak_of(pid: int) -> float:
+    """MiB that a process has held at most."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+
+
 def unpacked(commit: str, folder: Path) -> Path:
     """The package of a commit, or of the files as they are, compiled as an installation would be."""
     source = folder / "source"
@@ -100,6 +164,7 @@ def runs(folder: Path, package: Path) -> Iterator[tuple[str, Cost]]:
         yield name, cost_of([*attnspec, *CHECK], folder, package)
     for name, command in COMMANDS.items():
         yield name, cost_of([*attnspec, *command], folder, package)
+    yield from watch_rounds(folder, package)
     yield "import torch", cost_of(["-c", "import torch"], folder, package)
 
 
@@ -119,8 +184,10 @@ def main(commit: str = BEFORE) -> None:
                     found[version].setdefault(name, []).append(cost)
     print(f"{'':14}{commit:^32}{'now':^32}")
     for name, costs in found[""].items():
-        before, now = least(found[commit][name]), least(costs)
-        print(f"{name:14}{before!s:32}{now!s:32}{now.cpu / before.cpu:5.0%}", flush=True)
+        before, now = found[commit].get(name), least(costs)
+        told = f"{least(before)!s:32}" if before else " " * 32
+        share = f"{now.cpu / least(before).cpu:5.0%}" if before else ""
+        print(f"{name:14}{told}{now!s:32}{share}", flush=True)
 
 
 if __name__ == "__main__":
