@@ -44,7 +44,7 @@ class Adapter:
     deterministic: bool = False
     compiled: bool = False
     slow: bool = False
-    devices: tuple[str, ...] = ("cpu", "cuda")
+    devices: tuple[str, ...] = ()
     package: str = ""
     extra: str = ""
     summary: str = ""
@@ -52,6 +52,8 @@ class Adapter:
     layout: str = ""
     place: str = ""
     """The file and line of the function, as far as they are known."""
+    perhaps: tuple[str, ...] = ()
+    """Of a plain function that does not show it: the frameworks that it may be of, in the order of a first call."""
     further: Mapping[str, Any] = field(default_factory=dict)
     """What was given and has no meaning."""
 
@@ -79,7 +81,7 @@ def adapter(
     deterministic: bool = False,
     compiled: bool = False,
     slow: bool = False,
-    devices: Collection[str] = ("cpu", "cuda"),
+    devices: Collection[str] = (),
     package: str = "",
     extra: str = "",
     seen: str = "",
@@ -87,7 +89,7 @@ def adapter(
 ) -> Callable[[F], F]:
     """Declare the decorated function as an implementation of `operator`.
 
-    * `framework`: whose arrays it takes, "torch" or "numpy".
+    * `framework`: whose arrays it takes, "torch", "numpy", "jax", "mlx", "cupy", "tinygrad" or "tensorflow".
     * `layout`: in which order the axes of its arrays come, as in "bshd" for [batch, length, heads, dim]; by default the
       operator's own. `attnspec explain attention` lists those of an operator.
     * `name`: by default the function's.
@@ -101,7 +103,7 @@ def adapter(
     * `deterministic`: whether repeated calls are bit for bit the same.
     * `compiled`: whether it compiles for every shape, so that few shapes are drawn.
     * `slow`: whether a call takes long, so that `check --all` leaves it out and it has to be named.
-    * `devices`: those that it runs on, as in `("cuda",)`.
+    * `devices`: the kinds that it runs on, as in `("cuda",)`; by default all that its framework has.
     * `package`: the module that must be importable for it, and `extra` the extra of attnspec that installs it.
     * `seen`: of what is wrong on purpose, where its fault has happened.
 

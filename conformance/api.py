@@ -10,6 +10,7 @@ from typing import Any, cast
 from .data.texts import safe, told
 from .errors import NotConformantError, UsageError
 from .execution.declarations import names_in
+from .judging.first_call import noticed
 from .reporting.records import CellLine, Record
 from .reporting.standings import altered
 from .reporting.summary import page
@@ -145,8 +146,9 @@ def _groups(function: Callable[..., Any], options: Options, declaration: dict[st
     adapter = undecorated(function, name, options.operator, options.framework, known, dtypes=dtypes, **declaration)
     adapter = replace(adapter, layout=options.layout)
     one, source = subject(adapter, declared=bool(declaration), known=known), _source(function, name)
+    notes = noticed(one, options.device)
     found = [
-        Group(name, one, known[mechanism], dtype, laws, source)
+        Group(name, one, known[mechanism], dtype, laws, source, notes)
         for mechanism, laws in chosen(options, known)(one.operator).items()
         for dtype in one.claims.dtypes
     ]

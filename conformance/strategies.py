@@ -32,7 +32,7 @@ from .diagnosis.entries import worst_of_output
 from .errors import UsageError, did_you_mean
 from .execution.calling import Call, DirectCaller, Reply
 from .execution.declarations import names_in
-from .execution.frameworks import framework_named
+from .frameworks.known import framework_named
 from .judging.bench import Bench
 from .judging.judge import Kind, definition_law, evaluated
 from .judging.trial import Faulted, Trial

@@ -12,6 +12,7 @@ import functools
 from typing import Any
 
 from .. import Unsupported, adapter
+from ..jax.attention import in_four_axes
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 
@@ -30,20 +31,15 @@ def compiled(system: str, **options: Any) -> Any:
 
 
 def attention(system: str, *arrays: Any, **options: Any) -> Any:
-    """One call of queries, keys, values, a bias and a mask; double precision is switched on for it alone."""
-    import jax
-    import numpy as np
-
+    """One call of queries, keys, values, a bias and a mask."""
     *qkv, bias, mask = arrays
-    whole = [None if x is None else np.reshape(x, (*(1,) * (4 - x.ndim), *x.shape)) for x in (bias, mask)]
-    with jax.enable_x64(qkv[0].dtype == np.float64):
-        out = compiled(system, **options)(*(x.swapaxes(1, 2) for x in qkv), *whole)
-        return np.array(out).swapaxes(1, 2)
+    whole = map(in_four_axes, (bias, mask))
+    return compiled(system, **options)(*(x.swapaxes(1, 2) for x in qkv), *whole).swapaxes(1, 2)
 
 
 @adapter(
     "attention",
-    framework="numpy",
+    framework="jax",
     dtypes=DTYPES,
     conventions={"empty_row": "mean_value", "empty_bias_row": "nan_row"},
     grade={"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive", "float64": "fp64"},
@@ -61,7 +57,7 @@ def flax_linen_attention(q: Any, k: Any, v: Any, *, mask: Any = None, bias: Any 
 
 @adapter(
     "attention",
-    framework="numpy",
+    framework="jax",
     dtypes=DTYPES,
     conventions={
         "causal_alignment": "top_left",

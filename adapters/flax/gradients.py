@@ -19,7 +19,7 @@ GRADES = {"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive"}
 
 @adapter(
     "rms_norm_gradient",
-    framework="numpy",
+    framework="jax",
     dtypes=DTYPES,
     conventions={"eps_place": "inside", "weight_form": "plain"},
     grade=GRADES,
@@ -29,15 +29,13 @@ GRADES = {"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive"}
 )
 def flax_rms_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float = 1e-6) -> dict[str, Any]:
     """jax.vjp of flax.nnx.RMSNorm."""
-    import numpy as np
-
     d_x, d_weight = compiled(compiled_rms_norm(eps))(d_out, x, weight)
-    return {"d_x": np.array(d_x), "d_weight": np.array(d_weight)}
+    return {"d_x": d_x, "d_weight": d_weight}
 
 
 @adapter(
     "layer_norm_gradient",
-    framework="numpy",
+    framework="jax",
     dtypes=DTYPES,
     conventions=LAYER,
     grade=GRADES,
@@ -47,7 +45,5 @@ def flax_rms_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float = 1e-6
 )
 def flax_layer_norm_gradient_two_passes(x: Any, weight: Any, d_out: Any, *, eps: float = 1e-6) -> dict[str, Any]:
     """jax.vjp of flax.nnx.LayerNorm without its fast variance."""
-    import numpy as np
-
     gradients = compiled(compiled_layer_norm(eps, fast=False))(d_out, x, weight, 0 * weight)
-    return {name: np.array(gradient) for name, gradient in zip(("d_x", "d_weight", "d_bias"), gradients, strict=True)}
+    return dict(zip(("d_x", "d_weight", "d_bias"), gradients, strict=True))

@@ -47,25 +47,21 @@ def compiled_rms_norm(eps: float) -> Any:
     return jax.jit(norm)
 
 
-@adapter("layer_norm", framework="numpy", dtypes=DTYPES, conventions=LAYER, compiled=True, package="flax", extra="flax")
+@adapter("layer_norm", framework="jax", dtypes=DTYPES, conventions=LAYER, compiled=True, package="flax", extra="flax")
 def flax_layer_norm(x: Any, weight: Any, bias: Any, *, eps: float = 1e-6) -> Any:
     """flax.nnx.LayerNorm as it is by default."""
-    import numpy as np
-
-    return np.array(compiled_layer_norm(eps, fast=True)(x, weight, bias))
+    return compiled_layer_norm(eps, fast=True)(x, weight, bias)
 
 
-@adapter("layer_norm", framework="numpy", dtypes=DTYPES, conventions=LAYER, compiled=True, package="flax", extra="flax")
+@adapter("layer_norm", framework="jax", dtypes=DTYPES, conventions=LAYER, compiled=True, package="flax", extra="flax")
 def flax_layer_norm_two_passes(x: Any, weight: Any, bias: Any, *, eps: float = 1e-6) -> Any:
     """flax.nnx.LayerNorm without its fast variance."""
-    import numpy as np
-
-    return np.array(compiled_layer_norm(eps, fast=False)(x, weight, bias))
+    return compiled_layer_norm(eps, fast=False)(x, weight, bias)
 
 
 @adapter(
     "rms_norm",
-    framework="numpy",
+    framework="jax",
     dtypes=DTYPES,
     conventions={"eps_place": "inside", "weight_form": "plain"},
     compiled=True,
@@ -74,6 +70,4 @@ def flax_layer_norm_two_passes(x: Any, weight: Any, bias: Any, *, eps: float = 1
 )
 def flax_rms_norm(x: Any, weight: Any, *, eps: float = 1e-6) -> Any:
     """flax.nnx.RMSNorm."""
-    import numpy as np
-
-    return np.array(compiled_rms_norm(eps)(x, weight))
+    return compiled_rms_norm(eps)(x, weight)

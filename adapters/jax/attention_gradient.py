@@ -29,7 +29,7 @@ def compiled(**options: Any) -> Any:
 @adapter(
     "attention_gradient",
     requires="value_dim == head_dim",
-    framework="numpy",
+    framework="jax",
     dtypes=DTYPES,
     conventions={"causal_alignment": "top_left", "empty_row": "mean_value", "grouping": "block"},
     grade=GRADES,
@@ -52,17 +52,13 @@ def jax_attention_gradient(
     window_right: int | None = None,
 ) -> Any:
     """jax.vjp of jax.nn.dot_product_attention."""
-    import jax
-    import numpy as np
-
     if v.shape != k.shape:
         raise Unsupported("values have the shape of the keys")
     window = None
     if window_left is not None or window_right is not None:
         window = tuple(k.shape[2] if side is None else side for side in (window_left, window_right))
-    with jax.enable_x64(q.dtype == np.float64):
-        gradients = compiled(scale=scale, is_causal=causal, local_window_size=window)
-        queries, keys, values, d = (x.swapaxes(1, 2) for x in (q, k, v, d_out))
-        *own, d_bias = gradients(queries, keys, values, in_four_axes(bias), in_four_axes(mask), d)
-        found = {name: np.array(x.swapaxes(1, 2)) for name, x in zip(("d_q", "d_k", "d_v"), own, strict=True)}
-        return found if bias is None else found | {"d_bias": np.array(d_bias).reshape(bias.shape)}
+    gradients = compiled(scale=scale, is_causal=causal, local_window_size=window)
+    queries, keys, values, d = (x.swapaxes(1, 2) for x in (q, k, v, d_out))
+    *own, d_bias = gradients(queries, keys, values, in_four_axes(bias), in_four_axes(mask), d)
+    found = {name: x.swapaxes(1, 2) for name, x in zip(("d_q", "d_k", "d_v"), own, strict=True)}
+    return found if bias is None else found | {"d_bias": d_bias.reshape(bias.shape)}

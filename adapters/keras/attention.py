@@ -68,7 +68,7 @@ def keras_attention(
 @adapter(
     "attention",
     requires="value_dim == head_dim",
-    framework="numpy",
+    framework="jax",
     dtypes=DTYPES,
     conventions={
         "causal_alignment": "top_left",
@@ -85,7 +85,5 @@ def keras_attention_jax(
     q: Any, k: Any, v: Any, *, causal: bool = False, mask: Any = None, bias: Any = None, scale: float | None = None
 ) -> Any:
     """keras.ops.dot_product_attention on JAX."""
-    import numpy as np
-
     attend = compiled(operations("jax").dot_product_attention)
-    return np.array(attention(attend, q, k, v, is_causal=causal, mask=mask, bias=bias, scale=scale))
+    return attention(attend, q, k, v, is_causal=causal, mask=mask, bias=bias, scale=scale)

@@ -11,12 +11,11 @@ from typing import Any
 from .. import adapter
 
 
-@adapter("alibi_bias", framework="numpy", conventions={"slopes": "interleaved"}, package="mlx.nn", extra="mlx")
+@adapter("alibi_bias", framework="mlx", conventions={"slopes": "interleaved"}, package="mlx.nn", extra="mlx")
 def mlx_alibi(*, heads: int, q_len: int, k_len: int) -> Any:
     """mlx.nn.ALiBi on scores of zero, its queries the last of the keys."""
     import mlx.core as mx
     import mlx.nn
-    import numpy as np
 
     scores = mx.zeros((1, heads, q_len, k_len))
-    return np.array(mlx.nn.ALiBi()(scores, offset=k_len - q_len))[0]
+    return mlx.nn.ALiBi()(scores, offset=k_len - q_len)[0]

@@ -14,21 +14,10 @@ from .. import Unsupported, adapter
 GRADES = {"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive"}
 
 
-def to_numpy(x: Any) -> Any:
-    """An array of MLX in NumPy, which has bfloat16 from another package and takes it as bits alone."""
-    import ml_dtypes
-    import mlx.core as mx
-    import numpy as np
-
-    if x.dtype == mx.bfloat16:
-        return np.array(x.view(mx.uint16)).view(ml_dtypes.bfloat16)
-    return np.array(x)
-
-
 @adapter(
     "attention",
     requires=("not causal or single(mask) and single(bias)", "single(mask) or single(bias)"),
-    framework="numpy",
+    framework="mlx",
     dtypes=("float32", "bfloat16", "float16"),
     conventions={"causal_alignment": "bottom_right", "grouping": "block"},
     grade=GRADES,
@@ -52,10 +41,11 @@ def mlx_attention(
     if causal + (mask is not None) + (bias is not None) > 1:
         raise Unsupported("a mask is boolean, additive or causal")
     added = mask if bias is None else bias
-    out = mx.fast.scaled_dot_product_attention(
-        *(mx.array(x) for x in (q, k, v)),
+    return mx.fast.scaled_dot_product_attention(
+        q,
+        k,
+        v,
         scale=q.shape[-1] ** -0.5 if scale is None else scale,
-        mask="causal" if causal else None if added is None else mx.array(added),
-        sinks=None if sink is None else mx.array(sink),
+        mask="causal" if causal else added,
+        sinks=sink,
     )
-    return to_numpy(out)

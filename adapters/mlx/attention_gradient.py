@@ -15,7 +15,7 @@ from .gradients import pulled_back
 @adapter(
     "attention_gradient",
     requires=("not causal or single(mask) and single(bias)", "single(mask) or single(bias)"),
-    framework="numpy",
+    framework="mlx",
     dtypes=("float32", "bfloat16", "float16"),
     conventions={"causal_alignment": "bottom_right", "grouping": "block"},
     grade=GRADES,
@@ -39,7 +39,7 @@ def mlx_attention_gradient(
 
     if causal + (mask is not None) + (bias is not None) > 1:
         raise Unsupported("a mask is boolean, additive or causal")
-    hides = "causal" if causal else None if mask is None else mx.array(mask)
+    hides = "causal" if causal else mask
     inputs = {"q": q, "k": k, "v": v, "bias": bias, "sink": sink}
     given = {name: x for name, x in inputs.items() if x is not None}
 

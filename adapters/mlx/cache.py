@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from .. import adapter
-from .attention import GRADES, to_numpy
+from .attention import GRADES
 
 
 @adapter(
     "cached_attention",
-    framework="numpy",
+    framework="mlx",
     dtypes=("float32", "bfloat16", "float16"),
     conventions={"grouping": "block"},
     grade=GRADES,
@@ -27,17 +27,16 @@ def mlx_causal(
     """mlx.core.fast.scaled_dot_product_attention with the mask causal."""
     import mlx.core as mx
 
-    queries, new_keys, new_values = (mx.array(x) for x in (q, k, v))
-    keys, values, outs, start = new_keys[:, :, :0], new_values[:, :, :0], [], 0
+    keys, values, outs, start = k[:, :, :0], v[:, :, :0], [], 0
     factor = q.shape[-1] ** -0.5 if scale is None else scale
     for n in chunks:
         part = slice(start, start + n)
-        keys = mx.concatenate([keys, new_keys[:, :, part]], 2)
-        values = mx.concatenate([values, new_values[:, :, part]], 2)
+        keys = mx.concatenate([keys, k[:, :, part]], 2)
+        values = mx.concatenate([values, v[:, :, part]], 2)
         attend = mx.fast.scaled_dot_product_attention
-        outs.append(attend(queries[:, :, part], keys, values, scale=factor, mask="causal"))
+        outs.append(attend(q[:, :, part], keys, values, scale=factor, mask="causal"))
         if start == 0 and beams is not None:
             rows = mx.array(list(beams))
             keys, values = keys[rows], values[rows]
         start += n
-    return to_numpy(mx.concatenate(outs, 2))
+    return mx.concatenate(outs, 2)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import adapter
-from .attention import GRADES, to_numpy
+from .attention import GRADES
 
 DTYPES = ("float32", "bfloat16", "float16")
 
@@ -19,13 +19,13 @@ def pulled_back(function: Callable[..., Any], d_out: Any, **inputs: Any) -> dict
     """What a cotangent of the function's result is for each of its inputs, by their names with `d_` before."""
     import mlx.core as mx
 
-    _, gradients = mx.vjp(function, [mx.array(x) for x in inputs.values()], [mx.array(d_out)])
-    return {f"d_{name}": to_numpy(gradient) for name, gradient in zip(inputs, gradients, strict=True)}
+    _, gradients = mx.vjp(function, [*inputs.values()], [d_out])
+    return {f"d_{name}": gradient for name, gradient in zip(inputs, gradients, strict=True)}
 
 
 @adapter(
     "rms_norm_gradient",
-    framework="numpy",
+    framework="mlx",
     dtypes=DTYPES,
     conventions={"eps_place": "inside", "weight_form": "plain"},
     package="mlx.core",
@@ -40,7 +40,7 @@ def mlx_rms_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float = 1e-5)
 
 @adapter(
     "layer_norm_gradient",
-    framework="numpy",
+    framework="mlx",
     dtypes=DTYPES,
     conventions={"eps_place": "inside", "variance": "biased"},
     package="mlx.core",
@@ -58,7 +58,7 @@ def mlx_layer_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float = 1e-
 
 @adapter(
     "softmax_gradient",
-    framework="numpy",
+    framework="mlx",
     dtypes=DTYPES,
     conventions={"empty_row": "nans"},
     grade=GRADES,
@@ -74,7 +74,7 @@ def mlx_softmax_gradient(x: Any, d_out: Any) -> dict[str, Any]:
 
 @adapter(
     "softmax_gradient",
-    framework="numpy",
+    framework="mlx",
     dtypes=DTYPES,
     conventions={"empty_row": "nans"},
     grade=GRADES,

@@ -15,7 +15,7 @@ DTYPES = ("float32", "float16")
 
 @adapter(
     "layer_norm",
-    framework="numpy",
+    framework="mlx",
     dtypes=DTYPES,
     conventions={"eps_place": "inside", "variance": "biased"},
     package="mlx",
@@ -24,14 +24,13 @@ DTYPES = ("float32", "float16")
 def mlx_layer_norm(x: Any, weight: Any, bias: Any, *, eps: float = 1e-5) -> Any:
     """mlx.core.fast.layer_norm."""
     import mlx.core as mx
-    import numpy as np
 
-    return np.array(mx.fast.layer_norm(mx.array(x), mx.array(weight), mx.array(bias), eps))
+    return mx.fast.layer_norm(x, weight, bias, eps)
 
 
 @adapter(
     "rms_norm",
-    framework="numpy",
+    framework="mlx",
     dtypes=DTYPES,
     conventions={"eps_place": "inside", "weight_form": "plain"},
     package="mlx",
@@ -40,6 +39,5 @@ def mlx_layer_norm(x: Any, weight: Any, bias: Any, *, eps: float = 1e-5) -> Any:
 def mlx_rms_norm(x: Any, weight: Any, *, eps: float = 1e-5) -> Any:
     """mlx.core.fast.rms_norm."""
     import mlx.core as mx
-    import numpy as np
 
-    return np.array(mx.fast.rms_norm(mx.array(x), mx.array(weight), eps))
+    return mx.fast.rms_norm(x, weight, eps)

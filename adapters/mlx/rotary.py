@@ -9,24 +9,24 @@ from __future__ import annotations
 from typing import Any
 
 from .. import Unsupported, adapter
-from .attention import GRADES, to_numpy
+from .attention import GRADES
 
 DTYPES = ("float32", "bfloat16", "float16")
 
 
 def offset_of(positions: Any) -> int:
     """The first of positions that follow one another."""
-    import numpy as np
-
-    if not np.array_equal(positions, np.arange(len(positions)) + positions[:1]):
+    found = positions.tolist()
+    first = found[0] if found else 0
+    if found != [*range(first, first + len(found))]:
         raise Unsupported("positions follow one another")
-    return int(positions[0]) if len(positions) else 0
+    return first
 
 
 @adapter(
     "rotary",
     requires="all(positions == positions[:1] + range(size(positions)))",
-    framework="numpy",
+    framework="mlx",
     dtypes=DTYPES,
     grade=GRADES,
     package="mlx.core",
@@ -39,13 +39,13 @@ def mlx_rotary(
     import mlx.core as mx
 
     dims, offset = rotary_dim or x.shape[-1], offset_of(positions)
-    return to_numpy(mx.fast.rope(mx.array(x), dims, traditional=interleaved, base=base, scale=1.0, offset=offset))
+    return mx.fast.rope(x, dims, traditional=interleaved, base=base, scale=1.0, offset=offset)
 
 
 @adapter(
     "rotary",
     requires="all(positions == positions[:1] + range(size(positions)))",
-    framework="numpy",
+    framework="mlx",
     dtypes=DTYPES,
     grade=GRADES,
     package="mlx.core",
@@ -60,5 +60,4 @@ def mlx_rotary_frequencies(
 
     dims, offset = rotary_dim or x.shape[-1], offset_of(positions)
     freqs = mx.array((float(base) ** (np.arange(0, dims, 2) / dims)).astype(np.float32))
-    turned = mx.fast.rope(mx.array(x), dims, traditional=interleaved, base=None, scale=1.0, offset=offset, freqs=freqs)
-    return to_numpy(turned)
+    return mx.fast.rope(x, dims, traditional=interleaved, base=None, scale=1.0, offset=offset, freqs=freqs)

@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from .. import adapter
-from .attention import GRADES, to_numpy
+from .attention import GRADES
 
 DTYPES = ("float32", "bfloat16", "float16")
 
 
 @adapter(
     "softmax",
-    framework="numpy",
+    framework="mlx",
     dtypes=DTYPES,
     conventions={"empty_row": "nans"},
     grade=GRADES,
@@ -26,12 +26,12 @@ def mlx_softmax(x: Any) -> Any:
     """mlx.core.softmax over the last axis."""
     import mlx.core as mx
 
-    return to_numpy(mx.softmax(mx.array(x), axis=-1))
+    return mx.softmax(x, axis=-1)
 
 
 @adapter(
     "softmax",
-    framework="numpy",
+    framework="mlx",
     dtypes=DTYPES,
     conventions={"empty_row": "nans"},
     package="mlx.core",
@@ -41,4 +41,4 @@ def mlx_softmax_precise(x: Any) -> Any:
     """mlx.core.softmax over the last axis with `precise`, in single precision."""
     import mlx.core as mx
 
-    return to_numpy(mx.softmax(mx.array(x), axis=-1, precise=True))
+    return mx.softmax(x, axis=-1, precise=True)

@@ -7,7 +7,6 @@ softmax is in the dtype of the inputs.
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from .. import Unsupported, adapter
@@ -15,7 +14,7 @@ from .. import Unsupported, adapter
 
 @adapter(
     "attention",
-    framework="numpy",
+    framework="tinygrad",
     dtypes=("float32", "float16", "float64"),
     conventions={"causal_alignment": "top_left", "empty_row": "nans", "grouping": "block"},
     grade={"float16": "fp16_naive"},
@@ -26,19 +25,7 @@ from .. import Unsupported, adapter
 )
 def tinygrad_attention(q: Any, k: Any, v: Any, *, causal: bool = False, mask: Any = None, bias: Any = None) -> Any:
     """tinygrad.Tensor.scaled_dot_product_attention on the device PYTHON, unless DEV names another."""
-    os.environ.setdefault("DEV", "PYTHON")
-    import numpy as np
-    from tinygrad import Tensor
-
     if causal + (mask is not None) + (bias is not None) > 1:
         raise Unsupported("a mask is boolean, additive or causal")
     added = mask if bias is None else bias
-    keys, values = Tensor(np.ascontiguousarray(k)), Tensor(np.ascontiguousarray(v))
-    out = Tensor(np.ascontiguousarray(q)).scaled_dot_product_attention(
-        keys,
-        values,
-        attn_mask=None if added is None else Tensor(np.ascontiguousarray(added)),
-        is_causal=causal,
-        enable_gqa=q.shape[1] != k.shape[1],
-    )
-    return out.numpy()
+    return q.scaled_dot_product_attention(k, v, attn_mask=added, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from attnspec.adapters import Adapter
 
 from ..data.store import VARIABLE, cache_folder, fault_of, size_of
-from ..execution.devices import counted
+from ..execution.devices import counted, listed
 from ..execution.supervisor import available
 from ..reporting.results import distribution_of
 from ..subjects.targets import install_command, installed, shipped
@@ -61,7 +61,7 @@ def _examined(name: str, adapters: tuple[Adapter, ...]) -> Package:
     if not installed(adapters[0]):
         return Package(name, "", adapters, "not installed", install_command(adapters[0]))
     devices = {device for adapter in adapters for device in adapter.devices}
-    if "cpu" not in devices and not counted()[1]:
+    if devices and "cpu" not in devices and not counted()[1]:
         return Package(name, number, adapters, "runs on CUDA devices, and there is none")
     fault = importing(name)
     return Package(name, number, adapters, fault, _mends(fault) if fault else "")
@@ -116,9 +116,9 @@ def _version(distribution: str) -> str:
 
 def lines(found: Sequence[Package]) -> Iterator[str]:
     """The page of 'attnspec doctor'."""
-    torch, devices = counted()
+    torch, _ = counted()
     yield f"python {platform.python_version()}   {platform.system()} {platform.machine()}   torch {torch}"
-    yield f"CUDA devices: {devices or 'none'}"
+    yield "devices: " + "; ".join(f"{name}: {', '.join(there) or 'none'}" for name, there in listed().items())
     yield f"caches: {_caches()}"
     yield "calls: " + ("in processes of their own" if available() else "in the process of the run, on this system")
     yield ""

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..data.records import by_name, keys, name, number, one_of, or_none, scalar, several, text, truth, whole
+from ..frameworks.framework import NAMED
 from ..mechanisms.mechanism import LAYOUTS
 from ..numerics.formats import FORMATS
 from ..numerics.grades import GRADES
@@ -25,8 +26,8 @@ level = one_of(("must", "should"))
 
 
 def device(x: Any, at: str) -> Iterator[str]:
-    if not isinstance(x, str) or not re.fullmatch(r"cpu|cuda(:\d{1,4})?", x):
-        yield f"{at} is not a device; expected cpu, cuda or cuda:N"
+    if not isinstance(x, str) or not re.fullmatch(NAMED, x):
+        yield f"{at} is not a device; expected a name such as cpu, cuda:1 or tpu"
 
 
 def key(x: Any, at: str) -> Iterator[str]:
@@ -200,6 +201,7 @@ LINES = {
                     "untested": several(text),
                     "layout": text,
                     "taken": text,
+                    "notes": several(text),
                 },
             ),
         },

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.texts import safe, told
+from ..frameworks.numpy import NumpyFramework
 from .calling import Call, Fault, Interface, Reply
-from .frameworks import NumpyFramework
 from .messages import Environment
 from .orphans import MARK
 from .threads import ONE

@@ -114,12 +114,26 @@ def array(data: bytes, dtype: str, shape: list[int], framework: str) -> Any:
             return torch.from_numpy(np.frombuffer(data, np.int16).reshape(shape).copy()).view(torch.bfloat16)
         import ml_dtypes
 
-        return np.frombuffer(data, ml_dtypes.bfloat16).reshape(shape).copy()
-    made = np.frombuffer(data, dtype).reshape(shape).copy()
-    if framework == "torch":
-        import torch
+        return of(np.frombuffer(data, ml_dtypes.bfloat16).reshape(shape).copy(), framework)
+    return of(np.frombuffer(data, dtype).reshape(shape).copy(), framework)
 
-        return torch.from_numpy(made)
+
+def of(made: Any, framework: str) -> Any:
+    """An array of NumPy as one of a framework."""
+    if framework == "torch":
+        return importlib.import_module("torch").from_numpy(made)
+    if framework == "jax":
+        jax = importlib.import_module("jax")
+        with jax.enable_x64(made.dtype == "float64"):
+            return jax.numpy.asarray(made)
+    if framework == "mlx":
+        mx: Any = importlib.import_module("mlx.core")
+        return mx.array(made.view("uint64")).view(mx.float64) if made.dtype == "float64" else mx.array(made)
+    if framework == "tinygrad":
+        os.environ.setdefault("DEV", "PYTHON")
+        return importlib.import_module("tinygrad").Tensor(made)
+    if framework == "tensorflow":
+        return importlib.import_module("tensorflow").constant(made)
     return made
 
 
@@ -130,6 +144,10 @@ def plain(x: Any) -> Any:
     if not isinstance(x, np.ndarray | np.generic) and hasattr(x, "detach"):
         x = x.detach().cpu()
         x = (x.double() if x.dtype.is_floating_point else x).numpy()
+    elif type(x).__module__.startswith("mlx") and "float" in str(x.dtype):
+        x = np.array(x.tolist()).reshape(x.shape)
+    elif type(x).__module__.startswith("tinygrad"):
+        x = x.numpy()
     x = np.asarray(x)
     kind = {"f": np.float64, "V": np.float64, "b": np.bool_}.get(x.dtype.kind, np.int64)
     return np.ascontiguousarray(x.astype(kind)).reshape(x.shape)

@@ -24,8 +24,9 @@ from attnspec.adapters import Unsupported
 from ..data.exact import exact_text, plain_or_none
 from ..data.texts import safe, safe_lines, told
 from ..errors import did_you_mean
+from ..frameworks.framework import Framework
+from ..frameworks.known import framework_named
 from ..numerics.formats import KINDS, NUMBER, dtype_under
-from .frameworks import Framework, framework_named
 from .inputs import Inputs, Made
 from .state import Watch
 
@@ -142,7 +143,13 @@ class DirectCaller:
             with self.framework.session():
                 yield
         finally:
-            self.inputs.forget()
+            self.rest()
+
+    def rest(self) -> None:
+        """Let go of all arrays, and of what the framework keeps between calls."""
+        self.inputs.forget()
+        self._last = ()
+        self.framework.forget()
 
     def call(self, call: Call) -> Reply:
         made = self._arrays(call)
@@ -184,8 +191,10 @@ class DirectCaller:
         poison = self.framework.poisoned() if call.poisoned else nullcontext()
         self.watch.begin()
         try:
-            with poison, _at_home():
-                return self.function(*passed, **named, **call.options)
+            with poison, _at_home(), self.framework.computing(call.dtype):
+                result = self.function(*passed, **named, **call.options)
+                self.framework.finish(result, call.device)
+                return result
         except Unsupported as answer:
             return Fault("unsupported", told(answer) or "unsupported")
         except (Exception, SystemExit) as error:
@@ -280,9 +289,9 @@ class DirectCaller:
             free = self.interface.dtypes.get(name) == NUMBER
             if dtype != expected and not (free or wide_enough or (expected in KINDS and whole)):
                 yield Breach("dtype", f"the output {name!r} is {dtype}, not {expected}")
-            device = self.framework.device(x)
-            if device.partition(":")[0] != call.device.partition(":")[0]:
-                yield Breach("device", f"the output {name!r} is on {device}, not on {call.device}")
+            if not self.framework.is_on(x, call.device):
+                says = f"the output {name!r} is on {self.framework.device(x)}, not on {call.device}"
+                yield Breach("device", says)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from attnspec.adapters import Adapter, adapter
 
 from ..data.texts import safe, told
 from ..errors import UsageError, did_you_mean
+from ..frameworks.known import FRAMEWORKS
 from ..numerics.formats import FORMATS
 
 MOST = 10_000
@@ -173,7 +174,7 @@ def _dtypes(x: Any) -> tuple[str, ...]:
 
 def _devices(x: Any) -> tuple[str, ...]:
     found = _names(x, lambda _: "")
-    if not found or not {*found} <= {"cpu", "cuda"}:
+    if not all(re.fullmatch(r"[a-z][a-z0-9_]*", one) for one in found):
         raise _Slip("")
     return found
 
@@ -254,7 +255,7 @@ _PARTS = {
         _name, "the name of an operator, which 'attnspec list operators' lists", '@adapter("attention", ...)'
     ),
     "name": _Part(_name, "a text", 'name="my_kernel"'),
-    "framework": _Part(_name, "the name of a framework: torch or numpy", 'framework="torch"'),
+    "framework": _Part(_name, f"the name of a framework: {', '.join(FRAMEWORKS)}", 'framework="torch"'),
     "layout": _Part(_text, "the name of a layout, which 'attnspec explain' lists with its operator", 'layout="bshd"'),
     "dtypes": _Part(_dtypes, "names of dtypes", 'dtypes=("float32",)'),
     "conventions": _Part(
@@ -267,7 +268,7 @@ _PARTS = {
     "deterministic": _Part(_flag, "True or False", "deterministic=True"),
     "compiled": _Part(_flag, "True or False", "compiled=True"),
     "slow": _Part(_flag, "True or False", "slow=True"),
-    "devices": _Part(_devices, "names of devices: cpu, cuda", 'devices=("cpu",)'),
+    "devices": _Part(_devices, "kinds of devices, as in cpu, cuda, mps", 'devices=("cpu",)'),
     "package": _Part(_module_name, "the name of the module that it needs", 'package="my_package"'),
     "extra": _Part(_text, "the name of an extra", 'extra="transformers"'),
     "seen": _Part(_text, "a text", 'seen="owner/repository#12"'),

@@ -13,7 +13,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from .frameworks import Framework
+from ..frameworks.framework import Framework
 
 SMALL = 1 << 10
 """Entries up to which an array is known by them."""

@@ -161,11 +161,18 @@ class Make:
 
 
 @dataclass(frozen=True, slots=True)
+class Rest:
+    """Asks a worker to let go of what an adapter and its framework keep between calls, such as compiled functions."""
+
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """What a worker is asked, with a number that the answer repeats."""
 
     number: int
-    what: Open | Make
+    what: Open | Make | Rest
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ from .messages import (
     Open,
     Opened,
     Refused,
+    Rest,
     Start,
     Status,
     adapter_of,
@@ -352,7 +353,11 @@ class Worker:
         self.answered.add(key)
         return made
 
-    def _ask(self, what: Open | Make, kind: type[M], seconds: float) -> M:
+    def rest(self, key: int) -> None:
+        """Have an adapter let go of what it keeps between calls; errors as of `make`."""
+        self._ask(Rest(key), Opened, LOADING)
+
+    def _ask(self, what: Open | Make | Rest, kind: type[M], seconds: float) -> M:
         self._check()
         self.asked += 1
         try:

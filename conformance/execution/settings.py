@@ -99,6 +99,19 @@ def _torch() -> tuple[Setting, ...]:
     )
 
 
+def _jax() -> tuple[Setting, ...]:
+    import jax
+
+    def setting(says: str, name: str) -> Setting:
+        return Setting(says, lambda: getattr(jax.config, name), lambda kept: jax.config.update(name, kept))
+
+    return (
+        setting("JAX's double precision", "jax_enable_x64"),
+        setting("JAX's precision of products", "jax_default_matmul_precision"),
+        setting("JAX's promotion of dtypes", "jax_numpy_dtype_promotion"),
+    )
+
+
 # What a process has of its system
 
 
@@ -251,7 +264,8 @@ EVERYWHERE = (
 
 def settings_of(framework: str) -> tuple[Setting, ...]:
     """The settings that calls on arrays of a framework depend on, and those of torch where it was imported."""
-    return (*EVERYWHERE, *_torch()) if framework == "torch" or "torch" in sys.modules else EVERYWHERE
+    own = _jax() if framework == "jax" else ()
+    return (*EVERYWHERE, *own, *_torch()) if framework == "torch" or "torch" in sys.modules else (*EVERYWHERE, *own)
 
 
 # Random numbers

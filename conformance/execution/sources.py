@@ -18,8 +18,8 @@ from attnspec import adapters
 from attnspec.adapters import Adapter
 
 from ..errors import TargetError, did_you_mean
+from ..frameworks.known import FRAMEWORKS
 from .declarations import KEYWORDS, checked, place_of
-from .frameworks import FRAMEWORKS
 
 
 def declared(path: Path, function: str = "") -> list[Adapter]:
@@ -53,8 +53,10 @@ def undecorated(
 ) -> Adapter:
     """A plain function as an adapter, its framework guessed where it is not given."""
     known = {key: x for key, x in declaration.items() if key in KEYWORDS}
-    known["framework"] = known.get("framework") or guess_framework(function, module)
+    perhaps = () if known.get("framework") else guess_frameworks(function, module)
+    known["framework"] = known.get("framework") or perhaps[0]
     given = Adapter(
+        perhaps=perhaps if len(perhaps) > 1 else (),
         name=name,
         operator=declaration.get("operator") or "",
         function=function,
@@ -66,8 +68,11 @@ def undecorated(
     return checked(given, complete=False)
 
 
-def guess_framework(function: Callable[..., Any], module: ModuleType | None) -> str:
-    """The framework of a function's arrays: by its annotations, by the names it uses, by what its module imports."""
+def guess_frameworks(function: Callable[..., Any], module: ModuleType | None) -> tuple[str, ...]:
+    """The framework of a function's arrays: by its annotations, by the names it uses, by what its module imports.
+
+    Where they say several or none, they come before torch and NumPy, to be tried in this order.
+    """
     try:
         annotations = str(inspect.signature(function))
     except (TypeError, ValueError):
@@ -77,12 +82,21 @@ def guess_framework(function: Callable[..., Any], module: ModuleType | None) -> 
     used = [scope.get(name) for name in (code.co_names if code else ())]
     for hints in (_mentioned([annotations]), _frameworks_of(used), _frameworks_of(scope.values())):
         if len(hints) == 1:
-            return hints.pop()
-    return "torch"
+            return tuple(hints)
+    imported = _frameworks_of(scope.values())
+    return tuple(sorted(FRAMEWORKS, key=lambda name: name not in imported))[: max(2, len(imported))]
 
 
 def _mentioned(texts: Iterable[str]) -> set[str]:
-    marks = {"torch": ("torch.", "Tensor"), "numpy": ("np.", "numpy.", "NDArray", "ndarray")}
+    marks = {
+        "torch": ("torch.", "Tensor"),
+        "numpy": (" np.", "numpy.", "NDArray", "ndarray"),
+        "jax": ("jax.", "jnp."),
+        "mlx": ("mlx.", "mx.array"),
+        "cupy": ("cupy.", " cp."),
+        "tinygrad": ("tinygrad.",),
+        "tensorflow": ("tensorflow.", " tf."),
+    }
     return {name for name, words in marks.items() for text in texts if any(word in text for word in words)}
 
 

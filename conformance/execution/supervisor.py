@@ -11,12 +11,11 @@ import atexit
 import functools
 import itertools
 import os
-import re
 import socket
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -28,7 +27,7 @@ from ..errors import Error, TargetError
 from . import orphans
 from .apart import Apart, ApartError, Place
 from .calling import Call, Fault, Interface, Reply
-from .devices import Lease, counted, lease
+from .devices import Lease, count_of, in_trouble, is_leased, lease, seen_as
 from .messages import Begin, Open, Start
 from .processes import ForkServer, LostError, OrphanedError, StrayError, Worker, divided, ended, spawned
 from .transport import GoneError
@@ -45,6 +44,8 @@ WORKERS = 2
 """Workers that are kept alive at a time."""
 NURSERIES = 4
 """Nurseries of files that are kept alive at a time."""
+LEAN = ("numpy", "torch")
+"""Frameworks that keep nothing between calls worth letting go of."""
 CLOSING = 1.0
 """Seconds in which processes that are ended are to be reported as ended, before those are ended that would."""
 TRIES = 3
@@ -53,7 +54,6 @@ TIMES = f"{TRIES} times"
 T = TypeVar("T")
 Home = tuple[Start, str | int]
 """Whose a worker is: the key of a subject, or the module that several share, and what its fork server has loaded."""
-DEVICE_TROUBLE = re.compile("cuda|cublas|cudnn|device-side|accelerator", re.IGNORECASE)
 
 
 def available() -> bool:
@@ -109,7 +109,7 @@ class Supervisor:
         self, adapter: Adapter, interface: Interface, path: Path | None, *, patient: bool, python: str = ""
     ) -> SupervisedCaller:
         """A caller for an adapter of a file, or of a module if there is no file."""
-        start = self._start(path, python) if path else self._bare(adapter.framework, python)
+        start = self._start(path, python) if path else self._bare(_root(adapter.framework), python)
         module = "" if path else adapter.module
         asked = Open(next(self._keys), module, start.path, adapter.name, adapter.framework, interface)
         home = (start, module) if shared(adapter, path) else (start, asked.key)
@@ -135,6 +135,15 @@ class Supervisor:
         found = self._workers.pop(home, None)
         if found is not None:
             found.close()
+
+    def rest(self, home: Home, key: int) -> None:
+        """Have a worker, if there is one, let go of what a framework keeps of the calls of a subject."""
+        worker = self._workers.get(home)
+        if worker is not None and key in worker.opened:
+            try:
+                worker.rest(key)
+            except (Error, LostError, OrphanedError, StrayError):
+                self.drop(home)
 
     def outgrown(self, used: int, calls: int) -> bool:
         """Whether a worker that has used so much memory in so many calls is to be replaced.
@@ -187,8 +196,8 @@ class Supervisor:
 
     def _bare(self, framework: str, python: str = "") -> Start:
         variables = {name: x for name, x in os.environ.items() if not name.startswith("PYTEST_")}
-        if self.device != "cpu":
-            self._lease = self._lease or lease(self.device, counted()[1])
+        if is_leased(self.device):
+            self._lease = self._lease or lease(self.device, count_of(self.device))
             variables = self._lease.environment(variables)
         variables = tuple(sorted(variables.items()))
         return Start(framework, environment=variables, forks=self.device == "cpu", python=python)
@@ -253,6 +262,11 @@ class Supervisor:
         return ForkServer(process, start)
 
 
+def _root(framework: str) -> str:
+    """The framework that a fork server imports before it forks: others have threads of their own."""
+    return framework if framework == "torch" else "numpy"
+
+
 def _framework(path: Path) -> str:
     """The framework that a file names, or NumPy; a `TargetError` for one that has disappeared since it was found."""
     try:
@@ -270,7 +284,15 @@ class SupervisedCaller:
         self.patient, self.foreign = patient, foreign
 
     def session(self) -> AbstractContextManager[None]:
-        return nullcontext()
+        return nullcontext() if self.asked.framework in LEAN else self._session()
+
+    @contextmanager
+    def _session(self) -> Iterator[None]:
+        """A stretch of calls after which the worker lets go of what its framework keeps."""
+        try:
+            yield
+        finally:
+            self.supervisor.rest(self.home, self.asked.key)
 
     def call(self, call: Call) -> Reply:
         """The reply to a call; one that was lost with its fork server is asked for again, and so is a stray one."""
@@ -331,7 +353,7 @@ class SupervisedCaller:
 
 def _seen(call: Call) -> Call:
     """A call as its process sees it: of the devices, there is only the one that is leased."""
-    return call if call.device == "cpu" else replace(call, device="cuda:0")
+    return replace(call, device=seen_as(call.device)) if is_leased(call.device) else call
 
 
 def _sticky(call: Call, reply: Reply) -> bool:
@@ -341,7 +363,7 @@ def _sticky(call: Call, reply: Reply) -> bool:
         call.device != "cpu"
         and fault is not None
         and fault.kind == "raised"
-        and DEVICE_TROUBLE.search(f"{fault.says}\n{fault.trace}") is not None
+        and in_trouble(call.device, f"{fault.says}\n{fault.trace}")
     )
 
 

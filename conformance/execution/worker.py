@@ -24,9 +24,9 @@ from typing import NoReturn, TypeVar
 from attnspec import adapters
 
 from ..errors import Error
+from ..frameworks.known import framework_named
 from . import guard, orphans, sources
 from .calling import DirectCaller, Fault, Reply, raised
-from .frameworks import framework_named
 from .messages import (
     Answer,
     Ask,
@@ -42,6 +42,7 @@ from .messages import (
     Open,
     Opened,
     Refused,
+    Rest,
     Start,
     Status,
     declaration,
@@ -195,6 +196,9 @@ def _serve(wire: Wire) -> None:
             asked = receive(wire, Ask)
             if isinstance(asked.what, Open):
                 what = _answer(lambda one=asked.what: _open(one, callers, sessions))
+            elif isinstance(asked.what, Rest):
+                callers[asked.what.key].rest()
+                what = Opened()
             else:
                 what = _made(callers[asked.what.key], asked.what)
             if os.getpid() != home:

@@ -36,7 +36,7 @@ def declined(cells: Sequence[Line]) -> Iterator[str]:
 def beside(cells: Sequence[Line]) -> list[str]:
     """What is to be said beside the verdict on a subject: the lines that follow it."""
     first = "; ".join((*_answers(cells), *_noticed(cells), *_loose(cells)))
-    return [*([first] if first else []), *_wholly(cells), *_by_value(cells), *_untested(cells)]
+    return [*([first] if first else []), *_wholly(cells), *_by_value(cells), *_untested(cells), *_notes(cells)]
 
 
 def share(cells: Sequence[Line]) -> float:
@@ -45,6 +45,11 @@ def share(cells: Sequence[Line]) -> float:
         part for cell, part in _parts(cells, "coverage") if part["answered"] or cell["mechanism"] == cell["operator"]
     ]
     return min((part["answered"] / part["scenarios"] for part in parts if part["scenarios"]), default=1.0)
+
+
+def _notes(cells: Sequence[Line]) -> list[str]:
+    """What first calls have found."""
+    return list(dict.fromkeys(note for cell in cells for note in cell.get("run", {}).get("notes", ())))
 
 
 def _answers(cells: Sequence[Line]) -> Iterator[str]:

@@ -36,7 +36,7 @@ class RunLine(TypedDict):
     started: Key[str, "When it began."]
     profile: Key[str, "How much was tried."]
     seed: Key[int, "The seed of all cases."]
-    device: Key[str, "Where calls were made: cpu, cuda or cuda:N."]
+    device: Key[str, "Where calls were made: cpu, cuda, cuda:N, or another device of a framework."]
     fail_on: Key[Level, "The level of a law that makes a subject violated."]
     operator: Key[str | None, "The operator that was given for functions, if any."]
     framework: Key[str | None, "The framework that was given for functions, if any."]
@@ -107,6 +107,7 @@ class GroupRun(TypedDict):
     untested: Key[NotRequired[list[str]], "Parameters that could not be tried."]
     layout: Key[NotRequired[str], "The layout in which it is called, if that is not the operator's own."]
     taken: Key[NotRequired[str], "What is to be said first: what a function was taken for, and a layout to declare."]
+    notes: Key[NotRequired[list[str]], "What first calls have found, in words."]
     coverage: Key[NotRequired[Coverage], "What was refused."]
     evidence: Key[NotRequired[Evidence], "What the scenarios would have shown."]
 

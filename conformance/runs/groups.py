@@ -15,6 +15,7 @@ from ..errors import UsageError, did_you_mean
 from ..execution.interpreters import Interpreter, parted
 from ..execution.supervisor import Supervisor, available, supervisor
 from ..judging.cells import LAYOUT, PARAMETERS, law_names
+from ..judging.first_call import noticed
 from ..judging.requirements import check_requirements
 from ..mechanisms.library import Library
 from ..mechanisms.loader import Specs
@@ -48,6 +49,8 @@ class Group:
     laws: tuple[str, ...]
     source: str | None = None
     """Under which target another process finds the subject, if that is not `target`; nothing if none does."""
+    notes: tuple[str, ...] = ()
+    """What first calls of the subject have found, in words."""
 
     @property
     def name(self) -> str:
@@ -115,11 +118,12 @@ def groups(options: Options) -> list[Group]:
             supervisor=supervised,
             known=known,
         ):
+            notes = noticed(subject, options.device)
             claimed = subject.claims.dtypes
             asked = options.dtypes or claimed
             dtypes = [d for d in asked if d in claimed or not subject.claims.declared]
             for mechanism, own in laws(subject.operator).items():
-                found += [Group(target, subject, known[mechanism], dtype, own) for dtype in dtypes]
+                found += [Group(target, subject, known[mechanism], dtype, own, notes=notes) for dtype in dtypes]
     times: dict[str, int] = {}
     for name in {id(g.subject): g.subject.name for g in found}.values():
         times[name] = times.get(name, 0) + (name != "reference")

@@ -39,10 +39,12 @@ class Options:
 
     targets: tuple[str, ...] = _option((), "Check an adapter, a file of adapters, or file.py:function.", "TARGET")
     operator: str | None = _option(None, "The operator of a function whose name does not say it.", "NAME")
-    framework: str | None = _option(None, "The framework of its arrays: torch or numpy.", "NAME")
+    framework: str | None = _option(
+        None, "The framework of its arrays: torch, numpy, jax, mlx, cupy and others.", "NAME"
+    )
     layout: str = _option("", "The layout of its arrays, such as bshd; one that is not declared is identified.", "NAME")
     dtypes: tuple[str, ...] = _option((), "Only this dtype.", "DTYPE")
-    device: str = _option("cpu", "cpu, cuda or cuda:N.", "DEVICE")
+    device: str = _option("cpu", "cpu, cuda, cuda:N, or any that a framework has, such as mps, xpu or tpu.", "DEVICE")
     mechanisms: tuple[str, ...] = _option((), "Only this mechanism.", "NAME")
     laws: tuple[str, ...] = _option((), "Only this law: mechanism.law, or law.", "NAME")
     require: tuple[str, ...] = _option(

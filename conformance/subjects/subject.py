@@ -50,7 +50,7 @@ class AdapterSubject:
         mechanism: Mechanism,
         *,
         declared: bool = True,
-        supervise: Callable[[Interface, Claims], Caller] | None = None,
+        supervise: Callable[[Adapter, Interface, Claims], Caller] | None = None,
         own: Interpreter | None = None,
     ) -> None:
         """`mechanism` is the one of the operator's own name. A signature that cannot serve it is a `TargetError`.
@@ -69,11 +69,19 @@ class AdapterSubject:
         """Whether it was identified, and is another one than the operator's."""
         self.noted: dict[str, Breach] = {}
         self.interface = self.form.interface(self.claims.by_name)
-        self.caller: Caller = (
-            supervise(self.interface, self.claims)
-            if supervise
-            else DirectCaller(adapter.function, adapter.framework, self.interface)
-        )
+        self._supervise = supervise
+        self.caller: Caller = self._called()
+
+    def _called(self) -> Caller:
+        adapter = self.adapter
+        if self._supervise is not None:
+            return self._supervise(adapter, self.interface, self.claims)
+        return DirectCaller(adapter.function, adapter.framework, self.interface)
+
+    def hand(self, framework: str) -> None:
+        """Have calls made with the arrays of that framework from now on."""
+        self.adapter = replace(self.adapter, framework=framework, perhaps=())
+        self.caller = self._called()
 
     @property
     def isolated(self) -> bool:

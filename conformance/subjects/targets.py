@@ -29,8 +29,9 @@ from ..errors import TargetError, UsageError, did_you_mean
 from ..execution import interpreters, sources
 from ..execution.calling import Caller, Interface
 from ..execution.declarations import checked
-from ..execution.frameworks import FRAMEWORKS
 from ..execution.interpreters import Interpreter, examined, parted
+from ..frameworks.framework import kind_of
+from ..frameworks.known import FRAMEWORKS, is_installed
 from ..language.expressions import Expression
 from ..mechanisms.library import Library
 from ..mechanisms.loader import library, mechanism_named
@@ -172,11 +173,15 @@ def subject(
         raise UsageError(f"{label}: unknown framework {adapter.framework!r}{hint}")
     if own is None and not installed(adapter):
         raise TargetError(f"{adapter.name} needs {adapter.package}, which is not installed: {install_command(adapter)}")
+    if own is None and not is_installed(adapter.framework):
+        needed = adapter.framework
+        raise TargetError(f"{label}: the framework {needed!r} is not installed: pip install {needed}")
     if supervisor is None:
         return AdapterSubject(adapter, known[adapter.operator], declared=declared)
 
-    def supervise(interface: Interface, claims: Claims) -> Caller:
-        return supervisor.caller(adapter, interface, path, patient=claims.compiled, python=own.path if own else "")
+    def supervise(adapter: Adapter, interface: Interface, claims: Claims) -> Caller:
+        python = own.path if own else ""
+        return supervisor.caller(adapter, interface, path, patient=claims.compiled, python=python)
 
     return AdapterSubject(adapter, known[adapter.operator], declared=declared, supervise=supervise, own=own)
 
@@ -194,8 +199,8 @@ def installed(adapter: Adapter) -> bool:
 
 
 def runs_on(adapter: Adapter, device: str) -> bool:
-    """Whether it is declared for that kind of device."""
-    return device.partition(":")[0] in adapter.devices
+    """Whether it is declared for that kind of device, or for none in particular."""
+    return not adapter.devices or kind_of(device) in adapter.devices
 
 
 def install_command(adapter: Adapter) -> str:
@@ -332,7 +337,8 @@ def undecorated(
 
 def _completed(adapter: Adapter, operator: str | None, framework: str | None, known: Library | None) -> Adapter:
     named = operator or guess_operator(adapter.name, known)
-    return replace(adapter, operator=named, framework=framework or adapter.framework)
+    given = {"framework": framework, "perhaps": ()} if framework else {}
+    return replace(adapter, operator=named, **given)
 
 
 def guess_operator(name: str, known: Library | None = None) -> str:

@@ -224,7 +224,7 @@ def test_damaged_cases_are_replayed_or_refused(kept):
         ({"words": {}, "declared": []}, "words has no word of empty_row; expected one of zeros, nans, mean_value"),
         ({"declared": ["x"]}, "declared has conventions without a word"),
         ({"broken": 5}, "broken is 5; expected a list"),
-        ({"device": "cuda:x\n"}, "device is not a device; expected cpu, cuda or cuda:N"),
+        ({"device": "cuda:x\n"}, "device is not a device; expected a name such as cpu, cuda:1 or tpu"),
         ({"case.scenario": "none"}, "softmax has no scenario 'none'"),
         ({"case.regime": "none"}, "softmax has no regime 'none'"),
         ({"case.fixed": {"n": -1}}, "case.fixed has -1 for the size n; expected an integer up to 1,000,000"),

@@ -9,7 +9,7 @@ from attnspec import reference
 from attnspec.adapters import Adapter
 from attnspec.adapters.torch.gradients import differentiated
 from attnspec.cases.plans import PROFILES
-from attnspec.execution.frameworks import framework_named
+from attnspec.frameworks.known import framework_named
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
 from attnspec.mechanisms.definition import Frame

@@ -214,7 +214,7 @@ def test_a_shipped_adapter_serves_its_operator_where_it_is_installed(name):
     one = find(name)
     if installed(one):
         assert (one.name, one.operator) == (subject(one).name, subject(one).operator)
-        assert set(one.devices) <= {"cpu", "cuda"}
+        assert set(one.devices) <= {"cuda"}
     else:
         with pytest.raises(TargetError, match="which is not installed: pip install "):
             subject(one)

@@ -26,6 +26,16 @@ def shipped(monkeypatch):
     return shipped
 
 
+@pytest.fixture(autouse=True)
+def there(monkeypatch):
+    """The devices that are there."""
+    monkeypatch.setattr(doctor, "listed", lambda: {"torch": ("cpu", "xpu:0"), "cupy": ()})
+
+
+def test_the_devices_of_every_framework_are_listed():
+    assert "devices: torch: cpu, xpu:0; cupy: none" in list(lines([Package("one", "1.0", (presenting("one"),))]))
+
+
 def test_a_package_that_can_be_imported_works(shipped):
     found = shipped(presenting("yaml"), presenting("numpy"), presenting("numpy.linalg"))
     assert {"yaml": ("", 1), "numpy": ("", 2)} == {n: (p.fault, len(p.adapters)) for n, p in found.items()}

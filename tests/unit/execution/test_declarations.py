@@ -21,7 +21,7 @@ NO_FLAG = ["None", "1", "0", "'yes'", "'true'", "()", "[True]", "{}", "lambda: T
 NO_DICT = ["True", "5", "'float32'", "['n']", "('n', 5)", "{5: 5}", "{None: 1}", "lambda n: n", "torch", "range(3)"]
 WRONG = {
     "name": [*NO_TEXT, "''", "' '", "torch"],
-    "framework": [*NO_TEXT, "''", "None", "torch", "'tensorflow'"],
+    "framework": [*NO_TEXT, "''", "None", "torch", "'tensorflaw'"],
     "dtypes": [*NO_NAMES, "torch.float32", "(torch.float32,)", "np.float32", "[]", "'float3'", "('float32', None)"],
     "conventions": [*NO_DICT, "{'empty_row': 5}", "{'empty_row': None}", "{'empty_row': ['zeros']}", "{'n': 'zeros'}"],
     "limits": [
@@ -47,7 +47,7 @@ WRONG = {
     "deterministic": NO_FLAG,
     "compiled": NO_FLAG,
     "slow": NO_FLAG,
-    "devices": [*NO_NAMES, "()", "'gpu'", "('cuda:0',)"],
+    "devices": [*NO_NAMES, "'GPU 1'", "('cuda:0',)"],
     "package": [*NO_TEXT, "torch", "'not a module'", "'..'", "'a..b'"],
     "extra": NO_TEXT,
     "seen": NO_TEXT,
@@ -137,7 +137,8 @@ def test_a_slip_says_what_was_given_and_what_to_write(text, says):
 
 def test_a_framework_that_is_the_module_is_told_by_its_name():
     message = said(written("framework", "torch"))
-    assert message.endswith('(a module); expected the name of a framework: torch or numpy; write framework="torch"')
+    known = "torch, numpy, jax, mlx, cupy, tinygrad, tensorflow"
+    assert message.endswith(f'(a module); expected the name of a framework: {known}; write framework="torch"')
 
 
 @pytest.mark.parametrize("decorator", ["@adapter", "@adapter()", "@adapter(framework='torch')"])

@@ -8,11 +8,13 @@ import time
 import numpy as np
 import pytest
 
-from attnspec.errors import UsageError
+from attnspec.api import check
+from attnspec.errors import TargetError, UsageError
 from attnspec.execution import devices
 from attnspec.execution.calling import Call
 from attnspec.execution.devices import Lease, check_device, lease, workers_on
 from attnspec.execution.supervisor import Supervisor
+from attnspec.frameworks import known
 from attnspec.subjects.targets import resolve
 
 KERNEL = """
@@ -39,14 +41,16 @@ def two(monkeypatch, tmp_path):
     """Two devices, as far as anybody asks, with leases of their own."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    for module in ("devices", "supervisor"):
-        monkeypatch.setattr(f"attnspec.execution.{module}.counted", lambda: ("2.0", 2))
+    monkeypatch.setattr(devices, "counted", lambda: ("2.0", 2))
+    found = {"torch": ("cpu", "cuda:0", "cuda:1"), "jax": ("cpu:0", "TPU_0(1,2)")}
+    monkeypatch.setattr(devices, "listed", lambda: found)
 
 
 @pytest.mark.parametrize(
     ("device", "says"),
     [
-        ("gpu", "unknown device 'gpu'"),
+        ("gpu", r"unknown device 'gpu'.* \(there are torch: cpu, cuda:0, cuda:1; jax: cpu:0, TPU_0\(1,2\)\)"),
+        ("c\npu", "unknown device "),
         ("cuda:", "unknown device 'cuda:'"),
         ("cuda:x", "unknown device 'cuda:x'"),
         ("cuda:2", "device 'cuda:2': there are 2 CUDA devices, numbered from 0"),
@@ -57,13 +61,14 @@ def test_a_device_that_is_misspelt_or_missing_is_refused(two, device, says):
         check_device(device)
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda", "cuda:0", "cuda:1"])
+@pytest.mark.parametrize("device", ["cpu", "cuda", "cuda:0", "cuda:1", "cpu:0", "TPU_0(1,2)"])
 def test_a_device_that_is_there_is_taken(two, device):
     check_device(device)
 
 
 def test_a_machine_without_devices_says_so_with_the_version_of_torch(monkeypatch):
     monkeypatch.setattr(devices, "counted", lambda: ("2.13.0+cpu", 0))
+    monkeypatch.setattr(devices, "listed", dict)
     with pytest.raises(UsageError, match=r"device 'cuda': torch 2.13.0\+cpu sees no CUDA device"):
         check_device("cuda")
 
@@ -74,7 +79,7 @@ def test_devices_are_counted_in_another_process():
 
 
 @pytest.mark.parametrize(
-    ("device", "workers", "most"), [("cpu", 8, 8), ("cuda", 8, 2), ("cuda", 1, 1), ("cuda:1", 8, 1)]
+    ("device", "workers", "most"), [("cpu", 8, 8), ("cuda", 8, 2), ("cuda", 1, 1), ("cuda:1", 8, 1), ("mps", 8, 8)]
 )
 def test_there_are_no_more_workers_than_devices(two, device, workers, most):
     assert most == workers_on(device, workers)
@@ -116,7 +121,9 @@ os.kill(os.getpid(), 9)
 )
 def test_a_process_sees_the_leased_device_alone(tmp_path, visible, index, seen):
     with (tmp_path / "lock").open("w") as file:
-        variables = Lease(index, file).environment({"CUDA_VISIBLE_DEVICES": visible, "OTHER": "1"})
+        variables = Lease(index, file, "CUDA_VISIBLE_DEVICES").environment(
+            {"CUDA_VISIBLE_DEVICES": visible, "OTHER": "1"}
+        )
     assert {"CUDA_VISIBLE_DEVICES": seen, "OTHER": "1"} == variables
 
 
@@ -142,3 +149,115 @@ def test_after_an_error_of_the_device_the_next_call_finds_a_fresh_process(two, t
     replies = [one.call(Call(inputs, {}, "float32", "cuda")) for inputs in (GOOD, BAD, GOOD)]
     supervisor.close()
     assert ["", "raised", ""] == [reply.fault.kind if reply.fault else "" for reply in replies]
+
+
+def test_devices_of_cuda_that_torch_does_not_see_are_those_of_another_framework(monkeypatch):
+    monkeypatch.setattr(devices, "counted", lambda: ("2.13.0+cpu", 0))
+    monkeypatch.setattr(devices, "listed", lambda: {"torch": ("cpu",), "cupy": ("cuda:0", "cuda:1")})
+    check_device("cuda:1")
+    assert 2 == devices.count_of("cuda")
+
+
+def test_the_devices_of_a_framework_are_asked_for_in_another_process():
+    assert ("cpu",) == devices._listed("numpy")
+    assert () == devices._listed("no_framework")
+
+
+# A device that nobody knows, all the way
+
+FAKE = """
+import os
+import numpy as np
+from attnspec import adapter
+from attnspec.frameworks.framework import Copied, kind_of
+from attnspec.frameworks.known import FRAMEWORKS
+
+waits = []
+
+class Grid:
+    def __init__(self, entries, device):
+        self.entries, self.device = entries, device
+        self.shape, self.dtype = entries.shape, entries.dtype
+
+class Grids(Copied):
+    name = "grids"
+
+    def put(self, entries, device):
+        return Grid(entries, device)
+
+    def taken(self, x):
+        return x.entries
+
+    def is_array(self, x):
+        return isinstance(x, Grid)
+
+    def device(self, x):
+        return x.device
+
+    def devices(self):
+        return ["grid:0", "grid:1"]
+
+    def finish(self, result, device):
+        waits.append(device)
+
+FRAMEWORKS["grids"] = Grids
+
+@adapter("softmax", framework="grids", devices="grid")
+def softmax(x):
+    e = np.exp(x.entries - x.entries.max(-1, keepdims=True, initial=-np.inf))
+    return Grid(e / e.sum(-1, keepdims=True), x.device)
+
+@adapter("softmax", framework="grids", devices="grid")
+def softmax_of_waits(x):
+    seen = int(os.environ.get("GRIDS", -1))
+    return Grid(np.full_like(x.entries, 100 * seen + len(waits)), "cpu" if len(waits) > 1 else x.device)
+"""
+
+
+@pytest.fixture
+def grid(monkeypatch, tmp_path):
+    """A file of two kernels on a device of a framework of its own, which this process knows as well."""
+    path = tmp_path / "grids.py"
+    path.write_text(FAKE)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setitem(known.FRAMEWORKS, "grids", object)
+    monkeypatch.setattr(devices, "listed", lambda: {"torch": ("cpu",), "grids": ("grid:0", "grid:1")})
+    return path
+
+
+def test_a_device_that_nobody_knows_goes_all_the_way_through_a_check(grid):
+    report = check(f"{grid}:softmax", device="grid:1", mechanisms=("softmax",), profile="smoke")
+    assert report
+    assert {"grid:1"} == {line["device"] for line in report.lines if line["kind"] == "cell"}
+
+
+def test_calls_on_a_device_are_waited_for_and_hold_no_lease_of_an_unknown_kind(grid, tmp_path):
+    supervisor = Supervisor(5.0, "grid:1")
+    (one,) = resolve(f"{grid}:softmax_of_waits", device="grid", supervisor=supervisor)
+    replies = [one.call(Call(GOOD, {}, "float32", "grid:1")) for _ in range(3)]
+    supervisor.close()
+    assert [-100, -99, -98] == [reply.outputs["p"][0, 0] for reply in replies]
+    assert [(), (), ("the output 'p' is on cpu, not on grid:1",)] == [
+        tuple(breach.says for breach in reply.breaches) for reply in replies
+    ]
+    assert [] == list(tmp_path.glob("*.lock"))
+
+
+def test_a_kind_that_is_in_the_table_is_leased_and_seen_alone(grid, tmp_path, monkeypatch):
+    monkeypatch.setitem(devices.KINDS, "grid", devices.Kind("GRIDS"))
+    check_device("grid:1")
+    supervisor = Supervisor(5.0, "grid:1")
+    (one,) = resolve(f"{grid}:softmax_of_waits", device="grid", supervisor=supervisor)
+    assert 100 == one.call(Call(GOOD, {}, "float32", "grid:1")).outputs["p"][0, 0]
+    with lease("grid", 2, tmp_path) as other:
+        assert 0 == other.index
+    supervisor.close()
+    with pytest.raises(UsageError, match="there are 2 GRID devices, numbered from 0"):
+        check_device("grid:2")
+
+
+def test_a_subject_that_is_declared_for_a_device_is_not_called_on_another(grid):
+    supervisor = Supervisor(5.0)
+    with pytest.raises(TargetError, match="softmax does not run on cpu; add --device grid"):
+        resolve(f"{grid}:softmax", supervisor=supervisor)
+    supervisor.close()

@@ -2,13 +2,14 @@
 
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 
 from attnspec.adapters import Adapter
 from attnspec.errors import TargetError, UsageError
-from attnspec.execution.sources import guess_framework
+from attnspec.execution.sources import guess_frameworks
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.targets import families, find, guess_operator, mistake, resolve, shipped, subject, undecorated
 
@@ -165,7 +166,7 @@ def test_a_file_that_failed_is_read_again():
             {"operator": "sofmax"},
             "kernels.py:16: plain: unknown operator 'sofmax'; did you mean 'softmax'?",
         ),
-        ("kernels.py:fused_softmax", {"framework": "jax"}, "kernels.py:13: fused_softmax: unknown framework 'jax'"),
+        ("kernels.py:fused_softmax", {"framework": "jaxx"}, "kernels.py:13: fused_softmax: unknown framework 'jaxx'"),
         ("torch_softmx", {}, "unknown target 'torch_softmx'; did you mean 'torch_softmax'?"),
         ("qq", {}, "unknown target 'qq'; a file is given as path/to/file.py, and 'attnspec list adapters' lists them"),
         ("mistake:softmax.base_to", {}, "softmax has no mistake 'base_to'; did you mean 'base_two'?"),
@@ -206,8 +207,17 @@ def test_annotations_say_more_than_the_names_in_use():
 
         return torch.nn
 
-    assert "numpy" == guess_framework(kernel, None)
-    assert "torch" == guess_framework(len, None)
+    assert ("numpy",) == guess_frameworks(kernel, None)
+
+
+@pytest.mark.parametrize(
+    ("imported", "perhaps"),
+    [((), ("torch", "numpy")), (("json", "jax"), ("jax",)), (("jax", "numpy"), ("numpy", "jax"))],
+)
+def test_a_file_that_does_not_show_its_framework_leaves_several_to_try(imported, perhaps):
+    module = ModuleType("file")
+    vars(module).update({name: ModuleType(name) for name in imported})
+    assert perhaps == guess_frameworks(len, module)
 
 
 # Adapters of other packages

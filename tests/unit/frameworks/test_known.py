@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnspec.errors import UsageError
-from attnspec.execution.frameworks import framework_named
+from attnspec.frameworks.known import framework_named
 from attnspec.mechanisms.mechanism import LAYOUTS
 from attnspec.numerics.formats import BFLOAT16, FORMATS, rounded
 
@@ -213,7 +213,9 @@ def test_a_session_of_torch_is_of_one_thread_without_gradients():
 
 
 def test_an_unknown_framework_has_a_proposal():
-    with pytest.raises(UsageError, match=r"unknown framework 'troch'; did you mean 'torch'\? \(known: numpy, torch\)"):
+    with pytest.raises(
+        UsageError, match=r"unknown framework 'troch'; did you mean 'torch'\? \(known: torch, numpy, jax, mlx, "
+    ):
         framework_named("troch")
 
 

@@ -1,0 +1,76 @@
+"""JAX arrays, which cannot be changed and have no strides; double precision is on for calls in float64 alone."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UsageError
+from .framework import Copied, index_of, kind_of
+
+
+class JaxFramework(Copied):
+    """JAX arrays, on any device that JAX has, also by the device's own name."""
+
+    name = "jax"
+
+    def __init__(self) -> None:
+        import jax
+
+        self.jax = jax
+
+    def put(self, entries: NDArray[Any], device: str) -> Any:
+        with self.jax.enable_x64(entries.dtype == np.float64):
+            return self.jax.device_put(entries, self._device(device))
+
+    def is_array(self, x: Any) -> bool:
+        return isinstance(x, self.jax.Array)
+
+    def strange(self, x: Any) -> str:
+        if isinstance(x, self.jax.core.Tracer):
+            return "an array of a trace that has ended has no entries"
+        return "it was donated to another call, and has no entries" if x.is_deleted() else ""
+
+    def device(self, x: Any) -> str:
+        (first, *_) = x.devices()
+        return f"{first.platform}:{first.id}"
+
+    def is_on(self, x: Any, device: str) -> bool:
+        return all(one.platform == self._device(device).platform for one in x.devices())
+
+    def devices(self) -> list[str]:
+        found = [one for platform in ("cpu", "gpu", "tpu") for one in self._of(platform)]
+        found += [one for one in self.jax.devices() if one not in found]
+        return list(dict.fromkeys(name for one in found for name in (f"{one.platform}:{one.id}", str(one))))
+
+    def same(self, x: Any, y: Any) -> bool:
+        """Whether an input is still there: its entries cannot be changed, but a call may use up its memory."""
+        return not x.is_deleted()
+
+    def computing(self, dtype: str) -> AbstractContextManager[None]:
+        return self.jax.enable_x64(dtype == "float64")
+
+    def finish(self, result: Any, device: str) -> None:
+        self.jax.block_until_ready(result)
+
+    def forget(self) -> None:
+        """Let go of compiled functions, of which JAX keeps one for every shape."""
+        self.jax.clear_caches()
+
+    def _device(self, name: str) -> Any:
+        for one in self.jax.devices():
+            if name == str(one):
+                return one
+        found, index = self._of(kind_of(name)), index_of(name) or 0
+        if index >= len(found):
+            raise UsageError(f"JAX has no device {name!r} (it has {', '.join(self.devices())})")
+        return found[index]
+
+    def _of(self, platform: str) -> list[Any]:
+        try:
+            return self.jax.devices(platform)
+        except RuntimeError:
+            return []

@@ -1,0 +1,57 @@
+"""What a first call finds of a plain function: whose arrays it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from ..cases.plans import scenarios_of
+from ..execution.calling import Call
+from ..frameworks.known import is_installed
+from ..subjects.subject import AdapterSubject, Subject
+from .bench import Bench
+from .settling import Declined, Settled, claimed
+
+LOOKED_AT = 16
+"""Scenarios of which the smallest is the first call."""
+SMALLEST = 2
+"""Calls that are tried, for one may be refused."""
+
+
+def noticed(subject: Subject, device: str) -> tuple[str, ...]:
+    """What first calls find of a subject, in words; nothing where its declaration or its file says it."""
+    found = find_framework(subject, device) if isinstance(subject, AdapterSubject) else ""
+    return (f"takes arrays of {found}, as a first call has shown; --framework says another",) if found else ()
+
+
+def find_framework(subject: AdapterSubject, device: str) -> str:
+    """The framework of a function that does not show it, where calls have found one; the subject is called with it."""
+    perhaps = [name for name in subject.adapter.perhaps if subject.own or is_installed(name)]
+    if not perhaps:
+        return ""
+    calls, first = list(first_calls(subject, device)), subject.adapter.framework
+    for name in perhaps:
+        subject.hand(name)
+        if any(_answered(subject, call) for call in calls):
+            return name
+    subject.hand(first)
+    return ""
+
+
+def first_calls(subject: AdapterSubject, device: str) -> Iterator[Call]:
+    """The smallest of the first scenarios, as the subject claims them."""
+    operator, dtype = subject.mechanism, subject.claims.dtypes[0]
+    samples = islice(scenarios_of(operator, subject.claims, seed=0, dtype=dtype), LOOKED_AT)
+    for sample in sorted(samples, key=lambda one: one.entries)[:SMALLEST]:
+        bench = Bench(subject, sample.mechanism, dtype, device, operator.words)
+        try:
+            yield claimed(bench, sample, Settled(sample.values))
+        except Declined:
+            continue
+
+
+def _answered(subject: AdapterSubject, call: Call) -> bool:
+    """Whether a call gives arrays of the framework, in the dtype that was asked for."""
+    with subject.session():
+        reply = subject.call(call)
+    return reply.fault is None and not any(breach.contract == "dtype" for breach in reply.breaches)
