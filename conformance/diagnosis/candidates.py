@@ -16,6 +16,15 @@ from ..subjects.subject import Subject
 from ..subjects.targets import faults, subject
 
 
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A line of a definition with one part of it changed; or an input or option that is taken for something else."""
+
+    line: str
+    before: str
+    after: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
     """A mistake, another word of a convention, or a faulty function; or, of two `parts`, both of them."""
@@ -28,6 +37,8 @@ class Candidate:
     parts: tuple[Candidate, ...] = ()
     function: Subject | None = None
     """What is called where nothing of a definition is changed."""
+    changed: tuple[Changed, ...] = ()
+    """Of what is not known by a name, the lines that it changes."""
 
     def joins(self, other: Candidate) -> bool:
         """Whether both can be made at once: they change different lines, and words of different conventions."""

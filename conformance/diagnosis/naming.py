@@ -23,9 +23,10 @@ from ..judging.cells import Failure, law_of
 from ..judging.judge import judged
 from ..judging.trial import Tracing, Trial
 from ..numerics.grades import Grade, looser
-from .candidates import Candidate, faulty, stock
+from .candidates import Candidate, Changed, faulty, stock
 from .observations import Observation, Stance
 from .signatures import Signature
+from .synthesis import plausible
 
 LARGE = 20_000
 """Entries beyond which a case is too large to be run for every candidate."""
@@ -47,6 +48,10 @@ CALLS = 1_000
 """Calls of faulty functions in one diagnosis."""
 EVIDENCE = 5
 """Cases on which a faulty function agrees at least: it is one of many like it, with other tiles or other limits."""
+SURE = 4
+"""Cases on which an edit of the definition agrees at least: there are many of them."""
+ALIKE = 3
+"""Further edits that give the same on every case, beyond which none of them is told."""
 NEAREST = 2
 """Cases on which what comes nearest agrees at least."""
 
@@ -77,6 +82,8 @@ class Likeness:
     """The single mistake or word that comes nearest of those that do not."""
     differs: int = 0
     """Cases on which the runner-up differs from the subject."""
+    changed: tuple[Changed, ...] = ()
+    """Of what is not known by a name, the lines of the definition that it changes."""
 
     @property
     def name(self) -> str:
@@ -110,7 +117,16 @@ def diagnose(bench: Bench, failure: Failure, seed: int, *, without: Collection[s
     for grade in grades[1:] if found is None else ():  # what has a mistake may be less precise than it claims as well
         coarse = _Search(bench, candidates, [], [o.at(grade) for o in observations], grade, seed)
         found = found or coarse.likeness(single=True)
-    return found or search.nearest()
+    return found or _as_edited(bench, search, observations, seed) or search.nearest()
+
+
+def _as_edited(bench: Bench, search: _Search, observations: Sequence[Observation], seed: int) -> Likeness | None:
+    """The small edit of the definition that agrees on every case, if there is one and few others are like it."""
+    edits = plausible(bench, search.wrong)
+    found = _Search(bench, edits, [], observations, search.grade, seed).likeness(single=True) if edits else None
+    if found is None or found.agreed < SURE or len(found.others) > ALIKE:
+        return None
+    return replaced(found, runner_up="", differs=0)
 
 
 def _by_laws(
@@ -192,6 +208,7 @@ class _Search:
             tuple(other.name for other in others),
             runner_up=runner_up.name if runner_up else "",
             differs=differs,
+            changed=best.changed,
         )
 
     def fits(self, candidate: Candidate) -> bool:

@@ -32,6 +32,9 @@ from .candidates import Candidate
 BROKEN = (SpecError, ValueError, IndexError, TypeError, ArithmeticError)
 """What an evaluation of changed lines may raise."""
 
+ROUGHLY = 0.05
+"""The share of the largest entry by which a candidate may be off before its bounds are derived."""
+
 
 class Stance(Enum):
     """How a candidate stands to what a subject returned on a call."""
@@ -170,6 +173,14 @@ class Observation:
             known, other = (self.trial.frames.normal(name, z) for z in (Number.within(x, radius), y))
         return value(known), value(other), known.radius if isinstance(known, Number) else 0.0
 
+    def resembles(self, candidate: Candidate) -> bool:
+        """Whether what a candidate gives comes near what the subject returned, roughly; nothing of it is kept."""
+        try:
+            values = self._run(candidate)
+        except BROKEN:
+            return False
+        return values is not SAME and all(_roughly(values[name], self.outputs[name]) for name in self.names)
+
     # Running candidates
 
     def version(self, candidate: Candidate) -> Version | None:
@@ -221,7 +232,9 @@ class Observation:
         key = ("candidate's bound", self.mechanism.name, candidate.name, name, *self._words, self.settled.key)
         key = (*key, self.grade.name)
         if key not in self.trial.sample.cache:
-            self.trial.sample.cache[key] = self._derived(candidate, name, x)
+            radius = self._derived(candidate, name, x)
+            # an edit leaves open what becomes of 0 / 0, which an implementation may well avoid
+            self.trial.sample.cache[key] = np.where(np.isnan(x), np.inf, radius) if candidate.changed else radius
         return self.trial.sample.cache[key]
 
     def _derived(self, candidate: Candidate, name: str, x: Any) -> Any:
@@ -282,6 +295,16 @@ def _close(x: Any, y: Any, radius: Any) -> bool:
     with np.errstate(all="ignore"):
         near = (x == y) | (np.abs(x - y) <= radius) | np.isposinf(radius)
         return bool(np.all(near | (np.isnan(x) & np.isnan(y))))
+
+
+def _roughly(x: Any, y: Any) -> bool:
+    """Whether entries are alike but for some percent of the largest; what is not a number is like anything."""
+    if np.shape(x) != np.shape(y):
+        return False
+    x, y = np.asarray(x, float), np.asarray(y, float)
+    with np.errstate(all="ignore"):
+        size = np.max(np.abs(finite(y)), initial=0.0)
+        return bool(np.all((x == y) | (np.abs(x - y) <= ROUGHLY * size) | np.isnan(x)))
 
 
 _REACHED: dict[tuple[str, str, frozenset[str]], frozenset[str]] = {}

@@ -75,7 +75,8 @@ LIKENESS = keys(
         "differs": whole,
         "convention": text,
         "word": text,
-    }
+    },
+    {"changed": several(keys({"line": text, "before": text, "after": text}))},
 )
 OUTCOME = keys(
     {

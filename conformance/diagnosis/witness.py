@@ -148,6 +148,7 @@ def _likeness_data(likeness: Likeness) -> dict[str, Any]:
         "by_laws": likeness.by_laws,
         "runner_up": likeness.runner_up,
         "differs": likeness.differs,
+        "changed": [asdict(one) for one in likeness.changed],
         "convention": first.convention,
         "word": first.word,
     }

@@ -21,7 +21,7 @@ ROWS, FEWEST = 6, 3
 """Rows of a map where there is room for them, and where there is not."""
 FOLDER = "attnspec-report"
 """Where cases are looked for, unless otherwise asked for."""
-DRAWN = ("Weights", "Waive")
+DRAWN = ("Weights", "Like", "Waive")
 """Entries whose further lines are as they are."""
 LEGEND = {"o": "right", ".": "hidden", "+": "too much", "-": "too little", "!": "no number"}
 Witness = Mapping[str, Any]
@@ -113,7 +113,7 @@ def _entries(witness: Witness, cell: Mapping[str, Any], rows: int, room: int, fo
     if witness.get("map"):
         yield from _map(witness["map"], rows, room)
     if witness["likeness"]:
-        yield from _likeness(witness["likeness"])
+        yield from _likeness(witness["likeness"], room)
     elif witness.get("nearest"):
         yield from _nearest(witness["nearest"])
     if witness["broken"]:
@@ -157,8 +157,11 @@ def _map(seen: Mapping[str, Any], most: int, room: int) -> Iterator[tuple[str, s
     yield "Weights", "\n".join([seen["words"], *rows])
 
 
-def _likeness(likeness: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _likeness(likeness: Mapping[str, Any], room: int) -> Iterator[tuple[str, str]]:
     """What a subject behaves like, and on what evidence."""
+    if likeness.get("changed"):
+        yield from _edited(likeness, room)
+        return
     causes, others = likeness["causes"], likeness["others"]
     same = f" (or {', '.join(others[:2])}, which gives the same)" if others else ""
     for i, cause in enumerate(causes):
@@ -174,6 +177,20 @@ def _likeness(likeness: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if likeness["runner_up"]:
         evidence += f"; next is {likeness['runner_up']}, which differs on {likeness['differs']}"
     yield "", evidence
+
+
+def _edited(likeness: Mapping[str, Any], room: int) -> Iterator[tuple[str, str]]:
+    """The lines that would have to be changed, and on what evidence."""
+    lines = [line for one in likeness["changed"] for line in _changed(one, room)]
+    says = f"{likeness['causes'][0]['says']} (agrees on all {likeness['agreed']} cases that tell it apart):"
+    yield "Like", "\n".join([says, *(_short(text, room) for text in lines)])
+
+
+def _changed(one: Mapping[str, Any], room: int) -> list[str]:
+    """A line as it was and as it would have to be, beside each other where there is room."""
+    start = f"{one['line']}:  "
+    beside = f"{start}{one['before']}   ->   {one['after']}"
+    return [beside] if len(beside) <= room else [f"{start}{one['before']}", f"{'->':>{len(start) - 2}}  {one['after']}"]
 
 
 def _nearest(nearest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

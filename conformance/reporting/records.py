@@ -170,6 +170,14 @@ class Cause(TypedDict):
     says: Key[str, "What it does."]
 
 
+class Changed(TypedDict):
+    """A line of a definition, or an option, as it was and as it would have to be."""
+
+    line: Key[str, "Its name."]
+    before: Key[str, "The part that is changed, as it was."]
+    after: Key[str, "The same, changed."]
+
+
 class Likeness(TypedDict):
     """What a subject behaves like, on every case that was looked at."""
 
@@ -180,6 +188,7 @@ class Likeness(TypedDict):
     by_laws: Key[bool, "Whether laws were compared in place of outputs."]
     runner_up: Key[str, "What comes next."]
     differs: Key[int, "Cases on which that differs."]
+    changed: Key[list[Changed], "The lines that are changed, where it has no name."]
     convention: Key[str, "The convention that would explain it, if it is one."]
     word: Key[str, "The word of it."]
 

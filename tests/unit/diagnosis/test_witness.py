@@ -114,6 +114,7 @@ def test_a_likeness_is_part_of_the_witness():
         "differs": 3,
         "convention": "empty_row",
         "word": "nans",
+        "changed": [],
     }
     assert expected == described("softmax.base_two", likeness=likeness)["likeness"]
 

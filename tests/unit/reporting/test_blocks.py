@@ -191,6 +191,17 @@ def test_two_causes_are_named_line_by_line():
     assert found["Then"][0].startswith("if the first is intended, declare conventions={'empty_row': ")
 
 
+def test_what_has_no_name_is_the_changed_line_on_two_lines_where_one_is_too_short():
+    says = "the definition with one line changed"
+    changed = [{"line": "factor", "before": "head_dim ** -0.5", "after": "head_dim ** 0.5"}]
+    likeness = {**LIKENESS, "causes": [{"name": "x", "says": says}], "agreed": 57, "changed": changed}
+    first = f"{says} (agrees on all 57 cases that tell it apart):"
+    assert [first, "factor:  head_dim ** -0.5   ->   head_dim ** 0.5"] == entries({"likeness": likeness})["Like"]
+    long = [{"line": "factor", "before": "head_dim ** -0.5" + " + 0" * 12, "after": "head_dim ** 0.5" + " + 0" * 12}]
+    found = entries({"likeness": {**likeness, "changed": long}})["Like"]
+    assert [first, f"factor:  {long[0]['before']}", f"     ->  {long[0]['after']}"] == found
+
+
 def test_a_map_is_drawn_with_a_legend_beside_it():
     assert [
         "weight where there should be none: key = query + 1",

@@ -1,0 +1,138 @@
+"""Mistakes without a name: the definition with one line changed, or with two of its steps in the other order.
+
+Where no known mistake fits, every small edit of the definition is a candidate: of each line, of each option and of each
+pair of steps.
+They are tried by their cost on the few smallest telling cases, where most of them are far from what the subject
+returned; what is left is looked at as any other candidate is.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..errors import SpecError
+from ..judging.bench import Bench
+from ..language.edits import FAR, PLAIN, RARE, edits, lean, renamed
+from ..language.expressions import Expression
+from ..mechanisms.mechanism import Mechanism
+from .candidates import Candidate, Changed
+from .observations import Observation
+
+SAYS = "the definition with one line changed"
+ORDER = "the definition with two steps in the other order"
+ROOM = 56
+"""Characters of a changed line that are shown."""
+FIRST = 3
+"""Cases on which every edit is tried, the smallest ones first."""
+WORK = 3_000
+"""Edits that are tried at most."""
+SMALL = 4_000
+"""Entries beyond which a case is too large to be run for every edit."""
+LEFT = 40
+"""Edits that are looked at closely at most."""
+
+
+def plausible(bench: Bench, wrong: Sequence[Observation]) -> list[Candidate]:
+    """The edits that come near what the subject returned on the smallest cases, the cheapest first."""
+    if bench.mechanism.by_reference:
+        return []
+    few = sorted((o for o in wrong if o.entries <= SMALL), key=lambda o: o.entries)[:FIRST]
+    if not few:
+        return []
+    possible = (c for c in itertools.islice(edited(bench), WORK) if all(o.resembles(c) for o in few))
+    return list(itertools.islice(possible, LEFT))
+
+
+def edited(bench: Bench) -> Iterator[Candidate]:
+    """Every edit of the definition, the cheapest first."""
+    found = [*_ignored(bench), *_lines(bench.mechanism), *_orders(bench.mechanism)]
+    yield from (candidate for _, candidate in sorted(found, key=lambda pair: pair[0]))
+
+
+def _lines(m: Mechanism) -> Iterator[tuple[int, Candidate]]:
+    """One line changed, of those that outputs read."""
+    sizes = [name for name in m.sizes if name in _read(m)]
+    for line, expression in m.definition.items():
+        others = {name: _others(m, name, sizes) for name in expression.uses & {*m.sizes, *m.inputs, *m.definition}}
+        for edit in edits(expression.text, others):
+            made = _compiled(edit.text, expression)
+            if made is not None:
+                before, after = edit.within(expression.text, ROOM)
+                yield edit.cost, _candidate({line: made}, Changed(line, before, after))
+        for text in (f"({expression.text}) {sign} {size}" for sign in "*/" for size in sizes):
+            made = _compiled(text, expression)
+            if made is not None:
+                yield FAR, _candidate({line: made}, Changed(line, expression.text, lean(text)))
+
+
+def _others(m: Mechanism, name: str, sizes: Sequence[str]) -> list[str]:
+    """The names that one may be taken for: another size, another input, and of a line what it is made of."""
+    if name in m.sizes:
+        return [size for size in sizes if size != name]
+    if name in m.required:
+        return [other for other in m.required if other != name]
+    if name in m.definition:
+        return [used for used in sorted(m.definition[name].uses) if used in m.definition or used in m.inputs]
+    return []
+
+
+def _read(m: Mechanism) -> set[str]:
+    return {name for line in m.definition.values() for name in line.uses}
+
+
+def _ignored(bench: Bench) -> Iterator[tuple[int, Candidate]]:
+    """An option, or an input that may be left out, that is ignored, or moved by one."""
+    m = bench.mechanism
+    scope = next(iter(m.definition.values()))
+    for name in (*m.options, *m.optional):
+        if name not in bench.subject.claims.names or name not in _read(m):
+            continue
+        changes = [(PLAIN, _literal(m.defaults.get(name)))]
+        if name in m.options:
+            given = [] if m.defaults.get(name) is not None else [f"{name} if {name} == none else "]
+            start = given[0] if given else ""
+            changes += [(RARE, f"{start}{name} + 1"), (RARE, f"{start}{name} - 1"), (RARE, f"{start}{name} * {name}")]
+        for cost, text in changes:
+            made = _compiled(text, scope) if text else None
+            if made is not None:
+                yield cost, _candidate({name: made}, Changed(name, name, text))
+
+
+def _literal(x: Any) -> str:
+    """A default as the language writes it; nothing where it has no way to."""
+    if x is None or isinstance(x, bool):
+        return {None: "none", True: "true", False: "false"}[x]
+    if isinstance(x, float) and math.isinf(x):
+        return "infinity" if x > 0 else "-infinity"
+    return repr(x) if isinstance(x, int | float) else ""
+
+
+def _orders(m: Mechanism) -> Iterator[tuple[int, Candidate]]:
+    """Two steps in the other order, the second of which reads the first, as nothing else does."""
+    readers = Counter(name for line in m.definition.values() for name in line.uses)
+    for second, expression in m.definition.items():
+        for first in sorted(name for name in expression.uses & m.definition.keys() if readers[name] == 1):
+            inner = m.definition[first]
+            for start in sorted(inner.uses & {*m.definition, *m.required}):
+                one = _compiled(renamed(expression.text, first, start), inner)
+                two = _compiled(renamed(inner.text, start, first), expression)
+                if one is not None and two is not None:
+                    changed = Changed(first, inner.text, one.text), Changed(second, expression.text, two.text)
+                    yield FAR, _candidate({first: one, second: two}, *changed)
+
+
+def _compiled(text: str, of: Expression) -> Expression | None:
+    """A text in the place of an expression; None where it is none."""
+    try:
+        return Expression(text, of.scope)
+    except SpecError:
+        return None
+
+
+def _candidate(changes: Mapping[str, Expression], *changed: Changed) -> Candidate:
+    name = " and ".join(f"{one.line}: {one.before} -> {one.after}" for one in changed)
+    return Candidate(name, SAYS if len(changed) == 1 else ORDER, changes, changed=changed)

@@ -1,0 +1,260 @@
+"""Small edits of expressions: what a slip may make of a text, each with what it costs.
+
+An edit changes one part of a text: an operator, a constant, an axis, a comparison, an operand that is left out or taken
+twice, two operands that are exchanged, a name for another one, a function for one of its kin.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from ..errors import SpecError
+from .syntax import parse, source_of
+
+PLAIN, RARE, FAR = 1, 2, 3
+"""What edits cost: a slip of one sign, a change of one operand, and what is seldom meant."""
+OPERATORS: Mapping[type[ast.operator], str] = {
+    ast.Add: "-",
+    ast.Sub: "+",
+    ast.Mult: "/",
+    ast.Div: "*",
+    ast.FloorDiv: "%",
+    ast.Mod: "//",
+}
+"""By what another operator is taken."""
+SIGNS: Mapping[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+COMPARISONS: Mapping[type[ast.cmpop], tuple[str, str, str]] = {
+    ast.Lt: ("<", "<=", ">"),
+    ast.LtE: ("<=", "<", ">="),
+    ast.Gt: (">", ">=", "<"),
+    ast.GtE: (">=", ">", "<="),
+    ast.Eq: ("==", "!=", "!="),
+    ast.NotEq: ("!=", "==", "=="),
+}
+"""A comparison, the same with its other limit, and the other way round."""
+KIN = (
+    ("repeat", "tile"),
+    ("sin", "cos"),
+    ("max", "min", "sum", "mean"),
+    ("maximum", "minimum"),
+    ("any", "all"),
+    ("floor", "ceil", "round"),
+    ("exp", "sigmoid"),
+    ("tanh", "sigmoid", "erf"),
+    ("sqrt", "log"),
+)
+"""Functions that are taken for one another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A text with one part changed."""
+
+    text: str
+    at: int
+    """Where the part begins."""
+    before: str
+    """The part as it was."""
+    after: str
+    cost: int
+
+    def within(self, whole: str, room: int) -> tuple[str, str]:
+        """The change with as much of the `whole` text around it as there is room for, before and after."""
+        end = self.at + len(self.before)
+        spans = [
+            (node.col_offset, node.end_col_offset or 0) for node in ast.walk(parse(whole)) if isinstance(node, ast.expr)
+        ]
+        around = [(a, b) for a, b in spans if a <= self.at and end <= b and b - a <= room]
+        first, last = min(around, key=lambda span: span[0] - span[1], default=(self.at, end))
+        return whole[first:last], lean(whole[first : self.at] + self.after + whole[end:last])
+
+
+def edits(text: str, others: Mapping[str, Collection[str]]) -> list[Edit]:
+    """Every edit of an expression, the cheapest first and each effect on the text once.
+
+    `others` has the names that each name may be taken for.
+    """
+    tree = parse(text)
+    own = ast.dump(tree)
+    found: dict[str, Edit] = {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.expr):
+            continue
+        for cost, part in _parts(text, node, others):
+            edit = _spliced(text, node, part, cost)
+            if edit is None:
+                continue
+            effect = ast.dump(parse(edit.text))
+            if effect != own and (effect not in found or cost < found[effect].cost):
+                found[effect] = edit
+    return sorted(found.values(), key=lambda edit: edit.cost)
+
+
+def renamed(text: str, name: str, other: str) -> str:
+    """A text in which one name stands in the place of another, wherever that is read."""
+    places = [node for node in ast.walk(parse(text)) if isinstance(node, ast.Name) and node.id == name]
+    for node in sorted(places, key=lambda node: -node.col_offset):
+        text = text[: node.col_offset] + other + text[node.end_col_offset :]
+    return text
+
+
+def lean(text: str) -> str:
+    """A text without the parentheses that change nothing."""
+    meant, at = ast.dump(parse(text)), 0
+    while (at := text.find("(", at)) >= 0:
+        depth = 0
+        for end in range(at, len(text)):
+            depth += (text[end] == "(") - (text[end] == ")")
+            if not depth:
+                break
+        without = text[:at] + text[at + 1 : end] + text[end + 1 :]
+        try:
+            text, at = (without, at) if ast.dump(parse(without)) == meant else (text, at + 1)
+        except SpecError:
+            at += 1
+    return text
+
+
+def _spliced(text: str, node: ast.expr, part: str, cost: int) -> Edit | None:
+    """A text with a node replaced, in parentheses where it needs them; None where neither is an expression."""
+    start, end = text[: node.col_offset], text[node.end_col_offset :]
+    try:
+        safe = parse(f"{start}({part}){end}")
+    except SpecError:
+        return None
+    try:
+        bare = ast.dump(parse(f"{start}{part}{end}")) == ast.dump(safe)
+    except SpecError:
+        bare = False
+    part = part if bare else f"({part})"
+    return Edit(f"{start}{part}{end}", node.col_offset, source_of(text, node), part, cost)
+
+
+def _parts(text: str, node: ast.expr, others: Mapping[str, Collection[str]]) -> Iterator[tuple[int, str]]:
+    """What may stand in the place of a node, and what that costs."""
+    if isinstance(node, ast.BinOp):
+        yield from _of_operator(text, node)
+    elif isinstance(node, ast.Compare):
+        yield from _of_comparison(text, node)
+    elif isinstance(node, ast.BoolOp):
+        yield from _of_condition(text, node)
+    elif isinstance(node, ast.UnaryOp):
+        yield PLAIN, source_of(text, node.operand)
+    elif isinstance(node, ast.IfExp):
+        test, body, other = (source_of(text, part) for part in (node.test, node.body, node.orelse))
+        yield PLAIN, body
+        yield PLAIN, other
+        yield RARE, f"{other} if {test} else {body}"
+    elif isinstance(node, ast.Constant):
+        yield from _of_constant(node.value)
+    elif isinstance(node, ast.Call):
+        yield from _of_call(text, node)
+    elif isinstance(node, ast.Subscript):
+        yield RARE, source_of(text, node.value)
+    elif isinstance(node, ast.Name) and node.id in others:
+        for other in others[node.id]:
+            yield RARE, other
+        yield FAR, f"-{node.id}"
+
+
+def _of_operator(text: str, node: ast.BinOp) -> Iterator[tuple[int, str]]:
+    left, right = source_of(text, node.left), source_of(text, node.right)
+    a, b = _closed(left, node.left), _closed(right, node.right)
+    kind = type(node.op)
+    if kind in OPERATORS:
+        yield PLAIN, f"{a} {OPERATORS[kind]} {b}"
+    yield PLAIN, left
+    yield PLAIN, right
+    if kind in SIGNS:
+        yield RARE, f"{a} {SIGNS[kind]} {b} {SIGNS[kind]} {b}"
+    if kind not in (ast.Add, ast.Mult):
+        yield RARE, f"{b} {_sign_of(text, node)} {a}"
+
+
+def _sign_of(text: str, node: ast.BinOp) -> str:
+    """An operator as it is written."""
+    between = text[node.left.end_col_offset : node.right.col_offset]
+    return between.strip(" ()")
+
+
+def _closed(text: str, node: ast.expr) -> str:
+    """A part in parentheses, unless it is one word, a number or a call."""
+    simple = isinstance(node, ast.Name | ast.Constant | ast.Call | ast.Subscript)
+    return text if simple else f"({text})"
+
+
+def _of_comparison(text: str, node: ast.Compare) -> Iterator[tuple[int, str]]:
+    terms = [source_of(text, term) for term in (node.left, *node.comparators)]
+    signs = [COMPARISONS[type(op)] for op in node.ops if type(op) in COMPARISONS]
+    if len(signs) != len(node.ops):
+        return
+
+    def joined(chosen: list[str], last: str) -> str:
+        parts = [part for pair in zip(terms, chosen, strict=False) for part in pair]
+        return " ".join([*parts, last])
+
+    plain = [sign[0] for sign in signs]
+    for at, sign in enumerate(signs):
+        for other in dict.fromkeys(sign[1:]):
+            yield PLAIN, joined([*plain[:at], other, *plain[at + 1 :]], terms[-1])
+    if signs[-1][0] not in ("==", "!=") and not isinstance(node.comparators[-1], ast.Constant):
+        last = terms[-1] if not isinstance(node.comparators[-1], ast.IfExp) else f"({terms[-1]})"
+        yield PLAIN, joined(plain, f"{last} + 1")
+        yield PLAIN, joined(plain, f"{last} - 1")
+
+
+def _of_condition(text: str, node: ast.BoolOp) -> Iterator[tuple[int, str]]:
+    parts = [_closed(source_of(text, part), part) for part in node.values]
+    word, other = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
+    yield PLAIN, f" {other} ".join(parts)
+    for at in range(len(parts) if len(parts) > 2 else 0):
+        rest = f" {word} ".join([*parts[:at], *parts[at + 1 :]])
+        yield RARE, f"({rest}) {other} {parts[at]}"
+    for at in range(len(parts)):
+        yield PLAIN, f" {word} ".join([*parts[:at], *parts[at + 1 :]])
+        yield RARE, f" {word} ".join([*parts[:at], f"not {parts[at]}", *parts[at + 1 :]])
+
+
+def _of_constant(x: object) -> Iterator[tuple[int, str]]:
+    if type(x) is int:
+        yield PLAIN, str(x + 1)
+        if x > 0:
+            yield PLAIN, str(x - 1)
+        if x > 1:
+            yield RARE, str(2 * x)
+    elif type(x) is float:
+        for factor in (2.0, 0.5):
+            yield RARE, repr(factor * x)
+        yield RARE, repr(x + 1.0)
+
+
+def _of_call(text: str, node: ast.Call) -> Iterator[tuple[int, str]]:
+    if not isinstance(node.func, ast.Name):
+        return
+    name, args = node.func.id, [source_of(text, arg) for arg in node.args]
+    keywords = [f"{keyword.arg} = {source_of(text, keyword.value)}" for keyword in node.keywords]
+
+    def call(name: str, args: list[str], keywords: list[str]) -> str:
+        return f"{name}({', '.join([*args, *keywords])})"
+
+    for family in KIN:
+        for other in family if name in family else ():
+            if other != name:
+                yield PLAIN, call(other, args, keywords)
+    for arg in args[:1] if name != "where" else args[1:]:
+        yield PLAIN, arg
+    for at in range(len(keywords)):
+        yield PLAIN, call(name, args, [*keywords[:at], *keywords[at + 1 :]])
+    if len(args) > 1:
+        yield RARE, call(name, args[:-1], keywords)
+    for at in range(1 if name == "where" else 0, len(args) - 1):
+        yield RARE, call(name, [*args[:at], args[at + 1], args[at], *args[at + 2 :]], keywords)
+    if name == "average" and len(args) == 2:
+        yield PLAIN, f"{_closed(args[0], node.args[0])} @ {_closed(args[1], node.args[1])}"
+        for axis in (-2, 1):
+            yield RARE, f"{args[0]} / sum({args[0]}, {axis}, keep = true) @ {args[1]}"
+    if name == "range":
+        yield PLAIN, f"{call(name, args, keywords)} + 1"
+        yield PLAIN, f"{call(name, args, keywords)} - 1"

@@ -1,0 +1,78 @@
+"""A mistake that nobody has named is told as the line of the definition that it changes."""
+
+import numpy as np
+import pytest
+
+from attnspec.adapters import Adapter
+from attnspec.cases.plans import Profile
+from attnspec.diagnosis.naming import Likeness, diagnose
+from attnspec.judging.cells import Request
+from attnspec.judging.engine import run
+from attnspec.mechanisms.loader import library
+from attnspec.subjects.targets import subject
+
+SCENARIOS = Profile("scenarios", covering=8, draws=0, admitted=1)
+WORDS = {"causal_alignment": "bottom_right", "empty_row": "zeros"}
+
+
+def attention(*, factor=None, cap=None, add=None, norm=None):
+    """An attention that is right but for the steps that are given, in NumPy and in float64 inside."""
+
+    def kernel(q, k, v, *, bias=None, scale=None, causal=False, softcap=None):
+        heads, (n, m), d = q.shape[1] // k.shape[1], (q.shape[2], k.shape[2]), q.shape[3]
+        k, v = (np.repeat(x.astype(float), heads, 1) for x in (k, v))
+        usual = factor(d, m) if factor else d**-0.5
+        s = q.astype(float) @ k.swapaxes(-1, -2) * (usual if scale is None else scale)
+        if softcap is not None:
+            s = (cap or (lambda s, c: c * np.tanh(s / c)))(s, softcap)
+        if bias is not None:
+            s = (add or np.add)(s, bias)
+        s = np.where(np.tril(np.ones((n, m), bool), m - n) | (not causal), s, -np.inf)
+        top = s.max(-1, keepdims=True)
+        e = np.exp(s - np.where(np.isfinite(top), top, 0))
+        total = (norm or (lambda e: e.sum(-1, keepdims=True)))(e)
+        return (np.divide(e, total, out=np.zeros_like(e), where=total > 0) @ v).astype(q.dtype)
+
+    return subject(Adapter("kernel", "attention", kernel, "numpy", conventions=WORDS))
+
+
+def named(one):
+    result = run(Request(one, library()["attention"], "float32", SCENARIOS, laws=frozenset({"definition"})))
+    failure = next(cell.failure for cell in result.cells if cell.bad)
+    return diagnose(result.bench, failure, 0)
+
+
+UNNAMED = {
+    "the length of keys in place of the head size": (
+        attention(factor=lambda d, m: m**-0.5),
+        ("factor", "head_dim ** -0.5 if scale == none else scale", "k_len ** -0.5 if scale == none else scale"),
+    ),
+    "a cap that is not multiplied back": (
+        attention(cap=lambda s, c: np.tanh(s / c)),
+        ("capped", "softcap * tanh(scaled / softcap)", "tanh(scaled / softcap)"),
+    ),
+    "weights that sum to one over queries": (
+        attention(norm=lambda e: e.sum(-2, keepdims=True)),
+        ("attended", "average(terms, values)", "terms / sum(terms, -2, keep = true) @ values"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNNAMED)
+def test_the_changed_line_is_found(name):
+    one, (line, before, after) = UNNAMED[name]
+    found = named(one)
+    assert isinstance(found, Likeness)
+    (changed,) = found.changed
+    assert (changed.line, changed.before, changed.after) == (line, before, after)
+    assert found.agreed >= 4
+
+
+def test_a_known_mistake_keeps_its_name():
+    found = named(attention(factor=lambda d, m: 1.0))
+    assert (found.name, found.changed) == ("attention.no_scale", ())
+
+
+def test_what_no_single_line_explains_has_no_name():
+    found = named(attention(add=lambda s, b: s + np.sin(3.0 * b), cap=lambda s, c: c * np.cos(s / c)))
+    assert not isinstance(found, Likeness)
