@@ -13,7 +13,9 @@ that reading a declaration needs nothing installed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import inspect
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Never, TypeVar, cast
 
@@ -54,6 +56,10 @@ class Adapter:
     """The file and line of the function, as far as they are known."""
     perhaps: tuple[str, ...] = ()
     """Of a plain function that does not show it: the frameworks that it may be of, in the order of a first call."""
+    factory: tuple[str, ...] | None = None
+    """Of a module, what its factory takes of a case; nothing of a function."""
+    same: Mapping[str, str] = field(default_factory=dict)
+    """The inputs that a module takes once, each with the one that it is called with."""
     further: Mapping[str, Any] = field(default_factory=dict)
     """What was given and has no meaning."""
 
@@ -134,6 +140,8 @@ def adapter(
                 extra=extra,
                 summary=(getattr(function, "__doc__", None) or "").strip().partition("\n")[0],
                 seen=seen,
+                factory=getattr(function, "built_from", None),
+                same=_kept(getattr(function, "same", {})),
                 further=further,
             )
         )
@@ -143,6 +151,115 @@ def adapter(
     if isinstance(given, str) or not callable(given):
         return declare
     return declare(cast(Any, given), "")  # the function itself, under `@adapter` without an operator
+
+
+class Module:
+    """A class with weights of its own, and how a case fills and calls it; `module` says what each part means.
+
+    It stands where an adapter has its function. Only attnspec calls it, which knows the sizes of a case.
+    """
+
+    def __init__(self, factory: Callable[..., Any], operator: str, place: tuple[str, str, int], **parts: Any) -> None:
+        """`place` is the module in which it is declared, with its file and line."""
+        self.factory, self.operator, self.parts = factory, operator, parts
+        self.__module__, self.place = place[0], place[1:]
+        self.same = parts["same"]
+        given = parts["name"] or getattr(factory, "__name__", "")
+        self.__name__ = operator if given in ("", "<lambda>") else given
+        self.__doc__ = getattr(factory, "__doc__", None)
+        whole = _parameters(factory.__init__)[1:] if isinstance(factory, type) else _parameters(factory)
+        taken = [p for p in whole if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        self.built_from = tuple(p.name for p in taken)
+        names = [*_named(parts["inputs"]), *_named(parts["options"]), *_named(parts["weights"]), *_named(parts["same"])]
+        by_call = _parameters(parts["call"])[1:] if parts["call"] is not None else []
+        found = {p.name: p for p in by_call} | {name: None for name in names if name not in {p.name for p in by_call}}
+        found |= {p.name: p for p in taken if p.name not in found}
+        kind = inspect.Parameter
+        self.__signature__ = inspect.Signature(
+            [
+                kind(name, kind.KEYWORD_ONLY, default=None if p is None else p.default)
+                for name, p in found.items()
+                if name.isidentifier()
+            ]
+        )
+
+    def __call__(self, *_: Any, **__: Any) -> Never:
+        raise TypeError(f"{self.__name__} is called by attnspec alone, which knows the sizes of a case")
+
+
+def module(
+    factory: Callable[..., Any],
+    operator: str = "",
+    *,
+    weights: Mapping[str, str | Sequence[str]],
+    inputs: Sequence[str] | Mapping[str, int | str] = ("x",),
+    options: Sequence[str] | Mapping[str, str] = (),
+    same: Mapping[str, str] | None = None,
+    keywords: Mapping[str, Any] | None = None,
+    returns: int | str | None = None,
+    leave: Sequence[str] | Mapping[str, float | None] = (),
+    call: Callable[..., Any] | None = None,
+    name: str | None = None,
+    **declaration: Any,
+) -> Module:
+    """Declare a class with weights of its own as an implementation of `operator`: an `nn.Module`, of Flax or of Keras.
+
+        attention = attnspec.module(
+            lambda *, dim, heads: CausalSelfAttention(Config(n_embd=dim, n_head=heads)),
+            "multi_head",
+            weights={"wq": "c_attn.weight[0/3].T", ..., "wo": "c_proj.weight.T", "bo": "c_proj.bias"},
+            same={"context": "x"},
+            fixed={"causal": True},
+        )
+
+    * `factory`: makes the module; its parameters are names of sizes and options of the operator, `dtype` and `device`.
+      It is called once for all cases that agree in them, and the module is filled anew for each case.
+    * `weights`: for each input that is a weight, the parameter that holds it, or several of them: its path, and what
+      makes the weight of it: `.T`; `[0/3]`, a section, or `[:dim]`, a slice in sizes of the case; a pattern of einops,
+      `| i (heads d) -> i heads d`; `1 + path`, a parameter from which one was taken.
+      `layers.*.path` holds a weight layer by layer.
+      A parameter whose weight is not given in a case, as a bias may be, holds what the operator has in its place.
+    * `inputs`: what the module is called with: names by position, or a dict of names and positions or keywords.
+    * `options`: those that it is called with, or a dict of them and its own keywords.
+    * `same`: inputs that the module takes once, as in `{"context": "x"}` for self-attention.
+    * `keywords`: what else it is called with.
+    * `returns`: of several results the place, key or attribute of the output, as in `0` or `"logits"`.
+    * `leave`: parameters that no weight fills, as the factory has made them, or a dict with the number that each holds.
+    * `call`: a function of the module, inputs and options that makes the call, in place of `inputs` and `options`.
+    * `name`: by default the factory's, or the operator for a lambda.
+
+    The other keywords are those of `adapter`. What is declared is read when the module is used.
+    """
+    frame = sys._getframe(1)
+    made = Module(
+        factory,
+        operator,
+        (frame.f_globals.get("__name__", ""), frame.f_code.co_filename, frame.f_lineno),
+        weights=weights,
+        inputs=() if call is not None else inputs,
+        options=options,
+        same={} if same is None else same,
+        keywords=keywords or {},
+        returns=returns,
+        leave=leave,
+        call=call,
+        name=name,
+    )
+    return adapter(operator, name=made.__name__, **declaration)(made)
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of a function; none where they cannot be read."""
+    try:
+        return [*inspect.signature(function).parameters.values()]
+    except (TypeError, ValueError):
+        return []
+
+
+def _named(x: Any) -> list[str]:
+    """The names in a text, a list or a dict, as far as they are names."""
+    given = [x] if isinstance(x, str) else x if isinstance(x, Collection) else []
+    return [one for one in given if isinstance(one, str)]
 
 
 def _kept(x: Any) -> Any:

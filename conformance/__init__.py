@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from attnspec.adapters import Adapter, Unsupported, adapter
+    from attnspec.adapters import Adapter, Unsupported, adapter, module
 
     from . import strategies
     from .api import Report, check
@@ -29,6 +29,7 @@ _HOMES = {
     "UsageError": "attnspec.errors",
     "adapter": "attnspec.adapters",
     "check": "attnspec.api",
+    "module": "attnspec.adapters",
 }
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "UsageError",
     "adapter",
     "check",
+    "module",
     "strategies",
 ]
 

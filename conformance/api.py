@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+from attnspec.adapters import Module, registered
+
 from .data.texts import safe, told
 from .errors import NotConformantError, UsageError
 from .execution.declarations import names_in
@@ -140,6 +142,8 @@ def _typed(target: Callable[..., Any] | str, *keywords: Mapping[str, Any]) -> st
 
 
 def _groups(function: Callable[..., Any], options: Options, declaration: dict[str, Any]) -> list[Group]:
+    if isinstance(function, Module):
+        return _module_groups(function, options, declaration)
     name = declaration.pop("name", getattr(function, "__name__", type(function).__name__))
     dtypes = options.dtypes or ("float32",)
     known = library_of(options)
@@ -151,6 +155,23 @@ def _groups(function: Callable[..., Any], options: Options, declaration: dict[st
         Group(name, one, known[mechanism], dtype, laws, source, notes)
         for mechanism, laws in chosen(options, known)(one.operator).items()
         for dtype in one.claims.dtypes
+    ]
+    return completed(found, options)
+
+
+def _module_groups(function: Module, options: Options, declaration: Mapping[str, Any]) -> list[Group]:
+    """The groups of a module, which declares itself."""
+    if declaration or options.operator or options.framework:
+        raise UsageError(f"{function.__name__} declares itself: say the rest in attnspec.module(...)")
+    known = library_of(options)
+    one = subject(next(a for a in registered() if a.function is function), known=known)
+    name = one.adapter.name
+    path, _, _ = one.adapter.place.rpartition(":")
+    source = f"{path}:{name}" if name.isidentifier() and path.endswith(".py") and Path(path).is_file() else ""
+    found = [
+        Group(name, one, known[mechanism], dtype, laws, source)
+        for mechanism, laws in chosen(options, known)(one.operator).items()
+        for dtype in options.dtypes or one.claims.dtypes
     ]
     return completed(found, options)
 

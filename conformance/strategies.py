@@ -24,13 +24,13 @@ from hypothesis import reject
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from attnspec.adapters import Adapter
+from attnspec.adapters import Adapter, Module
 
 from .cases.plans import Structures, undeclared
 from .cases.samples import Sample
 from .diagnosis.entries import worst_of_output
 from .errors import UsageError, did_you_mean
-from .execution.calling import Call, DirectCaller, Reply
+from .execution.calling import Call, DirectCaller, Reply, callable_of
 from .execution.declarations import names_in
 from .frameworks.known import framework_named
 from .judging.bench import Bench
@@ -89,6 +89,8 @@ def cases(
         fixed=fixed or {},
         requires=(requires,) if isinstance(requires, str) else tuple(requires),
         grade=grade,
+        factory=kernel.built_from if isinstance(kernel, Module) else None,
+        same=kernel.parts["same"] if isinstance(kernel, Module) else {},
     )
     one = subject(declared)
     chosen = [_chosen(name, stated, one.claims) for name in names_in("mechanisms", mechanisms) or (operator,)]
@@ -192,7 +194,8 @@ class Case:
         """What a function returns: required inputs by position, everything else by name."""
         required = self._sample.mechanism.required
         named = {name: x for name, x in self.inputs.items() if name not in required}
-        return function(*(self.inputs[name] for name in required), **named, **self.options)
+        called = callable_of(function, self._kernel.interface)
+        return called(*(self.inputs[name] for name in required), **named, **self.options)
 
     def check(self, output: Any) -> float:
         """The largest error of an output, in units of its bound, which is at most 1.

@@ -117,7 +117,14 @@ class Asking:
         """Load it; `ApartError` where that fails."""
         place = self._place
         names = ("path", "module", "folder", "name", "framework")
-        _send(self._end, {"environment": neutral(place.environment), **{name: getattr(place, name) for name in names}})
+        interface = place.interface
+        said = {name: getattr(interface, name) for name in ("required", "axes", "absent", "outputs")}
+        filling = {
+            "program": filling_program() if interface.axes else [],
+            "said": {**said, "axes": dict(interface.axes)},
+        }
+        given = {name: getattr(place, name) for name in names}
+        _send(self._end, {"environment": neutral(place.environment), **given, **filling})
         head, _ = _receive(self._end, LOADING)
         if fault := head.get("fault"):
             raise ApartError(f"it cannot be loaded without attnspec: {told(fault)}")
@@ -155,6 +162,12 @@ def program() -> int:
     os.write(writing, importlib.resources.files("attnspec.execution").joinpath("bare.py").read_bytes())
     os.close(writing)
     return reading
+
+
+def filling_program() -> list[tuple[str, str]]:
+    """The texts of what fills a module, each after those that it imports."""
+    folder = importlib.resources.files("attnspec.execution")
+    return [(name, folder.joinpath(f"{name}.py").read_text()) for name in ("mapping", "modules", "filling")]
 
 
 def _made(x: NDArray[Any], dtype: str) -> NDArray[Any]:

@@ -29,6 +29,33 @@ class Unsupported(Exception):  # noqa: N818 - it is an answer, not an error
     """What a file knows under this name."""
 
 
+class Parts:
+    """What a file says of a class with weights, which is filled by a program that comes along."""
+
+    def __init__(self, factory: Any, name: str, given: dict[str, Any]) -> None:
+        self.factory, self.__name__ = factory, name
+        once = {
+            "inputs": () if given.get("call") else ("x",),
+            "options": (),
+            "returns": None,
+            "leave": (),
+            "call": None,
+        }
+        self.parts = {**once, **given, "same": given.get("same") or {}, "keywords": given.get("keywords") or {}}
+
+    def filled(self, texts: Any, said: Any) -> Any:
+        """The function of it; `texts` are the modules of that program, each after those that it imports."""
+        package = sys.modules["filled"] = ModuleType("filled")
+        package.__path__ = []
+        found = None
+        for name, text in texts:
+            found = sys.modules[f"filled.{name}"] = ModuleType(f"filled.{name}")
+            found.__package__ = "filled"
+            exec(compile(text, f"<{name}>", "exec"), found.__dict__)
+        program: Any = found
+        return program.Filled(self.factory, program.taken_by(self.factory), program.planned(self.parts), **said)
+
+
 class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds as much of the package as a file of adapters needs."""
 
@@ -50,10 +77,15 @@ class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
             return declare
 
+        def declared(factory: Any, operator: str = "", *, name: str | None = None, **parts: Any) -> Any:
+            own = name or getattr(factory, "__name__", "").replace("<lambda>", "") or operator
+            return adapter(operator, name=own)(Parts(factory, own, parts))
+
         def unavailable(*_: Any, **__: Any) -> Any:
             raise ImportError("not available in this process")
 
         more = {} if module.__name__ != HIDDEN else {"check": unavailable, "Report": unavailable, "__version__": ""}
+        more["module"] = declared
         module.__dict__.update(adapter=adapter, Unsupported=Unsupported, Adapter=unavailable, **more)
 
     def forget(self) -> None:
@@ -185,6 +217,7 @@ def serve(end: socket.socket) -> None:
         os.environ.update(start["environment"])
         os.chdir(start["folder"])
         function = stand_in.function(start["name"], loaded(start))
+        function = function.filled(start["program"], start["said"]) if isinstance(function, Parts) else function
         stand_in.forget()
     except BaseException as error:  # a file may also exit
         return send(end, {"fault": f"{type(error).__name__}: {error}"[:300]})

@@ -19,15 +19,17 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from attnspec.adapters import Unsupported
+from attnspec.adapters import Module, Unsupported
 
 from ..data.exact import exact_text, plain_or_none
 from ..data.texts import safe, safe_lines, told
-from ..errors import did_you_mean
+from ..errors import UsageError, did_you_mean
 from ..frameworks.framework import Framework
 from ..frameworks.known import framework_named
 from ..numerics.formats import KINDS, NUMBER, dtype_under
+from .filling import Filled, planned
 from .inputs import Inputs, Made
+from .mapping import MappingError
 from .state import Watch
 
 LARGEST = 1 << 24
@@ -107,6 +109,10 @@ class Interface:
     """The dtype of an input or output that has one of its own."""
     by_name: frozenset[str] = frozenset()
     """Required inputs that the function takes by name alone."""
+    axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """For a module: the sizes that the shape of a required input fixes, and an empty text for an axis of no size."""
+    absent: Mapping[str, float] = field(default_factory=dict)
+    """For a module: the number that stands for an optional input which is not given."""
 
     def dtype_of(self, name: str, dtype: str) -> str:
         """The dtype of an input or output when `dtype` is under test."""
@@ -130,7 +136,7 @@ class DirectCaller:
         self, function: Callable[..., Any], framework: str, interface: Interface, *, alone: bool = False
     ) -> None:
         """`alone` says that nothing but calls goes on in this process."""
-        self.function, self.interface = function, interface
+        self.function, self.interface = callable_of(function, interface), interface
         self.framework: Framework = framework_named(framework)
         self.inputs, self.watch = Inputs(self.framework), Watch(framework, alone=alone)
         self._last: tuple[Any, ...] = ()
@@ -198,6 +204,8 @@ class DirectCaller:
         except Unsupported as answer:
             return Fault("unsupported", told(answer) or "unsupported")
         except (Exception, SystemExit) as error:
+            if isinstance(error, MappingError) and isinstance(self.function, Filled) and self.function.fitted:
+                return Fault("unsupported", told(error))
             return raised(error)
         finally:
             self._moved = self._state()
@@ -292,6 +300,25 @@ class DirectCaller:
             if not self.framework.is_on(x, call.device):
                 says = f"the output {name!r} is on {self.framework.device(x)}, not on {call.device}"
                 yield Breach("device", says)
+
+
+def callable_of(function: Callable[..., Any], interface: Interface) -> Callable[..., Any]:
+    """A function as it is, and a module as one that fills it; a `UsageError` where its mapping cannot be meant."""
+    if not isinstance(function, Module):
+        return function
+    try:
+        plan = planned(function.parts)
+    except MappingError as error:
+        raise UsageError(str(error)) from None
+    return Filled(
+        function.factory,
+        function.built_from,
+        plan,
+        interface.required,
+        interface.axes,
+        interface.absent,
+        interface.outputs,
+    )
 
 
 @contextmanager

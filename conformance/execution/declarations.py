@@ -16,12 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from attnspec.adapters import Adapter, adapter
+from attnspec.adapters import Adapter, Module, adapter
 
 from ..data.texts import safe, told
 from ..errors import UsageError, did_you_mean
 from ..frameworks.known import FRAMEWORKS
 from ..numerics.formats import FORMATS
+from .filling import planned
+from .mapping import MappingError
 
 MOST = 10_000
 """Values of one limit that are listed; more of them are a range."""
@@ -58,6 +60,8 @@ def checked(given: Adapter, *, complete: bool = True) -> Adapter:
         raise UsageError(f"{start}a declaration has no {name!r}{hint} (after the operator: {', '.join(KEYWORDS)})")
     if not callable(given.function):
         raise UsageError(f"{start}@adapter(...) decorates a function, and not {_described(given.function)}")
+    if isinstance(given.function, Module):
+        _check_mapping(given.function, start)
     parts = {}
     for name, part in _PARTS.items():
         x = getattr(given, name)
@@ -74,6 +78,16 @@ def checked(given: Adapter, *, complete: bool = True) -> Adapter:
     return replace(given, **parts)
 
 
+def _check_mapping(module: Module, start: str) -> None:
+    """Raise `UsageError` for a mapping of weights that cannot be meant."""
+    if not callable(module.factory):
+        raise UsageError(f"{start}the factory of a module is called, and {_described(module.factory)} cannot be")
+    try:
+        planned(module.parts)
+    except MappingError as error:
+        raise UsageError(f"{start}{module.__name__}: {error}") from None
+
+
 def names_in(what: str, given: Any) -> tuple[str, ...]:
     """The names in an argument of that kind, one or several; a `UsageError` where it holds anything else."""
     try:
@@ -85,8 +99,11 @@ def names_in(what: str, given: Any) -> tuple[str, ...]:
 def place_of(function: Callable[..., Any]) -> str:
     """`file:line` of a function, relative to the present folder if it lies there; nothing where it is not known."""
     try:
-        code = inspect.unwrap(function).__code__
-        path, line = Path(code.co_filename), int(code.co_firstlineno)
+        if isinstance(function, Module):
+            path, line = Path(function.place[0]), int(function.place[1])
+        else:
+            code = inspect.unwrap(function).__code__
+            path, line = Path(code.co_filename), int(code.co_firstlineno)
     except (AttributeError, TypeError, ValueError):
         return ""
     here = Path.cwd()

@@ -46,7 +46,7 @@ class Guard(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 WHY = (
     "cannot be used where a subject is called: an answer that comes from attnspec itself says nothing of the subject. "
-    "A file under test may import attnspec.adapter, attnspec.Unsupported and attnspec.adapters"
+    "A file under test may import attnspec.adapter, attnspec.module, attnspec.Unsupported and attnspec.adapters"
 )
 
 

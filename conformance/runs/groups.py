@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypedDict
 
-from ..cases.plans import profile_named
+from ..cases.plans import profile_named, scenarios_of
 from ..data.plain import storable
 from ..data.texts import safe
 from ..errors import UsageError, did_you_mean
 from ..execution.interpreters import Interpreter, parted
+from ..execution.mapping import MappingError
 from ..execution.supervisor import Supervisor, available, supervisor
+from ..judging.bench import Bench
 from ..judging.cells import LAYOUT, PARAMETERS, law_names
 from ..judging.first_call import noticed
 from ..judging.requirements import check_requirements
+from ..judging.trial import Trial
 from ..mechanisms.library import Library
 from ..mechanisms.loader import Specs
 from ..mechanisms.mechanism import Mechanism
@@ -26,6 +30,11 @@ from ..reporting.results import environment
 from ..subjects.subject import AdapterSubject, Subject
 from ..subjects.targets import file_of, resolve
 from .options import Options
+
+FILLED = 3
+"""Cases that a module is filled from before anything is judged."""
+UNFITTING = f"{MappingError.__name__}: "
+"""What the fault of a call begins with in which a module could not be filled."""
 
 
 class _Place(TypedDict):
@@ -141,6 +150,8 @@ def completed(found: Sequence[Group], options: Options) -> list[Group]:
 
     Where laws are named, nobody has asked. A requirement that none of them can meet is a `UsageError`.
     """
+    for group in {id(group.subject): group for group in reversed(found)}.values():
+        _check_filling(group, options.device)
     operators = {group.subject.operator for group in found}
     check_requirements(options.require, operators, options.shard, library_of(options))
     first = {id(group.subject): group for group in reversed(found)}
@@ -158,6 +169,22 @@ def _further(subject: Subject, *, strict: bool) -> list[str]:
     """What has a verdict once a subject, and not with every mechanism."""
     open_layout = strict and isinstance(subject, AdapterSubject) and subject.undeclared_layout
     return [PARAMETERS] * bool(subject.claims.untested) + [LAYOUT] * open_layout
+
+
+def _check_filling(group: Group, device: str) -> None:
+    """Raise `UsageError` for a module whose weights do not go where they are said to, as its first cases show."""
+    subject = group.subject
+    if not isinstance(subject, AdapterSubject) or subject.adapter.factory is None:
+        return
+    stating = subject.mechanism.stating
+    words = {**stating.words, **stating.declared(subject.claims.conventions)}
+    with subject.session():
+        for sample in itertools.islice(scenarios_of(stating, subject.claims, seed=0, dtype=group.dtype), FILLED):
+            trial = Trial(Bench(subject, sample.mechanism, group.dtype, device, words), sample)
+            fault = subject.call(trial.call(trial.base)).fault
+            if fault is not None and fault.says.startswith(UNFITTING):
+                place = f"{subject.adapter.place}: " if subject.adapter.place else ""
+                raise UsageError(f"{place}{subject.name}: {fault.says.removeprefix(UNFITTING)}")
 
 
 def header_of(options: Options, found: Sequence[Group], command: str) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Mapping
+import itertools
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,7 @@ from attnspec.adapters import Adapter
 
 from ..errors import SpecError, TargetError, UsageError, did_you_mean
 from ..execution.declarations import settled
+from ..execution.filling import CASE
 from ..language.expressions import Expression
 from ..language.scopes import Scope
 from ..mechanisms.mechanism import Mechanism
@@ -70,13 +72,16 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
     """
     required = form.required if form else mechanism.required
     label = f"{adapter.place}: {adapter.name}: " if adapter.place else f"{adapter.name}: "
-    parameters = inspect.signature(adapter.function).parameters.values()
+    built = _built_from(adapter, mechanism, label)
+    parameters = [p for p in inspect.signature(adapter.function).parameters.values() if p.name not in built]
     takes_any = [p for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL]
     plain = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     inputs = [p for p in plain if p.kind is not p.KEYWORD_ONLY][: len(required)]
     by_name = [p for p in plain if p.kind is p.KEYWORD_ONLY and p.name in required[len(inputs) :]]
     inputs += by_name
     serving = takes_any and len(inputs) < len(required)
+    if adapter.factory is not None:
+        _check_filled(adapter, mechanism, inputs, label)
     if len(inputs) < len(required) and not takes_any:
         wanted = ", ".join(required)
         raise TargetError(f"{label}{mechanism.operator} passes {len(required)} inputs by position ({wanted})")
@@ -130,6 +135,40 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
     )
 
 
+def _built_from(adapter: Adapter, mechanism: Mechanism, label: str) -> set[str]:
+    """What the factory of a module takes that no call passes: sizes of a case, its dtype, and what is its own."""
+    sizes = {axis for axes in mechanism.shapes.values() for axis in axes if axis is not None}
+    parameters = inspect.signature(adapter.function).parameters
+    found = set[str]()
+    for name in adapter.factory or ():
+        if name in mechanism.options or name in mechanism.inputs:
+            continue
+        if name not in sizes and name not in CASE and parameters[name].default is inspect.Parameter.empty:
+            known = (*sizes, *mechanism.options)
+            drawn = ", for no shape of an input fixes it" if name in mechanism.sizes else ""
+            raise TargetError(
+                f"{label}the factory takes {name!r}, which is no size or option that a case of {adapter.operator} "
+                f"has{drawn}{did_you_mean(name, known)} (it has {', '.join(sorted(known))}); "
+                "write factory=lambda *, SIZES: MyClass(...)"
+            )
+        found.add(name)
+    return found
+
+
+def _check_filled(adapter: Adapter, mechanism: Mechanism, inputs: Sequence[inspect.Parameter], label: str) -> None:
+    """Raise `TargetError` for a required input that a module is neither filled nor called with."""
+    for name in itertools.chain(*adapter.same.items()):
+        if name not in mechanism.required:
+            hint = did_you_mean(name, mechanism.required)
+            raise UsageError(f"{label}same speaks of inputs, not of {name!r}{hint}")
+    missing = [name for name in mechanism.required if name not in {p.name for p in inputs}]
+    if missing:
+        raise TargetError(
+            f"{label}{missing[0]!r} of {mechanism.operator} is neither in weights= nor in inputs=; "
+            f"if the module takes it together with another input, write same={{{missing[0]!r}: ...}}"
+        )
+
+
 def _check_words(adapter: Adapter, mechanism: Mechanism, label: str) -> None:
     """Raise `UsageError` for a convention that the operator has not, or a word that it has not."""
     for convention, word in adapter.conventions.items():
@@ -159,7 +198,7 @@ def _conditions(adapter: Adapter, mechanism: Mechanism, label: str, form: Form |
     words = {word: option for option, own in mechanism.vocabulary.items() for word in own}
     scope = Scope(frozenset({*mechanism.sizes, *mechanism.inputs, *mechanism.options}), words)
     texts = (adapter.requires,) if isinstance(adapter.requires, str) else tuple(adapter.requires)
-    texts += form.conditions if form else ()
+    texts = (*_alike(adapter, mechanism, label), *texts, *(form.conditions if form else ()))
     strange = [text for text in texts if not isinstance(text, str)]
     if strange:
         raise UsageError(f"{label}requires holds conditions as text, not {strange[0]!r}")
@@ -167,6 +206,16 @@ def _conditions(adapter: Adapter, mechanism: Mechanism, label: str, form: Form |
         return tuple(Expression(text, scope) for text in texts)
     except SpecError as error:
         raise UsageError(f"{label}requires: {error}") from None
+
+
+def _alike(adapter: Adapter, mechanism: Mechanism, label: str) -> list[str]:
+    """What makes two inputs one that a module takes once: equal sizes, and then equal entries."""
+    found = []
+    for one, other in adapter.same.items():
+        axes = zip(mechanism.shapes[one], mechanism.shapes[other], strict=False)
+        found += [f"{a} == {b}" for a, b in axes if a != b and a and b]
+        found.append(f"identical({one}, {other})")
+    return found
 
 
 def _says_otherwise(parameter: inspect.Parameter, mechanism: Mechanism) -> bool:

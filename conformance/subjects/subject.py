@@ -63,12 +63,15 @@ class AdapterSubject:
         form = form_in(mechanism, adapter.layout, f"{adapter.place}: " if adapter.place else f"{adapter.name}: ")
         self.claims = claims_of(adapter, mechanism, declared, form)
         self.form = replace(form, sizes={name: name for name in self.claims.sizes})
-        self.undeclared_layout = bool(mechanism.layouts) and not adapter.layout and not _own(adapter)
+        fixed = adapter.layout or adapter.factory is not None or _own(adapter)
+        self.undeclared_layout = bool(mechanism.layouts) and not fixed
         """Whether the layout is to be identified still."""
         self.observed_layout = False
         """Whether it was identified, and is another one than the operator's."""
         self.noted: dict[str, Breach] = {}
         self.interface = self.form.interface(self.claims.by_name)
+        if adapter.factory is not None:
+            self.interface = replace(self.interface, axes=_axes(adapter, mechanism), absent=_absent(mechanism))
         self._supervise = supervise
         self.caller: Caller = self._called()
 
@@ -130,3 +133,19 @@ def noted(subject: Subject) -> Mapping[str, Breach]:
         return {}
     found, subject.noted = subject.noted, {}
     return found
+
+
+def _axes(adapter: Adapter, mechanism: Mechanism) -> dict[str, tuple[str, ...]]:
+    """The sizes that a module is built of, by the inputs that fix them; a layout moves the axes of those with many."""
+    fixed = {name: tuple(axis or "" for axis in axes) for name, axes in mechanism.shapes.items()}
+    return {name: axes for name, axes in fixed.items() if not adapter.layout or len(axes) < LAID_OUT}
+
+
+def _absent(mechanism: Mechanism) -> dict[str, float]:
+    """The number that stands for each optional input which is not given, where it is one."""
+    found = {name: mechanism.defaults.get(name) for name in mechanism.optional}
+    return {name: float(x) for name, x in found.items() if isinstance(x, int | float) and not isinstance(x, bool)}
+
+
+LAID_OUT = 3
+"""Axes of an input that a layout may move."""

@@ -33,6 +33,19 @@ def test_a_kernel_in_blocks_is_conformant(check):
     assert not any(line.startswith("==") for line in lines if "SUMMARY" not in line)
 
 
+def test_a_class_with_weights_is_conformant(check):
+    code, lines = check("small_gpt", "multi_head")
+    assert 0 == code
+    assert any(line.startswith("CONFORMANT      small_gpt (float32 bfloat16) ") for line in lines)
+    assert not any(" refused" in line for line in lines)
+
+
+def test_the_class_of_the_readme_is_the_example():
+    shown = (ROOT / "README.md").read_text("utf-8").partition("### A class with weights of its own")[2]
+    example = (EXAMPLES / "small_gpt.py").read_text("utf-8")
+    assert example.partition('"""\n\n')[2].strip() == shown.split("```python\n")[1].partition("```")[0].strip()
+
+
 @pytest.mark.parametrize(
     ("example", "mechanism", "mistake"),
     [
@@ -53,7 +66,7 @@ def test_a_faulty_kernel_is_called_by_its_mistake(check, example, mechanism, mis
 
 
 def test_every_example_is_tried_here():
-    named = {"blockwise_softmax", "causal_off_by_one", "wrong_scale"}
+    named = {"blockwise_softmax", "causal_off_by_one", "small_gpt", "wrong_scale"}
     assert named == {path.stem for path in EXAMPLES.glob("*.py")}
 
 
