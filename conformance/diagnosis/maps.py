@@ -176,8 +176,25 @@ def _noun(axis: str | None) -> str:
 # Entries of an output
 
 
+def place_of(bench: Bench, sample: Sample) -> str:
+    """Which entries of the first wrong output are wrong, in words; nothing where that is all of them, or no pattern."""
+    try:
+        with np.errstate(all="ignore"):
+            found = _place(bench, Trial(bench, sample))
+    except (Declined, Faulted, Stray, SpecError):
+        return ""
+    return "" if found is None or found[1] == "everywhere" else found[1]
+
+
 def _output(bench: Bench, failure: Failure) -> Map | None:
-    trial = Trial(bench, failure.found)
+    found = _place(bench, Trial(bench, failure.found))
+    if found is None or found[1] in ("", "everywhere"):
+        return None
+    return Map(f"{found[0]} is wrong at {found[1]}", failure.found.case.label)
+
+
+def _place(bench: Bench, trial: Trial) -> tuple[str, str] | None:
+    """The first output that is wrong, and at which of its entries."""
     for name in bench.mechanism.outputs:
         if name in bench.mechanism.random or name in bench.mechanism.normal_form:
             continue
@@ -189,9 +206,7 @@ def _output(bench: Bench, failure: Failure) -> Map | None:
         wrong = ~(np.abs(found - exact) <= radius) & ~((found == exact) | np.isnan(exact))
         if wrong.any() and wrong.size > 1:
             nouns = _axes(bench, trial, wrong.shape)
-            words = in_words(wrong, nouns) if len(set(nouns)) == len(nouns) else ""
-            told = words and words != "everywhere"
-            return Map(f"{name} is wrong at {words}", failure.found.case.label) if told else None
+            return name, in_words(wrong, nouns) if len(set(nouns)) == len(nouns) else ""
     return None
 
 

@@ -101,16 +101,32 @@ class Nearest:
     """Those on which the subject is wrong, or what is named would be."""
 
 
-def diagnose(bench: Bench, failure: Failure, seed: int, *, without: Collection[str] = ()) -> Likeness | Nearest | None:
-    """What the subject behaves like, or comes nearest to; candidates named by `without` are taken for unknown."""
+def observed(bench: Bench, failure: Failure, seed: int) -> list[Observation]:
+    """The calls that a subject has answered: those that failed, and the scenarios of the mechanism and its kin."""
+    if bench.mechanism.undetermined:
+        return []
+    grade = bench.subject.claims.grade(bench.dtype)
+    scenarios = _scenarios(bench, (failure.sample, failure.found), grade, seed)
+    return [*_failing(bench, failure, grade), *scenarios]
+
+
+def diagnose(
+    bench: Bench,
+    failure: Failure,
+    seed: int,
+    *,
+    without: Collection[str] = (),
+    observations: Sequence[Observation] | None = None,
+) -> Likeness | Nearest | None:
+    """What the subject behaves like, or comes nearest to, by what was `observed`.
+
+    Candidates named by `without` are taken for unknown.
+    """
     candidates = [candidate for candidate in stock(bench) if candidate.name not in without]
     grades = looser(bench.dtype, bench.subject.claims.grade(bench.dtype))
     if bench.mechanism.undetermined:
         return _by_laws(bench, failure, candidates, grades[0], seed)
-    observations = [
-        *_failing(bench, failure, grades[0]),
-        *_scenarios(bench, (failure.sample, failure.found), grades[0], seed),
-    ]
+    observations = observed(bench, failure, seed) if observations is None else observations
     functions = [candidate for candidate in faulty(bench) if candidate.name not in without]
     search = _Search(bench, candidates, functions, observations, grades[0], seed)
     found = search.likeness()

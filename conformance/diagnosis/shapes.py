@@ -90,6 +90,18 @@ OUTCOME = keys(
     },
     {"missed": or_none(keys({"units": or_none(number), "bound": or_none(number)}))},
 )
+WHEN = keys(
+    {
+        "says": text,
+        "where": text,
+        "wrong": whole,
+        "inside": whole,
+        "outside": whole,
+        "tested": truth,
+        "right_in": several(dtype),
+        "at": text,
+    }
+)
 _KEPT = keys(
     {
         "key": key,
@@ -128,6 +140,7 @@ _KEPT = keys(
         "before": several(CASE),
         "dependent": truth,
         "alone": truth,
+        "when": or_none(WHEN),
         "nearest": or_none(keys({"name": text, "says": text, "agreed": whole, "cases": whole})),
         "map": or_none(keys({"words": text, "case": text, "rows": several(text), "first": whole, "plane": text})),
     },

@@ -36,10 +36,11 @@ from ..mechanisms.mechanism import Law, Mechanism
 from ..numerics import budget
 from ..numerics.streams import digest
 from ..subjects.subject import AdapterSubject, Subject
-from . import shapes
+from . import phrases, shapes
 from .entries import WorstEntry, worst_entry
 from .maps import Map
 from .naming import Likeness, Nearest
+from .separation import When
 
 EARLIER = 80
 """Cases that may stand before one in a file."""
@@ -60,6 +61,7 @@ def describe(
     likeness: Likeness | Nearest | None,
     broken: list[str],
     seen: Map | None = None,
+    when: When | None = None,
 ) -> dict[str, Any]:
     """A failure as plain data. `broken` are the further laws that the subject breaks on the mechanism."""
     m, sample, name = bench.mechanism, failure.sample, failure.law
@@ -106,6 +108,7 @@ def describe(
         "likeness": _likeness_data(likeness) if isinstance(likeness, Likeness) else None,
         "nearest": asdict(likeness) if isinstance(likeness, Nearest) else None,
         "map": None if seen is None else _map_data(seen),
+        "when": None if when is None else _when_data(when),
         "unusual": _unusual(m, sample),
         "broken": broken,
     }
@@ -156,6 +159,19 @@ def _likeness_data(likeness: Likeness) -> dict[str, Any]:
 
 def _map_data(seen: Map) -> dict[str, Any]:
     return {"words": seen.words, "case": seen.case, "rows": list(seen.rows), "first": seen.first, "plane": seen.plane}
+
+
+def _when_data(when: When) -> dict[str, Any]:
+    return {
+        "says": phrases.counted(when),
+        "where": phrases.where(when.condition),
+        "wrong": when.wrong,
+        "inside": when.inside,
+        "outside": when.outside,
+        "tested": when.tested,
+        "right_in": list(when.right_in),
+        "at": when.at,
+    }
 
 
 def _usual(m: Mechanism, name: str, x: Any) -> bool:

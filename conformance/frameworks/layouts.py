@@ -8,16 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+def named_layout(layout: str, index: int) -> str:
+    """The layout of the input of a position, in one that differs from input to input."""
+    if layout == "mixed":
+        return ("contiguous", "transposed", "strided", "transposed")[index % 4]
+    if layout == "lone":
+        return ("contiguous", "contiguous", "transposed")[index % 3]
+    return layout
+
+
 def laid_out(array: Any, layout: str, index: int, empty: Any) -> Any:
     """`array` copied into another memory layout; `empty(shape)` makes an array of the framework.
 
     Entries, shape and dtype stay; only strides and offset change.
     """
     shape = tuple(array.shape)
-    if layout == "mixed":
-        layout = ("contiguous", "transposed", "strided", "transposed")[index % 4]
-    elif layout == "lone":
-        layout = ("contiguous", "contiguous", "transposed")[index % 3]
+    layout = named_layout(layout, index)
     if layout == "contiguous" or len(shape) == 0:
         return array
     if layout == "strided":

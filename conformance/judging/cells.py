@@ -155,6 +155,8 @@ class Result:
     refusals: Refusals = field(default_factory=Refusals)
     ended: str = ""
     """Why cases were left out; nothing if none were."""
+    outcomes: Sequence[tuple[Sample, Kind]] = ()
+    """How the definition fared on each case."""
 
 
 PARAMETERS = "contract.parameters"

@@ -11,7 +11,7 @@ from .cells import Failure, Request, Tally
 from .contracts import Contracts
 from .conventions import Finding, words_of
 from .independence import Known
-from .judge import definition_law
+from .judge import Kind, definition_law
 from .refusals import Refusals
 
 BEFORE = 64
@@ -41,6 +41,8 @@ class Course:
         self.calls = self.answered = self.cases = 0
         self.tried: dict[str, Case] = {}
         """The cases that were tried so far, by their keys."""
+        self.outcomes: list[tuple[Sample, Kind]] = []
+        """How the definition fared on each case."""
         self.late = False
         """Whether time was up."""
         self.refusals = Refusals()

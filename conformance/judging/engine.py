@@ -115,10 +115,14 @@ class _Run:
         wrong anyway.
         """
         if self.seen.definition is not None and self.seen.definition.open:
-            return self.judge(self.seen.definition, trial) not in (Kind.REFUTED, Kind.FAULTED)
+            kind = self.judge(self.seen.definition, trial)
+            self.seen.outcomes.append((trial.sample, kind))
+            return kind not in (Kind.REFUTED, Kind.FAULTED)
         self.seen.tried.setdefault(trial.sample.key, trial.sample.case)
         outcome = judged(trial, definition_law(self.mechanism), self.seen.grades)
         self.seen.contracts.shaped(outcome, trial)
+        if outcome.certain:
+            self.seen.outcomes.append((trial.sample, outcome.kind))
         return not outcome.bad
 
     def law_on(self, tally: Tally, trials: Sequence[Trial]) -> None:

@@ -95,6 +95,7 @@ class Verdicts:
             self.seen.partial,
             self.seen.refusals,
             self.seen.cut_short or self.seen.too_slow,
+            self.seen.outcomes,
         )
 
     def cell(self, law: str, level: str, verdict: str, **more: Any) -> Cell:

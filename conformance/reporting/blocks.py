@@ -110,6 +110,8 @@ def _entries(witness: Witness, cell: Mapping[str, Any], rows: int, room: int, fo
     if witness.get("dependent"):
         count = len(witness["before"])
         yield "", f"in a new process it holds: it needs calls of the {count} cases before it, or fails at times"
+    if witness.get("when"):
+        yield "When", witness["when"]["says"]
     if witness.get("map"):
         yield from _map(witness["map"], rows, room)
     if witness["likeness"]:

@@ -202,6 +202,19 @@ class Nearest(TypedDict):
     cases: Key[int, "Cases that were looked at."]
 
 
+class When(TypedDict):
+    """The condition under which a subject is wrong."""
+
+    says: Key[str, "The sentence."]
+    where: Key[str, "The condition; empty if the subject is wrong on every case."]
+    wrong: Key[int, "Wrong cases, on all of which the condition holds."]
+    inside: Key[int, "Cases on which it holds."]
+    outside: Key[int, "Cases on which it does not hold, all of them right."]
+    tested: Key[bool, "Whether it stood on all cases that were drawn against it, before the time for that was over."]
+    right_in: Key[list[str], "The other dtypes, if the subject is right in all of them."]
+    at: Key[str, "Which entries are wrong, in words, if they are the same on several cases."]
+
+
 class Map(TypedDict):
     """The pattern of what is wrong."""
 
@@ -249,6 +262,7 @@ class Witness(_Witness):
     likeness: Key[Likeness | None, "What the subject behaves like; null where nothing fits, or nothing was looked for."]
     nearest: Key[Nearest | None, "What comes nearest where nothing fits."]
     map: Key[Map | None, "The pattern of what is wrong."]
+    when: Key[When | None, "The condition under which the subject is wrong; null where none was found."]
     unusual: Key[dict[str, Value], "The options that are not at their defaults."]
     broken: Key[list[str], "The other laws that the same fault breaks."]
     full: Key[bool, "Whether it is shown in full: one fault gets one block."]

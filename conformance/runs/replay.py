@@ -86,7 +86,9 @@ def replayed(
         "verdict": verdict,
         "says": says,
     }
-    kept = {key: witness[key] for key in ("from", "likeness", "nearest", "map", "broken", "key") if key in witness}
+    kept = {
+        key: witness[key] for key in ("from", "likeness", "nearest", "map", "when", "broken", "key") if key in witness
+    }
     for line in block(safe_data({**data, **kept}), safe_data(cell), page_width(terminal())):
         say(line)
     if data["trace"]:

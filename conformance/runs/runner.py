@@ -10,9 +10,11 @@ from typing import Any, TypeVar
 from ..cases.plans import Profile, beyond_limits, directed, profile_named
 from ..data.plain import cause_of, storable, trace_of
 from ..diagnosis.maps import mapped
-from ..diagnosis.naming import Likeness, diagnose
+from ..diagnosis.naming import Likeness, diagnose, observed
+from ..diagnosis.observations import Observation
+from ..diagnosis.separation import When, separated
 from ..diagnosis.witness import describe, finite_or_none
-from ..judging.cells import Cell, Request, Result, sentence_of
+from ..judging.cells import Cell, Failure, Request, Result, sentence_of
 from ..judging.conventions import Finding
 from ..judging.engine import run
 from ..judging.layouts import layout_told
@@ -97,17 +99,19 @@ class Runner:
         assert bench is not None
         assert first is not None
         steps = Steps()
-        likeness = seen = None
+        likeness = seen = when = None
         failure, room = first, len(shown) < BLOCKS
         others, seed = [c.law for c in failed if c is not head], self.options.seed
         with group.subject.session():
             if room:
                 failure = steps.tried(lambda: made_small(first, result)) or first
             if room and (not head.law.startswith(("contract.", "convention.")) or head.law == "contract.precision"):
-                likeness = steps.tried(lambda: diagnose(bench, failure, seed))
+                calls = steps.tried(lambda: observed(bench, failure, seed)) or []
+                likeness = steps.tried(lambda: diagnose(bench, failure, seed, observations=calls))
                 seen = steps.tried(lambda: mapped(bench, failure, seed))
+                when = steps.tried(lambda: self._when(result, head, failure, calls))
             faults = _faults(likeness) if isinstance(likeness, Likeness) else {_unnamed(group, head)}
-            data = steps.tried(lambda: storable(describe(failure, bench, group.target, likeness, others, seen)))
+            data = steps.tried(lambda: storable(describe(failure, bench, group.target, likeness, others, seen, when)))
             if data is None:
                 data = steps.tried(lambda: storable(describe(first, bench, group.target, None, others)))
         found: dict[str, Any] = {"unexplained": steps.failed} if steps.failed else {}
@@ -116,6 +120,13 @@ class Runner:
             found["witness"] = {**data, "full": room and not faults & shown}
         shown |= faults
         return found
+
+    def _when(self, result: Result, head: Cell, failure: Failure, calls: Sequence[Observation]) -> When | None:
+        """The condition under which a subject is wrong; precision and what earlier calls do are another matter."""
+        if head.law == "contract.precision" or failure.dependent or result.bench is None:
+            return None
+        seed, deadline = self.options.seed, self.deadline
+        return separated(result.bench, failure, result, seed, observations=calls, deadline=deadline)
 
     def counts(self, level: str) -> bool:
         """Whether a failure at this level makes a subject violated."""

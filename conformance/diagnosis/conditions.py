@@ -1,0 +1,215 @@
+"""The simplest condition on calls that separates those on which a subject is wrong from those on which it is right.
+
+A condition is a conjunction of a few literals: a size from a number on, an option that is given, two sizes that differ.
+It holds on every wrong case.
+Of such conditions the cheapest is taken, by a cost for each literal and for each right case on which it holds too.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .facts import Facts
+
+MODULI = (2, 4, 8, 16, 32, 64, 128)
+MOST = 3
+"""Literals of a condition."""
+EXCEPTION = 0.8
+"""The cost of a right case on which a condition holds."""
+TOGETHER = 0.5
+"""The cost of a further literal beside its own."""
+SHARE = 0.25
+"""The share of right cases among those on which a condition holds, beyond which it separates nothing."""
+KEPT = 48
+"""Literals that conjunctions are made of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """One thing that holds of a call or does not."""
+
+    kind: str
+    name: str
+    value: Any = None
+    """A number, a word, a layout, another size; for remainders a modulus and the first and last of them."""
+    cost: float = 1.0
+
+    def holds(self, facts: Facts) -> bool:
+        return _HOLDS[self.kind](self, facts)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return self.kind, self.name, self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A conjunction; one of no literals always holds."""
+
+    literals: tuple[Literal, ...] = ()
+
+    def holds(self, facts: Facts) -> bool:
+        return all(literal.holds(facts) for literal in self.literals)
+
+    @property
+    def cost(self) -> float:
+        return sum(literal.cost for literal in self.literals) + TOGETHER * max(len(self.literals) - 1, 0)
+
+    @property
+    def key(self) -> frozenset[tuple[Any, ...]]:
+        return frozenset(literal.key for literal in self.literals)
+
+
+def _size(literal: Literal, facts: Facts) -> int:
+    return facts.sizes.get(literal.name, -1)
+
+
+def _between(literal: Literal, facts: Facts) -> bool:
+    modulus, first, last = literal.value
+    return literal.name in facts.sizes and first <= facts.sizes[literal.name] % modulus <= last
+
+
+_HOLDS: Mapping[str, Any] = {
+    "given": lambda one, facts: facts.given.get(one.name, False),
+    "set": lambda one, facts: facts.options.get(one.name) is not None,
+    "equal": lambda one, facts: facts.options.get(one.name) == one.value,
+    "at least": lambda one, facts: _number(facts.options.get(one.name)) and facts.options[one.name] >= one.value,
+    "below": lambda one, facts: _number(facts.options.get(one.name)) and facts.options[one.name] < one.value,
+    "absent": lambda one, facts: not facts.given.get(one.name, False),
+    "usual": lambda one, facts: facts.options.get(one.name) is None,
+    "scattered": lambda one, facts: facts.memory.get(one.name, "contiguous") != "contiguous",
+    "memory": lambda one, facts: facts.memory.get(one.name) == one.value,
+    "layout": lambda one, facts: facts.layout == one.value,
+    "less": lambda one, facts: _size(one, facts) < facts.sizes.get(one.value, -1),
+    "same": lambda one, facts: one.name in facts.sizes and _size(one, facts) == facts.sizes.get(one.value),
+    "other": lambda one, facts: one.value in facts.sizes and _size(one, facts) not in (-1, facts.sizes[one.value]),
+    "from": lambda one, facts: _size(one, facts) >= one.value,
+    "up to": lambda one, facts: 0 <= _size(one, facts) <= one.value,
+    "remainder": _between,
+    "regime": lambda one, facts: facts.regime == one.value,
+}
+"""Whether a literal holds, by its kind, in the order in which they are told: what is given first, sizes later."""
+
+
+ORDER = tuple(_HOLDS)
+
+
+def _number(x: Any) -> bool:
+    return isinstance(x, int | float) and not isinstance(x, bool)
+
+
+def literals(wrong: Sequence[Facts]) -> Iterator[Literal]:
+    """The literals that hold on all of some cases, each as narrow as they allow."""
+    first = wrong[0]
+    yield from (one for one in _simple(first) if all(one.holds(facts) for facts in wrong))
+    for name in first.sizes:
+        found = [facts.sizes[name] for facts in wrong if name in facts.sizes]
+        if len(found) == len(wrong):
+            yield from _sized(name, found)
+    for name in first.options:
+        values: list[Any] = [facts.options.get(name) for facts in wrong]
+        if all(map(_number, values)) and min(values) > 0:
+            yield Literal("at least", name, min(values), 1.5)
+    for name, other in itertools.permutations(first.sizes, 2):
+        alike = name.rpartition("_")[2] == other.rpartition("_")[2]
+        pairs = [("less", 1.2 if alike else 3.0)] if alike else []
+        if name < other:
+            pairs += [("same", 1.2 if alike else 3.0)] + ([("other", 1.3)] if alike else [])
+        for kind, cost in pairs:
+            one = Literal(kind, name, other, cost)
+            if all(one.holds(facts) for facts in wrong):
+                yield one
+
+
+def _simple(facts: Facts) -> Iterator[Literal]:
+    """The literals without a number that hold on one case."""
+    for name, given in facts.given.items():
+        yield Literal("given", name) if given else Literal("absent", name, cost=1.3)
+    x: Any
+    for name, x in facts.options.items():
+        usual = facts.usual.get(name)
+        if x is None:
+            yield Literal("usual", name, usual if isinstance(usual, bool) else None, 1.3)
+        else:
+            yield Literal("set", name, x if isinstance(x, bool) else None)
+        if x is not None and not isinstance(x, bool):
+            yield Literal("equal", name, x, 1.4 if isinstance(x, str) else 2.0)
+        if _number(x) and x < 0:
+            yield Literal("below", name, 0, 1.5)
+    for number, (name, memory) in enumerate(facts.memory.items()):
+        if memory != "contiguous":
+            yield Literal("scattered", name, cost=1.1 + 0.01 * number)
+            yield Literal("memory", name, memory, 1.6 + 0.01 * number)
+    if facts.layout != "contiguous":
+        yield Literal("layout", "layout", facts.layout, 1.7)
+    if facts.regime:
+        yield Literal("regime", "regime", facts.regime, 2.5)
+
+
+def _sized(name: str, found: Sequence[int]) -> Iterator[Literal]:
+    low, high = min(found), max(found)
+    if low > 1:
+        yield Literal("from", name, low, 1.6)
+    yield Literal("up to", name, high, 1.1 if high == 1 else 1.8)
+    for number, modulus in enumerate(MODULI):
+        remainders = {n % modulus for n in found}
+        least, most = min(remainders), max(remainders)
+        if remainders == {0}:
+            yield Literal("remainder", name, (modulus, 0, 0), 2.0 + 0.1 * number)
+        elif 0 not in remainders:
+            yield Literal("remainder", name, (modulus, 1, modulus - 1), 2.0 + 0.1 * number)
+            if modulus > 2 and (least, most) != (1, modulus - 1):
+                yield Literal("remainder", name, (modulus, least, most), 2.4 + 0.1 * number)
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A condition, and how many right cases it holds on."""
+
+    condition: Condition
+    exceptions: int
+    score: float
+
+
+def fitting(
+    wrong: Sequence[Facts],
+    right: Sequence[Facts],
+    *,
+    most: int = MOST,
+    exact: bool = False,
+    without: Collection[tuple[Any, ...]] = (),
+) -> Fit | None:
+    """The cheapest condition that holds on every wrong case and, but for few, on no right one.
+
+    None where none of them separates; an `exact` one holds on no right case.
+    Literals whose keys are in `without` are left out.
+    """
+    if not wrong:
+        return None
+    every = (1 << len(right)) - 1
+    held: dict[int, Literal] = {}
+    for literal in (one for one in literals(wrong) if one.key not in without):
+        bits = sum(1 << index for index, facts in enumerate(right) if literal.holds(facts))
+        if bits != every and (bits not in held or literal.cost < held[bits].cost):
+            held[bits] = literal
+    order = sorted(held, key=lambda bits: bits.bit_count() * EXCEPTION + held[bits].cost)[:KEPT]
+    best: Fit | None = None
+    allowed = 0 if exact else int(SHARE * len(wrong) / (1 - SHARE))
+    for count in range(most + 1):
+        if best is not None and best.score <= count + TOGETHER * max(count - 1, 0):  # no literal costs less than one
+            break
+        for chosen in itertools.combinations(order, count):
+            bits = every
+            for part in chosen:
+                bits &= part
+            exceptions = bits.bit_count()
+            if exceptions > allowed:
+                continue
+            condition = Condition(tuple(sorted((held[part] for part in chosen), key=lambda one: ORDER.index(one.kind))))
+            score = condition.cost + EXCEPTION * exceptions
+            if best is None or score < best.score:
+                best = Fit(condition, exceptions, score)
+    return best

@@ -1,0 +1,60 @@
+"""What is known of a call beside the entries of its arrays: sizes, options, optional inputs, memory layout, regime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..cases.samples import Sample
+from ..frameworks.layouts import named_layout
+from ..frameworks.numpy import NumpyFramework
+from ..judging.settling import same
+from ..mechanisms.mechanism import Mechanism
+
+_NUMPY = NumpyFramework()
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of one call."""
+
+    sizes: Mapping[str, int]
+    options: Mapping[str, Any]
+    """Those that are not at their default, single values only; the others are None."""
+    usual: Mapping[str, Any]
+    """The defaults of options."""
+    given: Mapping[str, bool]
+    """The optional inputs, and whether they are given."""
+    memory: Mapping[str, str]
+    """How the entries of each required input lie in memory: contiguous, or a layout in which they do not."""
+    layout: str
+    regime: str
+
+
+def facts_of(sample: Sample, values: Mapping[str, Any] | None = None) -> Facts:
+    """The facts of a case, or of a call of it with other values."""
+    m, values = sample.mechanism, sample.values if values is None else values
+    return Facts(
+        {name: int(values[name]) for name in m.stating.sizes if isinstance(values.get(name), int | np.integer)},
+        {name: _unusual(m, name, values[name]) for name in m.options if not isinstance(values[name], np.ndarray)},
+        m.defaults,
+        {name: isinstance(values[name], np.ndarray) for name in m.optional},
+        {name: memory_of(values[name], sample.layout, index) for index, name in enumerate(m.required)},
+        sample.layout,
+        sample.case.regime,
+    )
+
+
+def memory_of(x: Any, layout: str, index: int) -> str:
+    """How an input lies in memory: its layout, or contiguous where the entries lie one after the other all the same."""
+    if layout == "contiguous" or not isinstance(x, np.ndarray):
+        return "contiguous"
+    made = _NUMPY.make(x.astype(np.float32) if x.dtype.kind == "f" else x, "float32", "cpu", layout, index)
+    return "contiguous" if made.flags.c_contiguous else named_layout(layout, index)
+
+
+def _unusual(m: Mechanism, name: str, x: Any) -> Any:
+    return None if name in m.defaults and same(x, m.defaults[name]) else x

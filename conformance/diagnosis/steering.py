@@ -1,0 +1,133 @@
+"""Cases on either side of a condition: one that is near a given case, and on which a literal holds or does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from ..cases.samples import Case, Sample, Unfit
+from ..errors import SpecError
+from ..subjects.claims import Claims
+from .conditions import Condition, Literal
+from .facts import facts_of
+
+LARGE = 20_000
+"""Entries beyond which a case is too large to be tried for a condition."""
+
+
+def steered(sample: Sample, claims: Claims, literal: Literal, *, holds: bool) -> Sample | None:
+    """The case as near as possible on which a literal holds, or does not; None where there is none."""
+    if literal.holds(facts_of(sample)) is holds:
+        return sample
+    for case in _moved(sample, literal, holds=holds):
+        found = drawn(sample, case, claims)
+        if found is not None and literal.holds(facts_of(found)) is holds:
+            return found
+    return None
+
+
+def imposed(sample: Sample, claims: Claims, condition: Condition) -> Sample | None:
+    """The case moved to where a condition holds; None where that cannot be."""
+    found: Sample | None = sample
+    for literal in condition.literals:
+        found = steered(found, claims, literal, holds=True) if found is not None else None
+    return found if found is not None and condition.holds(facts_of(found)) else None
+
+
+def sized(sample: Sample, claims: Claims, name: str, n: int) -> Sample | None:
+    """The case with another size."""
+    found = drawn(sample, _with(sample, name, n), claims)
+    return found if found is not None and found.values.get(name) == n else None
+
+
+def roomy(sample: Sample, claims: Claims) -> Sample:
+    """The case with three of everything of which it has two, if that can be: so a pattern has one wording."""
+    fixed = {name: 3 if name in sample.mechanism.sizes and x == 2 else x for name, x in sample.case.fixed.items()}
+    return drawn(sample, replace(sample.case, fixed=fixed, literals={}), claims) or sample
+
+
+def drawn(sample: Sample, case: Case, claims: Claims) -> Sample | None:
+    """A case of the mechanism of a sample; None where it is none, or too large."""
+    try:
+        found = Sample(sample.mechanism, case, sample.dtype, claims=claims)
+    except (Unfit, SpecError):
+        return None
+    return found if found.entries <= LARGE else None
+
+
+def _with(sample: Sample, name: str, x: Any) -> Case:
+    """The case with another size or option; arrays that were written out may no longer fit, and are drawn again."""
+    return replace(sample.case, fixed={**sample.case.fixed, name: x}, literals={})
+
+
+def _moved(sample: Sample, literal: Literal, *, holds: bool) -> Iterator[Case]:
+    kind, name, x = literal.kind, literal.name, literal.value
+    values, case, m = sample.values, sample.case, sample.mechanism
+    if kind in ("from", "up to"):
+        n = x if holds else x - 1 if kind == "from" else x + 1
+        yield _with(sample, name, n)
+        alike = {other: n for other in m.stating.sizes if other.rpartition("_")[2] == name.rpartition("_")[2]}
+        yield replace(case, fixed={**case.fixed, **alike}, literals={})  # as heads are bound to heads of keys
+    elif kind == "remainder":
+        for step in range(1, x[0] + 1):
+            yield _with(sample, name, values[name] + step)
+    elif kind in ("less", "same", "other"):
+        yield from _related(sample, literal, holds=holds)
+    elif kind in ("given", "absent"):
+        yield _given(sample, name) if (kind == "given") is holds else _left_out(sample, name)
+    elif kind in ("equal", "below", "at least") and holds:
+        yield _with(sample, name, -1 if kind == "below" else x)
+    elif kind == ("set" if holds else "usual") or kind in ("equal", "below", "at least"):
+        if kind == "at least":
+            yield _with(sample, name, x - 1)
+        yield from _values(sample, name)
+        yield _with(sample, name, m.defaults.get(name))
+    elif kind in ("set", "usual"):
+        yield _with(sample, name, m.defaults.get(name))
+    elif kind in ("scattered", "memory", "layout"):
+        wanted = x or "transposed"
+        layouts = (wanted, "strided", "mixed", "lone") if holds else ("contiguous",)
+        yield from (replace(case, layout=layout, scenario="") for layout in layouts)
+    elif kind == "regime":
+        yield replace(case, regime=x if holds else "", scenario="")
+
+
+def _related(sample: Sample, literal: Literal, *, holds: bool) -> Iterator[Case]:
+    """Cases in which one of two sizes stands otherwise to the other."""
+    name, other = literal.name, literal.value
+    first, second = sample.values[name], sample.values[other]
+    if literal.kind == "same":
+        targets = (0,) if holds else (1, 2)
+    elif literal.kind == "other":
+        targets = (1, 2, -1) if holds else (0,)
+    else:
+        targets = (1, 2, first) if holds else (0,)  # the other one is to be larger; a multiple, where it has to be one
+    for by in targets:
+        yield _with(sample, other, first + by)
+        yield _with(sample, name, second - by if literal.kind == "less" else second + by)
+
+
+def _given(sample: Sample, name: str) -> Case:
+    """The case with an optional input, drawn by the mechanism's own expression."""
+    case, sites = sample.case, sample.mechanism.inputs[name].draws
+    picks = {f"{name}.{site.ordinal}": 1 for site in sites if site.name == "maybe"}
+    fixed = {key: x for key, x in case.fixed.items() if key != name}
+    literals = {key: x for key, x in case.literals.items() if key != name}
+    return replace(case, fixed=fixed, picks={**case.picks, **picks}, literals=literals)
+
+
+def _left_out(sample: Sample, name: str) -> Case:
+    case = sample.case
+    literals = {key: x for key, x in case.literals.items() if key != name}
+    return replace(case, fixed={**case.fixed, name: sample.mechanism.defaults.get(name)}, literals=literals)
+
+
+def _values(sample: Sample, name: str) -> Iterator[Case]:
+    """The case with each of the values that an option is drawn from, the first one last, which is the usual one."""
+    case = sample.case
+    fixed = {key: x for key, x in case.fixed.items() if key != name}
+    for site in sample.mechanism.options[name].draws:
+        for index in reversed(range(site.count or 0)):
+            picks = {**case.picks, f"{name}.{site.ordinal}": index}
+            yield replace(case, fixed=fixed, picks=picks, literals={})

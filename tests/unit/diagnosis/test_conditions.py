@@ -1,0 +1,78 @@
+"""The simplest condition that holds on every wrong case, and on hardly any right one."""
+
+import pytest
+
+from attnspec.diagnosis.conditions import Literal, fitting
+from attnspec.diagnosis.facts import Facts
+from attnspec.diagnosis.phrases import where
+
+SIZES = {"batch": 2, "kv_heads": 2, "heads": 2, "q_len": 4, "k_len": 6, "head_dim": 8, "value_dim": 8}
+MEMORY = {"q": "contiguous", "k": "contiguous", "v": "contiguous"}
+
+
+def call(*, mask=False, layout="contiguous", regime="", q="contiguous", scale=None, causal=None, **sizes):
+    options, usual = {"scale": scale, "causal": causal}, {"scale": None, "causal": False}
+    return Facts({**SIZES, **sizes}, options, usual, {"mask": mask}, {**MEMORY, "q": q}, layout, regime)
+
+
+KEYS = [call(k_len=n) for n in range(1, 80)]
+CALLS = [
+    *KEYS,
+    *(call(q_len=n) for n in range(1, 9)),
+    *(call(heads=n) for n in (2, 4, 6)),
+    *(call(batch=n) for n in (1, 2, 3)),
+    *(call(value_dim=n) for n in (3, 8, 24)),
+    *(call(mask=mask, causal=causal, q_len=n) for mask in (False, True) for causal in (None, True) for n in (1, 4)),
+    *(call(scale=x) for x in (0.3, -0.5, 0.0)),
+    *(call(layout="strided", q="strided"), call(layout="lone")),
+    *(call(regime="ties"), call(regime="tiny"), call(heads=4, q_len=1)),
+]
+CONDITIONS = {
+    "k_len >= 33": lambda c: c.sizes["k_len"] >= 33,
+    "k_len <= 7": lambda c: c.sizes["k_len"] <= 7,
+    "k_len % 16 is not 0": lambda c: c.sizes["k_len"] % 16 != 0,
+    "k_len % 16 is 1 to 3": lambda c: 1 <= c.sizes["k_len"] % 16 <= 3,
+    "k_len is odd": lambda c: c.sizes["k_len"] % 2,
+    "q_len = 1": lambda c: c.sizes["q_len"] == 1,
+    "batch >= 3": lambda c: c.sizes["batch"] >= 3,
+    "kv_heads < heads": lambda c: c.sizes["kv_heads"] < c.sizes["heads"],
+    "kv_heads < heads and q_len = 1": lambda c: c.sizes["q_len"] == 1 and c.sizes["heads"] > 2,
+    "head_dim is not value_dim": lambda c: c.sizes["value_dim"] != 8,
+    "a mask is given": lambda c: c.given["mask"],
+    "a mask is given and causal = True": lambda c: c.given["mask"] and c.options["causal"],
+    "causal = True and no mask is given": lambda c: not c.given["mask"] and c.options["causal"],
+    "scale < 0": lambda c: (c.options["scale"] or 0) < 0,
+    "scale is given": lambda c: c.options["scale"] is not None,
+    "q is not contiguous": lambda c: c.memory["q"] != "contiguous",
+    "the regime is ties": lambda c: c.regime == "ties",
+    "": lambda c: True,
+}
+
+
+@pytest.mark.parametrize("words", CONDITIONS)
+def test_the_simplest_condition_is_found(words):
+    wrong = [c for c in CALLS if CONDITIONS[words](c)]
+    right = [c for c in CALLS if not CONDITIONS[words](c)]
+    assert words == where(fitting(wrong, right).condition)
+
+
+def test_what_no_few_literals_separate_has_no_condition():
+    odd = [call(k_len=n) for n in (1, 2, 4, 8, 16, 32, 64)]
+    assert fitting(odd, [c for c in KEYS if c not in odd]) is None
+
+
+def test_a_condition_may_hold_on_few_right_cases_and_they_are_counted():
+    wrong, right = [c for c in KEYS if c.sizes["k_len"] > 32], [c for c in KEYS if c.sizes["k_len"] <= 32]
+    fit = fitting(wrong, [*right, call(k_len=50, regime="ties")])
+    assert ("k_len >= 33", 1) == (where(fit.condition), fit.exceptions)
+    assert fitting(wrong, [*right, call(k_len=50)], exact=True) is None
+
+
+def test_where_nothing_is_wrong_there_is_nothing_to_separate():
+    assert fitting([], KEYS) is None
+
+
+def test_a_condition_on_what_a_call_has_not_does_not_hold():
+    one = call()
+    assert not any(Literal(kind, "pages", 4).holds(one) for kind in ("from", "up to", "less", "same", "other"))
+    assert not Literal("remainder", "pages", (4, 0, 0)).holds(one)

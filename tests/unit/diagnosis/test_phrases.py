@@ -1,0 +1,61 @@
+"""A condition is told in the words of the field, with its counts."""
+
+import pytest
+
+from attnspec.diagnosis.conditions import Condition, Literal
+from attnspec.diagnosis.phrases import counted, phrase
+from attnspec.diagnosis.separation import When
+
+
+@pytest.mark.parametrize(
+    ("literal", "words"),
+    [
+        (Literal("from", "k_len", 1025), "k_len >= 1025"),
+        (Literal("up to", "q_len", 1), "q_len = 1"),
+        (Literal("up to", "q_len", 7), "q_len <= 7"),
+        (Literal("remainder", "k_len", (16, 1, 3)), "k_len % 16 is 1 to 3"),
+        (Literal("remainder", "k_len", (16, 1, 15)), "k_len % 16 is not 0"),
+        (Literal("remainder", "k_len", (4, 0, 0)), "k_len % 4 is 0"),
+        (Literal("remainder", "k_len", (2, 0, 0)), "k_len is even"),
+        (Literal("less", "kv_heads", "heads"), "kv_heads < heads"),
+        (Literal("given", "mask"), "a mask is given"),
+        (Literal("absent", "bias"), "no bias is given"),
+        (Literal("set", "softcap"), "softcap is given"),
+        (Literal("set", "causal", True), "causal = True"),
+        (Literal("usual", "causal", False), "causal = False"),
+        (Literal("equal", "scale", 0.5), "scale = 0.5"),
+        (Literal("scattered", "q"), "q is not contiguous"),
+        (Literal("layout", "layout", "expanded"), "the layout is expanded"),
+    ],
+)
+def test_a_literal_in_words(literal, words):
+    assert words == phrase(literal)
+
+
+def told(*literals, **more):
+    found = {"wrong": 3, "inside": 4, "outside": 8, "tested": True, **more}
+    return counted(When(Condition(literals), "bfloat16", **found))
+
+
+def test_a_threshold_is_told_from_where_on():
+    assert "wrong from k_len = 33 on; right otherwise (3 of 4 and 8 of 8 cases)" == told(Literal("from", "k_len", 33))
+
+
+def test_where_the_budget_ended_it_is_so_far():
+    says = "wrong where causal = True; right otherwise (3 of 4 and 8 of 8 cases, so far)"
+    assert says == told(Literal("set", "causal", True), tested=False)
+
+
+def test_what_is_wrong_everywhere_has_no_other_side():
+    assert "wrong on every case (4 of 4 cases)" == told(wrong=4, outside=0)
+    assert "wrong on nearly every case (3 of 4 cases)" == told(outside=0)
+
+
+def test_of_a_memory_layout_it_is_told_what_another_one_changes():
+    says = "wrong where q is not contiguous; right otherwise, and right if made so (3 of 4 and 8 of 8 cases)"
+    assert says == told(Literal("scattered", "q"))
+
+
+def test_places_and_dtypes_stand_beside_the_condition():
+    says = "wrong from batch = 2 on, at every item but the first, in bfloat16 only; right otherwise (3 of 4 and 8 of 8"
+    assert f"{says} cases)" == told(Literal("from", "batch", 2), right_in=("float32",), at="every item but the first")

@@ -1,0 +1,67 @@
+"""A case is moved to the other side of a condition, and stays as it is otherwise."""
+
+import pytest
+
+from attnspec.cases.plans import PROFILES, plan
+from attnspec.diagnosis.conditions import Condition, Literal
+from attnspec.diagnosis.facts import facts_of
+from attnspec.diagnosis.steering import imposed, roomy, sized, steered
+from attnspec.mechanisms.loader import library
+from attnspec.subjects.stand_ins import ReferenceSubject
+
+CLAIMS = ReferenceSubject(library()["attention"]).claims
+
+
+def scenario(label):
+    m = library()["attention"]
+    return next(s for s in plan(m, CLAIMS, PROFILES["quick"], 0, "float32").scenarios if s.case.label == label)
+
+
+LITERALS = [
+    Literal("from", "k_len", 33),
+    Literal("from", "heads", 5),
+    Literal("up to", "q_len", 1),
+    Literal("remainder", "k_len", (16, 1, 3)),
+    Literal("less", "q_len", "k_len"),
+    Literal("less", "kv_heads", "heads"),
+    Literal("same", "head_dim", "value_dim"),
+    Literal("other", "head_dim", "value_dim"),
+    Literal("given", "mask"),
+    Literal("absent", "bias"),
+    Literal("set", "causal", True),
+    Literal("usual", "scale"),
+    Literal("equal", "softcap", 0.5),
+    Literal("below", "scale", 0),
+    Literal("at least", "window_left", 2),
+    Literal("scattered", "q"),
+    Literal("memory", "k", "strided"),
+    Literal("layout", "layout", "expanded"),
+    Literal("regime", "regime", "ties"),
+]
+
+
+@pytest.mark.parametrize("label", ["plain", "capped_and_biased", "strided", "negative_scale"])
+@pytest.mark.parametrize("literal", LITERALS, ids=lambda one: f"{one.kind} {one.name}")
+def test_a_literal_is_made_true_and_false(literal, label):
+    found = [steered(scenario(label), CLAIMS, literal, holds=holds) for holds in (True, False)]
+    assert [True, False] == [literal.holds(facts_of(sample)) for sample in found]
+
+
+def test_a_case_on_which_it_holds_already_is_left_alone():
+    sample = scenario("plain")
+    assert steered(sample, CLAIMS, Literal("absent", "mask"), holds=True) is sample
+
+
+def test_several_literals_are_imposed_at_once():
+    condition = Condition((Literal("given", "mask"), Literal("set", "causal", True), Literal("from", "k_len", 40)))
+    found = imposed(scenario("plain"), CLAIMS, condition)
+    assert (True, True, 40) == (facts_of(found).given["mask"], found.values["causal"], found.values["k_len"])
+
+
+def test_what_cannot_be_is_no_case():
+    assert imposed(scenario("plain"), CLAIMS, Condition((Literal("from", "k_len", 10**6),))) is None
+    assert sized(scenario("plain"), CLAIMS, "heads", 4) is None
+
+
+def test_a_roomy_case_has_two_of_nothing():
+    assert (3, 5) == tuple(roomy(scenario("transposed"), CLAIMS).values[name] for name in ("batch", "q_len"))
