@@ -15,6 +15,7 @@ from .commands.check import check
 from .commands.doctor import doctor
 from .commands.explain import explain
 from .commands.identify import identify
+from .commands.init import init
 from .commands.lint import lint
 from .commands.list import list_
 from .commands.replay import replay
@@ -79,7 +80,7 @@ def main() -> None:
     gc.set_threshold(GARBAGE, 20, 20)
 
 
-for command in (check, replay, identify, doctor, report, waive, list_, explain, lint, audit):
+for command in (check, init, replay, identify, doctor, report, waive, list_, explain, lint, audit):
     main.add_command(command)
 
 
