@@ -12,6 +12,7 @@ import click
 
 from .commands.audit import audit
 from .commands.check import check
+from .commands.diff import diff
 from .commands.doctor import doctor
 from .commands.explain import explain
 from .commands.identify import identify
@@ -80,7 +81,7 @@ def main() -> None:
     gc.set_threshold(GARBAGE, 20, 20)
 
 
-for command in (check, init, replay, identify, doctor, report, waive, list_, explain, lint, audit):
+for command in (check, init, replay, diff, identify, doctor, report, waive, list_, explain, lint, audit):
     main.add_command(command)
 
 

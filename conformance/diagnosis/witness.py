@@ -90,14 +90,14 @@ def describe(
         "case": stored_case(sample, law, bench.words_key),
         "before": _earlier(failure),
         "dependent": failure.dependent,
-        "sizes": {n: _plain(x) for n, x in sample.values.items() if not (isinstance(x, np.ndarray) or _usual(m, n, x))},
+        "sizes": sizes_of_case(sample),
         "arrays": {n: shown(x) for n, x in sample.values.items() if isinstance(x, np.ndarray)},
         "givens": _givens(Trial(bench, sample), law),
         "from": {
             "label": failure.found.case.label,
             "regime": failure.found.case.regime,
             "tried": failure.tried,
-            "sizes": {n: _plain(failure.found.values[n]) for n in m.sizes},
+            "sizes": {n: plain_value(failure.found.values[n]) for n in m.sizes},
         },
         "reason": failure.outcome.says,
         "trace": failure.outcome.fault.trace if failure.outcome.fault else "",
@@ -130,8 +130,8 @@ def _called(subject: Subject) -> dict[str, str]:
 def _entry_data(worst: WorstEntry) -> dict[str, Any]:
     missed = worst.missed
     return {
-        "found": _plain(worst.found),
-        "expected": _plain(worst.expected),
+        "found": plain_value(worst.found),
+        "expected": plain_value(worst.expected),
         "bound": finite_or_none(worst.bound),
         "units": finite_or_none(worst.units),
         "where": list(worst.where),
@@ -189,7 +189,7 @@ def _same(x: Any, other: Any) -> bool:
 def _unusual(m: Mechanism, sample: Sample) -> dict[str, Any]:
     """The options of a case that are not at their default: what a subject may not have meant to claim."""
     return {
-        name: shown(x) if isinstance(x := sample.values[name], np.ndarray) else _plain(x)
+        name: shown(x) if isinstance(x := sample.values[name], np.ndarray) else plain_value(x)
         for name in m.options
         if name in m.defaults and name not in m.own and not _same(sample.values[name], m.defaults[name])
     }
@@ -207,7 +207,7 @@ def _givens(trial: Trial, law: Law | None) -> dict[str, str]:
         except (Stray, Declined, Faulted, SpecError):
             continue
         if isinstance(x, np.ndarray | int | float | str | bool):
-            found[name] = shown(x) if isinstance(x, np.ndarray) else str(_plain(x))
+            found[name] = shown(x) if isinstance(x, np.ndarray) else str(plain_value(x))
     return found
 
 
@@ -220,7 +220,13 @@ def shown(x: Any) -> str:
     return f"{list(x.shape)}, from {np.nanmin(x):.4g} to {np.nanmax(x):.4g}"
 
 
-def _plain(x: Any) -> Any:
+def sizes_of_case(sample: Sample) -> dict[str, Any]:
+    """The sizes of a case, and its options that are not at their default."""
+    m, values = sample.mechanism, sample.values
+    return {n: plain_value(x) for n, x in values.items() if not (isinstance(x, np.ndarray) or _usual(m, n, x))}
+
+
+def plain_value(x: Any) -> Any:
     """A value that JSON has."""
     if isinstance(x, np.generic):
         x = x.item()
@@ -258,7 +264,7 @@ def _stored(case: Case) -> dict[str, Any]:
         "mechanism": case.mechanism,
         "label": case.label,
         "seed": case.seed,
-        "fixed": {n: _plain(x) for n, x in case.fixed.items()},
+        "fixed": {n: plain_value(x) for n, x in case.fixed.items()},
         "picks": dict(case.picks),
         "scenario": case.scenario,
         "regime": case.regime,
@@ -268,7 +274,7 @@ def _stored(case: Case) -> dict[str, Any]:
 
 
 def _written(x: Any) -> dict[str, Any]:
-    return {"dtype": str(x.dtype), "shape": list(x.shape), "entries": [_plain(e) for e in x.ravel().tolist()]}
+    return {"dtype": str(x.dtype), "shape": list(x.shape), "entries": [plain_value(e) for e in x.ravel().tolist()]}
 
 
 def read_case(data: Mapping[str, Any]) -> Case:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..cases.plans import Profile
@@ -16,6 +16,7 @@ from .contracts import CONTRACTS, ONCE
 from .conventions import Finding
 from .judge import Kind, Outcome, definition_law
 from .refusals import Refusals
+from .trial import Trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,8 @@ class Cell:
     failure: Failure | None = None
     vacuous: int = 0
     """The cases on which every bound was too wide to say anything."""
+    claimed: float | None = None
+    """The largest error in units of the bound that is claimed; None where rounding results is all that was needed."""
 
     @property
     def address(self) -> str:
@@ -70,6 +73,8 @@ class Tally:
     law: Law
     counts: Counter[Kind] = field(default_factory=Counter)
     worst: float = 0.0
+    claimed: float | None = None
+    """As in a cell."""
     failure: Failure | None = None
     refused: Failure | None = None
     """The first call that was refused, of a law that leaves it free to do so."""
@@ -132,6 +137,8 @@ class Request:
     """The samples to try, where none are to be drawn."""
     first: bool = False
     """Whether the first violation ends the run: nothing more is to be known."""
+    watch: Callable[[Trial, bool], None] | None = None
+    """Who is told of every trial of a plan, and whether the definition is kept on it."""
 
     def wants(self, name: str) -> bool:
         return self.laws is None or name in self.laws

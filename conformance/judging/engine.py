@@ -88,6 +88,8 @@ class _Run:
         largest = max((t for t in trials if t.sample.entries <= LARGE), key=lambda t: t.sample.entries, default=None)
         for index, trial in enumerate(trials):
             held = self.defined(trial)
+            if self.request.watch is not None:
+                self.request.watch(trial, held)
             (right if held else wrong).append(trial)
             if held and len(self.seen.known) < KEPT and (known := known_of(trial)) is not None:
                 self.seen.known.append(known)
@@ -177,6 +179,8 @@ class _Run:
             return Kind.IDLE
         tally.counts[outcome.kind] += 1
         tally.worst = max(tally.worst, outcome.excess) if not outcome.bad else tally.worst
+        if outcome.claimed is not None:
+            tally.claimed = max(tally.claimed or 0.0, outcome.claimed)
         if outcome.kind is Kind.DECLINED:
             tally.declined = outcome.says
         if outcome.kind is Kind.SLOW:

@@ -61,6 +61,8 @@ class Outcome:
     """Of a refutation: whether it also exceeds the bound of the worst case."""
     fault: Fault | None = None
     settled: Settled | None = None
+    claimed: float | None = None
+    """The error in units of the bound that is claimed; None where rounding the result is all that was needed."""
 
     @property
     def bad(self) -> bool:
@@ -109,12 +111,12 @@ def _judged(trial: Trial, law: Law, grades: Sequence[Grade]) -> Outcome:
 
 def _explained(trial: Trial, law: Law, grades: Sequence[Grade]) -> Outcome:
     """The outcome at the first grade that does not refute the law; at the last one, if all of them do."""
-    *tighter, loosest = grades
-    for grade in tighter:
-        outcome = evaluated(trial, law, grade)
+    first = outcome = evaluated(trial, law, grades[0])
+    for grade in grades[1:]:
         if outcome.kind is not Kind.REFUTED:
-            return outcome
-    return evaluated(trial, law, loosest)
+            break
+        outcome = evaluated(trial, law, grade)
+    return replace(outcome, claimed=first.excess)
 
 
 def evaluated(trial: Trial, law: Law, grade: Grade | None, worst: bool = False) -> Outcome:

@@ -138,6 +138,7 @@ class Verdicts:
                 says=says,
                 failure=failure,
                 vacuous=tally.counts[Kind.VACUOUS],
+                claimed=tally.claimed,
             )
 
     def reject_cells(self, samples: Sequence[Sample]) -> Iterator[Cell]:

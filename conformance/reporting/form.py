@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
+from . import difference
 from .records import FORMAT, KINDS
 
 SCHEMA = Path(__file__).with_name("results.schema.json")
-PAGE = Path("docs/results.md")
+PAGE, DIFF = Path("docs/results.md"), Path("docs/diff.md")
 PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 TOLD = {str: "text", int: "integer", float: "number", bool: "true or false", type(None): "null"}
 CHAIN = "It has the digests of the line before and of its own, so that a file which was changed is refused."
@@ -25,6 +26,15 @@ Later versions may add keys, so ignore those that you do not know.
 The number is raised when a key goes or comes to mean something else.
 Every line of a file also has `chain`.
 {CHAIN}
+A key with a question mark may be missing.
+"""
+DIFF_HEAD = f"""# Differences
+
+`attnspec diff A B --json` writes one JSON object.
+This is format {difference.FORMAT}.
+It is made of the types in `attnspec.reporting.difference`.
+Later versions may add keys, so ignore those that you do not know.
+The number is raised when a key goes or comes to mean something else.
 A key with a question mark may be missing.
 """
 
@@ -42,6 +52,15 @@ def schema(*, closed: bool = False) -> dict[str, Any]:
         "oneOf": [{"$ref": f"#/$defs/{record.__name__}"} for record in KINDS.values()],
         "$defs": found,
     }
+
+
+def diff_schema(*, closed: bool = False) -> dict[str, Any]:
+    """The JSON Schema of what `attnspec diff --json` writes."""
+    found: dict[str, Any] = {}
+    _define(difference.Difference, found, closed)
+    title = f"What attnspec diff writes, format {difference.FORMAT}"
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
+    return {**schema, "$ref": "#/$defs/Difference", "$defs": found}
 
 
 def _define(record: Any, found: dict[str, Any], closed: bool) -> None:
@@ -88,9 +107,18 @@ def _schema(stated: Any, found: dict[str, Any], closed: bool) -> dict[str, Any]:
 
 def page() -> str:
     """All of it for people, line by line, each with the objects that it holds."""
-    lines, seen = [HEAD], set[str]()
-    for kind, record in KINDS.items():
-        lines.append(f"## `{kind}`\n")
+    return _page(HEAD, {f"`{kind}`": record for kind, record in KINDS.items()})
+
+
+def diff_page() -> str:
+    """The same of what `attnspec diff --json` writes."""
+    return _page(DIFF_HEAD, {"Difference": difference.Difference})
+
+
+def _page(head: str, records: Mapping[str, Any]) -> str:
+    lines, seen = [head], set[str]()
+    for title, record in records.items():
+        lines.append(f"## {title}\n")
         lines += _table(record)
         for inner in _inside(record):
             if inner.__name__ not in seen:
@@ -141,7 +169,7 @@ def _parts(stated: Any) -> Iterator[Any]:
 
 def written() -> Mapping[Path, str]:
     """The files that are made of the types, and what is in them."""
-    return {SCHEMA: json.dumps(schema(), indent=1) + "\n", PAGE: page()}
+    return {SCHEMA: json.dumps(schema(), indent=1) + "\n", PAGE: page(), DIFF: diff_page()}
 
 
 if __name__ == "__main__":

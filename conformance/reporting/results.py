@@ -258,10 +258,10 @@ def environment(
     distributions = {name: distribution_of(name) for name in ("numpy", "torch", *packages)}
     return {
         "format": FORMAT,
-        "attnspec": _version("attnspec"),
+        "attnspec": version_of("attnspec"),
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
-        "packages": {name: _version(name) for name in distributions.values() if _version(name)},
+        "packages": {name: version_of(name) for name in distributions.values() if version_of(name)},
         "sources": {str(path): hashlib.blake2b(read_bytes(path, MOST), digest_size=8).hexdigest() for path in sources},
         "command": command,
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
@@ -273,7 +273,7 @@ def distribution_of(module: str) -> str:
     """The name under which a module is installed; its own where that is not known."""
     top = module.partition(".")[0]
     name = top.replace("_", "-")
-    return name if _version(name) else next(iter(_distributions().get(top, ())), name)
+    return name if version_of(name) else next(iter(_distributions().get(top, ())), name)
 
 
 @functools.cache
@@ -281,7 +281,7 @@ def _distributions() -> Mapping[str, Sequence[str]]:
     return packages_distributions()
 
 
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
     try:
         return version(package)
     except PackageNotFoundError:

@@ -14,7 +14,7 @@ import attnspec
 from attnspec.cli import main
 from attnspec.diagnosis import shapes
 from attnspec.errors import UsageError
-from attnspec.reporting.form import PAGE, SCHEMA, keys_of, page, schema, written
+from attnspec.reporting.form import DIFF, PAGE, SCHEMA, diff_page, keys_of, page, schema, written
 from attnspec.reporting.records import FORMAT, KINDS, Stands, Verdict, Witness
 from attnspec.reporting.results import Results, read
 from attnspec.runs import runner
@@ -52,7 +52,8 @@ STRICT = Draft202012Validator(schema(closed=True))
 def test_the_files_are_made_of_the_types():
     assert json.loads(SCHEMA.read_text()) == schema()
     assert (ROOT / PAGE).read_text() == page()
-    assert {SCHEMA, PAGE} == {*written()}
+    assert (ROOT / DIFF).read_text() == diff_page()
+    assert {SCHEMA, PAGE, DIFF} == {*written()}
 
 
 def test_a_key_without_a_sentence_is_a_kind_alone():
