@@ -14,9 +14,9 @@ $(READY): pyproject.toml constraints.txt
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
 	touch $(READY)
 
-# Released packages are checked as they are: that some of them violate a law (exit 1) is what the report is about.
+# Released packages are checked as they are: what is known of them is told, and only what is new fails (exit 1).
 check: setup
-	$(VENV)/bin/attnspec check torch_sdpa transformers_eager --profile quick || test $$? -eq 1
+	$(VENV)/bin/attnspec check torch_sdpa transformers_eager --profile quick --fail-on new
 
 test: setup
 	$(VENV)/bin/python -m pytest -n 2 --dist worksteal

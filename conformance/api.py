@@ -14,7 +14,7 @@ from .errors import NotConformantError, UsageError
 from .execution.declarations import names_in
 from .judging.first_call import noticed
 from .reporting.records import CellLine, Record
-from .reporting.standings import altered
+from .reporting.standings import altered, standing_of
 from .reporting.summary import page
 from .runs.groups import Group, chosen, completed, library_of
 from .runs.options import CALL, OPTIONS, Options, given_at
@@ -50,7 +50,9 @@ class Report:
 
     @property
     def conformant(self) -> bool:
-        return set(self.verdicts.values()) == {"conformant"} and not altered(self.lines)
+        subjects = [line for line in self.lines if line["kind"] == "subject"]
+        counted = {standing_of(line, self.lines[0]) for line in subjects}
+        return counted == {"conformant"} and not altered(self.lines)
 
     def expect_conformant(self) -> None:
         """Raise `NotConformantError` (an `AssertionError`) with the report unless every subject is conformant."""

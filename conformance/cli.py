@@ -21,6 +21,7 @@ from .commands.lint import lint
 from .commands.list import list_
 from .commands.replay import replay
 from .commands.report import report
+from .commands.repro import repro
 from .commands.waive import waive
 from .errors import Exit
 from .execution.threads import keep_to_one
@@ -81,7 +82,7 @@ def main() -> None:
     gc.set_threshold(GARBAGE, 20, 20)
 
 
-for command in (check, init, replay, diff, identify, doctor, report, waive, list_, explain, lint, audit):
+for command in (check, init, replay, repro, diff, identify, doctor, report, waive, list_, explain, lint, audit):
     main.add_command(command)
 
 

@@ -347,6 +347,8 @@ class CellItem(pytest.Item):
         if verdict in ("fail", "error", "internal"):
             if not self.session_.run.runner.counts(cell["level"]):
                 pytest.xfail(f"should: {says or 'the law does not hold'}")
+            if finding := self.session_.run.runner.excuses(cell):
+                pytest.xfail(f"known: {finding}")
             raise ViolationError(cell)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
@@ -23,6 +24,7 @@ from ..mechanisms.loader import library as shipped_library
 from ..mechanisms.mechanism import Example, Law, Mechanism, Mistake, Reject
 from ..mechanisms.references import has_reference
 from ..numerics.grades import GRADES, LADDER, STANDARD
+from ..reporting.findings import Finding, findings, named, standing
 from ..reporting.glossary import known_words, meanings
 from ..reporting.typesetting import entries, expression, expressions, prose
 from ..subjects.stand_ins import DefinitionSubject
@@ -60,6 +62,8 @@ def explained(name: str, library: Library | None = None) -> Iterator[str]:
     if mechanism in library and law.startswith(("contract.", "convention.")):  # as a report writes it
         name = law
     pages = _pages(library, [library[mechanism]]) if mechanism in library else {}
+    if name not in pages and (finding := named(name)) is not None:
+        return _finding_page(finding)
     if name not in pages:
         pages = _pages(library, library.values())
     if name not in pages:
@@ -70,7 +74,12 @@ def explained(name: str, library: Library | None = None) -> Iterator[str]:
         if told:
             further = [f"attnspec explain {known} shows a law or mistake of that name." for known in sorted(short)]
             return iter([*told, *([""] if further else []), *further])
-        known = {*pages, *(page.partition(".")[2] for page in pages), *known_words(library)}
+        known = {
+            *pages,
+            *(finding.id for finding in findings()),
+            *(page.partition(".")[2] for page in pages),
+            *known_words(library),
+        }
         hint = f"; one of {', '.join(sorted(short))}" if short else did_you_mean(name, known)
         raise UsageError(f"nothing is called {safe(name)!r}{hint}")
     return pages[name]()
@@ -100,6 +109,21 @@ def _pages(library: Library, mechanisms: Iterable[Mechanism]) -> dict[str, Calla
             pages[m.address(reject.name)] = lambda m=m, x=reject: _reject_page(m, x)
         pages[m.name] = lambda m=m: _mechanism_page(m)
     return pages
+
+
+def _finding_page(finding: Finding) -> Iterator[str]:
+    """A finding, with the program that shows it and what that prints, and the commands that find it again."""
+    yield finding.heading
+    yield "=" * len(finding.heading)
+    yield ""
+    yield f"{finding.id}: {standing(finding)}; {finding.package} {finding.versions}"
+    if finding.link:
+        yield finding.link
+    for part in (finding.documented, finding.happens, finding.matters):
+        yield from (["", *(line for sentence in part.splitlines() for line in prose(sentence))] if part else [])
+    for title, text in (("Program", finding.code), ("Prints", finding.prints)):
+        yield from ["", f"{title}:", *textwrap.indent(text, "    ").splitlines()] if text else []
+    yield from ["", "Found by:", *(f"    {seen.command}" for seen in finding.seen)]
 
 
 def _mechanism_page(m: Mechanism) -> Iterator[str]:

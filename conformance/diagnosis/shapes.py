@@ -23,6 +23,7 @@ FEW = 4096
 
 dtype = one_of(FORMATS)
 level = one_of(("must", "should"))
+fail_on = one_of(("must", "should", "new"))
 
 
 def device(x: Any, at: str) -> Iterator[str]:
@@ -172,7 +173,7 @@ LINES = {
             "device": text,
             "packages": by_name(text),
             "targets": several(text),
-            "fail_on": level,
+            "fail_on": fail_on,
         },
     ),
     "expected": keys(
@@ -199,6 +200,7 @@ LINES = {
             "trace": text,
             "unexplained": several(keys({"says": text, "trace": text})),
             "sentence": text,
+            "finding": text,
             "witness": witness,
             "run": keys(
                 {},
@@ -216,6 +218,7 @@ LINES = {
                     "layout": text,
                     "taken": text,
                     "notes": several(text),
+                    "mended": several(text),
                 },
             ),
         },
@@ -227,6 +230,7 @@ LINES = {
             "cells": by_name(whole),
             "conventions": by_name(by_name(text)),
             "grades": by_name(text),
+            "known": keys({"cells": by_name(whole), "new": whole, "mended": several(text)}),
         },
     ),
     "end": keys({"partial": truth}, {"ended": text, "seconds": number}),

@@ -15,6 +15,7 @@ from .bench import Bench
 from .contracts import CONTRACTS, ONCE
 from .conventions import Finding
 from .judge import Kind, Outcome, definition_law
+from .recognition import Mark
 from .refusals import Refusals
 from .trial import Trial
 
@@ -33,6 +34,8 @@ class Failure:
     """The cases that were tried before it, in their order."""
     dependent: bool = False
     """Whether it holds in a new process, where nothing was tried before it."""
+    finding: str = ""
+    """The known finding that it belongs to; nothing if it is new."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,11 @@ class Cell:
         return f"{self.mechanism}.{self.law}"
 
     @property
+    def finding(self) -> str:
+        """The known finding whose failures alone it has; nothing if there is a new one, or none at all."""
+        return self.failure.finding if self.bad and self.failure is not None else ""
+
+    @property
     def bad(self) -> bool:
         return self.verdict in ("fail", "error")
 
@@ -76,6 +84,8 @@ class Tally:
     claimed: float | None = None
     """As in a cell."""
     failure: Failure | None = None
+    known: Failure | None = None
+    """The first failure that belongs to a known finding; the law goes on after it, for there may be another fault."""
     refused: Failure | None = None
     """The first call that was refused, of a law that leaves it free to do so."""
     declined: str = ""
@@ -92,7 +102,7 @@ class Tally:
     @property
     def shown(self) -> Failure | None:
         """The failure that its verdict rests on."""
-        return self.failure or self.refused
+        return self.failure or self.known or self.refused
 
     @property
     def level(self) -> str:
@@ -140,6 +150,9 @@ class Request:
     watch: Callable[[Trial, bool], None] | None = None
     """Who is told of every trial of a plan, and whether the definition is kept on it."""
 
+    marks: tuple[Mark, ...] = ()
+    """By what the failures of known findings are recognized."""
+
     def wants(self, name: str) -> bool:
         return self.laws is None or name in self.laws
 
@@ -164,6 +177,9 @@ class Result:
     """Why cases were left out; nothing if none were."""
     outcomes: Sequence[tuple[Sample, Kind]] = ()
     """How the definition fared on each case."""
+    marks: tuple[Mark, ...] = ()
+    met: frozenset[str] = frozenset()
+    """The known findings whose condition a case has met that was answered."""
 
 
 PARAMETERS = "contract.parameters"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +14,9 @@ from ..cases.samples import Sample
 from ..execution.calling import ABRUPT, LASTING, Breach, Fault
 from ..subjects.subject import noted
 from .bench import Bench
-from .judge import Outcome
+from .judge import Kind, Outcome
 from .pace import work
+from .recognition import Mark, recognized
 from .trial import Trial
 
 CONTRACTS = {
@@ -44,7 +46,9 @@ ONCE = {
 class Contracts:
     """The contracts of one subject on one mechanism, as a run goes."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: Bench, marks: Sequence[Mark] = ()) -> None:
+        """`marks` are those of known findings, whose breaches make way for others."""
+        self.bench, self.marks = bench, marks
         self.mechanism, self.subject = bench.mechanism, bench.subject
         self.breaches: dict[str, tuple[Breach, Sample]] = {}
         """The first breach of each."""
@@ -82,8 +86,17 @@ class Contracts:
             return
         name = LASTING.get(breach.contract, breach.contract)
         found = self.breaches.get(name)
-        if found is None or (found[0].contract == DRAWN != breach.contract):
+        weighs_more = found is not None and (
+            found[0].contract == DRAWN != breach.contract
+            or bool(self.finding(name, *found) and not self.finding(name, breach, sample))
+        )
+        if found is None or weighs_more:
             self.breaches[name] = (breach, sample)
+
+    def finding(self, name: str, breach: Breach, sample: Sample) -> str:
+        """The known finding that a breach belongs to; nothing if it is new."""
+        shown = Outcome(Kind.REFUTED, np.inf, says=breach.says)
+        return recognized(self.marks, self.bench, f"contract.{name}", shown, sample)
 
     def unheard(self, sample: Sample) -> None:
         """What has come to light in calls beside trials, as when conventions were found or a call was repeated."""

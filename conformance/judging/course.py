@@ -13,6 +13,7 @@ from .conventions import Finding, words_of
 from .independence import Known
 from .judge import Kind, definition_law
 from .refusals import Refusals
+from .trial import Trial
 
 BEFORE = 64
 """Cases that are kept with a failure, for those on which it fails after others only."""
@@ -35,7 +36,9 @@ class Course:
         laws = [definition_law(self.mechanism), *self.mechanism.laws.values()]
         self.tallies = [Tally(law) for law in laws if request.wants(law.name)]
         self.definition = next((t for t in self.tallies if t.law.name == "definition"), None)
-        self.contracts = Contracts(self.bench)
+        self.contracts = Contracts(self.bench, request.marks)
+        self.met: set[str] = set()
+        """The known findings whose condition a case has met that was answered."""
         self.known: list[Known] = []
         """Cases that the subject gets right, some of which are made again elsewhere."""
         self.calls = self.answered = self.cases = 0
@@ -46,6 +49,15 @@ class Course:
         self.late = False
         """Whether time was up."""
         self.refusals = Refusals()
+
+    def meets(self, trial: Trial) -> None:
+        """Take note of the known findings that a case is about, if it was answered."""
+        reply = trial.replies.get(trial.base.key)
+        if reply is None or reply.fault is not None:
+            return
+        for mark in self.request.marks:
+            if mark.finding not in self.met and mark.when is not None:
+                self.met |= {mark.finding} if mark.met(self.mechanism, trial.sample.values, self.bench.dtype) else set()
 
     def before(self, sample: Sample) -> tuple[Case, ...]:
         """The last cases beside that of a sample that were tried so far."""

@@ -25,6 +25,7 @@ from .course import Course
 from .independence import KEPT, known_of
 from .judge import Kind, definition_law, judged
 from .layouts import lay_out, layout_told
+from .recognition import recognized
 from .settling import Settled
 from .trial import Trial
 from .verdicts import LARGE, Verdicts, unclaimed, unread
@@ -187,7 +188,13 @@ class _Run:
             tally.slow = outcome.says
         if outcome.bad:
             before = self.seen.before(trial.sample)
-            tally.failure = Failure(tally.law.name, outcome, trial.sample, trial.sample, before=before)
+            known = (self.request.marks, self.seen.bench, tally.law.name, outcome, trial.sample)
+            finding = recognized(*known, tally.law, self.seen.grades)
+            found = Failure(tally.law.name, outcome, trial.sample, trial.sample, before=before, finding=finding)
+            if finding:
+                tally.known = tally.known or found
+            else:
+                tally.failure = found
         elif outcome.grade is not None and self.seen.wants_looser(outcome.grade):
             self.loosen(outcome.grade, tally.law, trial)
         return outcome.kind
@@ -219,6 +226,7 @@ class _Run:
             self.seen.calls += len(replies)
             self.seen.answered += sum(reply.fault is None for reply in replies)
             self.seen.contracts.watch(trial)
+            self.seen.meets(trial)
 
 
 def _rotated(trials: Sequence[Trial], offset: int) -> Sequence[Trial]:

@@ -25,6 +25,7 @@ from ..subjects.subject import renewed
 from .bench import Bench
 from .cells import Failure, Result, law_of
 from .judge import Kind, Outcome, judged
+from .recognition import recognized
 from .trial import Trial
 
 LITERAL = 64
@@ -141,7 +142,10 @@ def _written(literals: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def made_small(failure: Failure, result: Result) -> Failure:
-    """A failure on the smallest case near it on which it persists; contracts and rejects are left as they are."""
+    """A failure on the smallest case near it on which it persists; contracts and rejects are left as they are.
+
+    One that is new stays new, and one that belongs to a known finding stays with it.
+    """
     bench = result.bench
     law = None if bench is None else law_of(bench.mechanism, failure.law)
     if bench is None or law is None:
@@ -155,6 +159,8 @@ def made_small(failure: Failure, result: Result) -> Failure:
         except (Unfit, SpecError):
             return None
         if _symptom(outcome) != fault:
+            return None
+        if recognized(result.marks, bench, failure.law, outcome, sample, law, result.grades) != failure.finding:
             return None
         last[0] = outcome
         return sample

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..cases.samples import Sample
 from ..errors import SpecError
-from ..execution.calling import ABRUPT, Call
+from ..execution.calling import ABRUPT, Call, Reply
 from ..mechanisms.mechanism import Reject
 from ..numerics import budget
 from ..numerics.truths import truth
@@ -22,6 +22,7 @@ from .course import Course
 from .independence import Elsewhere, examined
 from .judge import Kind, Outcome
 from .layouts import layout_told
+from .recognition import recognized
 from .settling import Declined
 from .trial import Trial
 
@@ -96,6 +97,8 @@ class Verdicts:
             self.seen.refusals,
             self.seen.cut_short or self.seen.too_slow,
             self.seen.outcomes,
+            self.request.marks,
+            frozenset(self.seen.met),
         )
 
     def cell(self, law: str, level: str, verdict: str, **more: Any) -> Cell:
@@ -149,11 +152,12 @@ class Verdicts:
     def reject_cell(self, reject: Reject, samples: Sequence[Sample]) -> Cell:
         """Whether a subject refuses what it is to refuse, on the first cases from which the call can be made."""
         tried, says = 0, self.seen.cut_short or "no case reached its condition"
+        known: Failure | None = None
         for sample in samples:
             if sample.entries > LARGE or tried >= self.request.profile.admitted:
                 continue
             trial = Trial(self.seen.bench, sample)
-            call = _wrong_call(trial, reject)
+            call = wrong_call(trial, reject)
             if isinstance(call, str):
                 says = call
             if not isinstance(call, Call):
@@ -165,15 +169,28 @@ class Verdicts:
             reply = self.subject.call(call)
             if reply.fault is not None and reply.fault.kind not in ABRUPT:
                 continue
-            says = f"{reply.fault.says}, in place of an error" if reply.fault else "the call was accepted"
-            shown = Outcome(Kind.FAULTED if reply.fault else Kind.REFUTED, np.inf, says=says, fault=reply.fault)
-            failure = Failure(reject.name, shown, sample, sample)
-            verdict = "error" if reply.fault else "fail"
-            return self.cell(reject.name, reject.level, verdict, cases=tried, says=says, failure=failure)
+            failure = self.unrefused(reject, reply, sample)
+            if not failure.finding:
+                return self.rejected(reject, tried, failure)
+            known = known or failure
+        if known is not None:
+            return self.rejected(reject, tried, known)
         if tried:
             return self.cell(reject.name, reject.level, "pass", cases=tried)
         verdict = "not_declared" if says.startswith("does not") else "not_tested"
         return self.cell(reject.name, reject.level, verdict, says=says)
+
+    def unrefused(self, reject: Reject, reply: Reply, sample: Sample) -> Failure:
+        """The failure to refuse a call that was made of a sample."""
+        says = f"{reply.fault.says}, in place of an error" if reply.fault else "the call was accepted"
+        shown = Outcome(Kind.FAULTED if reply.fault else Kind.REFUTED, np.inf, says=says, fault=reply.fault)
+        failure = Failure(reject.name, shown, sample, sample)
+        return replace(failure, finding=self.finding(reject.name, failure))
+
+    def rejected(self, reject: Reject, tried: int, failure: Failure) -> Cell:
+        """The verdict on calls that were not refused."""
+        verdict, says = "error" if failure.outcome.fault else "fail", failure.outcome.says
+        return self.cell(reject.name, reject.level, verdict, cases=tried, says=says, failure=failure)
 
     def convention_cells(self) -> Iterator[Cell]:
         for name in law_names(self.mechanism):
@@ -233,7 +250,8 @@ class Verdicts:
         if name in self.seen.contracts.breaches:
             breach, sample = self.seen.contracts.breaches[name]
             shown = Outcome(Kind.REFUTED, np.inf, says=breach.says)
-            failure = Failure(law, shown, sample, sample, before=self.seen.before(sample))
+            finding = self.seen.contracts.finding(name, breach, sample)
+            failure = Failure(law, shown, sample, sample, before=self.seen.before(sample), finding=finding)
             return self.cell(law, level, "fail", cases=cases, says=breach.says, failure=failure)
         return self.cell(law, level, "pass" if cases else "not_tested", cases=cases)
 
@@ -253,6 +271,10 @@ class Verdicts:
         failure = Failure(law, Outcome(Kind.REFUTED, np.inf, says=found.says), sample, sample)
         return self.cell(law, "must", "fail", cases=found.cases, says=found.says, failure=failure)
 
+    def finding(self, law: str, failure: Failure) -> str:
+        """The known finding that a failure of what is no law belongs to; nothing if it is new."""
+        return recognized(self.request.marks, self.seen.bench, law, failure.outcome, failure.sample)
+
     def precision_cell(self, law: str) -> Cell:
         if any(t.violated for t in self.seen.tallies):
             return self.cell(law, "must", "not_tested", says="no grade explains what was returned")
@@ -267,7 +289,7 @@ class Verdicts:
             cases=tried,
             worst=self.seen.imprecise.outcome.excess,
             says=says,
-            failure=replace(self.seen.imprecise, law=law),
+            failure=replace(self.seen.imprecise, law=law, finding=self.finding(law, self.seen.imprecise)),
         )
 
 
@@ -277,7 +299,7 @@ def _cell(request: Request, law: str, level: str, verdict: str, **more: Any) -> 
     return Cell(r.subject.name, m.operator, m.name, law, level, r.dtype, r.device, verdict, **more)
 
 
-def _wrong_call(trial: Trial, reject: Reject) -> Call | str | None:
+def wrong_call(trial: Trial, reject: Reject) -> Call | str | None:
     """The call that is to be refused, or why there is none."""
     frame = trial.frames.on_case()
     with np.errstate(all="ignore"), budget.metered():

@@ -84,6 +84,7 @@ _PATTERNS = {
     "^(0?[.][0-9]{1,6}|0|1([.]0{1,6})?)$": "{} is not a share from 0 to 1",
     "^1$": "{} is not 1, the version of such files",
     "^[a-z][a-z0-9_]*$": "{} is not a name (small letters, digits and underscores)",
+    "^[a-z][a-z0-9]*(-[a-z0-9]+)*$": "{} is not a name (small letters, digits and hyphens)",
 }
 _PLACES = "{} is not a list of threads (owner/repository#12) and releases (package 1.2.3)"
 

@@ -39,8 +39,9 @@ def block(witness: Witness, cell: Mapping[str, Any], width: int = WIDTH, folder:
         entries = _written(witness, cell, rows, width, folder)
     if (count := _excess(entries, height)) > 0:
         entries = _without_arrays(entries, count + 1)
-    if _excess(entries, height) > 0:
-        entries = [entry for entry in entries if entry[0] != "Weights"]
+    for least in ("Weights", "Found"):
+        if _excess(entries, height) > 0:
+            entries = [entry for entry in entries if entry[0] != least]
     return [head + "=" * (width - len(head) - len(tail)) + tail, *(line for _, lines in entries for line in lines)]
 
 
@@ -81,6 +82,7 @@ def line(witness: Witness, cell: Mapping[str, Any]) -> str:
     address = f"{cell['mechanism']}.{cell['law']}"
     count = len(witness["broken"])
     more = f", and {count} more law{'s' * (count > 1)}" if count else ""
+    more += f"   known: {cell['finding']}" if cell.get("finding") else ""
     error = _error(witness, cell) + (f", on {_sizes(witness['sizes'])}" if cell["verdict"] == "error" else "")
     return f"{cell['subject']}   {address}   {cell['dtype']}   {error}{more}   case {witness['key']}"
 
@@ -116,13 +118,17 @@ def _entries(witness: Witness, cell: Mapping[str, Any], rows: int, room: int, fo
         yield from _map(witness["map"], rows, room)
     if witness["likeness"]:
         yield from _likeness(witness["likeness"], room)
-    elif witness.get("nearest"):
+    elif witness.get("nearest") and not cell.get("finding"):
         yield from _nearest(witness["nearest"])
     if witness["broken"]:
         yield "Also", "breaks " + ", ".join(witness["broken"])
+    if cell.get("finding"):
+        yield "Known", f"{cell['finding']}: attnspec explain {cell['finding']}"
     yield "Then", _innocent(witness, cell)
     yield "Replay", _replay(witness, folder)
-    if witness.get("level") == "must" and folder:
+    if folder and not witness.get("alone"):
+        yield "Repro", f"attnspec repro {witness['key']}{_at(folder)}"
+    if witness.get("level") == "must" and folder and not cell.get("finding"):
         waive = f"attnspec waive {witness['key']}{_at(folder)} --issue URL --owner NAME --reason TEXT --expires DAY"
         yield "Waive", "\n".join(command(waive, room))
 

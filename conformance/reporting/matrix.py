@@ -202,15 +202,16 @@ def violated(cells: Sequence[Line]) -> Table:
     broken: dict[tuple[str, str, str], list[Line]] = {}
     for cell in _violations(cells):
         broken.setdefault((cell["subject"], cell["mechanism"], cell["law"]), []).append(cell)
-    alike: dict[tuple[str, str, str, str], dict[str, list[str]]] = {}
-    shown: dict[tuple[str, str, str, str], dict[str, None]] = {}
+    alike: dict[tuple[str, ...], dict[str, list[str]]] = {}
+    shown: dict[tuple[str, ...], dict[str, None]] = {}
     witnesses = {_group(cell): cell["witness"] for cell in cells if "witness" in cell}
     for (subject, mechanism, law), own in broken.items():
         witness = next((cell["witness"] for cell in own if "witness" in cell), None)
         likeness = witness["likeness"]["name"] if witness and witness["likeness"] else ""
         dtypes = " ".join(dict.fromkeys(_dtype(cell["dtype"]) for cell in own))
         says = _short(next((cell["says"] for cell in own if cell["says"]), ""))
-        row = (subject, dtypes, likeness, says)
+        known = ", ".join(dict.fromkeys(cell.get("finding", "new") for cell in own))
+        row = (subject, dtypes, likeness, says, known if known != "new" else "")
         alike.setdefault(row, {}).setdefault(mechanism, []).append(law)
         shown.setdefault(row, {}).update((key, None) for cell in own if (key := _case(cell, witnesses)))
     rows = [
@@ -222,7 +223,10 @@ def violated(cells: Sequence[Line]) -> Table:
         ]
         for row, found in sorted(alike.items(), key=lambda item: item[0][0])
     ]
-    return Table("Violations", ["adapter", "laws", "dtypes", "like", "says", "cases"], rows)
+    columns = ["adapter", "laws", "dtypes", "like", "says", "known", "cases"]
+    if not any(cell.get("finding") for cell in cells):
+        columns, rows = [*columns[:-2], columns[-1]], [[*row[:-2], row[-1]] for row in rows]
+    return Table("Violations", columns, rows)
 
 
 def _violations(cells: Sequence[Line]) -> list[Line]:

@@ -13,6 +13,7 @@ Value = str | int | float | bool | None
 Verdict = Literal["pass", "fail", "error", "internal", "waived", "not_declared", "not_tested"]
 Stands = Literal["conformant", "violated", "partial", "waived", "not_tested"]
 Level = Literal["must", "should"]
+FailOn = Literal["must", "should", "new"]
 
 
 class Environment(TypedDict):
@@ -37,7 +38,7 @@ class RunLine(TypedDict):
     profile: Key[str, "How much was tried."]
     seed: Key[int, "The seed of all cases."]
     device: Key[str, "Where calls were made: cpu, cuda, cuda:N, or another device of a framework."]
-    fail_on: Key[Level, "The level of a law that makes a subject violated."]
+    fail_on: Key[FailOn, "What fails a run: laws that must hold, should as well, or failures that are new."]
     operator: Key[str | None, "The operator that was given for functions, if any."]
     framework: Key[str | None, "The framework that was given for functions, if any."]
     waivers_missing: Key[NotRequired[str], "The file of waivers that was named and is not there."]
@@ -110,6 +111,7 @@ class GroupRun(TypedDict):
     notes: Key[NotRequired[list[str]], "What first calls have found, in words."]
     coverage: Key[NotRequired[Coverage], "What was refused."]
     evidence: Key[NotRequired[Evidence], "What the scenarios would have shown."]
+    mended: Key[NotRequired[list[str]], "Known findings that were tried here and whose laws all hold."]
 
 
 class Array(TypedDict):
@@ -293,11 +295,20 @@ class CellLine(TypedDict):
     version: Key[int, "The version of the specification."]
     digest: Key[str, "The digest of the specification."]
     sentence: Key[NotRequired[str], "The sentence of the law, where it does not hold."]
+    finding: Key[NotRequired[str], "The known finding that all of its failures belong to."]
     run: Key[NotRequired[GroupRun], "What its group has in common; with the first cell of it that was judged."]
     witness: Key[NotRequired[Witness], "The failure in full; with one cell of a group, for all of them."]
     unexplained: Key[NotRequired[list[Trouble]], "What went wrong in explaining the failure."]
     trace: Key[NotRequired[str], "Where attnspec itself failed."]
     resumed: Key[NotRequired[bool], "Whether it was taken over from the run before."]
+
+
+class Known(TypedDict):
+    """The violations of a subject by what is known of them."""
+
+    cells: Key[dict[str, int], "How many belong to each known finding, by its id."]
+    new: Key[int, "How many belong to none."]
+    mended: Key[list[str], "The known findings that were tried and are no longer seen."]
 
 
 class SubjectLine(TypedDict):
@@ -313,6 +324,7 @@ class SubjectLine(TypedDict):
     cells: Key[dict[str, int], "Its cells, counted by verdict."]
     conventions: Key[dict[str, dict[str, str]], "The words that were observed, by dtype and convention."]
     grades: Key[dict[str, str], "The loosest grade that was needed, by dtype."]
+    known: Key[NotRequired[Known], "Its violations by what is known of them, where anything is."]
 
 
 class EndLine(TypedDict):

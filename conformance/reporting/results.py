@@ -33,7 +33,7 @@ from ..judging.coverage import beside
 from ..numerics.grades import LADDER
 from .chain import Chain
 from .records import FORMAT, EndLine, SubjectLine
-from .standings import Standing, missing, standings
+from .standings import Standing, known, missing, standings
 
 Line = dict[str, Any]
 NAME = "results.ndjson"
@@ -88,7 +88,8 @@ class Results:
     def finish(self, ended: str = "") -> None:
         """The verdicts, and the last line; `ended` says why the run ended early, and nothing if it did not."""
         partial = bool(missing(self.lines) or any(c.get("run", {}).get("ended") for c in self.cells))
-        for line in subject_lines(self.cells, standings(self.lines, ended)):
+        strict = self.header.get("fail_on") == "should"
+        for line in subject_lines(self.cells, standings(self.lines, ended), strict=strict):
             self.add(line)
         seconds = round(time.time() - self.started, 3)
         end: EndLine = {"kind": "end", "partial": partial, "ended": ended, "seconds": seconds}
@@ -211,11 +212,16 @@ def group_of(cell: Line) -> tuple[str, ...]:
     return cell["subject"], cell["mechanism"], cell["dtype"], cell["digest"]
 
 
-def subject_lines(cells: Sequence[Line], found: Mapping[str, Standing]) -> Iterable[SubjectLine]:
-    """One line for every subject: how it stands, its cells counted, and what was observed."""
+def subject_lines(
+    cells: Sequence[Line], found: Mapping[str, Standing], *, strict: bool = False
+) -> Iterable[SubjectLine]:
+    """One line for every subject: how it stands, its cells counted, and what was observed.
+
+    A `strict` run counts laws that only should hold as violations.
+    """
     for subject, standing in found.items():
         own = [cell for cell in cells if cell["subject"] == subject]
-        yield {
+        line: SubjectLine = {
             "kind": "subject",
             "subject": subject,
             "operator": ", ".join(dict.fromkeys(cell["operator"] for cell in own)),
@@ -227,6 +233,8 @@ def subject_lines(cells: Sequence[Line], found: Mapping[str, Standing]) -> Itera
             "conventions": observed(own),
             "grades": grades(own),
         }
+        familiar = known(own, strict=strict)
+        yield line if familiar is None else {**line, "known": familiar}
 
 
 def observed(cells: Iterable[Line]) -> dict[str, dict[str, str]]:

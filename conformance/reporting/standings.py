@@ -5,6 +5,7 @@ All of it is read from the lines of a run, so that a file that was cut off says 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from ..judging.coverage import declined as refused
 from ..judging.requirements import unmet
 from ..mechanisms.library import Library
 from ..mechanisms.loader import Specs, library
-from .records import Stands
+from .records import Known, Stands
 
 Line = Mapping[str, Any]
 Key = tuple[str, str, str, str]
@@ -159,6 +160,26 @@ def altered(lines: Iterable[Line]) -> bool:
     return any(line.get("altered") for line in lines if line["kind"] == "end")
 
 
+# Known findings
+
+
+def known(cells: Sequence[Line], *, strict: bool) -> Known | None:
+    """The violations of a subject by the known findings that they belong to; None where nothing is known of it."""
+    bad = [c for c in cells if c["verdict"] in ("fail", "error") and (c["level"] == "must" or strict)]
+    seen = Counter(cell["finding"] for cell in bad if cell.get("finding"))
+    anywhere = {cell.get("finding") for cell in cells}
+    mended = [name for cell in cells for name in cell.get("run", {}).get("mended", ()) if name not in anywhere]
+    if not seen and not mended:
+        return None
+    return {"cells": dict(seen), "new": len(bad) - seen.total(), "mended": list(dict.fromkeys(mended))}
+
+
+def excused(line: Line, header: Line) -> bool:
+    """Whether a run that fails on what is new passes over the violations of a subject, which are all known."""
+    new = line.get("known", {}).get("new", 1)
+    return header.get("fail_on") == "new" and line["verdict"] == "violated" and not line["unmet"] and new == 0
+
+
 def _standing(account: Account) -> Standing:
     reasons = tuple(sentence for reason in REASONS for sentence in reason(account))
     required, shard = account.header.get("require", ()), account.header.get("shard", "")
@@ -203,13 +224,20 @@ def lacking(line: Line) -> tuple[str, str]:
 def exit_of(lines: Iterable[Line]) -> Exit:
     """What a run ends with that was not interrupted, from its cells and the verdicts on its subjects."""
     lines = list(lines)
-    verdicts = {line["verdict"] for line in lines if line["kind"] == "subject"}
+    verdicts = {standing_of(line, lines[0]) for line in lines if line["kind"] == "subject"}
     if altered(lines) or any(line["kind"] == "cell" and line["verdict"] == "internal" for line in lines):
         return Exit.INTERNAL
     if "violated" in verdicts:
         return Exit.VIOLATED
     green = bool(verdicts & {"conformant", "waived"}) and "partial" not in verdicts
     return Exit.CONFORMANT if green else Exit.NOTHING_TESTED
+
+
+def standing_of(line: Line, header: Line) -> str:
+    """The verdict on a subject as far as the end of a run goes; one that is excused may still be partial."""
+    if not excused(line, header):
+        return line["verdict"]
+    return "partial" if line["reasons"] else "conformant"
 
 
 def _key(line: Line, law: str) -> Key:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from ..data.texts import safe_data, safe_lines
 from .blocks import texts, told_of_others
+from .findings import named
 from .prevalence import rarity
 from .results import NAME, Line, grades, observed
 from .standings import altered, whole
@@ -164,7 +166,8 @@ def unwitnessed(cells: Sequence[Line]) -> Iterator[str]:
     bad = [c for c in cells if c["verdict"] in ("fail", "error") and c["level"] == "must"]
     rest = [c for c in bad if (*_group(c), c["law"]) not in shown]
     for cell in rest:
-        yield f"{cell['subject']}   {_address(cell)}   {cell['dtype']}   {cell['says']}"
+        of = f"   known: {cell['finding']}" if cell.get("finding") else ""
+        yield f"{cell['subject']}   {_address(cell)}   {cell['dtype']}   {cell['says']}{of}"
     if rest:
         yield ""
 
@@ -208,7 +211,7 @@ def verdicts(lines: Sequence[Line], folder: str, width: int = WIDTH) -> Iterator
         if line["kind"] == "subject":
             yield _verdict(line, [c for c in cells if c["subject"] == line["subject"]], strict=strict)
             further = (text for part in ("beside", "reasons", "unmet") for text in line.get(part, ()))
-            yield from (f"{'':<15} {text}" for text in further)
+            yield from (f"{'':<15} {text}" for text in (*familiar(line), *further))
     if not cells:
         yield "nothing was tested"
     passing = [c for c in cells if c["verdict"] == "pass" and c["worst"] and c["worst"] <= 1]
@@ -241,6 +244,42 @@ def verdicts(lines: Sequence[Line], folder: str, width: int = WIDTH) -> Iterator
     written = [f"{folder}/{name}" for name in ("results.ndjson", "junit.xml") if (Path(folder) / name).is_file()]
     if folder and written:
         yield f"reports  {'  '.join(written)}"
+    yield from known(lines, width)
+
+
+def familiar(line: Line) -> Iterator[str]:
+    """What is known of the violations of a subject, and what is not."""
+    found = line.get("known")
+    if found is None:
+        return
+    count = sum(found["cells"].values())
+    if count:
+        yield f"known: {count} of {count + found['new']}, see {', '.join(found['cells'])}"
+    if count and found["new"]:
+        yield f"new: {found['new']} of {count + found['new']}"
+    yield from (f"mended: {name} no longer seen" for name in found["mended"])
+
+
+def known(lines: Sequence[Line], width: int = WIDTH) -> Iterator[str]:
+    """What the known findings among the violations are, whom they concern, and whether they are all that there is."""
+    found = [line["known"] for line in lines if line["kind"] == "subject" and line.get("known", {}).get("cells")]
+    if not found:
+        return
+    yield ""
+    for name in dict.fromkeys(name for one in found for name in one["cells"]):
+        finding = named(name)
+        if finding is not None:
+            yield f"{name}: {finding.heading}"
+            yield from textwrap.wrap(
+                finding.matters or finding.happens, width, initial_indent="    ", subsequent_indent="    "
+            )
+    count = sum(sum(one["cells"].values()) for one in found)
+    new = sum(line.get("known", {}).get("new", 1) for line in lines if line.get("verdict") == "violated")
+    yield "'attnspec explain NAME' says more of a finding, and shows it without attnspec."
+    if not new:
+        every = f"all {count} violations are known findings in released packages"
+        yield f"Nothing is new: {every if count > 1 else 'the one violation is a known finding in a released package'}."
+        yield "This installation works."
 
 
 def rests_on(cells: Sequence[Line]) -> Iterator[str]:

@@ -59,7 +59,11 @@ class Options:
     profile: str = _option("quick", "How much is tried: smoke, quick, ci or nightly.", "NAME")
     seed: int = _option(0, "The seed of all cases.", "N")
     max_time: float | None = _option(None, "Stop drawing cases after so long.", "SECONDS", kind=float)
-    fail_on: str = _option("must", "The level of a law that makes a subject violated.", choices=("must", "should"))
+    fail_on: str = _option(
+        "must",
+        "What fails a run: laws that must hold, those that should as well, or what is new beside the known findings.",
+        choices=("must", "should", "new"),
+    )
     isolate: bool = _option(
         True, "Call in processes of their own; in this one, nothing bounds the time of a call or what it prints."
     )

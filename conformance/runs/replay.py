@@ -52,19 +52,19 @@ def replayed(
     witness = find(name, folder, specs)
     known = library_of(witness, specs)
     mechanism = mechanism_named(witness["mechanism"], known)
-    _admit(witness["target"], name, note, trusted=trusted)
-    subject = _subject(witness, known, operator or mechanism.operator, framework, seconds)
+    admit(witness["target"], name, note, trusted=trusted)
+    subject = subject_of(witness, known, operator or mechanism.operator, framework, seconds)
     if witness["law"] not in law_names(mechanism):
         raise UsageError(f"{mechanism.name} has no law {witness['law']!r} any more")
     if witness["digest"] != mechanism.digest:
         say(f"note: {mechanism.path} has changed since this case was kept")
-    bench = _bench(witness, mechanism, subject)
+    bench = bench_of(witness, mechanism, subject)
     with subject.session(), runnable(name):
         sample = Sample(mechanism, read_case(witness["case"]), witness["dtype"])
         failure, verdict, says = again(bench, sample, witness["law"])
     if failure is None and witness.get("before"):
-        anew = _subject(witness, known, operator or mechanism.operator, framework, seconds, fresh=True)
-        bench = _bench(witness, mechanism, anew)
+        anew = subject_of(witness, known, operator or mechanism.operator, framework, seconds, fresh=True)
+        bench = bench_of(witness, mechanism, anew)
         with runnable(name):
             failure, *found = _after(bench, witness, sample)
         if failure is not None:
@@ -96,7 +96,7 @@ def replayed(
     return Exit.VIOLATED
 
 
-def _admit(target: str, name: str, note: Say, *, trusted: bool) -> None:
+def admit(target: str, name: str, note: Say, *, trusted: bool) -> None:
     """Say which file and interpreter a case names before they are run; a `UsageError` if nobody has vouched for one."""
     path, python = file_of(target), parted(target)[1]
     programs = {path: path.resolve()} if path is not None else {}
@@ -111,7 +111,7 @@ def _admit(target: str, name: str, note: Say, *, trusted: bool) -> None:
         note(f"runs {shown}, which the case names")
 
 
-def _bench(witness: dict[str, Any], mechanism: Mechanism, subject: Subject) -> Bench:
+def bench_of(witness: dict[str, Any], mechanism: Mechanism, subject: Subject) -> Bench:
     return Bench(subject, mechanism, witness["dtype"], witness["device"], witness["words"])
 
 
@@ -129,7 +129,7 @@ def _after(bench: Bench, witness: dict[str, Any], sample: Sample) -> tuple[Failu
     return _run_again(bench, (*earlier, sample), witness["law"])
 
 
-def _subject(
+def subject_of(
     witness: dict[str, Any],
     known: Library,
     operator: str,

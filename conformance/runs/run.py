@@ -145,7 +145,8 @@ class Run:
 
     def fails(self, cell: Mapping[str, Any]) -> bool:
         """Whether a cell makes its subject violated, or has no verdict."""
-        return cell["verdict"] in ("fail", "error", "internal") and self.runner.counts(cell["level"])
+        bad = cell["verdict"] in ("fail", "error", "internal") and self.runner.counts(cell["level"])
+        return bad and not self.runner.excuses(cell)
 
     @property
     def exit(self) -> Exit:

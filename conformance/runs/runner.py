@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -18,9 +18,11 @@ from ..judging.cells import Cell, Failure, Request, Result, sentence_of
 from ..judging.conventions import Finding
 from ..judging.engine import run
 from ..judging.layouts import layout_told
+from ..judging.recognition import Mark
 from ..judging.shrinking import made_small
 from ..mechanisms.evidence import Evidence, evidence_of
 from ..numerics.grades import coarser
+from ..reporting.findings import marks
 from ..reporting.records import CellLine
 from ..subjects.subject import AdapterSubject
 from .groups import Group, library_of, waivers_file
@@ -28,6 +30,8 @@ from .options import Options
 from .waivers import Waiver, excused, today, waivers_of
 
 T = TypeVar("T")
+SHIPPED = "attnspec.adapters."
+"""What the names of modules begin with whose adapters come along."""
 BLOCKS = 3
 """Failures of one subject that are made small and explained in full."""
 
@@ -78,6 +82,7 @@ class Runner:
             self.options.seed,
             frozenset(laws),
             self.deadline,
+            marks=marks_of(group),
         )
         result = excused(run(request), self.waivers, today(), self.options.seed)
         failed = [c for c in result.cells if c.bad and c.failure is not None and self.counts(c.level)]
@@ -101,7 +106,7 @@ class Runner:
         steps = Steps()
         likeness = seen = when = None
         failure, room = first, len(shown) < BLOCKS
-        others, seed = [c.law for c in failed if c is not head], self.options.seed
+        others, seed = [c.law for c in failed if c is not head and c.finding == head.finding], self.options.seed
         with group.subject.session():
             if room:
                 failure = steps.tried(lambda: made_small(first, result)) or first
@@ -132,6 +137,10 @@ class Runner:
         """Whether a failure at this level makes a subject violated."""
         return level == "must" or self.options.fail_on == "should"
 
+    def excuses(self, cell: Mapping[str, Any]) -> str:
+        """The known finding for whose sake a failure does not fail the run; nothing if it does."""
+        return cell.get("finding", "") if self.options.fail_on == "new" else ""
+
 
 @dataclass(slots=True)
 class Steps:
@@ -160,15 +169,19 @@ def _unnamed(group: Group, head: Cell) -> str:
 
 
 def headline(failed: Sequence[Cell]) -> Cell:
-    """The failure that says most: a law before the definition, and those before contracts and rejects.
+    """The failure that says most: what is new, a law before the definition, and those before contracts and rejects.
 
     Of a call without an answer no law says more than the definition, which asks for one call and no other.
     """
 
-    def rank(cell: Cell) -> tuple[int, int]:
+    def rank(cell: Cell) -> tuple[int, bool, int]:
         if cell.law.startswith(("contract.", "convention.")):
-            return cell.level != "must", 3
-        return cell.level != "must", 1 if cell.law == "definition" else 2 if cell.verdict == "error" else 0
+            return cell.level != "must", bool(cell.finding), 3
+        return (
+            cell.level != "must",
+            bool(cell.finding),
+            1 if cell.law == "definition" else 2 if cell.verdict == "error" else 0,
+        )
 
     return min(failed, key=rank)
 
@@ -193,6 +206,8 @@ def cell_data(cell: Cell, group: Group, result: Result) -> dict[str, Any]:
     }
     if cell.bad:
         data["sentence"] = sentence_of(group.mechanism, cell.law)
+    if cell.finding:
+        data["finding"] = cell.finding
     if cell is result.cells[0]:
         data["run"] = {
             "cases": result.cases,
@@ -206,6 +221,7 @@ def cell_data(cell: Cell, group: Group, result: Result) -> dict[str, Any]:
         data["run"] |= taken_data(group)
         known = evidence_of(group.mechanism)
         data["run"] |= coverage_data(group, result)
+        data["run"] |= {"mended": mended} if (mended := unseen(result)) else {}
         if known is not None and result.bench is not None and any(c.law == "definition" for c in result.cells):
             data["run"]["evidence"] = evidence_data(known, group, result)
     return data
@@ -218,6 +234,24 @@ def taken_data(group: Group) -> dict[str, Any]:
         return {}
     found = {"layout": "" if subject.form.layout.canonical else subject.form.layout.name, "taken": layout_told(subject)}
     return {name: x for name, x in found.items() if x}
+
+
+def marks_of(group: Group) -> tuple[Mark, ...]:
+    """By what the failures are recognized that are known of a shipped adapter; of others nothing is known."""
+    adapter = group.subject.adapter if isinstance(group.subject, AdapterSubject) else None
+    if adapter is None or not adapter.module.startswith(SHIPPED):
+        return ()
+    return marks(group.name, group.mechanism, group.dtype)
+
+
+def unseen(result: Result) -> list[str]:
+    """The known findings whose condition was met, and whose laws all hold nevertheless."""
+    verdicts: dict[str, set[str]] = {}
+    for mark in result.marks:
+        if mark.finding in result.met:
+            own = {cell.verdict for cell in result.cells if cell.law in mark.laws}
+            verdicts.setdefault(mark.finding, set()).update(own)
+    return [finding for finding, own in verdicts.items() if own == {"pass"}]
 
 
 def coverage_data(group: Group, result: Result) -> dict[str, Any]:

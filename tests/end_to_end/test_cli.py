@@ -206,7 +206,7 @@ def test_what_is_wrong_is_said_in_one_line(args, code, message):
     ("args", "message"),
     [
         ("check", "name a target, or --all ('attnspec list adapters' lists them)"),
-        ("check kernel.py --fail-on maybe", "'maybe' is not one of 'must', 'should'"),
+        ("check kernel.py --fail-on maybe", "'maybe' is not one of 'must', 'should', 'new'"),
         ("check kernel.py --dtipe float32", "No such option '--dtipe'"),
         ("list adapers", "'adapers' is not one of 'mechanisms', 'laws', 'operators', 'adapters'"),
         ("chek kernel.py", "No such command 'chek'"),

@@ -234,3 +234,10 @@ def test_the_page_of_a_law_reads_no_mechanism_that_it_does_not_name():
     fresh = Library(library().files)
     list(explained("softmax.share", fresh))
     assert {"softmax"} == set(fresh._read)
+
+
+def test_a_finding_has_a_page():
+    lines = list(explained("torch-causal-scale"))
+    assert "torch 2.13.0: causal attention with a scale of zero or less is NaN" == lines[0]
+    assert "torch-causal-scale: open; torch >=2.13.0" in lines
+    assert {"Program:", "Prints:", "    attnspec check torch_sdpa --law causal_mask.sees_past"} <= {*lines}

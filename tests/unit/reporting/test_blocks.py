@@ -83,6 +83,7 @@ def test_a_block_says_the_law_then_the_witness_then_how_to_go_on():
         "Also      breaks definition, share",
         "Then      attnspec explain softmax.ratio",
         "Replay    attnspec replay q7Kd2A",
+        "Repro     attnspec repro q7Kd2A",
     ]
 
 
@@ -229,7 +230,7 @@ def test_the_legend_of_a_wide_map_stands_below_it(width, keys):
 def test_of_a_map_fewer_rows_are_drawn_before_an_array_is_left_out():
     arrays = {f"array_{i}": "0" for i in range(7)}
     found = entries({"map": MAP, "arrays": arrays})
-    assert (7, 5) == (len(found["input"]), len(found["Weights"]))
+    assert (7, 4) == (len(found["input"]), len(found["Weights"]))
 
 
 @pytest.mark.parametrize(
@@ -279,7 +280,7 @@ def test_any_block_fits_a_screen(width, height):
     assert len(shown) <= height
     assert max(map(len, shown)) <= width
     assert ["          and 12 more"] == [text for text in shown if "more" in text]
-    assert "Replay    attnspec replay q7Kd2A" == shown[-1]
+    assert ["Replay    attnspec replay q7Kd2A", "Repro     attnspec repro q7Kd2A"] == shown[-2:]
 
 
 def test_what_is_to_be_typed_can_be_typed_on_a_narrow_terminal():
@@ -327,3 +328,11 @@ def test_a_failure_knows_what_else_is_wrong_with_its_subject(further, elsewhere)
     cells = [{**CELL, "level": "must", "law": "contract.precision", "witness": WITNESS}]
     ((witness, _),) = told_of_others([*cells, *({**CELL, **cell} for cell in further)])
     assert elsewhere == witness["elsewhere"]
+
+
+def test_a_known_failure_names_its_finding_in_place_of_what_comes_nearest():
+    nearest = {"name": "softmax.base_two", "says": "Powers of two.", "agreed": 4, "cases": 5}
+    found = entries({"nearest": nearest, "level": "must"}, {"finding": "torch-causal-scale"})
+    assert ["torch-causal-scale: attnspec explain torch-causal-scale"] == found["Known"]
+    assert {"Like", "Waive"} & {*found} == set()
+    assert line(WITNESS, {**CELL, "finding": "a-b"}).endswith("   known: a-b   case q7Kd2A")

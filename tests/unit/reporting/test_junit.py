@@ -73,3 +73,9 @@ def test_texts_of_strangers_are_escaped(tmp_path):
 def test_a_file_that_cannot_be_written_is_said(tmp_path):
     with pytest.raises(Error, match=r"cannot write .*: Is a directory"):
         write(tmp_path, lines(), "out")
+
+
+def test_what_is_known_is_skipped_where_a_run_fails_on_what_is_new():
+    known, new = cell("share", "fail", finding="a-b"), cell("order", "fail")
+    assert ["skipped", "failure"] == [case[0].tag for case in suite(known, new, fail_on="new").iter("testcase")]
+    assert ["failure", "failure"] == [case[0].tag for case in suite(known, new).iter("testcase")]

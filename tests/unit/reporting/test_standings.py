@@ -3,7 +3,7 @@
 import pytest
 
 from attnspec.errors import Exit
-from attnspec.reporting.standings import INTERRUPTED, UNENDED, Standing, exit_of, missing, standings, whole
+from attnspec.reporting.standings import INTERRUPTED, UNENDED, Standing, exit_of, known, missing, standings, whole
 
 LATE = {"ended": "time was up", "partial": True}
 END = {"kind": "end", "partial": False, "ended": ""}
@@ -116,3 +116,45 @@ def test_a_run_that_expected_nothing_misses_nothing():
 )
 def test_a_run_ends_as_its_worst_subject_does(verdicts, code):
     assert code == exit_of([{"kind": "subject", "verdict": verdict} for verdict in verdicts])
+
+
+def line(verdict="violated", reasons=(), unmet=(), **known):
+    more = {"known": {"cells": {"a-b": 2}, "new": 0, "mended": [], **known}} if known is not None else {}
+    return {"kind": "subject", "subject": "kernel", "verdict": verdict, "reasons": reasons, "unmet": unmet, **more}
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "subject", "expected"),
+    [
+        ("must", line(), Exit.VIOLATED),
+        ("new", line(), Exit.CONFORMANT),
+        ("new", line(new=1), Exit.VIOLATED),
+        ("new", line(unmet=["law:softmax.order"]), Exit.VIOLATED),
+        ("new", line(reasons=["time was up"]), Exit.NOTHING_TESTED),
+    ],
+)
+def test_a_run_that_fails_on_what_is_new_passes_over_what_is_known(fail_on, subject, expected):
+    assert expected == exit_of([{"kind": "run", "fail_on": fail_on}, subject, END])
+
+
+def test_a_violation_that_nothing_is_known_of_is_new():
+    plain = {key: x for key, x in line().items() if key != "known"}
+    assert Exit.VIOLATED == exit_of([{"kind": "run", "fail_on": "new"}, plain, END])
+
+
+def test_violations_are_counted_by_the_findings_that_they_belong_to():
+    cells = [
+        cell("order", "fail", finding="a-b"),
+        cell("share", "error", finding="a-b"),
+        cell("shift", "fail"),
+        cell("large", "fail", level="should", finding="c-d"),
+    ]
+    assert {"cells": {"a-b": 2}, "new": 1, "mended": []} == known(cells, strict=False)
+    assert {"cells": {"a-b": 2, "c-d": 1}, "new": 1, "mended": []} == known(cells, strict=True)
+    assert None is known([cell("order", "fail")], strict=False)
+
+
+def test_a_finding_is_mended_where_it_is_seen_nowhere():
+    passing = cell(run={"mended": ["a-b", "c-d"]})
+    seen = cell("order", "fail", dtype="bfloat16", finding="c-d")
+    assert {"cells": {"c-d": 1}, "new": 0, "mended": ["a-b"]} == known([passing, seen], strict=False)

@@ -66,7 +66,7 @@ def test_the_command_line_wins_over_the_file():
             r"\[tool.attnspec\] has the unknown key 'dtype'; did you mean 'dtypes'",
         ),
         ("[tool.attnspec]\nresume = true\n", r"has the unknown key 'resume'"),
-        ("[tool.attnspec]\nfail_on = 'may'\n", r"fail_on is 'may'; expected one of must, should"),
+        ("[tool.attnspec]\nfail_on = 'may'\n", r"fail_on is 'may'; expected one of must, should, new"),
         ("[tool.attnspec]\nseed = true\n", r"seed is true or false; expected an integer"),
         ("[tool]\nattnspec = 1\n", r"tool.attnspec is not a table; write \[tool.attnspec\]"),
         ("[tool.attnspec\n", r"cannot be read: "),

@@ -1,0 +1,66 @@
+"""`attnspec repro`: a failing case as one file for people who do not have attnspec."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .shell import further, mended, options, say
+
+
+@click.command(short_help="Write a failing case as a program that needs no attnspec.")
+@click.argument("case")
+@click.option("-o", "--output", default="", metavar="FILE", help="Where it goes; - is here.  [default: repro_CASE.py]")
+@click.option("--markdown", is_flag=True, help="As an issue that can be pasted.")
+@options("report_dir", "operator", "framework", "time_limit", "specs", "references")
+@click.option("--trust", is_flag=True, help="Run the file that the case names even outside the present folder.")
+def repro(
+    case: str,
+    output: str,
+    markdown: bool,
+    report_dir: str,
+    operator: str | None,
+    framework: str | None,
+    time_limit: float,
+    specs: tuple[str, ...],
+    references: tuple[str, ...],
+    trust: bool,
+) -> None:
+    """Write a failing CASE, by its key or the path of its file, as a program of one file.
+
+    The program needs what is under test and its framework, and not attnspec: it has the inputs, the calls, what is
+    expected and why. It fails as long as the fault is there, and passes when it is mended.
+    """
+    with mended(False):
+        from ..reporting.repro import issue, program
+        from ..runs.repro import program_of
+
+        def note(text: str) -> None:
+            click.echo(f"attnspec: {text}", err=True)
+
+        path = Path(output or f"repro_{Path(case).stem}.{'md' if markdown else 'py'}")
+        beside = Path() if output == "-" else path.parent
+        known = further(specs, references)
+        more: dict[str, Any] = {"note": note, "trusted": trust, "seconds": time_limit, "specs": known}
+        made = program_of(case, Path(report_dir), operator, framework, beside=beside, **more)
+        text = issue(made) if markdown else program(made)
+        if output == "-":
+            say(text.rstrip("\n"), plain=True)
+            return
+        _write(path, text)
+        say(f"{path}: {made.law} of {made.subject}" + ("" if markdown else f"; python {path} runs it"))
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file; one that is not of this command is left alone, with a `UsageError`."""
+    from ..errors import UsageError
+    from ..reporting.repro import MARK
+
+    try:
+        if path.exists() and MARK not in path.read_text("utf-8"):
+            raise UsageError(f"{path} is there, and not of this command; name another file with -o")
+        path.write_text(text, "utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None

@@ -1,0 +1,438 @@
+"""A failure as a program of one file, for people who do not have attnspec: inputs, calls, what is expected, and why.
+
+It needs what is under test and its framework. It fails as long as the fault is there, and passes when it is mended.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+WRITTEN = 64
+"""Entries up to which an array is written out; the bytes of a longer one are."""
+MARK = "# made by attnspec repro"
+"""What the last line of such a file begins with."""
+FEW = 4
+"""Entries up to which equal ones are written out, too."""
+ROOM = 110
+"""Columns of a line of literals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What is expected of an output: its entries, and how far each may be off; NaN for one that may be anything."""
+
+    name: str
+    place: int
+    """Where it stands among the outputs of the operator."""
+    expected: NDArray[Any]
+    bound: NDArray[np.float64]
+    dtype: str = ""
+    """The dtype that it has to have, if that is what is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An array as it is passed: its entries, in a dtype and in a layout of memory."""
+
+    name: str
+    entries: NDArray[Any]
+    dtype: str
+    layout: str
+    by_name: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call: what is passed, and what is expected of it."""
+
+    inputs: Sequence[Input]
+    options: Mapping[str, Any]
+    outputs: Sequence[Output] = ()
+    refused: bool = False
+    """Whether it is to raise an error."""
+    unchanged: bool = False
+    """Whether its inputs are to stay as they are."""
+    repeated: bool = False
+    """Whether the same call is to give the same result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """All that a file says."""
+
+    key: str
+    subject: str
+    function: str
+    """The name under which it is called."""
+    code: str
+    """What defines it."""
+    imports: Sequence[str]
+    framework: str
+    device: str
+    law: str
+    """As MECHANISM.LAW."""
+    sentence: str
+    formula: str
+    place: str
+    """Where the law is written."""
+    words: Mapping[str, str]
+    precision: str
+    happens: str
+    versions: Mapping[str, str]
+    calls: Sequence[Asked]
+    output: str = "out"
+    """The first output of the operator."""
+    documented: Sequence[str] = ()
+    """What is known of it."""
+
+
+# The file
+
+
+def program(p: Program) -> str:
+    """The file."""
+    quotes = '"' * 3
+    said = "\n\n".join(_said(p)).replace("\\", "\\\\").replace(quotes, "'''")
+    body = "\n\n\n".join([f"# What is under test: {p.subject}", p.code, *_helpers(p), "\n".join(_called(p))])
+    end = f"{MARK} {p.versions.get('attnspec', '')}, case {p.key}"
+    head = f"{quotes}{said}\n{quotes}\n\nfrom __future__ import annotations"
+    return f"{head}\n\n{_imports(p, body)}\n\n{body}\n\n{end}\n"
+
+
+def _imports(p: Program, body: str) -> str:
+    """What the file imports: the framework of its arrays, and what is used."""
+    framework = "import torch" if p.framework == "torch" else "import numpy as np"
+    used = [f"import {name}" for name in ("base64", "math", "ml_dtypes") if f"{name}." in body]
+    own = [line for line in p.imports if not line.startswith("from __future__")]
+    return "\n".join(sorted({*used, *own, framework}))
+
+
+def _said(p: Program) -> Iterator[str]:
+    """What fails, why it ought not to, and with which versions, paragraph by paragraph."""
+    yield textwrap.fill(f"{p.subject} breaks {p.law}: {p.sentence}", ROOM)
+    if p.formula:
+        yield textwrap.fill(p.formula, ROOM, initial_indent="    ", subsequent_indent="        ")
+    yield textwrap.fill(p.happens, ROOM)
+    yield textwrap.fill(source(p), ROOM)
+    yield textwrap.fill(", ".join(f"{name} {number}" for name, number in p.versions.items()), ROOM)
+
+
+def source(p: Program) -> str:
+    """Where the expected values come from."""
+    words = ", ".join(f"{name} = {word}" for name, word in p.words.items())
+    expected = (
+        "The call has to raise an error."
+        if any(call.refused for call in p.calls)
+        else "Expected values are those of the definition, in float64; a bound is what rounding may do to an entry at "
+        f"the precision {p.precision}."
+    )
+    return f"The law stands in {p.place}. {expected}" + (f" Conventions: {words}." if words else "")
+
+
+def _helpers(p: Program) -> Iterator[str]:
+    torch = p.framework == "torch"
+    decoded = any(x.entries.size > WRITTEN for call in p.calls for x in call.inputs)
+    if decoded and torch:
+        yield (
+            "def decoded(text, dtype, *shape):\n"
+            '    """An array from its bytes."""\n'
+            "    return torch.frombuffer(bytearray(base64.b64decode(text)), dtype=dtype).reshape(shape).clone()"
+        )
+    elif decoded:
+        yield (
+            "def decoded(text, dtype, *shape):\n"
+            '    """An array from its bytes."""\n'
+            "    return np.frombuffer(base64.b64decode(text), dtype).reshape(shape).copy()"
+        )
+    if any(x.expected.size > WRITTEN for call in p.calls for x in call.outputs):
+        yield (
+            "def doubles(text):\n"
+            '    """Numbers from their bytes."""\n'
+            "    import array\n\n"
+            '    return array.array("d", base64.b64decode(text)).tolist()'
+        )
+    if any(call.outputs or call.repeated for call in p.calls):
+        plain = "torch.as_tensor(x).double().flatten()" if torch else 'np.asarray(x).astype("float64").ravel()'
+        yield (
+            "def part(result, name, place):\n"
+            '    """An output of a result, which may be a mapping or several."""\n'
+            "    if isinstance(result, dict):\n"
+            "        return result[name]\n"
+            "    return result[place] if isinstance(result, (tuple, list)) else result"
+        )
+        yield (
+            "def check(name, x, shape, expected, bound):\n"
+            '    """Fail with the entry that is furthest off; a bound of NaN leaves an entry free."""\n'
+            '    own = tuple(getattr(x, "shape", ()))\n'
+            '    assert own == shape, f"{name} has the shape {own}, not {shape}"\n'
+            f"    found = {plain}.tolist()\n"
+            "    off = []\n"
+            "    for at, (got, wanted, most) in enumerate(zip(found, expected, bound)):\n"
+            "        alike = got == wanted or (got != got and wanted != wanted)\n"
+            "        error = abs(got - wanted)\n"
+            "        if not (alike or most != most or error <= most):\n"
+            "            off.append((error / most if most and error == error else math.inf, at))\n"
+            "    if off:\n"
+            "        units, at = max(off, key=lambda pair: (pair[0], -pair[1]))\n"
+            "        place = [at // math.prod(shape[axis + 1 :]) % shape[axis] for axis in range(len(shape))]\n"
+            "        raise AssertionError(\n"
+            '            f"{name}{place} is {found[at]}, expected {expected[at]} within {bound[at]:.3g}: "\n'
+            '            f"{len(off)} of {len(found)} entries are off"\n'
+            "        )"
+        )
+
+
+def _called(p: Program) -> Iterator[str]:
+    torch = p.framework == "torch"
+    if torch:
+        yield "torch.set_num_threads(1)"
+    earlier: dict[str, str] = {}
+    for number, call in enumerate(p.calls, 1):
+        if len(p.calls) > 1:
+            yield f"\n# Call {number} of {len(p.calls)}"
+        for x in call.inputs:
+            for line in _made(x, p.framework, p.device):
+                if earlier.get(x.name) != line:
+                    yield line
+                    earlier[x.name] = line
+        given = [f"{x.name}={x.name}" if x.by_name else x.name for x in call.inputs]
+        given += [f"{name}={_literal(value)}" for name, value in call.options.items()]
+        made = f"{p.function}({', '.join(given)})"
+        yield from _asserted(p, call, made, "with torch.no_grad():\n    " if torch else "")
+    yield f'print("{p.law} holds here")'
+
+
+def _asserted(p: Program, call: Asked, made: str, around: str) -> Iterator[str]:
+    torch = p.framework == "torch"
+    names = [x.name for x in call.inputs]
+    if call.refused:
+        yield f'try:\n    {made}\nexcept Exception as error:\n    print(f"refused: {{error}}")'
+        yield f'else:\n    raise AssertionError("the call is accepted: {_quoted(p.sentence)}")'
+        return
+    if call.unchanged:
+        copy = "clone" if torch else "copy"
+        yield f"before = [{', '.join(f'{name}.{copy}()' for name in names)}]"
+    yield f"{around}result = {made}"
+    for output in call.outputs:
+        shape = repr(tuple(output.expected.shape))
+        taken = f'part(result, "{output.name}", {output.place})'
+        if output.dtype:
+            yield f'dtype = str({taken}.dtype).removeprefix("torch.")'
+            yield f'assert dtype == "{output.dtype}", f"{output.name} is {{dtype}}, not {output.dtype}"'
+            continue
+        yield from _numbers("expected", output.expected)
+        yield from _numbers("bound", _upwards(output.bound))
+        yield f'check("{output.name}", {taken}, {shape}, expected, bound)'
+    if call.unchanged:
+        same = "torch.equal(x, y)" if torch else "np.array_equal(x, y)"
+        yield f"for name, x, y in zip({names!r}, before, [{', '.join(names)}]):"
+        yield f'    assert {same}, f"the call changed its input {{name}}"'
+    if call.repeated:
+        same = "torch.equal" if torch else "np.array_equal"
+        yield f"again = {made}" if not torch else f"{around}again = {made}"
+        yield f'first, second = (part(x, "{p.output}", 0) for x in (result, again))'
+        yield f'assert {same}(first, second), "the same call gives another result"'
+
+
+def _made(x: Input, framework: str, device: str) -> Iterator[str]:
+    """The lines that make an array, in its layout of memory."""
+    made = _torch(x) if framework == "torch" else _numpy(x)
+    if framework == "torch" and device != "cpu":
+        made += f'.to("{device}")'
+    lines = _laid_out(x, framework)
+    line = f"{x.name} = {made}"
+    yield "\n".join([line if "\n" in line else _wrapped(line), *lines])
+
+
+def _laid_out(x: Input, framework: str) -> Iterator[str]:
+    name, shape, layout = x.name, tuple(x.entries.shape), x.layout
+    if layout == "contiguous" or not shape:
+        return
+    if layout == "expanded":
+        first = f"{name}[{', '.join([':1' if n > 1 else ':' for n in shape])}]"
+        if x.entries.ndim > 1 and x.entries.size > 1 and (x.entries == x.entries.flat[0]).all():
+            made = (
+                f"{first}.clone().expand({shape})"
+                if framework == "torch"
+                else f"np.broadcast_to({first}.copy(), {shape})"
+            )
+            yield f"{name} = {made}  # one number in memory"
+            return
+        for axis in range(max(len(shape) - 2, min(len(shape), 1))):
+            if shape[axis] > 1:
+                if np.array_equal(x.entries.take([0], axis).repeat(shape[axis], axis), x.entries, equal_nan=True):
+                    cut = f"{name}[{', '.join([':'] * axis + [':1'])}]"
+                    made = (
+                        f"{cut}.clone().expand({shape})"
+                        if framework == "torch"
+                        else f"np.broadcast_to({cut}.copy(), {shape})"
+                    )
+                    yield f"{name} = {made}  # equal slices are one in memory"
+                return
+        return
+    rooms = {
+        "strided": ((*shape[:-1], 2 * shape[-1]), "[..., ::2]"),
+        "offset": ((shape[0] + 1, *shape[1:]), "[1:]"),
+    }
+    if layout == "transposed" and len(shape) >= 3:
+        rooms["transposed"] = ((*shape[:-3], shape[-2], shape[-3], shape[-1]), ".swapaxes(-2, -3)")
+    elif layout == "transposed" and len(shape) == 2:
+        rooms["transposed"] = (shape[::-1], ".swapaxes(0, 1)")
+    if layout not in rooms:
+        return
+    size, view = rooms[layout]
+    empty = (
+        f"torch.empty({size}, dtype={name}.dtype, device={name}.device)"
+        if framework == "torch"
+        else f"np.empty({size}, {name}.dtype)"
+    )
+    yield f"room = {empty}{view}  # {layout} in memory"
+    yield f"room[...] = {name}"
+    yield f"{name} = room"
+
+
+# Literals
+
+
+def _torch(x: Input) -> str:
+    dtype = f"torch.{x.dtype}"
+    if x.entries.size <= WRITTEN and not (x.entries.size > FEW and _uniform(x.entries)):
+        return f"torch.tensor({_nested(x.entries, x.dtype)}, dtype={dtype})" + _shaped(x.entries)
+    if _uniform(x.entries):
+        return f"torch.full({x.entries.shape}, {_number(x.entries.flat[0], x.dtype)}, dtype={dtype})"
+    return f"decoded({_bytes(x)}, {dtype}, {', '.join(map(str, x.entries.shape))})"
+
+
+def _numpy(x: Input) -> str:
+    brain = x.dtype == "bfloat16"
+    dtype = "ml_dtypes.bfloat16" if brain else f'"{x.dtype}"'
+    if x.entries.size <= WRITTEN and not (x.entries.size > FEW and _uniform(x.entries)):
+        return f"np.array({_nested(x.entries, x.dtype)}, {dtype})" + _shaped(x.entries)
+    if _uniform(x.entries):
+        return f"np.full({x.entries.shape}, {_number(x.entries.flat[0], x.dtype)}, {dtype})"
+    return f"decoded({_bytes(x)}, {dtype}, {', '.join(map(str, x.entries.shape))})"
+
+
+def _uniform(x: NDArray[Any]) -> bool:
+    return bool(x.size) and bool((x == x.flat[0]).all())
+
+
+def _shaped(x: NDArray[Any]) -> str:
+    """What gives an array its shape that a list does not have, for some axis of it is empty."""
+    return "" if x.size else f".reshape({x.shape})"
+
+
+def _nested(x: NDArray[Any], dtype: str) -> str:
+    if x.size == 0:
+        return "[]"
+    if x.ndim == 0:
+        return _number(x.item(), dtype)
+    return f"[{', '.join(_nested(part, dtype) for part in x)}]"
+
+
+def _wrapped(line: str) -> str:
+    """A line of literals as several where it is long."""
+    return textwrap.fill(line, ROOM, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+
+
+def _number(x: Any, dtype: str) -> str:
+    """The shortest digits that are this number in its dtype."""
+    if isinstance(x, bool | np.bool_ | int | np.integer):
+        return repr(x.item() if isinstance(x, np.generic) else x)
+    if not math.isfinite(x):
+        return "math.nan" if math.isnan(x) else "math.inf" if x > 0 else "-math.inf"
+    if dtype in ("float32", "float16"):
+        return str(np.dtype(dtype).type(x))
+    return repr(float(x))
+
+
+def _bytes(x: Input) -> str:
+    if x.dtype == "bfloat16":
+        raw = (np.ascontiguousarray(x.entries, np.float32).view(np.uint32) >> 16).astype("<u2").tobytes()
+    else:
+        raw = np.ascontiguousarray(x.entries).astype(np.dtype(x.dtype).newbyteorder("<")).tobytes()
+    return _text(raw)
+
+
+def _text(raw: bytes) -> str:
+    lines = textwrap.wrap(base64.b64encode(raw).decode(), ROOM)
+    return "(\n" + "\n".join(f'    "{line}"' for line in lines) + "\n)"
+
+
+def _numbers(name: str, x: NDArray[Any]) -> Iterator[str]:
+    """An assignment of a flat list."""
+    flat = np.asarray(x, np.float64).ravel()
+    if _uniform(flat) and flat.size > 1:
+        yield f"{name} = [{_number(float(flat[0]), 'float64')}] * {flat.size}"
+    elif flat.size > WRITTEN:
+        yield f"{name} = doubles({_text(flat.astype('<f8').tobytes())})"
+    else:
+        entries = ", ".join(_number(float(entry), "float64") for entry in flat)
+        yield _wrapped(f"{name} = [{entries}]")
+
+
+def _upwards(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Bounds in three digits, and not less than they are."""
+    flat = [entry if not entry or not math.isfinite(entry) else float(f"{entry * 1.006:.3g}") for entry in x.ravel()]
+    return np.reshape(np.asarray(flat, np.float64), x.shape)
+
+
+def _literal(x: Any) -> str:
+    if isinstance(x, float):
+        return _number(x, "float64")
+    if isinstance(x, np.generic):
+        return repr(x.item())
+    return repr(x)
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', "'")
+
+
+# The issue
+
+
+def issue(p: Program) -> str:
+    """The same as an issue that one can paste."""
+    versions = "\n".join(f"- {name} {number}" for name, number in p.versions.items())
+    documented = "\n".join(["\n", *p.documented]) if p.documented else ""
+    formula = f"`{p.formula}`\n" if p.formula else ""
+    return f"""# {p.subject}: {title(p)}
+
+## What happens
+
+{p.happens}
+
+## What is expected, and why
+
+{p.sentence}
+{formula}{source(p)}{documented}
+
+## Versions
+
+{versions}
+
+## Reproduction
+
+It needs nothing but what is under test: it raises as long as the fault is there, and passes when it is mended.
+
+```python
+{program(p).rstrip()}
+```
+"""
+
+
+def title(p: Program) -> str:
+    """What is wrong, in a line."""
+    options = ", ".join(f"{name}={_literal(x)}" for name, x in p.calls[-1].options.items())
+    return (p.happens.partition(". ")[0].rstrip(".") or p.sentence.rstrip(".")) + (
+        f" with {options}" if options else ""
+    )

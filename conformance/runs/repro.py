@@ -1,0 +1,328 @@
+"""Turning a kept failure into a program of one file: the calls that its law makes, and what is expected of each."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..cases.samples import Sample
+from ..data.texts import safe
+from ..diagnosis.witness import find, library_of, read_case, runnable
+from ..errors import Error, UsageError
+from ..execution.calling import Call
+from ..execution.interpreters import parted
+from ..execution.supervisor import SECONDS
+from ..judging.bench import Bench
+from ..judging.cells import Failure, law_names, law_of, sentence_of
+from ..judging.judge import judged
+from ..judging.settling import Settled
+from ..judging.trial import Faulted, Tracing
+from ..judging.verdicts import wrong_call
+from ..mechanisms.loader import NONE, Specs, mechanism_named
+from ..numerics.formats import FORMATS, KINDS, half_unit
+from ..numerics.grades import result_format
+from ..reporting.findings import marks, named, prose
+from ..reporting.repro import Asked, Input, Output, Program
+from ..reporting.results import environment
+from ..subjects.excerpts import excerpt
+from ..subjects.subject import AdapterSubject
+from ..subjects.targets import FAULT, file_of
+from .replay import Say, admit, again, bench_of, subject_of
+from .runner import SHIPPED
+
+MANY = 6
+"""Calls of a law up to which all of them are written."""
+WRITTEN = ("shape", "dtype", "inputs_unchanged", "repeatable", "precision")
+"""The contracts that a program can ask for by itself."""
+FRAMEWORKS = ("torch", "numpy")
+DTYPES = ("float64", "float32", "float16", "bfloat16")
+"""Those whose arrays can be written down."""
+STAND_IN = '''class Unsupported(Exception):
+    """What a function raises for a call that it does not take."""
+
+
+def declared(*given, **declaration):
+    """The function itself, whatever is declared of it."""
+    return given[0] if given and callable(given[0]) else lambda function: function
+
+
+# The file declares its functions with attnspec, and needs no more of it.
+stand_in = types.ModuleType("attnspec")
+stand_in.adapter, stand_in.Unsupported = declared, Unsupported
+sys.modules["attnspec"] = sys.modules["attnspec.adapters"] = stand_in
+
+
+'''
+LOADED = """path = Path(__file__).resolve().parent / {path!r}
+sys.path.insert(0, str(path.parent))
+spec = importlib.util.spec_from_file_location("under_test", path)
+module = sys.modules["under_test"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+{name} = module.{name}"""
+
+
+def program_of(
+    name: str,
+    folder: Path,
+    operator: str | None,
+    framework: str | None,
+    *,
+    beside: Path,
+    note: Say = lambda text: None,
+    trusted: bool = True,
+    seconds: float = SECONDS,
+    specs: Specs = NONE,
+) -> Program:
+    """The program of a kept failure, for a file that lies `beside` others in a folder.
+
+    The call is made once more for it. What cannot be written down without attnspec is a `UsageError` with its reason.
+    """
+    witness = find(name, folder, specs)
+    law, target = witness["law"], witness["target"]
+    _admit_kind(witness)
+    known = library_of(witness, specs)
+    mechanism = mechanism_named(witness["mechanism"], known)
+    if law not in law_names(mechanism):
+        raise UsageError(f"{mechanism.name} has no law {law!r} any more")
+    admit(target, name, note, trusted=trusted)
+    subject = subject_of(witness, known, operator or mechanism.operator, framework, seconds)
+    assert isinstance(subject, AdapterSubject)
+    if subject.adapter.framework not in FRAMEWORKS:
+        raise UsageError(
+            f"arrays of {subject.adapter.framework} cannot be written down; {' and '.join(FRAMEWORKS)} can"
+        )
+    if not subject.form.plain or witness["dtype"] not in DTYPES:
+        says = f"calls in the layout {subject.form.layout.name!r} or in {witness['dtype']} are not written down yet"
+        raise UsageError(f"{says}; 'attnspec replay {witness['key']}' makes them")
+    bench = bench_of(witness, mechanism, subject)
+    with subject.session(), runnable(name):
+        sample = Sample(mechanism, read_case(witness["case"]), witness["dtype"])
+        failure, verdict, _ = again(bench, sample, law)
+        if failure is None:
+            raise UsageError(
+                f"{mechanism.address(law)} does not fail on this case now ({verdict}): nothing to reproduce"
+            )
+        calls = [*_asked(bench, failure)]
+    function, imports, code = _code(subject, target, beside)
+    packages = [subject.adapter.package] if subject.adapter.package else []
+    header = environment("", {}, packages)
+    versions = {
+        "Python": header["python"],
+        **header["packages"],
+        "attnspec": header["attnspec"],
+        "system": header["platform"],
+    }
+    found = next(
+        (named(m.finding) for m in marks(subject.name, mechanism, bench.dtype) if m.finding == failure.finding), None
+    )
+    stated = law_of(mechanism, law)
+    return Program(
+        key=witness["key"],
+        subject=subject.name,
+        function=function,
+        code=code,
+        imports=imports,
+        framework=subject.adapter.framework,
+        device=bench.device,
+        law=mechanism.address(law),
+        sentence=sentence_of(mechanism, law),
+        formula=stated.holds.text if stated and law != "definition" else "",
+        place=witness["place"],
+        words={word: bench.words[word] for word in mechanism.declared(subject.claims.conventions)},
+        precision=subject.claims.grade(bench.dtype).name,
+        happens=_happens(witness, failure),
+        versions=versions,
+        calls=calls,
+        output=next(iter(mechanism.outputs)),
+        documented=[*prose(found)] if found is not None else (),
+    )
+
+
+def _admit_kind(witness: Mapping[str, Any]) -> None:
+    """Refuse what is no implementation, and what no program can ask for by itself."""
+    law, target = witness["law"], witness["target"]
+    if target == "reference" or target.startswith(("mistake:", FAULT, "control")):
+        raise UsageError(f"{safe(target)} is not an implementation: it is a part of attnspec, and nobody ships it")
+    if witness.get("alone"):
+        raise UsageError("no file names the function, so that a program cannot find it; put it into a file")
+    if witness["dependent"]:
+        count = len(witness["before"])
+        raise UsageError(f"it fails only after {count} earlier calls; 'attnspec replay {witness['key']}' makes them")
+    kind, _, contract = law.partition(".")
+    if kind == "convention" or (kind == "contract" and contract not in WRITTEN):
+        raise UsageError(
+            f"{law} is asked of many calls, or of a process; 'attnspec replay {witness['key']}' asks it again"
+        )
+
+
+# Calls
+
+
+def _asked(bench: Bench, failure: Failure) -> Iterator[Asked]:
+    """The calls of a law, those that are off at least, each with what is expected of it."""
+    m, name = bench.mechanism, failure.law
+    trial = Tracing(bench, failure.sample)
+    if name in m.rejects:
+        call = wrong_call(trial, m.rejects[name])
+        assert isinstance(call, Call)
+        yield replace(_call(bench, call), refused=True)
+        return
+    contract = name.removeprefix("contract.") if name.startswith("contract.") else ""
+    if contract in ("dtype", "inputs_unchanged", "repeatable"):
+        yield _of_contract(bench, trial, contract, failure.outcome.says)
+        return
+    law = law_of(m, name)
+    if law is not None:
+        judged(trial, law, [bench.subject.claims.grade(bench.dtype)])
+    settled = {trial.base.key: trial.base, **trial.asked}
+    found = {key: _expecting(bench, trial, each) for key, each in settled.items()}
+    off = [key for key, (_, wrong) in found.items() if wrong]
+    if not off:
+        says = "every call by itself is what the definition says, and only how they relate is wrong"
+        raise UsageError(f"{m.address(name)}: {says}; 'attnspec replay' asks it again")
+    for key, (call, _) in found.items():
+        if len(found) <= MANY or key in off:
+            yield call
+
+
+def _of_contract(bench: Bench, trial: Tracing, contract: str, says: str) -> Asked:
+    """The call that breaks a contract."""
+    call = _call(bench, trial.call(trial.base))
+    if contract == "inputs_unchanged":
+        return replace(call, unchanged=True)
+    if contract == "repeatable":
+        return replace(call, repeated=True)
+    names = [*bench.mechanism.outputs]
+    output = next(iter(re.findall(r"output '(\w+)'", says)), names[0])
+    expected = bench.mechanism.dtype_of(output, bench.dtype)
+    empty = np.zeros(0)
+    return replace(call, outputs=[Output(output, names.index(output), empty, empty, expected)])
+
+
+def _expecting(bench: Bench, trial: Tracing, settled: Settled) -> tuple[Asked, bool]:
+    """A call with what the definition says of its outputs, and whether it is off."""
+    call = _call(bench, trial.call(settled))
+    try:
+        returned = trial.reply(settled).outputs
+    except (Faulted, Error):
+        returned, wrong = {}, True
+    else:
+        wrong = False
+    outputs, m = [], bench.mechanism
+    for place, name in enumerate(m.outputs):
+        if (name not in returned and (returned or place)) or name in m.random or name in m.normal_form:
+            continue
+        expected, bound = _bounded(bench, trial, name, settled)
+        outputs.append(Output(name, place, expected, bound))
+        wrong = wrong or (name in returned and _is_off(returned[name], expected, bound))
+    return replace(call, outputs=outputs), wrong
+
+
+def _bounded(bench: Bench, trial: Tracing, name: str, settled: Settled) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """An output as the definition has it, and the bound of each entry; NaN where one may be anything."""
+    grade, dtype = bench.subject.claims.grade(bench.dtype), bench.mechanism.dtype_of(name, bench.dtype)
+    expected = np.asarray(trial.frames.exact(name, settled))
+    value, likely, _ = trial.frames.bound(name, settled, grade)
+    radius = np.broadcast_to(np.asarray(likely, np.float64), expected.shape)
+    if expected.dtype.kind == "f" and dtype not in KINDS:
+        reach = np.abs(np.where(np.isfinite(value), value, 0.0)) + np.where(np.isfinite(radius), radius, 0.0)
+        target = result_format(dtype, grade) if dtype in FORMATS else FORMATS["float64"]
+        radius = radius + 1.01 * half_unit(reach, target)
+        return expected, np.where(np.isfinite(radius), radius, np.nan)
+    return expected, np.where(radius > 0, np.nan, 0.0)
+
+
+def _is_off(got: NDArray[Any], expected: NDArray[Any], bound: NDArray[np.float64]) -> bool:
+    if got.shape != expected.shape:
+        return True
+    x, y = got.astype(np.float64), expected.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        right = (x == y) | (np.isnan(x) & np.isnan(y)) | (np.abs(x - y) <= bound) | np.isnan(bound)
+    return not bool(right.all())
+
+
+def _call(bench: Bench, call: Call) -> Asked:
+    """A call as it is written: arrays in the order in which they are passed."""
+    m, subject = bench.mechanism, bench.subject
+    by_name = {name for name in call.inputs if name not in m.required} | {*subject.claims.by_name}
+    inputs = [
+        Input(name, x, _dtype(x, m.dtype_of(name, call.dtype)), _layout(call.layout, at), name in by_name)
+        for at, (name, x) in enumerate(call.inputs.items())
+    ]
+    return Asked([*(x for x in inputs if not x.by_name), *(x for x in inputs if x.by_name)], call.options)
+
+
+def _dtype(x: NDArray[Any], dtype: str) -> str:
+    """The dtype in which an array is passed."""
+    return dtype if x.dtype.kind == "f" else str(x.dtype)
+
+
+def _layout(layout: str, at: int) -> str:
+    """The layout of the input at a place, where they differ."""
+    turns = {
+        "mixed": ("contiguous", "transposed", "strided", "transposed"),
+        "lone": ("contiguous",) * 2 + ("transposed",),
+    }
+    return turns[layout][at % len(turns[layout])] if layout in turns else layout
+
+
+# What is under test
+
+
+def _code(subject: AdapterSubject, target: str, beside: Path) -> tuple[str, list[str], str]:
+    """The name of the function, what it imports, and what defines it."""
+    path = file_of(target)
+    adapter = subject.adapter
+    if path is not None:
+        name = _function_of(path, parted(target)[0].partition(".py:")[2] or adapter.name, adapter.place)
+        text = path.read_text("utf-8")
+        stand_in = STAND_IN if re.search(r"^\s*(from|import) attnspec\b", text, re.MULTILINE) else ""
+        where = os.path.relpath(path.resolve(), beside.resolve())
+        imports = [
+            "import importlib.util",
+            "import sys",
+            *(["import types"] if stand_in else []),
+            "from pathlib import Path",
+        ]
+        return name, imports, stand_in + LOADED.format(path=where, name=name)
+    name = adapter.function.__name__
+    if not adapter.module.startswith(SHIPPED):
+        stand_in = STAND_IN
+        return name, ["import sys", "import types"], f"{stand_in}from {adapter.module} import {name}"
+    found = excerpt(adapter.module, name)
+    return name, found.imports, found.text
+
+
+def _function_of(path: Path, name: str, place: str) -> str:
+    """The name of a function in its file, where an adapter may have another one: by its line."""
+    functions = [node for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, ast.FunctionDef)]
+    if any(node.name == name for node in functions):
+        return name
+    line = int(tail) if (tail := place.rpartition(":")[2]).isdigit() else 0
+    first = {min([node.lineno, *(each.lineno for each in node.decorator_list)]): node.name for node in functions}
+    if line not in first:
+        raise UsageError(f"{safe(str(path))} has no function {safe(name)!r} at its top; a program could not call it")
+    return first[line]
+
+
+def _happens(witness: Mapping[str, Any], failure: Failure) -> str:
+    """What is seen, in a sentence."""
+    outcome, says = witness["outcome"], failure.outcome.says
+    if outcome is None or failure.outcome.fault is not None:
+        return f"{says or witness['reason']}."
+    where = f" at {outcome['where']}" if outcome["where"] else ""
+    share = f"; {outcome['spoiled']} of {outcome['entries']} entries are off" if outcome["entries"] > 1 else ""
+    got = f"Got {_shown(outcome['found'])}{where} where {_shown(outcome['expected'])} is expected{share}."
+    return f"{says[0].upper()}{says[1:]}. {got}" if says else got
+
+
+def _shown(x: Any) -> str:
+    return f"{x:.6g}" if isinstance(x, int | float) else str(x)

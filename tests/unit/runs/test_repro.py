@@ -1,0 +1,157 @@
+"""A kept failure becomes a program that fails as long as the fault is there, where attnspec cannot be imported."""
+
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from attnspec.cases.plans import Profile
+from attnspec.cli import main
+from attnspec.diagnosis.witness import describe, save
+from attnspec.errors import UsageError
+from attnspec.judging.cells import Request
+from attnspec.judging.engine import run
+from attnspec.judging.shrinking import made_small
+from attnspec.mechanisms.loader import library
+from attnspec.reporting.repro import issue, program
+from attnspec.runs.repro import program_of
+from attnspec.subjects.targets import resolve
+
+SCENARIOS = Profile("scenarios", covering=0, draws=0, admitted=8)
+SOUND = """
+import torch
+from attnspec import adapter
+
+@adapter("softmax", conventions={"empty_row": "nans"}, dtypes=("float32", "bfloat16"))
+def mine(x):
+    return torch.softmax(x, -1)
+"""
+NUMPY = """
+import numpy as np
+
+def softmax(x):
+    p = np.exp(x - x.max(-1, keepdims=True))
+    return p / p.sum(-1, keepdims=True)
+"""
+FAULTS = {
+    "definition": ("torch.softmax(x, -1)", "torch.softmax(x * 0.5, -1)"),
+    "reordered": (
+        "torch.softmax(x, -1)",
+        "torch.softmax(x, -1) + (torch.arange(x.shape[-1]) == 0) * (x[..., :1] > x[..., -1:]) * 0.1",
+    ),
+    "contract.shape": ("torch.softmax(x, -1)", "torch.softmax(x, -1)[..., :1]"),
+    "contract.dtype": ("torch.softmax(x, -1)", "torch.softmax(x, -1).double()"),
+    "contract.inputs_unchanged": (
+        "torch.softmax(x, -1)",
+        "torch.softmax(x, -1) + x.mul_(2 if x.is_contiguous() else 1) * 0",
+    ),
+}
+BARE = """
+import runpy, sys
+
+class Blocked:
+    @staticmethod
+    def find_spec(name, *more):
+        if name.partition(".")[0] == "attnspec":
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Blocked)
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+
+
+def bare(path):
+    """The exit code of a program where attnspec cannot be imported, and the last line of what it says."""
+    done = subprocess.run([sys.executable, "-c", BARE, str(path)], capture_output=True, text=True, check=False)
+    return done.returncode, (done.stdout + done.stderr).strip().splitlines()[-1]
+
+
+def kept(target, law, folder, mechanism="softmax", dtype="float32", operator=None):
+    """The key of a failure that was found and kept."""
+    (one,) = resolve(target, operator=operator)
+    result = run(Request(one, library()[mechanism], dtype, SCENARIOS))
+    failure = made_small(next(cell.failure for cell in result.cells if cell.law == law), result)
+    witness = describe(failure, result.bench, target, None, [])
+    save(folder, witness)
+    return witness["key"]
+
+
+def written(folder, key, operator=None):
+    found = program_of(key, folder, operator, None, beside=folder)
+    (folder / "repro.py").write_text(program(found))
+    return folder / "repro.py"
+
+
+@pytest.mark.parametrize(
+    ("law", "dtype", "says"),
+    [
+        ("definition", "float32", "AssertionError: p["),
+        ("definition", "bfloat16", "AssertionError: p["),
+        ("reordered", "float32", "AssertionError: p["),
+        ("contract.shape", "float32", "AssertionError: p has the shape"),
+        ("contract.dtype", "float32", "AssertionError: p is float64, not float32"),
+        ("contract.inputs_unchanged", "float32", "AssertionError: the call changed its input x"),
+    ],
+)
+def test_a_program_fails_on_what_is_faulty_and_passes_when_it_is_mended(tmp_path, law, dtype, says):
+    path = tmp_path / "kernel.py"
+    path.write_text(SOUND.replace(*FAULTS[law]))
+    made = written(tmp_path, kept(str(path), law, tmp_path, dtype=dtype))
+    code, last = bare(made)
+    assert (1, says) == (code, last[: len(says)])
+    path.write_text(SOUND)
+    assert (0, f"softmax.{law} holds here") == bare(made)
+
+
+def test_a_plain_function_of_another_framework_is_called_in_its_file(tmp_path):
+    path = tmp_path / "plain.py"
+    path.write_text(NUMPY.replace("x - x.max", "x * 0.5 - x.max"))
+    made = written(tmp_path, kept(f"{path}:softmax", "definition", tmp_path))
+    assert (1, False) == (bare(made)[0], "torch" in made.read_text().partition("system")[2])
+    path.write_text(NUMPY)
+    assert 0 == bare(made)[0]
+
+
+def test_the_source_of_a_shipped_adapter_goes_into_the_program(tmp_path):
+    made = written(tmp_path, kept("torch_dynamic", "definition", tmp_path, "quantize"))
+    code, last = bare(made)
+    assert (1, True, False) == (code, last.startswith("AssertionError: "), "adapter(" in made.read_text())
+
+
+def test_an_issue_has_the_program_and_says_what_is_expected(tmp_path):
+    path = tmp_path / "kernel.py"
+    path.write_text(SOUND.replace(*FAULTS["definition"]))
+    found = program_of(kept(str(path), "definition", tmp_path), tmp_path, None, None, beside=tmp_path)
+    text = issue(found)
+    heads = ["## What happens", "## What is expected, and why", "## Versions", "## Reproduction"]
+    assert heads == [line for line in text.splitlines() if line.startswith("## ")]
+    assert ("# mine: ", program(found).rstrip() in text) == (text[:8], True)
+
+
+def test_what_holds_now_has_nothing_to_reproduce(tmp_path):
+    path = tmp_path / "kernel.py"
+    path.write_text(SOUND.replace(*FAULTS["definition"]))
+    key = kept(str(path), "definition", tmp_path)
+    path.write_text(SOUND)
+    with pytest.raises(UsageError, match=r"softmax\.definition does not fail on this case now"):
+        program_of(key, tmp_path, None, None, beside=tmp_path)
+
+
+@pytest.mark.parametrize("target", ["mistake:softmax.base_two", "fault:boundary_key_twice"])
+def test_what_is_no_implementation_is_refused(tmp_path, target, monkeypatch):
+    monkeypatch.setattr("attnspec.runs.repro.find", lambda *given: {"law": "definition", "target": target})
+    with pytest.raises(UsageError, match=f"{target} is not an implementation"):
+        program_of("key", tmp_path, None, None, beside=tmp_path)
+
+
+def test_a_file_that_is_not_of_the_command_is_left_alone(tmp_path):
+    path = tmp_path / "kernel.py"
+    path.write_text(SOUND.replace(*FAULTS["definition"]))
+    key = kept(str(path), "definition", tmp_path)
+    command = ["repro", key, "--report-dir", str(tmp_path), "-o", str(path)]
+    result = CliRunner().invoke(main, command)
+    assert (4, True) == (result.exit_code, "is there, and not of this command" in result.output)
+    for _ in range(2):  # its own file may be written again
+        result = CliRunner().invoke(main, [*command[:-1], str(tmp_path / "repro.py")])
+        assert (0, True) == (result.exit_code, "repro.py: softmax.definition of mine" in result.output)
