@@ -4,7 +4,8 @@
 
 A line for each mechanism: of its mistakes, how many are named, alone or as one of several that are alike on all cases;
 of random pairs, how many are named as pairs, or by what has the same effect; of mistakes that are taken for unknown,
-how many have no name, and how many the name of something with the same effect; and what a diagnosis costs in CPU time.
+how many have no name, how many the name of something with the same effect, and how many a changed line that has it; and
+what a diagnosis costs in CPU time.
 Two things have the same effect if no case of a large fresh set tells them apart.
 A wrong name is worse than none.
 """
@@ -25,6 +26,7 @@ from attnspec.cases.plans import PROFILES, Profile, plan, scenarios_of
 from attnspec.diagnosis.candidates import Candidate, faulty, stock
 from attnspec.diagnosis.naming import LARGE, Likeness, Nearest, diagnose
 from attnspec.diagnosis.observations import Observation
+from attnspec.diagnosis.synthesis import edited
 from attnspec.judging.bench import Bench
 from attnspec.judging.cells import Failure, Request, Result
 from attnspec.judging.engine import run
@@ -52,6 +54,7 @@ def failure_of(mechanism: Mechanism, candidate: Candidate) -> tuple[Result, Fail
 
 
 def named(likeness: Likeness, candidates: list[Candidate]) -> Candidate:
+    """What a likeness names, of the candidates."""
     first, *second = (next(c for c in candidates if c.name == cause.name) for cause in likeness.causes)
     return first.joined(second[0]) if second else first
 
@@ -94,11 +97,15 @@ class Tally:
             counts["silent"] += 1
         elif _parts(truth.name) in map(_parts, (likeness.name, *likeness.others)):
             counts["named"] += 1
-        elif same_effect(result.bench, truth, named(likeness, [*stock(result.bench), *faulty(result.bench)])):
-            counts["same effect"] += 1
+        elif same_effect(result.bench, truth, named(likeness, self.candidates(result.bench, likeness))):
+            counts["changed line" if likeness.changed else "same effect"] += 1
         else:
             counts["wrong"] += 1
             self.wrong.append(f"{truth.name} is called {likeness.name} ({likeness.agreed} cases)")
+
+    @staticmethod
+    def candidates(bench: Bench, likeness: Likeness) -> list[Candidate]:
+        return [*edited(bench)] if likeness.changed else [*stock(bench), *faulty(bench)]
 
     def line(self, name: str) -> str:
         spent = sorted(self.seconds) or [0.0]
