@@ -52,6 +52,8 @@ class Adapter:
     summary: str = ""
     seen: str = ""
     layout: str = ""
+    like: str = ""
+    in_place: str = ""
     place: str = ""
     """The file and line of the function, as far as they are known."""
     perhaps: tuple[str, ...] = ()
@@ -77,6 +79,8 @@ def adapter(
     *positional: Never,
     framework: str = "torch",
     layout: str = "",
+    like: str = "",
+    in_place: str = "",
     name: str | None = None,
     dtypes: Collection[str] = ("float32",),
     conventions: Mapping[str, str] | None = None,
@@ -98,6 +102,9 @@ def adapter(
     * `framework`: whose arrays it takes, "torch", "numpy", "jax", "mlx", "cupy", "tinygrad" or "tensorflow".
     * `layout`: in which order the axes of its arrays come, as in "bshd" for [batch, length, heads, dim]; by default the
       operator's own. `attnspec explain attention` lists those of an operator.
+    * `like`: a known interface that it has, as in "flash_attn_func": what its parameters are called, in which order and
+      layout. `attnspec list signatures` lists them; the operator need not be given then.
+    * `in_place`: the input that it may change, and that is its output afterwards.
     * `name`: by default the function's.
     * `dtypes`: of inputs and outputs; each is tested.
     * `conventions`: the word it follows where correct implementations differ; what is left out is identified.
@@ -126,6 +133,8 @@ def adapter(
                 function=function,
                 framework=framework,
                 layout=layout,
+                like=like,
+                in_place=in_place,
                 dtypes=_kept(dtypes),
                 conventions={} if conventions is None else _kept(conventions),
                 limits={} if limits is None else _kept(limits),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -72,6 +72,7 @@ def check(
     operator: str | None = None,
     framework: str | None = None,
     layout: str = "",
+    like: str = "",
     dtypes: Sequence[str] = (),
     device: str = "cpu",
     mechanisms: Sequence[str] = (),
@@ -149,8 +150,8 @@ def _groups(function: Callable[..., Any], options: Options, declaration: dict[st
     name = declaration.pop("name", getattr(function, "__name__", type(function).__name__))
     dtypes = options.dtypes or ("float32",)
     known = library_of(options)
+    declaration |= {key: x for key in ("layout", "like") if (x := getattr(options, key))}
     adapter = undecorated(function, name, options.operator, options.framework, known, dtypes=dtypes, **declaration)
-    adapter = replace(adapter, layout=options.layout)
     one, source = subject(adapter, declared=bool(declaration), known=known), _source(function, name)
     notes = noticed(one, options.device)
     found = [

@@ -12,11 +12,14 @@ from .shell import mended, options, say
 
 @click.command("list", short_help="List mechanisms, laws, operators, adapters, mistakes and more.")
 @click.argument(
-    "what", type=click.Choice(["mechanisms", "laws", "operators", "adapters", "mistakes", "conventions", "functions"])
+    "what",
+    type=click.Choice(
+        ["mechanisms", "laws", "operators", "adapters", "mistakes", "conventions", "functions", "signatures"]
+    ),
 )
 @options("specs")
 def list_(what: str, specs: tuple[str, ...]) -> None:
-    """List what there is: mechanisms, laws, operators, adapters, mistakes, conventions or functions."""
+    """List what there is: mechanisms, laws, operators, adapters, mistakes, conventions, functions or signatures."""
     with mended(False):
         from ..runs.project import declared
         from .kept import lines_of

@@ -13,6 +13,7 @@ from ..language.functions import FUNCTIONS
 from ..mechanisms.library import Library
 from ..mechanisms.loader import library
 from ..mechanisms.mechanism import Mechanism
+from ..mechanisms.signatures import signatures
 from ..reporting.typesetting import expression, prose
 from ..subjects.claims import claims_of
 from ..subjects.targets import faults, install_command, installed, operators, shipped
@@ -28,6 +29,7 @@ def listed(what: str, known: Library | None = None) -> Iterator[str]:
         "mistakes": _mistakes,
         "conventions": _conventions,
         "functions": _functions,
+        "signatures": _signatures,
     }
     yield from lists[what](known or library())
 
@@ -101,6 +103,15 @@ def _functions(_: Library) -> Iterator[str]:
         yield f"{title}:"
         for function in functions.values():
             yield f"    {function.usage:<34}{function.says}"
+
+
+def _signatures(_: Library) -> Iterator[str]:
+    for one in signatures().values():
+        layout = f" in {one.layout}" if one.layout else ""
+        yield f"{one.name}: {one.operator}{layout}" + (f" (also {', '.join(one.also)})" if one.also else "")
+        yield from prose(", ".join(one.mapped), "    ")
+        left = [name for name in one.parameters if name not in one.mapped]
+        yield from prose(f"left at their default: {', '.join(left)}", "    ") if left else ()
 
 
 def subjects(m: Mechanism) -> list[Adapter]:

@@ -122,9 +122,13 @@ def _key(sample: Sample, bench: Bench, target: str, law: str) -> str:
 
 def _called(subject: Subject) -> dict[str, str]:
     """How a subject is called, where that is not as its operator has it."""
-    if not isinstance(subject, AdapterSubject) or subject.form.layout.canonical:
+    if not isinstance(subject, AdapterSubject):
         return {}
-    return {"layout": subject.form.layout.name}
+    layout, taken = subject.form.layout, subject.form.taken
+    own = layout if taken is None else taken.signature.layout_in(subject.mechanism)
+    differs = not layout.canonical if taken is None else layout.name != own.name
+    found = {"layout": layout.name if differs else "", "like": taken.signature.name if taken else ""}
+    return {name: x for name, x in found.items() if x}
 
 
 def _entry_data(worst: WorstEntry) -> dict[str, Any]:

@@ -139,6 +139,8 @@ class Asking:
             "arrays": [(x.dtype.name, x.shape) for x in made.values()],
             "options": dict(call.options),
             "outputs": interface.outputs,
+            "into": dict(interface.into),
+            "objects": sorted(interface.objects),
             "framework": self._place.framework,
         }
         _send(self._end, head, [x.tobytes() for x in made.values()])

@@ -19,7 +19,7 @@ import os
 import signal
 import socket
 import sys
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 HIDDEN = "att" + "nspec"
@@ -192,10 +192,14 @@ def answer(function: Any, asked: Any, parts: list[bytes]) -> tuple[Any, list[byt
         for data, (dtype, shape) in zip(parts, asked["arrays"], strict=True)
     ]
     named = dict(zip(asked["names"], made, strict=True))
+    own = {output: named[name] for name, output in asked["into"].items() if output and name in named}
     passed = [named.pop(name) for name in asked["positional"]]
     options = {name: tuple(x) if isinstance(x, list) else x for name, x in asked["options"].items()}
+    options |= {name: SimpleNamespace(**options[name]) for name in asked["objects"] if name in options}
     try:
         result = function(*passed, **named, **options)
+        if own and (result is None or any(result is x for x in own.values())):
+            result = own
         if hasattr(result, "items"):
             found = dict(result.items())
         else:

@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -113,6 +114,10 @@ class Interface:
     """For a module: the sizes that the shape of a required input fixes, and an empty text for an axis of no size."""
     absent: Mapping[str, float] = field(default_factory=dict)
     """For a module: the number that stands for an optional input which is not given."""
+    into: Mapping[str, str] = field(default_factory=dict)
+    """Inputs that a call may write to, and the output that each then is where that is not returned; or nothing."""
+    objects: frozenset[str] = frozenset()
+    """Options that are objects with attributes, in place of a mapping."""
 
     def dtype_of(self, name: str, dtype: str) -> str:
         """The dtype of an input or output when `dtype` is under test."""
@@ -172,7 +177,7 @@ class DirectCaller:
             return Reply(fault=result)
         try:
             with _at_home():
-                outputs = self._named(result)
+                outputs = self._named(self._written(result, made))
                 fault = outputs if isinstance(outputs, Fault) else self._oversized(call, outputs)
         except Exception as error:  # a mapping of its own kind, whose methods fail
             outputs = fault = Fault(
@@ -198,7 +203,7 @@ class DirectCaller:
         self.watch.begin()
         try:
             with poison, _at_home(), self.framework.computing(call.dtype):
-                result = self.function(*passed, **named, **call.options)
+                result = self.function(*passed, **named, **self._options(call))
                 self.framework.finish(result, call.device)
                 return result
         except Unsupported as answer:
@@ -210,11 +215,24 @@ class DirectCaller:
         finally:
             self._moved = self._state()
 
+    def _options(self, call: Call) -> dict[str, Any]:
+        objects = self.interface.objects
+        return {name: SimpleNamespace(**x) if name in objects else x for name, x in call.options.items()}
+
+    def _written(self, result: Any, made: Mapping[str, Made]) -> Any:
+        """What was returned; where that is nothing, or what was to be written to, that by the names of outputs."""
+        own = {output: made[name].array for name, output in self.interface.into.items() if output and name in made}
+        if own and (result is None or any(result is x for x in own.values())):
+            return own
+        return result
+
     def _arrays(self, call: Call) -> dict[str, Made]:
         made = {}
         for index, (name, array) in enumerate(call.inputs.items()):
             dtype = self.interface.dtype_of(name, call.dtype)
-            made[name] = self.inputs.make(name, array, dtype, call.device, call.layout, index)
+            shared = name in self.interface.into and call.layout == "expanded"
+            layout = "contiguous" if shared else call.layout  # what is written to has memory of its own
+            made[name] = self.inputs.make(name, array, dtype, call.device, layout, index)
         return made
 
     def _named(self, result: Any) -> dict[str, Any] | Fault:
@@ -269,6 +287,8 @@ class DirectCaller:
 
     def _changed(self, made: Mapping[str, Made]) -> Iterator[Breach]:
         for name in self.inputs.changed(made):
+            if name in self.interface.into:
+                continue
             yield Breach("inputs_unchanged", f"the call changed its input {name!r}")
         for name in self.inputs.overwritten(made):
             says = f"changed its input {name!r} of an earlier call, after the call had returned"
@@ -277,7 +297,9 @@ class DirectCaller:
     def _shared(self, made: Mapping[str, Made], outputs: Mapping[str, Any]) -> Iterator[Breach]:
         memory = self.framework.memory
         earlier = [(memory(x), "an earlier result") for x in self._last if self.framework.is_array(x)]
-        places = [*((memory(item.array), f"the input {name!r}") for name, item in made.items()), *earlier]
+        into = self.interface.into
+        given = {name: item.array for name, item in made.items() if name not in into}
+        places = [*((memory(x), f"the input {name!r}") for name, x in given.items()), *earlier]
         for name, x in outputs.items():
             if not self.framework.is_array(x):
                 continue

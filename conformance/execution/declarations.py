@@ -65,7 +65,7 @@ def checked(given: Adapter, *, complete: bool = True) -> Adapter:
     parts = {}
     for name, part in _PARTS.items():
         x = getattr(given, name)
-        if name == "operator" and x == "" and not complete:
+        if name == "operator" and x == "" and (given.like or not complete):
             continue
         try:
             parts[name] = part.read(x)
@@ -274,6 +274,8 @@ _PARTS = {
     "name": _Part(_name, "a text", 'name="my_kernel"'),
     "framework": _Part(_name, f"the name of a framework: {', '.join(FRAMEWORKS)}", 'framework="torch"'),
     "layout": _Part(_text, "the name of a layout, which 'attnspec explain' lists with its operator", 'layout="bshd"'),
+    "like": _Part(_text, "the name of a known interface", 'like="flash_attn_func"'),
+    "in_place": _Part(_text, "the name of an input", 'in_place="x"'),
     "dtypes": _Part(_dtypes, "names of dtypes", 'dtypes=("float32",)'),
     "conventions": _Part(
         _conventions, "a dict of conventions and their words", 'conventions={"causal_alignment": "top_left"}'

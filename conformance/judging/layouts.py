@@ -54,6 +54,8 @@ def lay_out(subject: Subject, operator: Mechanism, dtype: str, device: str) -> N
 def _read(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str) -> Reading | None:
     """What a subject reads; None where nothing tells that it is not its own layout."""
     own = subject.form.layout.name
+    if own not in candidates(operator):
+        return None
     others = [name for name in candidates(operator) if name != own]
     fits: dict[str, list[Fit]] = {name: [] for name in (own, *others)}
     try:
@@ -143,6 +145,16 @@ def _sizes(operator: Mechanism) -> dict[str, str]:
 
 def _same(x: object, y: object) -> bool:
     return type(x) is type(y) and x == y
+
+
+def taken_told(subject: AdapterSubject) -> str:
+    """What a report begins with: the layout that is to be declared, and the interface that a function is taken for."""
+    taken = subject.form.taken
+    if taken is None:
+        return layout_told(subject)
+    told = f"{subject.name} is taken for {taken.signature.name} ({taken.signature.path})"
+    left = f"; not tested: {', '.join(taken.left)}" if taken.left else ""
+    return "\n".join(filter(None, [layout_told(subject), told + left]))
 
 
 def layout_told(subject: Subject) -> str:

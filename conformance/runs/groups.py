@@ -123,6 +123,7 @@ def groups(options: Options) -> list[Group]:
             operator=options.operator,
             framework=options.framework,
             layout=options.layout,
+            like=options.like,
             device=options.device,
             supervisor=supervised,
             known=known,
@@ -197,7 +198,7 @@ def header_of(options: Options, found: Sequence[Group], command: str) -> dict[st
     files += [waivers] if waivers is not None else []
     if options.waivers and waivers is None:
         asked["waivers_missing"] = options.waivers
-    asked |= {"layout": options.layout} if options.layout else {}
+    asked |= {name: x for name in ("layout", "like") if (x := getattr(options, name))}
     asked |= {"specs": list(options.specs)} if options.specs else {}
     elsewhere = {a.own for g in found if isinstance(a := g.subject, AdapterSubject) and a.own is not None}
     if elsewhere:

@@ -43,6 +43,7 @@ class Options:
         None, "The framework of its arrays: torch, numpy, jax, mlx, cupy and others.", "NAME"
     )
     layout: str = _option("", "The layout of its arrays, such as bshd; one that is not declared is identified.", "NAME")
+    like: str = _option("", "The known interface of a function, such as flash_attn_func.", "NAME")
     dtypes: tuple[str, ...] = _option((), "Only this dtype.", "DTYPE")
     device: str = _option("cpu", "cpu, cuda, cuda:N, or any that a framework has, such as mps, xpu or tpu.", "DEVICE")
     mechanisms: tuple[str, ...] = _option((), "Only this mechanism.", "NAME")

@@ -146,6 +146,7 @@ def subject_of(
         operator=operator,
         framework=framework,
         layout=witness.get("layout", ""),
+        like=witness.get("like", ""),
         supervisor=supervised,
         known=known,
     )

@@ -17,7 +17,7 @@ from ..diagnosis.witness import describe, finite_or_none
 from ..judging.cells import Cell, Failure, Request, Result, sentence_of
 from ..judging.conventions import Finding
 from ..judging.engine import run
-from ..judging.layouts import layout_told
+from ..judging.layouts import taken_told
 from ..judging.recognition import Mark
 from ..judging.shrinking import made_small
 from ..mechanisms.evidence import Evidence, evidence_of
@@ -232,7 +232,12 @@ def taken_data(group: Group) -> dict[str, Any]:
     subject = group.subject
     if not isinstance(subject, AdapterSubject):
         return {}
-    found = {"layout": "" if subject.form.layout.canonical else subject.form.layout.name, "taken": layout_told(subject)}
+    layout, taken = subject.form.layout, subject.form.taken
+    found = {
+        "layout": "" if layout.canonical else layout.name,
+        "like": taken.signature.name if taken else "",
+        "taken": taken_told(subject),
+    }
     return {name: x for name, x in found.items() if x}
 
 

@@ -49,6 +49,8 @@ class Claims:
     """What there is to say of them."""
     sizes: frozenset[str] = frozenset()
     """Sizes that the function is told, as the number of heads where they are folded."""
+    allocated: Mapping[str, str] = field(default_factory=dict)
+    """Parameters that an output is written to, each with the output."""
 
     def grade(self, dtype: str) -> Grade:
         return self.grades.get(dtype, STANDARD[dtype])
@@ -70,7 +72,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
 
     `form` is the one in which it is called, if that is not the operator's own.
     """
-    required = form.required if form else mechanism.required
+    required = form.required if form and form.taken is None else mechanism.required
     label = f"{adapter.place}: {adapter.name}: " if adapter.place else f"{adapter.name}: "
     built = _built_from(adapter, mechanism, label)
     parameters = [p for p in inspect.signature(adapter.function).parameters.values() if p.name not in built]
@@ -88,7 +90,8 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
     further = [p for p in plain if p not in inputs]
     optional = {*mechanism.optional, *mechanism.options}
     told = {p.name for p in further if form and form.layout.folds and p.name in mechanism.sizes}
-    unknown = [p for p in further if p.name not in optional and p.name not in told]
+    written = {p.name: p.name for p in further if form and p.name in mechanism.outputs and p.name in form.layout.own}
+    unknown = [p for p in further if p.name not in {*optional, *told, *written}]
     needed = [p.name for p in unknown if p.default is p.empty]
     if needed:
         hint = meant(needed[0], optional)
@@ -132,6 +135,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
         unknown=beside,
         untested=tuple(untested(name, optional) for name in beside),
         sizes=frozenset(told),
+        allocated=written,
     )
 
 

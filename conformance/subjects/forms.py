@@ -1,20 +1,62 @@
 """How a call of an operator becomes one of a function that takes it in another form, and its results come back.
 
 The judging process arranges NumPy arrays before they are sent, and restores those that come back, so that a worker
-knows nothing of layouts: it makes arrays of what it is sent, passes them under the names that it is told, and names the
-results. Whoever drives gradients through a function arranges inputs by `arranged`, and cotangents, which are like
-outputs, by `layout.arranged`; gradients, which are like inputs, come back by `layout.restored`.
+knows nothing of layouts and signatures: it makes arrays of what it is sent, passes them under the names that it is
+told, and names the results. Whoever drives gradients through a function arranges inputs by `arranged`, and cotangents,
+which are like outputs, by `layout.arranged`; gradients, which are like inputs, come back by `layout.restored`.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from ..errors import UsageError, did_you_mean
+import numpy as np
+
+from ..errors import TargetError, UsageError, did_you_mean
 from ..execution.calling import Call, Fault, Interface, Reply
-from ..mechanisms.layouts import Layout, MisfitError, axes_in_words, conditions, layout_of, sizes_of_letters
+from ..execution.messages import Elsewhere
+from ..language.expressions import Expression
+from ..language.scopes import Values
+from ..mechanisms.layouts import (
+    Layout,
+    MisfitError,
+    axes_in_words,
+    conditions,
+    layout_of,
+    pattern,
+    sizes_of_letters,
+)
 from ..mechanisms.mechanism import Mechanism
+from ..mechanisms.signatures import Passed, Signature, scope_of, signature_named
+from ..numerics import budget
+from ..numerics.numbers import value
+from ..numerics.truths import Truth
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A known interface as one function has it."""
+
+    signature: Signature
+    passed: Mapping[str, Passed]
+    """The parameters of the function that are passed something, in their order."""
+    leading: tuple[str, ...]
+    """Those that are passed by position: arrays that every call has."""
+    arrays: Mapping[str, str]
+    """Those that are an array of the layout, each with that array."""
+    unknown: tuple[str, ...]
+    """Those that the interface has not."""
+    wanting: frozenset[str]
+    """Those that have no default."""
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """Those that stay at their default, as the interface says."""
+        return tuple(name for name, passed in self.passed.items() if passed.how == "left")
 
 
 @dataclass(frozen=True)
@@ -23,29 +65,46 @@ class Form:
 
     mechanism: Mechanism
     layout: Layout
-    sizes: Mapping[str, str] = field(default_factory=dict)
-    """Parameters that are told a size of the call, as the number of heads where they are folded; by their names."""
+    taken: Taken | None = None
+    sizes: frozenset[str] = frozenset()
+    """Parameters that are told a size of the call, as the number of heads where they are folded."""
+    allocated: Mapping[str, str] = field(default_factory=dict)
+    """Parameters that an output is written to, each with the output."""
+    in_place: str = ""
+    """The input that the call may change, and that is the first output afterwards if nothing is returned."""
 
     @property
     def plain(self) -> bool:
         """Whether calls are made as the operator has them."""
-        return self.layout.canonical and not self.sizes
+        return self.layout.canonical and not (self.sizes or self.allocated or self.taken)
 
     @property
     def required(self) -> tuple[str, ...]:
-        """What is passed by position."""
+        """The arrays that every call has, in the layout."""
         return self.layout.names(self.mechanism.required)
 
     @property
     def conditions(self) -> tuple[str, ...]:
         """What has to hold of a call so that there is room for it."""
         own = next(iter(self.mechanism.layouts.values()), {})
-        return conditions(self.layout, sizes_of_letters(own, self.mechanism.shapes))
+        further = self.taken.signature.requires if self.taken else ()
+        return (*conditions(self.layout, sizes_of_letters(own, self.mechanism.shapes)), *further)
 
     def interface(self, by_name: frozenset[str]) -> Interface:
         """What the caller of the function has to know; `by_name` is what it takes by name alone."""
-        m = self.mechanism
-        return Interface(m.operator, self.required, tuple(m.outputs), m.dtypes, by_name)
+        m, into = self.mechanism, dict(self.allocated)
+        if self.in_place:
+            into[self.in_place] = m.outputs[0]
+        if self.taken is None:
+            return Interface(m.operator, self.required, tuple(m.outputs), m.dtypes, by_name, into)
+        one, passed = self.taken.signature, self.taken.passed
+        dtypes = {name: one.dtypes.get(name, m.dtypes.get(array, "")) for name, array in self.taken.arrays.items()}
+        dtypes = {**m.dtypes, **one.dtypes, **{name: dtype for name, dtype in dtypes.items() if dtype}}
+        changed = [name for name, how in passed.items() if how.how == "in_place"]
+        into |= {name: "" if number else m.outputs[0] for number, name in enumerate(changed)}
+        outputs = tuple(name if name != "_" else f"_{number}" for number, name in enumerate(one.returns))
+        objects = frozenset(name for name, how in passed.items() if how.how == "object")
+        return Interface(m.operator, self.taken.leading, outputs, dtypes, frozenset(), into, objects)
 
     def called(self, make: Callable[[Call], Reply], call: Call) -> Reply:
         """The reply to a call, which is made in this form; one that the form has no room for is not supported."""
@@ -59,13 +118,21 @@ class Form:
 
     def arranged(self, call: Call) -> Call:
         """A call in this form; `MisfitError` where it has no room for it."""
-        inputs = self.layout.arranged(call.inputs)
-        return replace(call, inputs=inputs, options={**call.options, **self._told(call)})
+        inputs, options = self.layout.arranged(call.inputs), dict(call.options)
+        if self.taken is not None:
+            inputs, options = self._translated(inputs, call)
+        options |= {name: self._sizes(call)[name] for name in self.sizes}
+        lengths = self.layout.lengths(call.inputs) if self.allocated else {}
+        for parameter, output in self.allocated.items():
+            shape = [lengths[letter] for letter in pattern(self.layout.own[output]).letters]
+            inputs[parameter] = self.layout.arranged({output: np.full(shape, np.nan)})[output]
+        return replace(call, inputs=inputs, options=options)
 
     def restored(self, reply: Reply, call: Call) -> Reply:
         """The reply to a call as the operator has it, given the call as the operator has it."""
+        own = {name: x for name, x in reply.outputs.items() if name in self.mechanism.outputs}
         try:
-            outputs = self.layout.restored(reply.outputs, self.layout.lengths(call.inputs))
+            outputs = self.layout.restored(own, self.layout.lengths(call.inputs))
         except MisfitError as error:
             return replace(reply, outputs={}, fault=Fault("misshapen", str(error)))
         return replace(reply, outputs=outputs)
@@ -79,19 +146,70 @@ class Form:
         axes = axes_in_words(self.layout, first, {**sizes, "_": str(len(self.layout.stacks.get(whole, "")))})
         return axes if first == m.required[0] and not whole else f"{whole or first} as {axes}"
 
-    def _told(self, call: Call) -> dict[str, int]:
-        if not self.sizes:
-            return {}
+    def _translated(self, arrays: Mapping[str, Any], call: Call) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What the parameters of a known interface are passed: arrays, and all else."""
+        assert self.taken is not None
+        m, inputs, options = self.mechanism, dict[str, Any](), dict[str, Any]()
+        given = {name: m.meant(name, x) for name, x in call.options.items()}
+        values = {**m.defaults, **given, **call.inputs, **self._sizes(call)}
+        for name, passed in self.taken.passed.items():
+            if name in self.taken.arrays:
+                if self.taken.arrays[name] in arrays:
+                    inputs[name] = arrays[self.taken.arrays[name]]
+                continue
+            if passed.how == "out":
+                continue
+            x = _worth(passed, values, self.mechanism, call.dtype)
+            if isinstance(x, np.ndarray):
+                inputs[name] = x
+            elif x is not None or name in self.taken.wanting:
+                options[name] = x
+        return inputs, options
+
+    def _sizes(self, call: Call) -> dict[str, int]:
         m = self.mechanism
         found: dict[str, int] = {}
         for name, shape in m.shapes.items():
             found |= {size: n for size, n in zip(shape, call.inputs[name].shape, strict=False) if size}
-        return {parameter: found[size] for parameter, size in self.sizes.items()}
+        return found
 
 
-def form_in(mechanism: Mechanism, layout: str, label: str) -> Form:
+def _worth(passed: Passed, values: Mapping[str, Any], mechanism: Mechanism, dtype: str) -> Any:
+    """What a parameter is passed, in plain values or as an array."""
+    if passed.how == "left":
+        return None
+    if passed.how == "text":
+        return passed.texts[0]
+    with np.errstate(all="ignore"), budget.metered():
+        found = [_plain(_expression(mechanism, text)(Values(values, dtype))) for text in passed.texts]
+    if passed.how == "object":
+        return dict(zip(passed.names, found, strict=True))
+    return tuple(found) if passed.how == "tuple" else found[0]
+
+
+@functools.cache
+def _compiled(operator: str, digest: str, text: str) -> dict[str, Expression]:
+    return {}
+
+
+def _expression(mechanism: Mechanism, text: str) -> Expression:
+    """An expression of a signature, compiled once."""
+    kept = _compiled(mechanism.name, mechanism.digest, text)
+    if not kept:
+        kept[text] = Expression(text, scope_of(mechanism))
+    return kept[text]
+
+
+def _plain(x: Any) -> Any:
+    x = np.asarray(x.must) if isinstance(x, Truth) else x if x is None or isinstance(x, bool | int | str) else value(x)
+    single = isinstance(x, np.generic) or (isinstance(x, np.ndarray) and x.ndim == 0)
+    return x.item() if single else x
+
+
+def form_in(mechanism: Mechanism, layout: str, label: str, like: str = "") -> Form:
     """The form of a function that takes arrays in a layout, or as the operator has them if that is empty.
 
+    With `like`, the layout is that of a known interface, unless one is given.
     A layout that the operator has not is a `UsageError` that begins with the label.
     """
     known = mechanism.layouts
@@ -99,6 +217,66 @@ def form_in(mechanism: Mechanism, layout: str, label: str) -> Form:
         hint = did_you_mean(layout, known)
         listed = f" (its layouts: {', '.join(known)})" if known else "; it has one layout only"
         raise UsageError(f"{label}{mechanism.operator} has no layout {layout!r}{hint}{listed}")
+    if like and not layout:
+        return Form(mechanism, signature_named(like, label).layout_in(mechanism))
     if not known:
         return Form(mechanism, Layout("", {}, {}))
     return Form(mechanism, layout_of(known, layout or next(iter(known))))
+
+
+def taking(function: Callable[..., Any], signature: Signature, mechanism: Mechanism, label: str) -> Taken:
+    """A function as one of a known interface; a `TargetError` where it lacks what every call passes.
+
+    Where it calls the first arrays otherwise, they are told by their places.
+    """
+    parameters = [p for p in inspect.signature(function).parameters.values() if p.kind not in _ANY]
+    arrays = signature.arrays_in(mechanism)
+    renamed = {}
+    for p, own in zip(parameters, signature.parameters, strict=False):
+        if own not in arrays or (p.name != own and p.name in signature.parameters):
+            break
+        renamed[p.name] = own
+    own = {p.name: renamed.get(p.name, p.name) for p in parameters}
+    passed = {name: signature.parameters[other] for name, other in own.items() if other in signature.parameters}
+    needed = layout_parts(signature, mechanism)
+    lacking = [name for name in needed if name not in own.values()]
+    wanting = {p.name for p in parameters if p.default is p.empty}
+    if lacking:
+        raise TargetError(f"{label}{signature.name} has the parameter {lacking[0]!r}, which the function has not")
+    unknown = [p.name for p in parameters if p.name not in passed]
+    strange = [name for name in unknown if name in wanting]
+    if strange:
+        hint = did_you_mean(strange[0], signature.parameters)
+        raise TargetError(f"{label}the parameter {strange[0]!r} is none of {signature.name}{hint}")
+    leading = []
+    for p in parameters:
+        if own[p.name] not in needed or p.kind is p.KEYWORD_ONLY:
+            break
+        leading.append(p.name)
+    mapped = {name: arrays[other] for name, other in own.items() if other in arrays}
+    return Taken(signature, passed, tuple(leading), mapped, tuple(unknown), frozenset(wanting))
+
+
+_ANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def layout_parts(signature: Signature, mechanism: Mechanism) -> list[str]:
+    """The parameters of an interface that are arrays of every call."""
+    always = {*mechanism.required, *signature.layout_in(mechanism).stacks}
+    return [name for name, array in signature.arrays_in(mechanism).items() if array in always]
+
+
+def as_operator(taken: Taken, mechanism: Mechanism, name: str, module: str) -> Elsewhere:
+    """In place of a function: what it takes in the words of its operator."""
+    uses = {"none"}
+    for parameter, passed in taken.passed.items():
+        if parameter in taken.arrays:
+            uses.add(taken.arrays[parameter])
+        elif passed.how not in ("left", "text"):
+            uses.update(*(_expression(mechanism, text).uses for text in passed.texts if passed.how != "out"))
+    kinds = inspect.Parameter
+    by_position = [kinds(each, kinds.POSITIONAL_OR_KEYWORD) for each in mechanism.required]
+    further = [each for each in (*mechanism.optional, *mechanism.options) if each in uses]
+    defaults = {each: mechanism.defaults.get(each, kinds.empty) for each in further}
+    by_name = [kinds(each, kinds.KEYWORD_ONLY, default=x) for each, x in defaults.items()]
+    return Elsewhere(name, module, inspect.Signature([*by_position, *by_name]))

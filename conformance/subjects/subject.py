@@ -11,14 +11,17 @@ from attnspec import adapters
 from attnspec.adapters import Adapter
 
 from ..data.texts import NAME, safe
+from ..errors import UsageError, did_you_mean
 from ..execution.apart import ApartError
 from ..execution.calling import LASTING, Breach, Call, Caller, DirectCaller, Interface, Reply
 from ..execution.interpreters import Interpreter
 from ..execution.supervisor import SupervisedCaller
 from ..mechanisms.layouts import layout_of
 from ..mechanisms.mechanism import Mechanism
+from ..mechanisms.signatures import signature_named
+from .aliases import untested
 from .claims import Claims, claims_of
-from .forms import form_in
+from .forms import Form, as_operator, form_in, taking
 
 
 class Subject(Protocol):
@@ -60,9 +63,7 @@ class AdapterSubject:
         self.adapter, self.mechanism, self.own = adapter, mechanism, own
         self.name = safe(adapter.name + (f"@{own.label}" if own else ""), NAME)
         self.operator = adapter.operator
-        form = form_in(mechanism, adapter.layout, f"{adapter.place}: " if adapter.place else f"{adapter.name}: ")
-        self.claims = claims_of(adapter, mechanism, declared, form)
-        self.form = replace(form, sizes={name: name for name in self.claims.sizes})
+        self.form, self.claims = _formed(adapter, mechanism, declared=declared)
         fixed = adapter.layout or adapter.factory is not None or _own(adapter)
         self.undeclared_layout = bool(mechanism.layouts) and not fixed
         """Whether the layout is to be identified still."""
@@ -96,8 +97,11 @@ class AdapterSubject:
 
     def read_as(self, layout: str, *, observed: bool = False) -> None:
         """Have calls made in a layout of the same arrays."""
-        layout_ = layout_of(self.mechanism.layouts, layout)
-        self.form, self.observed_layout = replace(self.form, layout=layout_), observed
+        own = self.form.taken.signature if self.form.taken else None
+        found = layout_of(self.mechanism.layouts, layout)
+        if own is not None and own.layout_in(self.mechanism).name == layout:
+            found = own.layout_in(self.mechanism)
+        self.form, self.observed_layout = replace(self.form, layout=found), observed
 
     def call(self, call: Call) -> Reply:
         reply = self.form.called(self.caller.call, call)
@@ -112,6 +116,30 @@ class AdapterSubject:
             raise ApartError("calls are made in the process of the run")
         replies = self.caller.apart([self.form.arranged(call) for call in calls], seconds)
         return [self.form.restored(reply, call) for reply, call in zip(replies, calls, strict=False)]
+
+
+def _formed(adapter: Adapter, mechanism: Mechanism, *, declared: bool) -> tuple[Form, Claims]:
+    """The form in which a function is called, and what it takes in the words of its operator."""
+    label = f"{adapter.place}: " if adapter.place else f"{adapter.name}: "
+    form = form_in(mechanism, adapter.layout, label, adapter.like)
+    if adapter.in_place and adapter.in_place not in mechanism.inputs:
+        hint = did_you_mean(adapter.in_place, mechanism.inputs)
+        raise UsageError(f"{label}in_place is {adapter.in_place!r}, which is no input of {mechanism.operator}{hint}")
+    form = replace(form, in_place=adapter.in_place)
+    if not adapter.like:
+        claims = claims_of(adapter, mechanism, declared, form)
+        return replace(form, sizes=claims.sizes, allocated=claims.allocated), claims
+    one = signature_named(adapter.like, label)
+    if one.operator != mechanism.operator:
+        raise UsageError(f"{label}{one.name} is an interface of {one.operator}, and not of {mechanism.operator}")
+    taken = taking(adapter.function, one, mechanism, label)
+    written = {name: passed.texts[0] for name, passed in taken.passed.items() if passed.how == "out"}
+    form = replace(form, taken=taken, allocated=written)
+    stand_in = as_operator(taken, mechanism, adapter.name, adapter.module)
+    claims = claims_of(replace(adapter, function=stand_in), mechanism, declared, form)
+    known = {*mechanism.optional, *mechanism.options}
+    told = tuple(untested(name, known) for name in taken.unknown)
+    return form, replace(claims, unknown=taken.unknown, untested=told)
 
 
 def _own(adapter: Adapter) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import pkgutil
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,6 +38,7 @@ from ..mechanisms.library import Library
 from ..mechanisms.loader import library, mechanism_named
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.references import has_reference
+from ..mechanisms.signatures import Signature, fitting, signature_named
 from .claims import Claims
 from .stand_ins import DefinitionSubject, ReferenceSubject
 from .subject import AdapterSubject, Subject
@@ -59,6 +61,7 @@ class Asked:
     operator: str | None = None
     framework: str | None = None
     layout: str = ""
+    like: str = ""
 
 
 def resolve(
@@ -67,6 +70,7 @@ def resolve(
     operator: str | None = None,
     framework: str | None = None,
     layout: str = "",
+    like: str = "",
     device: str = "cpu",
     supervisor: Supervisor | None = None,
     known: Library | None = None,
@@ -74,11 +78,11 @@ def resolve(
     """The subjects that a target names, called under a supervisor or in this process.
 
     Their mechanisms are those that are `known`, or the shipped ones.
-    `operator`, `framework` and `layout` are for functions that do not say them by themselves.
+    `operator`, `framework`, `layout` and `like` are for functions that do not say them by themselves.
     Raises `TargetError` where the target cannot be loaded or does not run on the device, `UsageError` where it names
     nothing.
     """
-    asked = Asked(operator, framework, layout)
+    asked = Asked(operator, framework, layout, like)
     target, python = parted(target)
     if python:
         return _elsewhere(target, python, asked, device, supervisor, known)
@@ -164,6 +168,8 @@ def subject(
     That process is of this interpreter, or of its `own`.
     """
     known, adapter = known or library(), checked(adapter)
+    if adapter.like and not adapter.operator:
+        adapter = replace(adapter, operator=signature_named(adapter.like).operator)
     label = f"{adapter.place}: {adapter.name}" if adapter.place else adapter.name
     if adapter.operator not in known.stating:
         hint = did_you_mean(adapter.operator, known.stating)
@@ -310,9 +316,9 @@ def from_file(
     declared = [replace(found, layout=found.layout or asked.layout) for found in declared]
     return [
         subject(found, supervisor=supervisor, path=path, known=known, own=own)
-        if found.operator
+        if found.operator or found.like
         else subject(
-            _completed(found, asked.operator, asked.framework, known),
+            _completed(found, asked, known),
             declared=False,
             supervisor=supervisor,
             path=path,
@@ -332,13 +338,36 @@ def undecorated(
     **declaration: Any,
 ) -> Adapter:
     """A plain function as an adapter, its operator and framework guessed where they are not given."""
-    return _completed(sources.undecorated(function, name, **declaration), operator, framework, known)
+    found = sources.undecorated(function, name, **declaration)
+    return _completed(found, Asked(operator, framework, found.layout, found.like), known)
 
 
-def _completed(adapter: Adapter, operator: str | None, framework: str | None, known: Library | None) -> Adapter:
-    named = operator or guess_operator(adapter.name, known)
-    given = {"framework": framework, "perhaps": ()} if framework else {}
-    return replace(adapter, operator=named, **given)
+def _completed(adapter: Adapter, asked: Asked, known: Library | None) -> Adapter:
+    """A plain function with the operator, the framework and the known interface that are asked for, or guessed."""
+    like = asked.like or adapter.like
+    one = signature_named(like) if like else _interface(adapter, asked.operator, known)
+    named = asked.operator or (one.operator if one else guess_operator(adapter.name, known))
+    given = {"framework": asked.framework, "perhaps": ()} if asked.framework else {}
+    return replace(adapter, operator=named, like=one.name if one else "", **given)
+
+
+def _interface(adapter: Adapter, operator: str | None, known: Library | None) -> Signature | None:
+    """The known interface of a plain function; None for one that is called like its operator."""
+    try:
+        parameters = inspect.signature(adapter.function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(p.kind in (p.VAR_POSITIONAL, p.POSITIONAL_ONLY) for p in parameters):
+        return None
+    plain = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
+    names = [p.name for p in plain]
+    try:
+        guessed = (known or library())[operator or guess_operator(adapter.name, known)]
+    except (UsageError, KeyError):
+        guessed = None
+    if guessed is not None and {*names[len(guessed.required) :]} <= {*guessed.optional, *guessed.options}:
+        return None
+    return fitting(adapter.name, names, [p.name for p in plain if p.default is p.empty], operator)
 
 
 def guess_operator(name: str, known: Library | None = None) -> str:

@@ -1,0 +1,229 @@
+"""Known interfaces of kernels: their parameters, and what each is passed in terms of an operator.
+
+They are data in `spec/signatures/`, a file for each, and are read where a function is not called like its operator.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ..data.texts import safe
+from ..errors import SpecError, UsageError, did_you_mean
+from ..language.expressions import Expression
+from ..language.scopes import Scope
+from .documents import read
+from .layouts import Layout, layout_of
+from .layouts import faults as layout_faults
+from .mechanism import Mechanism
+from .schema import place_of, schema_errors, spec_folder
+
+How = Literal["array", "tuple", "text", "object", "out", "in_place", "left"]
+ENOUGH = 0.5
+"""The share of the parameters beside arrays that a function of another name has at least of the interface it fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What a parameter is passed: texts of expressions by attribute, in their order, or alone."""
+
+    how: How
+    texts: tuple[str, ...]
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A known interface."""
+
+    name: str
+    also: tuple[str, ...]
+    operator: str
+    layout: str
+    arrays: Mapping[str, str]
+    parameters: Mapping[str, Passed]
+    requires: tuple[str, ...]
+    dtypes: Mapping[str, str]
+    returns: tuple[str, ...]
+
+    @property
+    def path(self) -> str:
+        return f"spec/signatures/{self.name}.yaml"
+
+    @property
+    def mapped(self) -> list[str]:
+        """The parameters that are passed something."""
+        return [name for name, passed in self.parameters.items() if passed.how != "left"]
+
+    def layout_in(self, mechanism: Mechanism) -> Layout:
+        """The layout of its arrays."""
+        if not mechanism.layouts:
+            return Layout("", {}, {})
+        found = layout_of(mechanism.layouts, self.layout or next(iter(mechanism.layouts)))
+        return Layout(found.name, found.own, {**found.given, **self.arrays}) if self.arrays else found
+
+    def arrays_in(self, mechanism: Mechanism) -> dict[str, str]:
+        """The parameters that are an array of the layout, each with that array."""
+        whole = {*mechanism.inputs, *self.layout_in(mechanism).stacks}
+        kinds = ("array", "in_place")
+        return {n: p.texts[0] for n, p in self.parameters.items() if p.how in kinds and p.texts[0] in whole}
+
+
+@functools.cache
+def signatures() -> dict[str, Signature]:
+    """All of them by name."""
+    return {path.stem: _read(read(path)) for path in sorted((spec_folder() / "signatures").glob("*.yaml"))}
+
+
+def signature_named(name: str, label: str = "") -> Signature:
+    """The interface of that name, or of a function of that name; an unknown one is a `UsageError`."""
+    known = signatures()
+    if name in known:
+        return known[name]
+    also = {other: one for one in known.values() for other in one.also}
+    if name in also:
+        return also[name]
+    hint = did_you_mean(name, [*known, *also])
+    raise UsageError(f"{label}no known interface is called {safe(name)!r}{hint} (there are {', '.join(known)})")
+
+
+def fitting(function: str, taken: Collection[str], needed: Collection[str], operator: str | None) -> Signature | None:
+    """The one interface that parameters fit; None where none does, or several do.
+
+    `taken` are all parameters of a function, and `needed` those without a default.
+    """
+    found = [
+        one
+        for one in signatures().values()
+        if operator in (None, one.operator)
+        and set(taken) <= set(one.parameters)
+        and set(needed) <= set(one.mapped)
+        and _leading(one) <= set(taken)
+    ]
+    named = [one for one in found if function in (one.name, *one.also)]
+    if named:
+        return named[0] if len(named) == 1 else None
+    shares = {one.name: _share(one, taken) for one in found}
+    best = [one for one in found if shares[one.name] == max(shares.values())]
+    return best[0] if len(best) == 1 and shares[best[0].name] >= ENOUGH else None
+
+
+def _leading(one: Signature) -> set[str]:
+    """The first parameters, which are the arrays that every call has."""
+    found: set[str] = set()
+    for name, passed in one.parameters.items():
+        if passed.how not in ("array", "in_place", "object") or not passed.texts[0].isidentifier():
+            break
+        found.add(name)
+        if len(found) == LEADING:
+            break
+    return found
+
+
+LEADING = 3
+"""As many parameters as queries, keys and values are."""
+
+
+def _share(one: Signature, taken: Collection[str]) -> float:
+    rest = [name for name in one.mapped if name not in _leading(one)]
+    return sum(name in taken for name in rest) / len(rest) if rest else 1.0
+
+
+def _read(document: Mapping[Any, Any]) -> Signature:
+    plain = {str(key): x for key, x in document.items()}
+    return Signature(
+        name=str(plain["signature"]),
+        also=tuple(map(str, plain.get("also", ()))),
+        operator=str(plain["operator"]),
+        layout=str(plain.get("layout", "")),
+        arrays={str(n): str(t) for n, t in plain.get("arrays", {}).items()},
+        parameters={str(n): _passed(x) for n, x in plain["parameters"].items()},
+        requires=tuple(map(str, plain.get("requires", ()))),
+        dtypes={str(n): str(t) for n, t in plain.get("dtypes", {}).items()},
+        returns=tuple(map(str, plain["returns"])),
+    )
+
+
+def _passed(x: Any) -> Passed:
+    if isinstance(x, list):
+        return Passed("tuple", tuple(map(str, x)))
+    if not isinstance(x, dict):
+        return Passed("array", (str(x),))
+    [(how, text)] = x.items()
+    if str(how) == "object":
+        return Passed("object", tuple(map(str, text.values())), tuple(map(str, text)))
+    return Passed(str(how), (str(text),))  # type: ignore[arg-type] - the schema has no others
+
+
+def scope_of(mechanism: Mechanism) -> Scope:
+    """What expressions of a signature may speak of."""
+    words = {word: option for option, own in mechanism.vocabulary.items() for word in own}
+    return Scope(frozenset({*mechanism.sizes, *mechanism.inputs, *mechanism.options}), words)
+
+
+def faults(known: Mapping[str, Mechanism], folder: Path | None = None) -> Iterator[SpecError]:
+    """What is wrong with the files of known interfaces, the shipped ones or those of a folder."""
+    schema = spec_folder() / "signatures" / "schema.json"
+    folder = folder or schema.parent
+    for path in sorted(folder.glob("*.yaml")):
+        try:
+            document = read(path)
+        except SpecError as error:
+            yield error
+            continue
+        found = [*schema_errors(document, schema)]
+        yield from found or _contradictions(document, _read(document), path.stem, known)
+
+
+def _contradictions(
+    document: Mapping[Any, Any], one: Signature, stem: str, known: Mapping[str, Mechanism]
+) -> Iterator[SpecError]:
+    """What does not go together in a file, each with its place."""
+    places = {str(key): place_of(key) for key in document}
+    if one.name != stem:
+        yield SpecError(f"signature: the file is called {stem!r}, and not {one.name!r}", places["signature"])
+    if one.operator not in known or known[one.operator].operator != one.operator:
+        hint = did_you_mean(one.operator, known)
+        yield SpecError(f"operator: unknown operator {one.operator!r}{hint}", places["operator"])
+        return
+    m = known[one.operator]
+    if one.layout and one.layout not in m.layouts:
+        hint = did_you_mean(one.layout, m.layouts)
+        yield SpecError(f"layout: {m.name} has no layout {one.layout!r}{hint}", places["layout"])
+        return
+    for layout, name, says in layout_faults({**m.layouts, "arrays": one.arrays}, {*m.inputs, *m.outputs}):
+        if layout == "arrays":
+            yield SpecError(f"arrays.{name}: {says}", places["arrays"])
+    for name in one.returns:
+        if name not in ("_", *m.outputs):
+            hint = did_you_mean(name, m.outputs)
+            yield SpecError(f"returns: {m.name} has no output {name!r}{hint}", places["returns"])
+    yield from _misread(document["parameters"], one, m)  # type: ignore[index]
+
+
+def _misread(texts: Mapping[Any, Any], one: Signature, m: Mechanism) -> Iterator[SpecError]:
+    """Parameters that are passed what there is not, and inputs that none is passed."""
+    scope, stacks = scope_of(m), one.layout_in(m).stacks
+    lacking = {*m.required}
+    for name, text in texts.items():
+        passed, place = one.parameters[str(name)], place_of(text) or place_of(name)
+        if passed.how == "out" and passed.texts[0] not in one.layout_in(m).own:
+            yield SpecError(f"parameters.{name}: {passed.texts[0]!r} is no output of a layout", place)
+        for part in () if passed.how in ("left", "text", "out") else passed.texts:
+            if part in stacks:
+                lacking -= {*stacks[part]}
+                continue
+            try:
+                lacking -= Expression(part, scope).uses
+            except SpecError as error:
+                yield SpecError(f"parameters.{name}: {error.message}", place)
+    for part in one.requires:
+        try:
+            Expression(part, scope)
+        except SpecError as error:
+            yield SpecError(f"requires: {error.message}", place_of(part))
+    for name in sorted(lacking):
+        yield SpecError(f"parameters: none is passed {name!r}", place_of(next(iter(texts))))

@@ -1,0 +1,51 @@
+"""Kernels as people write them are checked by one command without an adapter, and their faulty variants are refuted."""
+
+from pathlib import Path
+
+import pytest
+
+import attnspec
+
+KERNELS = Path(__file__).parents[2] / "examples" / "kernels"
+TABLE = [
+    ("torch", "flash_attn_func", "flash_attn_func", "attention", "(place < 0)", "(place <= 0)"),
+    ("torch", "flash_attn_qkvpacked_func", "flash_attn_qkvpacked_func", "attention", "unbind(2)", "unbind(2)[::-1]"),
+    ("torch", "sdpa", "scaled_dot_product_attention", "attention", ".tril()", ".tril(-1)"),
+    ("torch", "eager_attention_forward", "transformers_attention", "attention", "+ attention_mask", "- attention_mask"),
+    ("torch", "unified_attention", "unified_attention", "paged_attention", "length - len(own)", "length"),
+    ("torch", "apply_rotary_emb", "apply_rotary_emb", "rotary", "first * cos - second", "first * cos + second"),
+    ("torch", "fused_add_rms_norm", "fused_add_rms_norm", "rms_norm", "+ eps", "+ 0 * eps"),
+    ("numpy", "single_prefill_with_kv_cache", "single_prefill_with_kv_cache", "attention", "** -0.5", "** -1.0"),
+    (
+        "numpy",
+        "flash_attn_varlen_func",
+        "flash_attn_varlen_func",
+        "packed_attention",
+        "k[seen], v[seen]",
+        "k[own], v[own]",
+    ),
+    ("numpy", "dot_product_attention", "jax_dot_product_attention", "attention", "scores + bias", "scores - bias"),
+]
+
+
+def checked(path, function, operator, mechanisms=()):
+    named = (operator, "causal_mask") if operator == "attention" else (operator,)
+    laws = [f"{name}.{law}" for name in named for law in ("definition", "contract.inputs_unchanged")]
+    return attnspec.check(f"{path}:{function}", laws=laws)
+
+
+@pytest.mark.parametrize(("framework", "function", "like", "operator", "right", "wrong"), TABLE)
+def test_a_kernel_is_checked_without_an_adapter_and_its_fault_is_found(
+    framework, function, like, operator, right, wrong, tmp_path
+):
+    source = KERNELS / f"{framework}_kernels.py"
+    report = checked(source, function, operator)
+    first = str(report).splitlines()[0]
+    assert f"{function} is taken for {like} (spec/signatures/{like}.yaml)" == first.partition(";")[0]
+    assert {function: "conformant"} == report.verdicts, report
+    text = source.read_text()
+    start = text.index(f"def {function}(")
+    assert right in text[start:]
+    faulty = tmp_path / "faulty.py"
+    faulty.write_text(text[:start] + text[start:].replace(right, wrong, 1))
+    assert {function: "violated"} == checked(faulty, function, operator).verdicts
