@@ -142,7 +142,7 @@ def directed(mechanism: Mechanism, claims: Claims, seed: int) -> Iterator[Case]:
 def beyond_limits(mechanism: Mechanism, claims: Claims, dtype: str) -> dict[str, list[str]]:
     """The scenarios that other sizes take the place of, or none, under the limits of a subject; with those limits."""
     found: dict[str, list[str]] = {}
-    unlimited = replace(claims, limits={}, requires=())
+    unlimited = replace(claims, limits={}, requires=(), ties={})
     for case in directed(mechanism, unlimited, 0) if claims.limits or claims.requires else ():
         values = Sample(mechanism, case, dtype, claims=unlimited).values
         beyond = [

@@ -161,7 +161,9 @@ class Sample:
         return rounded(x, FORMATS[self.mechanism.dtype_of(name, self.dtype)])
 
     def _snapped(self, name: str, x: Any) -> Any:
-        """A drawn size or option at the nearest value that the subject's limits allow."""
+        """A drawn size or option at the nearest value that the subject's limits allow, or that of a size it equals."""
+        if self.claims and name in self.claims.ties:
+            return self[self.claims.ties[name]]
         allowed = self.claims.limits.get(name) if self.claims else None
         if allowed is None or isinstance(x, np.ndarray) or allows(allowed, x):
             return x

@@ -112,15 +112,16 @@ def fitting(function: str, taken: Collection[str], needed: Collection[str], oper
 
 
 def _leading(one: Signature) -> set[str]:
-    """The first parameters, which are the arrays that every call has."""
-    found: set[str] = set()
+    """The first parameters, which are the arrays that every call has, and objects before them."""
+    found: list[str] = []
+    objects = {name for name, passed in one.parameters.items() if passed.how == "object"}
     for name, passed in one.parameters.items():
-        if passed.how not in ("array", "in_place", "object") or not passed.texts[0].isidentifier():
+        if name in objects:
+            continue
+        if passed.how not in ("array", "in_place") or not passed.texts[0].isidentifier() or len(found) == LEADING:
             break
-        found.add(name)
-        if len(found) == LEADING:
-            break
-    return found
+        found.append(name)
+    return {*found, *objects}
 
 
 LEADING = 3

@@ -51,6 +51,8 @@ class Claims:
     """Sizes that the function is told, as the number of heads where they are folded."""
     allocated: Mapping[str, str] = field(default_factory=dict)
     """Parameters that an output is written to, each with the output."""
+    ties: Mapping[str, str] = field(default_factory=dict)
+    """Sizes that equal another one, wherever there is to be room for a call."""
 
     def grade(self, dtype: str) -> Grade:
         return self.grades.get(dtype, STANDARD[dtype])
@@ -123,7 +125,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
         names=frozenset(p.name for p in further if p.name in optional),
         dtypes=adapter.dtypes,
         conventions=adapter.conventions,
-        limits={name: _several(values) for name, values in limits.items()},
+        limits={**_single(form), **{name: _several(values) for name, values in limits.items()}},
         fixed={n: x for n, x in adapter.fixed.items() if n not in sizes and n not in own},
         requires=_conditions(adapter, mechanism, label, form),
         grades=_grades(adapter, label),
@@ -136,6 +138,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
         untested=tuple(untested(name, optional) for name in beside),
         sizes=frozenset(told),
         allocated=written,
+        ties=_ties(mechanism, form),
     )
 
 
@@ -219,6 +222,22 @@ def _alike(adapter: Adapter, mechanism: Mechanism, label: str) -> list[str]:
         axes = zip(mechanism.shapes[one], mechanism.shapes[other], strict=False)
         found += [f"{a} == {b}" for a, b in axes if a != b and a and b]
         found.append(f"identical({one}, {other})")
+    return found
+
+
+def _single(form: Form | None) -> dict[str, Collection[int]]:
+    """The sizes of axes that are left out."""
+    found = [condition.partition(" == ") for condition in (form.room if form else ())]
+    return {name: (1,) for name, _, other in found if other == "1"}
+
+
+def _ties(mechanism: Mechanism, form: Form | None) -> dict[str, str]:
+    """The sizes that equal another one so that arrays fit into one: that which follows from the other, or the later."""
+    found = {}
+    for first, _, other in (condition.partition(" == ") for condition in (form.room if form else ())):
+        if other != "1":
+            follows = other in mechanism.sizes[first].uses
+            found |= {first: other} if follows else {other: first}
     return found
 
 

@@ -85,10 +85,14 @@ class Form:
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What has to hold of a call so that there is room for it."""
+        """What has to hold of every call."""
+        return (*self.room, *(self.taken.signature.requires if self.taken else ()))
+
+    @property
+    def room(self) -> tuple[str, ...]:
+        """What has to hold of the sizes of a call so that its layout has room for it."""
         own = next(iter(self.mechanism.layouts.values()), {})
-        further = self.taken.signature.requires if self.taken else ()
-        return (*conditions(self.layout, sizes_of_letters(own, self.mechanism.shapes)), *further)
+        return conditions(self.layout, sizes_of_letters(own, self.mechanism.shapes))
 
     def interface(self, by_name: frozenset[str]) -> Interface:
         """What the caller of the function has to know; `by_name` is what it takes by name alone."""
@@ -96,7 +100,7 @@ class Form:
         if self.in_place:
             into[self.in_place] = m.outputs[0]
         if self.taken is None:
-            return Interface(m.operator, self.required, tuple(m.outputs), m.dtypes, by_name, into)
+            return Interface(m.operator, self.required, tuple(m.outputs), m.dtypes, by_name, into=into)
         one, passed = self.taken.signature, self.taken.passed
         dtypes = {name: one.dtypes.get(name, m.dtypes.get(array, "")) for name, array in self.taken.arrays.items()}
         dtypes = {**m.dtypes, **one.dtypes, **{name: dtype for name, dtype in dtypes.items() if dtype}}
@@ -104,7 +108,7 @@ class Form:
         into |= {name: "" if number else m.outputs[0] for number, name in enumerate(changed)}
         outputs = tuple(name if name != "_" else f"_{number}" for number, name in enumerate(one.returns))
         objects = frozenset(name for name, how in passed.items() if how.how == "object")
-        return Interface(m.operator, self.taken.leading, outputs, dtypes, frozenset(), into, objects)
+        return Interface(m.operator, self.taken.leading, outputs, dtypes, into=into, objects=objects)
 
     def called(self, make: Callable[[Call], Reply], call: Call) -> Reply:
         """The reply to a call, which is made in this form; one that the form has no room for is not supported."""

@@ -25,6 +25,7 @@ TABLE = [
         "k[own], v[own]",
     ),
     ("numpy", "dot_product_attention", "jax_dot_product_attention", "attention", "scores + bias", "scores - bias"),
+    ("jax", "dot_product_attention", "jax_dot_product_attention", "attention", "is_causal:", "not is_causal:"),
 ]
 
 
@@ -38,6 +39,7 @@ def checked(path, function, operator, mechanisms=()):
 def test_a_kernel_is_checked_without_an_adapter_and_its_fault_is_found(
     framework, function, like, operator, right, wrong, tmp_path
 ):
+    pytest.importorskip(framework)
     source = KERNELS / f"{framework}_kernels.py"
     report = checked(source, function, operator)
     first = str(report).splitlines()[0]

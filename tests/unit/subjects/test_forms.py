@@ -1,12 +1,19 @@
 """Forms: a call of an operator is arranged for a function, and what comes back is restored."""
 
+import inspect
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from attnspec.errors import UsageError
+from attnspec.adapters import Adapter
+from attnspec.cases.plans import PROFILES, plan
+from attnspec.errors import TargetError, UsageError
 from attnspec.execution.calling import Call, Reply
 from attnspec.mechanisms.loader import library
-from attnspec.subjects.forms import form_in
+from attnspec.mechanisms.signatures import signatures
+from attnspec.subjects.forms import form_in, layout_parts
+from attnspec.subjects.targets import subject
 
 ATTENTION = library()["attention"]
 CALL = Call(
@@ -65,3 +72,87 @@ def test_a_form_is_told_by_the_first_array_that_differs(operator, layout, words)
 def test_an_unknown_layout_is_refused_with_those_that_there_are(operator, layout, says):
     with pytest.raises(UsageError, match=says):
         form_in(library()[operator], layout, "kernel: ")
+
+
+def dummy(one, m):
+    """A function with all parameters of an interface, each with a default but the arrays of every call."""
+    kinds = inspect.Parameter
+    needed = layout_parts(one, m)
+    parameters = [
+        kinds(name, kinds.POSITIONAL_OR_KEYWORD, default=kinds.empty if name in needed else None)
+        for name in sorted(one.parameters, key=lambda name: name not in needed)
+    ]
+
+    def function(*arguments, **keywords):
+        raise AssertionError
+
+    function.__signature__ = inspect.Signature(parameters)
+    return function
+
+
+@pytest.mark.parametrize("name", signatures())
+def test_a_call_is_arranged_for_every_known_interface(name):
+    one = signatures()[name]
+    m = library()[one.operator]
+    own = subject(Adapter("mine", "", dummy(one, m), "numpy", like=name))
+    sample = next(sample for sample in plan(m, own.claims, PROFILES["quick"], 0, "float32").scenarios)
+    call = Call({n: sample.values[n] for n in m.required}, {}, "float32")
+    made = own.form.arranged(call)
+    assert {*made.inputs, *made.options} <= {*one.parameters}
+    arrays = own.form.layout.arranged(call.inputs)
+    for parameter, array in own.form.taken.arrays.items():
+        if array in arrays:
+            assert arrays[array].shape == made.inputs[parameter].shape
+
+
+@pytest.mark.parametrize(
+    ("options", "passed"),
+    [
+        ({}, {"causal": False, "window_size": (-1, -1), "softcap": 0.0}),
+        ({"window_left": 3, "causal": True}, {"causal": True, "window_size": (3, -1), "softcap": 0.0}),
+        ({"scale": 0.5}, {"causal": False, "window_size": (-1, -1), "softcap": 0.0, "softmax_scale": 0.5}),
+    ],
+)
+def test_options_are_passed_as_the_interface_has_them(options, passed):
+    own = subject(
+        Adapter("mine", "", dummy(signatures()["flash_attn_func"], ATTENTION), "numpy", like="flash_attn_func")
+    )
+    assert passed == own.form.arranged(replace(CALL, options=options)).options
+
+
+def test_running_sums_are_made_of_lengths():
+    one, m = signatures()["flash_attn_varlen_func"], library()["packed_attention"]
+    own = subject(Adapter("mine", "", dummy(one, m), "numpy", like=one.name))
+    x = np.ones((5, 2, 4))
+    lens = {"q_lens": np.array([2, 0, 3]), "k_lens": np.array([1, 4, 0])}
+    made = own.form.arranged(Call({"q": x, "k": x, "v": x, **lens}, {}, "float32"))
+    assert ([0, 2, 2, 5], [0, 1, 5, 5]) == (made.inputs["cu_seqlens_q"].tolist(), made.inputs["cu_seqlens_k"].tolist())
+    assert (3, 4) == (made.options["max_seqlen_q"], made.options["max_seqlen_k"])
+
+
+def test_what_a_function_is_to_be_taken_for_has_to_fit():
+    with pytest.raises(TargetError, match="flash_attn_func has the parameter 'v', which the function has not"):
+        subject(Adapter("mine", "", lambda q, k: q, "numpy", like="flash_attn_func"))
+    with pytest.raises(UsageError, match="flash_attn_func is an interface of attention, and not of softmax"):
+        subject(Adapter("mine", "softmax", lambda q, k, v: q, "numpy", like="flash_attn_func"))
+
+
+def test_a_result_is_read_from_the_parameter_that_it_is_written_to():
+    def attention(q, k, v, out):
+        out[...] = v.mean(-2, keepdims=True)
+
+    own = subject(Adapter("mine", "attention", attention, "numpy"))
+    same = replace(CALL, options={}, inputs={**CALL.inputs, "q": np.ones((2, 2, 5, 8))})
+    reply = own.call(same)
+    assert ((2, 2, 5, 3), 1.0, ()) == (reply.outputs["out"].shape, reply.outputs["out"].mean(), reply.breaches)
+
+
+@pytest.mark.parametrize(("in_place", "contracts"), [("x", []), ("", ["inputs_unchanged"])])
+def test_an_input_changes_only_where_that_is_declared(in_place, contracts):
+    def softmax(x):
+        x[...] = 1.0
+
+    own = subject(Adapter("mine", "softmax", softmax, "numpy", in_place=in_place))
+    reply = own.call(Call({"x": np.zeros((2, 3))}, {}, "float32"))
+    assert contracts == [breach.contract for breach in reply.breaches]
+    assert ("p" in reply.outputs) == bool(in_place)

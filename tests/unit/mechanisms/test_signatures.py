@@ -1,0 +1,71 @@
+"""Known interfaces: each is data that says what its parameters are passed, and a function fits one or none."""
+
+import pytest
+
+from attnspec.errors import UsageError
+from attnspec.mechanisms import signatures as module
+from attnspec.mechanisms.loader import library
+from attnspec.mechanisms.signatures import faults, fitting, signature_named, signatures
+
+GIVEN = """signature: mine
+source: https://example.org
+operator: attention
+layout: bshd
+parameters:
+  q: q
+  k: k
+  v: v
+  sm: scale
+returns: [out]
+"""
+
+
+def test_the_shipped_interfaces_have_no_faults():
+    assert [] == [str(fault) for fault in faults(library())]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "says"),
+    [
+        ("signature: mine", "signature: other", "the file is called 'mine', and not 'other'"),
+        ("operator: attention", "operator: attendance", "unknown operator 'attendance'; did you mean 'attention'?"),
+        ("layout: bshd", "layout: bsdh", "attention has no layout 'bsdh'"),
+        ("v: v", "v: q", "none is passed 'v'"),
+        ("sm: scale", "sm: scales", "parameters.sm: unknown name 'scales'"),
+        ("returns: [out]", "returns: [output]", "attention has no output 'output'"),
+        ("returns: [out]", "returns: [out]\narrays: {out: b z}", "arrays.out: 'out' has no axis 'z'"),
+        ("returns: [out]", "returns: [out]\nmore: 1", "unknown key 'more'"),
+        ("sm: scale", "sm: {out: result}", "'result' is no output of a layout"),
+    ],
+)
+def test_what_does_not_go_together_is_told_with_its_place(right, wrong, says, tmp_path):
+    (tmp_path / "mine.yaml").write_text(GIVEN.replace(right, wrong))
+    found = [str(fault) for fault in faults(library(), tmp_path)]
+    assert any(says in fault and "mine.yaml" in fault for fault in found), found
+
+
+@pytest.mark.parametrize(
+    ("function", "taken", "like"),
+    [
+        ("mine", ["q", "k", "v", "softmax_scale", "window_size", "causal"], "flash_attn_func"),
+        ("mine", ["qkv", "softmax_scale", "causal"], "flash_attn_qkvpacked_func"),
+        ("mine", ["query", "key", "value", "attn_mask", "is_causal", "scale"], "scaled_dot_product_attention"),
+        ("dot_product_attention", ["query", "key", "value"], "jax_dot_product_attention"),
+        ("mine", ["q", "k", "v", "causal", "sm_scale"], ""),
+        ("mine", ["q", "k", "v", "softmax_scale", "strange"], ""),
+        ("mine", ["query", "key", "value"], ""),
+    ],
+)
+def test_a_function_fits_one_interface_or_none(function, taken, like):
+    found = fitting(function, taken, taken[:1], None)
+    assert like == (found.name if found else "")
+
+
+def test_an_interface_is_found_by_the_names_of_its_functions():
+    assert "torch_rms_norm" == signature_named("rms_norm").name
+    with pytest.raises(UsageError, match="no known interface is called 'flash_attn'; did you mean 'flash_attn_func'"):
+        signature_named("flash_attn")
+
+
+def test_every_interface_of_another_package_says_where_it_is_documented():
+    assert {path.stem for path in (module.spec_folder() / "signatures").glob("*.yaml")} == {*signatures()}
