@@ -68,7 +68,7 @@ def phrase(literal: Literal) -> str:
         return f"{name} = {x}"
     if literal.kind == "up to" and x == 1:
         return f"{name} = 1"
-    return PHRASES[literal.kind].format(name=name, a=_a(name), x=_number(x))
+    return PHRASES[literal.kind].format(name=name, a=a(name), x=_number(x))
 
 
 def _remainder(name: str, modulus: int, first: int, last: int) -> str:
@@ -83,7 +83,7 @@ def _remainder(name: str, modulus: int, first: int, last: int) -> str:
     )
 
 
-def _a(noun: str) -> str:
+def a(noun: str) -> str:
     return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 

@@ -141,6 +141,8 @@ _KEPT = keys(
         "like": text,
         "before": several(CASE),
         "dependent": truth,
+        "retraced": truth,
+        "after": text,
         "alone": truth,
         "when": or_none(WHEN),
         "nearest": or_none(keys({"name": text, "says": text, "agreed": whole, "cases": whole})),

@@ -62,8 +62,12 @@ def describe(
     broken: list[str],
     seen: Map | None = None,
     when: When | None = None,
+    after: str = "",
 ) -> dict[str, Any]:
-    """A failure as plain data. `broken` are the further laws that the subject breaks on the mechanism."""
+    """A failure as plain data.
+
+    `broken` are the further laws that the subject breaks on the mechanism, and `after` says which calls it needs first.
+    """
     m, sample, name = bench.mechanism, failure.sample, failure.law
     law, reject = law_of(m, name), m.rejects.get(name)
     stated = law or reject
@@ -90,6 +94,8 @@ def describe(
         "case": stored_case(sample, law, bench.words_key),
         "before": _earlier(failure),
         "dependent": failure.dependent,
+        "retraced": failure.retraced,
+        "after": after,
         "sizes": sizes_of_case(sample),
         "arrays": {n: shown(x) for n, x in sample.values.items() if isinstance(x, np.ndarray)},
         "givens": _givens(Trial(bench, sample), law),
@@ -248,7 +254,12 @@ def finite_or_none(x: float) -> float | None:
 
 
 def _earlier(failure: Failure) -> list[dict[str, Any]]:
-    """What was tried before a failure, in its order, and last the case on which it was found."""
+    """What was tried before a failure, in its order, and last the case on which it was found.
+
+    Of one that was retraced, the calls that it needs.
+    """
+    if failure.retraced:
+        return [_stored(case) for case in failure.before]
     return [_stored(case) for case in (*failure.before, failure.found.case)] if failure.before else []
 
 

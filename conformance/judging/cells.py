@@ -36,6 +36,8 @@ class Failure:
     """Whether it holds in a new process, where nothing was tried before it."""
     finding: str = ""
     """The known finding that it belongs to; nothing if it is new."""
+    retraced: bool = False
+    """Whether `before` is a sequence of calls after which it fails in a new process, each made once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,12 @@ def _entries(witness: Witness, cell: Mapping[str, Any], rows: int, room: int, fo
     origin = witness["from"]
     steps = f", made smaller in {origin['tried']} steps" if origin["tried"] else ""
     yield "Found", f"in {_named(origin)}{steps}"
-    if witness.get("dependent"):
+    if witness.get("after"):
+        yield (
+            "When",
+            f"{witness['after']}; replay makes {'that call' if len(witness['before']) == 1 else 'those calls'} first",
+        )
+    elif witness.get("dependent"):
         count = len(witness["before"])
         yield "", f"in a new process it holds: it needs calls of the {count} cases before it, or fails at times"
     if witness.get("when"):

@@ -254,6 +254,8 @@ class Witness(_Witness):
     digest: Key[str, "The digest of the specification."]
     case: Key[Case, "The smallest case that fails."]
     before: Key[list[Case], "What was tried ahead of it, if it fails only after that."]
+    retraced: Key[bool, "Whether what was tried ahead is a sequence of calls that it needs, each made once."]
+    after: Key[str, "After which calls alone it fails, in words; empty where that is not known."]
     dependent: Key[bool, "Whether it fails only after earlier calls, and holds in a new process."]
     sizes: Key[dict[str, Value], "Sizes, and options that are not at their defaults."]
     arrays: Key[dict[str, str], "Inputs, as they are shown."]

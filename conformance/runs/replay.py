@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ..cases.plans import PROFILES
-from ..cases.samples import Sample
+from ..cases.samples import Case, Sample
 from ..data.texts import safe, safe_data, safe_lines
+from ..diagnosis.history import prepared
 from ..diagnosis.witness import describe, find, library_of, read_case, runnable
 from ..errors import Exit, UsageError
 from ..execution.interpreters import parted
@@ -61,8 +62,11 @@ def replayed(
     bench = bench_of(witness, mechanism, subject)
     with subject.session(), runnable(name):
         sample = Sample(mechanism, read_case(witness["case"]), witness["dtype"])
-        failure, verdict, says = again(bench, sample, witness["law"])
-    if failure is None and witness.get("before"):
+        earlier = _earlier(bench, witness) if witness.get("retraced") else ()
+        if earlier:
+            say(f"note: makes {'an earlier call' if len(earlier) == 1 else f'{len(earlier)} earlier calls'} first")
+        failure, verdict, says = again(bench, sample, witness["law"], earlier)
+    if failure is None and witness.get("before") and not earlier:
         anew = subject_of(witness, known, operator or mechanism.operator, framework, seconds, fresh=True)
         bench = bench_of(witness, mechanism, anew)
         with runnable(name):
@@ -72,10 +76,13 @@ def replayed(
             say(f"note: by itself it holds now, and it fails after {_counted(witness)}: earlier calls matter")
     if failure is None:
         address = mechanism.address(witness["law"])
-        also = f", by itself and after {_counted(witness)}" if witness.get("before") else ""
+        both = "" if earlier else "by itself and "
+        also = f", {both}after {_counted(witness)}" if witness.get("before") else ""
         say(f"{subject.name} {address}: {verdict} on this case now{also}" + (f": {says}" if says else ""))
         return Exit.CONFORMANT
     with bench.subject.session():
+        if earlier:
+            prepared(bench, earlier)
         data = describe(failure, bench, witness["target"], None, [])
     cell = {
         "subject": subject.name,
@@ -87,7 +94,9 @@ def replayed(
         "says": says,
     }
     kept = {
-        key: witness[key] for key in ("from", "likeness", "nearest", "map", "when", "broken", "key") if key in witness
+        key: witness[key]
+        for key in ("from", "likeness", "nearest", "map", "when", "after", "before", "broken", "key")
+        if key in witness
     }
     for line in block(safe_data({**data, **kept}), safe_data(cell), page_width(terminal())):
         say(line)
@@ -156,14 +165,25 @@ def subject_of(
     return own[0]
 
 
-def again(bench: Bench, sample: Sample, name: str) -> tuple[Failure | None, str, str]:
-    """The failure, if it is found again; the verdict, and what is said of it."""
+def _earlier(bench: Bench, witness: dict[str, Any]) -> tuple[Case, ...]:
+    """The calls that a retraced failure needs; none where no new process can be had to make them in."""
+    cases = tuple(read_case(case) for case in witness["before"])
+    return cases if prepared(bench, ()) else ()
+
+
+def again(bench: Bench, sample: Sample, name: str, earlier: Sequence[Case] = ()) -> tuple[Failure | None, str, str]:
+    """The failure, if it is found again; the verdict, and what is said of it.
+
+    With `earlier` cases, it is sought after their calls in a new process.
+    """
     law = law_of(bench.mechanism, name)
     if law is None:
         return _run_again(bench, (sample,), name)
     grades = looser(bench.dtype, bench.subject.claims.grade(bench.dtype))
+    if earlier:
+        prepared(bench, earlier)
     outcome = judged(Trial(bench, sample), law, grades)
-    if outcome.kind is Kind.REFUTED:
+    if outcome.kind is Kind.REFUTED and not earlier:
         outcome = judged(Trial(bench, sample), law, grades[:1])
     if not outcome.bad:
         return None, outcome.kind, ""

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from ..cases.plans import Profile, beyond_limits, directed, profile_named
 from ..data.plain import cause_of, storable, trace_of
+from ..diagnosis.history import prepared, retraced
 from ..diagnosis.maps import mapped
 from ..diagnosis.naming import Likeness, diagnose, observed
 from ..diagnosis.observations import Observation
@@ -105,18 +106,27 @@ class Runner:
         assert first is not None
         steps = Steps()
         likeness = seen = when = None
+        after = ""
         failure, room = first, len(shown) < BLOCKS
         others, seed = [c.law for c in failed if c is not head and c.finding == head.finding], self.options.seed
         with group.subject.session():
             if room:
                 failure = steps.tried(lambda: made_small(first, result)) or first
+                again = (
+                    steps.tried(lambda: retraced(bench, failure, result, self.deadline)) if failure.dependent else None
+                )
+                failure, after = (again.failure, again.says) if again else (failure, "")
             if room and (not head.law.startswith(("contract.", "convention.")) or head.law == "contract.precision"):
                 calls = steps.tried(lambda: observed(bench, failure, seed)) or []
                 likeness = steps.tried(lambda: diagnose(bench, failure, seed, observations=calls))
                 seen = steps.tried(lambda: mapped(bench, failure, seed))
                 when = steps.tried(lambda: self._when(result, head, failure, calls))
             faults = _faults(likeness) if isinstance(likeness, Likeness) else {_unnamed(group, head)}
-            data = steps.tried(lambda: storable(describe(failure, bench, group.target, likeness, others, seen, when)))
+            if failure.retraced:
+                steps.tried(lambda: prepared(bench, failure.before))
+            data = steps.tried(
+                lambda: storable(describe(failure, bench, group.target, likeness, others, seen, when, after))
+            )
             if data is None:
                 data = steps.tried(lambda: storable(describe(first, bench, group.target, None, others)))
         found: dict[str, Any] = {"unexplained": steps.failed} if steps.failed else {}
