@@ -109,16 +109,7 @@ def _entries(witness: Witness, cell: Mapping[str, Any], rows: int, room: int, fo
     origin = witness["from"]
     steps = f", made smaller in {origin['tried']} steps" if origin["tried"] else ""
     yield "Found", f"in {_named(origin)}{steps}"
-    if witness.get("after"):
-        yield (
-            "When",
-            f"{witness['after']}; replay makes {'that call' if len(witness['before']) == 1 else 'those calls'} first",
-        )
-    elif witness.get("dependent"):
-        count = len(witness["before"])
-        yield "", f"in a new process it holds: it needs calls of the {count} cases before it, or fails at times"
-    if witness.get("when"):
-        yield "When", witness["when"]["says"]
+    yield from _when(witness)
     if witness.get("map"):
         yield from _map(witness["map"], rows, room)
     if witness["likeness"]:
@@ -136,6 +127,17 @@ def _entries(witness: Witness, cell: Mapping[str, Any], rows: int, room: int, fo
     if witness.get("level") == "must" and folder and not cell.get("finding"):
         waive = f"attnspec waive {witness['key']}{_at(folder)} --issue URL --owner NAME --reason TEXT --expires DAY"
         yield "Waive", "\n".join(command(waive, room))
+
+
+def _when(witness: Witness) -> Iterator[tuple[str, str]]:
+    """On which condition it fails, or after which calls."""
+    count = len(witness.get("before", ()))
+    if witness.get("after"):
+        yield "When", f"{witness['after']}; replay makes {'that call' if count == 1 else 'those calls'} first"
+    elif witness.get("dependent"):
+        yield "", f"in a new process it holds: it needs calls of the {count} cases before it, or fails at times"
+    if witness.get("when"):
+        yield "When", witness["when"]["says"]
 
 
 def _replay(witness: Witness, folder: str) -> str:

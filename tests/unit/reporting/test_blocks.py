@@ -87,6 +87,13 @@ def test_a_block_says_the_law_then_the_witness_then_how_to_go_on():
     ]
 
 
+def test_the_condition_and_the_earlier_calls_that_it_needs_are_told_under_when():
+    when = {"says": "wrong from k_len = 33 on; right otherwise (3 of 3 and 8 of 8 cases)"}
+    assert [when["says"]] == entries({"when": when})["When"]
+    after = {"after": "wrong after 2 earlier calls; right in a new process", "before": [{}, {}], "dependent": True}
+    assert [f"{after['after']}; replay makes those calls first"] == entries(after)["When"]
+
+
 @pytest.mark.parametrize(
     ("witness", "cell", "says"),
     [
