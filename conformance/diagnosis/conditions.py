@@ -137,7 +137,7 @@ def _simple(facts: Facts) -> Iterator[Literal]:
             yield Literal("set", name, x if isinstance(x, bool) else None)
         if x is not None and not isinstance(x, bool):
             yield Literal("equal", name, x, 1.4 if isinstance(x, str) else 2.0)
-        if _number(x) and x < 0:
+        if isinstance(x, int | float) and _number(x) and x < 0:
             yield Literal("below", name, 0, 1.5)
     for number, (name, memory) in enumerate(facts.memory.items()):
         if memory != "contiguous":

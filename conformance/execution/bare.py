@@ -173,7 +173,7 @@ def plain(x: Any) -> Any:
     """An output as an array of NumPy in a dtype that can be sent."""
     import numpy as np
 
-    if not isinstance(x, np.ndarray | np.generic) and hasattr(x, "detach"):
+    if hasattr(x, "detach"):  # of torch
         x = x.detach().cpu()
         x = (x.double() if x.dtype.is_floating_point else x).numpy()
     elif type(x).__module__.startswith("mlx") and "float" in str(x.dtype):

@@ -53,8 +53,9 @@ def undecorated(
 ) -> Adapter:
     """A plain function as an adapter, its framework guessed where it is not given."""
     known = {key: x for key, x in declaration.items() if key in KEYWORDS}
-    perhaps = () if known.get("framework") else guess_frameworks(function, module)
-    known["framework"] = known.get("framework") or perhaps[0]
+    perhaps = guess_frameworks(function, module) if not known.get("framework") else ()
+    if perhaps:
+        known["framework"] = perhaps[0]
     given = Adapter(
         perhaps=perhaps if len(perhaps) > 1 else (),
         name=name,

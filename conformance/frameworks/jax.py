@@ -20,7 +20,7 @@ class JaxFramework(Copied):
     def __init__(self) -> None:
         import jax
 
-        self.jax = jax
+        self.jax: Any = jax
 
     def put(self, entries: NDArray[Any], device: str) -> Any:
         with self.jax.enable_x64(entries.dtype == np.float64):

@@ -15,7 +15,7 @@ class TensorflowFramework(Copied):
     name = "tensorflow"
 
     def __init__(self) -> None:
-        import tensorflow  # pyright: ignore[reportMissingImports]
+        import tensorflow  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
 
         self.tensorflow: Any = tensorflow
 

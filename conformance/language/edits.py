@@ -104,11 +104,10 @@ def lean(text: str) -> str:
     """A text without the parentheses that change nothing."""
     meant, at = ast.dump(parse(text)), 0
     while (at := text.find("(", at)) >= 0:
-        depth = 0
-        for end in range(at, len(text)):
+        depth, end = 1, at
+        while depth:
+            end += 1
             depth += (text[end] == "(") - (text[end] == ")")
-            if not depth:
-                break
         without = text[:at] + text[at + 1 : end] + text[end + 1 :]
         try:
             text, at = (without, at) if ast.dump(parse(without)) == meant else (text, at + 1)
