@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from .facts import Facts
 
@@ -97,7 +97,7 @@ _HOLDS: Mapping[str, Any] = {
 ORDER = tuple(_HOLDS)
 
 
-def _number(x: Any) -> bool:
+def _number(x: Any) -> TypeGuard[float]:
     return isinstance(x, int | float) and not isinstance(x, bool)
 
 
