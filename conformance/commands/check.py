@@ -65,6 +65,11 @@ def checked(options: Options, verbose: int, *, watching: bool = False) -> Run:
         say_ours(failed[0], failed[1] if verbose else "")
     for line in page(run.lines, verbose=verbose, folder=str(run.folder), columns=terminal()):
         say(line, plain=True)
+    if options.html:
+        from ..reporting.rendering import Source, write
+
+        write(Path(options.html), [Source(run.lines, str(run.folder))])
+        say(f"page     {options.html}")
     broken = next((line for line in run.lines if line.get("verdict") == "internal"), None)
     if broken is not None:
         say_ours(f"{broken['mechanism']}.{broken['law']}: {broken['says']}")

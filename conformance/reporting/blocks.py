@@ -339,3 +339,17 @@ def _chosen(witnessed: Sequence[tuple[Witness, Mapping[str, Any]]], full: int) -
             turn = turns[cell["subject"]] = turns.get(cell["subject"], 0) + 1
             ranked.append((turn, index))
     return sorted(index for _, index in sorted(ranked)[:full])
+
+
+# For other forms of a report
+
+
+def parts(witness: Witness, cell: Mapping[str, Any], folder: str = FOLDER) -> dict[str, str]:
+    """The sentences and the commands of a block by name, as long as they are; those that do not apply are left out."""
+    rows, room = ROWS, 10**6
+    labels = {"Result": "result", "Where": "where", "Found": "found", "Then": "then", "Replay": "replay"}
+    labels |= {"Repro": "repro", "Waive": "waive", "Smallest": "smallest"}
+    found = {labels[name]: text for name, text in _entries(witness, cell, rows, room, folder) if name in labels}
+    if witness["likeness"] and not witness["likeness"].get("changed"):
+        *_, (_, found["evidence"]) = _likeness(witness["likeness"], room)
+    return found

@@ -183,11 +183,11 @@ def excused(line: Line, header: Line) -> bool:
 def _standing(account: Account) -> Standing:
     reasons = tuple(sentence for reason in REASONS for sentence in reason(account))
     required, shard = account.header.get("require", ()), account.header.get("shard", "")
-    lacking = tuple(unmet(required, account.cells, shard, _library(account.header))) if required else ()
+    lacking = tuple(unmet(required, account.cells, shard, library_of(account.header))) if required else ()
     return Standing("violated" if lacking else _verdict(account, partial=bool(reasons)), reasons, lacking)
 
 
-def _library(header: Line) -> Library:
+def library_of(header: Line) -> Library:
     """The mechanisms of a run; the shipped ones where its folders are gone."""
     try:
         return Specs(tuple(header.get("specs", ()))).library()

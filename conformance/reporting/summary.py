@@ -46,12 +46,12 @@ def page(
     `folder` has its results, if that is not empty, and the cases that failed, unless `cases` does.
     """
     kept = folder if cases is None else cases
-    for text in _page([_safe(line) for line in lines], verbose, folder, kept, page_width(columns)):
+    for text in _page([safe_line(line) for line in lines], verbose, folder, kept, page_width(columns)):
         for line in text.split("\n"):
             yield from fitted(line, columns)
 
 
-def _safe(line: Line) -> Line:
+def safe_line(line: Line) -> Line:
     """A line with all of its texts safe to show, be they of a subject or of a stranger's file."""
     found = safe_data(line)
     for own, shown in zip(_traced(line), _traced(found), strict=True):

@@ -77,6 +77,7 @@ class Options:
         False, "Go on with a run that was ended, from the results in the report folder.", where=(LINE, PYTEST)
     )
     report_dir: str | None = _option(None, "Where results go.", "DIR")
+    html: str | None = _option(None, "Write the report as a page of one file, too.", "FILE", where=(LINE, FILE))
 
 
 @dataclass(frozen=True, slots=True)

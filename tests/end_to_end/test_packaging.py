@@ -50,7 +50,7 @@ def test_the_only_name_that_is_installed_is_attnspec(files):
 
 
 def test_everything_in_the_folders_is_in_the_wheel(files):
-    kept = (".py", ".yaml", ".json", ".md", ".typed")
+    kept = (".py", ".yaml", ".json", ".md", ".typed", ".html", ".css")
     own = {
         f"{package}/{path.relative_to(ROOT / folder)}"
         for folder, package in FOLDERS.items()
@@ -90,7 +90,17 @@ def test_the_metadata_say_what_is_needed(files):
     assert (ROOT / "README.md").read_text() == metadata.get_payload()
     assert {"transformers", "onnx", "all"} <= set(metadata.get_all("Provides-Extra"))
     needed = {line.partition(">")[0] for line in metadata.get_all("Requires-Dist") if "extra" not in line}
-    assert {"click", "hypothesis", "jsonschema", "numpy", "pytest", "pyyaml", "torch"} <= needed
+    assert {
+        "click",
+        "hypothesis",
+        "jinja2",
+        "jsonschema",
+        "latex2mathml",
+        "numpy",
+        "pytest",
+        "pyyaml",
+        "torch",
+    } <= needed
     assert (ROOT / "LICENSE").read_text() == files["attnspec-0.1.0.dist-info/licenses/LICENSE"]
 
 
@@ -142,7 +152,7 @@ def test_adapters_import_nothing_of_the_suite(path):
 
 @pytest.mark.parametrize("path", modules("conformance"))
 def test_the_suite_imports_frameworks_only_where_they_are_used(path):
-    heavy = {"torch", "transformers", "onnx", "hypothesis", "jsonschema", "ml_dtypes"}
+    heavy = {"torch", "transformers", "onnx", "hypothesis", "jinja2", "jsonschema", "latex2mathml", "ml_dtypes"}
     heavy -= {"hypothesis"} if path.stem == "strategies" else set()
     assert set() == heavy & set(imports(path, when_loaded=True))
 

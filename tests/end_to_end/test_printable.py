@@ -1,5 +1,6 @@
 """Whatever a subject calls itself, raises, prints or returns, no command writes it raw."""
 
+import html
 import os
 from pathlib import Path
 from xml.etree import ElementTree
@@ -99,6 +100,13 @@ def test_junit_is_xml_that_prints(checked):
     texts = [text for e in ElementTree.fromstring(report).iter() for text in (*e.attrib.values(), e.text or "")]
     assert [] == [text for text in texts if not text.replace("\n", "").isprintable()]
     assert any(SHOWN in text for text in texts)
+
+
+def test_a_page_shows_names_escaped_and_is_free_of_their_markup(attnspec):
+    assert 0 == attnspec("report", "--html", "page.html").exit_code
+    page = Path("page.html").read_text("utf-8")
+    assert [] == [c for c in page if not (c.isprintable() or c == "\n")]
+    assert (True, False) == (html.escape(NAMES[4] + SHOWN) in page, "<b>" in page)
 
 
 @pytest.mark.parametrize(

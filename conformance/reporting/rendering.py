@@ -1,0 +1,46 @@
+"""A page as one HTML file: nothing in it is loaded from anywhere, runs, or is markup of a subject's own."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..errors import UsageError
+from .page import Source, page
+
+TEMPLATES = Path(__file__).with_name("templates")
+
+
+def write(path: Path, sources: Sequence[Source]) -> None:
+    """Write the report of runs to a file; one that cannot be written is a `UsageError`."""
+    text = rendered(sources)
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write to {path}: {error.strerror}") from None
+
+
+def rendered(sources: Sequence[Source]) -> str:
+    """The report of runs as HTML.
+
+    Every text is escaped but for the style sheet, which is our own, and for formulas, which `formulas` makes anew.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    templates = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style = (TEMPLATES / "report.css").read_text("utf-8")
+    return templates.get_template("report.html").render(page=page(sources), style=style, policy=policy(style))
+
+
+def policy(style: str) -> str:
+    """The content security policy of a page: its own style sheet, by its digest, and nothing else."""
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"

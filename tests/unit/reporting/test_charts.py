@@ -1,0 +1,45 @@
+"""Numbers as shapes."""
+
+import math
+
+import pytest
+
+from attnspec.reporting.charts import PER_DECADE, WIDTH, bars, number, shares, spread, ticks
+
+
+def test_bars_are_parts_of_the_largest_which_comes_first():
+    found = bars({"a": 1.0, "b": 4.0}, {"a": "one", "b": "four"})
+    assert [("b", WIDTH, "four"), ("a", WIDTH // 4, "one")] == [(bar.name, bar.share, bar.says) for bar in found]
+
+
+def test_parts_of_wholes_say_whether_they_are_whole_and_what_has_none_is_left_out():
+    found = shares([("a", 1, 2, "seen"), ("b", 3, 3, "seen"), ("c", 0, 0, "seen")])
+    assert [("a", 500, "1 of 2 seen", "bad"), ("b", 1000, "3 of 3 seen", "good")] == [
+        (bar.name, bar.share, bar.says, bar.kind) for bar in found
+    ]
+
+
+@pytest.mark.parametrize(("x", "beyond"), [(1e-9, False), (0.5, False), (1.0, False), (1.01, True), (None, True)])
+def test_an_error_stands_beyond_the_bound_if_it_is_larger(x, beyond):
+    assert [beyond] == [column.beyond for column in spread("float32", [x]).columns]
+
+
+def test_cells_with_errors_of_one_size_stand_in_one_column_and_those_without_any_in_none():
+    found = spread("float32", [0.5, 0.51, 3.0, 0.0])
+    assert ("2 of 3 within their bounds", [100, 50]) == (found.says, [column.height for column in found.columns])
+    assert "2 cells at 0.32 to 0.56 × the bound" == found.columns[0].says
+    assert None is spread("float32", [0.0])
+
+
+def test_the_bound_is_in_the_middle_of_the_scale():
+    assert ("the bound", WIDTH // 2) == (ticks()[2].text, ticks()[2].x)
+    first = spread("float32", [10 ** (0.5 / PER_DECADE)]).columns[0]
+    assert 16 * first.width == first.x
+
+
+@pytest.mark.parametrize(
+    ("x", "text"), [(0, "0"), (0.25, "0.25"), (0.001, "1e-03"), (12.345, "12.3"), (2.7e7, "3e+07"), (None, "∞")]
+)
+def test_an_error_is_told_in_few_characters(x, text):
+    assert text == number(x)
+    assert "∞" == number(math.inf)
