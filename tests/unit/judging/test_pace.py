@@ -159,3 +159,37 @@ def test_a_slow_kernel_is_partial_and_says_which_limits_to_declare(tmp_path, mon
     assert "PARTIAL" in result.output
     assert "too slow: a case with " in result.output
     assert "NOT CONFORMANT" not in result.output
+
+
+LOOP = """
+import time
+import numpy as np
+from attnspec import adapter
+
+@adapter("attention", framework="numpy")
+def looped(q, k, v):
+    out = np.zeros((*q.shape[:3], v.shape[3]), q.dtype)
+    for b in range(q.shape[0]):
+        for h in range(q.shape[1]):
+            time.sleep(0.0005)
+            with np.errstate(all="ignore"):
+                own = h * k.shape[1] // q.shape[1]
+                scores = q[b, h] @ k[b, own].T / np.sqrt(q.shape[3], dtype=q.dtype)
+                p = np.exp(scores - scores.max(-1, keepdims=True, initial=-np.inf))
+                total = p.sum(-1, keepdims=True)
+                out[b, h] = p @ v[b, own] / np.where(total > 0, total, 1)
+    return out
+"""
+
+
+def test_a_loop_over_heads_is_partial_where_there_are_too_many_of_them(tmp_path, monkeypatch):
+    """It has half a minute of work on the scenario `crowd`, of 258 x 256 heads, and answers every other one."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    (tmp_path / "looped.py").write_text(LOOP)
+    asked = ["check", "looped.py", "--law", "definition", "--mechanism", "attention", "--time-limit", "1"]
+    result = CliRunner().invoke(main, asked)
+    assert 5 == result.exit_code, result.output
+    assert "PARTIAL         looped (float32)   1 cell: 1 pass" in result.output
+    said = " ".join(result.output.split())
+    assert "too slow: a case with batch = 258 gave no answer within 1 s; what it answers takes " in said
+    assert " s or less; declare limits={'batch': range(1, 5)} or raise --time-limit" in said
