@@ -108,6 +108,7 @@ class Sample:
         self.regime = mechanism.regimes[case.regime].assigned if case.regime else {}
         self._picker = picker
         self._memo: dict[str, Any] = dict(case.fixed)
+        self._held = 0
         self._busy: list[str] = []
         self._layer = ""
         self._picked: dict[str, int] = {}
@@ -138,6 +139,8 @@ class Sample:
             drawn = self._rounded(name, self._drawn(name, layers))
         finally:
             self._busy.pop()
+        self._held += getattr(drawn, "nbytes", 0)
+        budget.hold(self._held, layers[0][1].place)
         return self._memo.setdefault(name, self._snapped(name, drawn))
 
     def _layers(self) -> Iterator[tuple[str, Mapping[str, Expression]]]:

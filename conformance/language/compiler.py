@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..errors import Place, SpecError, did_you_mean
-from ..numerics.budget import CALL, CARRIED, NESTING, OPERATION, WHOLE_NUMBER, charge, spend
+from ..numerics.budget import CALL, CARRIED, NESTING, OPERATION, WHOLE_NUMBER, charge, computed, spend
 from ..numerics.numbers import Number
 from ..numerics.operations import BINARY, COMPARE, both, claimed, either, is_single, negated, numeric, single_truth
 from ..numerics.primitives import unspecified
@@ -161,7 +161,8 @@ class Compiler:
 
         def run(env: Any) -> Any:
             try:
-                return operate(left(env), right(env), env.grade)
+                x, y = computed((left, right), env)
+                return operate(x, y, env.grade)
             except FAULTS as error:
                 return self.fail(node, error)
 
@@ -200,7 +201,7 @@ class Compiler:
             return self.comparison(node, terms[0], terms[1], compare[0])
 
         def run(env: Any) -> Any:
-            values = [term(env) for term in terms]
+            values = computed(terms, env)
             results = [c(a, b) for c, a, b in zip(compare, values, values[1:], strict=False)]
             joined = results[0]
             for result in results[1:]:
@@ -218,7 +219,8 @@ class Compiler:
     ) -> Callable[[Any], Any]:
         def run(env: Any) -> Any:
             try:
-                return compare(left(env), right(env))
+                x, y = computed((left, right), env)
+                return compare(x, y)
             except FAULTS as error:
                 return self.fail(node, error)
 
@@ -311,7 +313,7 @@ class Compiler:
 
         def run(env: Any) -> Any:
             try:
-                values = [_charged(a(env), work) for a in args]
+                values = [_charged(x, work) for x in computed(args, env)]
                 if graded is not None:
                     values[:required] = [graded(numeric(x), env.grade) for x in values[:required]]
                 if contextual:
@@ -334,7 +336,7 @@ class Compiler:
         call = function.call
         return self.guarded(
             node,
-            lambda env: call(env.source(ordinal), *[a(env) for a in args], **{k: f(env) for k, f in keywords.items()}),
+            lambda env: call(env.source(ordinal), *computed(args, env), **{k: f(env) for k, f in keywords.items()}),
         )
 
     def output(self, node: ast.Call, name: str, depth: int) -> Callable[[Any], Any]:
@@ -366,7 +368,7 @@ class Compiler:
 
         def run(env: Any) -> Any:
             spend(work)
-            return env.operator(name, {k: f(env) for k, f in given.items()})
+            return env.operator(name, dict(zip(given, computed(given.values(), env), strict=True)))
 
         return self.guarded(node, run)
 

@@ -104,7 +104,8 @@ def sum_like(x: Any, y: Any) -> Any:
     if joined_shape(whole_shape, shape) != whole_shape:
         raise SpecError(f"an array of shape {shape} is not broadcast to {whole_shape}")
     x = _reducible(x)
-    charge(math.prod(whole_shape), len(whole_shape) * (CARRIED if isinstance(x, Number) else 1))
+    carried = isinstance(x, Number)
+    charge(math.prod(whole_shape), len(whole_shape) * (CARRIED if carried else 1), carried=carried)
     for _ in whole_shape[len(shape) :]:
         x = primitives.total(x, 0)
     for axis, (n, wanted) in enumerate(zip(shape_of(x), shape, strict=True)):
@@ -193,13 +194,13 @@ def average(w: Any, x: Any, axis: Any = None) -> Any:
     carried = isinstance(w, Number) or isinstance(x, Number)
     if axis is None:
         rows, n = math.prod(joined_shape(a[:-2], b[:-2])) * a[-2], a[-1]
-        charge(rows * max(b[-1], n), 8 if carried else 2)
+        charge(rows * max(b[-1], n), 8 if carried else 2, carried=carried)
         charge_product(rows * n * b[-1], carried=carried)
     else:
         shape = joined_shape(a, b)
         n = shape[whole(axis)] if shape else 1
         rows = math.prod(shape) // max(n, 1)
-        charge(rows * n, 8 if carried else 2)
+        charge(rows * n, 8 if carried else 2, carried=carried)
     if carried:
         spend(primitives.multiplicity_work(rows * n, n))
     return primitives.average(w, x, None if axis is None else whole(axis))

@@ -56,6 +56,8 @@ class Frame:
             for name in mechanism.inputs:
                 self.values[name] = _graded(self.values.get(name), grade)
         self.memo: dict[str, Any] = {}
+        self.held = 0
+        """The bytes of the lines that are in the memo."""
         self.turned_on: set[str] = set()
         """The conventions whose word was asked for so far."""
         self._busy: list[str] = []
@@ -83,6 +85,10 @@ class Frame:
             self._busy.pop()
         if self.overflow is not None and name in self.mechanism.definition:
             result = _limited(result, self.overflow)
+        if name not in self.values:
+            line = self.mechanism.definition.get(name)
+            self.held += getattr(result, "nbytes", 0)
+            budget.hold(self.held, line and line.place)
         memo[name] = result
         return result
 
@@ -138,7 +144,8 @@ class Frame:
         mechanism = self.mechanism.beside(name)
         passed_on = {c: self.values[c] for c in mechanism.conventions if c in self.values and c not in arguments}
         inner = Frame(mechanism, {**passed_on, **arguments}, grade=self.grade, dtype=self.dtype)
-        result = inner[mechanism.outputs[0]]
+        with budget.waiting(self.held):
+            result = inner[mechanism.outputs[0]]
         self.turned_on.update(inner.turned_on & passed_on.keys())
         return result
 

@@ -1,4 +1,4 @@
-"""What a specification may spend: the size of one array, and the work of one law on one case.
+"""What a specification may spend: the size of one array, the memory of one evaluation, the work of a law on a case.
 
 A spec may come from a stranger, so every array is measured before it is made and all work is counted; what goes over is
 a `SpecError`, never a machine out of memory or a run that hangs.
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from ..errors import SpecError
+from ..errors import Place, SpecError
 
 TEXT_LENGTH = 600
 """Characters of one expression."""
@@ -44,6 +46,12 @@ CALL = 20 * OPERATION
 """The work of calling an operator, beside what its definition does."""
 CARRIED = 4
 """How much longer an operation takes on numbers that carry errors, of which each holds four arrays."""
+CARRIED_ARRAYS = 5 / 2
+"""How many times fewer entries an array may have that carries errors; an operation on it holds some twenty arrays."""
+MEMORY = 96 << 20
+"""Bytes that the named values of one evaluation may hold, with the arrays that wait for an operation."""
+NOTICED = 1 << 20
+"""Bytes from which an array that waits is counted."""
 PRODUCTS_IN_ONE = 64
 """Multiplications of a matrix product in one unit of work; numbers that carry errors need several products."""
 
@@ -61,6 +69,8 @@ class Meter:
 
     array: int = 5_000_000
     work: int = 10**8
+    held: int = 0
+    """Bytes of the arrays that wait while others are computed."""
 
 
 @dataclass(slots=True)
@@ -70,41 +80,79 @@ class Budget:
     left: int = 10**10
 
 
-_meter = Meter()
-_budget: Budget | None = None
+_METER: ContextVar[Meter] = ContextVar("meter", default=Meter())  # noqa: B039 - what is outside any body shares one
+_BUDGET: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 
 @contextmanager
 def metered(array: int = Meter().array, work: int = Meter().work) -> Iterator[None]:
     """Evaluate the body with a fresh allowance, which is part of that of the file, if there is one."""
-    global _meter
-    if _budget is not None and _budget.left <= 0:
+    of_file = _BUDGET.get()
+    if of_file is not None and of_file.left <= 0:
         raise OverspentError("the work allowed to one specification in one run is spent")
-    outer, _meter = _meter, Meter(array, work)
+    meter = Meter(array, work, _METER.get().held)
+    outer = _METER.set(meter)
     try:
         yield
     finally:
-        if _budget is not None:
-            _budget.left -= work - _meter.work
-        _meter = outer
+        if of_file is not None:
+            of_file.left -= work - meter.work
+        _METER.reset(outer)
 
 
 @contextmanager
 def budgeted(work: int = Budget().left) -> Iterator[None]:
     """Evaluate what belongs to one file in the body, with an allowance for all of it."""
-    global _budget
-    outer, _budget = _budget, Budget(work)
+    outer = _BUDGET.set(Budget(work))
     try:
         yield
     finally:
-        _budget = outer
+        _BUDGET.reset(outer)
 
 
-def charge(entries: int, times: int = 1) -> None:
-    """Account for an array about to be made, each entry of which takes so many units of work."""
-    if entries > _meter.array:
-        raise OverspentError(f"an array of {entries:,} entries is over the limit of {_meter.array:,}")
+def charge(entries: int, times: int = 1, *, carried: bool = False) -> None:
+    """Account for an array about to be made, each entry of which takes so many units of work.
+
+    One that is `carried` holds errors beside its values, so that fewer entries are allowed.
+    """
+    meter = _METER.get()
+    limit = int(meter.array / CARRIED_ARRAYS) if carried else meter.array
+    if entries > limit:
+        kind = " for one that carries errors" if carried else ""
+        raise OverspentError(f"an array of {entries:,} entries is over the limit of {limit:,}{kind}")
     spend(entries * times + OPERATION)
+
+
+def hold(size: int, place: Place | None = None) -> None:
+    """Account for the bytes of named values, of which the last stands at a place, beside those of what waits."""
+    if size + _METER.get().held > MEMORY:
+        raise OverspentError(f"the values of one evaluation take more than {MEMORY >> 20} MB together", place)
+
+
+def computed(parts: Iterable[Callable[[Any], Any]], env: Any) -> list[Any]:
+    """The values of the parts of an expression in an environment, each computed while those before it wait."""
+    values, held = [], 0
+    for part in parts:
+        if held < NOTICED:
+            x = part(env)
+        else:
+            with waiting(held):
+                x = part(env)
+        values.append(x)
+        held += getattr(x, "nbytes", 0)
+    return values
+
+
+@contextmanager
+def waiting(size: int) -> Iterator[None]:
+    """Evaluate the body while arrays of so many bytes wait for it."""
+    hold(size)
+    meter = _METER.get()
+    meter.held += size
+    try:
+        yield
+    finally:
+        meter.held -= size
 
 
 def charge_product(multiplications: int, *, carried: bool) -> None:
@@ -114,8 +162,9 @@ def charge_product(multiplications: int, *, carried: bool) -> None:
 
 def spend(work: int) -> None:
     """Account for work about to be done."""
-    _meter.work -= work
-    if _meter.work < 0:
+    meter = _METER.get()
+    meter.work -= work
+    if meter.work < 0:
         raise OverspentError("the work allowed to one law on one case is spent")
 
 

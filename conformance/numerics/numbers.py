@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,6 +73,12 @@ class Number:
     @property
     def shape(self) -> tuple[int, ...]:
         return self.value.shape
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the value and its errors, as if none of them were broadcast."""
+        parts = (self.worst, self.variance, self.shared)
+        return self.value.nbytes + sum(part.nbytes for part in parts if not absent(part))
 
     @property
     def exact(self) -> bool:
@@ -338,32 +345,32 @@ class Comparison:
     units: Any
 
 
-_record: list[Comparison] | None = None
+_RECORD: ContextVar[list[Comparison] | None] = ContextVar("record", default=None)
 
 
 @contextmanager
 def recording() -> Iterator[list[Comparison]]:
     """Keep the comparisons of error-carrying numbers that are made in the body."""
-    global _record
-    outer, _record = _record, []
+    record: list[Comparison] = []
+    outer = _RECORD.set(record)
     try:
-        yield _record
+        yield record
     finally:
-        _record = outer
+        _RECORD.reset(outer)
 
 
 def _compared(x: Number, y: Number, holds_nominally: Any, gap: Any) -> Truth:
-    radius = x.radius + y.radius
+    radius, record = x.radius + y.radius, _RECORD.get()
     if absent(radius):
-        if _record is not None:
-            _record.append(Comparison(x, y, 0.0, np.where(holds_nominally, 0.0, np.inf)))
+        if record is not None:
+            record.append(Comparison(x, y, 0.0, np.where(holds_nominally, 0.0, np.inf)))
         return Truth(holds_nominally, holds_nominally)
     units = np.where(holds_nominally, 0.0, gap / radius)
     decided = (np.isnan(gap) & np.isfinite(radius)) | (radius == 0)
     unknown = np.isnan(units)
     if unknown.any():
         units = np.where(unknown, np.where(decided, np.inf, 0.0), units)
-    if _record is not None:
-        _record.append(Comparison(x, y, radius, units))
+    if record is not None:
+        record.append(Comparison(x, y, radius, units))
     sure = decided | (np.abs(gap) > radius)
     return Truth(holds_nominally | (units <= 1), holds_nominally & sure, units)

@@ -56,10 +56,11 @@ def _graded(result: Any, grade: Grade | None) -> Any:
 def _arithmetic(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Grade | None], Any]:
     def apply(x: Any, y: Any, grade: Grade | None) -> Any:
         x, y = numeric(x), numeric(y)
-        joined_shape(_shape(x), _shape(y))
+        shape = joined_shape(_shape(x), _shape(y))
         if grade is not None:
             x, y = _represented(x, grade), _represented(y, grade)
         if isinstance(x, Number) or isinstance(y, Number):
+            charge(math.prod(shape), carried=True)
             spend((math.prod(_shape(x)) + math.prod(_shape(y))) * CARRIED)
             return operate(x, y)
         return _graded(operate(x, y), grade)
@@ -123,7 +124,7 @@ def _matmul(x: Any, y: Any, grade: Grade | None) -> Any:
     carried = grade is not None or isinstance(x, Number) or isinstance(y, Number)
     entries = math.prod(joined_shape(a[:-2], b[:-2])) * a[-2] * b[-1]
     for each in (math.prod(a), math.prod(b), entries):
-        charge(each, CARRIED if carried else 1)
+        charge(each, CARRIED if carried else 1, carried=carried)
     charge_product(entries * a[-1], carried=carried)
     if grade is not None and not isinstance(x, Number):
         x = Number(x, grade=grade)

@@ -32,6 +32,10 @@ class Truth:
     def shape(self) -> tuple[int, ...]:
         return np.shape(self.can)
 
+    @property
+    def nbytes(self) -> int:
+        return sum(np.asarray(part).nbytes for part in (self.can, self.must, self.excess) if part is not None)
+
     def map(self, f: Callable[[Any], Any]) -> Truth:
         """The booleans rearranged by `f`, which only moves entries."""
         return Truth(f(self.can), f(self.must), None if self.excess is None else f(self.excess))

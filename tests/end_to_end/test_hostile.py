@@ -102,7 +102,9 @@ def test_an_operator_that_calls_itself_without_end_is_refused():
 
 @pytest.mark.parametrize("drawn", ["normal(n)", "normal(0 * n)"])
 def test_an_operator_that_calls_itself_too_often_is_refused(drawn, monkeypatch):
-    monkeypatch.setattr("attnspec.numerics.budget.Meter", lambda array=1 << 23, work=10**6: Meter(array, 10**6))
+    monkeypatch.setattr(
+        "attnspec.numerics.budget.Meter", lambda array=1 << 23, work=10**6, held=0: Meter(array, 10**6, held)
+    )
     text = "options: {times: choice(14)}\ndefinition:\n"
     text += "  y: x if times == 0 else often(x, times = times - 1) + often(x, times = times - 1)\n"
     mechanism = loaded("often", text, drawn)
