@@ -155,7 +155,8 @@ def beyond_limits(mechanism: Mechanism, claims: Claims, dtype: str) -> dict[str,
     return found
 
 
-_SAMPLES: WeakValueDictionary[tuple[Any, ...], Sample] = WeakValueDictionary()
+class Samples(WeakValueDictionary[tuple[Any, ...], Sample]):
+    """The samples of a library that are in use."""
 
 
 def drawn(mechanism: Mechanism, case: Case, claims: Claims, dtype: str, picker: Picker | None = None) -> Sample | None:
@@ -164,15 +165,16 @@ def drawn(mechanism: Mechanism, case: Case, claims: Claims, dtype: str, picker: 
     Where nothing but the case decides, plans of other claims that have it share it, and what was computed from it.
     """
     key = (mechanism.name, mechanism.digest, dtype, case.label, case.key, claims.bounds)
-    if picker is None and key in _SAMPLES:
-        return _SAMPLES[key]
+    samples = mechanism.kept(Samples)
+    if picker is None and key in samples:
+        return samples[key]
     try:
         sample = Sample(mechanism, case, dtype, claims=claims, picker=picker)
         if picker is not None:  # what it has picked is settled now
             key = (mechanism.name, mechanism.digest, dtype, case.label, sample.case.key, claims.bounds)
-        if key not in _SAMPLES:
+        if key not in samples:
             restore(sample)
-        return _SAMPLES.setdefault(key, sample)
+        return samples.setdefault(key, sample)
     except Unfit:
         return None
     except SpecError:
@@ -181,9 +183,9 @@ def drawn(mechanism: Mechanism, case: Case, claims: Claims, dtype: str, picker: 
         return None
 
 
-def keep() -> None:
-    """Keep for later runs what was computed from the samples of plans."""
-    save([*_SAMPLES.values()])
+def keep(mechanism: Mechanism) -> None:
+    """Keep for later runs what was computed from the samples of its library."""
+    save([*mechanism.kept(Samples).values()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,18 +428,20 @@ class Plan:
                 return
 
 
-_PLANS: OrderedDict[tuple[Any, ...], Plan] = OrderedDict()
+class Plans(OrderedDict[tuple[Any, ...], Plan]):
+    """The plans of a library that were asked for last."""
 
 
 def plan(mechanism: Mechanism, claims: Claims, profile: Profile, seed: int, dtype: str, room: int = 128) -> Plan:
     """The plan for a mechanism and claims; the last ones asked for are kept."""
     key = (mechanism.name, mechanism.digest, claims.key, profile, seed, dtype)
-    if key not in _PLANS:
-        _PLANS[key] = Plan(mechanism, claims, profile, seed, dtype)
-        if len(_PLANS) > room:
-            _PLANS.popitem(last=False)
-    _PLANS.move_to_end(key)
-    return _PLANS[key]
+    plans = mechanism.kept(Plans)
+    if key not in plans:
+        plans[key] = Plan(mechanism, claims, profile, seed, dtype)
+        if len(plans) > room:
+            plans.popitem(last=False)
+    plans.move_to_end(key)
+    return plans[key]
 
 
 def scenarios_of(mechanism: Mechanism, claims: Claims, *, seed: int, dtype: str) -> Iterator[Sample]:

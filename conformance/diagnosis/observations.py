@@ -307,12 +307,14 @@ def _roughly(x: Any, y: Any) -> bool:
         return bool(np.all((x == y) | (np.abs(x - y) <= ROUGHLY * size) | np.isnan(x)))
 
 
-_REACHED: dict[tuple[str, str, frozenset[str]], frozenset[str]] = {}
+class Reached(dict[tuple[str, str, frozenset[str]], frozenset[str]]):
+    """What the changes of a library's mistakes may give another value."""
 
 
 def _reached(mechanism: Mechanism, changed: frozenset[str]) -> frozenset[str]:
     """What changes of some lines may give another value."""
     key = (mechanism.name, mechanism.digest, changed)
-    if key not in _REACHED:
-        _REACHED[key] = reached(mechanism, changed)
-    return _REACHED[key]
+    known = mechanism.kept(Reached)
+    if key not in known:
+        known[key] = reached(mechanism, changed)
+    return known[key]

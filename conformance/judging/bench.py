@@ -26,7 +26,7 @@ class Bench:
     @property
     def pace(self) -> Pace:
         """How fast the subject is."""
-        return pace_of(self.subject, self.dtype, self.device)
+        return pace_of(self.subject, self.mechanism, self.dtype, self.device)
 
     @property
     def words_key(self) -> tuple[str, ...]:

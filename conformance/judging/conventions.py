@@ -100,12 +100,13 @@ def identify(
     return {name: _by_word(finding, operator, trials, known) for name, finding in confirmed.items()}
 
 
-_FOUND: WeakKeyDictionary[Subject, dict[tuple[str, ...], dict[str, Finding]]] = WeakKeyDictionary()
+class Findings(WeakKeyDictionary[Subject, dict[tuple[str, ...], dict[str, Finding]]]):
+    """What was found of the subjects of a library."""
 
 
 def identified(subject: Subject, operator: Mechanism, dtype: str, device: str) -> dict[str, Finding]:
-    """The conventions of a subject, found once in a process."""
-    found, key = _FOUND.setdefault(subject, {}), (operator.name, dtype, device)
+    """The conventions of a subject, found once."""
+    found, key = operator.kept(Findings).setdefault(subject, {}), (operator.name, dtype, device)
     if key not in found:
         found[key] = identify(subject, operator, dtype, device)
     return found[key]

@@ -50,7 +50,7 @@ def run(request: Request) -> Result:
         noted(request.subject)  # what was seen before this run is none of its business
         found = identified(request.subject, operator, request.dtype, request.device)
         result = _Run(Course(request, found)).run()
-    keep()
+    keep(request.mechanism)
     return result
 
 

@@ -19,8 +19,10 @@ from .settling import Settled
 
 SHAPES = 1 << 12
 """Shapes of outputs that are remembered at a time."""
-_SHAPES: dict[tuple[Any, ...], tuple[int, ...]] = {}
-"""The shapes of outputs, which every sample has in common."""
+
+
+class Shapes(dict[tuple[Any, ...], tuple[int, ...]]):
+    """The shapes of outputs, which the samples of a library have in common."""
 
 
 class Frames:
@@ -116,11 +118,12 @@ class Frames:
         if self.mechanism.required:  # beside inputs, only words and integers say how long something is
             options = [x for x in options if type(x) in (int, str)]
         key = (self.mechanism.name, self.mechanism.digest, name, shapes, *options)
-        if key not in _SHAPES:
-            if len(_SHAPES) >= SHAPES:
-                _SHAPES.clear()
-            _SHAPES[key] = np.shape(self.exact(name, settled))
-        return _SHAPES[key]
+        known = self.mechanism.kept(Shapes)
+        if key not in known:
+            if len(known) >= SHAPES:
+                known.clear()
+            known[key] = np.shape(self.exact(name, settled))
+        return known[key]
 
     def normal(self, name: str, x: Any) -> Any:
         """An output in its normal form, which is what is compared of it."""

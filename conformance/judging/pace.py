@@ -121,13 +121,14 @@ class Pace:
         return f"too slow: a case with {name} = {sizes[name]} {says}; {rate}; declare {limit} or raise --time-limit"
 
 
-_KNOWN: WeakKeyDictionary[Subject, dict[tuple[str, str], Pace]] = WeakKeyDictionary()
+class Paces(WeakKeyDictionary[Subject, dict[tuple[str, str], Pace]]):
+    """What is known of the subjects of a library."""
 
 
-def pace_of(subject: Subject, dtype: str, device: str) -> Pace:
+def pace_of(subject: Subject, mechanism: Mechanism, dtype: str, device: str) -> Pace:
     """What is known of a subject at a dtype on a device, in all of its mechanisms."""
     try:
-        return _KNOWN.setdefault(subject, {}).setdefault((dtype, device), Pace())
+        return mechanism.kept(Paces).setdefault(subject, {}).setdefault((dtype, device), Pace())
     except TypeError:  # one that nobody can keep in mind
         return Pace()
 

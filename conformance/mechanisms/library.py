@@ -20,7 +20,7 @@ from ..errors import SpecError, did_you_mean
 from ..language.scopes import Takes
 from .builder import Reader
 from .compiled import called, machinery, packed, unpacked
-from .mechanism import Mechanism
+from .mechanism import Mechanism, Owned
 from .references import unfit
 from .schema import place_of
 from .specfiles import SpecFile
@@ -45,6 +45,7 @@ class Library(Mapping[str, Mechanism]):
         self.folders: tuple[str, ...] = ()
         """The folders of its own files, where they are neither shipped nor registered."""
         self._read: dict[str, Mechanism] = {}
+        self._owned: dict[Any, Any] = {}
 
     @functools.cached_property
     def _names(self) -> tuple[str, ...]:
@@ -71,6 +72,12 @@ class Library(Mapping[str, Mechanism]):
             else:
                 self._read[name] = replace(self.beside[name], library=self)
         return self._read[name]
+
+    def kept(self, kind: Callable[[], Owned]) -> Owned:
+        """What is kept of one kind about these mechanisms, for as long as the library is in use; made at first."""
+        if kind not in self._owned:
+            self._owned[kind] = kind()
+        return self._owned[kind]
 
     def operator_of(self, name: str) -> str:
         """The operator of a mechanism, which is not read for that."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -104,6 +104,9 @@ class Example:
     place: Place | None
 
 
+Owned = TypeVar("Owned")
+
+
 class Known(Protocol):
     """The mechanisms that one is read beside, itself among them."""
 
@@ -111,6 +114,8 @@ class Known(Protocol):
     """The float64 references of operators that are none of the shipped ones."""
 
     def __getitem__(self, name: str, /) -> Mechanism: ...
+
+    def kept(self, kind: Callable[[], Owned], /) -> Owned: ...
 
     folders: tuple[str, ...]
     """The folders of those that are neither shipped nor registered."""
@@ -194,6 +199,10 @@ class Mechanism:
         if self.library is None:
             raise SpecError(f"no mechanism {name!r} is known here")
         return self.library[name]
+
+    def kept(self, kind: Callable[[], Owned]) -> Owned:
+        """What is kept of one kind about the mechanisms of its library, for as long as that is in use."""
+        return kind() if self.library is None else self.library.kept(kind)
 
     @property
     def kin(self) -> list[Mechanism]:

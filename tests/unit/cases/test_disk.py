@@ -132,14 +132,14 @@ def test_an_entry_of_nonsense_is_dropped(content, folder):
 
 def test_samples_of_plans_are_kept_when_they_have_grown(folder, monkeypatch):
     m = library()["softmax"]
-    monkeypatch.setattr(plans, "_SAMPLES", {})
+    monkeypatch.setattr(plans, "Samples", type("Samples", (plans.Samples,), {}))
     samples = plan(m, DefinitionSubject(m, "definition").claims, PROFILES["smoke"], 5, "float32").scenarios
     trial = Trial(Bench(DefinitionSubject(m, "definition"), m, "float32", "cpu", m.words), samples[0])
     trial.frames.exact("p", trial.base)
-    keep()
+    keep(m)
     (path,) = folder.iterdir()
     path.unlink()
-    keep()
+    keep(m)
     assert [] == [*folder.iterdir()]
 
 
@@ -158,7 +158,7 @@ def drawn_again(m: Mechanism, seed, monkeypatch):
     """The draws of a plan, and those of a process that finds them kept."""
     found = []
     for _ in range(2):
-        monkeypatch.setattr(plans, "_SAMPLES", {})
+        monkeypatch.setattr(plans, "Samples", type("Samples", (plans.Samples,), {}))
         found.append(plans.explored(m, DefinitionSubject(m, "definition").claims, seed, "float32", 4))
         monkeypatch.setattr(plans, "_explored", None)
     return found

@@ -10,10 +10,10 @@ ROW = np.array([0.5, 1.5, -1.0])
 
 
 def test_of_the_shapes_of_outputs_no_more_are_remembered_than_there_is_room_for(trial_of, monkeypatch):
-    known = {}
-    monkeypatch.setattr(frames, "_SHAPES", known)
     monkeypatch.setattr(frames, "SHAPES", 2)
     one = trial_of()
+    known = one.mechanism.kept(frames.Shapes)
+    known.clear()
     for length in (3, 4, 5, 3):
         assert (length,) == one.frames.shape("y", one.settle({"x": np.ones(length), "plus": np.ones(length)}))
         assert 0 < len(known) <= 2

@@ -186,3 +186,14 @@ def test_an_operator_comes_before_what_builds_on_it():
     further = FURTHER.replace("double", "three").replace("further", "five")
     found = fresh(four=FOUR, five=further, three=DOUBLE.replace("double", "three"))
     assert ["three", "five", "four"] == list(found)
+
+
+def test_a_library_owns_what_is_kept_about_its_mechanisms():
+    one, other = fresh(double=DOUBLE), fresh(double=DOUBLE)
+
+    class Notes(dict):
+        """What is kept in a test."""
+
+    one.kept(Notes)["a"] = 1
+    assert {"a": 1} == one.kept(Notes) == one["double"].kept(Notes)
+    assert {} == other.kept(Notes)
