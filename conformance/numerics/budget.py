@@ -47,7 +47,7 @@ CALL = 20 * OPERATION
 CARRIED = 4
 """How much longer an operation takes on numbers that carry errors, of which each holds four arrays."""
 CARRIED_ARRAYS = 5 / 2
-"""How many times fewer entries an array may have that carries errors; an operation on it holds some twenty arrays."""
+"""How many times fewer entries an operation may give that carries errors; it holds some twenty arrays at a time."""
 MEMORY = 96 << 20
 """Bytes that the named values of one evaluation may hold, with the arrays that wait for an operation."""
 NOTICED = 1 << 20
@@ -113,7 +113,7 @@ def budgeted(work: int = Budget().left) -> Iterator[None]:
 def charge(entries: int, times: int = 1, *, carried: bool = False) -> None:
     """Account for an array about to be made, each entry of which takes so many units of work.
 
-    One that is `carried` holds errors beside its values, so that fewer entries are allowed.
+    One that an operation makes of numbers that are `carried` with errors may have fewer entries.
     """
     meter = _METER.get()
     limit = int(meter.array / CARRIED_ARRAYS) if carried else meter.array

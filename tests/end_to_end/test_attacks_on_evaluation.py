@@ -30,7 +30,7 @@ HOSTILE = runpy.run_path(str(Path(__file__).resolve().parents[2] / "benchmarks" 
 HEAD = "mechanism: {name}\ntitle: Any\nversion: 1\nsources: [Someone 2020]\nsummary: What it is.\n"
 SECONDS = 40.0
 """Processor time of one attack; the allowance of work is spent in a tenth of that on a machine with nothing to do."""
-MEGABYTES = 400
+MEGABYTES = 500
 """What one attack may take beside the process that it is made in."""
 SPENT = "is spent|take more than 96 MB together|over the limit of 2,000,000 for one that carries errors"
 AT_LARGE = {
