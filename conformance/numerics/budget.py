@@ -48,7 +48,7 @@ CARRIED = 4
 """How much longer an operation takes on numbers that carry errors, of which each holds four arrays."""
 CARRIED_ARRAYS = 5 / 2
 """How many times fewer entries an operation may give that carries errors; it holds some twenty arrays at a time."""
-MEMORY = 96 << 20
+MEMORY = 192 << 20
 """Bytes that the named values of one evaluation may hold, with the arrays that wait for an operation."""
 NOTICED = 1 << 20
 """Bytes from which an array that waits is counted."""

@@ -32,7 +32,7 @@ SECONDS = 40.0
 """Processor time of one attack; the allowance of work is spent in a tenth of that on a machine with nothing to do."""
 MEGABYTES = 500
 """What one attack may take beside the process that it is made in."""
-SPENT = "is spent|take more than 96 MB together|over the limit of 2,000,000 for one that carries errors"
+SPENT = "is spent|take more than 192 MB together|over the limit of 2,000,000 for one that carries errors"
 AT_LARGE = {
     "as many arrays as names",
     "averages of whole rows",
