@@ -12,8 +12,8 @@ LOWEST, HIGHEST = -4, 4
 PER_DECADE = 4
 """Bars of a decade."""
 TICKS = (-4, -2, 0, 2, 4)
-WIDTH, HEIGHT = 1000, 100
-"""Units of a drawing, which is stretched to the room that there is."""
+WIDTH, HEIGHT, GAP = 1000, 100, 2
+"""Units of a drawing, which is stretched to the room that there is, and of what parts its columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,15 @@ def spread(name: str, errors: Iterable[float | None]) -> Spread | None:
     for x in found:
         counts[_place(x)] = counts.get(_place(x), 0) + 1
     steps, most = (HIGHEST - LOWEST) * PER_DECADE, max(counts.values())
-    wide = WIDTH // steps
+    edges = [WIDTH * at // steps for at in range(steps + 1)]
     columns = tuple(
-        Column(at * wide, wide, max(4, round(HEIGHT * n / most)), at >= -LOWEST * PER_DECADE, _column(at, n))
+        Column(
+            edges[at],
+            edges[at + 1] - edges[at] - GAP,
+            max(4, round(HEIGHT * n / most)),
+            at >= -LOWEST * PER_DECADE,
+            _column(at, n),
+        )
         for at, n in sorted(counts.items())
     )
     within = sum(x <= 1 for x in found)

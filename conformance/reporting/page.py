@@ -30,8 +30,8 @@ TOLD = {
 }
 RANK = ("error", "fail", "internal", "waived", "pass", "not_tested", "not_declared")
 """Verdicts, the one first that a cell of the matrix is drawn as."""
-MOST = 40
-"""Failures of a subject that are shown in full."""
+MOST, FEWEST, SHOWN = 40, 2, 200
+"""Failures that are shown of a subject: at most and at least, and about how many of all subjects together."""
 CLOSEST = 8
 """Laws that are named which hold with the least room."""
 LAWS = 20_000
@@ -110,8 +110,12 @@ def page(sources: Sequence[Source]) -> Page:
     cells, heads = matrix.merged(files), [lines[0] for lines in files]
     folders = {_key(line): s.folder for s, lines in zip(sources, files, strict=True) for line in lines if _is(line)}
     stated, known = _stated(files, cells), _mechanisms(heads[0], cells)
+    own: dict[str, list[Line]] = {}
+    for cell in cells:
+        own.setdefault(cell["subject"], []).append(cell)
+    most = min(MOST, max(FEWEST, SHOWN // max(1, len(stated))))
     subjects = tuple(
-        _subject(f"s{number}", line, [c for c in cells if c["subject"] == line["subject"]], folders, known, len(cells))
+        _subject(f"s{number}", line, own.get(line["subject"], []), folders, known, len(cells), most)
         for number, line in enumerate(stated, 1)
     )
     return Page(
@@ -199,14 +203,15 @@ def _subject(
     folders: Mapping[tuple[str, ...], str],
     known: Mapping[str, Mechanism],
     total: int,
+    most: int,
 ) -> Subject:
     dtypes = tuple(dict.fromkeys(cell["dtype"] for cell in cells))
     pairs = sorted(told_of_others([*cells]), key=lambda pair: not pair[0].get("full"))
     shown = tuple(
         failure(witness, cell, f"{anchor}f{number}", folders[_key(cell)])
-        for number, (witness, cell) in enumerate(pairs[:MOST], 1)
+        for number, (witness, cell) in enumerate(pairs[:most], 1)
     )
-    left = [f"{c['mechanism']}.{c['law']}   {c['dtype']}   case {w['key']}" for w, c in pairs[MOST:]]
+    left = [f"{c['mechanism']}.{c['law']}   {c['dtype']}   case {w['key']}" for w, c in pairs[most:]]
     further = (*left, *(text for text in unwitnessed(cells) if text))
     untested = tuple(_untested(cells))
     runs = [cell for cell in cells if cell.get("run")]

@@ -116,7 +116,7 @@ def _known(line: Mapping[str, Any], failures: Sequence[Failure]) -> Iterator[str
         if found.when:
             says = found.when["says"]
             yield says[:1].upper() + says[1:]
-    yield from familiar(line)
+    yield from familiar({**line})
     for name in line.get("known", {}).get("cells", ()):
         finding = named(name)
         if finding is not None:

@@ -34,7 +34,7 @@ def test_cells_with_errors_of_one_size_stand_in_one_column_and_those_without_any
 def test_the_bound_is_in_the_middle_of_the_scale():
     assert ("the bound", WIDTH // 2) == (ticks()[2].text, ticks()[2].x)
     first = spread("float32", [10 ** (0.5 / PER_DECADE)]).columns[0]
-    assert 16 * first.width == first.x
+    assert WIDTH // 2 == first.x
 
 
 @pytest.mark.parametrize(

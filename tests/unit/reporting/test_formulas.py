@@ -1,5 +1,7 @@
 """Formulas as MathML that is safe in a page."""
 
+from xml.etree import ElementTree
+
 import pytest
 
 from attnspec.mechanisms.loader import library
@@ -8,6 +10,16 @@ from attnspec.reporting.formulas import MOST, mathml
 
 def test_a_formula_becomes_mathml():
     assert '<math display="block"><mrow><msup><mi>x</mi><mn>2</mn></msup></mrow></math>' == mathml("x^2")
+
+
+def test_signs_are_characters_and_not_names_of_them():
+    assert "<mo>+</mo>" in mathml("a + b")
+
+
+def test_an_element_that_is_not_known_becomes_a_row_of_its_parts(monkeypatch):
+    made = ElementTree.fromstring("<math><script>a</script><mi>x</mi></math>")
+    monkeypatch.setattr("latex2mathml.converter.convert_to_element", lambda *_, **__: made)
+    assert "<math><mrow>a</mrow><mi>x</mi></math>" == mathml("x")
 
 
 def test_the_name_of_an_operator_is_upright():

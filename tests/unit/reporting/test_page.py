@@ -146,3 +146,12 @@ def test_of_several_files_a_later_one_counts():
 def test_the_run_is_told():
     found = dict(shown(cell("a")).runs[0])
     assert ("attnspec check kernels.py", "2.5 s") == (found["command"], found["took"])
+
+
+def test_of_very_many_failures_some_are_shown_and_the_others_are_named(monkeypatch):
+    monkeypatch.setattr(module, "SHOWN", 1)
+    monkeypatch.setattr(module, "FEWEST", 1)
+    cells = [cell(law, "fail", witness={**WITNESS, "key": law}) for law in ("a", "b", "c")]
+    found = shown(*cells, verdict="violated").subjects[0]
+    assert ["a"] == [failure.key for failure in found.failures]
+    assert ("softmax.b   float32   case b", "softmax.c   float32   case c") == found.further

@@ -184,3 +184,18 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path):
     assert (tmp_path / "page.html").read_text("utf-8").startswith("<!doctype html>")
     with pytest.raises(UsageError, match="cannot write to"):
         write(tmp_path / "nowhere" / "page.html", [Source(lines())])
+
+
+def test_a_page_of_tens_of_thousands_of_cells_stays_small():
+    laws = [{**CELL, "law": f"law_{at}", "verdict": "pass"} for at in range(40)]
+    made = [
+        {**cell, "subject": f"kernel_{at}", "mechanism": f"mechanism_{part}", "dtype": dtype}
+        for at in range(100)
+        for part in range(4)
+        for dtype in ("float32", "bfloat16")
+        for cell in ({**CELL, "witness": WITNESS}, *laws)
+    ]
+    told = {"reasons": [], "beside": [], "unmet": [], "operator": "attention", "cells": {}}
+    subjects = [{"kind": "subject", "subject": f"kernel_{at}", "verdict": "violated", **told} for at in range(100)]
+    text = rendered([Source([HEADER, *made, *subjects, END])])
+    assert (32_800, True) == (len(made), len(text.encode()) < 5_000_000)

@@ -53,6 +53,11 @@ def test_what_is_wrong_is_told_fault_by_fault_and_what_is_known_of_it():
     ] == found["Known"]
 
 
+def test_a_failure_that_belongs_to_a_fault_shown_elsewhere_is_counted_only():
+    lesser = failure({**WITNESS, "full": False}, CELL, "f1", "")
+    assert ["1 more failure, below"] == said([CELL], [lesser])["Wrong"]
+
+
 def test_a_changed_line_and_a_finding_are_known():
     witness = {**WITNESS, "likeness": {**LIKENESS, "changed": [CHANGED]}, "when": None}
     known = {"cells": {"torch-causal-scale": 1}, "new": 0, "mended": []}
