@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from attnspec.adapters import Module, registered
+from attnspec.adapters import Adapter, Module, registered
 
 from .data.texts import safe, told
 from .errors import NotConformantError, UsageError
@@ -93,8 +93,11 @@ def check(
 ) -> Report:
     """Check a function, or whatever the command line takes as a target.
 
-    A function is taken as the operator that its name says, or `operator`; its arrays are those of `framework`, or of
-    what its module imports. `declaration` may hold whatever `attnspec.adapter` takes: conventions, limits, fixed,
+    A function under `@attnspec.adapter` is taken as it declares itself, unless an operator, a framework or a part of a
+    declaration is given here. Any other is taken as the operator that its name says, or `operator`; its arrays are
+    those of `framework`, or of what its module imports.
+
+    `declaration` may hold whatever `attnspec.adapter` takes: conventions, limits, fixed,
     grade, deterministic, compiled, name. With `report_dir`, the results are written there, and each failing case, so
     that the command which is printed with it runs it again.
 
@@ -147,6 +150,9 @@ def _typed(target: Callable[..., Any] | str, *keywords: Mapping[str, Any]) -> st
 def _groups(function: Callable[..., Any], options: Options, declaration: dict[str, Any]) -> list[Group]:
     if isinstance(function, Module):
         return _module_groups(function, options, declaration)
+    own = next((a for a in registered() if a.function is function and a.operator), None)
+    if own is not None and not (declaration or options.operator or options.framework or options.layout):
+        return _declared_groups(own, options)
     name = declaration.pop("name", getattr(function, "__name__", type(function).__name__))
     dtypes = options.dtypes or ("float32",)
     known = library_of(options)
@@ -166,8 +172,13 @@ def _module_groups(function: Module, options: Options, declaration: Mapping[str,
     """The groups of a module, which declares itself."""
     if declaration or options.operator or options.framework:
         raise UsageError(f"{function.__name__} declares itself: say the rest in attnspec.module(...)")
+    return _declared_groups(next(a for a in registered() if a.function is function), options)
+
+
+def _declared_groups(adapter: Adapter, options: Options) -> list[Group]:
+    """The groups of an adapter, by what it declares."""
     known = library_of(options)
-    one = subject(next(a for a in registered() if a.function is function), known=known)
+    one = subject(adapter, known=known)
     name = one.adapter.name
     path, _, _ = one.adapter.place.rpartition(":")
     source = f"{path}:{name}" if name.isidentifier() and path.endswith(".py") and Path(path).is_file() else ""

@@ -58,10 +58,12 @@ class Start:
 
 
 @click.command(short_help="Write the first files of a project: adapters, a CI workflow, a table.")
-@click.argument("target", metavar="FILE[:FUNCTION]")
+@click.argument("target", metavar="FILE[:NAME]")
 @options("operator", "framework")
 def init(target: str, operator: str | None, framework: str | None) -> None:
     """Write adapters for the functions of FILE with what is found of them, a CI workflow and a table of pyproject.toml.
+
+    For a class, as in FILE:Attention, the mapping of its weights is proposed from names and shapes, and tried.
 
     Nothing is written over a file that is there.
     """
@@ -78,6 +80,7 @@ def init(target: str, operator: str | None, framework: str | None) -> None:
 def started(path: Path, named: str, operator: str | None, framework: str | None) -> Start:
     """What a project of one file begins with; a `UsageError` where one of its files is there already."""
     functions, declares = functions_in(path, named)
+    of_class = bool(named) and not functions
     adapters = path.with_name(f"{path.stem}_attnspec.py")
     for there in (*(() if declares else (adapters,)), WORKFLOW):
         if there.exists():
@@ -85,6 +88,8 @@ def started(path: Path, named: str, operator: str | None, framework: str | None)
     start = Start()
     if declares:
         start.says.append(f"{path} declares adapters by itself")
+    elif of_class:
+        start.files[adapters] = _of_class(path, named, operator, start)
     else:
         start.files[adapters] = _adapters(path, functions, operator, framework, start)
     start.files[WORKFLOW] = STEPS
@@ -93,7 +98,10 @@ def started(path: Path, named: str, operator: str | None, framework: str | None)
 
 
 def functions_in(path: Path, named: str = "") -> tuple[list[str], bool]:
-    """The public functions of a file or the one that is named, and whether it declares adapters; it is not run."""
+    """The public functions of a file or the one that is named, and whether it declares adapters; it is not run.
+
+    There are none where the name is that of a class.
+    """
     try:
         tree = ast.parse(path.read_bytes())
     except OSError as error:
@@ -103,12 +111,9 @@ def functions_in(path: Path, named: str = "") -> tuple[list[str], bool]:
     names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
     classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
     if named in classes:
-        raise UsageError(
-            f"{named} is a class: attnspec.module(lambda *, SIZES: {named}(...), OPERATOR, weights={{...}}) "
-            "makes a subject of it; the README shows one"
-        )
+        return [], False
     if named and named not in names:
-        raise TargetError(f"{path} has no function {named!r}")
+        raise TargetError(f"{path} has no function or class {named!r}")
     decorated = any(
         _called(decorator) in ("adapter", "attnspec.adapter")
         for node in tree.body
@@ -144,6 +149,16 @@ def _adapters(path: Path, functions: Sequence[str], operator: str | None, framew
     return (
         "\n\n".join([head, f"import {path.stem}\n\nfrom attnspec import adapter", *(f"\n{b}" for b in blocks)]) + "\n"
     )
+
+
+def _of_class(path: Path, name: str, operator: str | None, start: Start) -> str:
+    """The text of a file with the declaration of a class."""
+    from .weights import declaration, head
+
+    text, says = declaration(path, name, operator)
+    start.says += says
+    about = f"{name} of {path.name} as a subject, its weights as `attnspec init` has mapped them."
+    return f'"""{about}\n\n    attnspec check {path.stem}_attnspec.py\n"""\n\n{head(path.stem, [text])}\n\n{text}\n'
 
 
 def _subject(target: str, operator: str | None, framework: str | None) -> AdapterSubject:

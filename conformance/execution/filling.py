@@ -108,7 +108,7 @@ class Filled:
         self.required, self.axes, self.absent, self.outputs = tuple(required), axes, absent, tuple(outputs)
         self._built: OrderedDict[tuple[Any, ...], Built] = OrderedDict()
         self.fitted = False
-        """Whether it was filled once, so that weights which do not fit are those of a case that it cannot hold."""
+        """Whether it was called once; weights that do not fit are then of a case that it cannot hold."""
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         given = {**dict(zip(self.required, inputs, strict=False)), **named}
@@ -117,9 +117,10 @@ class Filled:
         with _double(arrays.values()):
             built = self._module(sizes, given, [*arrays.values()])
             built.fill(given)
-            self.fitted = True
             found = built.filling.call(lambda module: self._called(module, given, built.filling.given))
-        return self._output(found)
+        output = self._output(found)
+        self.fitted = True
+        return output
 
     def _sizes(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
         """The sizes that the shapes of the inputs fix; a `ValueError` where they contradict one another."""

@@ -17,6 +17,7 @@ from ..data.exact import exact, exact_text, plain_or_none
 from ..data.texts import LINE, LINES, safe_lines, told
 from ..errors import Error, TargetError, UsageError
 from .calling import Call, Interface, Reply
+from .survey import Role
 from .transport import GarbledError, Wire
 
 Environment = tuple[tuple[str, str], ...]
@@ -67,6 +68,14 @@ class Declared:
     """Asks a fork server for the adapters of its file, or for one function of it."""
 
     function: str
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """Asks a fork server to build a class of its file, and for what it has built; it forks no more after that."""
+
+    name: str
+    roles: tuple[Role, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,11 +44,13 @@ from .messages import (
     Rest,
     Start,
     Status,
+    Surveyed,
     adapter_of,
     error_of,
     receive,
     send,
 )
+from .survey import Role, Survey
 from .threads import ONE
 from .transport import CLOSED, GarbledError, GoneError, Wire
 
@@ -274,6 +276,11 @@ class ForkServer:
         """The adapters of the file, or those of one name."""
         send(self.process.wire, Declared(function))
         return [adapter_of(said) for said in self._answer(Declarations).adapters]
+
+    def surveyed(self, name: str, roles: Sequence[Role]) -> Survey:
+        """A class of the file, as it was built."""
+        send(self.process.wire, Surveyed(name, tuple(roles)))
+        return self._answer(Survey)
 
     def _answer(self, kind: type[M]) -> M:
         """What the fork server answers; an error is raised, whether told or of taking too long or too much."""

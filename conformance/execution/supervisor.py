@@ -30,6 +30,7 @@ from .calling import Call, Fault, Interface, Reply
 from .devices import Lease, count_of, in_trouble, is_leased, lease, seen_as
 from .messages import Begin, Open, Start
 from .processes import ForkServer, LostError, OrphanedError, StrayError, Worker, divided, ended, spawned
+from .survey import Role, Survey
 from .transport import GoneError
 
 SECONDS = 30.0
@@ -104,6 +105,18 @@ class Supervisor:
         if not path.is_file():
             raise TargetError(f"no such file: {path}")
         return self._asked(self._start(path, python), lambda fork_server: fork_server.declared(function))
+
+    def surveyed(self, path: Path, name: str, roles: Sequence[Role]) -> Survey:
+        """What `survey.surveyed` gives, built elsewhere, in a process that ends with it."""
+        if not path.is_file():
+            raise TargetError(f"no such file: {path}")
+        start = self._start(path)
+        try:
+            return self._asked(start, lambda fork_server: fork_server.surveyed(name, roles))
+        finally:
+            built = self._fork_servers.pop(str(Path(start.folder, start.path)), None)
+            if built is not None:
+                self.end(built)
 
     def caller(
         self, adapter: Adapter, interface: Interface, path: Path | None, *, patient: bool, python: str = ""

@@ -45,12 +45,14 @@ from .messages import (
     Rest,
     Start,
     Status,
+    Surveyed,
     declaration,
     receive,
     refused,
     send,
     understood,
 )
+from .survey import surveyed
 from .transport import CLOSED, GoneError, Wire
 
 FAILED = 70
@@ -92,9 +94,11 @@ def _tend(wire: Wire) -> None:
     forked, found = set[int](), orphans.children()
     while True:
         data, files = wire.receive_with_files(2)
-        message = understood(data, Declared, Ended, Begin)
+        message = understood(data, Declared, Surveyed, Ended, Begin)
         if isinstance(message, Declared):
             send(wire, _answer(lambda asked=message.function: _declarations(start.path, asked)))
+        elif isinstance(message, Surveyed):
+            send(wire, _answer(lambda one=message: surveyed(Path(start.path), one.name, one.roles)))
         elif isinstance(message, Ended):
             forked.discard(message.pid)
             send(wire, _end(message.pid, spared=forked | found))

@@ -208,3 +208,17 @@ def test_a_command_that_would_not_work_is_not_printed(wrong):
     assert "Replay    with the same function: no file names it" in str(report)
     assert "Replay    no case was kept: give report_dir" in str(wrong)
     assert "attnspec waive" not in str(wrong)
+
+
+def test_a_decorated_function_goes_by_what_it_declares(monkeypatch):
+    monkeypatch.setattr(attnspec.adapters, "_registered", list(attnspec.adapters.registered()))
+
+    @attnspec.adapter("softmax", framework="numpy", name="declared_by_itself", dtypes=("float16",))
+    def of_another_name(x):
+        wide = np.exp(x.astype(np.float64) - x.max(-1, keepdims=True))
+        return (wide / wide.sum(-1, keepdims=True)).astype(x.dtype)
+
+    report = attnspec.check(of_another_name, laws=["softmax.definition"], profile="smoke")
+    assert {("declared_by_itself", "float16")} == {(cell["subject"], cell["dtype"]) for cell in report.cells}
+    given = attnspec.check(of_another_name, operator="softmax", framework="numpy", laws=["softmax.definition"])
+    assert {("of_another_name", "float32")} == {(cell["subject"], cell["dtype"]) for cell in given.cells}

@@ -110,16 +110,17 @@ def test_a_file_that_declares_adapters_is_the_target_itself():
     assert not Path("kernels_attnspec.py").exists()
 
 
-def test_a_class_is_sent_to_the_module():
+def test_a_class_that_is_no_module_of_torch_is_told_and_nothing_is_written():
     result = called("kernels.py:Attention")
-    assert 4 == result.exit_code
-    assert result.stderr.startswith("attnspec: Attention is a class: attnspec.module(lambda *, SIZES: Attention(...), ")
+    assert 6 == result.exit_code
+    assert result.stderr.startswith("attnspec: Attention is no torch.nn.Module, and a mapping is proposed for these")
+    assert [Path("kernels.py")] == [path for path in Path().rglob("*") if path.is_file()]
 
 
 def test_the_functions_of_a_file_are_read_without_running_it():
     Path("kernels.py").write_text("raise SystemExit\n\ndef one(): ...\n\ndef _two(): ...\n")
     assert (["one"], False) == functions_in(Path("kernels.py"))
-    with pytest.raises(TargetError, match=r"^kernels.py has no function 'two'$"):
+    with pytest.raises(TargetError, match=r"^kernels.py has no function or class 'two'$"):
         functions_in(Path("kernels.py"), "two")
     with pytest.raises(TargetError, match=r"^nowhere.py cannot be read: No such file or directory$"):
         functions_in(Path("nowhere.py"))

@@ -1,0 +1,213 @@
+"""A class with weights, as its own process sees it: how it is built, its parameters with their shapes, and its call.
+
+What its constructor wants is guessed from the names of its parameters, and of the attributes of a configuration.
+Nothing here knows a specification: which sizes there are, and how they are written, is told.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+from ..data.texts import told
+from ..errors import TargetError, did_you_mean
+from .sources import load
+
+Role = tuple[str, str, Any]
+"""What a parameter may mean, how it is written in sizes of a case, and the number with which the class is built."""
+
+WORDS = {
+    "hidden": "hidden_dim hidden_features intermediate_size intermediate_dim d_ff dff ffn_dim ff_dim dim_feedforward "
+    "mlp_dim inner_dim d_hidden hidden n_inner ffn_hidden_size dim_ff",
+    "width": "dim embed_dim embedding_dim emb_dim hidden_size d_model n_embd n_embed n_state model_dim dim_model "
+    "embed_size width d_in d_out in_dim out_dim in_features out_features hidden_dim normalized_shape ndim "
+    "num_features features d n hidden_dims embedding_size",
+    "heads": "heads num_heads n_heads n_head num_attention_heads nheads nhead num_q_heads n_q_heads num_query_heads h",
+    "kv_heads": "kv_heads num_kv_heads n_kv_heads n_kv_head num_key_value_heads num_kv n_head_kv nkv",
+    "head_dim": "head_dim d_head dim_head head_size d_k d_v d_kv",
+    "eps": "eps epsilon norm_eps variance_epsilon layer_norm_eps rms_norm_eps layer_norm_epsilon",
+    "base": "base theta rope_theta rotary_base rope_base",
+    "length": "length block_size max_len max_length max_seq_len max_seq_length seq_len context_length n_positions "
+    "n_ctx max_position_embeddings max_positions context_size max_sequence_length",
+}
+FIXED: dict[str, Any] = {
+    **dict.fromkeys(
+        ["bias", "qkv_bias", "use_bias", "attention_bias", "out_bias", "proj_bias", "elementwise_affine"], True
+    ),
+    **dict.fromkeys(
+        ["dropout", "attn_dropout", "attn_pdrop", "resid_pdrop", "attention_dropout", "resid_dropout", "drop", "p"], 0.0
+    ),
+    **dict.fromkeys(["dropout_p", "dropout_rate", "proj_drop", "attn_drop", "dropout_prob"], 0.0),
+    **dict.fromkeys(["layer_idx", "layer_id", "layer_index", "layer"], 0),
+}
+"""What is passed where it is asked for and has no default."""
+ALWAYS = {"batch_first": True}
+LEFT = ("head_dim",)
+"""What is left at its default where it has one."""
+CONFIGS = ("config", "cfg", "args", "conf", "params", "hparams", "model_args")
+Guess = Callable[[str], tuple[str, Any] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """A parameter of a module: its path, its shape, and the class of what holds it."""
+
+    path: str
+    shape: tuple[int, ...]
+    holder: str
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A class that was built."""
+
+    built: str
+    """The expression that builds it, in sizes of a case."""
+    uses: tuple[str, ...]
+    """What of the roles its parameters mean."""
+    weights: tuple[Weight, ...]
+    takes: tuple[tuple[str, bool], ...]
+    """The parameters of its call, and whether each has to be given."""
+
+
+class _UnknownError(Exception):
+    """Parameters of which nothing is known."""
+
+
+def surveyed(path: Path, name: str, roles: Sequence[Role]) -> Survey:
+    """A class of a file, built at the sizes of the roles; a `TargetError` where it cannot be."""
+    module = load(path)
+    kind = getattr(module, name, None)
+    if not isinstance(kind, type):
+        known = [other for other, x in vars(module).items() if isinstance(x, type)]
+        raise TargetError(f"{path} has no class {name!r}{did_you_mean(name, known)}")
+    torch = sys.modules.get("torch")
+    if torch is None or not issubclass(kind, torch.nn.Module):
+        raise TargetError(
+            f"{name} is no torch.nn.Module, and a mapping is proposed for these alone; "
+            "for Flax and Keras write attnspec.module(...), as the README shows"
+        )
+    uses: dict[str, None] = {}
+    made, built = _made(module, path.stem, kind, _guesses(roles, uses))
+    holders = {at: type(one).__name__ for at, one in made.named_modules()}
+    weights = tuple(
+        Weight(at, tuple(map(int, x.shape)), holders[at.rpartition(".")[0]]) for at, x in made.named_parameters()
+    )
+    called = [p for p in [*inspect.signature(kind.forward).parameters.values()][1:] if p.kind not in _VARIADIC]
+    return Survey(built, tuple(uses), weights, tuple((p.name, p.default is p.empty) for p in called))
+
+
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def _guesses(roles: Sequence[Role], uses: dict[str, None]) -> Guess:
+    """What is passed for a name; which roles were wanted is kept in `uses`."""
+    known = {role: (text, x) for role, text, x in roles}
+
+    def guess(name: str) -> tuple[str, Any] | None:
+        for role, words in WORDS.items():
+            if role in known and name.lower() in words.split():
+                uses[role] = None
+                return known[role]
+        fixed = {**FIXED, **ALWAYS}
+        return (repr(fixed[name]), fixed[name]) if name in fixed else None
+
+    return guess
+
+
+def _made(module: ModuleType, stem: str, kind: type, guess: Guess) -> tuple[Any, str]:
+    """An instance of a class, and the expression that builds it."""
+    wanted = [p for p in [*inspect.signature(kind.__init__).parameters.values()][1:] if p.kind not in _VARIADIC]
+    passed: dict[str, tuple[str, Any]] = {}
+    configured, unknown = "", []
+    for p in wanted:
+        required = p.default is p.empty
+        if p.name in CONFIGS and required:
+            configured = p.name
+        elif not required and (p.name in FIXED or p.name in LEFT):
+            continue
+        elif (found := guess(p.name)) is not None:
+            passed[p.name] = found
+        elif required:
+            unknown.append(p.name)
+    try:
+        if unknown:
+            raise _UnknownError(", ".join(map(repr, unknown)))
+        if not configured:
+            return _called(f"{stem}.{kind.__name__}", kind, passed)
+        annotation = next(p.annotation for p in wanted if p.name == configured)
+        config = _config_class(module, annotation)
+        if config is not None:
+            fields = dict(_fields(config, guess))
+            passed[configured] = _called(f"{stem}.{config.__name__}", config, fields)[::-1]
+            return _called(f"{stem}.{kind.__name__}", kind, passed)
+        return _with_namespace(f"{stem}.{kind.__name__}", kind, passed, configured, guess)
+    except _UnknownError as error:
+        raise TargetError(
+            f"{kind.__name__} cannot be built: nothing is known of {error}; write a factory that gives what it wants, "
+            f"attnspec.module(lambda *, SIZES: {stem}.{kind.__name__}(...), OPERATOR, weights={{...}}), "
+            "as the README shows"
+        ) from None
+
+
+def _called(label: str, kind: Callable[..., Any], passed: Mapping[str, tuple[str, Any]]) -> tuple[Any, str]:
+    try:
+        made = kind(**{name: x for name, (_, x) in passed.items()})
+    except AttributeError:
+        raise
+    except Exception as error:
+        values = ", ".join(f"{name}={told(x, 80)}" for name, (_, x) in passed.items())
+        raise TargetError(f"{label}({values}) cannot be built: {type(error).__name__}: {told(error)}") from None
+    return made, f"{label}({', '.join(f'{name}={text}' for name, (text, _) in passed.items())})"
+
+
+def _config_class(module: ModuleType, annotation: Any) -> type | None:
+    """The dataclass that a configuration is of: by its annotation, or the only one of the file."""
+    named = getattr(module, annotation, None) if isinstance(annotation, str) else annotation
+    if isinstance(named, type) and dataclasses.is_dataclass(named):
+        return named
+    found = [
+        x
+        for name, x in vars(module).items()
+        if isinstance(x, type) and dataclasses.is_dataclass(x) and name.lower().endswith(("config", "args"))
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _fields(config: Any, guess: Guess) -> Iterator[tuple[str, tuple[str, Any]]]:
+    unknown = []
+    for one in dataclasses.fields(config):
+        required = one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING
+        if not one.init or (not required and (one.name in FIXED or one.name in LEFT)):
+            continue
+        if (found := guess(one.name)) is not None:
+            yield one.name, found
+        elif required:
+            unknown.append(f"{config.__name__}.{one.name}")
+    if unknown:
+        raise _UnknownError(", ".join(map(repr, unknown)))
+
+
+def _with_namespace(
+    label: str, kind: type, passed: dict[str, tuple[str, Any]], name: str, guess: Guess
+) -> tuple[Any, str]:
+    """An instance that is given the attributes of a configuration as it asks for them."""
+    fields: dict[str, tuple[str, Any]] = {}
+    while True:
+        config = SimpleNamespace(**{field: x for field, (_, x) in fields.items()})
+        text = f"SimpleNamespace({', '.join(f'{field}={text}' for field, (text, _) in fields.items())})"
+        try:
+            return _called(label, kind, {**passed, name: (text, config)})
+        except AttributeError as error:
+            if error.obj is not config:
+                raise TargetError(f"{label} cannot be built: AttributeError: {told(error)}") from None
+            found = guess(error.name)
+            if found is None:
+                raise _UnknownError(repr(f"{name}.{error.name}")) from None
+            fields[error.name] = found
