@@ -46,6 +46,7 @@ class Adapter:
     deterministic: bool = False
     compiled: bool = False
     slow: bool = False
+    differentiable: bool | None = None
     devices: tuple[str, ...] = ()
     package: str = ""
     extra: str = ""
@@ -91,6 +92,7 @@ def adapter(
     deterministic: bool = False,
     compiled: bool = False,
     slow: bool = False,
+    differentiable: bool | None = None,
     devices: Collection[str] = (),
     package: str = "",
     extra: str = "",
@@ -116,6 +118,8 @@ def adapter(
     * `deterministic`: whether repeated calls are bit for bit the same.
     * `compiled`: whether it compiles for every shape, so that few shapes are drawn.
     * `slow`: whether a call takes long, so that `check --all` leaves it out and it has to be named.
+    * `differentiable`: whether its gradients are checked as well, by the automatic differentiation of torch, JAX or
+      MLX; false says that it is for inference. By default, a first call finds out.
     * `devices`: the kinds that it runs on, as in `("cuda",)`; by default all that its framework has.
     * `package`: the module that must be importable for it, and `extra` the extra of attnspec that installs it.
     * `seen`: of what is wrong on purpose, where its fault has happened.
@@ -144,6 +148,7 @@ def adapter(
                 deterministic=deterministic,
                 compiled=compiled,
                 slow=slow,
+                differentiable=differentiable,
                 devices=_kept(devices),
                 package=package,
                 extra=extra,

@@ -16,7 +16,7 @@ from .judging.first_call import noticed
 from .reporting.records import CellLine, Record
 from .reporting.standings import altered, standing_of
 from .reporting.summary import page
-from .runs.groups import Group, chosen, completed, library_of
+from .runs.groups import Group, chosen, completed, library_of, with_gradients
 from .runs.options import CALL, OPTIONS, Options, given_at
 from .runs.run import Run
 from .subjects.targets import subject, undecorated
@@ -160,9 +160,12 @@ def _groups(function: Callable[..., Any], options: Options, declaration: dict[st
     adapter = undecorated(function, name, options.operator, options.framework, known, dtypes=dtypes, **declaration)
     one, source = subject(adapter, declared=bool(declaration), known=known), _source(function, name)
     notes = noticed(one, options.device)
+    laws_of = chosen(options, known)
+    several, more = with_gradients(one, options.device, known, laws_of)
     found = [
-        Group(name, one, known[mechanism], dtype, laws, source, notes)
-        for mechanism, laws in chosen(options, known)(one.operator).items()
+        Group(name, each, known[mechanism], dtype, laws, source, (*notes, *more))
+        for each in several
+        for mechanism, laws in laws_of(each.operator).items()
         for dtype in one.claims.dtypes
     ]
     return completed(found, options)

@@ -25,9 +25,10 @@ from attnspec.adapters import Module, Unsupported
 from ..data.exact import exact_text, plain_or_none
 from ..data.texts import safe, safe_lines, told
 from ..errors import UsageError, did_you_mean
-from ..frameworks.framework import Framework
+from ..frameworks.framework import Framework, NotDifferentiableError
 from ..frameworks.known import framework_named
 from ..numerics.formats import KINDS, NUMBER, dtype_under
+from .backward import Backward, differentiated
 from .filling import Filled, planned
 from .inputs import Inputs, Made
 from .mapping import MappingError
@@ -37,6 +38,8 @@ LARGEST = 1 << 24
 """Entries beyond which an output is not looked into: the definition makes none that has half as many."""
 FACTOR = 16
 """How many times as many entries as all inputs an output may have in any case."""
+UNDIFFERENTIABLE = "not differentiable: "
+"""What a fault begins with where a function has no gradients."""
 SPARE = 16
 """Outputs that a mapping may have beyond those that are known, before it is no longer listed."""
 
@@ -118,6 +121,8 @@ class Interface:
     """Inputs that a call may write to, and the output that each then is where that is not returned; or nothing."""
     objects: frozenset[str] = frozenset()
     """Options that are objects with attributes, in place of a mapping."""
+    backward: Backward | None = None
+    """How the function is called, where it is one of another operator and its gradients are asked for."""
 
     def dtype_of(self, name: str, dtype: str) -> str:
         """The dtype of an input or output when `dtype` is under test."""
@@ -141,8 +146,13 @@ class DirectCaller:
         self, function: Callable[..., Any], framework: str, interface: Interface, *, alone: bool = False
     ) -> None:
         """`alone` says that nothing but calls goes on in this process."""
-        self.function, self.interface = callable_of(function, interface), interface
+        self.interface = interface
         self.framework: Framework = framework_named(framework)
+        self.function = callable_of(function, interface)
+        if interface.backward is not None:
+            passed = tuple(name for name in interface.required if name not in interface.by_name)
+            outputs = frozenset(interface.outputs)
+            self.function = differentiated(function, self.framework, interface.backward, passed, outputs)
         self.inputs, self.watch = Inputs(self.framework), Watch(framework, alone=alone)
         self._last: tuple[Any, ...] = ()
         self._moved: tuple[Breach, ...] = ()
@@ -206,6 +216,8 @@ class DirectCaller:
                 result = self.function(*passed, **named, **self._options(call))
                 self.framework.finish(result, call.device)
                 return result
+        except NotDifferentiableError as error:
+            return Fault("unsupported", f"{UNDIFFERENTIABLE}{told(error)}")
         except Unsupported as answer:
             return Fault("unsupported", told(answer) or "unsupported")
         except (Exception, SystemExit) as error:

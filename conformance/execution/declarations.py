@@ -287,6 +287,7 @@ _PARTS = {
     "deterministic": _Part(_flag, "True or False", "deterministic=True"),
     "compiled": _Part(_flag, "True or False", "compiled=True"),
     "slow": _Part(_flag, "True or False", "slow=True"),
+    "differentiable": _Part(lambda x: None if x is None else _flag(x), "True or False", "differentiable=False"),
     "devices": _Part(_devices, "kinds of devices, as in cpu, cuda, mps", 'devices=("cpu",)'),
     "package": _Part(_module_name, "the name of the module that it needs", 'package="my_package"'),
     "extra": _Part(_text, "the name of an extra", 'extra="transformers"'),

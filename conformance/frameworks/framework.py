@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from attnspec.adapters import Unsupported
 
 from ..errors import UsageError
 
@@ -74,9 +76,20 @@ class Framework(Protocol):
         """A stretch of calls: one thread, no gradients; the settings of before come back."""
         ...
 
+    def pulled_back(self, function: Callable[..., Any], leaves: list[Any], cotangent: Any) -> list[Any]:
+        """What a cotangent of a function's result is for each of its arguments, by automatic differentiation.
+
+        Raises `NotDifferentiableError` where the function has no gradients.
+        """
+        ...
+
     def forget(self) -> None:
         """Let go of what the framework keeps between calls, such as compiled functions."""
         ...
+
+
+class NotDifferentiableError(Exception):
+    """A function has no gradients; the text says why."""
 
 
 @functools.cache
@@ -186,6 +199,9 @@ class Copied:
     def finish(self, result: Any, device: str) -> None:
         pass
 
+    def pulled_back(self, function: Callable[..., Any], leaves: list[Any], cotangent: Any) -> list[Any]:
+        raise NotDifferentiableError(f"arrays of {self.name} have no automatic differentiation here")
+
     def session(self) -> AbstractContextManager[None]:
         return self._session()
 
@@ -198,6 +214,17 @@ class Copied:
 
     def forget(self) -> None:
         pass
+
+
+def refusing(says: str, call: Callable[[], Any]) -> Any:
+    """What a call returns; an error of it, but for one that refuses, is a `NotDifferentiableError`."""
+    try:
+        return call()
+    except Unsupported:
+        raise
+    except Exception as error:
+        first = (str(error).strip().splitlines() or [""])[0]
+        raise NotDifferentiableError(f"{says}: {type(error).__name__}: {first}") from error
 
 
 def renamed(x: Any, names: Mapping[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
-from .framework import Copied, index_of, kind_of
+from .framework import Copied, index_of, kind_of, refusing
 
 
 class JaxFramework(Copied):
@@ -55,6 +56,10 @@ class JaxFramework(Copied):
 
     def finish(self, result: Any, device: str) -> None:
         self.jax.block_until_ready(result)
+
+    def pulled_back(self, function: Callable[..., Any], leaves: list[Any], cotangent: Any) -> list[Any]:
+        _, pull = refusing("its inputs cannot be differentiated", lambda: self.jax.vjp(function, *leaves))
+        return list(pull(cotangent))
 
     def forget(self) -> None:
         """Let go of compiled functions, of which JAX keeps one for every shape."""

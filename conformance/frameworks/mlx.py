@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
-from .framework import Copied, kind_of, numpy_dtype, parts_of, renamed
+from .framework import Copied, kind_of, numpy_dtype, parts_of, refusing, renamed
 
 BITS = {"bfloat16": "uint16", "float64": "uint64"}
 """Dtypes that are carried as whole numbers of their width."""
@@ -57,6 +58,10 @@ class MlxFramework(Copied):
 
     def finish(self, result: Any, device: str) -> None:
         self.mx.eval([part for part in parts_of(result) if self.is_array(part)])
+
+    def pulled_back(self, function: Callable[..., Any], leaves: list[Any], cotangent: Any) -> list[Any]:
+        pull = refusing("its inputs cannot be differentiated", lambda: self.mx.vjp(function, leaves, [cotangent]))
+        return list(pull[1])
 
     def forget(self) -> None:
         self.mx.clear_cache()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .framework import kind_of, numpy_dtype
+from .framework import NotDifferentiableError, kind_of, numpy_dtype
 from .layouts import laid_out, stored_once
 
 
@@ -85,6 +85,9 @@ class NumpyFramework:
 
     def finish(self, result: Any, device: str) -> None:
         pass
+
+    def pulled_back(self, function: Callable[..., Any], leaves: list[Any], cotangent: Any) -> list[Any]:
+        raise NotDifferentiableError("NumPy has no automatic differentiation")
 
     def forget(self) -> None:
         pass

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, cast
 
 from numpy.typing import NDArray
 
-from .framework import kind_of
+from .framework import NotDifferentiableError, kind_of, refusing
 from .layouts import laid_out, stored_once
 
 DTYPES = (
     *("float64", "float32", "bfloat16", "float16", "int64", "bool"),
     *("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"),
 )
+UNDIFFERENTIABLE = re.compile("derivative for|not implemented|must implement|autograd kernel", re.IGNORECASE)
+"""What torch says of an operation without a backward pass."""
 KINDS = ("cuda", "mps", "xpu", "hpu", "npu", "mtia", "xla")
 """The kinds of devices that torch or a package beside it has, where `torch.KIND` says whether one is there."""
 
@@ -124,6 +127,21 @@ class TorchFramework:
         kind = kind_of(device)
         if kind != "cpu" and (wait := getattr(getattr(self.torch, kind, None), "synchronize", None)):
             wait()
+
+    def pulled_back(self, function: Callable[..., Any], leaves: list[Any], cotangent: Any) -> list[Any]:
+        torch = self.torch
+        with torch.enable_grad():
+            own = [x.detach().requires_grad_() for x in leaves]
+            out = refusing("its inputs cannot be differentiated", lambda: function(*own))
+            if not self.is_array(out) or not out.requires_grad:
+                raise NotDifferentiableError("its output does not depend on its inputs by autograd")
+            try:
+                found = torch.autograd.grad(out, own, cotangent, allow_unused=True, materialize_grads=True)
+            except (NotImplementedError, RuntimeError) as error:
+                if isinstance(error, NotImplementedError) or UNDIFFERENTIABLE.search(str(error)):
+                    raise NotDifferentiableError(str(error).partition("\n")[0]) from error
+                raise
+        return [x.clone() if x.data_ptr() == cotangent.data_ptr() else x for x in found]
 
     def forget(self) -> None:
         pass

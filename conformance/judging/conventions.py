@@ -20,6 +20,7 @@ from ..mechanisms.definition import Worded
 from ..mechanisms.mechanism import Mechanism
 from ..numerics.grades import FP64
 from ..numerics.numbers import Number, value
+from ..subjects.gradients import GradientSubject
 from ..subjects.subject import Subject
 from .bench import Bench
 from .layouts import lay_out
@@ -67,7 +68,8 @@ def identify(
 ) -> dict[str, Finding]:
     """The conventions of an operator as the subject follows them; `blind` to what it declares, and on all cases."""
     lay_out(subject, operator, dtype, device)
-    declared = {} if blind else operator.declared(subject.claims.conventions)
+    words = {} if blind else {**_of_forward(subject, operator, dtype, device), **subject.claims.conventions}
+    declared = operator.declared(words)
     found = {name: Finding(name, word, "declared") for name, word in declared.items()}
     open_ = [name for name in operator.conventions if name not in found]
     if not open_:
@@ -98,6 +100,16 @@ def identify(
     enough = len(trials) if blind else 2 * ENOUGH
     confirmed = {name: _confirmed(finding, trials, known, enough) for name, finding in found.items()}
     return {name: _by_word(finding, operator, trials, known) for name, finding in confirmed.items()}
+
+
+def _of_forward(subject: Subject, operator: Mechanism, dtype: str, device: str) -> dict[str, str]:
+    """Of gradients: the words of the function itself, of conventions that mean the same to both."""
+    if not isinstance(subject, GradientSubject):
+        return {}
+    own = subject.forward.mechanism
+    found = identified(subject.forward, own, dtype, device)
+    alike = [name for name in found if own.conventions[name].keys() == operator.conventions.get(name, {}).keys()]
+    return {name: found[name].word for name in alike if found[name].how in ("declared", "observed")}
 
 
 class Findings(WeakKeyDictionary[Subject, dict[tuple[str, ...], dict[str, Finding]]]):

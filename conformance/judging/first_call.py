@@ -1,4 +1,4 @@
-"""What a first call finds of a plain function: whose arrays it takes."""
+"""What first calls find of a function: whose arrays it takes, and whether it can be differentiated."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from itertools import islice
 
 from ..cases.plans import scenarios_of
-from ..execution.calling import Call
+from ..errors import Error
+from ..execution.calling import UNDIFFERENTIABLE, Call
 from ..frameworks.known import is_installed
+from ..mechanisms.library import Library
+from ..subjects.gradients import GradientSubject, gradient_of, may_have_gradients
 from ..subjects.subject import AdapterSubject, Subject
 from .bench import Bench
 from .settling import Declined, Settled, claimed
@@ -22,6 +25,29 @@ def noticed(subject: Subject, device: str) -> tuple[str, ...]:
     """What first calls find of a subject, in words; nothing where its declaration or its file says it."""
     found = find_framework(subject, device) if isinstance(subject, AdapterSubject) else ""
     return (f"takes arrays of {found}, as a first call has shown; --framework says another",) if found else ()
+
+
+def differentiated(subject: Subject, device: str, known: Library) -> tuple[GradientSubject | None, tuple[str, ...]]:
+    """The gradients of a subject as a further one, or what is to be said where it has none."""
+    if not isinstance(subject, AdapterSubject) or not may_have_gradients(subject):
+        return None, ()
+    mechanism = gradient_of(subject, known)
+    if mechanism is None:
+        return None, ()
+    try:
+        found = GradientSubject(subject, mechanism)
+    except Error as error:
+        return None, (f"its gradients are not checked: {error}",)
+    if subject.adapter.differentiable:
+        return found, ()
+    for call in first_calls(found, device):
+        with found.session():
+            fault = found.call(call).fault
+        if fault is not None and fault.says.startswith(UNDIFFERENTIABLE):
+            return None, (f"its gradients are not checked: {fault.says}",)
+        if fault is None or fault.kind != "unsupported":
+            return found, ()
+    return None, ()
 
 
 def find_framework(subject: AdapterSubject, device: str) -> str:

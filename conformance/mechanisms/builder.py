@@ -277,6 +277,7 @@ class Reader:
             defaults=base.defaults if base else self.defaults(inputs, options, required),
             shapes=base.shapes if base else {n: shape_names(inputs[n], sizes) for n in required if n in inputs},
             layouts=self.layouts(),
+            gradient_of=str(self.get("gradient_of", base.gradient_of if base else "")),
             answered=float(self.get("answered", base.answered if base else ANSWERED)),
             own=frozenset({*self.texts["sizes"], *self.texts["inputs"], *self.texts["options"]})
             if base

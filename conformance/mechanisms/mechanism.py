@@ -180,6 +180,8 @@ class Mechanism:
     """The sizes that the shape of a required input fixes, axis by axis."""
     layouts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """The layouts of its arrays, the definition's own first; `layouts` says what their texts mean."""
+    gradient_of: str = ""
+    """The operator whose gradients it states, if it does: an output `d_x` is that of the input `x`."""
     answered: float = ANSWERED
     """The share of the scenarios within its declared limits that an implementation answers at least."""
     own: frozenset[str] = field(default_factory=frozenset)

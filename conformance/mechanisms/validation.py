@@ -56,6 +56,9 @@ def contradictions(mechanism: Mechanism, document: Document) -> Iterator[SpecErr
     """Parts that contradict one another, or speak of what is not there."""
     yield from _outputs(mechanism, document)
     yield from _layouts(mechanism, _section(document, "layouts"))
+    if mechanism.gradient_of and mechanism.operator != f"{mechanism.gradient_of}_gradient":
+        says = f"gradient_of: the gradients of {mechanism.gradient_of!r} are stated by {mechanism.gradient_of}_gradient"
+        yield SpecError(says)
     yield from _follows(mechanism, _section(document, "follows"))
     for name in _section(document, "words"):
         if name not in mechanism.options:

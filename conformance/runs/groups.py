@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypedDict
@@ -18,7 +18,7 @@ from ..execution.mapping import MappingError
 from ..execution.supervisor import Supervisor, available, supervisor
 from ..judging.bench import Bench
 from ..judging.cells import LAYOUT, PARAMETERS, law_names
-from ..judging.first_call import noticed
+from ..judging.first_call import differentiated, noticed
 from ..judging.requirements import check_requirements
 from ..judging.trial import Trial
 from ..mechanisms.library import Library
@@ -27,6 +27,7 @@ from ..mechanisms.mechanism import Mechanism
 from ..numerics.formats import FORMATS, unknown_dtype
 from ..reporting.records import CellLine, Environment, ExpectedLine
 from ..reporting.results import environment
+from ..subjects.gradients import GradientSubject, may_have_gradients
 from ..subjects.subject import AdapterSubject, Subject
 from ..subjects.targets import file_of, resolve
 from .options import Options
@@ -132,15 +133,33 @@ def groups(options: Options) -> list[Group]:
             claimed = subject.claims.dtypes
             asked = options.dtypes or claimed
             dtypes = [d for d in asked if d in claimed or not subject.claims.declared]
-            for mechanism, own in laws(subject.operator).items():
-                found += [Group(target, subject, known[mechanism], dtype, own, notes=notes) for dtype in dtypes]
+            several, more = with_gradients(subject, options.device, known, laws)
+            for one in several:
+                for mechanism, own in laws(one.operator).items():
+                    found += [
+                        Group(target, one, known[mechanism], dtype, own, notes=(*notes, *more)) for dtype in dtypes
+                    ]
     times: dict[str, int] = {}
-    for name in {id(g.subject): g.subject.name for g in found}.values():
+    whole = [g.subject for g in found if not isinstance(g.subject, GradientSubject)]
+    for name in {id(subject): subject.name for subject in whole}.values():
         times[name] = times.get(name, 0) + (name != "reference")
     double = [name for name, count in times.items() if count > 1]
     if double:
         raise UsageError(f"two subjects are called {double[0]!r}; give one another name")
     return completed(found, options)
+
+
+def with_gradients(
+    subject: Subject, device: str, known: Library, laws: Callable[[str], Mapping[str, tuple[str, ...]]]
+) -> tuple[list[Subject], tuple[str, ...]]:
+    """A subject, and its gradients behind it where they are asked for and it has some; and what is to be said of that.
+
+    A mechanism that states them may be left out by name, and then no call finds out whether there are any.
+    """
+    if not may_have_gradients(subject) or not laws(f"{subject.operator}_gradient"):
+        return [subject], ()
+    found, notes = differentiated(subject, device, known)
+    return [subject, *([found] if found is not None else [])], notes
 
 
 def completed(found: Sequence[Group], options: Options) -> list[Group]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,13 @@ from ..cases.samples import Case, Sample
 from ..data.texts import safe, safe_data, safe_lines
 from ..diagnosis.history import prepared
 from ..diagnosis.witness import describe, find, library_of, read_case, runnable
-from ..errors import Exit, UsageError
+from ..errors import Exit, TargetError, UsageError
 from ..execution.interpreters import parted
 from ..execution.supervisor import SECONDS, available, supervisor
 from ..judging.bench import Bench
 from ..judging.cells import Failure, Request, law_names, law_of
 from ..judging.engine import run
+from ..judging.first_call import differentiated
 from ..judging.judge import Kind, judged
 from ..judging.trial import Trial
 from ..mechanisms.library import Library
@@ -150,15 +152,15 @@ def subject_of(
     supervised = supervisor(seconds, witness["device"]) if available() else None
     if fresh and supervised is not None:
         supervised.close()
-    found = resolve(
-        witness["target"],
-        operator=operator,
-        framework=framework,
-        layout=witness.get("layout", ""),
-        like=witness.get("like", ""),
-        supervisor=supervised,
-        known=known,
-    )
+    named = witness["target"]
+    more: dict[str, Any] = {key: witness.get(key, "") for key in ("layout", "like")}
+    more |= {"supervisor": supervised, "known": known}
+    found: list[Subject] = []
+    if source := known[known.operator_of(witness["mechanism"])].gradient_of:
+        with suppress(UsageError, TargetError):  # as of a function that states gradients itself
+            whole = resolve(named, operator=source, framework=framework, **more)
+            found += [one for s in whole if (one := differentiated(s, witness["device"], known)[0]) is not None]
+    found = found or resolve(named, operator=operator, framework=framework, **more)
     own = [s for s in found if s.name == witness["subject"] and s.operator == known.operator_of(witness["mechanism"])]
     if not own:
         raise UsageError(f"{witness['target']} has no subject {witness['subject']!r} any more")

@@ -64,7 +64,7 @@ class AdapterSubject:
         self.name = safe(adapter.name + (f"@{own.label}" if own else ""), NAME)
         self.operator = adapter.operator
         self.form, self.claims = _formed(adapter, mechanism, declared=declared)
-        fixed = adapter.layout or adapter.factory is not None or _own(adapter)
+        fixed = adapter.layout or adapter.factory is not None or is_own(adapter)
         self.undeclared_layout = bool(mechanism.layouts) and not fixed
         """Whether the layout is to be identified still."""
         self.observed_layout = False
@@ -73,13 +73,13 @@ class AdapterSubject:
         self.interface = self.form.interface(self.claims.by_name)
         if adapter.factory is not None:
             self.interface = replace(self.interface, axes=_axes(adapter, mechanism), absent=_absent(mechanism))
-        self._supervise = supervise
+        self.supervise = supervise
         self.caller: Caller = self._called()
 
     def _called(self) -> Caller:
         adapter = self.adapter
-        if self._supervise is not None:
-            return self._supervise(adapter, self.interface, self.claims)
+        if self.supervise is not None:
+            return self.supervise(adapter, self.interface, self.claims)
         return DirectCaller(adapter.function, adapter.framework, self.interface)
 
     def hand(self, framework: str) -> None:
@@ -142,7 +142,7 @@ def _formed(adapter: Adapter, mechanism: Mechanism, *, declared: bool) -> tuple[
     return form, replace(claims, unknown=taken.unknown, untested=told)
 
 
-def _own(adapter: Adapter) -> bool:
+def is_own(adapter: Adapter) -> bool:
     """Whether an adapter comes with attnspec, and so has the layout of its operator."""
     return adapter.module.startswith(f"{adapters.__name__}.")
 

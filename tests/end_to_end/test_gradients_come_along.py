@@ -1,0 +1,220 @@
+"""A wrong backward pass behind a right forward pass is found without an adapter, and a right one is conformant."""
+
+import pytest
+import torch
+
+import attnspec
+from attnspec.frameworks.known import is_installed
+
+MECHANISMS = ("attention", "attention_gradient")
+DEFINITIONS = ("attention.definition", "attention_gradient.definition")
+
+
+def forward(q, k, v, scale, causal):
+    groups = q.shape[1] // max(k.shape[1], 1)
+    keys, values = (x.repeat_interleave(groups, 1).float() for x in (k, v))
+    scores = scale * (q.float() @ keys.mT)
+    hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1 + scores.shape[-1] - scores.shape[-2])
+    hidden &= torch.tensor(causal)
+    p = torch.softmax(scores.masked_fill(hidden, -1e30), -1).masked_fill(hidden.all(-1, keepdim=True), 0.0)
+    return p.masked_fill(hidden, 0.0), keys, values
+
+
+def grouped(x, like):
+    """The sum over the heads that share one of `like`."""
+    batch, heads, length, dim = x.shape
+    return x.reshape(batch, like.shape[1], heads // max(like.shape[1], 1), length, dim).sum(2)
+
+
+RIGHT = {
+    "p": lambda p: p,
+    "delta": lambda dp, p: (dp * p).sum(-1, keepdim=True),
+    "ds": lambda p, dp, delta, scale: scale * p * (dp - delta),
+    "dq": lambda ds, keys: ds @ keys,
+    "dk": lambda ds, q: ds.mT @ q,
+    "dv": lambda p, d: p.mT @ d,
+    "sum": grouped,
+}
+
+
+def attention_by(**wrong):
+    """An attention function with a backward pass of its own, of which some steps are exchanged."""
+    step = {**RIGHT, **wrong}
+
+    class Attention(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, q, k, v, scale, causal):
+            ctx.save_for_backward(q, k, v)
+            ctx.more = scale, causal
+            p, _, values = forward(q, k, v, scale, causal)
+            return (p @ values).to(q.dtype)
+
+        @staticmethod
+        def backward(ctx, d):
+            (q, k, v), (scale, causal) = ctx.saved_tensors, ctx.more
+            p, keys, values = forward(q, k, v, scale, causal)
+            d, p = d.float(), step["p"](p)
+            dp = d @ values.mT
+            ds = step["ds"](p, dp, step["delta"](dp, p), scale)
+            dq, dk, dv = step["dq"](ds, keys), step["dk"](ds, q.float()), step["dv"](p, d)
+            dk, dv = step["sum"](dk, k), step["sum"](dv, v)
+            return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), None, None
+
+    def attention(q, k, v, *, causal=False, scale=None):
+        return Attention.apply(q, k, v, q.shape[-1] ** -0.5 if scale is None else scale, causal)
+
+    return attention
+
+
+def overwriting(p, d):
+    d.mul_(2)
+    return p.mT @ (d / 2)
+
+
+def of_the_first(x, like):
+    return x[:, :: max(x.shape[1] // max(like.shape[1], 1), 1)]
+
+
+def of_tiled(x, like):
+    batch, heads, length, dim = x.shape
+    return x.reshape(batch, heads // max(like.shape[1], 1), like.shape[1], length, dim).sum(1)
+
+
+def half(x):
+    return x.half().float()
+
+
+FAULTY = {
+    "no_scale": {"ds": lambda p, dp, delta, scale: p * (dp - delta)},
+    "scale_twice": {"ds": lambda p, dp, delta, scale: scale * scale * p * (dp - delta)},
+    "no_delta": {"delta": lambda dp, p: 0.0 * p},
+    "mean_for_delta": {"delta": lambda dp, p: (dp * p).mean(-1, keepdim=True)},
+    "delta_of_weights": {"delta": lambda dp, p: p.sum(-1, keepdim=True)},
+    "delta_added": {"ds": lambda p, dp, delta, scale: scale * p * (dp + delta)},
+    "no_weights": {"ds": lambda p, dp, delta, scale: scale * (dp - delta)},
+    "weights_squared": {"ds": lambda p, dp, delta, scale: scale * p * p * (dp - delta)},
+    "no_d_q": {"dq": lambda ds, keys: 0 * (ds @ keys)},
+    "no_d_k": {"dk": lambda ds, q: 0 * (ds.mT @ q)},
+    "no_d_v": {"dv": lambda p, d: 0 * (p.mT @ d)},
+    "d_q_negative": {"dq": lambda ds, keys: -(ds @ keys)},
+    "d_q_of_absolute_keys": {"dq": lambda ds, keys: ds @ keys.abs()},
+    "d_k_twice": {"dk": lambda ds, q: 2 * (ds.mT @ q)},
+    "d_v_of_flipped_keys": {"dv": lambda p, d: p.flip(-1).mT @ d},
+    "d_v_unweighted": {"dv": lambda p, d: torch.ones_like(p).mT @ d},
+    "d_v_without_first_query": {"dv": lambda p, d: p[..., 1:, :].mT @ d[..., 1:, :]},
+    "first_head_of_a_group": {"sum": of_the_first},
+    "tiled_groups": {"sum": of_tiled},
+    "mean_of_a_group": {"sum": lambda x, like: grouped(x, like) / max(x.shape[1] // max(like.shape[1], 1), 1)},
+    "small_weights_dropped": {"p": lambda p: p.where(p > 0.05, 0.0)},
+    "weights_in_half": {"p": half},
+    "gradient_of_scores_in_half": {"dq": lambda ds, keys: half(half(ds) @ keys)},
+}
+
+
+def checked(function, **more):
+    more = {"mechanisms": MECHANISMS, "isolate": False, **more}
+    return attnspec.check(function, operator="attention", framework="torch", **more)
+
+
+def verdicts(report):
+    """The mechanisms of which something fails, and all that were tried."""
+    cells = [line for line in report.lines if line["kind"] == "cell"]
+    failing = {cell["mechanism"] for cell in cells if cell["verdict"] in ("fail", "error", "internal")}
+    return failing, {cell["mechanism"] for cell in cells}
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_a_wrong_backward_pass_behind_a_right_forward_pass_is_found(name):
+    report = checked(attention_by(**FAULTY[name]), profile="smoke", laws=DEFINITIONS)
+    assert ({"attention_gradient"}, {*MECHANISMS}) == verdicts(report)
+    assert not report
+
+
+def test_a_backward_pass_that_writes_over_its_cotangent_is_found():
+    report = checked(attention_by(dv=overwriting), profile="smoke")
+    assert {"attention_gradient"} == verdicts(report)[0]
+
+
+def test_inputs_that_are_detached_are_found():
+    right = attention_by()
+
+    def detached(q, k, v, *, causal=False, scale=None):
+        return right(q, k.detach(), v, causal=causal, scale=scale)
+
+    assert {"attention_gradient"} == verdicts(checked(detached, profile="smoke", laws=DEFINITIONS))[0]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_right_backward_pass_is_conformant(dtype):
+    report = checked(attention_by(), dtypes=(dtype,), laws=DEFINITIONS)
+    assert (set(), {*MECHANISMS}) == verdicts(report)
+    assert report
+
+
+def without_gradients(q, k, v, *, causal=False, scale=None):
+    with torch.no_grad():
+        return attention_by()(q, k, v, causal=causal, scale=scale)
+
+
+def through_numpy(q, k, v, *, causal=False, scale=None):
+    q, k, v = (torch.from_numpy(x.numpy().copy()) for x in (q, k, v))
+    return without_gradients(q, k, v, causal=causal, scale=scale)
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (without_gradients, "its output does not depend on its inputs by autograd"),
+        (through_numpy, "its inputs cannot be differentiated: RuntimeError: Can't call numpy() on Tensor"),
+    ],
+)
+def test_a_function_for_inference_is_checked_for_no_gradients_and_a_line_says_so(function, why):
+    report = checked(function, profile="smoke", laws=DEFINITIONS)
+    assert (set(), {"attention"}) == verdicts(report)
+    (line,) = [line for line in report.lines if line["kind"] == "subject"]
+    (said,) = [text for text in line["beside"] if "gradients" in text]
+    assert said.startswith(f"its gradients are not checked: not differentiable: {why}")
+
+
+def test_a_function_that_is_declared_for_inference_is_not_asked():
+    wrong = attention_by(**FAULTY["no_d_v"])
+    report = checked(wrong, profile="smoke", laws=DEFINITIONS, differentiable=False)
+    assert (set(), {"attention"}) == verdicts(report)
+    assert [] == [
+        text for line in report.lines if line["kind"] == "subject" for text in line["beside"] if "grad" in text
+    ]
+
+
+def test_gradients_are_judged_in_the_layout_of_the_function():
+    right = attention_by()
+
+    def exchanged(q, k, v, *, causal=False, scale=None):
+        return right(*(x.transpose(1, 2) for x in (q, k, v)), causal=causal, scale=scale).transpose(1, 2)
+
+    report = checked(exchanged, profile="smoke", laws=DEFINITIONS, layout="bshd")
+    assert (set(), {*MECHANISMS}) == verdicts(report)
+
+
+@pytest.mark.parametrize(
+    ("framework", "text"),
+    [
+        ("jax", "import jax\ndef softmax(x):\n    return jax.nn.softmax(x)\n"),
+        (
+            "jax",
+            "import jax\ndef wrong_softmax(x):\n    return jax.nn.softmax(x) + 0 * x - jax.lax.stop_gradient(0 * x)\n",
+        ),
+        ("mlx", "import mlx.core as mx\ndef softmax(x):\n    return mx.softmax(x, axis=-1, precise=True)\n"),
+        ("mlx", "import mlx.core as mx\ndef wrong_softmax(x):\n    return mx.stop_gradient(mx.softmax(x, axis=-1))\n"),
+    ],
+)
+def test_functions_of_jax_and_mlx_are_differentiated_too(tmp_path, framework, text):
+    if not is_installed(framework):
+        pytest.skip(f"{framework} is not installed")
+    path = tmp_path / "kernel.py"
+    path.write_text(text)
+    name = "wrong_softmax" if "wrong" in text else "softmax"
+    report = attnspec.check(
+        f"{path}:{name}", profile="smoke", laws=("softmax.definition", "softmax_gradient.definition")
+    )
+    expected = {"softmax_gradient"} if "stop_gradient(mx" in text else set()
+    assert (expected, {"softmax", "softmax_gradient"}) == verdicts(report)
