@@ -125,7 +125,8 @@ def verdicts(report):
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_a_wrong_backward_pass_behind_a_right_forward_pass_is_found(name):
-    report = checked(attention_by(**FAULTY[name]), profile="smoke", laws=DEFINITIONS)
+    laws = () if name.endswith("in_half") else DEFINITIONS  # precision is a contract, and no law
+    report = checked(attention_by(**FAULTY[name]), profile="smoke", laws=laws)
     assert ({"attention_gradient"}, {*MECHANISMS}) == verdicts(report)
     assert not report
 
