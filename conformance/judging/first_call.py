@@ -33,7 +33,8 @@ def differentiated(subject: Subject, device: str, known: Library) -> tuple[Gradi
         return None, ()
     mechanism = gradient_of(subject, known)
     if mechanism is None:
-        return None, ()
+        taken = subject.form.taken if f"{subject.operator}_gradient" in known.stating else None
+        return None, (f"its gradients are not checked: it is called as {taken.signature.name}",) if taken else ()
     try:
         found = GradientSubject(subject, mechanism)
     except Error as error:
