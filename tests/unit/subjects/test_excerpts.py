@@ -9,8 +9,8 @@ from attnspec.subjects.excerpts import excerpt
 from attnspec.subjects.targets import shipped
 
 
-def test_every_shipped_adapter_has_an_excerpt_that_names_nothing_of_attnspec():
-    for adapter in shipped():
+def test_every_shipped_function_has_an_excerpt_that_names_nothing_of_attnspec():
+    for adapter in (one for one in shipped() if one.factory is None):
         found = excerpt(adapter.module, adapter.function.__name__)
         tree = ast.parse("\n".join(found.imports) + "\n" + found.text)
         imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
