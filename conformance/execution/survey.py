@@ -145,7 +145,8 @@ def _made(module: ModuleType, stem: str, kind: type, guess: Guess) -> tuple[Any,
         config = _config_class(module, annotation)
         if config is not None:
             fields = dict(_fields(config, guess))
-            passed[configured] = _called(f"{stem}.{config.__name__}", config, fields)[::-1]
+            x, text = _called(f"{stem}.{config.__name__}", config, fields)
+            passed[configured] = (text, x)
             return _called(f"{stem}.{kind.__name__}", kind, passed)
         return _with_namespace(f"{stem}.{kind.__name__}", kind, passed, configured, guess)
     except _UnknownError as error:
@@ -207,7 +208,8 @@ def _with_namespace(
         except AttributeError as error:
             if error.obj is not config:
                 raise TargetError(f"{label} cannot be built: AttributeError: {told(error)}") from None
-            found = guess(error.name)
+            attribute = str(error.name)
+            found = guess(attribute)
             if found is None:
-                raise _UnknownError(repr(f"{name}.{error.name}")) from None
-            fields[error.name] = found
+                raise _UnknownError(repr(f"{name}.{attribute}")) from None
+            fields[attribute] = found

@@ -322,7 +322,7 @@ def _held(
     expected = tuple(sizes[axis] for axis in kind.weights[name][1])
     plain, turned = [{name: weight.path}], [{name: f"{weight.path}.T"}]
     if len(weight.shape) == 3:
-        yield from _by_head(weight, name, expected)
+        yield from _by_head(weight, name)
     elif rank == 1:
         yield from plain if weight.shape == expected else []
     else:
@@ -335,7 +335,7 @@ def _turned(weight: Weight) -> bool:
     return "Linear" in weight.holder or weight.holder == "MultiheadAttention"
 
 
-def _by_head(weight: Weight, name: str, expected: tuple[int, int]) -> Iterator[dict[str, str]]:
+def _by_head(weight: Weight, name: str) -> Iterator[dict[str, str]]:
     """A weight with an axis of heads."""
     axes = {DIM: "dim", HEADS: "heads", KV_HEADS: "heads", HEAD_DIM: "d"}
     if sorted(axes.get(n, "") for n in weight.shape) == ["d", "dim", "heads"]:
