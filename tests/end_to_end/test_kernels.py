@@ -25,11 +25,10 @@ TABLE = [
         "k[own], v[own]",
     ),
     ("numpy", "dot_product_attention", "jax_dot_product_attention", "attention", "scores + bias", "scores - bias"),
-    ("jax", "dot_product_attention", "jax_dot_product_attention", "attention", "is_causal:", "not is_causal:"),
 ]
 
 
-def checked(path, function, operator, mechanisms=()):
+def checked(path, function, operator):
     named = (operator, "causal_mask") if operator == "attention" else (operator,)
     laws = [f"{name}.{law}" for name in named for law in ("definition", "contract.inputs_unchanged")]
     return attnspec.check(f"{path}:{function}", laws=laws)
