@@ -177,6 +177,10 @@ LINES = {
             "packages": by_name(text),
             "targets": several(text),
             "fail_on": fail_on,
+            "require": several(text),
+            "shard": text,
+            "specs": several(text),
+            "isolation": text,
         },
     ),
     "expected": keys(

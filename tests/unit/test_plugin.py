@@ -181,7 +181,10 @@ def test_a_specification_that_cannot_be_evaluated_is_told_without_a_trace(run, m
     [
         (("--attnspec", "nope.py"), "no such file: nope.py"),
         (("--attnspec-law", "shar"), "unknown law 'shar'; did you mean 'share'?"),
-        (("--attnspec-device", "no device"), "unknown device 'no device' (devices: cpu, cuda, cuda:N, or what a framework has)"),
+        (
+            ("--attnspec-device", "no device"),
+            "unknown device 'no device' (devices: cpu, cuda, cuda:N, or what a framework has)",
+        ),
         (("--attnspec-profile", "slow"), "unknown profile 'slow' (profiles: smoke, quick, ci, nightly)"),
         *(
             (("-n", "2", "--dist", way), f"attnspec does not run with --dist {way}; use worksteal or load")

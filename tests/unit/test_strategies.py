@@ -168,7 +168,7 @@ def test_a_function_says_by_its_signature_what_it_takes():
         ),
         ("dropout", {}, "every output of dropout is random, and judged by its laws alone: use attnspec.check"),
         ("softmax", {"dtype": "float31"}, "unknown dtype 'float31'"),
-        ("softmax", {"framework": "jax"}, "unknown framework 'jax'"),
+        ("softmax", {"framework": "pandas"}, "unknown framework 'pandas'"),
         ("softmax", {"grade": "fp31"}, "unknown grade 'fp31'"),
         ("softmax", {"limits": {"m": (1,)}}, "limits and fixed speak of sizes and options, not of 'm'"),
     ],
