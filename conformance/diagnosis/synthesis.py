@@ -93,8 +93,7 @@ def _ignored(bench: Bench) -> Iterator[tuple[int, Candidate]]:
             continue
         changes = [(PLAIN, _literal(m.defaults.get(name)))]
         if name in m.options:
-            given = [] if m.defaults.get(name) is not None else [f"{name} if {name} == none else "]
-            start = given[0] if given else ""
+            start = f"{name} if {name} == none else " if m.defaults.get(name) is None else ""
             changes += [(RARE, f"{start}{name} + 1"), (RARE, f"{start}{name} - 1"), (RARE, f"{start}{name} * {name}")]
         for cost, text in changes:
             made = _compiled(text, scope) if text else None

@@ -132,6 +132,11 @@ def parts_of(result: Any) -> Iterator[Any]:
         yield result
 
 
+def same_entries(x: NDArray[Any], y: NDArray[Any]) -> bool:
+    """Whether two arrays of NumPy have the same entries (NaN is NaN)."""
+    return bool(np.array_equal(x, y) or np.array_equal(x.astype(np.float64), y.astype(np.float64), equal_nan=True))
+
+
 class Copied:
     """A framework whose arrays are made of NumPy's, contiguous, and read by DLPack where NumPy has the dtype.
 
@@ -184,8 +189,7 @@ class Copied:
     def same(self, x: Any, y: Any) -> bool:
         if x.shape != y.shape or x.dtype != y.dtype:
             return False
-        x, y = self.entries(x), self.entries(y)
-        return bool(np.array_equal(x, y) or np.array_equal(x.astype(np.float64), y.astype(np.float64), equal_nan=True))
+        return same_entries(self.entries(x), self.entries(y))
 
     def memory(self, x: Any) -> tuple[int, int]:
         return 0, 0
