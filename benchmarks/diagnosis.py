@@ -22,7 +22,8 @@ from collections.abc import Iterator
 
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
-from attnspec.cases.plans import PROFILES, Profile, plan, scenarios_of
+from attnspec.cases.plans import plan, scenarios_of
+from attnspec.cases.profiles import PROFILES, Profile
 from attnspec.diagnosis.candidates import Candidate, faulty, stock
 from attnspec.diagnosis.naming import LARGE, Likeness, Nearest, diagnose
 from attnspec.diagnosis.observations import Observation

@@ -21,7 +21,8 @@ os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS
 import hypothesis  # noqa: F401 - imported here, so that it is not counted below
 import torch  # noqa: F401
 
-from attnspec.cases.plans import PROFILES, Plan, plan
+from attnspec.cases.plans import Plan, plan
+from attnspec.cases.profiles import PROFILES
 from attnspec.judging import conventions, engine
 from attnspec.judging.frames import Frames
 from attnspec.mechanisms.definition import Frame

@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 
 from attnspec.adapters import Adapter, Module
 
-from .cases.plans import Structures, undeclared
+from .cases.applicability import undeclared
+from .cases.exploring import Structures
 from .cases.samples import Sample
 from .diagnosis.entries import worst_of_output
 from .errors import UsageError, did_you_mean

@@ -11,7 +11,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ..cases.plans import PROFILES, Profile, beyond_limits, directed, plan, undeclared
+from ..cases.applicability import undeclared
+from ..cases.plans import beyond_limits, directed, plan
+from ..cases.profiles import PROFILES, Profile
 from ..cases.samples import Sample
 from ..data.texts import told
 from ..judging.bench import Bench

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from attnspec import adapters
 
-from ..cases.plans import Profile
+from ..cases.profiles import Profile
 from ..judging.cells import Cell, Request
 from ..judging.engine import run
 from ..mechanisms.library import Library

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ..cases.plans import PROFILES
+from ..cases.profiles import PROFILES
 from ..judging.cells import Request
 from ..judging.engine import run
 from ..mechanisms.library import Library

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..cases.plans import Plan, Profile, plan
+from ..cases.plans import Plan, plan
+from ..cases.profiles import Profile
 from ..cases.samples import Sample
 from ..errors import SpecError
 from ..judging.bench import Bench

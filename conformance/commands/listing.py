@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from attnspec.adapters import Adapter
 
-from ..cases.plans import undeclared
+from ..cases.applicability import undeclared
 from ..judging.contracts import CONTRACTS, ONCE
 from ..language.draws import DRAWS
 from ..language.functions import FUNCTIONS

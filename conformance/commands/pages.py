@@ -9,7 +9,8 @@ import numpy as np
 
 from attnspec.adapters import Adapter
 
-from ..cases.plans import PROFILES, plan
+from ..cases.plans import plan
+from ..cases.profiles import PROFILES
 from ..data.texts import safe
 from ..errors import UsageError, did_you_mean
 from ..judging.contracts import CONTRACTS, ONCE

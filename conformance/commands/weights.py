@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..cases.plans import PROFILES, plan
+from ..cases.plans import plan
+from ..cases.profiles import PROFILES
 from ..cases.samples import Sample
 from ..errors import UsageError
 from ..execution.survey import Survey

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..cases.plans import PROFILES, plan
+from ..cases.plans import plan
+from ..cases.profiles import PROFILES
 from ..cases.samples import Sample
 from ..errors import SpecError
 from ..judging.bench import Bench

@@ -15,7 +15,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replaced
 
-from ..cases.plans import PROFILES, plan, scenarios_of
+from ..cases.plans import plan, scenarios_of
+from ..cases.profiles import PROFILES
 from ..cases.samples import Sample
 from ..errors import SpecError
 from ..judging.bench import Bench

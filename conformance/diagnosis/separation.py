@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ..cases.plans import PROFILES, plan
+from ..cases.plans import plan
+from ..cases.profiles import PROFILES
 from ..cases.samples import Sample, Unfit
 from ..errors import SpecError
 from ..judging.bench import Bench

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cases.plans import PROFILES, plan
+from ..cases.plans import plan
+from ..cases.profiles import PROFILES
 from ..cases.samples import Sample
 from ..errors import SpecError
 from ..judging.bench import Bench

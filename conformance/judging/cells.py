@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..cases.plans import Profile
+from ..cases.profiles import Profile
 from ..cases.samples import Case, Sample
 from ..mechanisms.mechanism import Law, Mechanism
 from ..numerics.grades import Grade

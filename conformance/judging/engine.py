@@ -12,7 +12,9 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ..cases.plans import keep, plan, seed_of, undeclared
+from ..cases.applicability import undeclared
+from ..cases.drawing import keep, seed_of
+from ..cases.plans import plan
 from ..cases.samples import Sample, Unfit
 from ..errors import SpecError
 from ..mechanisms.mechanism import Law

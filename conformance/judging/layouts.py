@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ..cases.plans import PROFILES, plain_options, plan, seed_of, undeclared
+from ..cases.applicability import plain_options, undeclared
+from ..cases.drawing import seed_of
+from ..cases.plans import plan
+from ..cases.profiles import PROFILES
 from ..cases.samples import Sample, Unfit
 from ..errors import SpecError
 from ..mechanisms.layouts import conditions, layout_of, sizes_of_letters

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..cases.plans import plain_options
+from ..cases.applicability import plain_options
 from ..cases.samples import Case, Sample, Unfit
 from ..errors import SpecError
 from ..execution.calling import ABRUPT

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from ..cases.plans import profile_named, undeclared
+from ..cases.applicability import undeclared
+from ..cases.profiles import profile_named
 from ..data.plain import storable
 from ..errors import Exit, UsageError
 from ..execution.devices import check_device

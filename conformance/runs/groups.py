@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypedDict
 
-from ..cases.plans import profile_named, scenarios_of
+from ..cases.plans import scenarios_of
+from ..cases.profiles import profile_named
 from ..data.plain import storable
 from ..data.texts import safe
 from ..errors import UsageError, did_you_mean

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..cases.plans import PROFILES
+from ..cases.profiles import PROFILES
 from ..cases.samples import Case, Sample
 from ..data.texts import safe, safe_data, safe_lines
 from ..diagnosis.history import prepared

@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ..cases.plans import Profile, beyond_limits, directed, profile_named
+from ..cases.plans import beyond_limits, directed
+from ..cases.profiles import Profile, profile_named
 from ..data.plain import cause_of, storable, trace_of
 from ..diagnosis.history import prepared, retraced
 from ..diagnosis.maps import mapped

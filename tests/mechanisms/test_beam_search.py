@@ -8,7 +8,7 @@ import torch
 
 from attnspec import reference
 from attnspec.adapters import Adapter
-from attnspec.cases.plans import PROFILES
+from attnspec.cases.profiles import PROFILES
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
 from attnspec.mechanisms.loader import library

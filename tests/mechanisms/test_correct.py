@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from attnspec.adapters import Adapter
-from attnspec.cases.plans import PROFILES
+from attnspec.cases.profiles import PROFILES
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
 from attnspec.mechanisms.loader import library

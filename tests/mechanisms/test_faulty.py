@@ -13,7 +13,7 @@ from attnspec.adapters.faults.norms import SOFTMAX, blocks, shared
 from attnspec.adapters.faults.whole import Whole
 from attnspec.auditing import faulty
 from attnspec.auditing.faulty import audited_fault, faults_of
-from attnspec.cases.plans import Profile
+from attnspec.cases.profiles import Profile
 from attnspec.errors import UsageError
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run

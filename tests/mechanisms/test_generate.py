@@ -7,7 +7,8 @@ import torch
 from attnspec import reference
 from attnspec.adapters import Adapter
 from attnspec.adapters.controls.generate import framed, layers_of, normed, stepped
-from attnspec.cases.plans import Profile, plan
+from attnspec.cases.plans import plan
+from attnspec.cases.profiles import Profile
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
 from attnspec.mechanisms.definition import Frame

@@ -7,7 +7,8 @@ import torch
 
 from attnspec import reference
 from attnspec.adapters import Adapter
-from attnspec.cases.plans import PROFILES, plan
+from attnspec.cases.plans import plan
+from attnspec.cases.profiles import PROFILES
 from attnspec.judging.bench import Bench
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run

@@ -13,7 +13,7 @@ import pytest
 import attnspec
 from attnspec import adapters
 from attnspec.adapters import Adapter, Unsupported, adapter, registered
-from attnspec.cases.plans import PROFILES
+from attnspec.cases.profiles import PROFILES
 from attnspec.errors import TargetError, UsageError
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run

@@ -15,7 +15,7 @@ from attnspec.auditing.correct import Bounds, audited_controls, controls
 from attnspec.auditing.mechanism import CASES, _Audit, audited_mechanism, variants
 from attnspec.auditing.mutation import Refutation
 from attnspec.auditing.parts import Part
-from attnspec.cases.plans import Profile
+from attnspec.cases.profiles import Profile
 from attnspec.cli import main
 from attnspec.errors import Exit, SpecError, UsageError
 from attnspec.judging.bench import Bench

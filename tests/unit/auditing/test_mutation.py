@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from attnspec.auditing.mutation import kills
-from attnspec.cases.plans import PROFILES, Profile, plan
+from attnspec.cases.plans import plan
+from attnspec.cases.profiles import PROFILES, Profile
 from attnspec.judging.bench import Bench
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run

@@ -8,7 +8,8 @@ import pytest
 from attnspec import reference
 from attnspec.auditing.mechanism import audited_mechanism
 from attnspec.auditing.strays import left_out, strays
-from attnspec.cases.plans import Plan, Profile
+from attnspec.cases.plans import Plan
+from attnspec.cases.profiles import Profile
 from attnspec.language.expressions import Expression
 from attnspec.mechanisms.loader import load
 from attnspec.mechanisms.mechanism import Mechanism

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from attnspec.cases.cache import OVERHEAD, Kept, Ledger, size_of
-from attnspec.cases.plans import PROFILES, plan
+from attnspec.cases.plans import plan
+from attnspec.cases.profiles import PROFILES
 from attnspec.cases.samples import Sample
 from attnspec.mechanisms.definition import Frame
 from attnspec.mechanisms.loader import library

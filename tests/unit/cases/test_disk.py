@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from attnspec.cases import disk, plans
-from attnspec.cases.plans import PROFILES, keep, plan
+from attnspec.cases import disk
 from attnspec.cases.samples import Case, Sample
 from attnspec.judging.bench import Bench
 from attnspec.judging.conventions import _differing
@@ -130,19 +129,6 @@ def test_an_entry_of_nonsense_is_dropped(content, folder):
     assert [] == [*folder.iterdir()]
 
 
-def test_samples_of_plans_are_kept_when_they_have_grown(folder, monkeypatch):
-    m = library()["softmax"]
-    monkeypatch.setattr(plans, "Samples", type("Samples", (plans.Samples,), {}))
-    samples = plan(m, DefinitionSubject(m, "definition").claims, PROFILES["smoke"], 5, "float32").scenarios
-    trial = Trial(Bench(DefinitionSubject(m, "definition"), m, "float32", "cpu", m.words), samples[0])
-    trial.frames.exact("p", trial.base)
-    keep(m)
-    (path,) = folder.iterdir()
-    path.unlink()
-    keep(m)
-    assert [] == [*folder.iterdir()]
-
-
 def test_a_sample_is_looked_through_again_only_when_it_has_grown(folder, monkeypatch):
     sample, looked = trial_of().sample, []
     monkeypatch.setattr(disk, "lasting", lambda key: looked.append(key) or True)
@@ -152,32 +138,6 @@ def test_a_sample_is_looked_through_again_only_when_it_has_grown(folder, monkeyp
         disk.save([sample])
     assert ["one", "one", "other"] == [name for *_, name in looked]
     assert {"one", "other"} == {name for *_, name in trial_of().sample.cache}
-
-
-def drawn_again(m: Mechanism, seed, monkeypatch):
-    """The draws of a plan, and those of a process that finds them kept."""
-    found = []
-    for _ in range(2):
-        monkeypatch.setattr(plans, "Samples", type("Samples", (plans.Samples,), {}))
-        found.append(plans.explored(m, DefinitionSubject(m, "definition").claims, seed, "float32", 4))
-        monkeypatch.setattr(plans, "_explored", None)
-    return found
-
-
-@pytest.mark.parametrize("name", ["attention", "attention_gradient", "packed_attention", "paged_attention", "einsum"])
-def test_draws_are_made_once(name, monkeypatch):
-    first, second = drawn_again(library()[name], 3, monkeypatch)
-    assert 4 == len(first)
-    assert [s.case for s in first] == [s.case for s in second]
-    assert [disk.key_of(s) for s in first] == [disk.key_of(s) for s in second]
-    assert all(one is not other for one, other in zip(first, second, strict=True))
-
-
-def test_draws_that_are_not_drawn_again_are_not_kept(monkeypatch, folder):
-    monkeypatch.setattr(plans, "_redrawn", lambda sample, claims: False)
-    m = library()["softmax"]
-    plans.explored(m, DefinitionSubject(m, "definition").claims, 3, "float32", 2)
-    assert not folder.exists()
 
 
 def test_nothing_is_kept_of_a_reference_in_a_file_of_the_user(monkeypatch):

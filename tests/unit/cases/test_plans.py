@@ -3,36 +3,17 @@
 import itertools
 import math
 
-import hypothesis
 import numpy as np
 import pytest
-from hypothesis import strategies
 
-from attnspec.cases.plans import (
-    PROFILES,
-    Factor,
-    Plan,
-    Profile,
-    applicable,
-    beyond_limits,
-    covered,
-    covering,
-    directed,
-    drawn,
-    explored,
-    factors,
-    pins,
-    plain_options,
-    plan,
-    profile_named,
-    scenarios_of,
-    undeclared,
-)
+from attnspec.cases.applicability import plain_options, undeclared
+from attnspec.cases.drawing import drawn
+from attnspec.cases.plans import Plan, beyond_limits, directed, plan, scenarios_of
+from attnspec.cases.profiles import Profile
 from attnspec.errors import SpecError, UsageError
 from attnspec.language.expressions import Expression
 from attnspec.language.scopes import Scope
 from attnspec.mechanisms.loader import library
-from attnspec.mechanisms.mechanism import DRAWN_LAYOUTS
 from attnspec.subjects.claims import Claims
 
 ATTENTION = library()["attention"]
@@ -113,108 +94,8 @@ def test_a_scenario_that_asks_for_what_is_not_claimed_is_left_out():
     assert set() == scenarios & {"negative_scale", "biased", "capped", "sunk"}
 
 
-@pytest.mark.parametrize(
-    ("text", "pinned", "expected"),
-    [
-        ("3", {}, True),
-        ("3", {"a": 3}, True),
-        ("3", {"a": 4}, False),
-        ("b + 1", {"a": 3}, False),
-        ("none", {"a": None}, True),
-        ("normal(b)", {"a": 0}, False),
-        ("3", {"b": 1}, True),
-    ],
-)
-def test_a_setting_applies_where_it_asks_for_nothing_but_what_is_pinned(text, pinned, expected):
-    assert expected is applicable({"a": Expression(text, Scope(frozenset({"b"}), draws=True))}, pinned)
-
-
-@pytest.mark.parametrize(
-    ("name", "claims", "reason"),
-    [
-        ("attention", {}, None),
-        ("softmax", {}, None),
-        ("causal_mask", {}, "does not take causal"),
-        ("causal_mask", {"names": {"causal"}}, None),
-        ("causal_mask", {"fixed": {"causal": True}}, None),
-        ("causal_mask", {"fixed": {"causal": False}}, "takes causal = False only"),
-        ("sliding_window", {"names": {"causal"}}, "does not take window_left"),
-        ("sliding_window", {"names": {"window_left"}}, None),
-        ("sliding_window", {"names": {"window_right"}}, "does not take window_left"),
-        ("padding_mask", {}, "does not take mask"),
-        ("alibi", {"names": {"mask"}}, "does not take bias"),
-        ("alibi_slopes", {}, "does not take heads"),
-        ("alibi_slopes", {"fixed": {"heads": 8}}, None),
-    ],
-)
-def test_a_mechanism_that_is_not_claimed_is_named_with_the_reason(name, claims, reason):
-    declared = {"names": frozenset(claims.get("names", ())), "fixed": claims.get("fixed", {})}
-    assert reason == undeclared(library()[name], Claims(dtypes=("float32",), **declared))
-
-
-def test_what_is_not_claimed_is_pinned_to_its_default_and_what_is_fixed_to_its_value():
-    expected = {"bias": 0, "sink": -math.inf, "window_left": None, "window_right": None, "softcap": None}
-    expected |= {"dropout_p": 0.0, "seed": None}
-    assert {**expected, "causal": True, "scale": 0.3} == pins(ATTENTION, CLAIMS["fixed"])
-    assert {} == pins(ATTENTION, CLAIMS["everything"])
-
-
-def test_what_is_drawn_the_regime_and_the_layout_are_factors():
-    found = {factor.key: factor.levels for factor in factors(ATTENTION, CLAIMS["fixed"])}
-    assert (0, 1) == found["mask.0"]
-    assert tuple(range(8)) == found["k_len.0"]
-    assert ("", *ATTENTION.regimes) == found["regime"]
-    assert DRAWN_LAYOUTS == found["layout"]
-    assert set() == {key.partition(".")[0] for key in found} & set(pins(ATTENTION, CLAIMS["fixed"]))
-
-
-def test_a_long_draw_has_its_ends_and_its_first_inner_value_as_levels():
-    claims = Claims(frozenset({"heads"}), ("float32",))
-    assert [Factor("heads.0", (0, -1, 1)), Factor("regime", ("",))] == factors(library()["alibi_slopes"], claims)
-
-
 def pairs_of(rows):
     return {pair for row in rows for pair in itertools.combinations(sorted(row.items()), 2)}
-
-
-@hypothesis.given(strategies.lists(strategies.integers(1, 5), min_size=1, max_size=6))
-def test_the_covering_set_holds_every_pair_of_levels_and_no_row_in_vain(counts):
-    given = [Factor(f"f{i}", tuple(f"{i}:{level}" for level in range(count))) for i, count in enumerate(counts)]
-    rows = list(covering(given))
-    wanted = {((f.key, a), (g.key, b)) for f, g in itertools.combinations(given, 2) for a in f.levels for b in g.levels}
-    assert wanted == pairs_of(rows)
-    assert all({f.key for f in given} == set(row) for row in rows)
-    for count in range(1, len(rows) + 1):
-        assert pairs_of(rows[:count]) > pairs_of(rows[: count - 1])
-    assert len(rows) <= len(wanted)
-
-
-def test_the_covering_set_of_attention_is_small_and_always_the_same():
-    given = factors(ATTENTION, CLAIMS["everything"])
-    rows = list(covering(given))
-    most = sorted(len(f.levels) for f in given)[-2:]
-    assert math.prod(most) <= len(rows) <= 2.5 * math.prod(most)
-    assert rows == list(covering(given))
-
-
-def test_a_sample_of_the_covering_set_has_the_settings_of_its_row():
-    claims = CLAIMS["everything"]
-    rows = list(covering(factors(ATTENTION, claims)))
-    for sample in itertools.islice(covered(ATTENTION, claims, 0, "float32"), 40):
-        row = rows[int(sample.case.label.removeprefix("pair ")) - 1]
-        assert (row["regime"], row["layout"]) == (sample.case.regime, sample.layout)
-        assert (False, True)[row["causal.0"]] is sample.values["causal"]
-        assert (None, 2.0, 20.0)[row["softcap.0"]] == sample.values["softcap"]
-        assert row["bias.0"] == isinstance(sample.values["bias"], np.ndarray)
-        assert (1, 2, 5, 16, 17, 33)[row["q_len.0"]] == sample.values["q_len"]
-
-
-def test_explored_cases_are_as_many_as_asked_for_and_differ():
-    samples = explored(ATTENTION, CLAIMS["everything"], 0, "float32", 20)
-    assert 20 == len(samples)
-    assert len({sample.case.key for sample in samples}) > 15
-    assert len({sample.layout for sample in samples}) > 1
-    assert len({sample.case.regime for sample in samples}) > 1
 
 
 @pytest.mark.parametrize("block", ["scenarios", "pairs", "draws"])
@@ -263,15 +144,6 @@ def test_what_is_too_large_is_left_out_under_limits_and_else_an_error():
     large = type(case)("attention", "", 0, {"q_len": 10**6, "k_len": 10**6})
     with pytest.raises(SpecError, match="is over the limit of"):
         drawn(ATTENTION, large, huge, "float32")
-
-
-def test_an_unknown_profile_is_bad_usage():
-    assert PROFILES["ci"] is profile_named("ci")
-    with pytest.raises(UsageError) as caught:
-        profile_named("nigthly")
-    assert "unknown profile 'nigthly'; did you mean 'nightly'? (profiles: smoke, quick, ci, nightly)" == str(
-        caught.value
-    )
 
 
 def conditioned(*texts):

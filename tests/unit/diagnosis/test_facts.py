@@ -2,7 +2,8 @@
 
 import pytest
 
-from attnspec.cases.plans import PROFILES, plan
+from attnspec.cases.plans import plan
+from attnspec.cases.profiles import PROFILES
 from attnspec.diagnosis.facts import facts_of
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.stand_ins import ReferenceSubject

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnspec.cases.plans import Profile
+from attnspec.cases.profiles import Profile
 from attnspec.diagnosis.history import fewest_of, retraced
 from attnspec.diagnosis.witness import describe, save
 from attnspec.errors import Exit

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from attnspec.adapters import Adapter
-from attnspec.cases.plans import Profile
+from attnspec.cases.profiles import Profile
 from attnspec.diagnosis.maps import mapped
 from attnspec.diagnosis.weights import Weights, recovered, weighted
 from attnspec.judging.bench import Bench

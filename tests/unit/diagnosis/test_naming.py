@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from attnspec.adapters import Adapter
-from attnspec.cases.plans import Profile
+from attnspec.cases.profiles import Profile
 from attnspec.diagnosis.naming import Likeness, Nearest, diagnose
 from attnspec.execution.calling import Reply
 from attnspec.judging.cells import Request

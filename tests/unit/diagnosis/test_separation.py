@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attnspec.adapters import Adapter
-from attnspec.cases.plans import PROFILES
+from attnspec.cases.profiles import PROFILES
 from attnspec.diagnosis.naming import observed
 from attnspec.diagnosis.phrases import counted, where
 from attnspec.diagnosis.separation import separated

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attnspec.adapters import Adapter
-from attnspec.cases.plans import Profile
+from attnspec.cases.profiles import Profile
 from attnspec.diagnosis.naming import Likeness, diagnose
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run

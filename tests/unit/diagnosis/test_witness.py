@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from attnspec.cases.plans import Profile
+from attnspec.cases.profiles import Profile
 from attnspec.cases.samples import Case, Sample
 from attnspec.diagnosis.maps import Map
 from attnspec.diagnosis.naming import Cause, Likeness, Nearest

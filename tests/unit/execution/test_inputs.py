@@ -8,7 +8,7 @@ import torch
 from click.testing import CliRunner
 
 from attnspec.adapters import Adapter
-from attnspec.cases.plans import PROFILES
+from attnspec.cases.profiles import PROFILES
 from attnspec.cli import main
 from attnspec.execution.calling import Call
 from attnspec.execution.inputs import LOOKS

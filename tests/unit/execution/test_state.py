@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from attnspec.adapters import Adapter
 from attnspec.auditing.correct import audited_controls
 from attnspec.auditing.faulty import audited_fault
-from attnspec.cases.plans import Profile
+from attnspec.cases.profiles import Profile
 from attnspec.cli import main
 from attnspec.execution.calling import Call
 from attnspec.execution.settings import EVERYWHERE, settings_of

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from attnspec.adapters import Adapter, Unsupported
-from attnspec.cases.plans import PROFILES, Profile, plan
+from attnspec.cases.plans import plan
+from attnspec.cases.profiles import PROFILES, Profile
 from attnspec.judging import conventions
 from attnspec.judging.bench import Bench
 from attnspec.judging.cells import Request

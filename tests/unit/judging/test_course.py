@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from attnspec.cases.plans import PROFILES
+from attnspec.cases.profiles import PROFILES
 from attnspec.cases.samples import Case, Sample
 from attnspec.judging.cells import Failure, Request
 from attnspec.judging.course import BEFORE, HANGS, Course

@@ -139,7 +139,7 @@ def test_parameters_that_are_not_tested_are_told():
 
 @pytest.mark.parametrize(("profile", "verdict"), [("smoke", "not_tested"), ("quick", "not_tested"), ("ci", "fail")])
 def test_a_gate_fails_on_parameters_that_are_not_tested(profile, verdict, monkeypatch):
-    from attnspec.cases.plans import PROFILES
+    from attnspec.cases.profiles import PROFILES
     from attnspec.judging.cells import PARAMETERS, Request
     from attnspec.judging.engine import run
     from attnspec.mechanisms.loader import library

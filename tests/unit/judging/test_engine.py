@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from attnspec.adapters import Adapter
-from attnspec.cases.plans import PROFILES, Plan, Profile
+from attnspec.cases.plans import Plan
+from attnspec.cases.profiles import PROFILES, Profile
 from attnspec.errors import SpecError
 from attnspec.execution.calling import Fault, Reply
 from attnspec.judging import contracts, engine

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from attnspec.adapters import Adapter
-from attnspec.cases.plans import Profile
+from attnspec.cases.profiles import Profile
 from attnspec.cli import main
 from attnspec.execution.apart import ApartError
 from attnspec.execution.calling import Call

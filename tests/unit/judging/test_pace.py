@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from attnspec.adapters import Adapter
-from attnspec.cases.plans import PROFILES
+from attnspec.cases.profiles import PROFILES
 from attnspec.cli import main
 from attnspec.execution.calling import Call, Fault
 from attnspec.judging import pace

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attnspec.adapters import Adapter, Unsupported
-from attnspec.cases.plans import PROFILES
+from attnspec.cases.profiles import PROFILES
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
 from attnspec.mechanisms.loader import library

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attnspec.adapters import Adapter
-from attnspec.cases.plans import Profile
+from attnspec.cases.profiles import Profile
 from attnspec.cases.samples import Case, Sample, Unfit
 from attnspec.judging.cells import Request, law_of
 from attnspec.judging.engine import run

@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attnspec.cases.plans import Plan, Profile
+from attnspec.cases.plans import Plan
+from attnspec.cases.profiles import Profile
 from attnspec.cases.samples import Sample
 from attnspec.errors import SpecError
 from attnspec.mechanisms.definition import Frame, Worded, refused, sizes_of

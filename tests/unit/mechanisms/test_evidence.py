@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from attnspec.cases.plans import PROFILES, Plan, beyond_limits
+from attnspec.cases.plans import Plan, beyond_limits
+from attnspec.cases.profiles import PROFILES
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
 from attnspec.mechanisms import evidence

@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from attnspec.cases.plans import Profile
+from attnspec.cases.profiles import Profile
 from attnspec.cli import main
 from attnspec.diagnosis.witness import describe, save
 from attnspec.errors import Exit, TargetError, UsageError

@@ -6,7 +6,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from attnspec.cases.plans import Profile
+from attnspec.cases.profiles import Profile
 from attnspec.cli import main
 from attnspec.diagnosis.witness import describe, save
 from attnspec.errors import UsageError

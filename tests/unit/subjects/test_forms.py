@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from attnspec.adapters import Adapter
-from attnspec.cases.plans import PROFILES, plan
+from attnspec.cases.plans import plan
+from attnspec.cases.profiles import PROFILES
 from attnspec.errors import TargetError, UsageError
 from attnspec.execution.calling import Call, Reply
 from attnspec.mechanisms.loader import library

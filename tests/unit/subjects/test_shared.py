@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from attnspec.cases.plans import pins
+from attnspec.cases.applicability import pins
 from attnspec.errors import UsageError
 from attnspec.mechanisms.loader import mechanism_named
 from attnspec.subjects.claims import Claims

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attnspec.cases.plans import PROFILES
+from attnspec.cases.profiles import PROFILES
 from attnspec.execution.calling import Call
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attnspec.adapters import Adapter, Unsupported
-from attnspec.cases.plans import PROFILES
+from attnspec.cases.profiles import PROFILES
 from attnspec.execution.calling import Call
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run

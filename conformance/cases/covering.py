@@ -1,0 +1,100 @@
+"""A covering array: cases that try every two settings together."""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..mechanisms.amounts import levels_of
+from ..mechanisms.mechanism import DRAWN_LAYOUTS, Mechanism
+from ..numerics.streams import pick
+from ..subjects.claims import Claims
+from .applicability import applicable, pins
+from .drawing import drawn, seed_of
+from .samples import Case, Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """Something that a covering array varies: a draw of one number, the regime, or the layout."""
+
+    key: str
+    levels: tuple[Any, ...]
+
+
+def factors(mechanism: Mechanism, claims: Claims) -> list[Factor]:
+    """What there is to vary, the most significant first."""
+    pinned = pins(mechanism, claims)
+    found = []
+    for name, expression in {**mechanism.sizes, **mechanism.options, **mechanism.inputs}.items():
+        if name in pinned:
+            continue
+        for site in expression.draws:
+            if site.name in ("between", "choice", "maybe"):
+                found.append(Factor(f"{name}.{site.ordinal}", levels_of(site)))
+    regimes = [name for name, regime in mechanism.regimes.items() if applicable(regime.assigned, pinned)]
+    found.append(Factor("regime", ("", *regimes)))
+    if mechanism.required:
+        found.append(Factor("layout", DRAWN_LAYOUTS))
+    return found
+
+
+def covering(factors: Sequence[Factor]) -> Iterator[dict[str, Any]]:
+    """Rows of levels that cover every pair of levels of two factors, greedily, the richest rows first."""
+    pairs = {
+        (i, a, j, b)
+        for (i, f), (j, g) in itertools.combinations(enumerate(factors), 2)
+        for a in range(len(f.levels))
+        for b in range(len(g.levels))
+    }
+    turn = 0
+    for i, a, j, b in sorted(pairs, key=lambda pair: _scattered(*pair)):
+        if (i, a, j, b) not in pairs:
+            continue
+        row = {i: a, j: b}
+        for k, factor in enumerate(factors):
+            if k not in row:
+                row[k] = max(
+                    range(len(factor.levels)),
+                    key=lambda level: (
+                        sum(_pair(k, level, *item) in pairs for item in row.items()),
+                        -_scattered(turn, k, level),
+                    ),
+                )
+        pairs -= {_pair(k, level, *other) for k, level in row.items() for other in row.items()}
+        turn += 1
+        yield {factor.key: factor.levels[row[k]] for k, factor in enumerate(factors)}
+
+
+def _pair(i: int, a: int, j: int, b: int) -> tuple[int, int, int, int]:
+    return (i, a, j, b) if i < j else (j, b, i, a)
+
+
+def _scattered(*key: Any) -> int:
+    """A fixed but patternless order."""
+    return zlib.crc32(repr(key).encode())
+
+
+def covered(mechanism: Mechanism, claims: Claims, seed: int, dtype: str) -> Iterator[Sample]:
+    """The samples of the covering array."""
+    pinned = pins(mechanism, claims)
+    for number, row in enumerate(covering(factors(mechanism, claims))):
+        label = f"pair {number + 1}"
+        case = Case(
+            mechanism.name,
+            label,
+            seed_of(seed, mechanism.name, label),
+            pinned,
+            regime=row.get("regime", ""),
+            layout=row.get("layout", "contiguous"),
+        )
+
+        def picker(key: str, count: int, row: dict[str, Any] = row, case: Case = case) -> int:
+            return row[key] if key in row else pick(count, case.seed, key)
+
+        sample = drawn(mechanism, case, claims, dtype, picker)
+        if sample is not None:
+            yield sample

@@ -1,0 +1,99 @@
+"""Cases whose structure, regime and seed Hypothesis draws."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+
+from ..errors import SpecError
+from ..mechanisms.mechanism import DRAWN_LAYOUTS, Mechanism
+from ..subjects.claims import Claims
+from .applicability import pins
+from .covering import factors
+from .disk import keep_cases, kept_cases, key_of, key_of_draws
+from .drawing import drawn, seed_of
+from .samples import Case, Sample, Unfit
+
+
+class Structures:
+    """Samples of which somebody else draws everything but the entries of arrays, by integers below a limit.
+
+    The least integers are the simplest: a plain regime and layout, small sizes, options at their default.
+    """
+
+    def __init__(self, mechanism: Mechanism, claims: Claims, dtype: str) -> None:
+        self.mechanism, self.claims, self.dtype = mechanism, claims, dtype
+        self.pinned = pins(mechanism, claims)
+        self.regimes = next(f.levels for f in factors(mechanism, claims) if f.key == "regime")
+
+    def sample(self, label: str, below: Callable[[int], int]) -> Sample | None:
+        """One sample; None where what was drawn is unfit."""
+        regime, layout = self.regimes[below(len(self.regimes))], DRAWN_LAYOUTS[below(len(DRAWN_LAYOUTS))]
+        case = Case(self.mechanism.name, label, below(2**32), self.pinned, regime=regime, layout=layout)
+        return drawn(self.mechanism, case, self.claims, self.dtype, lambda key, n: below(max(n, 1)))
+
+
+def explored(mechanism: Mechanism, claims: Claims, seed: int, dtype: str, count: int) -> list[Sample]:
+    """Samples that Hypothesis draws: structure, regime, layout and seed; those of an earlier run if they are kept."""
+    pinned = pins(mechanism, claims)
+    regimes = next(f.levels for f in factors(mechanism, claims) if f.key == "regime")
+    asked = (sorted(pinned.items()), claims.bounds, regimes, seed, dtype, count, version("hypothesis"))
+    key = key_of_draws(mechanism, repr(asked))
+    samples = [drawn(mechanism, case, claims, dtype) for case in kept_cases(key)]
+    if samples:
+        return [sample for sample in samples if sample is not None]
+    found = _explored(mechanism, claims, seed, dtype, count, pinned, regimes)
+    if all(_redrawn(sample, claims) for sample in found):
+        keep_cases(key, [sample.case for sample in found])
+    return found
+
+
+def _redrawn(sample: Sample, claims: Claims) -> bool:
+    """Whether a sample is drawn again from its case as it is."""
+    try:
+        again = Sample(sample.mechanism, sample.case, sample.dtype, claims=claims)
+    except (Unfit, SpecError):
+        return False
+    return again.case == sample.case and key_of(again) == key_of(sample)
+
+
+def _explored(
+    mechanism: Mechanism,
+    claims: Claims,
+    seed: int,
+    dtype: str,
+    count: int,
+    pinned: Mapping[str, Any],
+    regimes: Sequence[str],
+) -> list[Sample]:
+    import hypothesis
+    from hypothesis import strategies
+    from hypothesis.errors import Unsatisfiable
+
+    found: list[Sample] = []
+    structures = Structures(mechanism, claims, dtype)
+    checks: list[Any] = list(hypothesis.HealthCheck)
+
+    @hypothesis.seed(seed_of(seed, mechanism.name, "explored"))
+    @hypothesis.settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=[hypothesis.Phase.generate],
+        suppress_health_check=checks,
+    )
+    @hypothesis.given(strategies.data())
+    def explore(data: Any) -> None:
+        def below(n: int) -> int:
+            return data.draw(strategies.integers(0, n - 1))
+
+        sample = structures.sample(f"draw {len(found) + 1}", below)
+        hypothesis.assume(sample is not None)
+        if sample is not None:
+            found.append(sample)
+
+    with contextlib.suppress(Unsatisfiable):
+        explore()
+    return found

@@ -1,0 +1,31 @@
+"""Samples are shared while they are in use, and kept for later runs."""
+
+import pytest
+
+from attnspec.cases import drawing
+from attnspec.cases.drawing import keep
+from attnspec.cases.plans import plan
+from attnspec.cases.profiles import PROFILES
+from attnspec.judging.bench import Bench
+from attnspec.judging.trial import Trial
+from attnspec.mechanisms.loader import library
+from attnspec.subjects.stand_ins import DefinitionSubject
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("ATTNSPEC_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache/values"
+
+
+def test_samples_of_plans_are_kept_when_they_have_grown(folder, monkeypatch):
+    m = library()["softmax"]
+    monkeypatch.setattr(drawing, "Samples", type("Samples", (drawing.Samples,), {}))
+    samples = plan(m, DefinitionSubject(m, "definition").claims, PROFILES["smoke"], 5, "float32").scenarios
+    trial = Trial(Bench(DefinitionSubject(m, "definition"), m, "float32", "cpu", m.words), samples[0])
+    trial.frames.exact("p", trial.base)
+    keep(m)
+    (path,) = folder.iterdir()
+    path.unlink()
+    keep(m)
+    assert [] == [*folder.iterdir()]

@@ -1,0 +1,53 @@
+"""What Hypothesis draws: as many cases as asked for, all different, kept where they are drawn again."""
+
+import pytest
+
+from attnspec.cases import disk, drawing, exploring
+from attnspec.cases.exploring import explored
+from attnspec.mechanisms.loader import library
+from attnspec.mechanisms.mechanism import Mechanism
+from attnspec.subjects.claims import Claims
+from attnspec.subjects.stand_ins import DefinitionSubject
+
+ATTENTION = library()["attention"]
+EVERYTHING = Claims(frozenset({*ATTENTION.optional, *ATTENTION.options}), ("float32",))
+
+
+def test_explored_cases_are_as_many_as_asked_for_and_differ():
+    samples = explored(ATTENTION, EVERYTHING, 0, "float32", 20)
+    assert 20 == len(samples)
+    assert len({sample.case.key for sample in samples}) > 15
+    assert len({sample.layout for sample in samples}) > 1
+    assert len({sample.case.regime for sample in samples}) > 1
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("ATTNSPEC_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache/values"
+
+
+def drawn_again(m: Mechanism, seed, monkeypatch):
+    """The draws of a plan, and those of a process that finds them kept."""
+    found = []
+    for _ in range(2):
+        monkeypatch.setattr(drawing, "Samples", type("Samples", (drawing.Samples,), {}))
+        found.append(explored(m, DefinitionSubject(m, "definition").claims, seed, "float32", 4))
+        monkeypatch.setattr(exploring, "_explored", None)
+    return found
+
+
+@pytest.mark.parametrize("name", ["attention", "attention_gradient", "packed_attention", "paged_attention", "einsum"])
+def test_draws_are_made_once(name, monkeypatch):
+    first, second = drawn_again(library()[name], 3, monkeypatch)
+    assert 4 == len(first)
+    assert [s.case for s in first] == [s.case for s in second]
+    assert [disk.key_of(s) for s in first] == [disk.key_of(s) for s in second]
+    assert all(one is not other for one, other in zip(first, second, strict=True))
+
+
+def test_draws_that_are_not_drawn_again_are_not_kept(monkeypatch, folder):
+    monkeypatch.setattr(exploring, "_redrawn", lambda sample, claims: False)
+    m = library()["softmax"]
+    explored(m, DefinitionSubject(m, "definition").claims, 3, "float32", 2)
+    assert not folder.exists()
