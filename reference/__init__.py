@@ -18,6 +18,7 @@ from .feed_forward import swiglu
 from .generate import generate
 from .gradients import layer_norm_gradient, rms_norm_gradient, softmax_gradient
 from .linformer import linformer
+from .merging import merge_states
 from .multi_head import multi_head
 from .norms import layer_norm, rms_norm
 from .packed_attention import packed_attention
@@ -52,6 +53,7 @@ __all__ = [
     "layer_norm_gradient",
     "learned_position",
     "linformer",
+    "merge_states",
     "model_flops",
     "multi_head",
     "packed_attention",
