@@ -21,7 +21,7 @@ from .shell import further, mended, options, say
 def waive(case: str, waivers: str, report_dir: str, specs: tuple[str, ...], **answers: str) -> None:
     """Answer for a failing CASE: have 'check --waivers FILE' excuse it until a day, as long as it still fails."""
     with mended(False):
-        from ..diagnosis.witness import find, library_of, path_of
+        from ..diagnosis.stored import find, library_of, path_of
         from ..runs.waivers import waive as waived
 
         folder = Path(report_dir)

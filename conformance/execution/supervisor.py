@@ -29,7 +29,8 @@ from .apart import Apart, ApartError, Place
 from .calling import Call, Fault, Interface, Reply
 from .devices import Lease, count_of, in_trouble, is_leased, lease, seen_as
 from .messages import Begin, Open, Start
-from .processes import ForkServer, LostError, OrphanedError, StrayError, Worker, divided, ended, spawned
+from .process import LostError, OrphanedError, StrayError, ended
+from .processes import ForkServer, Worker, divided, spawned
 from .survey import Role, Survey
 from .transport import GoneError
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import SpecError
-from ..numerics import primitives
+from ..numerics import ranking
 from ..numerics.budget import OPERATION, charge, spend
 from ..numerics.numbers import Number, absent, common, number, value
 from ..numerics.streams import Stream
@@ -110,7 +110,7 @@ def gather(x: Any, i: Any, axis: Any = -1) -> Any:
         charge(math.prod(shape_of(x)) // max(shape_of(x)[along(axis)], 1) * index.size)
     if shape_of(x) == () or isinstance(x, Truth):
         return rearranged(x, lambda t: np.take(t, index.astype(np.int64), along(axis)))
-    return primitives.taken(x, i, along(axis))
+    return ranking.taken(x, i, along(axis))
 
 
 # Making

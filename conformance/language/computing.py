@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import SpecError
-from ..numerics import primitives
+from ..numerics import averages, primitives, ranking
 from ..numerics.budget import CARRIED, charge, charge_product, joined_shape, spend
 from ..numerics.grades import Grade
 from ..numerics.numbers import Number, number, value
@@ -202,8 +202,8 @@ def average(w: Any, x: Any, axis: Any = None) -> Any:
         rows = math.prod(shape) // max(n, 1)
         charge(rows * n, 8 if carried else 2, carried=carried)
     if carried:
-        spend(primitives.multiplicity_work(rows * n, n))
-    return primitives.average(w, x, None if axis is None else whole(axis))
+        spend(averages.multiplicity_work(rows * n, n))
+    return averages.average(w, x, None if axis is None else whole(axis))
 
 
 # Selection
@@ -212,17 +212,17 @@ def average(w: Any, x: Any, axis: Any = None) -> Any:
 @FUNCTIONS(work=10)
 def largest(x: Any, k: Any, axis: Any = -1) -> Any:
     """Booleans: among the k largest along an axis; of equal ones the earlier."""
-    return primitives.largest(x, whole(k), along(axis))
+    return ranking.largest(x, whole(k), along(axis))
 
 
 @FUNCTIONS(work=10)
 def above(x: Any, axis: Any = -1) -> Any:
     """The sum of the entries that come before this one in falling order."""
     charge(math.prod(shape_of(x)) * shape_of(x)[along(axis)])
-    return primitives.above(x, along(axis))
+    return ranking.above(x, along(axis))
 
 
 @FUNCTIONS(work=15)
 def argsort(x: Any, axis: Any = -1) -> Any:
     """The indices in falling order; equal entries keep theirs, and in doubt are those that rounding may exchange."""
-    return primitives.order(x, along(axis))
+    return ranking.order(x, along(axis))

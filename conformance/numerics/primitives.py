@@ -24,7 +24,6 @@ from .numbers import (
     flushed,
     made,
     number,
-    operand_error,
     settled,
     shared_along,
     steepest,
@@ -32,8 +31,8 @@ from .numbers import (
 )
 from .truths import Truth, truth
 
-FEW = 256
-"""Weights of a row that are compared each with each; more of them are sorted."""
+FEW = 64
+"""Entries that are compared each with each; more of them are sorted."""
 LIBRARY_UNITS = 24.0
 """Units of error allowed to the exponential: fast kernels approximate it by a polynomial."""
 
@@ -159,7 +158,7 @@ def stored(x: Any, dtype: str, grade: Grade) -> Any:
 
 def _alike(x: Any) -> Any:
     """How often the value of each entry of a row is in it."""
-    if x.size <= FEW // 4:
+    if x.size <= FEW:
         return np.count_nonzero(x[:, None] == x, axis=-1)
     order = x.argsort()
     ranked, place = x[order], np.zeros(x.size, int)
@@ -265,231 +264,7 @@ def logsumexp(x: Any, axis: int = -1, keep: bool = False) -> Any:
     return made_.map(squeeze)
 
 
-def multiplicity(weights: Any, width: float) -> Any:
-    """For every weight of a row, how many of the row have nearly its size (their logarithms fall in one bucket).
-
-    Such weights are rounded alike; by Cauchy and Schwarz the factor makes the variance of their sum exact again.
-    """
-    n = weights.shape[-1]
-    nowhere = -1e15 - np.arange(n)  # a weight of zero is tied with none
-    bucket = np.where(weights > 0, np.floor(np.log(np.where(weights > 0, weights, 1.0)) / width), nowhere)
-    ranked = np.sort(bucket, axis=-1)
-    if (ranked[..., 1:] != ranked[..., :-1]).all():
-        return 1.0
-    if not _each_with_each(bucket.size, n):
-        return _runs(bucket)
-    return np.sum(bucket[..., :, None] == bucket[..., None, :], axis=-1, dtype=float)
-
-
-def _each_with_each(size: int, n: int) -> bool:
-    """Whether rows are so short and few that each entry is compared with every other of its row."""
-    return n <= FEW and size <= 1 << 18
-
-
-def multiplicity_work(size: int, n: int) -> int:
-    """The work of `multiplicity` on so many weights in rows of n."""
-    return size * n // 4 if _each_with_each(size, n) else 15 * size
-
-
-def _runs(bucket: Any) -> Any:
-    """How often the value of each entry stands in its row, by sorting."""
-    order = np.argsort(bucket, axis=-1, kind="stable")
-    ranked = np.take_along_axis(bucket, order, -1)
-    starts = np.ones(ranked.shape, bool)
-    starts[..., 1:] = ranked[..., 1:] != ranked[..., :-1]
-    run = (np.cumsum(starts) - 1).reshape(ranked.shape)
-    counts = np.empty(ranked.shape)
-    np.put_along_axis(counts, order, np.bincount(run.ravel())[run].astype(float), -1)
-    return counts
-
-
-def average(weights: Any, x: Any, axis: int | None = None) -> Any:
-    """The sum of `weights` times `x` over that of the weights: rows of weights `[..., q, n]` against `x [..., n, d]`.
-
-    With `axis`, entry by entry along that axis.
-    Zero where all weights are zero; an entry of no weight may hold anything.
-    """
-    if axis is not None:
-        return _average_along(weights, x, axis)
-    grade = next((t.grade for t in (weights, x) if isinstance(t, Number)), None)
-    w, v = value(weights), value(x)
-    sums = np.sum(w, axis=-1, keepdims=True)
-    some = sums != 0
-    p = w / np.where(some, sums, 1.0)
-    result = _weighted(p, v)
-    if grade is None:
-        return np.where(some, result, 0.0)
-    errors = _average_errors(number(weights, grade), number(x, grade), p, np.where(some, sums, 1.0), finite(result))
-    worst, variance, shared = (np.where(some, part, 0.0) for part in errors)
-    reach = _reach(number(weights, grade), v)
-    if np.any(reach):
-        worst, shared = worst + reach, shared + reach / K
-    return settled(np.where(some, result, 0.0), grade, worst, variance, shared, roundings=0.0)
-
-
-def _reach(w: Number, v: Any) -> Any:
-    """A bound on an average where every weight is nominally zero, but some might not be; 0 elsewhere.
-
-    What underflow may leave of a weight of zero does not count.
-    """
-    underflow = flushed(w.grade) + (w.grade.stored.tiny if w.grade.stored else 0.0)
-    possible = (w.full(w.worst) > 8 * underflow) & np.all(w.value == 0, axis=-1, keepdims=True)
-    return possible.astype(float) @ finite(np.abs(v)) if possible.any() else 0.0
-
-
-def _average_along(weights: Any, x: Any, axis: int) -> Any:
-    """`average` entry by entry: rows of one query against values of one channel."""
-    shape = np.broadcast_shapes(np.shape(value(weights)), np.shape(value(x)))
-
-    def last(part: Any) -> Any:
-        return np.moveaxis(np.broadcast_to(part, shape), axis, -1)
-
-    def mapped(t: Any, f: Callable[[Any], Any]) -> Any:
-        return t.map(f) if isinstance(t, Number) else f(t)
-
-    rows = average(mapped(weights, lambda t: last(t)[..., None, :]), mapped(x, lambda t: last(t)[..., :, None]))
-    return rows[..., 0, 0]
-
-
-def _weighted(p: Any, v: Any) -> Any:
-    """P @ v, where an entry of weight zero may hold anything: 0 times infinity is 0 here."""
-    if np.isfinite(v).all():
-        return p @ v
-    result, used = p @ finite(v), (p != 0).astype(float)
-    up, down, nans = (used @ kind.astype(float) > 0 for kind in (v == np.inf, v == -np.inf, np.isnan(v)))
-    lost = np.isnan(p).any(-1, keepdims=True)
-    result = np.where(up, np.inf, np.where(down, -np.inf, result))
-    return np.where(nans | (up & down) | lost, np.nan, result)
-
-
-def _average_errors(w: Number, v: Number, p: Any, sums: Any, result: Any) -> tuple[Any, Any, Any]:
-    """The errors of a weighted average: worst, variance, shared."""
-    grade, n = w.grade, w.value.shape[-1]
-    unit = grade.arithmetic.unit
-    unit_weight = grade.weight.unit if grade.weight else 0.0
-    unit_value = operand_error(v)[0]
-    held, size = finite(v.value), finite(np.abs(v.value))
-    weight = np.abs(p)
-    present = np.abs(w.value) > 1e-150
-    safe = np.where(present, np.abs(w.value), 1.0)
-    squares = held * held
-
-    drift = 0.0 if w.exact else np.sum(weight * np.where(present, w.full(w.worst) / safe, 0.0), axis=-1, keepdims=True)
-    growth = 1 / (1 - np.minimum(drift, 0.5))  # the sum that is divided by errs as well
-
-    def relative(part: Array) -> Any:
-        return growth * np.where(present, w.full(part) / safe, 0.0)
-
-    def spread(a: Any) -> Any:  # sum of a * (v - result) ** 2, as matrix products
-        moment = a @ squares - 2 * result * (a @ held) + result * result * np.sum(a, axis=-1, keepdims=True)
-        return np.maximum(moment, 0.0)
-
-    def linear(a: Any) -> Any:  # a bound on sum of a * |v - result|, after Cauchy and Schwarz
-        return np.sqrt(np.sum(a, axis=-1, keepdims=True) * spread(a))
-
-    summed = weight @ size
-    rounding = summed + np.abs(result)
-    worst = (unit_weight + unit_value) * summed + (2 * n + 2) * unit * rounding
-    variance = n / 3 * unit * unit * (summed * summed + result * result) + 4 / 3 * (unit * result) ** 2
-    shared: Any = 0.0
-    ties = multiplicity(weight, max(unit_weight / 4, 4 * unit)) if n > 1 else 1.0
-    if unit_weight or unit_value:
-        variance = variance + (unit_weight**2 + unit_value**2) / 3 * ((ties * weight * weight) @ squares)
-    if grade.weight is not None:  # weights below the format's range vanish
-        lost = grade.weight.tiny * np.maximum(1.0, 1 / sums) * np.sum(size, axis=-2, keepdims=True)
-        worst, shared = worst + lost, shared + lost / K
-    if not w.exact:
-        worst = worst + linear(weight * relative(w.worst))
-        if not absent(w.variance):
-            variance = variance + spread(weight * weight * ties * growth * relative(w.variance / safe))
-        if not absent(w.shared):  # does not cancel: partial results may be normalised by their logsumexps
-            moved = weight * relative(w.shared)
-            common = np.maximum(moved @ size, linear(moved))
-            worst, shared = worst + K * common, shared + common
-        ghosts = np.where(present, 0.0, w.full(w.worst)) / np.abs(sums)
-        if np.any(ghosts):  # a weight that is nominally zero but might not be
-            far = ghosts @ size + np.abs(result) * np.sum(ghosts, axis=-1, keepdims=True)
-            worst, shared = worst + far, shared + far / K
-    if not v.exact:
-        worst = worst + weight @ v.full(v.worst)
-        variance = variance + (0.0 if absent(v.variance) else weight**2 @ v.full(v.variance))
-        shared = shared + (0.0 if absent(v.shared) else weight @ v.full(v.shared))
-    return worst, variance, shared
-
-
 # Selection: these decide by themselves what a comparison of nearly equal numbers would leave undecided
-
-
-def largest(x: Any, k: int, axis: int = -1) -> Any:
-    """Which entries are among the k largest; of equal ones the earlier. Undecided where rounding may exchange two."""
-    plain = np.moveaxis(np.asarray(value(x), float), axis, -1)
-    n, k = plain.shape[-1], max(0, min(int(k), plain.shape[-1]))
-    ranks = np.argsort(np.argsort(-plain, axis=-1, kind="stable"), axis=-1, kind="stable")
-    kept = ranks < k
-    if not isinstance(x, Number) or x.exact or k in (0, n):
-        return np.moveaxis(kept, -1, axis)
-    radius = np.moveaxis(x.full(x.radius), axis, -1)
-    falling = -np.sort(-plain, axis=-1)
-    reach = radius.max(-1, keepdims=True)
-    last, first_out = falling[..., k - 1 : k], falling[..., k : k + 1]
-    clear = np.where(kept, plain - radius > first_out + reach, plain + radius < last - reach)
-    unsure = ~clear & (reach != 0)
-    return Truth(np.moveaxis(kept | unsure, -1, axis), np.moveaxis(kept & ~unsure, -1, axis))
-
-
-def order(x: Any, axis: int = -1) -> Any:
-    """The indices that sort falling; equal entries keep theirs. Where rounding may exchange two, nothing is known."""
-    plain = np.moveaxis(np.asarray(value(x), float), axis, -1)
-    indices = np.argsort(-plain, axis=-1, kind="stable")
-    if isinstance(x, Number) and not x.exact:
-        radius = np.moveaxis(x.full(x.radius), axis, -1)
-        least, most = (np.take_along_axis(bound, indices, -1) for bound in (plain - radius, plain + radius))
-        cut = np.minimum.accumulate(least, -1)[..., :-1] > np.maximum.accumulate(most[..., ::-1], -1)[..., -2::-1]
-        ends = np.ones_like(cut[..., :1])
-        unsure = ~(np.concatenate([ends, cut], -1) & np.concatenate([cut, ends], -1))
-        if unsure.any():
-            doubt = np.where(unsure, np.inf, 0.0)
-            return Number.within(indices.astype(float), doubt, grade=x.grade).map(lambda t: np.moveaxis(t, -1, axis))
-    return np.moveaxis(indices, -1, axis)
-
-
-def taken(x: Any, index: Any, axis: int) -> Any:
-    """The entries at integers along an axis; nothing is known of one whose index is in doubt."""
-    places = np.asarray(value(index)).astype(np.int64)
-
-    def take(part: Any) -> Any:
-        return np.take(part, places, axis)
-
-    if not isinstance(index, Number) or index.exact:
-        return x.map(take) if isinstance(x, Number) else take(np.asarray(x))
-    entries = number(x, index.grade).map(take)
-    doubt = index.full(index.radius) != 0
-    doubt = doubt.reshape(doubt.shape + (1,) * (value(x).ndim - 1 - axis % value(x).ndim))
-    parts = (np.where(doubt, np.inf, part) for part in (entries.worst, entries.variance, entries.shared))
-    return Number(entries.value, *parts, grade=entries.grade)
-
-
-def above(x: Any, axis: int = -1) -> Any:
-    """For every entry, the sum of those that come before it in falling order."""
-    grade = x.grade if isinstance(x, Number) else None
-    plain = np.moveaxis(np.asarray(value(x), float), axis, -1)
-    by_size = order(plain)
-    falling = np.take_along_axis(plain, by_size, -1)
-    sums = np.cumsum(falling, -1) - falling
-    back = np.argsort(by_size, axis=-1, kind="stable")
-
-    def restored(part: Any) -> Any:
-        return np.moveaxis(np.take_along_axis(part, back, -1), -1, axis)
-
-    if grade is None or x.exact:
-        return restored(sums) if grade is None else Number(restored(sums), grade=grade)
-    radius = np.take_along_axis(np.moveaxis(x.full(x.radius), axis, -1), by_size, -1)
-    n = plain.shape[-1]
-    error = np.cumsum(radius, -1) - radius + n * grade.arithmetic.unit * np.abs(sums)
-    apart = np.abs(falling[..., :, None] - falling[..., None, :])
-    swaps = (apart <= radius[..., :, None] + radius[..., None, :]) & ~np.eye(n, dtype=bool)
-    error = error + np.sum(np.where(swaps, np.abs(falling)[..., None, :], 0.0), axis=-1)
-    return Number.within(restored(sums), restored(error), grade=grade)
 
 
 def unspecified(grade: Grade) -> Number:

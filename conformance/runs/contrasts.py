@@ -10,7 +10,8 @@ import numpy as np
 
 from ..cases.samples import Sample
 from ..data.texts import safe
-from ..diagnosis.witness import describe, finite_or_none, plain_value, shown, sizes_of_case
+from ..diagnosis.stored import plain_value
+from ..diagnosis.witness import describe, finite_or_none, shown, sizes_of_case
 from ..judging.cells import Cell, Result, sentence_of
 from ..judging.comparison import Both, Compared, entry, on_a_scenario, smallest
 from ..judging.ranges import Range, range_of

@@ -19,7 +19,8 @@ from typing import Any, Self
 
 from ..errors import Error
 from ..execution import orphans
-from ..execution.processes import Process, ended, interpreter
+from ..execution.process import Process, ended
+from ..execution.processes import interpreter
 from ..execution.transport import GarbledError, GoneError, Wire
 from ..reporting.records import CellLine
 from .groups import Group, groups

@@ -12,7 +12,8 @@ from ..cases.profiles import PROFILES
 from ..cases.samples import Case, Sample
 from ..data.texts import safe, safe_data, safe_lines
 from ..diagnosis.history import prepared
-from ..diagnosis.witness import describe, find, library_of, read_case, runnable
+from ..diagnosis.stored import find, library_of, read_case, runnable
+from ..diagnosis.witness import describe
 from ..errors import Exit, TargetError, UsageError
 from ..execution.interpreters import parted
 from ..execution.supervisor import SECONDS, available, supervisor

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..cases.samples import Sample
 from ..data.texts import safe
-from ..diagnosis.witness import find, library_of, read_case, runnable
+from ..diagnosis.stored import find, library_of, read_case, runnable
 from ..errors import Error, UsageError
 from ..execution.calling import Call
 from ..execution.interpreters import parted
@@ -30,7 +30,8 @@ from ..mechanisms.loader import NONE, Specs, mechanism_named
 from ..numerics.formats import FORMATS, KINDS, half_unit
 from ..numerics.grades import result_format
 from ..reporting.findings import marks, named, prose
-from ..reporting.repro import Asked, Input, Output, Program
+from ..reporting.literals import Input
+from ..reporting.repro import Asked, Output, Program
 from ..reporting.results import environment
 from ..subjects.excerpts import excerpt
 from ..subjects.subject import AdapterSubject

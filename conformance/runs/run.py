@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from ..diagnosis.witness import save
+from ..diagnosis.stored import save
 from ..errors import Exit
 from ..execution.devices import check_device, workers_on
 from ..reporting import junit

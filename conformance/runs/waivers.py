@@ -38,7 +38,7 @@ from ..cases.samples import Sample
 from ..data.files import read_text
 from ..data.texts import safe
 from ..diagnosis.naming import Likeness, diagnose
-from ..diagnosis.witness import MOST, find, is_file, read_case, runnable
+from ..diagnosis.stored import MOST, find, is_file, read_case, runnable
 from ..errors import Place, SpecError, SpecErrors, UsageError, did_you_mean
 from ..judging.bench import Bench
 from ..judging.cells import Cell, Result, law_names

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from attnspec.cli import main
 from attnspec.data.records import DEEPEST, record
 from attnspec.data.records import anything as no_shape
-from attnspec.diagnosis.witness import find
+from attnspec.diagnosis.stored import find
 from attnspec.errors import Error, Exit
 from attnspec.mechanisms import evidence
 from attnspec.mechanisms.loader import library

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from attnspec.cases.samples import Case, Sample, Unfit
-from attnspec.diagnosis.witness import read_case, stored_case
+from attnspec.diagnosis.stored import read_case, stored_case
 from attnspec.mechanisms.loader import library, load
 
 DRAWS = """\

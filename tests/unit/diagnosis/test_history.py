@@ -4,7 +4,8 @@ import pytest
 
 from attnspec.cases.profiles import Profile
 from attnspec.diagnosis.history import fewest_of, retraced
-from attnspec.diagnosis.witness import describe, save
+from attnspec.diagnosis.stored import save
+from attnspec.diagnosis.witness import describe
 from attnspec.errors import Exit
 from attnspec.execution.supervisor import SECONDS, supervisor
 from attnspec.judging.cells import Request

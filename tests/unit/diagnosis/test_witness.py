@@ -11,7 +11,8 @@ from attnspec.cases.profiles import Profile
 from attnspec.cases.samples import Case, Sample
 from attnspec.diagnosis.maps import Map
 from attnspec.diagnosis.naming import Cause, Likeness, Nearest
-from attnspec.diagnosis.witness import describe, find, finite_or_none, kept, read_case, save, shown, stored_case
+from attnspec.diagnosis.stored import find, kept, read_case, save, stored_case
+from attnspec.diagnosis.witness import describe, finite_or_none, shown
 from attnspec.errors import UsageError
 from attnspec.execution.calling import Reply, raised
 from attnspec.judging.bench import Bench

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attnspec.numerics import averages
 from attnspec.numerics import primitives as p
 from attnspec.numerics.formats import FLOAT32, rounded
 from attnspec.numerics.grades import BF16, BF16_NAIVE, FP16, FP32, Grade
@@ -62,7 +63,7 @@ def test_the_bound_of_an_average_holds_softmax_kernels(
 ) -> None:
     q, k, v = (rounded(x, grade.operand or FLOAT32) for x in regime(kind, seed, n))
     scores = Number(q, grade=grade) @ np.ascontiguousarray(k.T)
-    bounded = p.average(p.exp(p.shift(scores)), Number(v, grade=grade))
+    bounded = averages.average(p.exp(p.shift(scores)), Number(v, grade=grade))
     actual = kernel(q, k, v, grade, normalised)
     assert 1 >= exceeded(actual, bounded, bounded.radius)
 
@@ -71,19 +72,21 @@ def test_errors_of_the_weights_cancel_where_all_values_agree() -> None:
     weights = Number.within(np.ones((1, 8)), np.asarray(0.1), grade=FP32)
     apart, alike = np.arange(8.0)[:, None], np.full((8, 1), 7.0)
     spread = Number(np.ones((1, 8)), np.full((1, 8), 0.1), np.full((1, 8), 0.001), grade=FP32)
-    assert p.average(spread, alike).worst.item() < 1e-4
-    assert p.average(spread, apart).worst.item() > 0.1
-    assert p.average(weights, alike).worst.item() > 0.1
+    assert averages.average(spread, alike).worst.item() < 1e-4
+    assert averages.average(spread, apart).worst.item() > 0.1
+    assert averages.average(weights, alike).worst.item() > 0.1
 
 
 def test_weights_of_one_size_are_rounded_alike() -> None:
     n = 200
     values = 1 + 0.01 * np.abs(Stream("alike").normal((n, 1)))
-    bounded = p.average(Number(np.full((1, n), 0.3), grade=BF16), Number(values, grade=BF16))
+    bounded = averages.average(Number(np.full((1, n), 0.3), grade=BF16), Number(values, grade=BF16))
     assert BF16.weight
     actual = np.sum(rounded(np.full(n, 0.3), BF16.weight) * values[:, 0]) / (0.3 * n)
     assert 1 >= exceeded(actual, bounded, bounded.radius)
-    scattered = p.average(Number(np.exp(Stream("scattered").normal((1, n))), grade=BF16), Number(values, grade=BF16))
+    scattered = averages.average(
+        Number(np.exp(Stream("scattered").normal((1, n))), grade=BF16), Number(values, grade=BF16)
+    )
     assert scattered.radius.item() < bounded.radius.item() / 3
 
 
@@ -92,7 +95,7 @@ def test_multiplicity_counts_the_weights_of_one_size(n: int) -> None:
     weights = np.concatenate([2.0 ** -np.arange(n - 4), [0.25, 0.25, 0.0, 0.0]])
     expected = np.ones(n)
     expected[[2, n - 4, n - 3]] = 3
-    assert expected.tolist() == np.broadcast_to(p.multiplicity(weights[None], 0.1), (1, n))[0].tolist()
+    assert expected.tolist() == np.broadcast_to(averages.multiplicity(weights[None], 0.1), (1, n))[0].tolist()
 
 
 @pytest.mark.parametrize("shape", [(3, 5, 7), (2000, 200)])
@@ -100,21 +103,21 @@ def test_both_ways_of_counting_agree(shape: tuple[int, ...]) -> None:
     weights = np.floor(4 * Stream("ties").uniform(shape))
     bucket = np.where(weights > 0, weights, -1e15 - np.arange(shape[-1]))
     expected = np.stack([(bucket == bucket[..., i : i + 1]).sum(-1) for i in range(shape[-1])], -1)
-    np.testing.assert_array_equal(expected, p.multiplicity(weights, 0.1))
+    np.testing.assert_array_equal(expected, averages.multiplicity(weights, 0.1))
 
 
 def test_an_average_of_no_weight_is_zero_and_what_has_none_may_hold_anything() -> None:
     weights = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
     values = np.array([[3.0, 1.0], [np.inf, np.nan]])
     expected = [[0.0, 0.0], [3.0, 1.0], [np.inf, np.nan]]
-    np.testing.assert_array_equal(expected, p.average(weights, values))
-    np.testing.assert_array_equal(expected, p.average(Number(weights, grade=FP32), values).value)
-    np.testing.assert_array_equal([[np.nan]], p.average(np.array([[1.0, 1.0]]), np.array([[np.inf], [-np.inf]])))
+    np.testing.assert_array_equal(expected, averages.average(weights, values))
+    np.testing.assert_array_equal(expected, averages.average(Number(weights, grade=FP32), values).value)
+    np.testing.assert_array_equal([[np.nan]], averages.average(np.array([[1.0, 1.0]]), np.array([[np.inf], [-np.inf]])))
 
 
 def test_an_average_along_an_axis_is_entry_by_entry() -> None:
     weights, values = Stream("w").uniform((4, 3)), Stream("v").normal((4, 3))
     expected = np.sum(weights * values, 0) / np.sum(weights, 0)
-    np.testing.assert_allclose(expected, p.average(weights, values, 0), rtol=1e-13)
-    bounded = p.average(Number(weights, grade=FP32), values, 0)
+    np.testing.assert_allclose(expected, averages.average(weights, values, 0), rtol=1e-13)
+    bounded = averages.average(Number(weights, grade=FP32), values, 0)
     assert 1 >= exceeded(np.float32(expected), bounded, bounded.radius)

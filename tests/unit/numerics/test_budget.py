@@ -11,9 +11,9 @@ from attnspec.errors import SpecError
 from attnspec.language.expressions import Expression
 from attnspec.language.scopes import Scope, Values
 from attnspec.numerics import budget
+from attnspec.numerics.averages import multiplicity
 from attnspec.numerics.budget import OPERATION, OverspentError, charge, joined_shape, metered
 from attnspec.numerics.grades import BF16, FP32, Grade
-from attnspec.numerics.primitives import multiplicity
 from attnspec.numerics.streams import Stream
 
 LIMIT = 10_000

@@ -9,7 +9,7 @@ import torch
 
 from attnspec.frameworks.known import framework_named
 from attnspec.numerics.formats import FORMATS, rounded
-from attnspec.reporting.repro import Input, _made, _upwards
+from attnspec.reporting.literals import Input, array_lines, upwards
 
 NAMES = {"torch": torch, "np": np, "math": math, "base64": base64}
 DECODED = {
@@ -32,7 +32,7 @@ def test_an_array_comes_back_bit_for_bit_and_laid_out_as_it_was(framework, shape
     if layout == "expanded" and shape:
         entries = np.broadcast_to(entries[:1], shape).copy()
     found = {**NAMES, "decoded": DECODED[framework]}
-    exec("\n".join(_made(Input("x", entries, dtype, layout, False), framework, "cpu")), found)
+    exec("\n".join(array_lines(Input("x", entries, dtype, layout, False), framework, "cpu")), found)
     own = framework_named(framework)
     wanted = own.make(np.array(entries), dtype, "cpu", layout, 0)
     assert (dtype, True) == (own.dtype(found["x"]), own.same(found["x"], wanted))
@@ -45,11 +45,11 @@ def test_what_is_no_fraction_is_written_too(values):
     entries = np.array(values)
     found = dict(NAMES)
     dtype = "float32" if entries.dtype.kind == "f" else str(entries.dtype)
-    exec("\n".join(_made(Input("x", entries, dtype, "contiguous", False), "torch", "cpu")), found)
+    exec("\n".join(array_lines(Input("x", entries, dtype, "contiguous", False), "torch", "cpu")), found)
     np.testing.assert_array_equal(entries, found["x"].numpy())
 
 
 def test_a_bound_is_never_less_than_it_is():
     bounds = np.abs(np.random.default_rng(1).normal(size=1000))
-    assert bool((_upwards(bounds) >= bounds).all())
-    assert bool((_upwards(bounds) <= 1.02 * bounds).all())
+    assert bool((upwards(bounds) >= bounds).all())
+    assert bool((upwards(bounds) <= 1.02 * bounds).all())

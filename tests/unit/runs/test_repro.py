@@ -8,7 +8,8 @@ from click.testing import CliRunner
 
 from attnspec.cases.profiles import Profile
 from attnspec.cli import main
-from attnspec.diagnosis.witness import describe, save
+from attnspec.diagnosis.stored import save
+from attnspec.diagnosis.witness import describe
 from attnspec.errors import UsageError
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
