@@ -19,6 +19,7 @@ from .numbers import (
     settled,
     value,
 )
+from .products import product
 
 FEW = 256
 """Weights of a row that are compared each with each; more of them are sorted."""
@@ -93,7 +94,7 @@ def _reach(w: Number, v: Any) -> Any:
     """
     underflow = flushed(w.grade) + (w.grade.stored.tiny if w.grade.stored else 0.0)
     possible = (w.full(w.worst) > 8 * underflow) & np.all(w.value == 0, axis=-1, keepdims=True)
-    return possible.astype(float) @ finite(np.abs(v)) if possible.any() else 0.0
+    return product(possible.astype(float), finite(np.abs(v))) if possible.any() else 0.0
 
 
 def _average_along(weights: Any, x: Any, axis: int) -> Any:
@@ -113,9 +114,9 @@ def _average_along(weights: Any, x: Any, axis: int) -> Any:
 def _weighted(p: Any, v: Any) -> Any:
     """P @ v, where an entry of weight zero may hold anything: 0 times infinity is 0 here."""
     if np.isfinite(v).all():
-        return p @ v
-    result, used = p @ finite(v), (p != 0).astype(float)
-    up, down, nans = (used @ kind.astype(float) > 0 for kind in (v == np.inf, v == -np.inf, np.isnan(v)))
+        return product(p, v)
+    result, used = product(p, finite(v)), (p != 0).astype(float)
+    up, down, nans = (product(used, kind.astype(float)) > 0 for kind in (v == np.inf, v == -np.inf, np.isnan(v)))
     lost = np.isnan(p).any(-1, keepdims=True)
     result = np.where(up, np.inf, np.where(down, -np.inf, result))
     return np.where(nans | (up & down) | lost, np.nan, result)
@@ -140,20 +141,20 @@ def _average_errors(w: Number, v: Number, p: Any, sums: Any, result: Any) -> tup
         return growth * np.where(present, w.full(part) / safe, 0.0)
 
     def spread(a: Any) -> Any:  # sum of a * (v - result) ** 2, as matrix products
-        moment = a @ squares - 2 * result * (a @ held) + result * result * np.sum(a, axis=-1, keepdims=True)
+        moment = product(a, squares) - 2 * result * product(a, held) + result * result * np.sum(a, axis=-1, keepdims=True)
         return np.maximum(moment, 0.0)
 
     def linear(a: Any) -> Any:  # a bound on sum of a * |v - result|, after Cauchy and Schwarz
         return np.sqrt(np.sum(a, axis=-1, keepdims=True) * spread(a))
 
-    summed = weight @ size
+    summed = product(weight, size)
     rounding = summed + np.abs(result)
     worst = (unit_weight + unit_value) * summed + (2 * n + 2) * unit * rounding
     variance = n / 3 * unit * unit * (summed * summed + result * result) + 4 / 3 * (unit * result) ** 2
     shared: Any = 0.0
     ties = multiplicity(weight, max(unit_weight / 4, 4 * unit)) if n > 1 else 1.0
     if unit_weight or unit_value:
-        variance = variance + (unit_weight**2 + unit_value**2) / 3 * ((ties * weight * weight) @ squares)
+        variance = variance + (unit_weight**2 + unit_value**2) / 3 * product(ties * weight * weight, squares)
     if grade.weight is not None:  # weights below the format's range vanish
         lost = grade.weight.tiny * np.maximum(1.0, 1 / sums) * np.sum(size, axis=-2, keepdims=True)
         worst, shared = worst + lost, shared + lost / K
@@ -163,14 +164,14 @@ def _average_errors(w: Number, v: Number, p: Any, sums: Any, result: Any) -> tup
             variance = variance + spread(weight * weight * ties * growth * relative(w.variance / safe))
         if not absent(w.shared):  # does not cancel: partial results may be normalised by their logsumexps
             moved = weight * relative(w.shared)
-            common = np.maximum(moved @ size, linear(moved))
+            common = np.maximum(product(moved, size), linear(moved))
             worst, shared = worst + K * common, shared + common
         ghosts = np.where(present, 0.0, w.full(w.worst)) / np.abs(sums)
         if np.any(ghosts):  # a weight that is nominally zero but might not be
-            far = ghosts @ size + np.abs(result) * np.sum(ghosts, axis=-1, keepdims=True)
+            far = product(ghosts, size) + np.abs(result) * np.sum(ghosts, axis=-1, keepdims=True)
             worst, shared = worst + far, shared + far / K
     if not v.exact:
-        worst = worst + weight @ v.full(v.worst)
-        variance = variance + (0.0 if absent(v.variance) else weight**2 @ v.full(v.variance))
-        shared = shared + (0.0 if absent(v.shared) else weight @ v.full(v.shared))
+        worst = worst + product(weight, v.full(v.worst))
+        variance = variance + (0.0 if absent(v.variance) else product(weight**2, v.full(v.variance)))
+        shared = shared + (0.0 if absent(v.shared) else product(weight, v.full(v.shared)))
     return worst, variance, shared

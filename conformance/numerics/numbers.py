@@ -23,6 +23,7 @@ import numpy as np
 
 from .formats import Format, holds, rounded
 from .grades import FP64, Grade
+from .products import product as plain_product
 from .truths import Truth
 
 K = 6.0
@@ -311,28 +312,28 @@ def product(x: Number, y: Number) -> Number:
     u = grade.arithmetic.unit
     left, right = np.asarray(x.value, float), np.asarray(y.value, float)  # integers are multiplied slowly
     size_x, size_y = finite(np.abs(left)), finite(np.abs(right))
-    size = size_x @ size_y
+    size = plain_product(size_x, size_y)
     worst: Array = (n * u) * size
     variance: Array = (n / 3 * u * u) * size * size
     shared: Array = 0.0
     if grade.operand is not None:
         unit = operand_error(x)[0] + operand_error(y)[0]
         worst = worst + unit * size
-        shared = unit / np.sqrt(3) * np.sqrt(size_x**2 @ size_y**2)
+        shared = unit / np.sqrt(3) * np.sqrt(plain_product(size_x**2, size_y**2))
     for a, b, times in ((x, size_y, _on_the_left), (y, size_x, _on_the_right)):
         if not a.exact:
             worst = worst + times(a.full(a.worst), b)
             variance = variance + (0.0 if absent(a.variance) else times(a.full(a.variance), b * b))
             shared = shared + (0.0 if absent(a.shared) else times(a.full(a.shared), b))
-    return settled(left @ right, grade, worst, variance, shared, roundings=0.0)
+    return settled(plain_product(left, right), grade, worst, variance, shared, roundings=0.0)
 
 
 def _on_the_left(error: Any, size: Any) -> Any:
-    return error @ size
+    return plain_product(error, size)
 
 
 def _on_the_right(error: Any, size: Any) -> Any:
-    return size @ error
+    return plain_product(size, error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from .formats import holds
 from .grades import Grade
 from .numbers import Number, number, settled, value
 from .primitives import where
+from .products import product
 from .truths import Truth, truth
 
 WHOLE = (bool, np.bool_, np.integer)
@@ -137,10 +138,10 @@ def _product(x: Any, y: Any) -> Any:
     Integers stay whole where all that is added up is exact.
     """
     if _kind(x) == "f" or _kind(y) == "f":
-        return x @ y
+        return product(x, y)
     a, b = np.asarray(x, float), np.asarray(y, float)
     largest = np.abs(a).max(initial=0.0) * np.abs(b).max(initial=0.0) * a.shape[-1]
-    return (a @ b).astype(np.int64) if largest <= 2**53 else a @ b
+    return product(a, b).astype(np.int64) if largest <= 2**53 else product(a, b)
 
 
 BINARY: dict[type, Callable[[Any, Any, Grade | None], Any]] = {

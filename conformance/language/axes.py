@@ -1,0 +1,513 @@
+"""Which axes an expression works on, found from its text: every array as the sizes that its axes have.
+
+A definition is evaluated for chosen positions of some axes alone where nothing in it is computed along them.
+What it takes to do so is a plan for each line: `restricting` compiles a line by its plan.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import SpecError
+from .expressions import Expression
+from .scopes import CONSTANTS
+from .shortcuts import is_shortcut
+from .syntax import parse
+
+Labels = tuple[str, ...]
+"""The size of each axis by its name; `1` for an axis of one entry, and nothing for any other length."""
+Shapes = frozenset[Labels]
+"""The shapes that a value may have: several, where it is chosen."""
+Key = tuple[str, int, int]
+"""A node of an expression: its kind, and where it begins and ends."""
+
+SINGLE: Shapes = frozenset({()})
+ONE = "1"
+BY_ENTRY = ("abs", "exp", "log", "sqrt", "sin", "cos", "tanh", "sigmoid", "round", "finite", "unclaimed")
+REDUCING = ("sum", "mean", "logsumexp", "max", "min", "all", "any")
+ORDERED = ("cumsum", "shift", "largest", "above", "argsort")
+"""Functions that compute along an axis and keep it."""
+
+
+class AlongError(SpecError):
+    """Something is computed along an axis of which chosen positions alone are there."""
+
+    def __init__(self, axis: str, how: str) -> None:
+        super().__init__(f"the axis {axis} cannot be restricted: {how}")
+        self.axis = axis
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a node does in a restricted evaluation: `positions`, `count`, `size`, `copied`, `lazy` or `fault`."""
+
+    how: str
+    name: str = ""
+    source: str = ""
+    """The axis that copies are made of."""
+    tiled: bool = False
+    """Whether copies are of the whole, one behind the other."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """What changes in one line, by node."""
+
+    changes: dict[Key, Change] = field(default_factory=dict)
+
+
+def key_of(node: ast.expr) -> Key:
+    return type(node).__name__, node.col_offset, node.end_col_offset or 0
+
+
+class Axes:
+    """The shapes of the lines of a definition, for axes that are to be restricted.
+
+    `drawn` says how inputs and options are drawn, and `divisible` which sizes are multiples of which others.
+    """
+
+    def __init__(
+        self,
+        definition: Mapping[str, Expression],
+        drawn: Mapping[str, Expression],
+        optional: Collection[str],
+        sizes: Collection[str],
+        restricted: Collection[str],
+        divisible: Collection[tuple[str, str]] = (),
+        words: Collection[str] = (),
+    ) -> None:
+        self.definition, self.drawn, self.optional = definition, drawn, optional
+        self.sizes, self.restricted, self.divisible, self.words = sizes, frozenset(restricted), divisible, words
+        self.plans: dict[str, Plan] = {}
+        self._known: dict[str, Shapes | AlongError] = {}
+        self._plan = Plan()
+        self._faults = 0
+
+    def shapes(self, name: str) -> Shapes:
+        """The shapes of an input, option or line; `AlongError` for a line that is computed along a restricted axis."""
+        if name not in self._known:
+            try:
+                self._known[name] = self._of_name(name)
+            except AlongError as error:
+                self._known[name] = error
+        found = self._known[name]
+        if isinstance(found, AlongError):
+            raise found
+        return found
+
+    def _of_name(self, name: str) -> Shapes:
+        if name in self.definition:
+            outer, self._plan = self._plan, self.plans.setdefault(name, Plan())
+            try:
+                return self.of(parse(self.definition[name].text))
+            finally:
+                self._plan = outer
+        if name not in self.drawn:
+            return SINGLE
+        outer, self._plan = self._plan, Plan()
+        try:
+            found = self.of(parse(self.drawn[name].text))
+        finally:
+            self._plan = outer
+        if name in self.optional:  # it broadcasts, and may come with fewer axes
+            return frozenset(shape[at:] for shape in found for at in range(len(shape) + 1))
+        return found
+
+    # Nodes
+
+    def of(self, node: ast.expr) -> Shapes:
+        """The shapes of an expression."""
+        return getattr(self, f"of_{type(node).__name__}")(node)
+
+    def of_Constant(self, node: ast.Constant) -> Shapes:
+        return SINGLE
+
+    def of_Name(self, node: ast.Name) -> Shapes:
+        if node.id in CONSTANTS or node.id in self.words or node.id in self.sizes or node.id == "unspecified":
+            return SINGLE
+        return self.shapes(node.id)
+
+    def of_List(self, node: ast.List) -> Shapes:
+        labels, rows = [], node
+        while isinstance(rows, ast.List):
+            labels.append(ONE if len(rows.elts) == 1 else "")
+            rows = rows.elts[0] if rows.elts else None  # type: ignore[assignment] - the end
+        return frozenset({tuple(labels)})
+
+    def of_UnaryOp(self, node: ast.UnaryOp) -> Shapes:
+        return self.of(node.operand)
+
+    def of_BinOp(self, node: ast.BinOp) -> Shapes:
+        left, right = self.of(node.left), self.of(node.right)
+        return self.product(left, right) if isinstance(node.op, ast.MatMult) else self.joined(left, right)
+
+    def of_Compare(self, node: ast.Compare) -> Shapes:
+        return self.joined(*map(self.of, (node.left, *node.comparators)))
+
+    def of_BoolOp(self, node: ast.BoolOp) -> Shapes:
+        """A part that cannot be restricted is not asked for where those before it decide everywhere."""
+        found, left_out = self.of(node.values[0]), set[Labels]()
+        for before, part in itertools.pairwise(node.values):
+            left_out |= {()} & found
+            faults = self._faults
+            try:
+                found = self.joined(found, self.of(part))
+            except AlongError as error:
+                if not isinstance(node.op, ast.And) and not self._chosen(before):
+                    raise
+                self._fault(part, error)
+            if self._faults > faults:
+                self._plan.changes[key_of(node)] = Change("lazy")
+        return found | left_out
+
+    def _chosen(self, node: ast.expr) -> bool:
+        """Whether a part is decided by what was chosen, such as a word or an option, and not by what was computed."""
+        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        return self.of(node) == SINGLE and not names & {*self.definition, "any", "all"}
+
+    def _fault(self, node: ast.expr, error: AlongError) -> None:
+        self._plan.changes[key_of(node)] = Change("fault", error.message)
+        self._faults += 1
+
+    def of_IfExp(self, node: ast.IfExp) -> Shapes:
+        """A branch that cannot be restricted is a fault once it is taken.
+
+        A test for any entry anywhere may ask those that are there alone, if the branches agree where there is none.
+        """
+        try:
+            self.of(node.test)
+        except AlongError:
+            texts = {name: line.text for name, line in self.definition.items()}
+            if not is_shortcut(node, texts):
+                raise
+            self.of(node.test.args[0])  # type: ignore[attr-defined] - a call, as a shortcut has it
+        found, faults = set[Labels](), []
+        for branch in (node.body, node.orelse):
+            try:
+                found |= self.of(branch)
+            except AlongError as error:
+                faults.append(error)
+                self._fault(branch, error)
+        if len(faults) == 2:
+            raise faults[0]
+        return frozenset(found)
+
+    def of_Subscript(self, node: ast.Subscript) -> Shapes:
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        return frozenset(self._picked(shape, parts) if shape else () for shape in self.of(node.value))
+
+    def _picked(self, shape: Labels, parts: Sequence[ast.expr]) -> Labels:
+        left, found = list(shape), list[str]()
+        taken = sum(not (_is_none(part) or _is_ellipsis(part)) for part in parts)
+        for part in parts:
+            if _is_none(part):
+                found.append(ONE)
+            elif _is_ellipsis(part):
+                keep = len(left) - taken
+                found += left[:keep]
+                del left[:keep]
+            else:
+                taken -= 1
+                if not left:
+                    raise SpecError("more indices than axes")
+                label = left.pop(0)
+                if isinstance(part, ast.Slice):
+                    whole = part.lower is part.upper is part.step is None
+                    found.append(label if whole else self.free(label, "it is cut") and "")
+                    continue
+                self.free(label, "entries of it are picked")
+                (index,) = self.of(part) if len(self.of(part)) == 1 else (("",),)
+                found += index
+        return (*found, *left)
+
+    def of_Call(self, node: ast.Call) -> Shapes:
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        own: Callable[[ast.Call], Shapes] | None = getattr(self, f"call_{name}", None)
+        if own is not None:
+            return own(node)
+        if name in BY_ENTRY:
+            return self.of(node.args[0])
+        if name in ("where", "implies"):
+            return self.joined(*map(self.of, _arguments(node)))
+        if name in REDUCING:
+            return self._reduced(node, name)
+        if name in ORDERED:
+            found, axis = self.of(node.args[0]), _given(node, "axis", 2 if name == "largest" else 1)
+            for shape in found:
+                if shape:
+                    self.free(shape[_whole(axis, -1)], f"{name} goes along it")
+            return found
+        everything = [shape for part in _arguments(node) for shape in self.of(part)]
+        for shape in everything:
+            for label in shape:
+                self.free(label, f"{name} takes it as a whole")
+        if self.restricted:
+            raise AlongError(", ".join(sorted(self.restricted)), f"{name} takes everything as a whole")
+        raise SpecError(f"the shape of {name} is not known")
+
+    def _reduced(self, node: ast.Call, name: str) -> Shapes:
+        if name in ("max", "min") and len(node.args) > 1:
+            return self.joined(*map(self.of, node.args))
+        found, axis, keep = self.of(node.args[0]), _given(node, "axis", 1), _given(node, "keep", 2)
+        results = set[Labels]()
+        for shape in found:
+            if not shape:
+                results.add(shape)
+            elif axis is None and name in ("all", "any"):
+                for label in shape:
+                    self.free(label, f"{name} goes along it")
+                results.add(())
+            else:
+                at = _whole(axis, -1) % len(shape)
+                self.free(shape[at], f"{name} goes along it")
+                middle = (ONE,) if keep is not None else ()
+                results.add((*shape[:at], *middle, *shape[at + 1 :]))
+        return frozenset(results)
+
+    # Functions
+
+    def call_stored(self, node: ast.Call) -> Shapes:
+        """What is rounded alike is counted in the whole of an array."""
+        found = self.of(node.args[0])
+        for shape in found:
+            for label in shape:
+                self.free(label, "stored counts along it")
+        return found
+
+    def call_sum_like(self, node: ast.Call) -> Shapes:
+        results = set[Labels]()
+        for x in self.of(node.args[0]):
+            for y in self.of(node.args[1]):
+                for at, label in enumerate(reversed(x), 1):
+                    if at > len(y) or y[-at] == ONE:
+                        self.free(label, "sum_like goes along it")
+                results.add(y)
+        return frozenset(results)
+
+    def call_average(self, node: ast.Call) -> Shapes:
+        weights, values, axis = self.of(node.args[0]), self.of(node.args[1]), _given(node, "axis", 2)
+        if axis is None:
+            return self.product(weights, values)
+        results = set[Labels]()
+        for shape in self.joined(weights, values):
+            at = _whole(axis, -1) % len(shape)
+            self.free(shape[at], "average goes along it")
+            results.add((*shape[:at], *shape[at + 1 :]))
+        return frozenset(results)
+
+    def call_size(self, node: ast.Call) -> Shapes:
+        found, axis = self.of(node.args[0]), _whole(_given(node, "axis", 1), -1)
+        labels = {shape[axis] for shape in found if shape}
+        own = labels & self.restricted
+        if own:
+            if len(labels) > 1 or () in found:
+                raise AlongError(min(own), "its length is asked for where it may be another one")
+            self._plan.changes[key_of(node)] = Change("size", min(own))
+        return SINGLE
+
+    def call_single(self, node: ast.Call) -> Shapes:
+        self.of(node.args[0])
+        return SINGLE
+
+    def call_transpose(self, node: ast.Call) -> Shapes:
+        return frozenset((*s[:-2], s[-1], s[-2]) if s else s for s in self.of(node.args[0]))
+
+    def call_permute(self, node: ast.Call) -> Shapes:
+        order = [_whole(axis, 0) for axis in node.args[1:]]
+        return frozenset(tuple(shape[at] for at in order) if shape else shape for shape in self.of(node.args[0]))
+
+    def call_reshape(self, node: ast.Call) -> Shapes:
+        found, new = self.of(node.args[0]), [self.label(part) for part in node.args[1:]]
+        for shape in found:
+            if shape:
+                self._check_reshaped(list(shape), list(new))
+        self._count(node.args[1:])
+        return frozenset(tuple(new) if shape else shape for shape in found)
+
+    def _check_reshaped(self, old: list[str], new: list[str]) -> None:
+        for end in (0, -1):
+            while old and new and old[end] == new[end] != "":
+                old.pop(end)
+                new.pop(end)
+        for label in (*old, *new):
+            self.free(label, "it is reshaped")
+
+    def call_full(self, node: ast.Call) -> Shapes:
+        self.of(node.args[0])
+        self._count(node.args[1:])
+        return frozenset({tuple(map(self.label, node.args[1:]))})
+
+    def call_range(self, node: ast.Call) -> Shapes:
+        label = self.label(node.args[0]) if len(node.args) == 1 else ""
+        if label in self.restricted:
+            self._plan.changes[key_of(node)] = Change("positions", label)
+        return frozenset({(label,)})
+
+    def call_eye(self, node: ast.Call) -> Shapes:
+        label = self.free(self.label(node.args[0]), "eye goes along it twice")
+        return frozenset({(label, label)})
+
+    def call_repeat(self, node: ast.Call) -> Shapes:
+        results = set[Labels]()
+        for shape in self.of(node.args[0]):
+            if not shape:
+                results.add(shape)
+                continue
+            at = _whole(_given(node, "axis", 2), -1) % len(shape)
+            label = self.times(shape[at], node.args[1])
+            if label in self.restricted:
+                name = node.func.id if isinstance(node.func, ast.Name) else ""
+                self._plan.changes[key_of(node)] = Change("copied", label, shape[at], tiled=name == "tile")
+            else:
+                self.free(shape[at], "copies of it are made")
+            results.add((*shape[:at], label, *shape[at + 1 :]))
+        return frozenset(results)
+
+    call_tile = call_repeat
+
+    def call_concat(self, node: ast.Call) -> Shapes:
+        axis, results = _whole(_given(node, "axis", 2), -1), set[Labels]()
+        for shape in self.joined(self.of(node.args[0]), self.of(node.args[1])):
+            at = axis % len(shape)
+            self.free(shape[at], "more is put behind it")
+            results.add((*shape[:at], "", *shape[at + 1 :]))
+        return frozenset(results)
+
+    def call_gather(self, node: ast.Call) -> Shapes:
+        found, indices = self.of(node.args[0]), self.of(node.args[1])
+        results = set[Labels]()
+        for shape in found:
+            at = _whole(_given(node, "axis", 2), -1) % max(len(shape), 1)
+            if shape:
+                self.free(shape[at], "entries of it are gathered")
+            results |= {(*shape[:at], *index, *shape[at + 1 :]) if shape else shape for index in indices}
+        return frozenset(results)
+
+    # Draws
+
+    def call_normal(self, node: ast.Call) -> Shapes:
+        return frozenset({tuple(map(self.label, node.args))})
+
+    call_flags = call_normal
+
+    def call_indices(self, node: ast.Call) -> Shapes:
+        return frozenset({tuple(map(self.label, node.args[1:]))})
+
+    def call_permutation(self, node: ast.Call) -> Shapes:
+        return frozenset({(self.label(node.args[0]),)})
+
+    def call_partition(self, node: ast.Call) -> Shapes:
+        return frozenset({(self.label(node.args[1]) if len(node.args) > 1 else "",)})
+
+    def call_like(self, node: ast.Call) -> Shapes:
+        return self.of(node.args[0])
+
+    def call_between(self, node: ast.Call) -> Shapes:
+        return SINGLE
+
+    call_every = call_between
+
+    def call_choice(self, node: ast.Call) -> Shapes:
+        return frozenset(shape for part in node.args for shape in self.of(part))
+
+    call_maybe = call_choice
+
+    # Labels
+
+    def label(self, node: ast.expr) -> str:
+        """The size that an axis has whose length is given so."""
+        if isinstance(node, ast.Name) and node.id in self.sizes:
+            return node.id
+        if isinstance(node, ast.Constant) and node.value == 1:
+            return ONE
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "choice":
+            found = {self.label(part) for part in node.args} - {ONE}
+            return found.pop() if len(found) == 1 else ""
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and isinstance(node.left, ast.Name):
+            return self.times(node.left.id, node.right)
+        return ""
+
+    def times(self, size: str, node: ast.expr) -> str:
+        """The size that is so many times another: `kv_heads` and `heads // kv_heads` are `heads`, if it divides."""
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv):
+            whole, part = node.left, node.right
+            if isinstance(whole, ast.Name) and isinstance(part, ast.Name) and part.id == size:
+                return whole.id if (whole.id, size) in self.divisible else ""
+        return ""
+
+    def _count(self, nodes: Iterable[ast.expr]) -> None:
+        """Have lengths that are a restricted size be as many as there are positions."""
+        for node in nodes:
+            if self.label(node) in self.restricted:
+                self._plan.changes[key_of(node)] = Change("count", self.label(node))
+
+    def free(self, label: str, how: str) -> str:
+        """The label of an axis that is not restricted; `AlongError` for one that is."""
+        if label in self.restricted:
+            raise AlongError(label, how)
+        return label
+
+    def joined(self, *several: Shapes) -> Shapes:
+        """What values of these shapes broadcast to."""
+        results = several[0]
+        for shapes in several[1:]:
+            results = frozenset(self._broadcast(a, b) for a in results for b in shapes)
+        return results
+
+    def _broadcast(self, a: Labels, b: Labels) -> Labels:
+        if len(a) < len(b):
+            a, b = b, a
+        found = list(a)
+        for at, other in enumerate(reversed(b), 1):
+            own = found[-at]
+            if own == ONE:
+                found[-at] = other
+            elif other not in (ONE, own):
+                found[-at] = ""
+                self.free(own, f"it meets {other or 'another axis'}")
+                self.free(other, f"it meets {own or 'another axis'}")
+        return tuple(found)
+
+    def product(self, left: Shapes, right: Shapes) -> Shapes:
+        """What matrices of these shapes multiply to."""
+        results = set[Labels]()
+        for a in left:
+            for b in right:
+                if len(a) < 2 or len(b) < 2:
+                    raise SpecError("a matrix has two axes")
+                self.free(a[-1], "a product sums along it")
+                self.free(b[-2], "a product sums along it")
+                results.add((*self._broadcast(a[:-2], b[:-2]), a[-2], b[-1]))
+        return frozenset(results)
+
+
+def _arguments(node: ast.Call) -> list[ast.expr]:
+    return [*node.args, *(keyword.value for keyword in node.keywords)]
+
+
+def _given(node: ast.Call, name: str, position: int) -> ast.expr | None:
+    """An argument by name or position; None where it is not given."""
+    named = next((keyword.value for keyword in node.keywords if keyword.arg == name), None)
+    return named if named is not None else node.args[position] if len(node.args) > position else None
+
+
+def _whole(node: Any, otherwise: int) -> int:
+    """A written integer."""
+    if node is None or _is_none(node):
+        return otherwise
+    try:
+        return int(ast.literal_eval(node))
+    except (ValueError, TypeError):
+        raise SpecError("an axis is not written as an integer") from None
+
+
+def _is_none(node: Any) -> bool:
+    return isinstance(node, ast.Name) and node.id == "none"
+
+
+def _is_ellipsis(node: Any) -> bool:
+    return isinstance(node, ast.Constant) and node.value is Ellipsis

@@ -1,0 +1,80 @@
+"""Which axes an expression works on, read from its text."""
+
+from __future__ import annotations
+
+import pytest
+
+from attnspec.language.axes import AlongError, Axes
+from attnspec.language.expressions import Expression
+from attnspec.language.scopes import Scope
+
+SIZES = ("rows", "n", "groups", "wide")
+DRAWN = {"x": "normal(rows, n)", "y": "maybe(normal(choice(rows, 1), n), 0)", "z": "normal(groups, n)"}
+
+
+def axes_of(restricted, optional=(), divisible=(), words=("first", "second"), **lines):
+    scope = Scope(frozenset({*SIZES, *DRAWN, *lines, "order"}), dict.fromkeys(words, "order"))
+    drawn = {name: Expression(text, Scope(frozenset(SIZES), draws=True)) for name, text in DRAWN.items()}
+    definition = {name: Expression(text, scope) for name, text in lines.items()}
+    return Axes(definition, drawn, optional, SIZES, restricted, divisible, {*words, "order"})
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("x + 1", ("rows", "n")),
+        ("x @ transpose(x)", ("rows", "rows")),
+        ("sum(x)", ("rows",)),
+        ("max(x, keep = true)", ("rows", "1")),
+        ("x[:, none]", ("rows", "1", "n")),
+        ("x[..., none, :2]", ("rows", "1", "")),
+        ("permute(x, 1, 0)", ("n", "rows")),
+        ("gather(x, range(n), 1)", ("rows", "n")),
+        ("concat(x, x)", ("rows", "")),
+        ("reshape(x, rows, n, 1)", ("rows", "n", "1")),
+        ("range(rows)[:, none] - range(n)", ("rows", "n")),
+        ("full(0.0, rows, 3)", ("rows", "")),
+    ],
+)
+def test_every_axis_has_its_size(text, shape):
+    assert {shape} == axes_of((), line=text).shapes("line")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sum(x, 0)",
+        "cumsum(x, 0)",
+        "transpose(x) @ x",
+        "x[1:]",
+        "x[0]",
+        "reshape(x, rows * n)",
+        "concat(x, x, 0)",
+        "all(x > 0)",
+        "stored(x)",
+        "repeat(x, 2, 0)",
+        "x + full(0.0, wide, 1)",
+        "average(transpose(x), x)",
+        "sum_like(x, full(0.0, n))",
+        "identical(x, x)",
+    ],
+)
+def test_what_goes_along_a_restricted_axis_is_refused(text):
+    with pytest.raises(AlongError, match="the axis rows cannot be restricted"):
+        axes_of({"rows"}, line=text).shapes("line")
+
+
+def test_an_optional_input_may_come_with_fewer_axes():
+    assert {(), ("n",), ("rows", "n")} == axes_of((), optional=("y",)).shapes("y")
+
+
+def test_copies_of_groups_are_an_axis_where_it_is_a_multiple_of_them():
+    divided = axes_of({"wide"}, divisible=[("wide", "groups")], line="repeat(z, wide // groups, 0)")
+    assert {("wide", "n")} == divided.shapes("line")
+    assert {("", "n")} == axes_of({"wide"}, line="repeat(z, wide // groups, 0)").shapes("line")
+
+
+def test_a_word_may_leave_out_what_cannot_be_restricted():
+    assert {()} == axes_of({"rows"}, line="order == first and any(x > 0)").shapes("line")
+    with pytest.raises(AlongError):
+        axes_of({"rows"}, a="sum(x) > 0", line="x if any(a) else 2 * x").shapes("line")
