@@ -141,7 +141,9 @@ def _average_errors(w: Number, v: Number, p: Any, sums: Any, result: Any) -> tup
         return growth * np.where(present, w.full(part) / safe, 0.0)
 
     def spread(a: Any) -> Any:  # sum of a * (v - result) ** 2, as matrix products
-        moment = product(a, squares) - 2 * result * product(a, held) + result * result * np.sum(a, axis=-1, keepdims=True)
+        moment = (
+            product(a, squares) - 2 * result * product(a, held) + result * result * np.sum(a, axis=-1, keepdims=True)
+        )
         return np.maximum(moment, 0.0)
 
     def linear(a: Any) -> Any:  # a bound on sum of a * |v - result|, after Cauchy and Schwarz
