@@ -14,7 +14,7 @@ import numpy as np
 def rotary(x, positions, *, base=10000.0, interleaved=False, rotary_dim=None, pair_place="kept"):
     """Every pair of the first w channels turned by its angle.
 
-    x [batch, heads, length, dim], positions [length] whole numbers; w is `rotary_dim`, or all of dim.
+    x [batch, heads, length, dim], positions [length] integers; w is `rotary_dim`, or all of dim.
     """
     length, dim = x.shape[2:]
     w = dim if rotary_dim is None else rotary_dim

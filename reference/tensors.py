@@ -12,7 +12,7 @@ import numpy as np
 
 
 def broadcast_shapes(first, second):
-    """The shape that arrays of two shapes have together: whole numbers, from the last axis on."""
+    """The shape that arrays of two shapes have together: integers, from the last axis on."""
     if min([*first, *second], default=0) < 0:
         raise ValueError("a length is not below zero")
     shape = []

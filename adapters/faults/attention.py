@@ -173,7 +173,7 @@ def scale_of_eight_bits(q: Any, scale: float | None) -> float:
 
 @COMPOSED.instead_of(factor)
 def scale_in_whole_digits(q: Any, scale: float | None) -> float:
-    """The root of the head size is rounded to a whole number."""
+    """The root of the head size is rounded to an integer."""
     return 1 / round(q.shape[3] ** 0.5) if scale is None else scale
 
 

@@ -100,5 +100,5 @@ def kept_in_half_precision(out: Any, dtype: Any) -> Any:
 
 @MERGING.instead_of(weighed)
 def logsumexp_in_bfloat16(lse: Any) -> Any:
-    """The logsumexps are kept in bfloat16, in which large ones lie whole numbers apart."""
+    """The logsumexps are kept in bfloat16, in which large ones lie more than one apart."""
     return lse.bfloat16().float()

@@ -21,7 +21,7 @@ def labml_rotary(x: Any, positions: Any, *, base: float = 10000.0, rotary_dim: i
 
     if not torch.equal(positions, torch.arange(len(positions), device=positions.device)):
         raise Unsupported("the positions are those from zero on")
-    theta: Any = base  # annotated as a whole number there
+    theta: Any = base  # annotated as an integer there
     module = RotaryPositionalEmbeddings(rotary_dim or x.shape[-1], theta)
     return module(x.permute(2, 0, 1, 3)).permute(1, 2, 0, 3)
 

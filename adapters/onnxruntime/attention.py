@@ -6,7 +6,7 @@ com.microsoft.GroupQueryAttention).
 Attention has a mask that is boolean or additive, never both, so a mask and a bias together are put into one bias, and
 one that is narrower than the keys is padded, so that an axis of length one is widened here; a softcap of zero is none,
 and the root of the scale is taken.
-MultiHeadAttention has a padding mask of whole numbers, which it fills with -10000 by default, and an additive one.
+MultiHeadAttention has a padding mask of integers, which it fills with -10000 by default, and an additive one.
 GroupQueryAttention is causal at the last key, counts in its window the token itself, and takes keys and values of its
 own queries after those of the past, so that what a query sees before them is given as the past.
 """

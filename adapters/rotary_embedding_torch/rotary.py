@@ -22,7 +22,7 @@ def embedding(width: int, base: float) -> Any:
     """The module for a width and a base."""
     import rotary_embedding_torch
 
-    theta: Any = base  # annotated as a whole number there
+    theta: Any = base  # annotated as an integer there
     return rotary_embedding_torch.RotaryEmbedding(width, theta=theta)
 
 

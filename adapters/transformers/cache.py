@@ -28,7 +28,7 @@ def configuration(window: int | None) -> Any:
 
 
 def of_keys(mask: Any, batch: int) -> Any:
-    """A mask as tokenizers return it: [batch, length], whole numbers."""
+    """A mask as tokenizers return it: [batch, length], integers."""
     if mask is None:
         return None
     if mask.ndim != 4 or bool((mask != mask[:, :1, :1]).any()):

@@ -20,7 +20,7 @@ def embedding(width: int, base: float) -> Any:
     """The module for a width and a base."""
     from x_transformers.x_transformers import RotaryEmbedding
 
-    fraction: Any = base  # annotated as a whole number there
+    fraction: Any = base  # annotated as an integer there
     return RotaryEmbedding(width, base=fraction)
 
 
@@ -51,7 +51,7 @@ def x_transformers_sinusoidal(*, length: int, dim: int, base: float = 10000.0, o
     import torch
     from x_transformers.x_transformers import ScaledSinusoidalEmbedding
 
-    theta: Any = base  # annotated as a whole number there
+    theta: Any = base  # annotated as an integer there
     module = ScaledSinusoidalEmbedding(dim, theta=theta)
     module.scale.data.fill_(1.0)
     return module(torch.zeros(1, length, dim), offset=offset)

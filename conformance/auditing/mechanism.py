@@ -20,7 +20,7 @@ from ..judging.cells import Request
 from ..judging.engine import run
 from ..judging.judge import Kind, definition_law, judged
 from ..judging.trial import Trial
-from ..judging.verdicts import LARGE
+from ..judging.verdicts import LAW_ENTRIES
 from ..mechanisms.definition import Frame
 from ..mechanisms.evidence import derived
 from ..mechanisms.mechanism import Law, Mechanism, Mistake
@@ -95,7 +95,7 @@ class _Audit:
         return DefinitionSubject(self.m, name, mistake.change if mistake else None, conventions=words, **more)
 
     def samples(self, *, large: bool = False) -> list[Sample]:
-        return [s for block in self.plan.blocks() for s in block if large or s.entries <= LARGE]
+        return [s for block in self.plan.blocks() for s in block if large or s.entries <= LAW_ENTRIES]
 
     # Two witnesses
 
@@ -240,7 +240,7 @@ class _Audit:
         stages = [
             ([sample for sample in small if sample.case.scenario], laws),
             ([sample for sample in small if not sample.case.scenario], laws),
-            ([sample for sample in self.samples(large=True) if sample.entries > LARGE], laws[:1]),
+            ([sample for sample in self.samples(large=True) if sample.entries > LAW_ENTRIES], laws[:1]),
         ]
         for samples, asked in stages:
             left = [mistake for mistake in mistakes if not found[mistake.name].laws]

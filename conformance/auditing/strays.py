@@ -21,14 +21,14 @@ from ..language.syntax import parse
 from ..mechanisms.definition import Frame, reached
 from ..mechanisms.mechanism import Mechanism, Mistake
 
-LARGE = 4_000
+STRAY_ENTRIES = 4_000
 """Entries of a case beyond which mistakes are not looked at on it."""
 NEAR = 1e-9
 """The share of the largest entry by which outputs differ that are told apart."""
 
 
 def strays(mechanism: Mechanism, samples: Sequence[Sample]) -> Iterator[str]:
-    """Of every mistake that is wrong where it has no business, a sentence."""
+    """Of every mistake that is wrong on a case that it should not affect, a sentence."""
     right = _Right(mechanism)
     for mistake in mechanism.mistakes.values():
         asked, dropped = asked_for(mechanism, mistake), left_out(mechanism, mistake)
@@ -131,7 +131,7 @@ class _Cases:
     def __init__(self, right: _Right, mistake: Mistake, samples: Sequence[Sample]) -> None:
         self.right, self.mistake = right, mistake
         self.reached = reached(right.mechanism, mistake.change)
-        self.samples = [sample for sample in samples if sample.entries <= LARGE]
+        self.samples = [sample for sample in samples if sample.entries <= STRAY_ENTRIES]
 
     def wrong_either_way(self, names: Sequence[str]) -> str:
         """A case on which a mistake is wrong without any of the names, if there is one whichever of them are given."""

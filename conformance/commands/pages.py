@@ -14,7 +14,7 @@ from ..cases.profiles import PROFILES
 from ..data.texts import safe
 from ..errors import UsageError, did_you_mean
 from ..judging.contracts import CONTRACTS, ONCE
-from ..judging.conventions import LARGE
+from ..judging.conventions import WORD_ENTRIES
 from ..language.draws import DRAWS
 from ..language.expressions import Expression
 from ..language.functions import FUNCTIONS
@@ -299,7 +299,7 @@ def _turned_on(m: Mechanism) -> list[str]:
     subject = DefinitionSubject(m, "definition")
     found: set[str] = set()
     for sample in plan(m, subject.claims, PROFILES["quick"], 0, "float64").scenarios:
-        if sample.entries <= LARGE:
+        if sample.entries <= WORD_ENTRIES:
             frame = Frame(m, sample.values)
             frame.outputs(m.outputs[0])
             found |= frame.turned_on

@@ -147,7 +147,7 @@ def _unequal(trial: Trial, names: Collection[str]) -> WorstEntry | None:
 
 
 def _stray(trial: Trial, names: Collection[str]) -> WorstEntry | None:
-    """The first NaN that has no business in an output of the case itself."""
+    """The first NaN in an output of the case itself that should not be there."""
     try:
         for name, y in _returned(trial, names):
             exact = np.broadcast_to(trial.frames.exact(name, trial.base), y.shape)

@@ -18,14 +18,13 @@ from ..judging.cells import Failure
 from ..judging.settling import Declined
 from ..judging.trial import Faulted, Trial
 from .patterns import in_words
+from .steering import EXPLAINED_ENTRIES
 from .weights import Weights, all_finite, bounded, recovered, weighted
 
 ROWS, COLUMNS = 6, 60
 """The largest map."""
 PROBED = 3
 """Cases on which weights are recovered, in search of one where they differ."""
-LARGE = 20_000
-"""Entries of a case beyond which no map is made of it."""
 EVERYTHING = ("everywhere", "every key that may be seen")
 """Patterns that need no picture."""
 NOUNS = {
@@ -100,7 +99,7 @@ def _fitting(bench: Bench, failure: Failure, seed: int) -> list[Sample]:
 
 
 def _fits(sample: Sample) -> bool:
-    return 2 <= sample.values["v"].shape[-2] <= COLUMNS and sample.entries <= LARGE and all_finite(sample)
+    return 2 <= sample.values["v"].shape[-2] <= COLUMNS and sample.entries <= EXPLAINED_ENTRIES and all_finite(sample)
 
 
 def _illegible(bench: Bench, sample: Sample) -> int:

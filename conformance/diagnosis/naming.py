@@ -27,10 +27,9 @@ from ..numerics.grades import Grade, looser
 from .candidates import Candidate, Changed, faulty, stock
 from .observations import Observation, Stance
 from .signatures import Signature
+from .steering import EXPLAINED_ENTRIES
 from .synthesis import plausible
 
-LARGE = 20_000
-"""Entries beyond which a case is too large to be run for every candidate."""
 FRESH = 32
 """Cases that are drawn in search of some that tell."""
 ASKED = 12
@@ -180,7 +179,7 @@ def _scenarios(bench: Bench, apart_from: Sequence[Sample], grade: Grade, seed: i
     """The scenarios of the mechanism and its kin that the subject answers, the smallest first."""
     scenarios = scenarios_of(bench.mechanism, bench.subject.claims, seed=seed, dtype=bench.dtype)
     for sample in sorted(scenarios, key=lambda sample: sample.entries):
-        if sample.entries <= LARGE and sample not in apart_from and not bench.faults["hung"]:
+        if sample.entries <= EXPLAINED_ENTRIES and sample not in apart_from and not bench.faults["hung"]:
             trial = Trial(replaced(bench, mechanism=sample.mechanism), sample)
             observation = Observation(trial, trial.base, grade)
             if observation.answered():
@@ -272,7 +271,7 @@ class _Search:
             return
         drawn = plan(m, claims, PROFILES["quick"], self.seed, self.bench.dtype)
         for sample in itertools.chain(drawn.pairs, drawn.further(FRESH)):
-            if sample.entries <= LARGE:
+            if sample.entries <= EXPLAINED_ENTRIES:
                 trial = Trial(self.bench, sample)
                 yield Observation(trial, trial.base, self.grade, self.wrong[0].names)
 

@@ -33,7 +33,7 @@ from .conditions import Condition, Fit, Literal, fitting
 from .facts import Facts, facts_of
 from .maps import place_of
 from .observations import Observation
-from .steering import LARGE, imposed, roomy, sized, steered
+from .steering import EXPLAINED_ENTRIES, imposed, roomy, sized, steered
 from .weights import bounded
 
 TRIES = 64
@@ -320,7 +320,7 @@ class Separation:
             for one in (m, *(x for x in operator if x is not m))
         ]
         turns = itertools.zip_longest(*(one.further(3 * FRESH) for one in plans))
-        small = (one for turn in turns for one in turn if one is not None and one.entries <= LARGE)
+        small = (one for turn in turns for one in turn if one is not None and one.entries <= EXPLAINED_ENTRIES)
         yield from itertools.islice(small, FRESH)
 
     # Places
@@ -334,7 +334,9 @@ class Separation:
     def samples(self, key: Callable[[Point], int]) -> list[Sample]:
         """A few of the wrong cases of the mechanism, the first by a key and then the smallest."""
         wrong = [p for p in self.points if p.wrong and p.sample.mechanism is self.bench.mechanism]
-        small = [point for point in wrong if point.sample.entries <= LARGE and not point.sample.case.literals]
+        small = [
+            point for point in wrong if point.sample.entries <= EXPLAINED_ENTRIES and not point.sample.case.literals
+        ]
         return [p.sample for p in sorted(small, key=lambda p: (key(p), p.sample.entries))[:PLACES]]
 
     # Other dtypes

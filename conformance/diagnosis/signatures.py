@@ -23,7 +23,7 @@ from ..mechanisms.mechanism import Law
 from ..subjects.stand_ins import DefinitionSubject
 from .candidates import Candidate
 
-LARGE = 5_000
+SIGNED_ENTRIES = 5_000
 """Entries beyond which a case is too large to be tried with every candidate."""
 CASES = 5
 """Cases on which every law is tried."""
@@ -44,7 +44,7 @@ class Signature:
         self.bench = bench
         self.grade = bench.subject.claims.grade(bench.dtype)
         drawn = plan(bench.mechanism, bench.subject.claims, PROFILES["quick"], seed, bench.dtype).scenarios
-        small = sorted((s for s in drawn if s.entries <= LARGE), key=lambda sample: sample.entries)
+        small = sorted((s for s in drawn if s.entries <= SIGNED_ENTRIES), key=lambda sample: sample.entries)
         samples = list(dict.fromkeys((failure.found, *small)))[:CASES]
         self.means = [(sample, means(bench, sample)) for sample in drawn if sample.entries <= COUNTED]
         laws = sorted(bench.mechanism.laws.values(), key=lambda law: law.name != failure.law)

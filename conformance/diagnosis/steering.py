@@ -12,8 +12,8 @@ from ..subjects.claims import Claims
 from .conditions import Condition, Literal
 from .facts import facts_of
 
-LARGE = 20_000
-"""Entries beyond which a case is too large to be tried for a condition."""
+EXPLAINED_ENTRIES = 20_000
+"""Entries beyond which a case is too large to be called again and again for an explanation."""
 
 
 def steered(sample: Sample, claims: Claims, literal: Literal, *, holds: bool) -> Sample | None:
@@ -53,7 +53,7 @@ def drawn(sample: Sample, case: Case, claims: Claims) -> Sample | None:
         found = Sample(sample.mechanism, case, sample.dtype, claims=claims)
     except (Unfit, SpecError):
         return None
-    return found if found.entries <= LARGE else None
+    return found if found.entries <= EXPLAINED_ENTRIES else None
 
 
 def _with(sample: Sample, name: str, x: Any) -> Case:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ..data.texts import safe, told
 from ..frameworks.numpy import NumpyFramework
 from .calling import Call, Fault, Interface, Reply
-from .messages import Environment
+from .messages import Variables
 from .orphans import MARK
 from .threads import ONE
 
@@ -51,7 +51,7 @@ class Place:
     name: str
     framework: str
     interface: Interface
-    environment: Environment
+    environment: Variables
 
 
 class Apart:
@@ -153,7 +153,7 @@ class Asking:
                 os.killpg(self._pid, signal.SIGKILL)
 
 
-def neutral(environment: Environment) -> dict[str, str]:
+def neutral(environment: Variables) -> dict[str, str]:
     """The variables that say nothing of who asks."""
     return {**ONE, **{name: x for name, x in environment if "ATTNSPEC" not in name.upper() and name != MARK}}
 

@@ -20,7 +20,7 @@ from .calling import Call, Interface, Reply
 from .survey import Role
 from .transport import GarbledError, Wire
 
-Environment = tuple[tuple[str, str], ...]
+Variables = tuple[tuple[str, str], ...]
 M = TypeVar("M")
 
 # What a fork server is told, and answers
@@ -36,7 +36,7 @@ class Start:
     """Where the path begins."""
     stamp: tuple[int, int] = (0, 0)
     """When the file was changed last, and its length."""
-    environment: Environment = field(default=(), hash=False)
+    environment: Variables = field(default=(), hash=False)
     """The variables that workers are to have, too many to be hashed for every call."""
     forks: bool = True
     python: str = ""
@@ -112,7 +112,7 @@ class Begin:
     The other end of its socket comes along, and the file that takes what it prints.
     """
 
-    environment: Environment
+    environment: Variables
     fork_server: bool = False
 
 

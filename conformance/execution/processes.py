@@ -29,7 +29,6 @@ from .messages import (
     Declarations,
     Declared,
     Ended,
-    Environment,
     Forked,
     Load,
     Loaded,
@@ -42,6 +41,7 @@ from .messages import (
     Start,
     Status,
     Surveyed,
+    Variables,
     adapter_of,
     error_of,
     receive,
@@ -64,7 +64,7 @@ FLOOD = 16 << 20
 M = TypeVar("M")
 
 
-def spawned(environment: Environment, python: str = "") -> Process:
+def spawned(environment: Variables, python: str = "") -> Process:
     """A fresh interpreter that runs the program of workers: this one, or another `python`."""
     ours, theirs = socket.socketpair()
     variables = {**ONE, **dict(environment)}
@@ -193,7 +193,7 @@ class ForkServer:
             raise error_of(answer)
         return answer
 
-    def worker(self, environment: Environment) -> Worker:
+    def worker(self, environment: Variables) -> Worker:
         """A worker; a fork server that does not fork becomes it, and is spent."""
         if self.forks:
             return Worker(self.forked(Begin(environment)), self)

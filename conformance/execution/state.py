@@ -2,8 +2,8 @@
 
 What was changed is set back, so that later calls are judged as if nothing had happened.
 Where a call imports something, what imports are known to change is not held against it: filters of warnings,
-environment variables, handlers and hooks. How numbers are computed and where files are found is no business of an
-import.
+environment variables, handlers and hooks. An import should not change how numbers are computed, or where files
+are found.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ MOST = 1 << 30
 """Bytes beyond which something is not a message."""
 LIST = 1 << 17
 """Parts that a list of a message may have."""
-LARGE = 1 << 22
+LONG_BUFFER = 1 << 22
 """Bytes of a message beyond which the room that it took is given back."""
 TEXTS = "surrogatepass"
 """Names of files and variables may hold what is not a character."""
@@ -88,7 +88,7 @@ class Wire:
             raise GarbledError(f"sent what cannot be read: {type(error).__name__}") from None
         self._room[: self._filled - end] = self._room[end : self._filled]
         self._filled -= end
-        if len(self._room) > LARGE >= self._filled:
+        if len(self._room) > LONG_BUFFER >= self._filled:
             self._grow(PIECE)
         return message
 
@@ -124,7 +124,7 @@ class Wire:
 
     def _packed(self, message: Any) -> bytes:
         data = self._packer.pack(message)
-        if len(data) > LARGE:
+        if len(data) > LONG_BUFFER:
             self._packer = _packer()  # which would keep its room
         if len(data) > MOST:
             raise ValueError(f"a message of {len(data) / 2**20:.0f} MiB cannot be sent")
@@ -168,7 +168,7 @@ class Wire:
         """The number of bytes that came soon, without sleeping; None if none did.
 
         To be woken takes longer than a small call; but where nothing comes soon, or the other side has no processor
-        of its own to answer on, looking out is in vain, and is done ever less often.
+        of its own to answer on, polling has no effect, and is done ever less often.
         """
         if self._asleep:
             self._asleep -= 1

@@ -13,7 +13,7 @@ from ..errors import UsageError
 from .framework import Copied, kind_of, numpy_dtype, parts_of, refusing, renamed
 
 BITS = {"bfloat16": "uint16", "float64": "uint64"}
-"""Dtypes that are carried as whole numbers of their width."""
+"""Dtypes that are carried as integers of their width."""
 
 
 class MlxFramework(Copied):

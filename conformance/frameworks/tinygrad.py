@@ -14,7 +14,7 @@ from ..errors import UsageError
 from .framework import Copied, kind_of, numpy_dtype, parts_of, renamed
 
 BITS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
-"""Dtypes that are carried as whole numbers of their width."""
+"""Dtypes that are carried as integers of their width."""
 OWN = {"float8_e4m3fn": "fp8e4m3", "float8_e5m2": "fp8e5m2"}
 NAMES = {
     "float": "float32",

@@ -23,7 +23,7 @@ from ..numerics.grades import LADDER, Grade
 from ..numerics.numbers import Number
 from .bench import Bench
 from .bounds import Stray
-from .conventions import LARGE
+from .conventions import WORD_ENTRIES
 from .judge import Kind, definition_law, evaluated, judged
 from .settling import Declined
 from .shrinking import Shrunk, shrink
@@ -244,7 +244,7 @@ def on_a_scenario(both: Both, convention: str) -> tuple[Both, Compared] | None:
         for sample in scenarios_of(both.mechanism.stating, first.subject.claims, seed=0, dtype=first.dtype):
             benches = replace(first, mechanism=sample.mechanism), replace(second, mechanism=sample.mechanism)
             there = replace(both, benches=benches)
-            if sample.entries > LARGE or not _decides(there, sample, convention):
+            if sample.entries > WORD_ENTRIES or not _decides(there, sample, convention):
                 continue
             try:
                 answers = _answer(benches[0], sample), _answer(benches[1], sample)

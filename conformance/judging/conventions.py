@@ -33,7 +33,7 @@ CLOSER = 16
 """How many times as close as another a word is that is followed, if both explain all cases."""
 ENOUGH = 3
 """Telling cases that are looked at for each convention."""
-LARGE = 20_000
+WORD_ENTRIES = 20_000
 """Entries beyond which a sample is too large to be looked at several times."""
 
 
@@ -78,7 +78,7 @@ def identify(
     trials = [
         Trial(Bench(subject, sample.mechanism, dtype, device, known), sample)
         for sample in scenarios_of(operator, subject.claims, seed=seed, dtype=dtype)
-        if sample.entries <= LARGE
+        if sample.entries <= WORD_ENTRIES
     ]
     while open_:
         telling = {name: _telling(trials, name, open_, known) for name in open_}
@@ -136,7 +136,7 @@ def explained(
     found = []
     for sample in scenarios_of(operator, subject.claims, seed=0, dtype=dtype):
         trial = Trial(Bench(subject, sample.mechanism, dtype, device, known), sample)
-        if sample.entries <= LARGE and _affects(trial, convention, known):
+        if sample.entries <= WORD_ENTRIES and _affects(trial, convention, known):
             shares = {word: _explains(trial, convention, word, known) for word in operator.conventions[convention]}
             if None not in shares.values():
                 found.append((sample, {word for word, share in shares.items() if share == 1.0}))

@@ -30,7 +30,7 @@ from .layouts import lay_out, layout_told
 from .recognition import recognized
 from .settling import Settled
 from .trial import Trial
-from .verdicts import LARGE, Verdicts, unclaimed, unread
+from .verdicts import LAW_ENTRIES, Verdicts, unclaimed, unread
 
 MANY = 100
 """Cases of a block beyond which what was returned on each is not kept from law to law."""
@@ -88,7 +88,9 @@ class _Run:
         """The definition on every sample, then each law on its number of them."""
         trials = [Trial(self.seen.bench, sample) for sample in samples]
         right, wrong = [], []
-        largest = max((t for t in trials if t.sample.entries <= LARGE), key=lambda t: t.sample.entries, default=None)
+        largest = max(
+            (t for t in trials if t.sample.entries <= LAW_ENTRIES), key=lambda t: t.sample.entries, default=None
+        )
         for index, trial in enumerate(trials):
             held = self.defined(trial)
             if self.request.watch is not None:
@@ -136,7 +138,7 @@ class _Run:
         for trial in trials:
             if not tally.open or admitted >= enough:
                 return
-            if trial.sample.entries > LARGE:
+            if trial.sample.entries > LAW_ENTRIES:
                 continue
             kind = self.judge(tally, trial)
             admitted += kind is Kind.HELD or tally.refused is not None

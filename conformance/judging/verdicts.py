@@ -26,7 +26,7 @@ from .recognition import recognized
 from .settling import Declined
 from .trial import Trial
 
-LARGE = 60_000
+LAW_ENTRIES = 60_000
 """Entries of a case beyond which it serves the definition alone."""
 
 
@@ -154,7 +154,7 @@ class Verdicts:
         tried, says = 0, self.seen.cut_short or "no case reached its condition"
         known: Failure | None = None
         for sample in samples:
-            if sample.entries > LARGE or tried >= self.request.profile.admitted:
+            if sample.entries > LAW_ENTRIES or tried >= self.request.profile.admitted:
                 continue
             trial = Trial(self.seen.bench, sample)
             call = wrong_call(trial, reject)

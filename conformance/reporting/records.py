@@ -16,7 +16,7 @@ Level = Literal["must", "should"]
 FailOn = Literal["must", "should", "new"]
 
 
-class Environment(TypedDict):
+class PythonEnvironment(TypedDict):
     """What is installed where another interpreter makes calls."""
 
     python: Key[str, "Its version of Python."]
@@ -50,7 +50,8 @@ class RunLine(TypedDict):
     isolation: Key[str, "Whether calls were made in processes of their own; empty where no function was called."]
     targets: Key[list[str], "What was checked."]
     environments: Key[
-        NotRequired[dict[str, Environment]], "Other environments that made calls, by the paths of their interpreters."
+        NotRequired[dict[str, PythonEnvironment]],
+        "Other environments that made calls, by the paths of their interpreters.",
     ]
 
 
@@ -154,7 +155,7 @@ class Missed(TypedDict):
     bound: Key[float | None, "The bound; null if that is not finite."]
 
 
-class Outcome(TypedDict):
+class Worst(TypedDict):
     """Where a law fails most."""
 
     found: Key[Value, "What was found."]
@@ -265,7 +266,7 @@ class Witness(_Witness):
     certain: Key[bool, "Whether the error is beyond the worst bound, and not only beyond the likely one."]
     grade: Key[str, "The grade that is claimed."]
     units: Key[float | None, "The error in units of the bound; null if that is not finite."]
-    outcome: Key[Outcome | None, "Where it fails most; null where no numbers were compared."]
+    outcome: Key[Worst | None, "Where it fails most; null where no numbers were compared."]
     likeness: Key[Likeness | None, "What the subject behaves like; null where nothing fits, or nothing was looked for."]
     nearest: Key[Nearest | None, "What comes nearest where nothing fits."]
     map: Key[Map | None, "The pattern of what is wrong."]

@@ -26,7 +26,7 @@ from ..mechanisms.library import Library
 from ..mechanisms.loader import Specs
 from ..mechanisms.mechanism import Mechanism
 from ..numerics.formats import FORMATS, unknown_dtype
-from ..reporting.records import CellLine, Environment, ExpectedLine
+from ..reporting.records import CellLine, ExpectedLine, PythonEnvironment
 from ..reporting.results import environment
 from ..subjects.gradients import GradientSubject, may_have_gradients
 from ..subjects.subject import AdapterSubject, Subject
@@ -227,9 +227,9 @@ def header_of(options: Options, found: Sequence[Group], command: str) -> dict[st
     return environment(command, {**asked, "targets": list(options.targets)}, packages, dict.fromkeys(files))
 
 
-def environments(found: Iterable[Interpreter]) -> dict[str, Environment]:
+def environments(found: Iterable[Interpreter]) -> dict[str, PythonEnvironment]:
     """The other environments of a run, by the paths of their interpreters: versions of Python and packages."""
-    paths: dict[str, Environment] = {}
+    paths: dict[str, PythonEnvironment] = {}
     for each in found:
         known = paths.setdefault(each.path, {"python": each.version, "packages": {}})
         known["packages"] = dict(sorted({**known["packages"], **each.versions}.items()))

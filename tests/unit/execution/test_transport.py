@@ -162,5 +162,5 @@ def test_what_is_no_plain_data_is_garbled_and_costs_nothing(wires, data):
 
 
 def test_the_room_of_a_large_message_is_given_back(wires):
-    sent(wires, bytes(transport.LARGE + 1))
+    sent(wires, bytes(transport.LONG_BUFFER + 1))
     assert transport.PIECE == len(wires[1]._room)
