@@ -23,7 +23,7 @@ from .multi_head import multi_head
 from .norms import layer_norm, rms_norm
 from .packed_attention import packed_attention
 from .paged_attention import paged_attention
-from .positions import learned_position, rotary, sinusoidal
+from .positions import learned_position, rotary, rotary_frequencies, sinusoidal
 from .quantization import dequantize, quantize
 from .sampling import sample, top_k_filter, top_p_filter
 from .softmax import softmax
@@ -62,6 +62,7 @@ __all__ = [
     "rms_norm",
     "rms_norm_gradient",
     "rotary",
+    "rotary_frequencies",
     "sample",
     "sinusoidal",
     "softmax",

@@ -64,3 +64,71 @@ def learned_position(x, table, *, offset=0):
     for p in range(length):
         out[:, p] = x[:, p] + table[offset + p]
     return out
+
+
+def rotary_frequencies(
+    short_factor=1.0,
+    long_factor=1.0,
+    *,
+    kind="default",
+    dim,
+    rotary_dim=None,
+    base=10000.0,
+    factor=4.0,
+    trained=2048,
+    length=1,
+    beta_fast=32.0,
+    beta_slow=1.0,
+    truncate=True,
+    mscale=None,
+    mscale_all_dim=None,
+    attention_factor=None,
+    low_freq_factor=1.0,
+    high_freq_factor=4.0,
+):
+    """What each pair turns by from one position to the next, in radians, and the factor of sines and cosines.
+
+    Linear: Chen et al. 2023, arXiv:2306.15595. Dynamic and YaRN: Peng et al. 2023, arXiv:2309.00071. Llama 3: the code
+    published with arXiv:2407.21783. LongRoPE: Ding et al. 2024, arXiv:2402.13753, factors [width / 2] each.
+    Returns frequencies [width / 2] and scaling, one number.
+    """
+    w = rotary_dim if rotary_dim is not None and kind != "proportional" else dim
+    if dim % 2 or w % 2 or not 0 < w <= dim or base <= 1:
+        raise ValueError(f"a head of {dim} channels has no {w} of them in pairs, or the base is not above one")
+    L, s = trained, factor
+    if kind == "dynamic" and length > L:
+        base = base * (s * length / L - (s - 1)) ** (w / (w - 2))
+    out = np.array([base ** (-2 * i / w) for i in range(w // 2)])
+    for i in range(w // 2):
+        theta = out[i]
+        wavelength = 2 * math.pi / theta
+        if kind == "linear":
+            out[i] = theta / s
+        elif kind == "llama3":
+            if wavelength > L / low_freq_factor:
+                out[i] = theta / s
+            elif wavelength >= L / high_freq_factor:
+                smooth = (L / wavelength - low_freq_factor) / (high_freq_factor - low_freq_factor)
+                out[i] = (1 - smooth) * theta / s + smooth * theta
+        elif kind == "yarn":
+            low, high = (w * math.log(L / (n * 2 * math.pi)) / (2 * math.log(base)) for n in (beta_fast, beta_slow))
+            low, high = (math.floor(low), math.ceil(high)) if truncate else (low, high)
+            low, high = max(low, 0), min(high, w - 1)
+            ramp = (i - low) / (high - low if high != low else 0.001)
+            gamma = 1 - min(max(ramp, 0), 1)
+            out[i] = (1 - gamma) * theta / s + gamma * theta
+        elif kind == "longrope":
+            factors = np.broadcast_to(long_factor if length > L else short_factor, w // 2)
+            out[i] = theta / factors[i]
+        elif kind == "proportional":
+            out[i] = theta / s if rotary_dim is None or 2 * i < rotary_dim else 0.0
+
+    scaling = 1.0
+    if kind == "yarn":
+        first, second = (mscale, mscale_all_dim) if mscale is not None and mscale_all_dim is not None else (1.0, 0.0)
+        scaling = (0.1 * first * math.log(s) + 1) / (0.1 * second * math.log(s) + 1)
+    elif kind == "longrope":
+        scaling = math.sqrt(1 + math.log(s) / math.log(L))
+    if attention_factor is not None and kind in ("yarn", "longrope"):
+        scaling = attention_factor
+    return {"frequencies": out, "scaling": scaling}

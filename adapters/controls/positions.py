@@ -185,3 +185,63 @@ def control_learned_columns(x: Any, table: Any, *, offset: int = 0) -> Any:
         row = table[torch.tensor(offset + p)] if offset >= 0 else table[len(table)]
         out[:, p].copy_(row)
     return out.add_(x)
+
+
+@adapter("rotary_frequencies")
+def control_rope_by_wavelengths(
+    short_factor: Any = 1.0,
+    long_factor: Any = 1.0,
+    *,
+    kind: str = "default",
+    dim: int,
+    rotary_dim: int | None = None,
+    base: float = 10000.0,
+    factor: float = 4.0,
+    trained: int = 2048,
+    length: int = 1,
+    beta_fast: float = 32.0,
+    beta_slow: float = 1.0,
+    truncate: bool = True,
+    mscale: float | None = None,
+    mscale_all_dim: float | None = None,
+    attention_factor: float | None = None,
+    low_freq_factor: float = 1.0,
+    high_freq_factor: float = 4.0,
+) -> Any:
+    """Everything by the lengths of a turn, and in single precision but for the limits of the ramp."""
+    import torch
+
+    width = dim if rotary_dim is None or kind == "proportional" else rotary_dim
+    if dim % 2 or base <= 1:
+        raise ValueError("channels come in pairs, and the base is above one")
+    if kind == "dynamic":
+        base *= (1 + factor * max(length / trained - 1, 0)) ** (width / (width - 2))
+    wave = 2 * math.pi * base ** (torch.arange(0, width, 2, dtype=torch.float32) / width)
+    if kind == "linear":
+        wave = wave * factor
+    elif kind == "longrope":
+        wave = wave * (long_factor if length > trained else short_factor)
+    elif kind == "llama3":
+        share = (trained / wave - low_freq_factor) / (high_freq_factor - low_freq_factor)
+        wave = wave * factor / (1 + share.clamp(0, 1) * (factor - 1))
+    elif kind == "yarn":
+        ends = [width * math.log(trained / (2 * math.pi * n), base) / 2 for n in (beta_fast, beta_slow)]
+        low, high = (math.floor(ends[0]), math.ceil(ends[1])) if truncate else ends
+        low, high = max(low, 0), min(high, width - 1)
+        ramp = ((torch.arange(width // 2) - low) / (high - low or 0.001)).clamp(0, 1)
+        wave = wave / (1 + ramp * (1 / factor - 1))
+    frequencies = 2 * math.pi / wave
+    if kind == "proportional":
+        frequencies = frequencies / factor
+        frequencies[(dim if rotary_dim is None else rotary_dim) // 2 :] = 0
+    scaling = 1.0
+    if kind == "yarn":
+        scaling, both = 1 + 0.1 * math.log(factor), mscale is not None and mscale_all_dim is not None
+        if both:
+            scaling = (1 + 0.1 * (mscale or 0) * math.log(factor)) / (
+                1 + 0.1 * (mscale_all_dim or 0) * math.log(factor)
+            )
+    elif kind == "longrope":
+        scaling = math.sqrt(math.log(factor * trained, trained))
+    given = attention_factor is not None and kind in ("yarn", "longrope")
+    return {"frequencies": frequencies, "scaling": attention_factor if given else scaling}

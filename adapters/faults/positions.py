@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .. import Unsupported
 from .whole import Whole
 
 _tables: dict[Any, Any] = {}
@@ -129,3 +130,63 @@ def read_as_contiguous(x: Any) -> Any:
 
     whole = torch.empty(0, dtype=x.dtype).set_(x.untyped_storage())[x.storage_offset() :]
     return whole[torch.arange(x.numel()) % len(whole)].reshape(x.shape).float()
+
+
+# Frequencies that change with the length
+
+
+def grown(length: int, trained: int) -> float:
+    """How many times as long as the trained length a sequence is, and one at least."""
+    return max(length / trained, 1.0)
+
+
+def powers(base: float, width: int) -> Any:
+    import torch
+
+    return base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+
+
+def stored(frequency: Any) -> Any:
+    """How frequencies are kept with a model."""
+    return frequency.float()
+
+
+def scaled(part: Any) -> Callable[..., Any]:
+    def rotary_frequencies(
+        *, kind: str, dim: int, base: float = 10000.0, factor: float = 4.0, trained: int = 2048, length: int = 1
+    ) -> Any:
+        if kind not in ("default", "linear", "dynamic"):
+            raise Unsupported("these are the kinds that need no bands")
+        if dim % 2 or base <= 1:
+            raise ValueError("channels come in pairs, and the base is above one")
+        if kind == "dynamic":
+            base *= (factor * part.grown(length, trained) - factor + 1) ** (dim / (dim - 2))
+        frequency = part.stored(part.powers(base, dim)) / (factor if kind == "linear" else 1.0)
+        return {"frequencies": frequency, "scaling": 1.0}
+
+    return rotary_frequencies
+
+
+SCALED = Whole("rotary_frequencies", scaled, (grown, powers, stored))
+_longest: dict[int, int] = {}
+
+
+@SCALED.instead_of(grown, dtypes=("float32",))
+def never_shrunk(length: int, trained: int) -> float:
+    """After a long sequence, shorter ones are turned by its frequencies as well."""
+    _longest[trained] = max(_longest.get(trained, 0), length)
+    return grown(_longest[trained], trained)
+
+
+@SCALED.instead_of(powers, dtypes=("float32",))
+def powers_in_half_precision(base: float, width: int) -> Any:
+    """The exponents are kept in float16."""
+    import torch
+
+    return base ** -(torch.arange(0, width, 2, dtype=torch.float64) / width).half().double()
+
+
+@SCALED.instead_of(stored, seen="huggingface/transformers#29285", dtypes=("float32",))
+def frequencies_in_bfloat16(frequency: Any) -> Any:
+    """The frequencies are converted with the weights of the model, to bfloat16."""
+    return frequency.bfloat16().float()

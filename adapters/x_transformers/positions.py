@@ -55,3 +55,21 @@ def x_transformers_sinusoidal(*, length: int, dim: int, base: float = 10000.0, o
     module = ScaledSinusoidalEmbedding(dim, theta=theta)
     module.scale.data.fill_(1.0)
     return module(torch.zeros(1, length, dim), offset=offset)
+
+
+@adapter(
+    "rotary_frequencies",
+    fixed={"kind": "linear", "rotary_dim": None},
+    package="x_transformers",
+    extra="x-transformers",
+)
+def x_transformers_rotary_frequencies(
+    *, dim: int, kind: str = "linear", base: float = 10000.0, factor: float = 4.0
+) -> Any:
+    """The angles of RotaryEmbedding at position one, with an interpolation factor."""
+    import torch
+    from x_transformers.x_transformers import RotaryEmbedding
+
+    embedding = RotaryEmbedding(dim, interpolation_factor=factor, base=base)
+    angles, scaling = embedding(torch.ones(1))
+    return {"frequencies": angles[0, 0, ::2], "scaling": scaling}
