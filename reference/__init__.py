@@ -23,7 +23,7 @@ from .multi_head import multi_head
 from .norms import layer_norm, rms_norm
 from .packed_attention import packed_attention
 from .paged_attention import paged_attention
-from .positions import learned_position, rotary, rotary_frequencies, sinusoidal
+from .positions import learned_position, mrope, rotary, rotary_frequencies, sinusoidal
 from .quantization import dequantize, quantize
 from .sampling import sample, top_k_filter, top_p_filter
 from .softmax import softmax
@@ -55,6 +55,7 @@ __all__ = [
     "linformer",
     "merge_states",
     "model_flops",
+    "mrope",
     "multi_head",
     "packed_attention",
     "paged_attention",

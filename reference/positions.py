@@ -105,17 +105,10 @@ def rotary_frequencies(
         if kind == "linear":
             out[i] = theta / s
         elif kind == "llama3":
-            if wavelength > L / low_freq_factor:
-                out[i] = theta / s
-            elif wavelength >= L / high_freq_factor:
-                smooth = (L / wavelength - low_freq_factor) / (high_freq_factor - low_freq_factor)
-                out[i] = (1 - smooth) * theta / s + smooth * theta
+            smooth = llama_share(wavelength, L / low_freq_factor, L / high_freq_factor)
+            out[i] = (1 - smooth) * theta / s + smooth * theta
         elif kind == "yarn":
-            low, high = (w * math.log(L / (n * 2 * math.pi)) / (2 * math.log(base)) for n in (beta_fast, beta_slow))
-            low, high = (math.floor(low), math.ceil(high)) if truncate else (low, high)
-            low, high = max(low, 0), min(high, w - 1)
-            ramp = (i - low) / (high - low if high != low else 0.001)
-            gamma = 1 - min(max(ramp, 0), 1)
+            gamma = 1 - yarn_ramp(i, w, base, L, beta_fast, beta_slow, truncate)
             out[i] = (1 - gamma) * theta / s + gamma * theta
         elif kind == "longrope":
             factors = np.broadcast_to(long_factor if length > L else short_factor, w // 2)
@@ -124,11 +117,54 @@ def rotary_frequencies(
             out[i] = theta / s if rotary_dim is None or 2 * i < rotary_dim else 0.0
 
     scaling = 1.0
-    if kind == "yarn":
-        first, second = (mscale, mscale_all_dim) if mscale is not None and mscale_all_dim is not None else (1.0, 0.0)
+    if kind in ("yarn", "longrope") and attention_factor is not None:
+        scaling = attention_factor
+    elif kind == "yarn":
+        first, second = (1.0, 0.0) if mscale is None or mscale_all_dim is None else (mscale, mscale_all_dim)
         scaling = (0.1 * first * math.log(s) + 1) / (0.1 * second * math.log(s) + 1)
     elif kind == "longrope":
         scaling = math.sqrt(1 + math.log(s) / math.log(L))
-    if attention_factor is not None and kind in ("yarn", "longrope"):
-        scaling = attention_factor
     return {"frequencies": out, "scaling": scaling}
+
+
+def llama_share(wavelength, longest, shortest):
+    """How much of a pair is left alone: all of it below the shortest wavelength, and nothing above the longest."""
+    if wavelength > longest:
+        return 0.0
+    if wavelength < shortest:
+        return 1.0
+    return (1 / wavelength - 1 / longest) / (1 / shortest - 1 / longest)
+
+
+def yarn_ramp(i, w, base, L, beta_fast, beta_slow, truncate):
+    """How far pair i is on the way from frequencies that are left alone to those that are divided."""
+    low, high = (w * math.log(L / (n * 2 * math.pi)) / (2 * math.log(base)) for n in (beta_fast, beta_slow))
+    low, high = (math.floor(low), math.ceil(high)) if truncate else (low, high)
+    low, high = max(low, 0), min(high, w - 1)
+    return min(max((i - low) / (high - low if high != low else 0.001), 0), 1)
+
+
+def mrope(x, positions, *, sections, base=10000.0, interleaved=False, striped=False):
+    """Every pair turned by the position of its token on the axis of its section.
+
+    Wang et al. 2024, Qwen2-VL, arXiv:2409.12191, section 2.1; striped as in Qwen3-VL.
+    x [batch, heads, length, dim], positions [axes, batch, length], sections [axes] pairs each.
+    """
+    batch, _, length, dim = x.shape
+    if dim % 2 or sum(sections) != dim // 2 or positions.shape != (len(sections), batch, length):
+        raise ValueError("every pair has an axis, and every token a position on each")
+    if striped:
+        axes = [0] * (dim // 2)
+        for a in range(1, len(sections)):
+            for n in range(sections[a]):
+                axes[a + n * len(sections)] = a
+    else:
+        axes = [a for a, n in enumerate(sections) for _ in range(n)]
+    out = np.empty(x.shape)
+    for b, p, i in np.ndindex(batch, length, dim // 2):
+        angle = positions[axes[i], b, p] * base ** (-2 * i / dim)
+        c, s = math.cos(angle), math.sin(angle)
+        m, n = (2 * i, 2 * i + 1) if interleaved else (i, i + dim // 2)
+        out[b, :, p, m] = x[b, :, p, m] * c - x[b, :, p, n] * s
+        out[b, :, p, n] = x[b, :, p, m] * s + x[b, :, p, n] * c
+    return out

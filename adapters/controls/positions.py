@@ -245,3 +245,47 @@ def control_rope_by_wavelengths(
         scaling = math.sqrt(math.log(factor * trained, trained))
     given = attention_factor is not None and kind in ("yarn", "longrope")
     return {"frequencies": frequencies, "scaling": attention_factor if given else scaling}
+
+
+@adapter("mrope", dtypes=DTYPES)
+def control_mrope_by_axis(
+    x: Any, positions: Any, *, sections: Any, base: float = 10000.0, interleaved: bool = False, striped: bool = False
+) -> Any:
+    """Sines and cosines of every axis for all pairs, from which those of its section are taken."""
+    import torch
+
+    width, sections = x.shape[-1], [int(n) for n in sections]
+    if 2 * sum(sections) != width or positions.shape[2] != x.shape[2]:
+        raise ValueError("every pair has an axis, and every token a position on each")
+    angle = positions.float()[..., None] * by_exponentials(base, width)  # [axes, batch, length, pairs]
+    if striped:
+        own = angle[0].clone()
+        for a in range(1, len(sections)):
+            stripe = slice(a, len(sections) * sections[a], len(sections))
+            own[..., stripe] = angle[a, ..., stripe]
+    else:
+        own = torch.cat([part[a] for a, part in enumerate(angle.split(sections, -1))], -1)
+    c, s = own.cos()[:, None], own.sin()[:, None]
+    first, second = halves(x.float(), width, interleaved)
+    return joined(first * c - second * s, first * s + second * c, x[..., :0].float(), interleaved).to(x.dtype)
+
+
+@adapter("mrope", dtypes=DTYPES, grade=NAIVE)
+def control_mrope_narrow(
+    x: Any, positions: Any, *, sections: Any, base: float = 10000.0, interleaved: bool = False, striped: bool = False
+) -> Any:
+    """The axis of each pair first, and sines, cosines, products and sums in the dtype of the inputs."""
+    import torch
+
+    width, sections = x.shape[-1], [int(n) for n in sections]
+    if 2 * sum(sections) != width or positions.shape[2] != x.shape[2]:
+        raise ValueError("every pair has an axis, and every token a position on each")
+    pair = torch.arange(width // 2)
+    axis = torch.repeat_interleave(torch.arange(len(sections)), torch.tensor(sections))
+    if striped:
+        turn = pair % len(sections)
+        axis = torch.where(pair < len(sections) * torch.tensor(sections)[turn], turn, 0)
+    angle = positions[axis].permute(1, 2, 0).float() * by_exponentials(base, width)
+    c, s = angle.cos().to(x.dtype)[:, None], angle.sin().to(x.dtype)[:, None]
+    first, second = halves(x, width, interleaved)
+    return joined(first * c - second * s, first * s + second * c, x[..., :0], interleaved)

@@ -4,6 +4,7 @@ Source: transformers/models/*/modeling_*.py, the classes *RotaryEmbedding and th
 halves in Llama, GPT-NeoX, OLMo and gpt-oss; interleaved in Cohere, GLM, ERNIE 4.5, GPT-J, CodeGen and RoFormer),
 apply_rotary_emb (by complex numbers, in Llama 4 and DeepSeek-V2) and apply_rotary_pos_emb_interleave (of DeepSeek-V3,
 whose pairs come back in halves).
+Qwen2-VL, Qwen3-VL and GLM-4V take a position on each of three axes, and have the pairs of an axis in sections.
 Angles are reckoned in float32 and most sines and cosines are rounded to the dtype of the inputs, in which most of them
 are multiplied and added; OLMo and ERNIE 4.5 multiply in float32.
 """
@@ -244,3 +245,69 @@ def roformer_table(head_dim: int) -> Any:
     from transformers.models.roformer.modeling_roformer import RoFormerSinusoidalPositionalEmbedding
 
     return new_layer(RoFormerSinusoidalPositionalEmbedding, 4096, head_dim).create_weight()
+
+
+@functools.cache
+def of_axes(model: str, part: str, head_dim: int, base: float, sections: tuple[int, ...]) -> Any:
+    """The module of a model's rotary embedding for positions of several axes."""
+    import importlib
+
+    import transformers
+
+    modeling = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
+    rope = {"rope_type": "default", "rope_theta": base, "mrope_section": list(sections)}
+    sizes = {"hidden_size": head_dim, "num_attention_heads": 1, "num_key_value_heads": 1, "head_dim": head_dim}
+    config = getattr(transformers, f"{part.removesuffix('Text')}TextConfig")(**sizes, rope_parameters=rope)
+    return getattr(modeling, f"{part}RotaryEmbedding")(config)
+
+
+def turned_by_axes(model: str, part: str, x: Any, positions: Any, sections: Any, base: float) -> Any:
+    """`x` as a model turns its queries, by positions of several axes."""
+    import importlib
+
+    sections = tuple(int(n) for n in sections)
+    cos, sin = of_axes(model, part, x.shape[-1], base, sections)(x, positions)
+    modeling = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
+    return modeling.apply_rotary_pos_emb(x, x, cos, sin)[0]
+
+
+@adapter(
+    "mrope",
+    dtypes=DTYPES,
+    grade=NARROW,
+    fixed={"interleaved": False, "striped": False},
+    requires="axes == 3",
+    package="transformers",
+    extra="transformers",
+)
+def qwen2_vl_mrope(x: Any, positions: Any, *, sections: Any, base: float = 10000.0) -> Any:
+    """Qwen2VLRotaryEmbedding and apply_rotary_pos_emb of transformers.models.qwen2_vl."""
+    return turned_by_axes("qwen2_vl", "Qwen2VL", x, positions, sections, base)
+
+
+@adapter(
+    "mrope",
+    dtypes=DTYPES,
+    grade=NARROW,
+    fixed={"interleaved": False, "striped": True},
+    requires="axes == 3",
+    package="transformers",
+    extra="transformers",
+)
+def qwen3_vl_mrope(x: Any, positions: Any, *, sections: Any, base: float = 10000.0, striped: bool = True) -> Any:
+    """Qwen3VLTextRotaryEmbedding and apply_rotary_pos_emb of transformers.models.qwen3_vl."""
+    return turned_by_axes("qwen3_vl", "Qwen3VLText", x, positions, sections, base)
+
+
+@adapter(
+    "mrope",
+    dtypes=DTYPES,
+    grade=NARROW,
+    fixed={"interleaved": True, "striped": False},
+    requires="axes == 3",
+    package="transformers",
+    extra="transformers",
+)
+def glm4v_mrope(x: Any, positions: Any, *, sections: Any, base: float = 10000.0, interleaved: bool = True) -> Any:
+    """Glm4vTextRotaryEmbedding and apply_rotary_pos_emb of transformers.models.glm4v."""
+    return turned_by_axes("glm4v", "Glm4vText", x, positions, sections, base)

@@ -23,7 +23,7 @@ from .covering import covered
 from .drawing import drawn, seed_of
 from .exploring import explored
 from .profiles import PROFILES, Profile
-from .samples import Case, Sample, unmet
+from .samples import Case, Sample, Unfit, unmet
 
 
 def directed(mechanism: Mechanism, claims: Claims, seed: int) -> Iterator[Case]:
@@ -55,7 +55,11 @@ def beyond_limits(mechanism: Mechanism, claims: Claims, dtype: str) -> dict[str,
     found: dict[str, list[str]] = {}
     unlimited = replace(claims, limits={}, requires=(), ties={})
     for case in directed(mechanism, unlimited, 0) if claims.limits or claims.requires else ():
-        values = Sample(mechanism, case, dtype, claims=unlimited).values
+        try:
+            values = Sample(mechanism, case, dtype, claims=unlimited).values
+        except Unfit:  # what is fixed does not go with the rest of the scenario
+            found[case.label] = sorted(claims.fixed)
+            continue
         beyond = [
             name for name, allowed in claims.limits.items() if name in values and not allows(allowed, values[name])
         ]

@@ -171,6 +171,12 @@ def test_scenarios_that_do_not_meet_a_condition_are_beyond_the_limits():
     assert (["head_dim", "value_dim"], set()) == (beyond["plain"], tried & set(beyond))
 
 
+def test_scenarios_that_a_fixed_option_does_not_go_with_are_beyond_the_limits():
+    mrope = library()["mrope"]
+    claims = Claims(frozenset({*mrope.options}), ("float32",), limits={"batch": (2,)}, fixed={"striped": True})
+    assert ["striped"] == beyond_limits(mrope, claims, "float32")["uneven"]
+
+
 def test_further_samples_go_on_beyond_those_that_do_not_meet_a_condition():
     further = [*Plan(ATTENTION, conditioned("batch == 2"), SMALL, 0, "float32").further(16)]
     assert (True, {2}) == (len(further) > 1, {sample.values["batch"] for sample in further})
