@@ -16,7 +16,8 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,8 @@ from .frameworks.known import framework_named
 from .judging.bench import Bench
 from .judging.judge import Kind, definition_law, evaluated
 from .judging.trial import Faulted, Trial
-from .mechanisms.loader import library, mechanism_named
+from .mechanisms.library import Library
+from .mechanisms.loader import Specs, mechanism_named
 from .mechanisms.mechanism import Mechanism
 from .numerics import budget
 from .numerics.grades import FP64
@@ -62,6 +64,8 @@ def cases(
     fixed: Mapping[str, Any] | None = None,
     requires: str | Collection[str] = (),
     grade: str | None = None,
+    specs: Sequence[str | Path] = (),
+    references: Sequence[str | Path] = (),
 ) -> st.SearchStrategy[Case]:
     """A strategy for the cases of an operator, or of some of its mechanisms.
 
@@ -69,10 +73,13 @@ def cases(
       all of them.
     * `conventions`, `limits`, `fixed`, `requires` and `grade` are those of `attnspec.adapter`; a convention that is not
       given is at its first word.
+    * `specs`: folders with specifications of one's own; `references`: files with the float64 references of those that
+      have no definition.
 
     Raises `UsageError` for what means nothing, or has outputs that only laws can judge.
     """
-    stated = mechanism_named(operator)
+    known = Specs(tuple(map(str, specs)), tuple(map(str, references))).library()
+    stated = mechanism_named(operator, known)
     if stated.operator != operator:
         raise UsageError(
             f"{operator!r} is a mechanism of {stated.operator!r}: write cases({stated.operator!r}, "
@@ -93,8 +100,8 @@ def cases(
         factory=kernel.built_from if isinstance(kernel, Module) else None,
         same=kernel.parts["same"] if isinstance(kernel, Module) else {},
     )
-    one = subject(declared)
-    chosen = [_chosen(name, stated, one.claims) for name in names_in("mechanisms", mechanisms) or (operator,)]
+    one = subject(declared, known=known)
+    chosen = [_chosen(name, stated, one.claims, known) for name in names_in("mechanisms", mechanisms) or (operator,)]
     structures = [Structures(mechanism, one.claims, dtype) for mechanism in chosen]
 
     @st.composite
@@ -105,11 +112,11 @@ def cases(
     return case()
 
 
-def _chosen(name: str, operator: Mechanism, claims: Claims) -> Mechanism:
+def _chosen(name: str, operator: Mechanism, claims: Claims, library: Library) -> Mechanism:
     """A mechanism of an operator that can be judged entry by entry."""
-    mechanism = mechanism_named(name)
+    mechanism = mechanism_named(name, library)
     if mechanism.operator != operator.name:
-        known = [m.name for m in library().values() if m.operator == operator.name]
+        known = [m.name for m in library.values() if m.operator == operator.name]
         raise UsageError(f"{name!r} is not a mechanism of {operator.name!r}{did_you_mean(name, known)}")
     if reason := undeclared(mechanism, claims):
         raise UsageError(f"no case of {name} can be drawn: the function {reason}")

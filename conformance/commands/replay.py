@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from .shell import further, mended, options, say, verbosity
+from .shell import further, mended, of_project, options, say, verbosity
 
 
 @click.command(short_help="Run a failing case again.")
@@ -37,7 +37,7 @@ def replay(
         def note(text: str) -> None:
             click.echo(f"attnspec: {text}", err=True)
 
-        folder = Path(report_dir)
+        folder = Path(of_project("report_dir", report_dir))
         known = further(specs, references)
         more: dict[str, Any] = {"note": note, "trusted": trust, "seconds": time_limit, "specs": known}
         code = replayed(case, folder, operator, framework, say, **more)

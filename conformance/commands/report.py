@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ..reporting.typesetting import terminal
-from .shell import mended, options, say
+from .shell import mended, of_project, options, say
 
 
 @click.command(short_help="Show how adapters stand, from the results of runs.")
@@ -23,7 +23,7 @@ def report(files: tuple[Path, ...], markdown: bool, html: str | None, report_dir
         from ..reporting import matrix
         from ..reporting.results import NAME, read
 
-        paths = files or (Path(report_dir) / NAME,)
+        paths = files or (Path(of_project("report_dir", report_dir)) / NAME,)
         found = [read(path) for path in paths]
         if html:
             from ..reporting.rendering import Source, write

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from .shell import further, mended, options, say
+from .shell import further, mended, of_project, options, say
 
 
 @click.command(short_help="Write a failing case as a program that needs no attnspec.")
@@ -44,7 +44,8 @@ def repro(
         beside = Path() if output == "-" else path.parent
         known = further(specs, references)
         more: dict[str, Any] = {"note": note, "trusted": trust, "seconds": time_limit, "specs": known}
-        made = program_of(case, Path(report_dir), operator, framework, beside=beside, **more)
+        folder = Path(of_project("report_dir", report_dir))
+        made = program_of(case, folder, operator, framework, beside=beside, **more)
         text = issue(made) if markdown else program(made)
         if output == "-":
             say(text.rstrip("\n"), plain=True)

@@ -121,6 +121,13 @@ def given() -> dict[str, Any]:
     return {name: x for name, x in context.params.items() if source(name) is ParameterSource.COMMANDLINE}
 
 
+def of_project(name: str, x: Any) -> Any:
+    """An option as it was typed; else as the project declares it; else its default."""
+    from ..runs.project import declared
+
+    return x if name in given() else declared(Path.cwd()).get(name, x)
+
+
 def further(specs: Sequence[str] = (), references: Sequence[str] = ()) -> Specs:
     """The specifications from outside the package: those that were named, or what the project declares."""
     from ..mechanisms.loader import Specs

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from .shell import further, mended, options, say
+from .shell import further, mended, of_project, options, say
 
 
 @click.command(short_help="Answer for a failing case until a day.")
@@ -24,8 +24,10 @@ def waive(case: str, waivers: str, report_dir: str, specs: tuple[str, ...], **an
         from ..diagnosis.stored import find, library_of, path_of
         from ..runs.waivers import waive as waived
 
-        folder = Path(report_dir)
+        folder = Path(of_project("report_dir", report_dir))
         named = further(specs)
         witness = find(case, folder, named)
-        added = waived(Path(waivers), witness, path_of(case, folder), answers, library_of(witness, named))
+        added = waived(
+            Path(of_project("waivers", waivers)), witness, path_of(case, folder), answers, library_of(witness, named)
+        )
         say(added.rstrip("\n"), plain=True)

@@ -1,4 +1,4 @@
-"""`attnspec check --watch`: a check, and another one whenever a file of a target is saved.
+"""`attnspec check --watch`: a check, and another one whenever a file of a target, or one that it imports, is saved.
 
 What does not depend on the files stays in memory from check to check, and so does a process that has their framework.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import Error, Exit, UsageError
+from ..execution.beside import imported
 from ..runs.interruptions import interruptible
 from ..runs.options import Options
 from .shell import say
@@ -34,12 +35,13 @@ def watched(options: Options, checked: Callable[[Options], Run]) -> Exit:
     try:
         with interruptible():
             while True:
-                seen = stamps(files)
+                watching = [*files, *imported(files)]
+                seen = stamps(watching)
                 code = _round(options, checked)
                 if code is Exit.INTERRUPTED:
                     return code
-                say(f"watching {', '.join(map(str, files))}: save it to check it again; Ctrl-C ends", err=True)
-                wait(files, seen)
+                say(f"watching {', '.join(map(str, watching))}: save to check again; Ctrl-C ends", err=True)
+                wait(watching, seen)
     except KeyboardInterrupt:
         return code
 

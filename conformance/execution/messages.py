@@ -35,7 +35,7 @@ class Start:
     folder: str = ""
     """Where the path begins."""
     stamp: tuple[int, int] = (0, 0)
-    """When the file was changed last, and its length."""
+    """When the file, or one that it imports from beside it, was changed last, and their length."""
     environment: Variables = field(default=(), hash=False)
     """The variables that workers are to have, too many to be hashed for every call."""
     forks: bool = True

@@ -26,6 +26,7 @@ from attnspec.adapters import Adapter
 from ..errors import Error, TargetError
 from . import orphans
 from .apart import Apart, ApartError, Place
+from .beside import stamp_of
 from .calling import Call, Fault, Interface, Reply
 from .devices import Lease, count_of, in_trouble, is_leased, lease, seen_as
 from .messages import Begin, Open, Start
@@ -204,9 +205,7 @@ class Supervisor:
             self._lease = None
 
     def _start(self, path: Path, python: str = "") -> Start:
-        status = path.stat()
-        stamp = (status.st_mtime_ns, status.st_size)
-        return replace(self._bare("", python), path=str(path), folder=str(Path.cwd()), stamp=stamp)
+        return replace(self._bare("", python), path=str(path), folder=str(Path.cwd()), stamp=stamp_of(path))
 
     def _bare(self, framework: str, python: str = "") -> Start:
         variables = {name: x for name, x in os.environ.items() if not name.startswith("PYTEST_")}

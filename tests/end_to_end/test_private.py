@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import given, settings
 
 import attnspec
 from attnspec.cli import main
 from attnspec.errors import Exit, UsageError
 from attnspec.mechanisms import loader
 from attnspec.mechanisms.loader import Specs, library
+from attnspec.strategies import cases
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/private"
 FAULTY = """
@@ -100,6 +102,34 @@ def test_a_wrong_kernel_is_named_replayed_and_waived():
     shutil.move("moved", "specs")
     found = run("check", "faulty.py", "--spec", "specs", "--waivers", "attnspec-waivers.yaml", code=Exit.CONFORMANT)
     assert "waived" in found
+
+
+def test_commands_on_results_find_the_folders_that_a_project_declares():
+    table = '[tool.attnspec]\nspecs = ["specs"]\nreport_dir = "found"\nwaivers = "known.yaml"\n'
+    Path("pyproject.toml").write_text(table)
+    run("check", "faulty.py", code=Exit.VIOLATED)
+    (case,) = (path.stem for path in Path("found/cases").glob("*.json"))
+    run("replay", case, code=Exit.VIOLATED)
+    assert "quiet_softmax" in run("report")
+    assert f"repro_{case}.py" in run("repro", case)
+    day = datetime.date.today() + datetime.timedelta(20)
+    run("waive", case, "--reason", "Known.", "--issue", "https://a.example/1", "--owner", "Someone", "--expires", day)
+    assert Path("known.yaml").is_file()
+    assert "no case" in run("replay", case, "--report-dir", "attnspec-report", code=Exit.USAGE)
+
+
+def test_property_based_tests_draw_cases_of_a_folder():
+    known = {"specs": ["specs"], "references": ["reference.py"]}
+    drawn = cases("quiet_softmax", **known)
+
+    @settings(max_examples=1, deadline=None, database=None)
+    @given(drawn)
+    def draws(case):
+        assert ("quiet_softmax", {"x"}) == (case.mechanism, set(case.inputs))
+
+    draws()
+    with pytest.raises(UsageError, match="unknown mechanism 'quiet_softmax'"):
+        cases("quiet_softmax")
 
 
 def test_the_mistakes_of_a_folder_are_subjects():

@@ -72,7 +72,16 @@ def test_a_file_that_cannot_be_loaded_is_said_and_looked_at_further(saved, capsy
     checked, made = ended(TargetError("no such thing"), Exit.CONFORMANT)
     assert Exit.CONFORMANT == watched(Options(("kernel.py",)), checked)
     assert 2 == len(made)
-    assert "attnspec: no such thing\nwatching kernel.py: save it" in capsys.readouterr().err
+    assert "attnspec: no such thing\nwatching kernel.py: save to check again" in capsys.readouterr().err
+
+
+def test_a_file_that_another_imports_is_waited_for_too(saved):
+    Path("kernel.py").write_text("import helpers")
+    Path("helpers.py").write_text("first")
+    saved.append(lambda: Path("helpers.py").write_text("second one"))
+    checked, made = ended(Exit.CONFORMANT, Exit.VIOLATED)
+    assert Exit.VIOLATED == watched(Options(("kernel.py",)), checked)
+    assert 2 == len(made)
 
 
 def test_an_interruption_of_a_check_ends_it(saved):

@@ -1,0 +1,55 @@
+"""The files that a file imports from beside it, which are edited as often as it is itself."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+
+Stamp = tuple[int, int]
+"""When a file was changed last, in nanoseconds, and its length in bytes."""
+
+
+def imported(files: Sequence[Path]) -> list[Path]:
+    """The files beside these that they import, and those that these import; what cannot be read imports nothing."""
+    found = list(files)
+    for folder in dict.fromkeys(path.parent for path in files):
+        for path in found:
+            found += [each for each in _imports(path, folder, _stamp(path)) if each not in found]
+    return found[len(files) :]
+
+
+def stamp_of(path: Path) -> Stamp:
+    """The last change of a file and of all that it imports from beside it, and their length; `OSError` without it."""
+    status = path.stat()
+    own = status.st_mtime_ns, status.st_size
+    times, sizes = zip(own, *map(_stamp, imported([path])), strict=True)
+    return max(times), sum(sizes)
+
+
+def _stamp(path: Path) -> Stamp:
+    try:
+        status = path.stat()
+    except OSError:
+        return 0, 0
+    return status.st_mtime_ns, status.st_size
+
+
+@functools.lru_cache(maxsize=256)
+def _imports(path: Path, folder: Path, _: Stamp) -> tuple[Path, ...]:
+    """The modules and packages that a file imports anywhere, in that folder or relative to its own."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    stems: list[Path] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            stems += [folder.joinpath(*alias.name.split(".")) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            start = [folder, *path.parents][min(node.level, len(path.parents))]
+            module = start.joinpath(*filter(None, (node.module or "").split(".")))
+            stems += [module, *(module / alias.name for alias in node.names)]
+    files = [each for stem in stems for each in (stem.parent / f"{stem.name}.py", stem / "__init__.py")]
+    return tuple(each for each in dict.fromkeys(files) if each.is_file())
