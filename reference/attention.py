@@ -25,6 +25,10 @@ def attention(
     softcap=None,
     dropout_p=0.0,
     seed=None,
+    q_scale=None,
+    k_scale=None,
+    v_scale=None,
+    scale_block=None,
     causal_alignment="bottom_right",
     empty_row="zeros",
     empty_bias_row="zero_row",
@@ -36,9 +40,13 @@ def attention(
 
     q [batch, heads, q_len, head_dim], k [batch, kv_heads, k_len, head_dim], v [batch, kv_heads, k_len, value_dim];
     mask (True: may attend) and bias broadcast to [batch, heads, q_len, k_len]; sink [heads].
+    Of codes, `q_scale`, `k_scale` and `v_scale` have the axes of q, k and v, each of full length or 1, and as many keys
+    as `scale_block` says share one scale.
     With `dropout_p`, weights are dropped after the softmax; those that are returned are not.
     Returns out [batch, heads, q_len, value_dim], lse [batch, heads, q_len], weights [batch, heads, q_len, k_len].
     """
+    q = q if q_scale is None else q * q_scale
+    k, v = unscaled(k, k_scale, scale_block), unscaled(v, v_scale, scale_block)
     batch, heads, q_len, d = q.shape
     kv_heads, k_len = k.shape[1:3]
     s = 1 / math.sqrt(d) if scale is None else scale
@@ -77,6 +85,15 @@ def attention(
         out[b, h, i] = (a * kept[b, h, i, left]) @ V[left]
         lse[b, h, i] = total / math.log(2) if lse_base == "two" else total
     return {"out": out, "lse": lse, "weights": weights}
+
+
+def unscaled(codes, scale, block):
+    """The numbers that codes [..., tokens, channels] represent; each token of a block has its scale."""
+    if scale is None:
+        return codes
+    if scale.shape[-2] > 1 and block is not None:
+        scale = np.repeat(scale, block, axis=-2)[..., : codes.shape[-2], :]
+    return codes * scale
 
 
 def within(i, j, causal, window_left, window_right):

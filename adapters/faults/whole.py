@@ -31,6 +31,7 @@ class Whole:
     parts: Collection[Part]
     conventions: Mapping[str, str] = field(default_factory=dict)
     framework: str = "torch"
+    limits: Mapping[str, Collection[Any]] = field(default_factory=dict)
 
     def right(self) -> Callable[..., Any]:
         """The function of the right parts."""
@@ -63,6 +64,7 @@ class Whole:
                 framework=self.framework,
                 dtypes=dtypes,
                 conventions=self.conventions,
+                limits=self.limits,
                 deterministic=deterministic,
                 seen=seen,
             )(function)

@@ -13,7 +13,11 @@ from ..subjects.claims import Claims
 
 def undeclared(mechanism: Mechanism, claims: Claims) -> str | None:
     """What of a mechanism a subject does not claim at all, or None where it can be tried."""
+    for name in sorted(claims.always - mechanism.signature):
+        return f"is never called without {name}"
     for name in (*mechanism.optional, *mechanism.options):
+        if name in mechanism.typing:
+            continue
         claimed = name in claims.names or name in claims.fixed
         if not claimed and name not in mechanism.defaults:
             return f"does not take {name}"
@@ -30,10 +34,15 @@ def undeclared(mechanism: Mechanism, claims: Claims) -> str | None:
 
 
 def pins(mechanism: Mechanism, claims: Claims) -> dict[str, Any]:
-    """What is settled before drawing: options that are fixed, and the defaults of what is not claimed."""
+    """What is settled before drawing: options that are fixed, and the defaults of what is not claimed.
+
+    Of dtypes that an option says, those beyond its first word are claimed by limits.
+    """
     optional = (*mechanism.optional, *mechanism.options)
+    first = plain_options(mechanism) if mechanism.typing else {}
+    unsaid = {n: first[n] for n in mechanism.typing if n not in claims.names and n not in claims.limits}
     unclaimed = {n: mechanism.defaults[n] for n in optional if n not in claims.names and n in mechanism.defaults}
-    return {**unclaimed, **{n: x for n, x in claims.fixed.items() if n in mechanism.options}}
+    return {**unclaimed, **unsaid, **{n: x for n, x in claims.fixed.items() if n in mechanism.options}}
 
 
 def plain_options(mechanism: Mechanism) -> dict[str, Any]:

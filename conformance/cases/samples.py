@@ -24,7 +24,7 @@ from ..language.scopes import CallSite, Values
 from ..mechanisms.definition import Frame, sizes_of
 from ..mechanisms.mechanism import Mechanism
 from ..numerics import budget
-from ..numerics.formats import FORMATS, rounded
+from ..numerics.codes import stored_as
 from ..numerics.grades import Grade
 from ..numerics.numbers import value
 from ..numerics.streams import Stream, pick
@@ -161,7 +161,8 @@ class Sample:
             return x.item()
         if name not in self.mechanism.inputs or not isinstance(x, np.ndarray) or x.dtype.kind != "f":
             return x
-        return rounded(x, FORMATS[self.mechanism.dtype_of(name, self.dtype)])
+        said = self if self.mechanism.dtypes.get(name) in self.mechanism.typing else None
+        return stored_as(x, self.mechanism.dtype_of(name, self.dtype, said))
 
     def _snapped(self, name: str, x: Any) -> Any:
         """A drawn size or option at the nearest value that the subject's limits allow, or that of a size it equals."""
@@ -292,6 +293,8 @@ class DrawSource:
 def unmet(claims: Claims, context: Values) -> Expression | None:
     """The first of the declared conditions on calls that a call does not meet; `UsageError` for one of no truth."""
     for condition in claims.requires:
+        if not condition.uses <= context.values.keys():
+            continue  # it is about what a further mechanism of the operator has
         try:
             if not bool(np.all(condition(context))):
                 return condition

@@ -54,6 +54,8 @@ class Call:
     device: str = "cpu"
     layout: str = "contiguous"
     poisoned: bool = False
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    """The dtypes of inputs that are others than the interface says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +243,7 @@ class DirectCaller:
     def _arrays(self, call: Call) -> dict[str, Made]:
         made = {}
         for index, (name, array) in enumerate(call.inputs.items()):
-            dtype = self.interface.dtype_of(name, call.dtype)
+            dtype = call.dtypes.get(name) or self.interface.dtype_of(name, call.dtype)
             shared = name in self.interface.into and call.layout == "expanded"
             layout = "contiguous" if shared else call.layout  # what is written to has memory of its own
             made[name] = self.inputs.make(name, array, dtype, call.device, layout, index)

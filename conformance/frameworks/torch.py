@@ -14,7 +14,7 @@ from .layouts import laid_out, stored_once
 
 DTYPES = (
     *("float64", "float32", "bfloat16", "float16", "int64", "bool"),
-    *("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"),
+    *("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "int8", "uint8"),
 )
 UNDIFFERENTIABLE = re.compile("derivative for|not implemented|must implement|autograd kernel", re.IGNORECASE)
 """What torch says of an operation without a backward pass."""

@@ -17,7 +17,8 @@ from ..execution.declarations import allows
 from ..language.scopes import Values
 from ..mechanisms.definition import sizes_of
 from ..numerics import budget
-from ..numerics.formats import FORMATS, KINDS, rounded
+from ..numerics.codes import stored_as
+from ..numerics.formats import KINDS
 from ..numerics.numbers import Number, value
 from ..numerics.truths import Truth
 from .bench import Bench
@@ -48,7 +49,7 @@ def settle(bench: Bench, sample: Sample, replaced: Mapping[str, Any]) -> Settled
     """The call with some inputs and options replaced."""
     values, errors, key = dict(sample.values), {}, []
     for name, x in replaced.items():
-        plain = _plain(bench, name, x, errors)
+        plain = _plain(bench, sample, name, x, errors)
         if same(plain, sample.values[name]) and name not in errors:
             continue
         values[name] = plain
@@ -56,7 +57,7 @@ def settle(bench: Bench, sample: Sample, replaced: Mapping[str, Any]) -> Settled
     return Settled(values, errors, tuple(sorted(key)))
 
 
-def _plain(bench: Bench, name: str, x: Any, errors: dict[str, NDArray[np.float64]]) -> Any:
+def _plain(bench: Bench, sample: Sample, name: str, x: Any, errors: dict[str, NDArray[np.float64]]) -> Any:
     """One input or option as it is passed; what rounding moved is noted in `errors`."""
     m = bench.mechanism
     if isinstance(x, Truth):
@@ -69,7 +70,7 @@ def _plain(bench: Bench, name: str, x: Any, errors: dict[str, NDArray[np.float64
     if name not in m.inputs or not isinstance(plain, np.ndarray) or plain.dtype.kind != "f":
         single = isinstance(plain, np.generic | np.ndarray) and np.ndim(plain) == 0
         return plain.item() if single and name not in m.required else plain
-    near = rounded(plain, FORMATS[m.dtype_of(name, bench.dtype)])
+    near = stored_as(plain, m.dtype_of(name, bench.dtype, sample.values))
     moved = np.abs(np.where(np.isfinite(near), plain - near, 0.0))
     if isinstance(x, Number):
         moved = moved + x.radius
@@ -98,6 +99,8 @@ def claimed(bench: Bench, sample: Sample, settled: Settled, *, poisoned: bool = 
         x = settled.values[name]
         if name in claims.fixed and not same(x, claims.fixed[name]):
             raise Declined(f"takes {name} = {claims.fixed[name]} only")
+        if name in m.typing and name not in claims.names:
+            continue  # the arrays show it
         at_default = name in m.defaults and same(x, m.defaults[name])
         if at_default and name not in claims.always:
             continue
@@ -107,7 +110,15 @@ def claimed(bench: Bench, sample: Sample, settled: Settled, *, poisoned: bool = 
             options[name] = m.passed(name, x)
     if (claims.limits or claims.requires) and settled.key:
         _check_limits(bench, settled, wrong=wrong)
-    return Call(inputs, options, bench.dtype, bench.device, sample.layout, poisoned)
+    dtypes = _own_dtypes(bench, settled, inputs) if m is not m.stating else {}
+    return Call(inputs, options, bench.dtype, bench.device, sample.layout, poisoned, dtypes)
+
+
+def _own_dtypes(bench: Bench, settled: Settled, inputs: Mapping[str, Any]) -> dict[str, str]:
+    """The dtypes of inputs that are others in a further mechanism of an operator than in the operator's own."""
+    m, stated = bench.mechanism, bench.mechanism.stating
+    found = {name: m.dtype_of(name, bench.dtype, settled.values) for name in inputs}
+    return {name: dtype for name, dtype in found.items() if dtype != stated.dtype_of(name, bench.dtype)}
 
 
 def _check_limits(bench: Bench, settled: Settled, *, wrong: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ..errors import SpecError, SpecErrors, did_you_mean, last_place
@@ -238,6 +238,7 @@ class Reader:
             for key, make in (("regimes", self.regime), ("scenarios", self.scenario))
         }
         required = base.required if base else tuple(n for n, e in inputs.items() if fallback(e) is None)
+        dtypes = {**(base.dtypes if base else {}), **{str(k): str(v) for k, v in self.get("dtypes", {}).items()}}
         result = Mechanism(
             name=self.name,
             operator=base.name if base else self.name,
@@ -258,7 +259,7 @@ class Reader:
                 **(base.requires if base else {}),
                 **self.each(self.section("requires"), self.defining, "requires"),
             },
-            dtypes={**(base.dtypes if base else {}), **{str(k): str(v) for k, v in self.get("dtypes", {}).items()}},
+            dtypes=dtypes,
             definition=definition,
             by_reference=self.get("definition") == "reference" or bool(base and base.by_reference),
             outputs=self.outputs,
@@ -274,7 +275,10 @@ class Reader:
             mistakes=mistakes,
             rejects=rejects,
             required=required,
-            defaults=base.defaults if base else self.defaults(inputs, options, required),
+            defaults={
+                **self.defaults(inputs, options, {*required, *dtypes.values()}),
+                **(base.defaults if base else {}),
+            },
             shapes=base.shapes if base else {n: shape_names(inputs[n], sizes) for n in required if n in inputs},
             layouts=self.layouts(),
             gradient_of=str(self.get("gradient_of", base.gradient_of if base else "")),
@@ -306,9 +310,10 @@ class Reader:
         return hashlib.sha256(text).hexdigest()[:12]
 
     def defaults(
-        self, inputs: Mapping[str, Expression], options: Mapping[str, Expression], required: tuple[str, ...]
+        self, inputs: Mapping[str, Expression], options: Mapping[str, Expression], always: Collection[str]
     ) -> dict[str, Any]:
-        words = self.drawing.words
-        found = {n: default_of(e, words) for n, e in options.items()}
-        found |= {n: default_of(e, words) for n, e in inputs.items() if n not in required}
+        """What may be left out, each with what it is then; what is `always` there has no default."""
+        words, base = self.drawing.words, {*self.base.inputs, *self.base.options} if self.base else set[str]()
+        drawn = {n: e for n, e in {**options, **inputs}.items() if n not in always and n not in base}
+        found = {n: default_of(e, words) for n, e in drawn.items()}
         return {n: default for n, default in found.items() if default is not NO_DEFAULT}

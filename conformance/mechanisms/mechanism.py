@@ -231,6 +231,16 @@ class Mechanism:
         """Everything that can be passed in a call."""
         return frozenset({*self.inputs, *self.options})
 
+    @property
+    def takes(self) -> frozenset[str]:
+        """The optional inputs and the options of its operator, those that a further mechanism adds among them."""
+        return frozenset(name for m in self.kin for name in (*m.optional, *m.options))
+
+    @functools.cached_property
+    def typing(self) -> frozenset[str]:
+        """The options that say the dtype of an input, which whoever is handed that sees without being told."""
+        return frozenset(own for own in self.dtypes.values() if own in self.options)
+
     @functools.cached_property
     def unstored(self) -> frozenset[str]:
         """The lines between inputs and outputs that have a dtype of their own, whatever the dtype under test is."""
@@ -257,9 +267,12 @@ class Mechanism:
                 result[convention] = list(self.conventions[convention])[position]
         return result
 
-    def dtype_of(self, name: str, dtype: str) -> str:
-        """The dtype of an input or output when `dtype` is under test."""
-        return dtype_under(dtype, self.dtypes.get(name))
+    def dtype_of(self, name: str, dtype: str, values: Mapping[str, Any] | None = None) -> str:
+        """The dtype of an input or output when `dtype` is under test; `values` has options that say the dtype."""
+        own = self.dtypes.get(name)
+        if own in self.typing and values is not None:
+            own = self.passed(own, values[own])
+        return dtype_under(dtype, own)
 
     def as_drawn(self, name: str, x: Any) -> Any:
         """A value as an input has it: an array where it is required, of fractions where it is drawn as such."""

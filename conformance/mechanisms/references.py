@@ -140,7 +140,8 @@ def reference_outputs(mechanism: Mechanism, values: Mapping[str, Any]) -> dict[s
     values = {**mechanism.words, **mechanism.defaults, **values}
     inputs = [values[name] for name in mechanism.required]
     keywords = {name: values[name] for name in mechanism.optional if isinstance(values[name], np.ndarray)}
-    keywords |= {name: mechanism.passed(name, values[name]) for name in mechanism.options}
+    spoken = (name for name in mechanism.options if name not in mechanism.typing)
+    keywords |= {name: mechanism.passed(name, values[name]) for name in spoken}
     keywords |= {name: values[name] for name in mechanism.conventions}
     with np.errstate(all="ignore"):
         results = function(*inputs, **keywords)

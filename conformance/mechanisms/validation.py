@@ -9,12 +9,16 @@ from ..errors import SpecError, did_you_mean
 from ..language.draws import DRAWS
 from ..language.functions import FUNCTIONS
 from ..language.scopes import RESERVED
+from ..numerics.codes import CODES
+from ..numerics.formats import FORMATS, NUMBER
+from ..numerics.formats import KINDS as NOT_NUMBERS
 from .amounts import excesses
 from .inspection import find_cycle
 from .layouts import faults as layout_faults
 from .mechanism import Assignments, Mechanism
 from .schema import Document, place_of
 
+DTYPES = (*FORMATS, *CODES, *NOT_NUMBERS, NUMBER)
 KINDS = {"sizes": "a size", "inputs": "an input", "options": "an option"}
 LINE = "a line of the definition"
 
@@ -64,6 +68,7 @@ def contradictions(mechanism: Mechanism, document: Document) -> Iterator[SpecErr
         if name not in mechanism.options:
             hint = did_you_mean(name, mechanism.options)
             yield SpecError(f"words: no option is called {str(name)!r}{hint}", place_of(name))
+    yield from _dtypes(mechanism, _section(document, "dtypes"))
     yield from _circles(mechanism)
     yield from excesses(mechanism, document)
     fixed = {size for shape in mechanism.shapes.values() for size in shape}
@@ -97,6 +102,19 @@ def _outputs(mechanism: Mechanism, document: Document) -> Iterator[SpecError]:
             if name not in {*mechanism.outputs, *mechanism.inputs, *lined}:
                 kinds = "neither input, output nor line" if lined else "neither input nor output"
                 yield SpecError(f"{part}: {str(name)!r} is {kinds}", place_of(name))
+
+
+def _dtypes(mechanism: Mechanism, given: Mapping[Any, Any]) -> Iterator[SpecError]:
+    """Dtypes that are neither formats, nor kinds, nor an option whose words all are."""
+    for name, dtype in given.items():
+        words = mechanism.vocabulary.get(str(dtype))
+        wrong = [text for text in (words.values() if words else (str(dtype),)) if text not in DTYPES]
+        if wrong:
+            known = [*DTYPES, *mechanism.vocabulary]
+            says = f"dtypes.{name}: {wrong[0]!r} is neither a dtype nor an option with words for dtypes"
+            yield SpecError(f"{says}{did_you_mean(wrong[0], known)}", place_of(dtype))
+        elif words and name not in mechanism.inputs:
+            yield SpecError(f"dtypes.{name}: an option says the dtype of inputs alone", place_of(dtype))
 
 
 def _follows(mechanism: Mechanism, follows: Mapping[Any, Any]) -> Iterator[SpecError]:

@@ -13,6 +13,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from .formats import FORMATS, rounded
+
 Specials = Literal["none", "ieee", "last", "negative_zero"]
 """Which codes are no numbers.
 
@@ -179,6 +181,11 @@ def coded(x: NDArray[np.float64], fmt: CodeFormat, *, beyond: Beyond = "saturate
     missing = np.isnan(x)
     near = decoded(encoded(np.where(missing, 0, x), fmt, beyond=beyond), fmt)
     return np.where(missing, np.nan, near) if missing.any() else near
+
+
+def stored_as(x: NDArray[np.float64], dtype: str) -> NDArray[np.float64]:
+    """`x` rounded once to the dtype of that name; beyond its largest number codes saturate, and others overflow."""
+    return coded(x, CODES[dtype]) if dtype in CODES else rounded(x, FORMATS[dtype])
 
 
 # Codes of four bits in bytes

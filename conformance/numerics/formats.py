@@ -97,5 +97,5 @@ NUMBER = "number"
 
 
 def dtype_under(dtype: str, own: str | None) -> str:
-    """The dtype of what has an `own` one (or none) when `dtype` is under test: its own, or the wider of both."""
-    return dtype if own in (None, NUMBER) or (dtype == "float64" and own not in KINDS) else own
+    """The dtype of what has an `own` one (or none) when `dtype` is under test: its own, or the wider format."""
+    return dtype if own in (None, NUMBER) or (dtype == "float64" and own in FORMATS) else own

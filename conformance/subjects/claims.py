@@ -90,7 +90,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
         wanted = ", ".join(required)
         raise TargetError(f"{label}{mechanism.operator} passes {len(required)} inputs by position ({wanted})")
     further = [p for p in plain if p not in inputs]
-    optional = {*mechanism.optional, *mechanism.options}
+    optional = mechanism.takes
     told = {p.name for p in further if form and form.layout.folds and p.name in mechanism.sizes}
     written = {p.name: p.name for p in further if form and p.name in mechanism.outputs and p.name in form.layout.own}
     unknown = [p for p in further if p.name not in {*optional, *told, *written}]
@@ -148,7 +148,7 @@ def _built_from(adapter: Adapter, mechanism: Mechanism, label: str) -> set[str]:
     parameters = inspect.signature(adapter.function).parameters
     found = set[str]()
     for name in adapter.factory or ():
-        if name in mechanism.options or name in mechanism.inputs:
+        if name in mechanism.takes or name in mechanism.inputs:
             continue
         if name not in sizes and name not in CASE and parameters[name].default is inspect.Parameter.empty:
             known = (*sizes, *mechanism.options)
@@ -202,8 +202,9 @@ def _settled(adapter: Adapter, unknown: Collection[inspect.Parameter], label: st
 
 def _conditions(adapter: Adapter, mechanism: Mechanism, label: str, form: Form | None) -> tuple[Expression, ...]:
     """The declared conditions on calls, over the sizes, inputs and options of an operator, and those of its layout."""
-    words = {word: option for option, own in mechanism.vocabulary.items() for word in own}
-    scope = Scope(frozenset({*mechanism.sizes, *mechanism.inputs, *mechanism.options}), words)
+    kin = mechanism.kin
+    words = {word: option for m in kin for option, own in m.vocabulary.items() for word in own}
+    scope = Scope(frozenset(name for m in kin for name in (*m.sizes, *m.inputs, *m.options)), words)
     texts = (adapter.requires,) if isinstance(adapter.requires, str) else tuple(adapter.requires)
     texts = (*_alike(adapter, mechanism, label), *texts, *(form.conditions if form else ()))
     strange = [text for text in texts if not isinstance(text, str)]

@@ -123,14 +123,27 @@ class Form:
     def arranged(self, call: Call) -> Call:
         """A call in this form; `MisfitError` where it has no room for it."""
         inputs, options = self.layout.arranged(call.inputs), dict(call.options)
+        dtypes = {**call.dtypes, **self._of_parts(call.dtypes)}
         if self.taken is not None:
+            dtypes |= {name: dtypes[array] for name, array in self.taken.arrays.items() if array in dtypes}
             inputs, options = self._translated(inputs, call)
         options |= {name: self._sizes(call)[name] for name in self.sizes}
         lengths = self.layout.lengths(call.inputs) if self.allocated else {}
         for parameter, output in self.allocated.items():
             shape = [lengths[letter] for letter in pattern(self.layout.own[output]).letters]
             inputs[parameter] = self.layout.arranged({output: np.full(shape, np.nan)})[output]
-        return replace(call, inputs=inputs, options=options)
+        return replace(call, inputs=inputs, options=options, dtypes=dtypes)
+
+    def _of_parts(self, dtypes: Mapping[str, str]) -> dict[str, str]:
+        """The dtypes of arrays that are several in one; `MisfitError` where those are of several dtypes."""
+        found = {}
+        for whole, parts in self.layout.stacks.items():
+            first, *others = (dtypes.get(part, "") for part in parts)
+            if any(other != first for other in others):
+                raise MisfitError(f"{whole} has one dtype, and its parts have several")
+            if first:
+                found[whole] = first
+        return found
 
     def restored(self, reply: Reply, call: Call) -> Reply:
         """The reply to a call as the operator has it, given the call as the operator has it."""

@@ -24,12 +24,12 @@ def together(one: Claims, other: Claims, operator: Mechanism) -> tuple[Claims, C
     Raises `UsageError` where they have no case in common.
     """
     fixed: dict[str, Any] = {}
-    dropped = set[str]()
+    dropped, inputs = set[str](), {name for m in operator.kin for name in m.optional}
     for name, default in _defaults(operator).items():
         values = [x for x in (_value(claims, name, default) for claims in (one, other)) if x is not FREE]
         if values[1:] and (values[0] is None) != (values[1] is None) | (values[0] != values[1]):
             raise UsageError(f"they have no case in common: {name} is {values[0]} in one, and {values[1]} in the other")
-        if values and name in operator.optional:
+        if values and name in inputs:
             dropped.add(name)
         elif values:
             fixed[name] = values[0]

@@ -137,7 +137,7 @@ def _formed(adapter: Adapter, mechanism: Mechanism, *, declared: bool) -> tuple[
     form = replace(form, taken=taken, allocated=written)
     stand_in = as_operator(taken, mechanism, adapter.name, adapter.module)
     claims = claims_of(replace(adapter, function=stand_in), mechanism, declared, form)
-    known = {*mechanism.optional, *mechanism.options}
+    known = mechanism.takes
     told = tuple(untested(name, known) for name in taken.unknown)
     return form, replace(claims, unknown=taken.unknown, untested=told)
 

@@ -365,7 +365,7 @@ def _interface(adapter: Adapter, operator: str | None, known: Library | None) ->
         guessed = (known or library())[operator or guess_operator(adapter.name, known)]
     except (UsageError, KeyError):
         guessed = None
-    if guessed is not None and {*names[len(guessed.required) :]} <= {*guessed.optional, *guessed.options}:
+    if guessed is not None and {*names[len(guessed.required) :]} <= guessed.takes:
         return None
     return fitting(adapter.name, names, [p.name for p in plain if p.default is p.empty], operator)
 

@@ -17,7 +17,7 @@ from attnspec.mechanisms.loader import library
 from attnspec.subjects.claims import Claims
 
 ATTENTION = library()["attention"]
-EVERYTHING = frozenset({*ATTENTION.optional, *ATTENTION.options})
+EVERYTHING = ATTENTION.takes
 CLAIMS = {
     "everything": Claims(EVERYTHING, ("float32",)),
     "nothing": Claims(frozenset(), ("float32",)),
@@ -52,7 +52,7 @@ def test_every_case_keeps_to_what_is_claimed(name, claimed):
             assert size not in sample.values or sample.values[size] in allowed
         for option, value in claims.fixed.items():
             assert agree(value, sample.values[option])
-        for option in EVERYTHING - claims.names - set(claims.fixed):
+        for option in {*mechanism.optional, *mechanism.options} - claims.names - {*claims.fixed}:
             assert agree(mechanism.defaults[option], sample.values[option])
 
 

@@ -145,10 +145,6 @@ def test_a_section_has_at_most_two_hundred_entries(section):
             "laws:\n  one: {says: X., holds: 1, level: may}\n",
             "'may' is not one of ['must', 'should', 'unless_refused']",
         ),
-        (
-            "dtypes:\n  x: float8\n",
-            "'float8' is not one of ['float64', 'float32', 'bfloat16', 'float16', 'integer', 'boolean', 'number']",
-        ),
     ],
 )
 def test_a_value_of_the_wrong_kind_is_refused_where_it_stands(text, message):

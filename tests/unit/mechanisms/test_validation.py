@@ -138,6 +138,27 @@ CONTRADICTIONS = [
     ),
     ("attention", [("  lse: float32", "  §lsa: float32")], "dtypes: 'lsa' is neither input, output nor line"),
     (
+        "attention",
+        [("  lse: float32", "  lse: §float8_e4m")],
+        "dtypes.lse: 'float8_e4m' is neither a dtype nor an option with words for dtypes; "
+        "did you mean 'float8_e4m3fn'?",
+    ),
+    (
+        "attention",
+        [("  lse: float32", "  k: §softcap")],
+        "dtypes.k: 'softcap' is neither a dtype nor an option with words for dtypes",
+    ),
+    (
+        "quantized_attention",
+        [("int8: int8}", "int8: integer8}"), ("  k: kv_dtype", "  k: §kv_dtype")],
+        "dtypes.k: 'integer8' is neither a dtype nor an option with words for dtypes; did you mean 'integer'?",
+    ),
+    (
+        "quantized_attention",
+        [("  k: kv_dtype", "  out: §kv_dtype")],
+        "dtypes.out: an option says the dtype of inputs alone",
+    ),
+    (
         "alibi_bias",
         [("normal_form:\n  bias:", "normal_form:\n  §slope:")],
         "normal_form: 'slope' is neither input nor output",

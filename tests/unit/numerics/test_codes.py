@@ -21,6 +21,7 @@ from attnspec.numerics.codes import (
     decoded,
     encoded,
     packed,
+    stored_as,
     unpacked,
     values_of,
 )
@@ -134,3 +135,11 @@ def test_two_codes_share_a_byte_either_first():
 def test_packing_is_the_other_way_around(low_first: bool):
     data = np.arange(256, dtype=np.uint8).reshape(4, 64)
     np.testing.assert_array_equal(data, packed(unpacked(data, low_first=low_first), low_first=low_first))
+
+
+def test_numbers_are_stored_in_formats_of_either_kind():
+    x = np.array([1000.0, 1.06, 2.5])
+    np.testing.assert_array_equal([448, 1, 2.5], stored_as(x, "float8_e4m3fn"))
+    np.testing.assert_array_equal([127, 1, 2], stored_as(x, "int8"))
+    np.testing.assert_array_equal(x.astype(np.float32), stored_as(x, "float32"))
+    assert np.inf == stored_as(np.array(1e6), "float16")

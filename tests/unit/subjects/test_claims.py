@@ -217,3 +217,18 @@ def test_conditions_on_calls_are_expressions_of_the_language():
 )
 def test_a_condition_that_is_none_is_refused(requires, says):
     assert refusal(requires=requires).startswith(says)
+
+
+def test_what_a_further_mechanism_adds_is_claimed_as_well():
+    def mine(q, k, v, *, k_scale, v_scale=None): ...
+
+    found = claims(mine)
+    assert (frozenset({"k_scale", "v_scale"}), ()) == (found.names, found.unknown)
+    assert frozenset({"k_scale"}) == found.always
+
+
+def test_a_condition_may_be_about_what_a_further_mechanism_adds():
+    def mine(q, k, v, *, k_scale=None, v_scale=None): ...
+
+    (condition,) = claims(mine, requires="size(k_scale) == 1 and kv_dtype == int8").requires
+    assert frozenset({"k_scale", "kv_dtype"}) == condition.uses

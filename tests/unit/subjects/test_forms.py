@@ -34,6 +34,14 @@ def test_a_function_sees_the_arrays_in_its_layout_and_its_results_are_restored()
     assert ({"causal": True}, (2, 4, 5, 3)) == (seen[0].options, reply.outputs["out"].shape)
 
 
+def test_the_dtypes_of_inputs_go_with_the_arrays_that_they_are_in():
+    call = replace(CALL, inputs={**CALL.inputs, "v": np.ones((2, 2, 7, 8))}, dtypes={"k": "int8", "v": "int8"})
+    assert "int8" == form_in(ATTENTION, "kv", "").arranged(call).dtypes["kv"]
+    fault = form_in(ATTENTION, "kv", "").called(lambda call: Reply(), replace(call, dtypes={"k": "int8"})).fault
+    assert fault is not None
+    assert "kv has one dtype, and its parts have several" == fault.says
+
+
 def test_a_call_in_the_layout_of_the_operator_is_handed_on_as_it_is():
     seen = []
     form_in(ATTENTION, "", "").called(lambda call: seen.append(call) or Reply(), CALL)
