@@ -44,7 +44,7 @@ class Adapter:
     requires: tuple[str, ...] = ()
     grade: str | Mapping[str, str] | None = None
     deterministic: bool = False
-    compiled: bool = False
+    compiled: bool | None = None
     slow: bool = False
     differentiable: bool | None = None
     devices: tuple[str, ...] = ()
@@ -59,6 +59,8 @@ class Adapter:
     """The file and line of the function, as far as they are known."""
     perhaps: tuple[str, ...] = ()
     """Of a plain function that does not show it: the frameworks that it may be of, in the order of a first call."""
+    compiles: bool = False
+    """Of a plain function: whether its framework compiles it for every shape, as its type shows."""
     factory: tuple[str, ...] | None = None
     """Of a module, what its factory takes of a case; nothing of a function."""
     same: Mapping[str, str] = field(default_factory=dict)
@@ -90,7 +92,7 @@ def adapter(
     requires: str | Collection[str] = (),
     grade: str | Mapping[str, str] | None = None,
     deterministic: bool = False,
-    compiled: bool = False,
+    compiled: bool | None = None,
     slow: bool = False,
     differentiable: bool | None = None,
     devices: Collection[str] = (),
@@ -116,7 +118,9 @@ def adapter(
       of the specifications, as in `("value_dim == head_dim", "not causal or single(mask)")`.
     * `grade`: the precision it claims, for all dtypes or by dtype; by default the standard one of each.
     * `deterministic`: whether repeated calls are bit for bit the same.
-    * `compiled`: whether it compiles for every shape, so that few shapes are drawn.
+    * `compiled`: whether it compiles for every shape, so that few shapes are drawn. By default, what JAX and tinygrad
+      run is taken to, and what `torch.compile`, `mx.compile` and `tf.function` return; the profile quick then tries no
+      more scenarios than show every known mistake.
     * `slow`: whether a call takes long, so that `check --all` leaves it out and it has to be named.
     * `differentiable`: whether its gradients are checked as well, by the automatic differentiation of torch, JAX or
       MLX; false says that it is for inference. By default, a first call finds out.

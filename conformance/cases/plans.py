@@ -73,6 +73,12 @@ def beyond_limits(mechanism: Mechanism, claims: Claims, dtype: str) -> dict[str,
 # Plans, drawn once
 
 
+FEW = 4
+"""Rows of the covering array for what compiles for every shape."""
+SPARED = 2
+"""Rows of it for what is only taken to."""
+
+
 class Plan:
     """The samples of one mechanism for all subjects with the same claims, drawn when they are first asked for."""
 
@@ -96,7 +102,7 @@ class Plan:
     @property
     def first(self) -> list[Sample]:
         """The scenarios that are tried."""
-        if not self.profile.core:
+        if not (self.profile.core or self._spares):
             return self.scenarios
         core = set(self.core)
         return [sample for sample in self.scenarios if sample.case.label in core]
@@ -117,7 +123,8 @@ class Plan:
     @functools.cached_property
     def pairs(self) -> list[Sample]:
         rows = covered(self.mechanism, self.claims, self.seed, self.dtype)
-        return list(itertools.islice(rows, min(self.profile.covering, 4) if self.few else self.profile.covering))
+        room = SPARED if self._spares else FEW if self.few else self.profile.covering
+        return list(itertools.islice(rows, min(self.profile.covering, room)))
 
     @functools.cached_property
     def draws(self) -> list[Sample]:
@@ -129,6 +136,11 @@ class Plan:
     def few(self) -> bool:
         """Whether the subject compiles for every shape, so that few shapes are tried."""
         return self.claims.compiled
+
+    @property
+    def _spares(self) -> bool:
+        """Whether that is only taken to be so, and nobody has asked for much."""
+        return self.claims.sparing and not self.profile.strict
 
     def further(self, count: int) -> Iterator[Sample]:
         """Samples beyond the plan, for laws that the plan has hardly reached."""

@@ -176,8 +176,14 @@ def _failing(bench: Bench, failure: Failure, grade: Grade) -> Iterator[Observati
 
 
 def _scenarios(bench: Bench, apart_from: Sequence[Sample], grade: Grade, seed: int) -> Iterator[Observation]:
-    """The scenarios of the mechanism and its kin that the subject answers, the smallest first."""
-    scenarios = scenarios_of(bench.mechanism, bench.subject.claims, seed=seed, dtype=bench.dtype)
+    """The scenarios of the mechanism and its kin that the subject answers, the smallest first.
+
+    Of what is sparing with shapes they are those of the mechanism alone.
+    """
+    m, claims = bench.mechanism, bench.subject.claims
+    scenarios: Iterable[Sample] = scenarios_of(m, claims, seed=seed, dtype=bench.dtype)
+    if claims.sparing:
+        scenarios = plan(m, claims, PROFILES["quick"], seed, bench.dtype).scenarios
     for sample in sorted(scenarios, key=lambda sample: sample.entries):
         if sample.entries <= EXPLAINED_ENTRIES and sample not in apart_from and not bench.faults["hung"]:
             trial = Trial(replaced(bench, mechanism=sample.mechanism), sample)

@@ -285,7 +285,7 @@ _PARTS = {
     "requires": _Part(lambda x: _names(x, lambda _: ""), "conditions as texts", 'requires=("q_len <= k_len",)'),
     "grade": _Part(_grade, "the name of a grade, or a dict of dtypes and grades", 'grade="bf16"'),
     "deterministic": _Part(_flag, "True or False", "deterministic=True"),
-    "compiled": _Part(_flag, "True or False", "compiled=True"),
+    "compiled": _Part(lambda x: None if x is None else _flag(x), "True or False", "compiled=True"),
     "slow": _Part(_flag, "True or False", "slow=True"),
     "differentiable": _Part(lambda x: None if x is None else _flag(x), "True or False", "differentiable=False"),
     "devices": _Part(_devices, "kinds of devices, as in cpu, cuda, mps", 'devices=("cpu",)'),

@@ -58,6 +58,7 @@ def undecorated(
         known["framework"] = perhaps[0]
     given = Adapter(
         perhaps=perhaps if len(perhaps) > 1 else (),
+        compiles=compiles(function),
         name=name,
         operator=declaration.get("operator") or "",
         function=function,
@@ -67,6 +68,17 @@ def undecorated(
         **known,
     )
     return checked(given, complete=False)
+
+
+def compiles(function: Callable[..., Any]) -> bool:
+    """Whether a framework compiles a function for every shape, as far as its type shows."""
+    kind = type(function)
+    made_by = f"{kind.__module__}.{kind.__qualname__}"
+    return made_by.startswith(COMPILED) or hasattr(function, "_torchdynamo_orig_callable")
+
+
+COMPILED = ("mlx.core._gc_func", "tensorflow.python.eager.polymorphic_function", "jaxlib._jax.PjitFunction")
+"""The types of what `mx.compile`, `tf.function` and `jax.jit` return."""
 
 
 def guess_frameworks(function: Callable[..., Any], module: ModuleType | None) -> tuple[str, ...]:

@@ -29,6 +29,9 @@ FRAMEWORKS: dict[str, Callable[[], Framework]] = {
 MODULES = {name: "mlx.core" if name == "mlx" else name for name in FRAMEWORKS}
 """What the frameworks are imported as."""
 
+COMPILING = ("jax", "tinygrad")
+"""Frameworks that compile for every shape whatever they run, without being asked to."""
+
 
 @functools.cache
 def framework_named(name: str) -> Framework:

@@ -23,8 +23,13 @@ SMALLEST = 2
 
 def noticed(subject: Subject, device: str) -> tuple[str, ...]:
     """What first calls find of a subject, in words; nothing where its declaration or its file says it."""
-    found = find_framework(subject, device) if isinstance(subject, AdapterSubject) else ""
-    return (f"takes arrays of {found}, as a first call has shown; --framework says another",) if found else ()
+    if not isinstance(subject, AdapterSubject):
+        return ()
+    found = find_framework(subject, device)
+    says = [f"takes arrays of {found}, as a first call has shown; --framework says another"] if found else []
+    if subject.claims.sparing:
+        says.append("is compiled for every shape, so few are tried; compiled=False or --profile ci tries them all")
+    return tuple(says)
 
 
 def differentiated(subject: Subject, device: str, known: Library) -> tuple[GradientSubject | None, tuple[str, ...]]:

@@ -8,11 +8,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from attnspec import adapters
 from attnspec.adapters import Adapter
 
 from ..errors import SpecError, TargetError, UsageError, did_you_mean
 from ..execution.declarations import settled
 from ..execution.filling import CASE
+from ..frameworks.known import COMPILING
 from ..language.expressions import Expression
 from ..language.scopes import Scope
 from ..mechanisms.mechanism import Mechanism
@@ -37,6 +39,9 @@ class Claims:
     grades: Mapping[str, Grade] = field(default_factory=dict)
     deterministic: bool = False
     compiled: bool = False
+    """Whether it compiles for every shape, so that few are tried."""
+    sparing: bool = False
+    """Whether that is not declared but taken to be so: nobody has said that every scenario is worth its compilation."""
     declared: bool = True
     """Whether it was declared as an adapter, and not merely pointed at."""
     always: frozenset[str] = frozenset()
@@ -60,7 +65,7 @@ class Claims:
     @property
     def key(self) -> tuple[Any, ...]:
         """What the drawing of cases depends on."""
-        return self.names, self.bounds, tuple(sorted(self.fixed.items())), self.compiled
+        return self.names, self.bounds, tuple(sorted(self.fixed.items())), self.compiled, self.sparing
 
     @property
     def bounds(self) -> tuple[Any, ...]:
@@ -115,6 +120,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
     beside = tuple(
         str(p.replace(default=p.empty, annotation=p.empty)) for p in (*unknown, *anything) if p.name not in own
     )
+    compiled = compiles(adapter)
     limits = {**adapter.limits, **{name: x for name, x in adapter.fixed.items() if name in sizes}}
     for name, values in limits.items():
         wrong = [] if isinstance(values, range) or name not in sizes else [x for x in _several(values) if not _whole(x)]
@@ -130,7 +136,8 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
         requires=_conditions(adapter, mechanism, label, form),
         grades=_grades(adapter, label),
         deterministic=adapter.deterministic,
-        compiled=adapter.compiled,
+        compiled=compiled,
+        sparing=compiled and adapter.compiled is None,
         declared=declared,
         always=frozenset(p.name for p in further if p.name in optional and _says_otherwise(p, mechanism)),
         by_name=frozenset(p.name for p in by_name),
@@ -140,6 +147,21 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
         allocated=written,
         ties=_ties(mechanism, form),
     )
+
+
+def compiles(adapter: Adapter) -> bool:
+    """Whether an adapter compiles for every shape, as it declares, or as its framework does.
+
+    What comes with attnspec says so where it does.
+    """
+    if adapter.compiled is not None or is_own(adapter):
+        return bool(adapter.compiled)
+    return adapter.compiles or adapter.framework in COMPILING
+
+
+def is_own(adapter: Adapter) -> bool:
+    """Whether an adapter comes with attnspec, and so has the layout of its operator."""
+    return adapter.module.startswith(f"{adapters.__name__}.")
 
 
 def _built_from(adapter: Adapter, mechanism: Mechanism, label: str) -> set[str]:

@@ -17,7 +17,8 @@ from ..language.expressions import Expression
 from ..language.scopes import Scope
 from ..mechanisms.library import Library
 from ..mechanisms.mechanism import Mechanism
-from .subject import AdapterSubject, Subject, is_own
+from .claims import is_own
+from .subject import AdapterSubject, Subject
 
 BY_FRAMEWORK = ("torch", "jax", "mlx")
 """Frameworks that differentiate functions."""

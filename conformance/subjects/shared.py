@@ -35,7 +35,7 @@ def together(one: Claims, other: Claims, operator: Mechanism) -> tuple[Claims, C
             fixed[name] = values[0]
     limits = _limits(one.limits, other.limits)
     requires = tuple({condition.text: condition for condition in (*one.requires, *other.requires)}.values())
-    compiled = one.compiled or other.compiled
+    compiled, sparing = one.compiled or other.compiled, one.sparing or other.sparing
     first, second = (
         replace(
             claims,
@@ -45,6 +45,7 @@ def together(one: Claims, other: Claims, operator: Mechanism) -> tuple[Claims, C
             limits=limits,
             requires=requires,
             compiled=compiled,
+            sparing=sparing,
         )
         for claims in (one, other)
     )

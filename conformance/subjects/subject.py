@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Protocol
 
-from attnspec import adapters
 from attnspec.adapters import Adapter
 
 from ..data.texts import NAME, safe
@@ -20,7 +19,7 @@ from ..mechanisms.layouts import layout_of
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.signatures import signature_named
 from .aliases import untested
-from .claims import Claims, claims_of
+from .claims import Claims, claims_of, compiles, is_own
 from .forms import Form, as_operator, form_in, taking
 
 
@@ -85,6 +84,8 @@ class AdapterSubject:
     def hand(self, framework: str) -> None:
         """Have calls made with the arrays of that framework from now on."""
         self.adapter = replace(self.adapter, framework=framework, perhaps=())
+        compiled = compiles(self.adapter)
+        self.claims = replace(self.claims, compiled=compiled, sparing=compiled and self.adapter.compiled is None)
         self.caller = self._called()
 
     @property
@@ -140,11 +141,6 @@ def _formed(adapter: Adapter, mechanism: Mechanism, *, declared: bool) -> tuple[
     known = mechanism.takes
     told = tuple(untested(name, known) for name in taken.unknown)
     return form, replace(claims, unknown=taken.unknown, untested=told)
-
-
-def is_own(adapter: Adapter) -> bool:
-    """Whether an adapter comes with attnspec, and so has the layout of its operator."""
-    return adapter.module.startswith(f"{adapters.__name__}.")
 
 
 def renewed(subject: Subject) -> bool:

@@ -24,6 +24,7 @@ TABLE = [
         "k[seen], v[seen]",
         "k[own], v[own]",
     ),
+    ("jax", "apply_rotary_pos_emb", "apply_rotary_pos_emb", "rotary", "-second, first", "second, first"),
     ("numpy", "dot_product_attention", "jax_dot_product_attention", "attention", "scores + bias", "scores - bias"),
 ]
 

@@ -9,7 +9,7 @@ import pytest
 from attnspec.cases.applicability import plain_options, undeclared
 from attnspec.cases.drawing import drawn
 from attnspec.cases.plans import Plan, beyond_limits, directed, plan, scenarios_of
-from attnspec.cases.profiles import Profile
+from attnspec.cases.profiles import PROFILES, Profile
 from attnspec.errors import SpecError, UsageError
 from attnspec.language.expressions import Expression
 from attnspec.language.scopes import Scope
@@ -120,6 +120,17 @@ def test_what_compiles_for_every_shape_is_tried_on_few():
     claims = Claims(EVERYTHING, ("float32",), compiled=True)
     few = Plan(ATTENTION, claims, SMALL, 0, "float32")
     assert (4, 0) == (len(few.pairs), len(few.draws))
+    assert few.scenarios == few.first
+
+
+def test_what_is_taken_to_compile_for_every_shape_is_tried_on_fewer_unless_much_is_asked():
+    claims = Claims(EVERYTHING, ("float32",), compiled=True, sparing=True)
+    spared = Plan(ATTENTION, claims, SMALL, 0, "float32")
+    assert (2, 0) == (len(spared.pairs), len(spared.draws))
+    assert spared.core == [label for label in spared.core if label in {x.case.label for x in spared.first}]
+    assert len(spared.core) == len(spared.first) < len(spared.scenarios) // 2
+    strict = Plan(ATTENTION, claims, PROFILES["ci"], 0, "float32")
+    assert (4, strict.scenarios) == (len(strict.pairs), strict.first)
 
 
 def test_the_last_plans_are_kept_and_no_more():

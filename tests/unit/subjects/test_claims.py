@@ -152,6 +152,29 @@ def test_what_is_declared_is_claimed():
 
 
 @pytest.mark.parametrize(
+    ("framework", "declared", "compiles", "expected"),
+    [
+        ("numpy", None, False, (False, False)),
+        ("jax", None, False, (True, True)),
+        ("jax", False, False, (False, False)),
+        ("torch", None, True, (True, True)),
+        ("torch", True, False, (True, False)),
+    ],
+)
+def test_what_a_framework_compiles_for_every_shape_is_taken_to_compile(framework, declared, compiles, expected):
+    adapter = Adapter("mine", "attention", plain, framework, compiled=declared, compiles=compiles)
+    found = claims_of(adapter, ATTENTION, declared=False)
+    assert expected == (found.compiled, found.sparing)
+
+
+def test_what_comes_with_attnspec_says_itself_what_it_compiles():
+    def shipped(q, k, v): ...
+
+    shipped.__module__ = "attnspec.adapters.jax.attention"
+    assert not claims_of(Adapter("theirs", "attention", shipped, "jax"), ATTENTION, declared=True).compiled
+
+
+@pytest.mark.parametrize(
     ("grade", "dtype", "expected"),
     [
         (None, "float64", FP64),

@@ -9,7 +9,7 @@ import pytest
 
 from attnspec.adapters import Adapter
 from attnspec.errors import TargetError, UsageError
-from attnspec.execution.sources import guess_frameworks
+from attnspec.execution.sources import compiles, guess_frameworks
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.targets import families, find, guess_operator, mistake, resolve, shipped, subject, undecorated
 
@@ -218,6 +218,13 @@ def test_a_file_that_does_not_show_its_framework_leaves_several_to_try(imported,
     module = ModuleType("file")
     vars(module).update({name: ModuleType(name) for name in imported})
     assert perhaps == guess_frameworks(len, module)
+
+
+def test_what_a_framework_has_compiled_shows_by_its_type():
+    kind = type("PjitFunction", (), {"__module__": "jaxlib._jax", "__call__": lambda self: None})
+    compiled = lambda: None  # noqa: E731 - as torch.compile marks what it returns
+    compiled._torchdynamo_orig_callable = len
+    assert (True, True, False) == (compiles(kind()), compiles(compiled), compiles(lambda: None))
 
 
 # Adapters of other packages
