@@ -19,6 +19,8 @@ def paged_attention(
     scale=None,
     window_left=None,
     softcap=None,
+    k_scale=None,
+    v_scale=None,
     empty_row="zeros",
     masked_nonfinite="ignored",
     unused_entries="unread",
@@ -28,7 +30,10 @@ def paged_attention(
 
     q [batch, q_len, heads, head_dim], key_pages [pages, page_size, kv_heads, head_dim],
     value_pages [pages, page_size, kv_heads, value_dim], table [batch, max_pages], k_lens [batch].
+    Of codes, `k_scale` and `v_scale` have the axes of their pages, each of full length or 1.
     """
+    key_pages = key_pages if k_scale is None else key_pages * k_scale
+    value_pages = value_pages if v_scale is None else value_pages * v_scale
     page_size = key_pages.shape[1]
     out = np.zeros((*q.shape[:3], value_pages.shape[3]))
     for b, count in enumerate(k_lens):

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..controls.attention import CONVENTIONS, online
 from ..controls.quantized import FORMATS
+from ..controls.quantized import PAGED as PAGED_CONVENTIONS
 from .whole import Whole
 
 
@@ -173,3 +174,89 @@ def values_in_steps_of_their_largest(weights: Any) -> Any:
     """The values are quantised once more, in 127 steps of the largest of them all."""
     step = weights.abs().amax().clamp_min(1e-30) / 127
     return (weights / step).round() * step
+
+
+# Pages
+
+
+def page_scale(scale: Any, page: Any) -> Any:
+    """The scales of pages, one for each place."""
+    return scale[page] if scale.shape[0] > 1 else scale
+
+
+def read_page(pool: Any, page: Any) -> Any:
+    """The codes of pages as numbers."""
+    return pool[page].float()
+
+
+def paged(part: Any) -> Callable[..., Any]:
+    def paged_attention(
+        q: Any,
+        key_pages: Any,
+        value_pages: Any,
+        table: Any,
+        k_lens: Any,
+        *,
+        k_scale: Any,
+        v_scale: Any,
+        scale: float | None = None,
+        window_left: int | None = None,
+    ) -> Any:
+        import torch
+
+        outs = []
+        for item, count in enumerate(k_lens.tolist()):
+            own = table[item, : -(-count // key_pages.shape[1])]
+            k, v = (
+                (part.read_page(x, own) * part.page_scale(s, own)).flatten(0, 1)[None, :count].transpose(1, 2)
+                for x, s in ((key_pages, k_scale), (value_pages, v_scale))
+            )
+            out, _ = online(q[item : item + 1].transpose(1, 2), k, v, causal=True, window_left=window_left, scale=scale)
+            outs.append(out.transpose(1, 2))
+        return torch.cat(outs).to(q.dtype)
+
+    return paged_attention
+
+
+PAGED = Whole("paged_attention", paged, (page_scale, read_page), PAGED_CONVENTIONS, limits=FORMATS)
+
+
+@PAGED.instead_of(page_scale, seen="vllm-project/vllm#49716")
+def scales_as_if_pages_were_not_padded(scale: Any, page: Any) -> Any:
+    """Scales of places are found with a page size of one less than there is."""
+    if scale.shape[0] == 1 or scale.shape[1] == 1:
+        return page_scale(scale, page)
+    n = scale.shape[1]
+    start = page.long() * (n - 1)
+    flat = scale.flatten(0, 1)
+    return flat[[[int(s) + i for i in range(n)] for s in start]] if len(page) else page_scale(scale, page)
+
+
+_pools: dict[tuple[int, ...], Any] = {}
+
+
+@PAGED.instead_of(page_scale)
+def page_scales_of_an_earlier_call(scale: Any, page: Any) -> Any:
+    """The scales of pages are those of the first call with so many of them."""
+    return page_scale(_pools.setdefault(tuple(scale.shape), scale.clone()), page)
+
+
+@PAGED.instead_of(read_page)
+def last_place_read_as_unsigned(pool: Any, page: Any) -> Any:
+    """The last place of each page is read as bytes without a sign."""
+    import torch
+
+    found = read_page(pool, page)
+    if pool.dtype == torch.int8:
+        found[:, -1] = pool[page][:, -1].view(torch.uint8).float()
+    return found
+
+
+@PAGED.instead_of(read_page, seen="tenstorrent/tt-metal#46466")
+def codes_share_an_exponent(pool: Any, page: Any) -> Any:
+    """The sixteen numbers of a row share the exponent of the largest, and small ones lose their digits."""
+    import torch
+
+    found = read_page(pool, page)
+    top = torch.exp2(torch.floor(torch.log2(found.abs().amax(-1, keepdim=True).clamp_min(1e-30))))
+    return torch.trunc(found / top * 8) / 8 * top
