@@ -1,6 +1,7 @@
 """How well a failure is named: every known mistake as a subject, pairs of them, and each as if it were not known.
 
     python benchmarks/diagnosis.py [MECHANISM ...] [--pairs N]
+    python benchmarks/diagnosis.py --blind [FAULT or OPERATOR ...]
 
 A line for each mechanism: of its mistakes, how many are named, alone or as one of several that are alike on all cases;
 of random pairs, how many are named as pairs, or by what has the same effect; of mistakes that are taken for unknown,
@@ -147,11 +148,24 @@ def chosen(mechanism: Mechanism, mistakes: list[Candidate], count: int) -> Itera
     return iter(random.Random(mechanism.name).sample(possible, min(count, len(possible))))
 
 
+def blind(names: list[str]) -> None:
+    """Say of each of the reported faults what the diagnosis says."""
+    results = []
+    for name, fault in faults().items():
+        if not names or name in names or fault.adapter.operator in names:
+            results.append(told(fault))
+            print(results[-1].line(), flush=True)
+    print(summary(results))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("mechanism", nargs="*")
     parser.add_argument("--pairs", type=int, default=10, help="random pairs of each mechanism")
+    parser.add_argument("--blind", action="store_true", help="reported faults, written anew; names choose some of them")
     options = parser.parse_args()
+    if options.blind:
+        return blind(options.mechanism)
     total = Tally()
     for mechanism in library().values():
         if options.mechanism and mechanism.name not in options.mechanism:

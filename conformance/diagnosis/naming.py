@@ -84,6 +84,8 @@ class Likeness:
     """Cases on which the runner-up differs from the subject."""
     changed: tuple[Changed, ...] = ()
     """Of what is not known by a name, the lines of the definition that it changes."""
+    candidate: Candidate | None = None
+    """What was run to see that it agrees."""
 
     @property
     def name(self) -> str:
@@ -158,7 +160,7 @@ def _by_laws(
     if not found:
         return None
     others = tuple(other.name for other in found[1:])
-    return Likeness((_cause(found[0]),), len(signature.broken), others, by_laws=True)
+    return Likeness((_cause(found[0]),), len(signature.broken), others, by_laws=True, candidate=found[0])
 
 
 def _failing(bench: Bench, failure: Failure, grade: Grade) -> Iterator[Observation]:
@@ -231,6 +233,7 @@ class _Search:
             runner_up=runner_up.name if runner_up else "",
             differs=differs,
             changed=best.changed,
+            candidate=best,
         )
 
     def fits(self, candidate: Candidate) -> bool:

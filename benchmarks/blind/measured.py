@@ -1,0 +1,168 @@
+"""What the diagnosis says of each of the reported faults, and whether that is so on cases that it has not seen."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from attnspec.cases.plans import PROFILES, plan, scenarios_of
+from attnspec.diagnosis.candidates import Candidate
+from attnspec.diagnosis.facts import Facts, facts_of
+from attnspec.diagnosis.maps import mapped
+from attnspec.diagnosis.naming import LARGE, Likeness, diagnose, observed
+from attnspec.diagnosis.observations import Observation, Stance
+from attnspec.diagnosis.phrases import where
+from attnspec.diagnosis.separation import When, separated
+from attnspec.judging.bench import Bench
+from attnspec.judging.cells import Request
+from attnspec.judging.engine import run
+from attnspec.judging.shrinking import made_small
+from attnspec.judging.trial import Trial
+from attnspec.mechanisms.loader import library
+from attnspec.runs.runner import headline
+from attnspec.subjects.targets import subject
+
+from . import Fault
+
+FRESH_SEED = 77
+NEARLY = 0.97
+"""The share of fresh cases on which a condition has to be the expected one."""
+EXCEPTIONS = 0.25
+"""The share of right cases among those on which a condition holds."""
+
+
+@dataclass(slots=True)
+class Told:
+    """What was said of a fault."""
+
+    fault: Fault
+    mechanism: str = ""
+    law: str = ""
+    name: str = ""
+    named: str = ""
+    """`name`, `line` or `pair` where that is right, `wrong` where it is not; nothing where none was given."""
+    when: str = ""
+    placed: str = ""
+    """`right`, `wrong`, `none`, or `-` where none is expected and none was told."""
+    seconds: float = 0.0
+    check: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+    def line(self) -> str:
+        refuted = f"{self.mechanism}.{self.law}" if self.law else "NOT REFUTED"
+        return (
+            f"{self.fault.name:36} {refuted:36} {self.named or 'silent':6} {self.name or '-'}\n"
+            f"{'':36} when {self.placed}: {self.when or '-'}   [{self.fault.when}]   {self.seconds:.1f} s"
+            f" of {self.check:.1f} s {' '.join(self.notes)}"
+        )
+
+
+def told(fault: Fault) -> Told:
+    """The first failure of a fault, as a report explains it."""
+    one, found = subject(fault.adapter), Told(fault)
+    start = time.process_time()
+    for mechanism in library().values():
+        if mechanism.operator != one.operator:
+            continue
+        result = run(Request(one, mechanism, "float32", PROFILES["quick"]))
+        failed = [cell for cell in result.cells if cell.bad and cell.failure is not None]
+        if not failed or result.bench is None:
+            continue
+        found.mechanism, found.check = mechanism.name, time.process_time() - start
+        head = headline(failed)
+        found.law = head.law
+        begin = time.process_time()
+        bench, failure = result.bench, made_small(head.failure, result)
+        likeness = when = None
+        if not head.law.startswith(("contract.", "convention.")):
+            calls = observed(bench, failure, 0)
+            likeness = diagnose(bench, failure, 0, observations=calls)
+            mapped(bench, failure, 0)
+            when = separated(bench, failure, result, 0, observations=calls)
+        found.seconds = time.process_time() - begin
+        judged(found, bench, likeness if isinstance(likeness, Likeness) else None, when)
+        return found
+    return found
+
+
+def judged(found: Told, bench: Bench, likeness: Likeness | None, when: When | None) -> None:
+    """Compare what was said with what is expected, and with what the fault does on fresh cases."""
+    fresh = [] if bench.mechanism.undetermined else list(observations(bench))
+    if likeness is not None:
+        found.name = likeness.name
+        names = (likeness.name, *(part.name for part in likeness.causes), *likeness.others)
+        expected = any(name.partition(" where ")[0] in found.fault.names for name in names)
+        if bench.mechanism.undetermined or likeness.name.startswith("fault:"):
+            found.named = "name" if expected else "wrong"
+        else:
+            same = agreeing(likeness, fresh)
+            found.named = "wrong" if not same else "line" if likeness.changed else "name"
+            found.notes += ["unexpected"] if same and not expected and not likeness.changed else []
+    found.when = where(when.condition) or "every case" if when is not None else ""
+    found.placed = placed(found.fault.when, bench, when, fresh)
+
+
+def observations(bench: Bench) -> Iterator[Observation]:
+    """Calls of fresh cases, none of which the diagnosis has seen, that are answered."""
+    m, claims = bench.mechanism, bench.subject.claims
+    drawn = plan(m, claims, PROFILES["ci"], FRESH_SEED, bench.dtype)
+    known = scenarios_of(m, claims, seed=FRESH_SEED, dtype=bench.dtype)
+    for sample in itertools.chain(known, drawn.pairs, drawn.further(100)):
+        if sample.entries <= LARGE and sample.mechanism is m:
+            trial = Trial(bench, sample)
+            observation = Observation(trial, trial.base, bench.subject.claims.grade(bench.dtype))
+            if observation.answered():
+                yield observation
+
+
+def agreeing(likeness: Likeness, fresh: list[Observation]) -> bool:
+    """Whether what is named gives what the subject gives on all fresh cases."""
+    candidate: Candidate = likeness.candidate
+    return all(observation.stance(candidate) is not Stance.DIFFERS for observation in fresh)
+
+
+def placed(expected: str, bench: Bench, when: When | None, fresh: list[Observation]) -> str:
+    """Whether a condition is the expected one, or parts the right fresh cases from the wrong ones as well."""
+    if when is None:
+        return "none" if expected else "-"
+    claims = bench.subject.claims
+    facts = [facts_of(o.trial.sample) for o in fresh] or [
+        facts_of(s) for s in scenarios_of(bench.mechanism, claims, seed=FRESH_SEED, dtype=bench.dtype)
+    ]
+    held = [when.condition.holds(one) for one in facts]
+    wrong = [not o.right for o in fresh]
+    if fresh:
+        missed = sum(bad and not inside for bad, inside in zip(wrong, held, strict=True))
+        extra = sum(inside and not bad for bad, inside in zip(wrong, held, strict=True))
+        if not missed and extra <= EXCEPTIONS * max(sum(held), 1):
+            return "right"
+    if expected:
+        meant = [bool(eval(expected, {}, namespace(one))) for one in facts]
+        if sum(a is b for a, b in zip(meant, held, strict=True)) >= NEARLY * len(facts):
+            return "right"
+    return "wrong"
+
+
+def namespace(facts: Facts) -> dict[str, Any]:
+    """The names of an expected condition."""
+    scattered = {f"{name}_scattered": memory != "contiguous" for name, memory in facts.memory.items()}
+    return {**facts.options, **facts.given, **scattered, **facts.sizes}
+
+
+def summary(results: list[Told]) -> str:
+    refuted = [one for one in results if one.law]
+    expected = [one for one in refuted if one.placed != "-"]
+
+    def count(value: str) -> int:
+        return sum(one.named == value for one in refuted)
+
+    seconds = sorted(one.seconds for one in refuted) or [0.0]
+    placed = sum(one.placed == "right" for one in expected)
+    return (
+        f"{len(results)} faults, {len(refuted)} refuted: {count('name')} right name, {count('line')} right line,"
+        f" {count('wrong')} wrong, {count('')} silent; When right {placed} of {len(expected)};"
+        f" explanation {seconds[len(seconds) // 2]:.2f} s of CPU at the median, {seconds[int(0.9 * len(seconds))]:.2f} at p90"
+    )
