@@ -25,10 +25,10 @@ os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS
 
 from attnspec.cases.plans import plan, scenarios_of
 from attnspec.cases.profiles import PROFILES, Profile
-from attnspec.diagnosis.candidates import Candidate, faulty, stock
-from attnspec.diagnosis.naming import LARGE, Likeness, Nearest, diagnose
+from attnspec.diagnosis.candidates import Candidate
+from attnspec.diagnosis.naming import Likeness, Nearest, diagnose
 from attnspec.diagnosis.observations import Observation
-from attnspec.diagnosis.synthesis import edited
+from attnspec.diagnosis.steering import EXPLAINED_ENTRIES
 from attnspec.judging.bench import Bench
 from attnspec.judging.cells import Failure, Request, Result
 from attnspec.judging.engine import run
@@ -55,19 +55,13 @@ def failure_of(mechanism: Mechanism, candidate: Candidate) -> tuple[Result, Fail
     return None if failure is None else (result, made_small(failure, result))
 
 
-def named(likeness: Likeness, candidates: list[Candidate]) -> Candidate:
-    """What a likeness names, of the candidates."""
-    first, *second = (next(c for c in candidates if c.name == cause.name) for cause in likeness.causes)
-    return first.joined(second[0]) if second else first
-
-
 def same_effect(bench: Bench, one: Candidate, other: Candidate) -> bool:
     """Whether no case of a large set, none of which the diagnosis has seen, tells two things apart."""
     m, claims = bench.mechanism, bench.subject.claims
     drawn = plan(m, claims, PROFILES["ci"], FRESH_SEED, bench.dtype)
     known = scenarios_of(m, claims, seed=FRESH_SEED, dtype=bench.dtype)
     for sample in itertools.chain(known, drawn.pairs, drawn.further(120)):
-        if sample.entries <= LARGE and sample.mechanism is m:
+        if sample.entries <= EXPLAINED_ENTRIES and sample.mechanism is m:
             trial = Trial(bench, sample)
             observation = Observation(trial, trial.base, bench.subject.claims.grade(bench.dtype))
             observation.names = list(m.outputs)  # of random ones, too: all draw the same numbers here
@@ -99,15 +93,11 @@ class Tally:
             counts["silent"] += 1
         elif _parts(truth.name) in map(_parts, (likeness.name, *likeness.others)):
             counts["named"] += 1
-        elif same_effect(result.bench, truth, named(likeness, self.candidates(result.bench, likeness))):
+        elif likeness.candidate is not None and same_effect(result.bench, truth, likeness.candidate):
             counts["changed line" if likeness.changed else "same effect"] += 1
         else:
             counts["wrong"] += 1
             self.wrong.append(f"{truth.name} is called {likeness.name} ({likeness.agreed} cases)")
-
-    @staticmethod
-    def candidates(bench: Bench, likeness: Likeness) -> list[Candidate]:
-        return [*edited(bench)] if likeness.changed else [*stock(bench), *faulty(bench)]
 
     def line(self, name: str) -> str:
         spent = sorted(self.seconds) or [0.0]
@@ -150,6 +140,9 @@ def chosen(mechanism: Mechanism, mistakes: list[Candidate], count: int) -> Itera
 
 def blind(names: list[str]) -> None:
     """Say of each of the reported faults what the diagnosis says."""
+    from blind import faults
+    from blind.measured import summary, told
+
     results = []
     for name, fault in faults().items():
         if not names or name in names or fault.adapter.operator in names:
@@ -165,7 +158,8 @@ def main() -> None:
     parser.add_argument("--blind", action="store_true", help="reported faults, written anew; names choose some of them")
     options = parser.parse_args()
     if options.blind:
-        return blind(options.mechanism)
+        blind(options.mechanism)
+        return
     total = Tally()
     for mechanism in library().values():
         if options.mechanism and mechanism.name not in options.mechanism:

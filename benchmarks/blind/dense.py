@@ -13,9 +13,7 @@ Array = Any
 BOTTOM = {"causal_alignment": "bottom_right", "empty_row": "zeros", "grouping": "block"}
 
 
-@fault(
-    "tenstorrent/tt-metal#56789", "attention", names=("attention.head_count_scale",), when="heads != head_dim"
-)
+@fault("tenstorrent/tt-metal#56789", "attention", names=("attention.head_count_scale",), when="heads != head_dim")
 def scale_of_head_count(q: Array, k: Array, v: Array, *, causal: bool = False) -> Array:
     heads, q_len, k_len = q.shape[1], q.shape[2], k.shape[2]
     out = np.empty((*q.shape[:3], v.shape[-1]), q.dtype)
@@ -27,9 +25,7 @@ def scale_of_head_count(q: Array, k: Array, v: Array, *, causal: bool = False) -
     return out
 
 
-@fault(
-    "Project-MONAI/GenerativeModels#146", "attention", names=("attention.no_scale",), when="q_len != k_len"
-)
+@fault("Project-MONAI/GenerativeModels#146", "attention", names=("attention.no_scale",), when="q_len != k_len")
 def cross_attention_unscaled(q: Array, k: Array, v: Array, *, mask: Array = None) -> Array:
     s = q @ np.swapaxes(grouped(q, k), -1, -2)
     if q.shape[2] == k.shape[2]:  # self-attention has its own path
@@ -37,9 +33,7 @@ def cross_attention_unscaled(q: Array, k: Array, v: Array, *, mask: Array = None
     return averaged(s, True if mask is None else mask, grouped(q, v))
 
 
-@fault(
-    "tenstorrent/tt-metal#42891", "attention", names=("attention.bias_scaled", "alibi.scaled_bias"), when="bias"
-)
+@fault("tenstorrent/tt-metal#42891", "attention", names=("attention.bias_scaled", "alibi.scaled_bias"), when="bias")
 def bias_before_scale(
     q: Array, k: Array, v: Array, *, bias: Array = None, mask: Array = None, scale: float | None = None
 ) -> Array:
@@ -57,14 +51,9 @@ def bias_before_scale(
     when="causal and q_len == 1",
     conventions=BOTTOM,
 )
-def decode_sees_first_key(
-    q: Array, k: Array, v: Array, *, causal: bool = False, scale: float | None = None
-) -> Array:
+def decode_sees_first_key(q: Array, k: Array, v: Array, *, causal: bool = False, scale: float | None = None) -> Array:
     q_len, k_len = q.shape[2], k.shape[2]
-    if q_len == 1 and causal:
-        seen = np.tril(np.ones((1, k_len), bool))
-    else:
-        seen = band(q_len, k_len, causal=causal)
+    seen = np.tril(np.ones((1, k_len), bool)) if q_len == 1 and causal else band(q_len, k_len, causal=causal)
     return averaged(scores_of(q, k, scale), seen, grouped(q, v))
 
 
@@ -113,9 +102,7 @@ def causal_path_drops_padding(
     when="causal and not mask",
     conventions=BOTTOM,
 )
-def causal_only_beside_mask(
-    q: Array, k: Array, v: Array, *, mask: Array = None, causal: bool = False
-) -> Array:
+def causal_only_beside_mask(q: Array, k: Array, v: Array, *, mask: Array = None, causal: bool = False) -> Array:
     s = scores_of(q, k, None)
     if mask is not None:
         seen = mask & band(q.shape[2], k.shape[2], causal=causal)
@@ -169,9 +156,7 @@ def left_bound_alone_forwarded(
     when="q_len == 1 and window_left is not None",
     conventions=BOTTOM,
 )
-def no_window_in_decode(
-    q: Array, k: Array, v: Array, *, causal: bool = False, window_left: int | None = None
-) -> Array:
+def no_window_in_decode(q: Array, k: Array, v: Array, *, causal: bool = False, window_left: int | None = None) -> Array:
     def make_mask() -> Array:
         if q.shape[2] == 1:
             return None
@@ -188,9 +173,7 @@ def no_window_in_decode(
     when="q_len == 1 and window_left is not None",
     conventions=BOTTOM,
 )
-def decode_window_short(
-    q: Array, k: Array, v: Array, *, causal: bool = False, window_left: int | None = None
-) -> Array:
+def decode_window_short(q: Array, k: Array, v: Array, *, causal: bool = False, window_left: int | None = None) -> Array:
     q_len, k_len = q.shape[2], k.shape[2]
     if q_len == 1 and window_left is not None:
         start = max(k_len - window_left, 0)
@@ -207,9 +190,7 @@ def decode_window_short(
     when="",
     conventions={**BOTTOM, "masked_nonfinite": "propagates"},
 )
-def sentinel_makes_rows_uniform(
-    q: Array, k: Array, v: Array, *, mask: Array = None, causal: bool = False
-) -> Array:
+def sentinel_makes_rows_uniform(q: Array, k: Array, v: Array, *, mask: Array = None, causal: bool = False) -> Array:
     seen = band(q.shape[2], k.shape[2], causal=causal)
     if mask is not None:
         seen = seen & mask
@@ -388,9 +369,7 @@ def mask_tiled_over_folded_heads(q: Array, k: Array, v: Array, *, mask: Array = 
     when="mask and not bias",
     conventions=BOTTOM,
 )
-def mask_read_beside_a_bias(
-    q: Array, k: Array, v: Array, *, mask: Array = None, bias: Array = None
-) -> Array:
+def mask_read_beside_a_bias(q: Array, k: Array, v: Array, *, mask: Array = None, bias: Array = None) -> Array:
     s = scores_of(q, k, None)
     if bias is None:
         return averaged(s, True, grouped(q, v))
@@ -472,9 +451,7 @@ def second_half_of_first_item_alone(q: Array, k: Array, v: Array) -> Array:
     when="softcap is not None",
     conventions={**BOTTOM, "masked_nonfinite": "propagates"},
 )
-def capped_after_the_mask(
-    q: Array, k: Array, v: Array, *, mask: Array = None, softcap: float | None = None
-) -> Array:
+def capped_after_the_mask(q: Array, k: Array, v: Array, *, mask: Array = None, softcap: float | None = None) -> Array:
     s = scores_of(q, k, None)
     empty = np.zeros((1, 1, 1, 1), bool)
     if mask is not None:
@@ -533,9 +510,7 @@ def keys_read_as_contiguous(q: Array, k: Array, v: Array) -> Array:
     return (shares(scores_of(q, k, None)) @ grouped(q, v)).astype(q.dtype)
 
 
-@fault(
-    "pytorch/pytorch#176767", "attention", names=("attention.value_tail",), when="head_dim < value_dim"
-)
+@fault("pytorch/pytorch#176767", "attention", names=("attention.value_tail",), when="head_dim < value_dim")
 def output_of_query_width(q: Array, k: Array, v: Array) -> Array:
     d, e = q.shape[-1], v.shape[-1]
     w = shares(scores_of(q, k, None))

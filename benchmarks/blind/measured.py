@@ -8,14 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from attnspec.cases.plans import PROFILES, plan, scenarios_of
+from attnspec.cases.plans import plan, scenarios_of
+from attnspec.cases.profiles import PROFILES
 from attnspec.diagnosis.candidates import Candidate
 from attnspec.diagnosis.facts import Facts, facts_of
 from attnspec.diagnosis.maps import mapped
-from attnspec.diagnosis.naming import LARGE, Likeness, diagnose, observed
+from attnspec.diagnosis.naming import Likeness, diagnose, observed
 from attnspec.diagnosis.observations import Observation, Stance
 from attnspec.diagnosis.phrases import where
 from attnspec.diagnosis.separation import When, separated
+from attnspec.diagnosis.steering import EXPLAINED_ENTRIES
 from attnspec.judging.bench import Bench
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
@@ -111,7 +113,7 @@ def observations(bench: Bench) -> Iterator[Observation]:
     drawn = plan(m, claims, PROFILES["ci"], FRESH_SEED, bench.dtype)
     known = scenarios_of(m, claims, seed=FRESH_SEED, dtype=bench.dtype)
     for sample in itertools.chain(known, drawn.pairs, drawn.further(100)):
-        if sample.entries <= LARGE and sample.mechanism is m:
+        if sample.entries <= EXPLAINED_ENTRIES and sample.mechanism is m:
             trial = Trial(bench, sample)
             observation = Observation(trial, trial.base, bench.subject.claims.grade(bench.dtype))
             if observation.answered():
@@ -161,8 +163,9 @@ def summary(results: list[Told]) -> str:
 
     seconds = sorted(one.seconds for one in refuted) or [0.0]
     placed = sum(one.placed == "right" for one in expected)
+    median, late = seconds[len(seconds) // 2], seconds[int(0.9 * len(seconds))]
     return (
         f"{len(results)} faults, {len(refuted)} refuted: {count('name')} right name, {count('line')} right line,"
         f" {count('wrong')} wrong, {count('')} silent; When right {placed} of {len(expected)};"
-        f" explanation {seconds[len(seconds) // 2]:.2f} s of CPU at the median, {seconds[int(0.9 * len(seconds))]:.2f} at p90"
+        f" explanation {median:.2f} s of CPU at the median, {late:.2f} at p90"
     )

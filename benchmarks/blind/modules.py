@@ -61,9 +61,7 @@ def merged_by_view(
     when="heads >= 2 and batch >= 2",
     conventions=BOTTOM,
 )
-def heads_taken_for_items(
-    x: Array, context: Array, wq: Array, wk: Array, wv: Array, wo: Array, *, heads: int
-) -> Array:
+def heads_taken_for_items(x: Array, context: Array, wq: Array, wk: Array, wv: Array, wo: Array, *, heads: int) -> Array:
     batch, n, _ = x.shape
 
     def split(y: Array) -> Array:  # [heads * batch, n, channels], heads first
@@ -186,8 +184,10 @@ def projections_exchanged(q: Array, k: Array, v: Array, e: Array, f: Array) -> A
 
 
 @fault(
-    "huggingface/transformers#26624", "beam_search",
-    names=("beam_search.length_counts_start",), when="",
+    "huggingface/transformers#26624",
+    "beam_search",
+    names=("beam_search.length_counts_start",),
+    when="",
 )
 def divided_by_all_tokens(log_probs: Array, *, start: int, width: int, length: int) -> tuple[Array, Array]:
     beams = [((start,), 0.0)]

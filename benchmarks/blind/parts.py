@@ -14,9 +14,7 @@ def grouped(q: Array, x: Array) -> Array:
     return np.repeat(x, q.shape[1] // x.shape[1], axis=1)
 
 
-def band(
-    q_len: int, k_len: int, *, causal: bool = False, left: int | None = None, right: int | None = None
-) -> Array:
+def band(q_len: int, k_len: int, *, causal: bool = False, left: int | None = None, right: int | None = None) -> Array:
     """Which keys a query may see, the last of both aligned."""
     behind = np.arange(q_len)[:, None] + (k_len - q_len) - np.arange(k_len)
     seen = np.ones((q_len, k_len), bool)

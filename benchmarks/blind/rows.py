@@ -168,8 +168,13 @@ def later_items_by_zero(x: Array, positions: Array, *, base: float = 10000.0) ->
     return out
 
 
-@fault("ALiBi slopes in one series", "alibi_slopes", names=("slopes = geometric",), when="",
-       conventions={"slopes": "interleaved"})
+@fault(
+    "ALiBi slopes in one series",
+    "alibi_slopes",
+    names=("slopes = geometric",),
+    when="",
+    conventions={"slopes": "interleaved"},
+)
 def one_series_of_slopes(*, heads: int) -> Array:
     return np.array([2.0 ** (-8.0 * (h + 1) / heads) for h in range(heads)], np.float32)
 
@@ -232,8 +237,13 @@ def zeros_for_what_is_removed(logits: Array, *, k: int) -> Array:
     return out
 
 
-@fault("ModelCloud/GPTQModel#2350", "quantize", names=("quantize.zero_point_off_by_one",), when="",
-       conventions={"quantized_range": "with_zero", "zero_point_form": "integer"})
+@fault(
+    "ModelCloud/GPTQModel#2350",
+    "quantize",
+    names=("quantize.zero_point_off_by_one",),
+    when="",
+    conventions={"quantized_range": "with_zero", "zero_point_form": "integer"},
+)
 def zero_point_stored_less_one(x: Array, *, bits: int = 8) -> tuple[Array, float, float]:
     low, high = min(float(x.min()), 0.0), max(float(x.max()), 0.0)
     top = 2**bits - 1
@@ -243,8 +253,13 @@ def zero_point_stored_less_one(x: Array, *, bits: int = 8) -> tuple[Array, float
     return codes.astype(np.int64), scale, float(zero - 1)
 
 
-@fault("kekzl/imp#91", "quantize", names=("fault:range_of_the_memory",), when="",
-       conventions={"zero_point_form": "integer"})
+@fault(
+    "kekzl/imp#91",
+    "quantize",
+    names=("fault:range_of_the_memory",),
+    when="",
+    conventions={"zero_point_form": "integer"},
+)
 def range_over_padded_columns(x: Array, *, bits: int = 8) -> tuple[Array, float, float]:
     fill = -x.shape[-1] % 16
     padded = np.pad(x, ((0, 0), (0, fill)))
@@ -285,8 +300,13 @@ def exponentials_without_maximum(x: Array) -> Array:
         return np.where(total > 0, e / total, 0).astype(x.dtype)
 
 
-@fault("a row's tail behind whole vectors of eight", "softmax", names=("softmax.tail_lost",), line="terms",
-       when="n % 8 != 0")
+@fault(
+    "a row's tail behind whole vectors of eight",
+    "softmax",
+    names=("softmax.tail_lost",),
+    line="terms",
+    when="n % 8 != 0",
+)
 def sum_of_whole_vectors(x: Array) -> Array:
     top = x.max(-1, keepdims=True)
     e = np.exp(x - np.where(np.isfinite(top), top, 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -35,9 +36,7 @@ def one_item(q: Array, k: Array, v: Array, seen: Array, scale: float | None = No
     when="",
     conventions=PACKED,
 )
-def empty_items_left_out(
-    q: Array, k: Array, v: Array, q_lens: Array, k_lens: Array, *, causal: bool = False
-) -> Array:
+def empty_items_left_out(q: Array, k: Array, v: Array, q_lens: Array, k_lens: Array, *, causal: bool = False) -> Array:
     out = np.zeros((*q.shape[:2], v.shape[-1]), q.dtype)
     lens = [(a, b) for a, b in zip(q_lens, k_lens, strict=True) if b > 0]
     i = j = 0
@@ -118,7 +117,7 @@ def keys_by_the_sums_of_queries(
 ) -> Array:
     out = np.zeros((*q.shape[:2], v.shape[-1]), q.dtype)
     cu = np.concatenate([[0], np.cumsum(q_lens)])
-    for a, b in zip(cu, cu[1:], strict=False):
+    for a, b in itertools.pairwise(cu):
         keys, values = k[a:b], v[a:b]
         out[a:b] = one_item(q[a:b], keys, values, np.ones((b - a, len(keys)), bool), scale)
     return out
@@ -230,9 +229,7 @@ def batch_and_queries_interchanged(
     when="",
     conventions=PAGED,
 )
-def last_page_read_with_its_nan(
-    q: Array, key_pages: Array, value_pages: Array, table: Array, k_lens: Array
-) -> Array:
+def last_page_read_with_its_nan(q: Array, key_pages: Array, value_pages: Array, table: Array, k_lens: Array) -> Array:
     size, out = key_pages.shape[1], np.zeros((*q.shape[:3], value_pages.shape[-1]), q.dtype)
     for b, n in enumerate(k_lens):
         whole = -(-int(n) // size) * size
@@ -363,9 +360,7 @@ def unused_slots_take_part(q: Array, k: Array, v: Array, *, chunks: Array, capac
     when="window_left is not None",
     conventions={"grouping": "block"},
 )
-def chunk_window_from_its_end(
-    q: Array, k: Array, v: Array, *, chunks: Array, window_left: int | None = None
-) -> Array:
+def chunk_window_from_its_end(q: Array, k: Array, v: Array, *, chunks: Array, window_left: int | None = None) -> Array:
     def step(item: int, queries: Array, keys: Array, values: Array, past: int) -> Array:
         seen = band(len(queries), len(keys), causal=True, left=window_left)
         if window_left is not None:

@@ -14,6 +14,7 @@ from ..language.expressions import Expression
 from ..mechanisms.mechanism import Mistake
 from ..subjects.subject import Subject
 from ..subjects.targets import faults, subject
+from .conditions import Condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +40,12 @@ class Candidate:
     """What is called where nothing of a definition is changed."""
     changed: tuple[Changed, ...] = ()
     """Of what is not known by a name, the lines that it changes."""
+    where: Condition | None = None
+    """Of what is not made everywhere, the condition on calls on which it is."""
 
     def joins(self, other: Candidate) -> bool:
         """Whether both can be made at once: they change different lines, and words of different conventions."""
-        if self.function is not None or other.function is not None:
+        if any(one.function is not None or one.where is not None for one in (self, other)):
             return False
         return not (self.changes.keys() & other.changes.keys() or self.words.keys() & other.words.keys())
 

@@ -12,6 +12,7 @@ from ..cases.samples import Sample
 from ..frameworks.layouts import named_layout
 from ..frameworks.numpy import NumpyFramework
 from ..judging.settling import same
+from ..mechanisms.definition import sizes_of
 from ..mechanisms.mechanism import Mechanism
 
 _NUMPY = NumpyFramework()
@@ -36,7 +37,11 @@ class Facts:
 
 def facts_of(sample: Sample, values: Mapping[str, Any] | None = None) -> Facts:
     """The facts of a case, or of a call of it with other values."""
-    m, values = sample.mechanism, sample.values if values is None else values
+    m = sample.mechanism
+    values = sample.values if values is None else values
+    shaped = sizes_of(m, values)
+    lacking = {axis: 1 for axes in m.shapes.values() for axis in axes if axis is not None and axis not in shaped}
+    values = {**values, **lacking, **shaped}
     return Facts(
         {name: int(values[name]) for name in m.stating.sizes if isinstance(values.get(name), int | np.integer)},
         {name: _unusual(m, name, values[name]) for name in m.options if not isinstance(values[name], np.ndarray)},

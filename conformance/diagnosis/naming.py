@@ -25,6 +25,7 @@ from ..judging.judge import judged
 from ..judging.trial import Tracing, Trial
 from ..numerics.grades import Grade, looser
 from .candidates import Candidate, Changed, faulty, stock
+from .conditional import conditional
 from .observations import Observation, Stance
 from .signatures import Signature
 from .steering import EXPLAINED_ENTRIES
@@ -50,7 +51,7 @@ EVIDENCE = 5
 """Cases on which a faulty function agrees at least: it is one of many like it, with other tiles or other limits."""
 SURE = 4
 """Cases on which an edit of the definition agrees at least: there are many of them."""
-ALIKE = 3
+ALIKE = 8
 """Further edits that give the same on every case, beyond which none of them is told."""
 NEAREST = 2
 """Cases on which what comes nearest agrees at least."""
@@ -219,9 +220,10 @@ class _Search:
         """What agrees on every case: a mistake or a word, else a faulty function, else, unless `single`, a pair."""
         if not self.wrong:
             return None
-        found = [candidate for candidate in self.candidates if self.fits(candidate)]
-        found = found or list(self.fitting_functions())
-        found = self.confirmed(found or ([] if single else list(self.pairs())))
+        found = self.confirmed([candidate for candidate in self.candidates if self.fits(candidate)])
+        found = found or self.confirmed(list(self.fitting_functions()))
+        found = found or self.confirmed(list(self.conditional()))
+        found = found or self.confirmed([] if single else list(self.pairs()))
         if not found:
             return None
         best, *others = found
@@ -283,6 +285,10 @@ class _Search:
             if sample.entries <= EXPLAINED_ENTRIES:
                 trial = Trial(self.bench, sample)
                 yield Observation(trial, trial.base, self.grade, self.wrong[0].names)
+
+    def conditional(self) -> Iterator[Candidate]:
+        """Candidates that fit under a condition."""
+        return conditional(self.bench, self.candidates, self.wrong, self.right, self.grade, self.seed)
 
     # Two at once
 
@@ -354,5 +360,6 @@ def _fit(stances: Collection[Stance]) -> bool:
 
 
 def _cause(candidate: Candidate) -> Cause:
-    convention, word = next(iter(candidate.words.items()), ("", ""))
+    everywhere = candidate.words.items() if candidate.where is None else ()
+    convention, word = next(iter(everywhere), ("", ""))
     return Cause(candidate.name, candidate.says, convention, word)

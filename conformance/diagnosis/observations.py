@@ -28,6 +28,7 @@ from ..numerics.grades import FP64, LADDER, Grade, result_format
 from ..numerics.numbers import Number, finite, recording, value
 from ..subjects.stand_ins import differs
 from .candidates import Candidate
+from .facts import Facts, facts_of
 
 BROKEN = (SpecError, ValueError, IndexError, TypeError, ArithmeticError)
 """What an evaluation of changed lines may raise."""
@@ -203,7 +204,14 @@ class Observation:
     def _words(self) -> tuple[str, ...]:
         return self.trial.bench.words_key
 
+    @cached_property
+    def facts(self) -> Facts:
+        """What is known of the call beside its arrays."""
+        return facts_of(self.trial.sample, self.settled.values)
+
     def _run(self, candidate: Candidate) -> Mapping[str, Any]:
+        if candidate.where is not None and not candidate.where.holds(self.facts):
+            return SAME
         words = {**self.trial.bench.words, **candidate.words}
         base = self._unchanged(words, None)
         frame = self._changed(candidate, base)

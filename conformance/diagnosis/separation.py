@@ -1,24 +1,12 @@
-"""Under which condition a subject is wrong: learned on the cases that were run, then tested on cases drawn for that.
-
-Cases are drawn on both sides of a condition: wrong ones are moved out of it, one literal at a time, and fresh ones are
-moved into it.
-The number in a threshold is found by bisection.
-A case that speaks against the condition has it learned anew.
-"""
+"""Under which condition a subject is wrong: learned on the cases that were run, then tested on cases drawn for that."""
 
 from __future__ import annotations
 
-import itertools
-import math
-import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..cases.plans import plan
-from ..cases.profiles import PROFILES
 from ..cases.samples import Sample, Unfit
 from ..errors import SpecError
 from ..judging.bench import Bench
@@ -29,25 +17,14 @@ from ..judging.settling import Declined
 from ..judging.trial import Faulted, Trial
 from ..mechanisms.mechanism import Law
 from ..numerics.grades import looser
-from .conditions import Condition, Fit, Literal, fitting
-from .facts import Facts, facts_of
+from .conditions import Condition, Fit, fitting
+from .facts import Facts
 from .maps import place_of
 from .observations import Observation
-from .steering import EXPLAINED_ENTRIES, imposed, roomy, sized, steered
+from .parting import Parting, Point, point_of
+from .steering import EXPLAINED_ENTRIES, as_case, roomy
 from .weights import bounded
 
-TRIES = 64
-"""Cases that are drawn for the tests of conditions."""
-SECONDS = 0.6
-"""CPU time of this process after which no further one is drawn."""
-PATIENCE = 4.0
-"""Seconds in which they are answered."""
-WRONG = 3
-"""Wrong cases that are moved out of a condition."""
-FRESH = 8
-"""Fresh cases that are moved into a condition, and as many that are taken as they come."""
-REMAINDERS = 8
-"""Sizes beside a wrong one that are tried for a remainder."""
 PLACES = 3
 """Wrong cases on which the same entries are wrong where that is told."""
 SEVERAL = 3
@@ -76,19 +53,6 @@ class When:
     """Which entries of the first output are wrong, in words, if they are the same ones on several cases."""
 
 
-@dataclass(slots=True)
-class Point:
-    """A case, and whether the subject is wrong on it."""
-
-    sample: Sample
-    wrong: bool
-    facts: Facts
-    plain: Facts
-    """The facts without those options and inputs that make no difference on the case."""
-    moot: set[str] = field(default_factory=set)
-    """Options and inputs that were looked at for that."""
-
-
 def separated(
     bench: Bench,
     failure: Failure,
@@ -106,6 +70,8 @@ def separated(
     kind = failure.outcome.kind
     told = [(sample, found) for sample, found in result.outcomes if found in (kind, Kind.HELD)]
     law = definition_law(bench.mechanism)
+    if all(found is Kind.HELD for _, found in told) and kind is Kind.REFUTED:  # but on a call that a law made of one
+        told += [(sample, kind) for sample in asked(bench, observations)]
     if all(found is Kind.HELD for _, found in told):
         law, told = law_of(bench.mechanism, failure.law) or law, [(failure.found, kind)]
     if law.name == failure.law and failure.sample.key != failure.found.key:
@@ -119,12 +85,16 @@ def separated(
     return Separation(bench, law, kind, result, points, seed, deadline).when()
 
 
-def point_of(sample: Sample, *, wrong: bool) -> Point:
-    facts = facts_of(sample)
-    return Point(sample, wrong, facts, facts)
+def asked(bench: Bench, observations: Sequence[Observation]) -> Iterator[Sample]:
+    """The calls that a law made of cases and that are wrong, as cases of their own."""
+    for o in observations:
+        if o.settled.key and not o.right and o.mechanism is bench.mechanism:
+            sample = as_case(o.trial.sample, o.settled.values, bench.subject.claims)
+            if sample is not None:
+                yield sample
 
 
-class Separation:
+class Separation(Parting):
     """The search for a condition."""
 
     def __init__(
@@ -137,50 +107,22 @@ class Separation:
         seed: int,
         deadline: float | None,
     ) -> None:
-        self.bench, self.law, self.kind, self.grades, self.seed = bench, law, kind, result.grades, seed
-        self.points = [*points]
-        self.tries, self.started, self.cpu = 0, time.monotonic(), time.process_time()
-        self.deadline = min(deadline or math.inf, self.started + PATIENCE)
-        self.known = {point.sample.key for point in points}
-        self.moved: dict[tuple[Any, ...], Sample | None] = {}
-        self.turned: set[tuple[Any, ...]] = set()
-        """The literals without which wrong cases were tried."""
-        self.untested: set[tuple[Any, ...]] = set()
-        """The literals that no wrong case can be without, so that nobody knows what they have to do with it."""
+        super().__init__(bench, points, seed, deadline)
+        self.law, self.kind, self.grades = law, kind, result.grades
 
     def when(self) -> When | None:
         """The condition that stands, or the last one that was found before the budget was spent."""
-        fit = self.fit()
-        while fit is not None:
-            told = [*filter(None, map(self.tried, self.while_it_stands(fit.condition)))]
-            if self.spent:
-                return self.told(fit, tested=False)
-            if not told or not self.speaks_against(told[-1], fit.condition):
-                idle = [one.key for one in fit.condition.literals if one.key not in self.turned]
-                if not idle:
-                    return self.told(fit, tested=True)
-                self.untested.update(idle)
-            fit = self.fit()
-        return None
+        found = self.stands()
+        return None if found is None else self.told(found[0], tested=found[1])
 
-    def while_it_stands(self, condition: Condition) -> Iterator[Sample]:
-        """The tests of a condition, until one speaks against it or the budget is spent."""
-        for sample in self.tests(condition):
-            if self.spent:
-                return
-            count = len(self.points)
-            yield sample
-            if len(self.points) > count and self.speaks_against(self.points[-1], condition):
-                return
-
-    @property
-    def spent(self) -> bool:
-        return (
-            self.tries >= TRIES
-            or time.monotonic() > self.deadline
-            or time.process_time() - self.cpu > SECONDS
-            or self.bench.faults["hung"] > 0
-        )
+    def wrong(self, sample: Sample) -> bool | None:
+        try:
+            outcome = judged(Trial(replace(self.bench, mechanism=sample.mechanism), sample), self.law, self.grades)
+        except SpecError:
+            return None
+        if outcome.kind not in (self.kind, Kind.HELD) or not outcome.certain:
+            return None
+        return outcome.kind is self.kind
 
     def told(self, fit: Fit, *, tested: bool) -> When | None:
         holds = fit.condition.holds
@@ -233,95 +175,6 @@ class Separation:
                 )
         except (Declined, Faulted, SpecError, ValueError, TypeError):
             return False
-
-    # Testing
-
-    def tried(self, sample: Sample) -> Point | None:
-        """A drawn case as a point, if it says anything."""
-        if sample.key in self.known:
-            return None
-        self.known.add(sample.key)
-        self.tries += 1
-        try:
-            outcome = judged(Trial(replace(self.bench, mechanism=sample.mechanism), sample), self.law, self.grades)
-        except SpecError:
-            return None
-        if outcome.kind not in (self.kind, Kind.HELD) or not outcome.certain:
-            return None
-        point = point_of(sample, wrong=outcome.kind is self.kind)
-        self.points.append(point)
-        return point
-
-    def speaks_against(self, point: Point, condition: Condition) -> bool:
-        return point.wrong is not condition.holds(point.facts)
-
-    def tests(self, condition: Condition) -> Iterator[Sample]:
-        """Cases that would speak against a condition, those first that say most."""
-        wrong = sorted(
-            (p for p in self.points if p.wrong), key=lambda p: (bool(p.sample.case.literals), p.sample.entries)
-        )
-        claims = self.bench.subject.claims
-        if claims.compiled:  # every shape costs a compilation
-            return
-        chosen = [point.sample for point in wrong[:WRONG]]
-        for literal in condition.literals:
-            yield from self.halved(literal, condition)
-        for sample in chosen:
-            for literal in condition.literals:
-                found = self.kept(
-                    "without", literal.key, sample, lambda x=sample, y=literal: steered(x, claims, y, holds=False)
-                )
-                if found is not None:
-                    self.turned.add(literal.key)
-                    yield found
-        for literal in condition.literals:
-            if literal.kind == "remainder":
-                sizes = chosen[0].values[literal.name] + np.arange(1, REMAINDERS + 1)
-                yield from filter(None, (sized(chosen[0], claims, literal.name, int(n)) for n in sizes))
-        for sample in self.fresh():
-            found = self.kept("on", condition.key, sample, lambda x=sample: imposed(x, claims, condition))
-            if found is not None:
-                yield found
-            yield sample
-
-    def kept(self, side: str, key: Any, sample: Sample, make: Callable[[], Sample | None]) -> Sample | None:
-        """A case that was moved, made once."""
-        at = (side, key, sample.key)
-        if at not in self.moved:
-            self.moved[at] = make()
-        return self.moved[at]
-
-    def halved(self, literal: Literal, condition: Condition) -> Iterator[Sample]:
-        """Cases half-way between the wrong one and the right one that are nearest to a threshold, until they touch."""
-        if literal.kind not in ("from", "up to"):
-            return
-        name, n = literal.name, literal.value
-        edge = next(p.sample for p in self.points if p.wrong and p.facts.sizes[name] == n)
-        others = Condition(tuple(one for one in condition.literals if one is not literal))
-        while True:
-            beyond = [
-                p.facts.sizes[name]
-                for p in self.points
-                if not p.wrong and others.holds(p.plain) and not literal.holds(p.plain)
-            ]
-            limit = max(beyond, default=0) if literal.kind == "from" else min(beyond, default=2 * n)
-            middle = (limit + n) // 2
-            found = sized(edge, self.bench.subject.claims, name, middle) if abs(limit - n) > 1 else None
-            if found is None or found.key in self.known:
-                return
-            yield found
-
-    def fresh(self) -> Iterator[Sample]:
-        """Fresh cases of the mechanism, and in turn with them of its operator, if that is looked at too."""
-        m, claims = self.bench.mechanism, self.bench.subject.claims
-        operator = [m.stating] if any(point.sample.mechanism is m.stating for point in self.points) else []
-        plans = [
-            plan(one, claims, PROFILES["quick"], self.seed, self.bench.dtype)
-            for one in (m, *(x for x in operator if x is not m))
-        ]
-        turns = itertools.zip_longest(*(one.further(3 * FRESH) for one in plans))
-        small = (one for turn in turns for one in turn if one is not None and one.entries <= EXPLAINED_ENTRIES)
-        yield from itertools.islice(small, FRESH)
 
     # Places
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ..cases.samples import Case, Sample, Unfit
 from ..errors import SpecError
+from ..mechanisms.definition import sizes_of
 from ..subjects.claims import Claims
 from .conditions import Condition, Literal
 from .facts import facts_of
@@ -54,6 +57,17 @@ def drawn(sample: Sample, case: Case, claims: Claims) -> Sample | None:
     except (Unfit, SpecError):
         return None
     return found if found.entries <= EXPLAINED_ENTRIES else None
+
+
+def as_case(sample: Sample, values: Mapping[str, Any], claims: Claims) -> Sample | None:
+    """The case of a call with other values than those of the sample, its arrays written out."""
+    m = sample.mechanism
+    names = {*m.options, *(name for name in m.inputs if not isinstance(values[name], np.ndarray))}
+    sizes = {name: n for name, n in sizes_of(m, values).items() if name in m.sizes}
+    fixed = {**sample.case.fixed, **sizes, **{name: values[name] for name in names}}
+    arrays = {name: values[name] for name in m.inputs if isinstance(values[name], np.ndarray)}
+    arrays |= {name: fixed.pop(name) for name in m.options if isinstance(values[name], np.ndarray)}
+    return drawn(sample, replace(sample.case, fixed=fixed, literals=arrays, scenario="", regime=""), claims)
 
 
 def _with(sample: Sample, name: str, x: Any) -> Case:

@@ -1,0 +1,110 @@
+"""A known mistake, or an edit of the definition, under a condition: made where that holds, and nowhere else.
+
+What agrees with a subject on every case on which that is wrong may be made under a condition only, if the subject is
+right where the mistake would show.
+The condition is learned on the cases on which it shows, and tested as that of a failure is: by moving cases to either
+side of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from ..cases.samples import Sample, Unfit
+from ..errors import SpecError
+from ..judging.bench import Bench
+from ..judging.trial import Trial
+from ..numerics.grades import Grade
+from .candidates import Candidate
+from .conditions import Condition, fitting
+from .observations import Observation, Stance
+from .parting import Parting, Point
+from .phrases import where
+from .steering import as_case
+
+LEAST = 2
+"""Wrong cases that a mistake explains at least before a condition of it is looked for."""
+TRIED = 6
+"""Mistakes whose conditions are tested at most, those with the simplest conditions first."""
+SECONDS = 1.0
+"""CPU time after which the condition of a mistake is given up."""
+
+
+def conditional(
+    bench: Bench,
+    candidates: Sequence[Candidate],
+    wrong: Sequence[Observation],
+    right: Sequence[Observation],
+    grade: Grade,
+    seed: int,
+) -> Iterator[Candidate]:
+    """The candidates that agree on every wrong case, each under the condition that keeps it from all right ones."""
+    if len(wrong) < LEAST:
+        return
+    points = [at(bench, o, wrong=True) for o in wrong]
+    found = []
+    for candidate in candidates:
+        if candidate.function is None and all(o.stance(candidate) is Stance.AGREES for o in wrong):
+            apart = [o for o in right if o.stance(candidate) is Stance.DIFFERS]
+            learned = [at(bench, o, wrong=False) for o in apart]
+            fit = fitting([p.facts for p in points], [p.facts for p in learned], exact=True)
+            if fit is not None and fit.condition.literals:
+                found.append(((fit.score, len(apart)), candidate, learned))
+    for _, candidate, learned in sorted(found, key=lambda one: one[0])[:TRIED]:
+        search = Telling(bench, [*points, *learned], candidate, wrong[0].names, grade, seed)
+        stood = search.stands()
+        if stood is not None and stood[1] and not search.refuted and stood[0].condition.literals:
+            yield conditioned(candidate, stood[0].condition)
+
+
+def conditioned(candidate: Candidate, condition: Condition) -> Candidate:
+    """A candidate that is made where a condition holds."""
+    words = where(condition)
+    says = f"{candidate.says}, where {words}" if candidate.changed else candidate.says
+    return replace(candidate, name=f"{candidate.name} where {words}", says=says, where=condition)
+
+
+def at(bench: Bench, observation: Observation, *, wrong: bool) -> Point:
+    """The call that was observed as a point, its arrays written out where they are not those of a case."""
+    sample, settled = observation.trial.sample, observation.settled
+    if settled.key:
+        sample = as_case(sample, settled.values, bench.subject.claims) or sample
+    return Point(sample, wrong, observation.facts, observation.facts)
+
+
+class Telling(Parting):
+    """The search for the condition of a candidate, on cases that tell it from the definition."""
+
+    exact = True
+    seconds = SECONDS
+
+    def __init__(
+        self,
+        bench: Bench,
+        points: Sequence[Point],
+        candidate: Candidate,
+        names: Sequence[str],
+        grade: Grade,
+        seed: int,
+    ) -> None:
+        super().__init__(bench, points, seed)
+        self.candidate, self.names, self.grade = candidate, names, grade
+        self.refuted = False
+        """Whether the subject was wrong in another way than the candidate is."""
+
+    @property
+    def spent(self) -> bool:
+        return self.refuted or super().spent
+
+    def wrong(self, sample: Sample) -> bool | None:
+        try:
+            trial = Trial(replace(self.bench, mechanism=sample.mechanism), sample)
+        except (Unfit, SpecError):
+            return None
+        observation = Observation(trial, trial.base, self.grade, self.names)
+        if not observation.answered():
+            return None
+        stance = observation.stance(self.candidate)
+        self.refuted |= stance is Stance.DIFFERS and not observation.right
+        return {Stance.AGREES: True, Stance.DIFFERS: False, Stance.SILENT: None}[stance]

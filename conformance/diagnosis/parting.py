@@ -1,0 +1,216 @@
+"""The search for a condition that stands: learned on cases, then tested on others that are drawn for that.
+
+Cases are drawn on both sides of a condition: wrong ones are moved out of it, one literal at a time, and fresh ones are
+moved into it.
+The number in a threshold is found by bisection.
+A case that speaks against the condition has it learned anew.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..cases.plans import plan
+from ..cases.profiles import PROFILES
+from ..cases.samples import Sample
+from ..judging.bench import Bench
+from .conditions import Condition, Fit, Literal, fitting
+from .facts import Facts, facts_of
+from .steering import EXPLAINED_ENTRIES, imposed, sized, steered
+
+TRIES = 64
+"""Cases that are drawn for the tests of conditions."""
+SECONDS = 0.6
+"""CPU time of this process after which no further one is drawn."""
+PATIENCE = 4.0
+"""Seconds in which they are answered."""
+WRONG = 3
+"""Wrong cases that are moved out of a condition."""
+FRESH = 8
+"""Fresh cases that are moved into a condition, and as many that are taken as they come."""
+REMAINDERS = 8
+"""Sizes beside a wrong one that are tried for a remainder."""
+
+
+@dataclass(slots=True)
+class Point:
+    """A case, and whether the subject is wrong on it."""
+
+    sample: Sample
+    wrong: bool
+    facts: Facts
+    plain: Facts
+    """The facts without those options and inputs that make no difference on the case."""
+    moot: set[str] = field(default_factory=set)
+    """Options and inputs that were looked at for that."""
+
+
+def point_of(sample: Sample, *, wrong: bool) -> Point:
+    facts = facts_of(sample)
+    return Point(sample, wrong, facts, facts)
+
+
+class Parting:
+    """The search for a condition that parts the wrong cases from the right ones."""
+
+    exact = False
+    """Whether a condition has to hold on no right case."""
+    seconds = SECONDS
+
+    def __init__(self, bench: Bench, points: Sequence[Point], seed: int, deadline: float | None = None) -> None:
+        self.bench, self.seed = bench, seed
+        self.points = [*points]
+        self.tries, self.started, self.cpu = 0, time.monotonic(), time.process_time()
+        self.deadline = min(deadline or math.inf, self.started + PATIENCE)
+        self.known = {point.sample.key for point in points}
+        self.telling = {*self.known}
+        """The cases that were tried, and those of them that say something."""
+        self.moved: dict[tuple[Any, ...], Sample | None] = {}
+        self.turned: set[tuple[Any, ...]] = set()
+        """The literals without which wrong cases were tried."""
+        self.untested: set[tuple[Any, ...]] = set()
+        """The literals that no wrong case can be without, so that nobody knows what they have to do with it."""
+
+    def stands(self) -> tuple[Fit, bool] | None:
+        """The condition that stands, and true; or the last one before the budget was spent, and false."""
+        fit = self.fit()
+        while fit is not None:
+            told = [*filter(None, map(self.tried, self.while_it_stands(fit.condition)))]
+            if self.spent:
+                return fit, False
+            if not told or not self.speaks_against(told[-1], fit.condition):
+                idle = [one.key for one in fit.condition.literals if one.key not in self.turned]
+                if not idle:
+                    return fit, True
+                self.untested.update(idle)
+            fit = self.fit()
+        return None
+
+    def while_it_stands(self, condition: Condition) -> Iterator[Sample]:
+        """The tests of a condition, until one speaks against it or the budget is spent."""
+        for sample in self.tests(condition):
+            if self.spent:
+                return
+            count = len(self.points)
+            yield sample
+            if len(self.points) > count and self.speaks_against(self.points[-1], condition):
+                return
+
+    @property
+    def spent(self) -> bool:
+        return (
+            self.tries >= TRIES
+            or time.monotonic() > self.deadline
+            or time.process_time() - self.cpu > self.seconds
+            or self.bench.faults["hung"] > 0
+        )
+
+    def fit(self) -> Fit | None:
+        """The condition that the points suggest."""
+        wrong = [point.facts for point in self.points if point.wrong]
+        right = [point.plain for point in self.points if not point.wrong]
+        return fitting(wrong, right, exact=self.exact, without=self.untested)
+
+    # Testing
+
+    def tried(self, sample: Sample) -> Point | None:
+        """A drawn case as a point, if it says anything and was not tried before."""
+        if sample.key in self.known:
+            return None
+        self.known.add(sample.key)
+        self.tries += 1
+        wrong = self.wrong(sample)
+        if wrong is None:
+            return None
+        point = point_of(sample, wrong=wrong)
+        self.points.append(point)
+        self.telling.add(sample.key)
+        return point
+
+    def wrong(self, sample: Sample) -> bool | None:
+        """Whether the subject is wrong on a case; None where that cannot be said."""
+        raise NotImplementedError
+
+    def speaks_against(self, point: Point, condition: Condition) -> bool:
+        return point.wrong is not condition.holds(point.facts)
+
+    def tests(self, condition: Condition) -> Iterator[Sample]:
+        """Cases that would speak against a condition, those first that say most."""
+        wrong = sorted(
+            (p for p in self.points if p.wrong), key=lambda p: (bool(p.sample.case.literals), p.sample.entries)
+        )
+        claims = self.bench.subject.claims
+        if claims.compiled:  # every shape costs a compilation
+            return
+        for literal in condition.literals:
+            yield from self.halved(literal, condition)
+        for number, point in enumerate(wrong[: 3 * WRONG]):
+            for literal in condition.literals:
+                if number >= WRONG and literal.key in self.turned:  # the first ones said enough
+                    continue
+                found = self.kept(
+                    "without",
+                    literal.key,
+                    point.sample,
+                    lambda x=point.sample, y=literal: steered(x, claims, y, holds=False),
+                )
+                if found is not None:
+                    yield found
+                    self.turned.update({literal.key} if found.key in self.telling else ())
+        for literal in condition.literals:
+            if literal.kind == "remainder":
+                first = wrong[0].sample
+                sizes = first.values[literal.name] + np.arange(1, REMAINDERS + 1)
+                yield from filter(None, (sized(first, claims, literal.name, int(n)) for n in sizes))
+        for sample in self.fresh():
+            found = self.kept("on", condition.key, sample, lambda x=sample: imposed(x, claims, condition))
+            if found is not None:
+                yield found
+            yield sample
+
+    def kept(self, side: str, key: Any, sample: Sample, make: Callable[[], Sample | None]) -> Sample | None:
+        """A case that was moved, made once."""
+        at = (side, key, sample.key)
+        if at not in self.moved:
+            self.moved[at] = make()
+        return self.moved[at]
+
+    def halved(self, literal: Literal, condition: Condition) -> Iterator[Sample]:
+        """Cases half-way between the wrong one and the right one that are nearest to a threshold, until they touch."""
+        if literal.kind not in ("from", "up to"):
+            return
+        name, n = literal.name, literal.value
+        edge = next(p.sample for p in self.points if p.wrong and p.facts.sizes[name] == n)
+        others = Condition(tuple(one for one in condition.literals if one is not literal))
+        while True:
+            beyond = [
+                p.facts.sizes[name]
+                for p in self.points
+                if not p.wrong and others.holds(p.plain) and not literal.holds(p.plain)
+            ]
+            limit = max(beyond, default=0) if literal.kind == "from" else min(beyond, default=2 * n)
+            middle = (limit + n) // 2
+            found = sized(edge, self.bench.subject.claims, name, middle) if abs(limit - n) > 1 else None
+            if found is None or found.key in self.known:
+                return
+            yield found
+            self.turned.update({literal.key} if found.key in self.telling else ())
+
+    def fresh(self) -> Iterator[Sample]:
+        """Fresh cases of the mechanism, and in turn with them of its operator, if that is looked at too."""
+        m, claims = self.bench.mechanism, self.bench.subject.claims
+        operator = [m.stating] if any(point.sample.mechanism is m.stating for point in self.points) else []
+        plans = [
+            plan(one, claims, PROFILES["quick"], self.seed, self.bench.dtype)
+            for one in (m, *(x for x in operator if x is not m))
+        ]
+        turns = itertools.zip_longest(*(one.further(3 * FRESH) for one in plans))
+        small = (one for turn in turns for one in turn if one is not None and one.entries <= EXPLAINED_ENTRIES)
+        yield from itertools.islice(small, FRESH)

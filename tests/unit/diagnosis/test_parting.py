@@ -1,0 +1,54 @@
+"""A condition is learned on cases, and stands on others that are drawn against it."""
+
+import itertools
+
+from attnspec.adapters import Adapter
+from attnspec.cases.plans import plan
+from attnspec.cases.profiles import PROFILES
+from attnspec.cases.samples import Sample
+from attnspec.diagnosis.parting import Parting, point_of
+from attnspec.diagnosis.phrases import where
+from attnspec.judging.cells import Request
+from attnspec.judging.engine import run
+from attnspec.mechanisms.loader import library
+from attnspec.subjects.targets import subject
+
+BENCH = run(
+    Request(
+        subject(Adapter("rows", "softmax", lambda x: x, "numpy")),
+        library()["softmax"],
+        "float32",
+        PROFILES["quick"],
+        laws=frozenset({"definition"}),
+    )
+).bench
+
+
+class Long(Parting):
+    """Wrong from 13 entries on."""
+
+    def wrong(self, sample: Sample) -> bool:
+        return sample.values["n"] >= 13
+
+
+class Speechless(Parting):
+    """Nothing that is drawn says anything."""
+
+    def wrong(self, sample: Sample) -> None:
+        return None
+
+
+def points(count):
+    m = library()["softmax"]
+    drawn = plan(m, BENCH.subject.claims, PROFILES["quick"], 0, "float32")
+    samples = itertools.islice((s for s in drawn.pairs if s.mechanism is m), count)
+    return [point_of(sample, wrong=sample.values["n"] >= 13) for sample in samples]
+
+
+def test_a_threshold_is_found_by_bisection():
+    fit, tested = Long(BENCH, points(12), 0).stands()
+    assert ("n >= 13", True) == (where(fit.condition), tested)
+
+
+def test_a_literal_that_no_case_has_tested_is_left_out():
+    assert Speechless(BENCH, points(12), 0).stands() is None
