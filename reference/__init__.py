@@ -17,6 +17,7 @@ from .dropout import dropout
 from .feed_forward import swiglu
 from .generate import generate
 from .gradients import layer_norm_gradient, rms_norm_gradient, softmax_gradient
+from .linear_attention import gated_delta_rule
 from .linformer import linformer
 from .merging import merge_states
 from .multi_head import multi_head
@@ -48,6 +49,7 @@ __all__ = [
     "dequantize",
     "dropout",
     "einsum",
+    "gated_delta_rule",
     "generate",
     "layer_norm",
     "layer_norm_gradient",

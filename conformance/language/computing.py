@@ -174,6 +174,35 @@ def cumsum(x: Any, axis: Any = -1) -> Any:
 
 
 @FUNCTIONS(graded=_rounds)
+def scan(a: Any, b: Any, start: Any) -> Any:
+    """The states of s = a @ s + b from start on, along the axis before the last two."""
+    a, b, start = _reducible(a), _reducible(b), _reducible(start)
+    first, second, third = shape_of(a), shape_of(b), shape_of(start)
+    if len(first) < 3 or len(second) < 3 or len(third) < 2 or first[-1] != first[-2] or first[-1] != second[-2]:
+        raise SpecError(f"no states go on by matrices of shape {first} with {second} added to them")
+    if first[-3] != second[-3] or third[-2:] != second[-2:]:
+        raise SpecError(f"matrices of shape {first} and {second} have no steps in common from {third} on")
+    leading = joined_shape(first[:-3], second[:-3], third[:-2])
+    steps, rows, columns = second[-3:]
+    carried = any(isinstance(x, Number) for x in (a, b, start))
+    entries = math.prod(leading) * rows * columns
+    charge(entries * steps, CARRIED if carried else 1, carried=carried)
+    for _ in range(steps):
+        charge(entries, CARRIED if carried else 1, carried=carried)
+        charge_product(entries * rows, carried=carried)
+    grade = next((x.grade for x in (a, b, start) if isinstance(x, Number)), None)
+    shapes = ((*leading, steps, rows, rows), (*leading, steps, rows, columns), (*leading, rows, columns))
+    return primitives.recurred(*(_spread(x, shape, grade) for x, shape in zip((a, b, start), shapes, strict=True)))
+
+
+def _spread(x: Any, shape: tuple[int, ...], grade: Grade | None) -> Any:
+    """`x` in a shape that it is broadcast to."""
+    if grade is None:
+        return np.broadcast_to(np.asarray(x, float), shape)
+    return number(x, grade).map(lambda part: np.broadcast_to(part, shape))
+
+
+@FUNCTIONS(graded=_rounds)
 def shift(x: Any, axis: Any = -1) -> Any:
     """Less its own maximum along an axis (0 for a row of minus infinities), free of the maximum's error."""
     return primitives.shift(x, along(axis))

@@ -59,6 +59,12 @@ MEANING: dict[str, list[tuple[str, Any]]] = {
     ],
     "all": [("all(x < 5)", True), ("all(m)", False), ("all(m, -1)", [False, False]), ("all(m[:0])", True)],
     "any": [("any(m)", True), ("any(m, -1)", [True, False]), ("any(m, 0)", [True, False, True]), ("any(m[:0])", False)],
+    "scan": [
+        ("scan([[[2.0]], [[3.0]], [[0.5]]], [[[1.0]], [[0.0]], [[4.0]]], [[5.0]])", [[[11]], [[33]], [[20.5]]]),
+        ("scan(full([[0, 1], [1, 0]][none], 2, 2, 2), full(0.0, 2, 2, 1), [[1.0], [2.0]])", [[[2], [1]], [[1], [2]]]),
+        ("scan(full(1.0, 1, 1, 1), x[:, none, none, :], full(0.0, 1, 3))", X[:, None, None, :]),
+        ("scan(full(1.0, 0, 1, 1), full(1.0, 0, 1, 3), full(0.0, 1, 3))", np.empty((0, 1, 3))),
+    ],
     "cumsum": [
         ("cumsum(x)", np.cumsum(X, -1)), ("cumsum(x, 0)", np.cumsum(X, 0)), ("cumsum(m)", [[1, 1, 2], [0, 0, 0]]),
     ],
