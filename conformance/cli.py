@@ -12,6 +12,7 @@ import click
 
 from .commands.audit import audit
 from .commands.check import check
+from .commands.compare import compare
 from .commands.diff import diff
 from .commands.doctor import doctor
 from .commands.explain import explain
@@ -82,7 +83,8 @@ def main() -> None:
     gc.set_threshold(GARBAGE, 20, 20)
 
 
-for command in (check, init, replay, repro, diff, identify, doctor, report, waive, list_, explain, lint, audit):
+_OF_KERNELS = (check, init, replay, repro, diff, compare, identify, doctor, report, waive)
+for command in (*_OF_KERNELS, list_, explain, lint, audit):
     main.add_command(command)
 
 

@@ -1,0 +1,102 @@
+"""`attnspec compare`: what has changed since an earlier run, or since the baseline that a project has committed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from .shell import mended, of_project, say
+
+
+@click.command(short_help="Say what has changed since an earlier run.")
+@click.argument("before", type=click.Path(path_type=Path))
+@click.argument("after", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--fail-on",
+    "fail_on",
+    default="new",
+    show_default=True,
+    metavar="KINDS",
+    help="Which changes fail, with commas: new, untested, precision, conventions, laws; or nothing.",
+)
+@click.option("--update", is_flag=True, help="Write AFTER over the baseline BEFORE, which may not be there yet.")
+@click.option("--markdown", is_flag=True, help="As Markdown, for the summary of a job.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def compare(before: Path, after: tuple[Path, ...], fail_on: str, update: bool, markdown: bool, as_json: bool) -> None:
+    """Say what has changed from BEFORE to AFTER: results of runs, or a baseline that was committed.
+
+    Without AFTER, the results in the report folder are compared. Several results are the parts of one run.
+
+    \b
+    attnspec compare attnspec-baseline.ndjson --update        # what is there now is agreed to
+    attnspec compare attnspec-baseline.ndjson                 # exit 1 for a failure that was not there
+    attnspec compare old/results.ndjson new/results.ndjson --fail-on new,untested,precision
+
+    A failure under a law that BEFORE does not have, or under a specification that has changed since, is told apart
+    (laws): another version of attnspec turns no build red until the baseline is updated.
+
+    Exit codes: 0 where nothing that fails has changed, 1 where something has, 4 for bad usage.
+    """  # noqa: D301 - click leaves the lines alone that follow the character itself
+    with mended(False):
+        from ..errors import Exit
+        from ..reporting import changes_page
+        from ..reporting.baseline import is_baseline, state_of, written
+        from ..reporting.changes import changes
+        from ..reporting.results import NAME
+
+        fails = _kinds(fail_on)
+        paths = after or (Path(of_project("report_dir", "attnspec-report")) / NAME,)
+        now = state_of(paths)
+        if update and not before.exists():
+            _write(before, written(now))
+            say(f"{before}: {sum(len(group.laws) for group in now.groups.values())} verdicts are the baseline")
+            return
+        if update and not is_baseline(before):
+            raise _refused(before)
+        earlier = state_of((before,))
+        told = ", ".join(map(str, paths))
+        found = changes_page.Compared(str(before), told, (earlier, now), changes(earlier, now), fails)
+        if as_json:
+            say(json.dumps(changes_page.as_json(found), indent=1), plain=True)
+        else:
+            for line in (changes_page.markdown if markdown else changes_page.page)(found):
+                say(line, plain=markdown)
+        if update:
+            _write(before, written(now))
+            say(f"{before}: updated", err=True)
+            return
+        sys.exit(int(Exit.VIOLATED if found.failing else Exit.CONFORMANT))
+
+
+def _kinds(fail_on: str) -> tuple[str, ...]:
+    """The kinds of changes that were named; a `UsageError` for another one."""
+    from ..errors import UsageError, did_you_mean
+    from ..reporting.changes import WORSE
+
+    named = tuple(filter(None, (word.strip() for word in fail_on.split(","))))
+    for word in named:
+        if word not in (*WORSE, "nothing"):
+            hint = did_you_mean(word, WORSE)
+            raise UsageError(f"--fail-on: nothing is called {word!r}{hint} ({', '.join(WORSE)}, or nothing)")
+    return tuple(word for word in named if word != "nothing")
+
+
+def _refused(path: Path) -> Exception:
+    from ..errors import UsageError
+
+    return UsageError(f"{path} is no baseline, and is left alone; name another file for --update")
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole, or not at all."""
+    from ..errors import UsageError
+
+    beside = path.with_name(f".{path.name}.new")
+    try:
+        beside.write_text(text, "utf-8")
+        beside.replace(path)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None

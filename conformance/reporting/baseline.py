@@ -1,0 +1,145 @@
+"""How subjects stood at some moment: read from results, or from a baseline that a project commits and compares with.
+
+A baseline has a line for each subject, mechanism, dtype and device, in a stable order and without anything that
+changes from run to run by itself, so that its history in version control can be read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..data.files import read_text
+from ..data.records import by_name, keys, name, number, one_of, or_none, record, text, whole
+from ..data.texts import safe
+from ..diagnosis.shapes import VERDICTS, device, dtype
+from ..errors import UsageError
+from .matrix import merged
+from .results import MOST, read
+
+FORMAT = 1
+"""The number of the format of baselines, which is raised when a key goes or comes to mean something else."""
+BASELINE = "attnspec-baseline.ndjson"
+JUDGED = ("pass", "fail", "error", "internal", "waived")
+"""Verdicts of laws that were tried."""
+Key = tuple[str, str, str, str]
+"""A subject, a mechanism, a dtype, and a device."""
+_HEAD = keys({"kind": one_of(("baseline",)), "format": whole, "attnspec": text, "profile": text, "seed": whole})
+_LAW = keys({"verdict": one_of(VERDICTS)}, {"worst": or_none(number)})
+_GROUP = keys(
+    {
+        "subject": name,
+        "mechanism": name,
+        "dtype": dtype,
+        "device": device,
+        "digest": text,
+        "grade": text,
+        "conventions": by_name(text),
+        "laws": by_name(_LAW),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a law went; `worst` is the largest error in units of the bound, None where that is not finite."""
+
+    verdict: str
+    worst: float | None = None
+    says: str = ""
+    finding: str = ""
+
+
+@dataclass(slots=True)
+class Group:
+    """The laws of a mechanism for one subject, dtype and device."""
+
+    digest: str
+    grade: str = ""
+    conventions: dict[str, str] = field(default_factory=dict)
+    laws: dict[str, Verdict] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How all subjects stood, and what was tried."""
+
+    attnspec: str
+    profile: str
+    seed: int
+    groups: dict[Key, Group]
+
+
+def state_of(paths: Sequence[Path]) -> State:
+    """The state in a baseline, or in the results of one run or several parts of it.
+
+    What is neither, or parts that were not tried alike, is a `UsageError`.
+    """
+    if len(paths) == 1 and (lines := _baseline(paths[0])) is not None:
+        return _stated(lines, paths[0])
+    files = [read(path) for path in paths]
+    heads = [lines[0] for lines in files]
+    for path, head in zip(paths, heads, strict=True):
+        if (head["profile"], head["seed"]) != (heads[0]["profile"], heads[0]["seed"]):
+            says = f"it has profile {head['profile']} and seed {head['seed']}, {paths[0]} has others"
+            raise UsageError(f"{safe(str(path))} is not of the same run: {says}")
+    groups: dict[Key, Group] = {}
+    for cell in merged(files):
+        group = groups.setdefault(_key(cell), Group(cell["digest"]))
+        if cell["verdict"] in JUDGED:
+            worst = None if cell["worst"] is None else float(f"{cell['worst']:.3g}")
+            says = cell["says"] or ("" if worst is None else f"{worst:g} x bound")
+            group.laws[cell["law"]] = Verdict(cell["verdict"], worst, says, cell.get("finding", ""))
+        run = cell.get("run", {})
+        group.grade = run.get("grade", "") or group.grade
+        group.conventions |= {name: found["word"] for name, found in run.get("conventions", {}).items()}
+    return State(heads[0]["attnspec"], heads[0]["profile"], heads[0]["seed"], groups)
+
+
+def written(state: State) -> str:
+    """A state as the text of a baseline."""
+    head = {"kind": "baseline", "format": FORMAT}
+    head |= {"attnspec": state.attnspec, "profile": state.profile, "seed": state.seed}
+    return "".join(json.dumps(line, allow_nan=False) + "\n" for line in [head, *_lines(state)])
+
+
+def is_baseline(path: Path) -> bool:
+    """Whether a file is a baseline."""
+    return _baseline(path) is not None
+
+
+def _lines(state: State) -> Iterator[dict[str, Any]]:
+    for (subject, mechanism, of, at), group in sorted(state.groups.items()):
+        laws = {
+            law: {"verdict": found.verdict} | ({} if found.worst in (None, 0) else {"worst": found.worst})
+            for law, found in sorted(group.laws.items())
+        }
+        place = {"subject": subject, "mechanism": mechanism, "dtype": of, "device": at}
+        more = {"grade": group.grade, "conventions": dict(sorted(group.conventions.items())), "laws": laws}
+        yield {**place, "digest": group.digest, **more}
+
+
+def _baseline(path: Path) -> list[str] | None:
+    """The lines of a baseline, or None for another file."""
+    lines = read_text(path, MOST).splitlines()
+    return lines if lines and lines[0].startswith('{"kind": "baseline"') else None
+
+
+def _stated(lines: Sequence[str], path: Path) -> State:
+    head = record(lines[0], _HEAD, path, 1)
+    if head["format"] > FORMAT:
+        known = f"this attnspec reads up to {FORMAT}; install a later one"
+        raise UsageError(f"{safe(str(path))} has format {head['format']} of baselines, and {known}")
+    groups = {}
+    for place, line in enumerate(lines[1:], 2):
+        found = record(line, _GROUP, path, place)
+        laws = {law: Verdict(x["verdict"], x.get("worst", 0.0)) for law, x in found["laws"].items()}
+        groups[_key(found)] = Group(found["digest"], found["grade"], dict(found["conventions"]), laws)
+    return State(head["attnspec"], head["profile"], head["seed"], groups)
+
+
+def _key(line: Mapping[str, Any]) -> Key:
+    return line["subject"], line["mechanism"], line["dtype"], line["device"]
