@@ -10,14 +10,29 @@ import numpy as np
 
 
 def cached_attention(
-    q, k, v, *, chunks, mask=None, capacity=None, window_left=None, beams=None, scale=None, grouping="block"
+    q,
+    k,
+    v,
+    *,
+    chunks,
+    mask=None,
+    capacity=None,
+    window_left=None,
+    beams=None,
+    scale=None,
+    k_scale=None,
+    v_scale=None,
+    grouping="block",
 ):
     """The outputs of all chunks: `[batch, heads, length, value_dim]`.
 
     q [batch, heads, length, head_dim], k [batch, kv_heads, length, head_dim], v [batch, kv_heads, length, value_dim];
     mask (True: may attend) broadcasts to [batch, heads, length, length]; beams [batch], the row that each row goes on
     from after the first chunk. A query that may see no key returns NaN.
+    Of codes, `k_scale` and `v_scale` have the axes of k and v, each of full length or 1.
     """
+    k = k if k_scale is None else k * k_scale
+    v = v if v_scale is None else v * v_scale
     batch, heads, length, d = q.shape
     kv_heads = k.shape[1]
     if sum(chunks) != length or any(n < 1 for n in chunks):

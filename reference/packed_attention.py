@@ -20,6 +20,9 @@ def packed_attention(
     window_left=None,
     window_right=None,
     softcap=None,
+    q_scale=None,
+    k_scale=None,
+    v_scale=None,
     causal_alignment="bottom_right",
     empty_row="zeros",
     masked_nonfinite="ignored",
@@ -30,16 +33,19 @@ def packed_attention(
 
     q [q_tokens, heads, head_dim], k [k_tokens, kv_heads, head_dim], v [k_tokens, kv_heads, value_dim];
     q_lens and k_lens [items], which add up to q_tokens and k_tokens.
+    Of codes, `q_scale`, `k_scale` and `v_scale` are [items, heads, channels] of them, each axis of full length or 1.
     Returns out [q_tokens, heads, value_dim], lse [heads, q_tokens].
     """
     if sum(q_lens) != len(q) or sum(k_lens) != len(k) or min([0, *q_lens, *k_lens]) < 0:
         raise ValueError("the lengths add up to the tokens")
     out, lse = np.zeros((*q.shape[:2], v.shape[2])), np.zeros(q.shape[1::-1])
     q_start = k_start = 0
-    for n, m in zip(q_lens, k_lens, strict=True):
+    for i, (n, m) in enumerate(zip(q_lens, k_lens, strict=True)):
+        own = {"q_scale": of_item(q_scale, i), "k_scale": of_item(k_scale, i), "v_scale": of_item(v_scale, i)}
         queries, keys = slice(q_start, q_start + n), slice(k_start, k_start + m)
         one = attention(
             *(x.swapaxes(0, 1)[None] for x in (q[queries], k[keys], v[keys])),
+            **own,
             scale=scale,
             causal=causal,
             window_left=window_left,
@@ -53,3 +59,8 @@ def packed_attention(
         out[queries], lse[:, queries] = one["out"][0].swapaxes(0, 1), one["lse"][0]
         q_start, k_start = q_start + n, k_start + m
     return {"out": out, "lse": lse}
+
+
+def of_item(scale, i):
+    """The scale of an item as attention takes it: [1, heads, 1, channels]."""
+    return None if scale is None else scale[min(i, len(scale) - 1)][None, :, None]

@@ -9,7 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import adapter
+from ..torch.packed import cumulative
 from .attention import CONVENTIONS, DTYPES, online
+from .cache import rows
+from .packed import batched
 
 FORMATS = {"kv_dtype": ("e4m3fn", "e5m2", "int8")}
 
@@ -219,3 +222,119 @@ def control_scales_of_tokens(
         s = k @ q[item, row, head].float() * (head_dim**-0.5 if scale is None else scale) * keys
         out[item, row, head] = (torch.softmax(s, 0) * values) @ v
     return out.to(q.dtype)
+
+
+CACHED = {"grouping": "block"}
+
+
+@_declared("cached_attention", conventions=CACHED)
+def control_cache_of_codes(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    chunks: tuple[int, ...],
+    k_scale: Any,
+    v_scale: Any,
+    mask: Any = None,
+    window_left: int | None = None,
+    beams: Any = None,
+    scale: float | None = None,
+) -> Any:
+    """Codes and scales are kept side by side, and multiplied where a chunk reads them."""
+    import torch
+
+    scales = [s.expand(*x.shape[:3], -1) for x, s in ((k, k_scale), (v, v_scale))]
+    kept = [x[:, :, :0] for x in (k, v, *scales)]
+    outs, start = [], 0
+    for n in chunks:
+        part = slice(start, start + n)
+        kept = [
+            torch.cat([old.float(), x[:, :, part].float()], 2) for old, x in zip(kept, (k, v, *scales), strict=True)
+        ]
+        keys, values = kept[0] * kept[2], kept[1] * kept[3]
+        own = rows(mask, part, 0, q)
+        out, _ = online(q[:, :, part], keys, values, mask=own, causal=True, window_left=window_left, scale=scale)
+        outs.append(out)
+        if start == 0 and beams is not None:
+            kept = [x[list(beams)] for x in kept]
+        start += n
+    return torch.cat(outs, 2).to(q.dtype)
+
+
+@_declared("cached_attention", conventions=CACHED, requires=("size(k_scale, -1) == 1", "size(v_scale, -1) == 1"))
+def control_scores_of_cached_codes(
+    q: Any, k: Any, v: Any, *, chunks: tuple[int, ...], k_scale: Any, v_scale: Any, scale: float | None = None
+) -> Any:
+    """The whole prompt of codes at once, with scales in scores and weights, the chunks being where it is cut."""
+    import torch
+
+    length, group = q.shape[2], q.shape[1] // k.shape[1]
+    keys, values = (x.double().repeat_interleave(group, 1) for x in (k, v))
+    by_token = [s.double().expand(-1, k.shape[1], length, 1).repeat_interleave(group, 1).mT for s in (k_scale, v_scale)]
+    s = q.double() @ keys.mT * by_token[0] * (q.shape[3] ** -0.5 if scale is None else scale)
+    s = s.masked_fill(torch.ones(length, length, dtype=torch.bool).triu(1), -torch.inf)
+    return torch.cat([*((torch.softmax(s, -1) * by_token[1]) @ values).split(list(chunks), 2)], 2).to(q.dtype)
+
+
+@_declared("packed_attention")
+def control_items_of_codes(
+    q: Any,
+    k: Any,
+    v: Any,
+    q_lens: Any,
+    k_lens: Any,
+    *,
+    k_scale: Any,
+    v_scale: Any,
+    scale: float | None = None,
+    causal: bool = False,
+    window_left: int | None = None,
+    window_right: int | None = None,
+    softcap: float | None = None,
+) -> Any:
+    """Item by item, each with its scales."""
+    out = q.new_zeros((q.shape[0], q.shape[1], v.shape[2]))
+    lse = q.new_full(q.shape[1::-1], -float("inf"), dtype=k_scale.dtype)
+    q_at, k_at = cumulative(q_lens).tolist(), cumulative(k_lens).tolist()
+    for item in range(len(q_lens)):
+        own, past = slice(*q_at[item : item + 2]), slice(*k_at[item : item + 2])
+        keys, values = (x[past].float() * s[min(item, len(s) - 1)] for x, s in ((k, k_scale), (v, v_scale)))
+        found, total = online(
+            *(batched(x) for x in (q[own], keys, values)),
+            causal=causal,
+            window_left=window_left,
+            window_right=window_right,
+            scale=scale,
+            softcap=softcap,
+        )
+        out[own], lse[:, own] = found[0].transpose(0, 1).to(q.dtype), total[0]
+    return {"out": out, "lse": lse}
+
+
+@_declared("packed_attention", dtypes=("bfloat16",), limits={**FORMATS, "q_dtype": ("q_int8", "q_e4m3fn")})
+def control_blocks_of_codes(
+    q: Any,
+    k: Any,
+    v: Any,
+    q_lens: Any,
+    k_lens: Any,
+    *,
+    k_scale: Any,
+    v_scale: Any,
+    q_scale: Any = None,
+    scale: float | None = None,
+) -> Any:
+    """One softmax over the whole pack, of which other items are hidden, with the scales of items written out."""
+    import torch
+
+    q_item, k_item = (torch.repeat_interleave(torch.arange(len(lens)), lens) for lens in (q_lens, k_lens))
+    group = q.shape[1] // k.shape[1]
+    queries = q.float() if q_scale is None else q.float() * q_scale[q_item.clamp_max(len(q_scale) - 1)]
+    keys, values = (
+        (x.float() * s[k_item.clamp_max(len(s) - 1)]).repeat_interleave(group, 1)
+        for x, s in ((k, k_scale), (v, v_scale))
+    )
+    s = torch.einsum("qhd,khd->hqk", queries, keys) * (q.shape[2] ** -0.5 if scale is None else scale)
+    p = torch.softmax(s.masked_fill(q_item[:, None] != k_item, -torch.inf), -1).nan_to_num(0.0)
+    return torch.einsum("hqk,khd->qhd", p, values).bfloat16()

@@ -6,8 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ..controls.attention import CONVENTIONS, online
+from ..controls.packed import CONVENTIONS as PACKED_CONVENTIONS
+from ..controls.packed import batched
 from ..controls.quantized import FORMATS
 from ..controls.quantized import PAGED as PAGED_CONVENTIONS
+from ..torch.packed import cumulative
 from .whole import Whole
 
 
@@ -260,3 +263,108 @@ def codes_share_an_exponent(pool: Any, page: Any) -> Any:
     found = read_page(pool, page)
     top = torch.exp2(torch.floor(torch.log2(found.abs().amax(-1, keepdim=True).clamp_min(1e-30))))
     return torch.trunc(found / top * 8) / 8 * top
+
+
+# Caches
+
+
+def written(codes: Any, scale: Any) -> Any:
+    """What is kept of a chunk."""
+    return codes.float() * scale
+
+
+def cache_scales(scale: Any, length: int, start: int, n: int) -> Any:
+    """The scales of a chunk that begins at a token."""
+    return scale[:, :, start : start + n] if scale.shape[2] > 1 else scale
+
+
+def cached(part: Any) -> Callable[..., Any]:
+    def cached_attention(
+        q: Any, k: Any, v: Any, *, chunks: tuple[int, ...], k_scale: Any, v_scale: Any, scale: float | None = None
+    ) -> Any:
+        import torch
+
+        kept: list[list[Any]] = [[], []]
+        outs, start = [], 0
+        for n in chunks:
+            new = slice(start, start + n)
+            for own, x, s in ((kept[0], k, k_scale), (kept[1], v, v_scale)):
+                own.append(part.written(x[:, :, new], part.cache_scales(s, q.shape[2], start, n)))
+            keys, values = (torch.cat(own, 2) for own in kept)
+            outs.append(online(q[:, :, new], keys, values, causal=True, scale=scale)[0])
+            start += n
+        return torch.cat(outs, 2).to(q.dtype)
+
+    return cached_attention
+
+
+CACHED = Whole("cached_attention", cached, (written, cache_scales), {"grouping": "block"}, limits=FORMATS)
+
+
+@CACHED.instead_of(cache_scales, seen="vllm-project/vllm#54035")
+def scales_start_anew_in_long_caches(scale: Any, length: int, start: int, n: int) -> Any:
+    """Behind the first eight tokens scales are taken from the start again."""
+    return cache_scales(scale, length, start if start < 8 else 0, n)
+
+
+@CACHED.instead_of(cache_scales)
+def scale_of_prompt_for_steps(scale: Any, length: int, start: int, n: int) -> Any:
+    """Single tokens have the scale of the first one."""
+    return cache_scales(scale, length, start if n > 1 else 0, n)
+
+
+@CACHED.instead_of(written)
+def kept_in_the_narrow_format(codes: Any, scale: Any) -> Any:
+    """What is kept is rounded to float8_e4m3fn once more, behind its scale."""
+    import torch
+
+    return written(codes, scale).to(torch.float8_e4m3fn).float()
+
+
+@CACHED.instead_of(written)
+def steps_kept_as_unsigned(codes: Any, scale: Any) -> Any:
+    """Single tokens of integers are kept as bytes without a sign."""
+    import torch
+
+    if codes.dtype == torch.int8 and codes.shape[2] == 1:
+        return codes.view(torch.uint8).float() * scale
+    return written(codes, scale)
+
+
+# Packs
+
+
+def item_scale(scale: Any, item: int, lens: Any) -> Any:
+    """The scale of an item."""
+    return scale[min(item, len(scale) - 1)]
+
+
+def packed(part: Any) -> Callable[..., Any]:
+    def packed_attention(
+        q: Any, k: Any, v: Any, q_lens: Any, k_lens: Any, *, k_scale: Any, v_scale: Any, scale: float | None = None
+    ) -> Any:
+        out = q.new_zeros((*q.shape[:2], v.shape[2]))
+        q_at, k_at = cumulative(q_lens).tolist(), cumulative(k_lens).tolist()
+        for item in range(len(q_lens)):
+            own, past = slice(*q_at[item : item + 2]), slice(*k_at[item : item + 2])
+            keys, values = (x[past].float() * part.item_scale(s, item, k_lens) for x, s in ((k, k_scale), (v, v_scale)))
+            out[own] = online(*(batched(x) for x in (q[own], keys, values)), scale=scale)[0][0].transpose(0, 1)
+        return out
+
+    return packed_attention
+
+
+PACKED = Whole("packed_attention", packed, (item_scale,), PACKED_CONVENTIONS, limits=FORMATS)
+
+
+@PACKED.instead_of(item_scale)
+def scales_of_items_in_order_of_length(scale: Any, item: int, lens: Any) -> Any:
+    """Items are taken the longest first, and their scales as they lie."""
+    order = sorted(range(len(lens)), key=lambda i: -int(lens[i]))
+    return item_scale(scale, order.index(item), lens)
+
+
+@PACKED.instead_of(item_scale)
+def scale_of_the_last_item_unread(scale: Any, item: int, lens: Any) -> Any:
+    """The last item has the scale of the one before it."""
+    return item_scale(scale, min(item, max(len(lens) - 2, 0)), lens)
