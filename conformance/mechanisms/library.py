@@ -18,7 +18,7 @@ import msgpack
 from ..data.store import Store, digest
 from ..errors import SpecError, did_you_mean
 from ..language.scopes import Takes
-from .builder import Reader
+from .builder import built
 from .compiled import called, machinery, packed, unpacked
 from .mechanism import Mechanism, Owned
 from .references import unfit
@@ -130,7 +130,7 @@ class Library(Mapping[str, Mechanism]):
         file = self.files[name]
         file.check()
         base = self._base(name)
-        made = Reader(file.document, file.text, file.shown, base, _Operators(self)).mechanism()
+        made = built(file.document, file.text, file.shown, base, _Operators(self))
         made = replace(made, library=self)
         if file.get("definition") == "reference" and (fault := unfit(made, place_of(file.get("definition")))):
             raise fault

@@ -29,13 +29,13 @@ def kept(tmp_path, monkeypatch):
 @pytest.fixture
 def built(monkeypatch):
     """The mechanisms that were made of their texts."""
-    names, reader = [], module.Reader
+    names, build = [], module.built
 
     def reading(document, *rest):
         names.append(str(document["mechanism"]))
-        return reader(document, *rest)
+        return build(document, *rest)
 
-    monkeypatch.setattr(module, "Reader", reading)
+    monkeypatch.setattr(module, "built", reading)
     return names
 
 
