@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..numerics.codes import CODES, encoded
+
 WRITTEN = 64
 """Entries up to which an array is written out; the bytes of a longer one are."""
 FEW = 4
@@ -98,8 +100,8 @@ def _torch(x: Input) -> str:
 
 
 def _numpy(x: Input) -> str:
-    brain = x.dtype == "bfloat16"
-    dtype = "ml_dtypes.bfloat16" if brain else f'"{x.dtype}"'
+    beside = x.dtype == "bfloat16" or _is_narrow(x.dtype)
+    dtype = f"ml_dtypes.{x.dtype}" if beside else f'"{x.dtype}"'
     if x.entries.size <= WRITTEN and not (x.entries.size > FEW and _uniform(x.entries)):
         return f"np.array({_nested(x.entries, x.dtype)}, {dtype})" + _shaped(x.entries)
     if _uniform(x.entries):
@@ -131,6 +133,8 @@ def _wrapped(line: str) -> str:
 
 def _number(x: Any, dtype: str) -> str:
     """The shortest digits that are this number in its dtype."""
+    if dtype in CODES and CODES[dtype].whole:
+        return repr(int(x))
     if isinstance(x, bool | np.bool_ | int | np.integer):
         return repr(x.item() if isinstance(x, np.generic) else x)
     if not math.isfinite(x):
@@ -143,9 +147,16 @@ def _number(x: Any, dtype: str) -> str:
 def _bytes(x: Input) -> str:
     if x.dtype == "bfloat16":
         raw = (np.ascontiguousarray(x.entries, np.float32).view(np.uint32) >> 16).astype("<u2").tobytes()
+    elif _is_narrow(x.dtype):
+        raw = encoded(x.entries, CODES[x.dtype], beyond="lost").tobytes()
     else:
         raw = np.ascontiguousarray(x.entries).astype(np.dtype(x.dtype).newbyteorder("<")).tobytes()
     return _text(raw)
+
+
+def _is_narrow(dtype: str) -> bool:
+    """Whether NumPy has a format of floating point only beside ml_dtypes, in at most eight bits."""
+    return dtype in CODES and not CODES[dtype].whole
 
 
 def _text(raw: bytes) -> str:

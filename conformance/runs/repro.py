@@ -255,7 +255,13 @@ def _call(bench: Bench, call: Call) -> Asked:
     m, subject = bench.mechanism, bench.subject
     by_name = {name for name in call.inputs if name not in m.required} | {*subject.claims.by_name}
     inputs = [
-        Input(name, x, _dtype(x, m.dtype_of(name, call.dtype)), _layout(call.layout, at), name in by_name)
+        Input(
+            name,
+            x,
+            _dtype(x, call.dtypes.get(name) or m.stating.dtype_of(name, call.dtype)),
+            _layout(call.layout, at),
+            name in by_name,
+        )
         for at, (name, x) in enumerate(call.inputs.items())
     ]
     return Asked([*(x for x in inputs if not x.by_name), *(x for x in inputs if x.by_name)], call.options)

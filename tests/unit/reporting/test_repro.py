@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from attnspec.frameworks.known import framework_named
+from attnspec.numerics.codes import stored_as
 from attnspec.numerics.formats import FORMATS, rounded
 from attnspec.reporting.literals import Input, array_lines, upwards
 
@@ -38,6 +39,19 @@ def test_an_array_comes_back_bit_for_bit_and_laid_out_as_it_was(framework, shape
     assert (dtype, True) == (own.dtype(found["x"]), own.same(found["x"], wanted))
     strides = (x.stride() if framework == "torch" else x.strides for x in (found["x"], wanted))
     assert 1 == len({*map(tuple, strides)}) or entries.size == 0
+
+
+@pytest.mark.parametrize("framework", ["torch", "numpy"])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 0), (4, 5, 6, 7)], ids=str)
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "int8"])
+def test_codes_come_back_in_their_own_dtype(framework, shape, dtype):
+    NAMES["ml_dtypes"] = pytest.importorskip("ml_dtypes")
+    entries = stored_as(np.random.default_rng(0).normal(size=shape) * 60, dtype)
+    found = {**NAMES, "decoded": DECODED[framework]}
+    exec("\n".join(array_lines(Input("x", entries, dtype, "contiguous", False), framework, "cpu")), found)
+    own = framework_named(framework)
+    wanted = own.make(np.array(entries), dtype, "cpu", "contiguous", 0)
+    assert (dtype, True) == (own.dtype(found["x"]), own.same(found["x"], wanted))
 
 
 @pytest.mark.parametrize("values", [[math.inf, -math.inf, math.nan], [True, False], [-3, 7]])

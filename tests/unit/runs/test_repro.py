@@ -35,6 +35,13 @@ def softmax(x):
     p = np.exp(x - x.max(-1, keepdims=True))
     return p / p.sum(-1, keepdims=True)
 """
+CODES = """
+import torch
+
+def attention_of_codes(q, k, v, *, k_scale, v_scale):
+    scores = q @ k.float().mT * q.shape[3] ** -0.5
+    return torch.softmax(scores, -1) @ (v.float() * v_scale)
+"""
 FAULTS = {
     "definition": ("torch.softmax(x, -1)", "torch.softmax(x * 0.5, -1)"),
     "reordered": (
@@ -68,10 +75,10 @@ def bare(path):
     return done.returncode, (done.stdout + done.stderr).strip().splitlines()[-1]
 
 
-def kept(target, law, folder, mechanism="softmax", dtype="float32", operator=None):
+def kept(target, law, folder, mechanism="softmax", dtype="float32", operator=None, laws=None):
     """The key of a failure that was found and kept."""
     (one,) = resolve(target, operator=operator)
-    result = run(Request(one, library()[mechanism], dtype, SCENARIOS))
+    result = run(Request(one, library()[mechanism], dtype, SCENARIOS, laws=laws))
     failure = made_small(next(cell.failure for cell in result.cells if cell.law == law), result)
     witness = describe(failure, result.bench, target, None, [])
     save(folder, witness)
@@ -112,6 +119,18 @@ def test_a_plain_function_of_another_framework_is_called_in_its_file(tmp_path):
     assert (1, False) == (bare(made)[0], "torch" in made.read_text().partition("system")[2])
     path.write_text(NUMPY)
     assert 0 == bare(made)[0]
+
+
+def test_codes_are_written_in_their_dtype_and_other_inputs_in_that_under_test(tmp_path):
+    path = tmp_path / "codes.py"
+    path.write_text(CODES)
+    target, law = f"{path}:attention_of_codes", "definition"
+    key = kept(target, law, tmp_path, "quantized_attention", operator="attention", laws=(law,))
+    made = written(tmp_path, key, operator="attention")
+    dtypes = {name: f"dtype=torch.{dtype}" for name, dtype in {"q": "float32", "k": "float8_e4m3fn"}.items()}
+    lines = {line.partition(" = ")[0]: line for line in made.read_text().splitlines() if line.endswith(")")}
+    assert dtypes == {name: lines[name].rpartition(", ")[2].rstrip(")") for name in dtypes}
+    assert 1 == bare(made)[0]
 
 
 def test_the_source_of_a_shipped_adapter_goes_into_the_program(tmp_path):
