@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import sys
+from collections.abc import Collection, Mapping, Sequence
 
 from ..cases.profiles import PROFILES
-from ..judging.cells import Request
+from ..judging.cells import LARGE, Request
 from ..judging.engine import run
 from ..mechanisms.library import Library
 from ..mechanisms.loader import NONE, Specs
@@ -31,14 +32,18 @@ def audited_fault(name: str, specs: Specs = NONE) -> Part:
     """A function that is wrong on purpose, which the quick profile refutes in each of its dtypes.
 
     It is tried on all mechanisms of its operator until one refutes it, for a fault may be one of options together.
+    One of the sizes of production is tried on the large case that is to show it.
     """
     adapter, part = faults()[name], Part(name)
     known = specs.library()
     one, own = subject(adapter, known=known), known.of(adapter.operator)
+    shown: Mapping[str, str] = getattr(sys.modules[adapter.module], "SHOWN", {})
+    laws = frozenset({f"{LARGE}{shown[name.partition(':')[2]]}"}) if shown else None
+    profile = PROFILES["serving" if shown else "quick"]
     for dtype in adapter.dtypes:
         checks = 0
         for mechanism in own:
-            result = run(Request(one, mechanism, dtype, PROFILES["quick"], first=True))
+            result = run(Request(one, mechanism, dtype, profile, laws=laws, first=True))
             checks += sum(cell.cases for cell in result.cells)
             refuting = next((cell for cell in result.cells if cell.bad and cell.level == "must"), None)
             if refuting is not None:

@@ -25,6 +25,8 @@ class Profile:
 
     They miss a good part of the mistakes that nobody knows yet.
     """
+    large: bool = False
+    """Whether cases of the sizes of production are tried as well."""
 
 
 PROFILES = {
@@ -32,6 +34,7 @@ PROFILES = {
     "quick": Profile("quick", covering=8, draws=6, admitted=2),
     "ci": Profile("ci", covering=80, draws=60, admitted=12, strict=True),
     "nightly": Profile("nightly", covering=400, draws=1000, admitted=100, strict=True),
+    "serving": Profile("serving", covering=0, draws=0, admitted=1, core=True, large=True),
 }
 
 

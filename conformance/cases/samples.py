@@ -152,7 +152,11 @@ class Sample:
 
     def _drawn(self, name: str, layers: Sequence[tuple[str, Expression]]) -> Any:
         (layer, expression), below = layers[0], layers[1:]
-        return expression(_Drawing(self, name, layer, below))
+        return expression(self.drawing(name, layer, below))
+
+    def drawing(self, name: str, layer: str, below: Sequence[tuple[str, Expression]]) -> _Drawing:
+        """The environment in which the expression of a layer is evaluated."""
+        return _Drawing(self, name, layer, below)
 
     def _rounded(self, name: str, x: Any) -> Any:
         """Inputs are rounded after every expression that makes them: the definition reads what the subject reads."""

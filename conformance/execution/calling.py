@@ -157,6 +157,8 @@ class DirectCaller:
             self.function = differentiated(function, self.framework, interface.backward, passed, outputs)
         self.inputs, self.watch = Inputs(self.framework), Watch(framework, alone=alone)
         self._last: tuple[Any, ...] = ()
+        self.kept: dict[str, Any] = {}
+        """The outputs of the last large call."""
         self._moved: tuple[Breach, ...] = ()
         """What the last call has changed in its process."""
 
@@ -171,7 +173,7 @@ class DirectCaller:
     def rest(self) -> None:
         """Let go of all arrays, and of what the framework keeps between calls."""
         self.inputs.forget()
-        self._last = ()
+        self._last, self.kept = (), {}
         self.framework.forget()
 
     def call(self, call: Call) -> Reply:
@@ -184,12 +186,12 @@ class DirectCaller:
         by_position = [name for name in self.interface.required if name not in self.interface.by_name]
         passed = [made[name].array for name in by_position]
         named = {name: made[name].array for name in call.inputs if name not in by_position}
-        result = self._result(call, passed, named)
+        result = self.result(call, passed, named)
         if isinstance(result, Fault):
             return Reply(fault=result)
         try:
             with _at_home():
-                outputs = self._named(self._written(result, made))
+                outputs = self.named(self._written(result, made))
                 fault = outputs if isinstance(outputs, Fault) else self._oversized(call, outputs)
         except Exception as error:  # a mapping of its own kind, whose methods fail
             outputs = fault = Fault(
@@ -202,14 +204,14 @@ class DirectCaller:
             with _at_home():
                 breaches += self._mistyped(call, outputs)
                 breaches += self._shared(made, outputs)
-                entries = {name: self._read(x) for name, x in outputs.items()}
+                entries = {name: self.read(x) for name, x in outputs.items()}
         except Exception as error:  # an array of text, a sparse one, one without memory
             says = f"returned an output that cannot be read: {raised(error).says}"
             return Reply(breaches=tuple(breaches), fault=Fault("returned", says))
         self._last = tuple(outputs.values())
         return Reply(entries, tuple(breaches))
 
-    def _result(self, call: Call, passed: list[Any], named: Mapping[str, Any]) -> Any:
+    def result(self, call: Call, passed: list[Any], named: Mapping[str, Any]) -> Any:
         """What the function returns, or a `Fault` in its place."""
         poison = self.framework.poisoned() if call.poisoned else nullcontext()
         self.watch.begin()
@@ -249,7 +251,7 @@ class DirectCaller:
             made[name] = self.inputs.make(name, array, dtype, call.device, layout, index)
         return made
 
-    def _named(self, result: Any) -> dict[str, Any] | Fault:
+    def named(self, result: Any) -> dict[str, Any] | Fault:
         """The outputs by name, or what is wrong with them as such."""
         known = self.interface.outputs
         if isinstance(result, Mapping):
@@ -286,7 +288,7 @@ class DirectCaller:
                 return Fault("misshapen", says)
         return None
 
-    def _read(self, x: Any) -> NDArray[Any]:
+    def read(self, x: Any) -> NDArray[Any]:
         """The entries as an array of NumPy itself, of an exact dtype."""
         entries = self.framework.read(x) if self.framework.is_array(x) else np.asarray(plain_or_none(x))
         if entries.dtype.kind not in "biuf" or entries.dtype.itemsize > 8:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NoReturn, TypeVar
 
+from numpy.typing import NDArray
+
 from attnspec.adapters import Adapter
 
 from ..data import coding
@@ -17,6 +19,7 @@ from ..data.exact import exact, exact_text, plain_or_none
 from ..data.texts import LINE, LINES, safe_lines, told
 from ..errors import Error, TargetError, UsageError
 from .calling import Call, Interface, Reply
+from .large import Held, LargeCall
 from .survey import Role
 from .transport import GarbledError, Wire
 
@@ -170,6 +173,23 @@ class Make:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """Asks a worker to make a large call, and to keep what it gives."""
+
+    key: int
+    call: LargeCall
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Asks a worker for a part of an output that it keeps: from where to where along each axis."""
+
+    key: int
+    name: str
+    box: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Rest:
     """Asks a worker to let go of what an adapter and its framework keep between calls, such as compiled functions."""
 
@@ -181,7 +201,7 @@ class Ask:
     """What a worker is asked, with a number that the answer repeats."""
 
     number: int
-    what: Open | Make | Rest
+    what: Open | Make | Hold | Part | Rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,12 +218,19 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
+class Entries:
+    """A part of an output."""
+
+    array: NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What a worker answers, with the number of what it was asked, and of its own process."""
 
     number: int
     pid: int
-    what: Opened | Made | Refused
+    what: Opened | Made | Held | Entries | Refused
 
 
 # Adapters and errors

@@ -14,7 +14,9 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from numpy.typing import NDArray
 
 from attnspec.adapters import Adapter
 
@@ -22,6 +24,7 @@ from ..errors import TargetError
 from . import interpreters, orphans
 from .apart import RUN, Apart, neutral, program
 from .calling import Call, Fault
+from .large import Held, LargeCall
 from .messages import (
     Answer,
     Ask,
@@ -29,13 +32,16 @@ from .messages import (
     Declarations,
     Declared,
     Ended,
+    Entries,
     Forked,
+    Hold,
     Load,
     Loaded,
     Made,
     Make,
     Open,
     Opened,
+    Part,
     Refused,
     Rest,
     Start,
@@ -259,11 +265,21 @@ class Worker:
         self.answered.add(key)
         return made
 
+    def hold(self, key: int, call: LargeCall, seconds: float) -> Held:
+        """Have a large call made, whose outputs are kept; errors as of `make`."""
+        found = self._ask(Hold(key, call), Held, seconds)
+        self.answered.add(key)
+        return found
+
+    def part(self, key: int, name: str, box: tuple[tuple[int, int], ...]) -> NDArray[Any]:
+        """A part of an output that is kept; errors as of `make`."""
+        return self._ask(Part(key, name, box), Entries, LOADING).array
+
     def rest(self, key: int) -> None:
         """Have an adapter let go of what it keeps between calls; errors as of `make`."""
         self._ask(Rest(key), Opened, LOADING)
 
-    def _ask(self, what: Open | Make | Rest, kind: type[M], seconds: float) -> M:
+    def _ask(self, what: Open | Make | Hold | Part | Rest, kind: type[M], seconds: float) -> M:
         self._check()
         self.asked += 1
         try:

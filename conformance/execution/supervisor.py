@@ -18,7 +18,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from numpy.typing import NDArray
 
 from attnspec import adapters
 from attnspec.adapters import Adapter
@@ -29,6 +31,7 @@ from .apart import Apart, ApartError, Place
 from .beside import stamp_of
 from .calling import Call, Fault, Interface, Reply
 from .devices import Lease, count_of, in_trouble, is_leased, lease, seen_as
+from .large import Held, LargeCall
 from .messages import Begin, Open, Start
 from .process import LostError, OrphanedError, StrayError, ended
 from .processes import ForkServer, Worker, divided, spawned
@@ -321,6 +324,38 @@ class SupervisedCaller:
                 return Reply(fault=Fault("died", f"cannot be called: {error}"))
         return Reply(fault=Fault("died", f"{TIMES}, {says}"))
 
+    def hold(self, call: LargeCall) -> Held:
+        """Have a large call made in a new process, which keeps what it gives until the next call."""
+        self.renew()
+        found = Held(fault=Fault("died", "cannot be called"))
+        for _ in range(TRIES):
+            try:
+                worker = self.supervisor.worker(self.home)
+                worker.open(self.asked)
+                return worker.hold(self.asked.key, replace(call, device=_device(call.device)), self._seconds)
+            except LostError as lost:
+                self.renew()
+                return Held(fault=lost.fault)
+            except (OrphanedError, StrayError) as error:
+                self.renew()
+                found = Held(fault=Fault("died", f"the process was lost: {error}"))
+            except Error as error:
+                return Held(fault=Fault("died", f"cannot be called: {error}"))
+        return found
+
+    @property
+    def _seconds(self) -> float:
+        """How long a large call may take."""
+        return self.supervisor.seconds * PATIENCE
+
+    def part(self, name: str, box: tuple[tuple[int, int], ...]) -> NDArray[Any]:
+        """A part of an output that is kept; `LostError` where its process is no more."""
+        try:
+            return self.supervisor.worker(self.home).part(self.asked.key, name, box)
+        except (OrphanedError, StrayError, Error) as error:
+            self.renew()
+            raise LostError(Fault("died", f"the process was lost: {error}")) from None
+
     def renew(self) -> None:
         """Have the next call made in a new process."""
         self.supervisor.drop(self.home)
@@ -366,7 +401,11 @@ class SupervisedCaller:
 
 def _seen(call: Call) -> Call:
     """A call as its process sees it: of the devices, there is only the one that is leased."""
-    return replace(call, device=seen_as(call.device)) if is_leased(call.device) else call
+    return replace(call, device=_device(call.device)) if is_leased(call.device) else call
+
+
+def _device(device: str) -> str:
+    return seen_as(device) if is_leased(device) else device
 
 
 def _sticky(call: Call, reply: Reply) -> bool:

@@ -27,6 +27,7 @@ from ..errors import Error
 from ..frameworks.known import framework_named
 from . import guard, orphans, sources
 from .calling import DirectCaller, Fault, Reply, raised
+from .large import held, part
 from .messages import (
     Answer,
     Ask,
@@ -34,13 +35,16 @@ from .messages import (
     Declarations,
     Declared,
     Ended,
+    Entries,
     Forked,
+    Hold,
     Load,
     Loaded,
     Made,
     Make,
     Open,
     Opened,
+    Part,
     Refused,
     Rest,
     Start,
@@ -203,6 +207,10 @@ def _serve(wire: Wire) -> None:
             elif isinstance(asked.what, Rest):
                 callers[asked.what.key].rest()
                 what = Opened()
+            elif isinstance(asked.what, Hold):
+                what = held(callers[asked.what.key], asked.what.call)
+            elif isinstance(asked.what, Part):
+                what = Entries(part(callers[asked.what.key], asked.what.name, asked.what.box))
             else:
                 what = _made(callers[asked.what.key], asked.what)
             if os.getpid() != home:

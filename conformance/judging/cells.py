@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from ..cases.profiles import Profile
 from ..cases.samples import Case, Sample
 from ..mechanisms.mechanism import Law, Mechanism
+from ..mechanisms.serving import serving
 from ..numerics.grades import Grade
 from ..subjects.subject import Subject
 from .bench import Bench
@@ -132,6 +133,10 @@ class Tally:
         return "not_tested", "no case reached its condition"
 
 
+MEMORY = 4 << 30
+"""Bytes that a large case may take, unless otherwise asked for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """What to run."""
@@ -154,6 +159,13 @@ class Request:
 
     marks: tuple[Mark, ...] = ()
     """By what the failures of known findings are recognized."""
+    memory: int = MEMORY
+    """Bytes that a large case may take in either process."""
+
+    @property
+    def large_alone(self) -> bool:
+        """Whether nothing but cases of the sizes of production is asked for."""
+        return bool(self.laws) and all(name.startswith(LARGE) for name in self.laws or ())
 
     def wants(self, name: str) -> bool:
         return self.laws is None or name in self.laws
@@ -184,6 +196,8 @@ class Result:
     """The known findings whose condition a case has met that was answered."""
 
 
+LARGE = "serving."
+"""What the names of verdicts on cases of the sizes of production begin with."""
 PARAMETERS = "contract.parameters"
 """The verdict on parameters of a function that no input or option is."""
 
@@ -206,6 +220,11 @@ def law_names(mechanism: Mechanism) -> list[str]:
     ]
 
 
+def large_names(mechanism: Mechanism) -> list[str]:
+    """The verdicts on cases of the sizes of production."""
+    return [f"{LARGE}{name}" for name in serving(mechanism)]
+
+
 def law_of(mechanism: Mechanism, name: str) -> Law | None:
     """A law by name, the definition included; None for rejects, conventions and contracts."""
     return definition_law(mechanism) if name == "definition" else mechanism.laws.get(name)
@@ -219,6 +238,8 @@ def sentence_of(mechanism: Mechanism, name: str) -> str:
     convention = name.removeprefix("convention.")
     if convention != name:
         return f"One word of {convention} explains what is returned, the same in every dtype."
+    if name.startswith(LARGE):
+        return "Every output is what the definition says, at the sizes of production."
     if name == PARAMETERS:
         return "Every parameter of the function is an input or an option of the operator."
     contract = name.removeprefix("contract.")

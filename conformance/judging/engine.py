@@ -28,6 +28,7 @@ from .independence import KEPT, known_of
 from .judge import Kind, definition_law, judged
 from .layouts import lay_out, layout_told
 from .recognition import recognized
+from .serving import served
 from .settling import Settled
 from .trial import Trial
 from .verdicts import LAW_ENTRIES, Verdicts, unclaimed, unread
@@ -53,7 +54,10 @@ def run(request: Request) -> Result:
             return Result(tuple(unread(request)))
         noted(request.subject)  # what was seen before this run is none of its business
         found = identified(request.subject, operator, request.dtype, request.device)
-        result = _Run(Course(request, found)).run()
+        seen = Course(request, found)
+        result = _Run(seen).run()
+        if request.profile.large and not request.only:
+            result = replace(result, cells=(*result.cells, *served(seen)))
     keep(request.mechanism)
     return result
 
@@ -70,13 +74,15 @@ class _Run:
         samples = plan(self.mechanism, request.subject.claims, request.profile, request.seed, request.dtype)
         only = self.request.only
         urgent = self.request.first or self.request.deadline is not None
-        for block in [only] if only else samples.urgent() if urgent else samples.blocks():
+        for block in (
+            [only] if only else () if request.large_alone else samples.urgent() if urgent else samples.blocks()
+        ):
             self.block(block)
             if self.ended():
                 break
-        if not self.seen.partial and not only:
+        if not self.seen.partial and not only and not request.large_alone:
             self.top_up(samples.further(8 * self.request.profile.admitted))
-        return Verdicts(self.seen).result(only or samples.scenarios, started)
+        return Verdicts(self.seen).result(only or (() if request.large_alone else samples.scenarios), started)
 
     def ended(self) -> bool:
         """Whether no more cases are to be tried."""

@@ -8,63 +8,37 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ..errors import SpecError
 from .expressions import Expression
+from .labels import (
+    ONE,
+    AlongError,
+    Change,
+    Labelled,
+    Labels,
+    Plan,
+    Shapes,
+    arguments,
+    given,
+    is_ellipsis,
+    is_none,
+    key_of,
+    whole,
+)
 from .scopes import CONSTANTS
 from .shortcuts import is_shortcut
 from .syntax import parse
 
-Labels = tuple[str, ...]
-"""The size of each axis by its name; `1` for an axis of one entry, and nothing for any other length."""
-Shapes = frozenset[Labels]
-"""The shapes that a value may have: several, where it is chosen."""
-Key = tuple[str, int, int]
-"""A node of an expression: its kind, and where it begins and ends."""
-
 SINGLE: Shapes = frozenset({()})
-ONE = "1"
 BY_ENTRY = ("abs", "exp", "log", "sqrt", "sin", "cos", "tanh", "sigmoid", "round", "finite", "unclaimed")
 REDUCING = ("sum", "mean", "logsumexp", "max", "min", "all", "any")
 ORDERED = ("cumsum", "shift", "largest", "above", "argsort")
 """Functions that compute along an axis and keep it."""
 
 
-class AlongError(SpecError):
-    """Something is computed along an axis of which chosen positions alone are there."""
-
-    def __init__(self, axis: str, how: str) -> None:
-        super().__init__(f"the axis {axis} cannot be restricted: {how}")
-        self.axis = axis
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What a node does in a restricted evaluation: `positions`, `count`, `size`, `copied`, `lazy` or `fault`."""
-
-    how: str
-    name: str = ""
-    source: str = ""
-    """The axis that copies are made of."""
-    tiled: bool = False
-    """Whether copies are of the whole, one behind the other."""
-
-
-@dataclass(slots=True)
-class Plan:
-    """What changes in one line, by node."""
-
-    changes: dict[Key, Change] = field(default_factory=dict)
-
-
-def key_of(node: ast.expr) -> Key:
-    return type(node).__name__, node.col_offset, node.end_col_offset or 0
-
-
-class Axes:
+class Axes(Labelled):
     """The shapes of the lines of a definition, for axes that are to be restricted.
 
     `drawn` says how inputs and options are drawn, and `divisible` which sizes are multiples of which others.
@@ -81,10 +55,10 @@ class Axes:
         words: Collection[str] = (),
     ) -> None:
         self.definition, self.drawn, self.optional = definition, drawn, optional
-        self.sizes, self.restricted, self.divisible, self.words = sizes, frozenset(restricted), divisible, words
+        super().__init__(sizes, restricted, divisible)
+        self.words = words
         self.plans: dict[str, Plan] = {}
         self._known: dict[str, Shapes | AlongError] = {}
-        self._plan = Plan()
         self._faults = 0
 
     def shapes(self, name: str) -> Shapes:
@@ -101,18 +75,18 @@ class Axes:
 
     def _of_name(self, name: str) -> Shapes:
         if name in self.definition:
-            outer, self._plan = self._plan, self.plans.setdefault(name, Plan())
+            outer, self.plan = self.plan, self.plans.setdefault(name, Plan())
             try:
                 return self.of(parse(self.definition[name].text))
             finally:
-                self._plan = outer
+                self.plan = outer
         if name not in self.drawn:
             return SINGLE
-        outer, self._plan = self._plan, Plan()
+        outer, self.plan = self.plan, Plan()
         try:
             found = self.of(parse(self.drawn[name].text))
         finally:
-            self._plan = outer
+            self.plan = outer
         if name in self.optional:  # it broadcasts, and may come with fewer axes
             return frozenset(shape[at:] for shape in found for at in range(len(shape) + 1))
         return found
@@ -161,7 +135,7 @@ class Axes:
                     raise
                 self._fault(part, error)
             if self._faults > faults:
-                self._plan.changes[key_of(node)] = Change("lazy")
+                self.plan.changes[key_of(node)] = Change("lazy")
         return found | left_out
 
     def _chosen(self, node: ast.expr) -> bool:
@@ -170,7 +144,7 @@ class Axes:
         return self.of(node) == SINGLE and not names & {*self.definition, "any", "all"}
 
     def _fault(self, node: ast.expr, error: AlongError) -> None:
-        self._plan.changes[key_of(node)] = Change("fault", error.message)
+        self.plan.changes[key_of(node)] = Change("fault", error.message)
         self._faults += 1
 
     def of_IfExp(self, node: ast.IfExp) -> Shapes:
@@ -202,11 +176,11 @@ class Axes:
 
     def _picked(self, shape: Labels, parts: Sequence[ast.expr]) -> Labels:
         left, found = list(shape), list[str]()
-        taken = sum(not (_is_none(part) or _is_ellipsis(part)) for part in parts)
+        taken = sum(not (is_none(part) or is_ellipsis(part)) for part in parts)
         for part in parts:
-            if _is_none(part):
+            if is_none(part):
                 found.append(ONE)
-            elif _is_ellipsis(part):
+            elif is_ellipsis(part):
                 keep = len(left) - taken
                 found += left[:keep]
                 del left[:keep]
@@ -232,16 +206,16 @@ class Axes:
         if name in BY_ENTRY:
             return self.of(node.args[0])
         if name in ("where", "implies"):
-            return self.joined(*map(self.of, _arguments(node)))
+            return self.joined(*map(self.of, arguments(node)))
         if name in REDUCING:
             return self._reduced(node, name)
         if name in ORDERED:
-            found, axis = self.of(node.args[0]), _given(node, "axis", 2 if name == "largest" else 1)
+            found, axis = self.of(node.args[0]), given(node, "axis", 2 if name == "largest" else 1)
             for shape in found:
                 if shape:
-                    self.free(shape[_whole(axis, -1)], f"{name} goes along it")
+                    self.free(shape[whole(axis, -1)], f"{name} goes along it")
             return found
-        everything = [shape for part in _arguments(node) for shape in self.of(part)]
+        everything = [shape for part in arguments(node) for shape in self.of(part)]
         for shape in everything:
             for label in shape:
                 self.free(label, f"{name} takes it as a whole")
@@ -252,7 +226,7 @@ class Axes:
     def _reduced(self, node: ast.Call, name: str) -> Shapes:
         if name in ("max", "min") and len(node.args) > 1:
             return self.joined(*map(self.of, node.args))
-        found, axis, keep = self.of(node.args[0]), _given(node, "axis", 1), _given(node, "keep", 2)
+        found, axis, keep = self.of(node.args[0]), given(node, "axis", 1), given(node, "keep", 2)
         results = set[Labels]()
         for shape in found:
             if not shape:
@@ -262,7 +236,7 @@ class Axes:
                     self.free(label, f"{name} goes along it")
                 results.add(())
             else:
-                at = _whole(axis, -1) % len(shape)
+                at = whole(axis, -1) % len(shape)
                 self.free(shape[at], f"{name} goes along it")
                 middle = (ONE,) if keep is not None else ()
                 results.add((*shape[:at], *middle, *shape[at + 1 :]))
@@ -289,24 +263,24 @@ class Axes:
         return frozenset(results)
 
     def call_average(self, node: ast.Call) -> Shapes:
-        weights, values, axis = self.of(node.args[0]), self.of(node.args[1]), _given(node, "axis", 2)
+        weights, values, axis = self.of(node.args[0]), self.of(node.args[1]), given(node, "axis", 2)
         if axis is None:
             return self.product(weights, values)
         results = set[Labels]()
         for shape in self.joined(weights, values):
-            at = _whole(axis, -1) % len(shape)
+            at = whole(axis, -1) % len(shape)
             self.free(shape[at], "average goes along it")
             results.add((*shape[:at], *shape[at + 1 :]))
         return frozenset(results)
 
     def call_size(self, node: ast.Call) -> Shapes:
-        found, axis = self.of(node.args[0]), _whole(_given(node, "axis", 1), -1)
+        found, axis = self.of(node.args[0]), whole(given(node, "axis", 1), -1)
         labels = {shape[axis] for shape in found if shape}
         own = labels & self.restricted
         if own:
             if len(labels) > 1 or () in found:
                 raise AlongError(min(own), "its length is asked for where it may be another one")
-            self._plan.changes[key_of(node)] = Change("size", min(own))
+            self.plan.changes[key_of(node)] = Change("size", min(own))
         return SINGLE
 
     def call_single(self, node: ast.Call) -> Shapes:
@@ -317,7 +291,7 @@ class Axes:
         return frozenset((*s[:-2], s[-1], s[-2]) if s else s for s in self.of(node.args[0]))
 
     def call_permute(self, node: ast.Call) -> Shapes:
-        order = [_whole(axis, 0) for axis in node.args[1:]]
+        order = [whole(axis, 0) for axis in node.args[1:]]
         return frozenset(tuple(shape[at] for at in order) if shape else shape for shape in self.of(node.args[0]))
 
     def call_reshape(self, node: ast.Call) -> Shapes:
@@ -344,7 +318,7 @@ class Axes:
     def call_range(self, node: ast.Call) -> Shapes:
         label = self.label(node.args[0]) if len(node.args) == 1 else ""
         if label in self.restricted:
-            self._plan.changes[key_of(node)] = Change("positions", label)
+            self.plan.changes[key_of(node)] = Change("positions", label)
         return frozenset({(label,)})
 
     def call_eye(self, node: ast.Call) -> Shapes:
@@ -357,11 +331,11 @@ class Axes:
             if not shape:
                 results.add(shape)
                 continue
-            at = _whole(_given(node, "axis", 2), -1) % len(shape)
+            at = whole(given(node, "axis", 2), -1) % len(shape)
             label = self.times(shape[at], node.args[1])
             if label in self.restricted:
                 name = node.func.id if isinstance(node.func, ast.Name) else ""
-                self._plan.changes[key_of(node)] = Change("copied", label, shape[at], tiled=name == "tile")
+                self.plan.changes[key_of(node)] = Change("copied", label, shape[at], tiled=name == "tile")
             else:
                 self.free(shape[at], "copies of it are made")
             results.add((*shape[:at], label, *shape[at + 1 :]))
@@ -370,7 +344,7 @@ class Axes:
     call_tile = call_repeat
 
     def call_concat(self, node: ast.Call) -> Shapes:
-        axis, results = _whole(_given(node, "axis", 2), -1), set[Labels]()
+        axis, results = whole(given(node, "axis", 2), -1), set[Labels]()
         for shape in self.joined(self.of(node.args[0]), self.of(node.args[1])):
             at = axis % len(shape)
             self.free(shape[at], "more is put behind it")
@@ -381,7 +355,7 @@ class Axes:
         found, indices = self.of(node.args[0]), self.of(node.args[1])
         results = set[Labels]()
         for shape in found:
-            at = _whole(_given(node, "axis", 2), -1) % max(len(shape), 1)
+            at = whole(given(node, "axis", 2), -1) % max(len(shape), 1)
             if shape:
                 self.free(shape[at], "entries of it are gathered")
             results |= {(*shape[:at], *index, *shape[at + 1 :]) if shape else shape for index in indices}
@@ -415,99 +389,3 @@ class Axes:
         return frozenset(shape for part in node.args for shape in self.of(part))
 
     call_maybe = call_choice
-
-    # Labels
-
-    def label(self, node: ast.expr) -> str:
-        """The size that an axis has whose length is given so."""
-        if isinstance(node, ast.Name) and node.id in self.sizes:
-            return node.id
-        if isinstance(node, ast.Constant) and node.value == 1:
-            return ONE
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "choice":
-            found = {self.label(part) for part in node.args} - {ONE}
-            return found.pop() if len(found) == 1 else ""
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and isinstance(node.left, ast.Name):
-            return self.times(node.left.id, node.right)
-        return ""
-
-    def times(self, size: str, node: ast.expr) -> str:
-        """The size that is so many times another: `kv_heads` and `heads // kv_heads` are `heads`, if it divides."""
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv):
-            whole, part = node.left, node.right
-            if isinstance(whole, ast.Name) and isinstance(part, ast.Name) and part.id == size:
-                return whole.id if (whole.id, size) in self.divisible else ""
-        return ""
-
-    def _count(self, nodes: Iterable[ast.expr]) -> None:
-        """Have lengths that are a restricted size be as many as there are positions."""
-        for node in nodes:
-            if self.label(node) in self.restricted:
-                self._plan.changes[key_of(node)] = Change("count", self.label(node))
-
-    def free(self, label: str, how: str) -> str:
-        """The label of an axis that is not restricted; `AlongError` for one that is."""
-        if label in self.restricted:
-            raise AlongError(label, how)
-        return label
-
-    def joined(self, *several: Shapes) -> Shapes:
-        """What values of these shapes broadcast to."""
-        results = several[0]
-        for shapes in several[1:]:
-            results = frozenset(self._broadcast(a, b) for a in results for b in shapes)
-        return results
-
-    def _broadcast(self, a: Labels, b: Labels) -> Labels:
-        if len(a) < len(b):
-            a, b = b, a
-        found = list(a)
-        for at, other in enumerate(reversed(b), 1):
-            own = found[-at]
-            if own == ONE:
-                found[-at] = other
-            elif other not in (ONE, own):
-                found[-at] = ""
-                self.free(own, f"it meets {other or 'another axis'}")
-                self.free(other, f"it meets {own or 'another axis'}")
-        return tuple(found)
-
-    def product(self, left: Shapes, right: Shapes) -> Shapes:
-        """What matrices of these shapes multiply to."""
-        results = set[Labels]()
-        for a in left:
-            for b in right:
-                if len(a) < 2 or len(b) < 2:
-                    raise SpecError("a matrix has two axes")
-                self.free(a[-1], "a product sums along it")
-                self.free(b[-2], "a product sums along it")
-                results.add((*self._broadcast(a[:-2], b[:-2]), a[-2], b[-1]))
-        return frozenset(results)
-
-
-def _arguments(node: ast.Call) -> list[ast.expr]:
-    return [*node.args, *(keyword.value for keyword in node.keywords)]
-
-
-def _given(node: ast.Call, name: str, position: int) -> ast.expr | None:
-    """An argument by name or position; None where it is not given."""
-    named = next((keyword.value for keyword in node.keywords if keyword.arg == name), None)
-    return named if named is not None else node.args[position] if len(node.args) > position else None
-
-
-def _whole(node: Any, otherwise: int) -> int:
-    """A written integer."""
-    if node is None or _is_none(node):
-        return otherwise
-    try:
-        return int(ast.literal_eval(node))
-    except (ValueError, TypeError):
-        raise SpecError("an axis is not written as an integer") from None
-
-
-def _is_none(node: Any) -> bool:
-    return isinstance(node, ast.Name) and node.id == "none"
-
-
-def _is_ellipsis(node: Any) -> bool:
-    return isinstance(node, ast.Constant) and node.value is Ellipsis

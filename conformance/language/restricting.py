@@ -15,11 +15,14 @@ from ..errors import Place, SpecError
 from ..numerics.numbers import Number, common
 from ..numerics.operations import both, either
 from ..numerics.truths import Truth
-from .axes import Change, Plan, key_of
 from .compiler import Compiler
 from .expressions import Expression
+from .labels import Change, Plan, key_of
 from .registry import along, rearranged, shape_of, whole
 from .scopes import Scope
+
+UNLIKE = "is restricted to what"
+"""What is said of copies whose sources are not there."""
 
 
 def held(axis: str) -> str:
@@ -104,7 +107,7 @@ class _Restricting(Compiler):
                 known = np.arange(size)
             places = np.searchsorted(known, wanted)
             if len(known) == 0 or np.any(known[np.minimum(places, len(known) - 1)] != wanted):
-                raise SpecError(f"{change.name} is restricted to what {change.source} is not")
+                raise SpecError(f"{change.name} {UNLIKE} {change.source} is not")
             x = common(x) if isinstance(x, Number) and n != 1 else x
             return rearranged(x, lambda part: np.take(part, places, at))
 

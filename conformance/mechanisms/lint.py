@@ -18,6 +18,7 @@ from .evidence import evidence_of, path_of
 from .loader import NONE, Specs, library, load
 from .mechanism import Mechanism
 from .schema import place_of, spec_folder
+from .serving import faults as serving_faults
 from .signatures import faults as signature_faults
 
 NOT_INDICATIVE = re.compile(r"\b(should|shall|must|ought|may not|needs? to|has to|have to)\b", re.IGNORECASE)
@@ -56,7 +57,7 @@ def lint_files(paths: Sequence[Path], specs: Specs = NONE) -> tuple[list[Error],
     if not paths:
         shipped = sorted(spec_folder().glob("*.yaml"))
         found = _linted(shipped, {})
-        found = found or [*signature_faults(library())]
+        found = found or [*signature_faults(library()), *serving_faults(library())]
         return found or [stale(m) for m in library().values() if evidence_of(m) is None], len(shipped)
     files = [file for path in paths for file in (sorted(path.glob("*.yaml")) if path.is_dir() else [path])]
     if not files:

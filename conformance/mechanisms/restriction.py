@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SpecError
-from ..language.axes import Axes, Labels
+from ..language.axes import Axes
 from ..language.expressions import Expression
+from ..language.labels import Labels
 from ..language.restricting import RestrictedExpression, held
 from ..numerics.grades import Grade
 from .definition import Frame, sizes_of

@@ -50,6 +50,8 @@ CARRIED_ARRAYS = 5 / 2
 """How many times fewer entries an operation may give that carries errors; it holds some twenty arrays at a time."""
 MEMORY = 192 << 20
 """Bytes that the named values of one evaluation may hold, with the arrays that wait for an operation."""
+ROOMY = 10**15
+"""The work of an evaluation that memory alone bounds."""
 NOTICED = 1 << 20
 """Bytes from which an array that waits is counted."""
 PRODUCTS_IN_ONE = 64
@@ -81,12 +83,22 @@ class Budget:
 
 
 _METER: ContextVar[Meter] = ContextVar("meter", default=Meter())  # noqa: B039 - what is outside any body shares one
+_ROOM: ContextVar[int | None] = ContextVar("room", default=None)
+"""Bytes that an evaluation may take, where somebody has said so."""
 _BUDGET: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 
 @contextmanager
 def metered(array: int = Meter().array, work: int = Meter().work) -> Iterator[None]:
     """Evaluate the body with a fresh allowance, which is part of that of the file, if there is one."""
+    room = _ROOM.get()
+    if room is not None:
+        outer = _METER.set(Meter(room // 8, ROOMY, _METER.get().held))
+        try:
+            yield
+        finally:
+            _METER.reset(outer)
+        return
     of_file = _BUDGET.get()
     if of_file is not None and of_file.left <= 0:
         raise OverspentError("the work allowed to one specification in one run is spent")
@@ -98,6 +110,16 @@ def metered(array: int = Meter().array, work: int = Meter().work) -> Iterator[No
         if of_file is not None:
             of_file.left -= work - meter.work
         _METER.reset(outer)
+
+
+@contextmanager
+def roomy(size: int) -> Iterator[None]:
+    """Have evaluations in the body bounded by so many bytes, and by nothing else: the sizes are those of a profile."""
+    outer = _ROOM.set(size)
+    try:
+        yield
+    finally:
+        _ROOM.reset(outer)
 
 
 @contextmanager
@@ -125,8 +147,9 @@ def charge(entries: int, times: int = 1, *, carried: bool = False) -> None:
 
 def hold(size: int, place: Place | None = None) -> None:
     """Account for the bytes of named values, of which the last stands at a place, beside those of what waits."""
-    if size + _METER.get().held > MEMORY:
-        raise OverspentError(f"the values of one evaluation take more than {MEMORY >> 20} MB together", place)
+    memory = _ROOM.get() or MEMORY
+    if size + _METER.get().held > memory:
+        raise OverspentError(f"the values of one evaluation take more than {memory >> 20} MB together", place)
 
 
 def computed(parts: Iterable[Callable[[Any], Any]], env: Any) -> list[Any]:

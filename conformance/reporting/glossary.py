@@ -75,7 +75,7 @@ TERMS = {
     "mutant": ("A definition with the changed lines of a mistake.", "`attnspec audit`"),
     "operator": ("The function that mechanisms are about, with its inputs and options.", "spec/README.md"),
     "option": ("What is passed by keyword and is not an array, such as `causal`.", "a specification"),
-    "profile": ("How much is tried: smoke, quick, ci or nightly.", "`attnspec check --profile`"),
+    "profile": ("How much is tried: smoke, quick, ci, nightly or serving.", "`attnspec check --profile`"),
     "reference": ("The operator once more in float64, written from the papers.", "reference/"),
     "refusal": ("An implementation raises an error in place of a result.", "`attnspec.Unsupported`"),
     "regime": ("A way to draw inputs with a special property, such as ties.", "a specification"),

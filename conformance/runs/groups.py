@@ -18,7 +18,7 @@ from ..execution.interpreters import Interpreter, parted
 from ..execution.mapping import MappingError
 from ..execution.supervisor import Supervisor, available, supervisor
 from ..judging.bench import Bench
-from ..judging.cells import LAYOUT, PARAMETERS, law_names
+from ..judging.cells import LAYOUT, PARAMETERS, large_names, law_names
 from ..judging.first_call import differentiated, noticed
 from ..judging.requirements import check_requirements
 from ..judging.trial import Trial
@@ -281,18 +281,23 @@ def chosen(options: Options, library: Library) -> Callable[[str], dict[str, tupl
         if name not in library:
             raise UsageError(f"unknown mechanism {name!r}{did_you_mean(name, library)}")
     names = [name for name in library if name in (options.mechanisms or library)]
-    picked = _picked(library, names, options.laws) if options.laws else None
+    large = profile_named(options.profile).large
+
+    def names_of(name: str) -> list[str]:
+        return [*law_names(library[name]), *(large_names(library[name]) if large else ())]
+
+    picked = _picked(names_of, names, options.laws) if options.laws else None
 
     def laws_of(operator: str) -> dict[str, tuple[str, ...]]:
         own = [name for name in picked or names if library.operator_of(name) == operator]
-        return {name: tuple(picked[name] if picked else law_names(library[name])) for name in own}
+        return {name: tuple(picked[name] if picked else names_of(name)) for name in own}
 
     return laws_of
 
 
-def _picked(library: Library, names: Sequence[str], laws: Sequence[str]) -> dict[str, list[str]]:
+def _picked(names_of: Callable[[str], list[str]], names: Sequence[str], laws: Sequence[str]) -> dict[str, list[str]]:
     """The laws of each of some mechanisms that are named, by themselves or with their mechanism."""
-    known = {f"{m}.{law}": (m, law) for m in names for law in law_names(library[m])}
+    known = {f"{m}.{law}": (m, law) for m in names for law in names_of(m)}
     picked: dict[str, list[str]] = {}
     for name in laws:
         matching = [pair for address, pair in known.items() if name in (address, pair[1])]

@@ -57,7 +57,7 @@ class Options:
     references: tuple[str, ...] = _option(
         (), "A Python file with float64 references of its operators, which is run.", "FILE", where=(LINE, PYTEST, CALL)
     )
-    profile: str = _option("quick", "How much is tried: smoke, quick, ci or nightly.", "NAME")
+    profile: str = _option("quick", "How much is tried: smoke, quick, ci, nightly or serving.", "NAME")
     seed: int = _option(0, "The seed of all cases.", "N")
     max_time: float | None = _option(None, "Stop drawing cases after so long.", "SECONDS", kind=float)
     fail_on: str = _option(
@@ -69,6 +69,7 @@ class Options:
         True, "Call in processes of their own; in this one, nothing bounds the time of a call or what it prints."
     )
     time_limit: float = _option(30.0, "How long a call may take, if isolated.", "SECONDS")
+    memory: float = _option(4.0, "Gigabytes that a case of the sizes of production may take.", "GB")
     workers: int = _option(0, "Run in N processes beside this one.", "N", short="-n", where=(LINE, FILE))
     shard: str = _option("", "Only the I-th of N parts.", "I/N")
     exitfirst: bool = _option(False, "Stop at the first failure.", short="-x", where=(LINE, FILE))

@@ -126,8 +126,8 @@ class Form:
         dtypes = {**call.dtypes, **self._of_parts(call.dtypes)}
         if self.taken is not None:
             dtypes |= {name: dtypes[array] for name, array in self.taken.arrays.items() if array in dtypes}
-            inputs, options = self._translated(inputs, call)
-        options |= {name: self._sizes(call)[name] for name in self.sizes}
+            inputs, options = self.translated(inputs, call)
+        options |= {name: self.sizes_of(call)[name] for name in self.sizes}
         lengths = self.layout.lengths(call.inputs) if self.allocated else {}
         for parameter, output in self.allocated.items():
             shape = [lengths[letter] for letter in pattern(self.layout.own[output]).letters]
@@ -163,12 +163,12 @@ class Form:
         axes = axes_in_words(self.layout, first, {**sizes, "_": str(len(self.layout.stacks.get(whole, "")))})
         return axes if first == m.required[0] and not whole else f"{whole or first} as {axes}"
 
-    def _translated(self, arrays: Mapping[str, Any], call: Call) -> tuple[dict[str, Any], dict[str, Any]]:
+    def translated(self, arrays: Mapping[str, Any], call: Call) -> tuple[dict[str, Any], dict[str, Any]]:
         """What the parameters of a known interface are passed: arrays, and all else."""
         assert self.taken is not None
         m, inputs, options = self.mechanism, dict[str, Any](), dict[str, Any]()
         given = {name: m.meant(name, x) for name, x in call.options.items()}
-        values = {**m.defaults, **given, **call.inputs, **self._sizes(call)}
+        values = {**m.defaults, **given, **call.inputs, **self.sizes_of(call)}
         for name, passed in self.taken.passed.items():
             if name in self.taken.arrays:
                 if self.taken.arrays[name] in arrays:
@@ -183,7 +183,7 @@ class Form:
                 options[name] = x
         return inputs, options
 
-    def _sizes(self, call: Call) -> dict[str, int]:
+    def sizes_of(self, call: Call) -> dict[str, int]:
         m = self.mechanism
         found: dict[str, int] = {}
         for name, shape in m.shapes.items():

@@ -186,7 +186,7 @@ def test_a_disk_without_room_is_no_fault_of_ours(monkeypatch):
         (
             "kernel.py --profile quik",
             4,
-            "unknown profile 'quik'; did you mean 'quick'? (profiles: smoke, quick, ci, nightly)",
+            "unknown profile 'quik'; did you mean 'quick'? (profiles: smoke, quick, ci, nightly, serving)",
         ),
         ("kernel.py --device cpus", 4, "unknown device 'cpus'; did you mean 'cpu'? (there are "),
         ("kernel.py --shard 3/2", 4, "a shard is written as 1/4, not '3/2'"),

@@ -185,7 +185,7 @@ def test_a_specification_that_cannot_be_evaluated_is_told_without_a_trace(run, m
             ("--attnspec-device", "no device"),
             "unknown device 'no device' (devices: cpu, cuda, cuda:N, or what a framework has)",
         ),
-        (("--attnspec-profile", "slow"), "unknown profile 'slow' (profiles: smoke, quick, ci, nightly)"),
+        (("--attnspec-profile", "slow"), "unknown profile 'slow' (profiles: smoke, quick, ci, nightly, serving)"),
         *(
             (("-n", "2", "--dist", way), f"attnspec does not run with --dist {way}; use worksteal or load")
             for way in ("loadgroup", "loadscope", "loadfile")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from attnspec.language.axes import AlongError, Axes
+from attnspec.language.axes import Axes
 from attnspec.language.expressions import Expression
+from attnspec.language.labels import AlongError
 from attnspec.language.scopes import Scope
 
 SIZES = ("rows", "n", "groups", "wide")

@@ -1,0 +1,92 @@
+"""Cases of the sizes of production, whose arrays are made where they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..errors import SpecError
+from ..language.draws import Source
+from ..language.expressions import Expression
+from ..mechanisms.mechanism import Mechanism, Setting
+from ..mechanisms.serving import ROW
+from ..numerics import budget
+from ..numerics.drawn import Drawn
+from ..subjects.claims import Claims
+from .applicability import applicable, pins, plain_options
+from .drawing import seed_of
+from .samples import Case, DrawSource, Sample, Unfit
+
+ROOM = 1 << 50
+"""Bytes that sizes may speak of: what is drawn as a key takes none."""
+LARGE = 1 << 12
+"""Entries from which an array is made where it is used."""
+
+
+class LargeSample(Sample):
+    """A case of which large arrays are keys."""
+
+    def _drawn(self, name: str, layers: Sequence[tuple[str, Expression]]) -> Any:
+        (layer, expression), below = layers[0], layers[1:]
+        return expression(_LargeDrawing(self, name, layer, below))
+
+    def _rounded(self, name: str, x: Any) -> Any:
+        return x if isinstance(x, Drawn) else super()._rounded(name, x)
+
+    def _primary(self) -> dict[str, Any]:
+        return {name: x for name, x in super()._primary().items() if not isinstance(x, Drawn)}
+
+
+class _LargeDrawing:
+    """The environment of one drawing expression, whose large arrays are keys."""
+
+    def __init__(self, sample: LargeSample, name: str, layer: str, below: Sequence[tuple[str, Expression]]) -> None:
+        self.plain = sample.drawing(name, layer, below)
+        self.grade, self.dtype = self.plain.grade, self.plain.dtype
+        self.word, self.operator, self.output = self.plain.word, self.plain.operator, self.plain.output
+
+    def __getitem__(self, name: str) -> Any:
+        return self.plain[name]
+
+    def source(self, ordinal: int) -> Source:
+        found = self.plain.source(ordinal)
+        assert isinstance(found, DrawSource)
+        return _LargeSource(found.sample, found.key)
+
+
+class _LargeSource(DrawSource):
+    def normal(self, shape: tuple[int, ...]) -> Any:
+        entries = 1
+        for n in shape:
+            entries *= n
+        if entries < LARGE:
+            return super().normal(shape)
+        return Drawn(f"{self.sample.case.seed}.{self.sample.mechanism.name}.{self.key}", shape)
+
+
+def large_sample(
+    mechanism: Mechanism, name: str, assigned: Mapping[str, Expression], claims: Claims, dtype: str, seed: int
+) -> LargeSample | str:
+    """The case of that name, or why a subject is not asked for it.
+
+    A row of a covering array is tried without what the subject does not take.
+    """
+    pinned, label = pins(mechanism, claims), f"serving.{name}"
+    if name.startswith(ROW):
+        assigned = {n: x for n, x in assigned.items() if n not in pinned}
+    if not applicable(assigned, pinned):
+        beyond = [n for n, x in assigned.items() if n in pinned and not applicable({n: x}, pinned)]
+        return f"does not take {beyond[0]}"
+    own = replace(mechanism, scenarios={label: Setting(label, assigned, None)})
+    free = {n: x for n, x in {**plain_options(mechanism), **pinned}.items() if n not in assigned}
+    case = Case(mechanism.name, label, seed_of(seed, mechanism.name, label), free, scenario=label)
+    try:
+        with budget.roomy(ROOM):
+            return LargeSample(own, case, dtype, claims=claims)
+    except Unfit as error:
+        return str(error)
+    except SpecError as error:
+        if claims.limits:
+            return error.message
+        raise

@@ -1,0 +1,61 @@
+"""The verdicts on cases of the sizes of production: one for each case, by its name."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from ..cases.large import large_sample
+from ..errors import SpecError
+from ..mechanisms.serving import serving
+from .cells import LARGE, Cell
+from .course import Course
+from .large import Judged, Large, Unroomy
+from .settling import Declined
+
+SECONDS = 20.0
+"""How long the rows of one case are compared with the definition; those that are left then are not."""
+
+
+def served(seen: Course) -> Iterator[Cell]:
+    """The cells of all large cases of a mechanism that are asked for."""
+    for name in serving(seen.mechanism):
+        if seen.request.wants(f"{LARGE}{name}"):
+            cell = _cell(seen, name, **_verdict(seen, name))
+            yield cell
+            if cell.bad and seen.request.first:
+                return
+
+
+def _verdict(seen: Course, name: str) -> dict[str, Any]:
+    request = seen.request
+    if request.deadline is not None and time.monotonic() > request.deadline:
+        return {"verdict": "not_tested", "says": "time was up"}
+    assigned = serving(seen.mechanism)[name]
+    sample = large_sample(seen.mechanism, name, assigned, seen.subject.claims, request.dtype, request.seed)
+    if isinstance(sample, str):
+        return {"verdict": "not_declared", "says": sample}
+    try:
+        large = Large(seen.bench, sample, memory=request.memory, seconds=SECONDS)
+        found = large.judged(seen.grades)
+    except Declined as answer:
+        return {"verdict": "not_declared", "says": str(answer)}
+    except (Unroomy, SpecError) as answer:
+        return {"verdict": "not_tested", "says": str(answer).splitlines()[0]}
+    return {"cases": 1, "worst": found.excess, **_told(found, sample.case.label)}
+
+
+def _told(found: Judged, label: str) -> dict[str, Any]:
+    if found.fault is not None:
+        return {"verdict": "error", "says": f"{label}: {found.says}"}
+    part = "" if found.seen == found.rows else f"{found.seen} of {found.rows} rows were compared with the definition"
+    if not found.refuted:
+        return {"verdict": "pass", "says": part}
+    how = f"the error is {found.excess:.3g} x the bound"
+    return {"verdict": "fail", "says": "; ".join(filter(None, [f"{label}: {found.says}", how, part]))}
+
+
+def _cell(seen: Course, name: str, **more: Any) -> Cell:
+    r, m = seen.request, seen.mechanism
+    return Cell(r.subject.name, m.operator, m.name, f"{LARGE}{name}", "must", r.dtype, r.device, **more)

@@ -1,0 +1,165 @@
+"""Which cases of the sizes of production there are: data in `spec/serving/`, a file for each operator.
+
+Sizes are chosen by the side of which boundary they are on. Rows of a covering array have every two sides together, as
+far as their cases fit; other cases are written out.
+"""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import SpecError, did_you_mean
+from ..language.draws import Source
+from ..language.expressions import Expression
+from ..language.scopes import CallSite, Scope
+from ..language.syntax import assignments
+from .documents import read
+from .mechanism import Assignments, Mechanism
+from .schema import place_of, schema_errors, spec_folder
+
+ROW = "pair_"
+"""What the names of rows begin with."""
+TRIED = 64
+"""Rows that are looked at for one pair."""
+
+
+class Served(dict[str, Mapping[str, Assignments]]):
+    """The cases of the operators of a library."""
+
+
+def serving(mechanism: Mechanism) -> Mapping[str, Assignments]:
+    """The cases of a mechanism that states its operator, by name; none where nobody has written any."""
+    known = mechanism.kept(Served)
+    if mechanism.name not in known:
+        path = spec_folder() / "serving" / f"{mechanism.name}.yaml"
+        own = mechanism.name == mechanism.operator and path.is_file()
+        known[mechanism.name] = dict(_cases(mechanism, read(path))) if own else {}
+    return known[mechanism.name]
+
+
+def _cases(mechanism: Mechanism, document: Mapping[Any, Any]) -> Iterator[tuple[str, Assignments]]:
+    scope = _scope(mechanism)
+    plain = {str(key): x for key, x in document.items()}
+    for name, text in plain["cases"].items():
+        yield str(name), _assigned(text, scope)
+    factors = [[_assigned(level, scope) for level in levels] for levels in plain["factors"].values()]
+    fits = Expression(str(plain["fits"]), scope, claim=True)
+
+    def fitting(row: Sequence[int]) -> bool:
+        return bool(np.all(fits(_Sizes(mechanism, _merged(factors, row)))))
+
+    for number, row in enumerate(covering([len(levels) for levels in factors], fitting, int(plain["rows"]))):
+        yield f"{ROW}{number + 1}", _merged(factors, row)
+
+
+def covering(levels: Sequence[int], fitting: Any, most: int) -> Iterator[tuple[int, ...]]:
+    """Rows of levels that have as many pairs of levels of two factors as they can, of rows that fit."""
+    pairs = {
+        (i, a, j, b)
+        for (i, m), (j, n) in itertools.combinations(enumerate(levels), 2)
+        for a in range(m)
+        for b in range(n)
+    }
+    for pair in sorted(pairs, key=_scattered):
+        if most <= 0:
+            return
+        if pair not in pairs:
+            continue
+        i, a, j, b = pair
+        best: tuple[int, ...] = ()
+        gained: set[tuple[int, int, int, int]] = set()
+        for turn in range(TRIED):
+            row = [_scattered(*pair, turn, k) % n for k, n in enumerate(levels)]
+            row[i], row[j] = a, b
+            own = {(x, row[x], y, row[y]) for x, y in itertools.combinations(range(len(row)), 2)} & pairs
+            if len(own) > len(gained) and fitting(row):
+                best, gained = tuple(row), own
+        pairs -= gained | {pair}
+        if best:
+            most -= 1
+            yield best
+
+
+def _scattered(*key: Any) -> int:
+    """A fixed but patternless order."""
+    return zlib.crc32(repr(key).encode())
+
+
+def _merged(factors: Sequence[Sequence[Assignments]], row: Sequence[int]) -> dict[str, Expression]:
+    return {name: x for levels, at in zip(factors, row, strict=True) for name, x in levels[at].items()}
+
+
+def _scope(mechanism: Mechanism) -> Scope:
+    words = {word: name for name, own in mechanism.vocabulary.items() for word in own}
+    return Scope(frozenset({*mechanism.sizes, *mechanism.inputs, *mechanism.options}), words, draws=True)
+
+
+def _assigned(text: Any, scope: Scope) -> dict[str, Expression]:
+    parts = assignments(str(text), place_of(text))
+    return {name: Expression(own, scope, place) for name, (own, place) in parts.items()}
+
+
+class _Sizes:
+    """The sizes and options of a case, each at the first choice of its draws where nothing assigns it."""
+
+    grade = None
+    dtype = "float64"
+
+    def __init__(self, mechanism: Mechanism, assigned: Assignments) -> None:
+        self.mechanism, self.assigned = mechanism, assigned
+
+    def __getitem__(self, name: str) -> Any:
+        own = self.assigned.get(name) or {**self.mechanism.sizes, **self.mechanism.options}[name]
+        return own(self)
+
+    def source(self, ordinal: int) -> Source:
+        return _First()  # type: ignore[return-value] - a size asks for no arrays
+
+    def word(self, convention: str) -> str:
+        raise SpecError(f"{convention} does not apply here")
+
+    def operator(self, name: str, arguments: dict[str, Any]) -> Any:
+        raise SpecError(f"{name} cannot be called here")
+
+    def output(self, name: str, site: CallSite | None) -> Any:
+        raise SpecError(f"there is no {name} here")
+
+
+class _First:
+    def pick(self, count: int) -> int:
+        return 0
+
+
+def faults(known: Mapping[str, Mechanism], folder: Path | None = None) -> Iterator[SpecError]:
+    """What is wrong with the files of cases, the shipped ones or those of a folder."""
+    schema = spec_folder() / "serving" / "schema.json"
+    for path in sorted((folder or schema.parent).glob("*.yaml")):
+        try:
+            document = read(path)
+            found = [*schema_errors(document, schema)]
+            yield from found or _contradictions({str(key): x for key, x in document.items()}, path.stem, known)
+        except SpecError as error:
+            yield error
+
+
+def _contradictions(plain: Mapping[str, Any], stem: str, known: Mapping[str, Mechanism]) -> Iterator[SpecError]:
+    operator = str(plain["operator"])
+    if operator != stem:
+        yield SpecError(f"operator: the file is called {stem!r}, and not {operator!r}", place_of(plain["operator"]))
+    if operator not in known or known[operator].operator != operator:
+        yield SpecError(f"operator: unknown operator {operator!r}{did_you_mean(operator, known)}")
+        return
+    mechanism = known[operator]
+    names = {*mechanism.sizes, *mechanism.inputs, *mechanism.options}
+    texts = [*plain["cases"].values(), *(level for levels in plain["factors"].values() for level in levels)]
+    for text in texts:
+        for name in assignments(str(text), place_of(text)):
+            if name not in names:
+                yield SpecError(f"nothing is called {name!r}{did_you_mean(name, names)}", place_of(text))
+    list(_cases(mechanism, plain))

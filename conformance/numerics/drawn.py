@@ -1,0 +1,110 @@
+"""Large arrays of random numbers that are made where they are used, in whole or in part.
+
+An array is a key and a shape. Every entry is made of one word of a counter-based stream, at the place of the entry, so
+that any part of it is the same bits in every process, and nothing but the key crosses a pipe.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .streams import digest
+
+CHUNK = 1 << 17
+"""Entries that are made at a time."""
+WORDS = 4
+"""Words of a stream at each of its places."""
+PAIRS = np.uint64(0x0000FFFF0000FFFF)
+"""The lower of each pair of 16 bits."""
+DENSE = 16
+"""How many times as many entries are made as are wanted, rather than to begin a stream anew for each run of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Nearly normal numbers: the sum of four uniform ones, of mean 0 and variance 4/3, multiples of 2 ** -15.
+
+    All of them are exact in single precision. `order` and `folded` say how its axes lie for who is handed the whole.
+    """
+
+    key: str
+    shape: tuple[int, ...]
+    order: tuple[int, ...] = ()
+    folded: tuple[int, ...] = ()
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def __mul__(self, factor: Any) -> Drawn:
+        if factor != 1:
+            raise TypeError("a large array is drawn as it is, and not computed with")
+        return self
+
+    def whole(self) -> NDArray[np.float32]:
+        """All entries, with the axes in their order; NaN where there is no key, for what is to be written."""
+        found = np.empty(self.size, np.float32)
+        if not self.key:
+            found.fill(np.nan)
+            return found.reshape(self.folded or self.shape)
+        for start in range(0, self.size, CHUNK):
+            stop = min(start + CHUNK, self.size)
+            found[start:stop] = self.entries(start, stop)
+        entries = found.reshape(self.shape)
+        if self.order:
+            entries = np.ascontiguousarray(entries.transpose(self.order)).reshape(self.folded)
+        return entries
+
+    def entries(self, start: int, stop: int) -> NDArray[np.float32]:
+        """The entries of a stretch, counted over all axes."""
+        first = start // WORDS
+        stream = np.random.Philox(key=digest(self.key, size=16), counter=first)
+        words = stream.random_raw(max(stop - first * WORDS, 0))[start - first * WORDS :]
+        pairs = (words & PAIRS) + ((words >> np.uint64(16)) & PAIRS)
+        sums = ((pairs + (pairs >> np.uint64(32))) & np.uint64(2**32 - 1)).astype(np.int32)
+        return (sums - np.int32(131070)).astype(np.float32) * np.float32(2.0**-15)
+
+    def part(self, places: Mapping[int, Any]) -> NDArray[np.float64]:
+        """The entries at places along some axes, and at all places along the others."""
+        chosen = [np.asarray(places[at]) if at in places else np.arange(n) for at, n in enumerate(self.shape)]
+        last, leading = chosen[-1], [len(each) for each in chosen[:-1]]
+        width = self.shape[-1]
+        rows = np.zeros((), np.int64)
+        for each, n in zip(chosen[:-1], self.shape[:-1], strict=True):
+            rows = rows[..., None] * n + each
+        flat = rows.ravel()
+        found = np.empty((len(flat), width), np.float64)
+        for start, stop in _runs(flat):
+            entries = self._stretch(int(flat[start]), int(flat[stop - 1]) + 1)
+            found[start:stop] = entries[flat[start:stop] - flat[start]]
+        if last.size != width or np.any(last != np.arange(width)):
+            found = found[:, last]
+        return found.reshape(*leading, len(last))
+
+    def _stretch(self, first: int, end: int) -> NDArray[np.float64]:
+        width, found = self.shape[-1], np.empty((end - first, self.shape[-1]))
+        step = max(CHUNK // max(width, 1), 1)
+        for start in range(first, end, step):
+            stop = min(start + step, end)
+            found[start - first : stop - first] = self.entries(start * width, stop * width).reshape(-1, width)
+        return found
+
+
+def _runs(rows: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Stretches of rising row numbers that are made together, as places in a list of them."""
+    if not len(rows):
+        return
+    gaps = np.diff(rows)
+    breaks = [0, *(np.flatnonzero((gaps <= 0) | (gaps > DENSE)) + 1).tolist(), len(rows)]
+    yield from itertools.pairwise(breaks)

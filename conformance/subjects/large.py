@@ -1,0 +1,135 @@
+"""Large calls in the form in which a function takes them, and parts of its outputs as the operator has them.
+
+Arrays that are drawn where they are used are rearranged there: only the order of their axes is said.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..execution.calling import Call, DirectCaller, Fault
+from ..execution.large import Held, LargeCall, held, part
+from ..execution.supervisor import SupervisedCaller
+from ..mechanisms.layouts import MisfitError, Pattern, pattern
+from ..numerics.drawn import Drawn
+from .forms import Form
+from .subject import AdapterSubject, Subject
+
+Box = tuple[tuple[int, int], ...]
+"""From where to where along each axis."""
+
+
+class LargeSubject:
+    """A subject that keeps what a large call gives."""
+
+    def __init__(self, subject: AdapterSubject) -> None:
+        self.form, self.caller = subject.form, subject.caller
+        self.shapes: Mapping[str, tuple[int, ...]] = {}
+
+    def hold(self, call: Call, shapes: Mapping[str, tuple[int, ...]]) -> Held:
+        """Make a call, of which some inputs are `Drawn`; outputs of other shapes than these are a fault."""
+        try:
+            arranged = in_form(self.form, call, shapes)
+        except MisfitError as error:
+            return Held(fault=Fault("unsupported", str(error)))
+        caller = self.caller
+        if isinstance(caller, DirectCaller):
+            found = held(caller, arranged)
+        elif isinstance(caller, SupervisedCaller):
+            found = caller.hold(arranged)
+        else:
+            found = Held(fault=Fault("unsupported", "it keeps no outputs"))
+        self.shapes = {name: shape for name, shape in shapes.items() if name in found.shapes}
+        for name, shape in self.shapes.items():
+            expected = _folded(shape, *_patterns(self.form, name, len(shape)))
+            if found.shapes[name] != expected:
+                says = f"{name} has the shape {list(found.shapes[name])}, not {list(expected)}"
+                return replace(found, fault=Fault("misshapen", says))
+        return found
+
+    def part(self, name: str, box: Box) -> NDArray[Any]:
+        """A part of an output, as the operator has it; only whole axes that are folded into others may be asked for."""
+        own, form = _patterns(self.form, name, len(box))
+        ends = dict(zip(own.letters, box, strict=True))
+        lengths = dict(zip(own.letters, self.shapes[name], strict=True))
+        asked = tuple(
+            _stretch([ends[letter] for letter in axis], [lengths[letter] for letter in axis]) for axis in form.axes
+        )
+        caller = self.caller
+        found = part(caller, name, asked) if isinstance(caller, DirectCaller) else _supervised(caller).part(name, asked)
+        wide = found.reshape([ends[letter][1] - ends[letter][0] for letter in form.letters])
+        return wide.transpose([form.letters.index(letter) for letter in own.letters])
+
+    def release(self) -> None:
+        """Let go of everything."""
+        if isinstance(self.caller, DirectCaller):
+            self.caller.rest()
+        else:
+            _supervised(self.caller).renew()
+
+
+def large_subject(subject: Subject) -> LargeSubject | None:
+    """A subject as one that takes large calls, if it can be."""
+    return LargeSubject(subject) if isinstance(subject, AdapterSubject) else None
+
+
+def in_form(form: Form, call: Call, shapes: Mapping[str, tuple[int, ...]]) -> LargeCall:
+    """A call in a form; `MisfitError` where the form has no room for it."""
+    if form.layout.stacks:
+        raise MisfitError(f"the layout {form.layout.name} holds several arrays in one")
+    inputs: dict[str, Any] = {}
+    for name, x in call.inputs.items():
+        inputs[name] = _moved(form, name, x) if isinstance(x, Drawn) else form.layout.arranged({name: x})[name]
+    options = dict(call.options)
+    if form.taken is not None:
+        inputs, options = form.translated(inputs, call)
+    options |= {name: form.sizes_of(call)[name] for name in form.sizes}
+    for parameter, output in form.allocated.items():
+        own, other = _patterns(form, output, len(shapes[output]))
+        inputs[parameter] = Drawn("", shapes[output], _order(own, other), _folded(shapes[output], own, other))
+    drawn = {name: x for name, x in inputs.items() if isinstance(x, Drawn)}
+    plain = {name: np.asarray(x) for name, x in inputs.items() if name not in drawn}
+    return LargeCall(tuple(inputs), drawn, plain, options, call.dtype, call.device)
+
+
+def _supervised(caller: Any) -> SupervisedCaller:
+    assert isinstance(caller, SupervisedCaller)
+    return caller
+
+
+def _moved(form: Form, name: str, x: Drawn) -> Drawn:
+    own, other = _patterns(form, name, x.ndim)
+    return x if own == other else replace(x, order=_order(own, other), folded=_folded(x.shape, own, other))
+
+
+def _patterns(form: Form, name: str, ndim: int) -> tuple[Pattern, Pattern]:
+    """The pattern of an array as the operator has it, and as the function does."""
+    layout = form.layout
+    own = pattern(layout.own[name]) if name in layout.own else Pattern(tuple((str(n),) for n in range(ndim)))
+    other = layout.patterns.get(name, own)
+    if set(own.letters) != set(other.letters) or len(own.letters) != ndim:
+        raise MisfitError(f"the layout {layout.name} has no room for {name}")
+    return own, other
+
+
+def _order(own: Pattern, other: Pattern) -> tuple[int, ...]:
+    return tuple(own.letters.index(letter) for letter in other.letters)
+
+
+def _folded(shape: tuple[int, ...], own: Pattern, other: Pattern) -> tuple[int, ...]:
+    lengths = dict(zip(own.letters, shape, strict=True))
+    return tuple(math.prod(lengths[letter] for letter in axis) for axis in other.axes)
+
+
+def _stretch(ends: list[tuple[int, int]], lengths: list[int]) -> tuple[int, int]:
+    """The stretch of a folded axis that holds stretches of its parts, of which all but the first are whole."""
+    inner = math.prod(lengths[1:])
+    if any(end != (0, n) for end, n in zip(ends[1:], lengths[1:], strict=True)):
+        raise MisfitError("a part of an axis that is folded into another one")
+    return ends[0][0] * inner, ends[0][1] * inner

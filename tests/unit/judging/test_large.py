@@ -1,0 +1,99 @@
+"""Cases of the sizes of production: every row is looked at, and some are judged."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from attnspec.adapters import Adapter
+from attnspec.cases.large import large_sample
+from attnspec.judging.bench import Bench
+from attnspec.judging.large import Large, Unroomy
+from attnspec.mechanisms.loader import NONE
+from attnspec.mechanisms.serving import _assigned, _scope
+from attnspec.numerics.grades import looser
+from attnspec.subjects.targets import subject
+
+ATTENTION = NONE.library()["attention"]
+SIZES = "batch = 2, kv_heads = 2, heads = 4, q_len = 70, k_len = 96, head_dim = 16, value_dim = 16"
+
+
+def attention(q, k, v):
+    import numpy
+
+    k, v = (numpy.repeat(x, q.shape[1] // x.shape[1], 1) for x in (k, v))
+    s = q @ k.swapaxes(-1, -2) * numpy.float32(q.shape[-1] ** -0.5)
+    p = numpy.exp(s - s.max(-1, keepdims=True))
+    return p / p.sum(-1, keepdims=True) @ v
+
+
+def tiled(q, k, v):
+    k, v = (np.tile(x, (1, q.shape[1] // x.shape[1], 1, 1)) for x in (k, v))
+    return attention(q, k, v)
+
+
+def large(function, sizes=SIZES, words=None, seconds=60.0, memory=1 << 30):
+    one = subject(Adapter("kernel", "attention", function, "numpy", conventions=words or {}))
+    sample = large_sample(ATTENTION, "case", _assigned(sizes, _scope(ATTENTION)), one.claims, "float32", 0)
+    bench = Bench(one, ATTENTION, "float32", "cpu", {**ATTENTION.words, **(words or {})})
+    return Large(bench, sample, memory=memory, seconds=seconds)
+
+
+def judged(function, **more):
+    return large(function, **more).judged(
+        looser("float32", looser("float32", large(function).bench.subject.claims.grade("float32"))[0])
+    )
+
+
+def test_a_right_function_is_not_accused():
+    found = judged(attention)
+    assert not found.refuted
+    assert 0 < found.excess < 1
+    assert found.seen == found.rows == 2 * 2 * 70
+
+
+def test_heads_that_take_turns_are_those_of_their_word():
+    assert not judged(tiled, words={"grouping": "tiled"}).refuted
+    assert judged(tiled).refuted
+
+
+@pytest.mark.parametrize("row", [(0, 0, 0), (1, 3, 69), (1, 2, 37)])
+def test_one_wrong_row_is_found(row):
+    def kernel(q, k, v):
+        out = attention(q, k, v)
+        out[row] *= np.float32(1.05)
+        return out
+
+    found = judged(kernel)
+    assert found.refuted
+    assert found.says.startswith(f"out[{', '.join(map(str, row))}, ")
+
+
+def test_an_entry_that_is_no_number_is_found():
+    def kernel(q, k, v):
+        out = attention(q, k, v)
+        out[1, 1, 5, 3] = np.nan
+        return out
+
+    assert np.inf == judged(kernel).excess
+
+
+def test_rows_are_left_out_where_there_is_no_time():
+    found = large(attention, seconds=0.0)
+    found = found.judged([looser("float32", found.bench.subject.claims.grade("float32"))[0]])
+    assert 0 < found.seen < found.rows
+    assert not found.refuted
+
+
+def test_what_needs_more_memory_is_refused_with_its_size():
+    with pytest.raises(Unroomy, match=r"k_len = 96.* takes about 0.0 GB, and --memory is .* GB"):
+        judged(attention, memory=1000)
+
+
+def test_a_coarser_precision_is_told():
+    def kernel(q, k, v):
+        return attention(q, k, (v.astype(np.float16)).astype(np.float32))
+
+    found = judged(kernel)
+    assert found.refuted
+    assert found.says.startswith("behaves as tf32, claims fp32: out[")

@@ -1,0 +1,74 @@
+"""The verdicts on large cases, and only those that are asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attnspec.adapters import Adapter
+from attnspec.cases.profiles import PROFILES
+from attnspec.judging.cells import Request, large_names, sentence_of
+from attnspec.judging.engine import run
+from attnspec.mechanisms.loader import NONE
+from attnspec.subjects.targets import subject
+
+PACKED = NONE.library()["packed_attention"]
+
+
+def packed(q, k, v, q_lens, k_lens, *, causal=False):
+    out, q_at, k_at = np.zeros((*q.shape[:2], v.shape[2]), np.float32), 0, 0
+    for m, n in zip(q_lens, k_lens, strict=True):
+        rows, keys, values = q[q_at : q_at + m], k[k_at : k_at + n], v[k_at : k_at + n]
+        keys, values = (np.repeat(x, q.shape[1] // x.shape[1], 1) for x in (keys, values))
+        if m and n:
+            s = np.einsum("qhd,khd->hqk", rows, keys) * np.float32(q.shape[2] ** -0.5)
+            hidden = np.arange(m)[:, None] + (n - m) < np.arange(n)
+            s = np.where(hidden & causal, -np.inf, s).astype(np.float32)
+            p = np.exp(s - s.max(-1, keepdims=True))
+            out[q_at : q_at + m] = np.einsum("hqk,khd->qhd", p / p.sum(-1, keepdims=True), values)
+        q_at, k_at = q_at + m, k_at + n
+    return out
+
+
+def cells(function, *names, memory=4 << 30):
+    words = {
+        "causal_alignment": "bottom_right",
+        "empty_row": "zeros",
+        "masked_nonfinite": "ignored",
+        "grouping": "block",
+    }
+    one = subject(Adapter("kernel", "packed_attention", function, "numpy", conventions=words))
+    laws = frozenset(f"serving.{name}" for name in names)
+    return run(Request(one, PACKED, "float32", PROFILES["serving"], laws=laws, memory=memory)).cells
+
+
+def test_each_case_has_a_verdict_of_its_own():
+    found = cells(packed, "many_items", "decode_unlike")
+    assert [("serving.decode_unlike", "pass"), ("serving.many_items", "pass")] == [(c.law, c.verdict) for c in found]
+    assert all(0 < cell.worst < 1 for cell in found)
+
+
+def test_a_wrong_entry_is_told_with_its_place():
+    def kernel(q, k, v, q_lens, k_lens, *, causal=False):
+        out = packed(q, k, v, q_lens, k_lens, causal=causal)
+        out[-1, 0, 0] += 1
+        return out
+
+    (cell,) = cells(kernel, "many_items")
+    assert "fail" == cell.verdict
+    assert cell.says.startswith("serving.many_items: out[299, 0, 0] is ")
+    assert "Every output is what the definition says, at the sizes of production." == sentence_of(PACKED, cell.law)
+
+
+def test_a_case_that_does_not_fit_is_not_tested():
+    (cell,) = cells(packed, "many_items", memory=1)
+    assert "not_tested" == cell.verdict
+    assert "items = 300" in cell.says
+
+
+def test_what_is_not_taken_is_not_declared():
+    (cell,) = cells(lambda q, k, v, q_lens, k_lens: None, "decode_unlike")
+    assert ("not_declared", "does not take causal") == (cell.verdict, cell.says)
+
+
+def test_every_case_has_a_name():
+    assert "serving.decode_unlike" in large_names(PACKED)

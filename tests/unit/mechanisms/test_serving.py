@@ -1,0 +1,65 @@
+"""Cases of the sizes of production, as files state them."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from attnspec.mechanisms.loader import NONE
+from attnspec.mechanisms.serving import covering, faults, serving
+
+LIBRARY = NONE.library()
+
+
+def test_the_shipped_files_have_no_faults():
+    assert [] == [*faults(LIBRARY)]
+
+
+def test_every_two_levels_that_fit_meet_in_a_row():
+    levels = [3, 2, 4]
+    rows = [*covering(levels, lambda row: row[0] + row[2] < 5, 99)]
+    assert all(row[0] + row[2] < 5 for row in rows)
+    for i, j in itertools.combinations(range(3), 2):
+        met = {(row[i], row[j]) for row in rows}
+        wanted = set(itertools.product(range(levels[i]), range(levels[j])))
+        assert wanted - ({(2, 3)} if (i, j) == (0, 2) else set()) == met
+
+
+def test_there_are_no_more_rows_than_are_asked_for():
+    assert 2 == len([*covering([4, 4], lambda row: True, 2)])
+
+
+def test_cases_come_before_rows():
+    names = [*serving(LIBRARY["attention"])]
+    assert "decode" == names[0]
+    assert "pair_20" == names[-1]
+
+
+def test_a_further_mechanism_has_no_cases():
+    assert {} == serving(LIBRARY["causal_mask"])
+
+
+FILE = """operator: attention
+factors:
+  keys: [k_len = 9]
+fits: k_len > 1
+rows: 2
+cases:
+  plain: q_len = 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "instead", "says"),
+    [
+        ("operator: attention", "operator: attentions", "the file is called 'attention', and not 'attentions'"),
+        ("k_len = 9", "k_size = 9", "nothing is called 'k_size'"),
+        ("fits: k_len > 1", "fits: k_size > 1", "unknown name 'k_size'"),
+        ("rows: 2", "rows: many", "rows: 'many'"),
+        ("cases:", "cazes:", "unknown key 'cazes'; did you mean 'cases'?"),
+    ],
+)
+def test_a_fault_of_a_file_is_told(tmp_path, text, instead, says):
+    (tmp_path / "attention.yaml").write_text(FILE.replace(text, instead))
+    assert says in " ".join(str(error) for error in faults(LIBRARY, tmp_path))
