@@ -20,6 +20,7 @@ from .gradients import layer_norm_gradient, rms_norm_gradient, softmax_gradient
 from .linear_attention import gated_delta_rule
 from .linformer import linformer
 from .merging import merge_states
+from .moe_routing import moe_routing
 from .multi_head import multi_head
 from .norms import layer_norm, rms_norm
 from .packed_attention import packed_attention
@@ -57,6 +58,7 @@ __all__ = [
     "linformer",
     "merge_states",
     "model_flops",
+    "moe_routing",
     "mrope",
     "multi_head",
     "packed_attention",

@@ -1,0 +1,73 @@
+"""Routing: both witnesses by hand, the identities that models rely on, and what has been reported as wrong."""
+
+import numpy as np
+import pytest
+import torch
+
+from attnspec import reference
+from attnspec.adapters import Adapter
+from attnspec.adapters.controls.routing import control_routing_one_by_one
+from attnspec.cases.plans import PROFILES
+from attnspec.judging.cells import Request
+from attnspec.judging.engine import run
+from attnspec.mechanisms.definition import Frame
+from attnspec.mechanisms.loader import library
+from attnspec.subjects.targets import subject
+
+WITNESSES = {
+    "definition": lambda **values: Frame(library()["moe_routing"], values).outputs()["weights"],
+    "reference": reference.moe_routing,
+}
+witnesses = pytest.mark.parametrize("witness", WITNESSES.values(), ids=WITNESSES)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-np.asarray(x, float)))
+
+
+@witnesses
+def test_a_bias_chooses_and_does_not_weigh(witness):
+    given = {"logits": np.array([[3.0, 1.0, -2.0, 0.0]]), "bias": np.array([-1.0, 0.0, 1.0, 0.0])}
+    found = witness(**given, k=2, scoring="sigmoid" if witness is reference.moe_routing else "sigmoid_scores")
+    np.testing.assert_allclose(found, [[0, sigmoid(1), sigmoid(-2), 0]], rtol=1e-13)
+
+
+@witnesses
+@pytest.mark.parametrize(("word", "group"), [("top_two", 1), ("greatest", 0)])
+def test_a_group_counts_by_its_best_or_by_its_two_best(witness, word, group):
+    x = np.array([[3.0, -3.0, -3.0, 2.5, 2.5, -3.0]])
+    found = witness(logits=x, k=2, groups=2, kept_groups=1, group_score=word)
+    assert [3 * group <= e < 3 * group + 3 for e in range(6)] == [
+        bool(found[0, 3 * g : 3 * g + 3].any()) for g in (0, 1) for _ in range(3)
+    ]
+
+
+@witnesses
+def test_renormalised_shares_are_the_softmax_of_the_chosen(witness):
+    x = np.array([[-801.0, -800.0, -803.0, -900.0]])
+    found = witness(logits=x, k=2, renormalise=True, scaling=2.0)
+    np.testing.assert_allclose(found, [[2 * sigmoid(-1), 2 * sigmoid(1), 0, 0]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("changed", [{"k": 5}, {"groups": 3}, {"k": 3, "groups": 2}])
+def test_the_reference_refuses_what_is_outside_the_domain(changed):
+    with pytest.raises(ValueError, match="experts can be chosen"):
+        reference.moe_routing(np.zeros((1, 4)), **{"k": 1, **changed})
+
+
+def failures(function):
+    words = {"group_score": "top_two"}
+    one = subject(Adapter("function", "moe_routing", function, "torch", conventions=words))
+    cells = run(Request(one, library()["moe_routing"], "float32", PROFILES["quick"])).cells
+    return {cell.law for cell in cells if cell.bad and cell.level == "must"}
+
+
+def floored(logits, *, k, renormalise=False):
+    """The registers of the best begin at zero."""
+    weights = control_routing_one_by_one(logits.clamp(min=0) + 1e-3 * (logits > 0), k=k)
+    picked = torch.where(weights > 0, logits.softmax(-1), 0.0)
+    return picked / picked.sum(-1, keepdim=True) if renormalise else picked
+
+
+def test_logits_that_are_all_negative_choose_as_others_do():
+    assert {"definition", "largest_chosen"} & failures(floored)
