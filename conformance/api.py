@@ -19,6 +19,7 @@ from .reporting.summary import page
 from .runs.groups import Group, chosen, completed, library_of, with_gradients
 from .runs.options import CALL, OPTIONS, Options, given_at
 from .runs.run import Run
+from .subjects.subject import AdapterSubject
 from .subjects.targets import subject, undecorated
 
 LONGEST = 500
@@ -151,25 +152,16 @@ def _typed(target: Callable[..., Any] | str, *keywords: Mapping[str, Any]) -> st
 def _groups(function: Callable[..., Any], options: Options, declaration: dict[str, Any]) -> list[Group]:
     if isinstance(function, Module):
         return _module_groups(function, options, declaration)
-    own = next((a for a in registered() if a.function is function and a.operator), None)
-    if own is not None and not (declaration or options.operator or options.framework or options.layout):
+    own = next((a for a in registered() if a.function is function and (a.operator or a.like)), None)
+    asked = options.operator or options.framework or options.layout or options.like
+    if own is not None and not (declaration or asked):
         return _declared_groups(own, options)
     name = declaration.pop("name", getattr(function, "__name__", type(function).__name__))
     dtypes = options.dtypes or ("float32",)
     known = library_of(options)
     declaration |= {key: x for key in ("layout", "like") if (x := getattr(options, key))}
     adapter = undecorated(function, name, options.operator, options.framework, known, dtypes=dtypes, **declaration)
-    one, source = subject(adapter, declared=bool(declaration), known=known), _source(function, name)
-    notes = noticed(one, options.device)
-    laws_of = chosen(options, known)
-    several, more = with_gradients(one, options.device, known, laws_of)
-    found = [
-        Group(name, each, known[mechanism], dtype, laws, source, (*notes, *more))
-        for each in several
-        for mechanism, laws in laws_of(each.operator).items()
-        for dtype in one.claims.dtypes
-    ]
-    return completed(found, options)
+    return _all_of(subject(adapter, declared=bool(declaration), known=known), _source(function, name), options)
 
 
 def _module_groups(function: Module, options: Options, declaration: Mapping[str, Any]) -> list[Group]:
@@ -181,14 +173,22 @@ def _module_groups(function: Module, options: Options, declaration: Mapping[str,
 
 def _declared_groups(adapter: Adapter, options: Options) -> list[Group]:
     """The groups of an adapter, by what it declares."""
-    known = library_of(options)
-    one = subject(adapter, known=known)
+    one = subject(adapter, known=library_of(options))
     name = one.adapter.name
     path, _, _ = one.adapter.place.rpartition(":")
     source = f"{path}:{name}" if name.isidentifier() and path.endswith(".py") and Path(path).is_file() else ""
+    return _all_of(one, source, options)
+
+
+def _all_of(one: AdapterSubject, source: str, options: Options) -> list[Group]:
+    """The groups of a subject, and those of its gradients."""
+    known = library_of(options)
+    notes, laws_of = noticed(one, options.device), chosen(options, known)
+    several, more = with_gradients(one, options.device, known, laws_of)
     found = [
-        Group(name, one, known[mechanism], dtype, laws, source)
-        for mechanism, laws in chosen(options, known)(one.operator).items()
+        Group(one.adapter.name, each, known[mechanism], dtype, laws, source, (*notes, *more))
+        for each in several
+        for mechanism, laws in laws_of(each.operator).items()
         for dtype in options.dtypes or one.claims.dtypes
     ]
     return completed(found, options)

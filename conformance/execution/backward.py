@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,9 @@ class Backward:
     """Of that, what it takes by name alone."""
     zeros: Mapping[str, str]
     """Required inputs on which no gradient depends, each with an input of the same shape; they are zero."""
+    leaves: Mapping[str, str] = field(default_factory=dict)
+    """Of a function whose parameters are not called like inputs: those that have a gradient, and what that is called.
+    """
 
 
 def differentiated(
@@ -42,15 +45,16 @@ def differentiated(
             x = given[like]
             zero = np.zeros(tuple(int(n) for n in x.shape))
             given[name] = framework.make(zero, framework.dtype(x), framework.device(x), "contiguous", 0)
-        leaves = [name for name in given if f"d_{name}" in outputs and framework.is_array(given[name])]
+        known = backward.leaves or {name: f"d_{name}" for name in given}
+        leaves = [name for name in given if known.get(name) in outputs and framework.is_array(given[name])]
 
         def forward(*values: Any) -> Any:
-            known = {**given, **dict(zip(leaves, values, strict=True))}
-            first = [known.pop(name) for name in backward.required if name not in backward.by_name]
-            return _first(function(*first, **known))
+            taken = {**given, **dict(zip(leaves, values, strict=True))}
+            first = [taken.pop(name) for name in backward.required if name not in backward.by_name]
+            return _first(function(*first, **taken))
 
         found = framework.pulled_back(forward, [given[name] for name in leaves], cotangent)
-        return {f"d_{name}": x for name, x in zip(leaves, found, strict=True)}
+        return {known[name]: x for name, x in zip(leaves, found, strict=True)}
 
     return gradients
 

@@ -10,7 +10,7 @@ from ..errors import Error
 from ..execution.calling import UNDIFFERENTIABLE, Call
 from ..frameworks.known import is_installed
 from ..mechanisms.library import Library
-from ..subjects.gradients import GradientSubject, gradient_of, may_have_gradients
+from ..subjects.gradients import GradientSubject, gradient_of, may_have_gradients, writes
 from ..subjects.subject import AdapterSubject, Subject
 from .bench import Bench
 from .settling import Declined, Settled, claimed
@@ -38,8 +38,8 @@ def differentiated(subject: Subject, device: str, known: Library) -> tuple[Gradi
         return None, ()
     mechanism = gradient_of(subject, known)
     if mechanism is None:
-        taken = subject.form.taken if f"{subject.operator}_gradient" in known.stating else None
-        return None, (f"its gradients are not checked: it is called as {taken.signature.name}",) if taken else ()
+        written = writes(subject) and f"{subject.operator}_gradient" in known.stating
+        return None, ("its gradients are not checked: it writes to what it is passed",) if written else ()
     try:
         found = GradientSubject(subject, mechanism)
     except Error as error:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from attnspec.adapters import Adapter
 
 from ..errors import SpecError
 from ..execution.apart import ApartError
-from ..execution.backward import Backward
-from ..execution.calling import Call, Caller, DirectCaller, Reply
+from ..execution.backward import COTANGENT, Backward
+from ..execution.calling import Call, Caller, DirectCaller, Fault, Interface, Reply
 from ..execution.messages import Elsewhere
 from ..language.expressions import Expression
 from ..language.scopes import Scope
+from ..mechanisms.layouts import Layout, MisfitError
 from ..mechanisms.library import Library
 from ..mechanisms.mechanism import Mechanism
-from .claims import is_own
+from ..mechanisms.signatures import Passed
+from .claims import Claims, claims_of, is_own
+from .forms import Form, as_operator
 from .subject import AdapterSubject, Subject
 
 BY_FRAMEWORK = ("torch", "jax", "mlx")
@@ -32,23 +38,97 @@ class GradientSubject(AdapterSubject):
         super().__init__(_declared(forward, mechanism), mechanism, declared=forward.claims.declared, own=forward.own)
         self.undeclared_layout = False
 
+    def _formed(self, *, declared: bool) -> tuple[Form, Claims]:
+        if self.forward.form.taken is None:
+            return super()._formed(declared=declared)
+        form = BackwardForm(self.mechanism, Layout("", {}, {}), of=self.forward)
+        return form, claims_of(self.adapter, self.mechanism, declared, form)
+
     def _called(self) -> Caller:
         forward = self.forward
-        backward = Backward(
-            forward.mechanism.required, forward.claims.by_name, _zeros(forward.mechanism, self.mechanism)
-        )
-        self.interface = replace(self.interface, backward=backward)
+        if forward.form.taken is None:
+            backward = Backward(
+                forward.mechanism.required, forward.claims.by_name, _zeros(forward.mechanism, self.mechanism)
+            )
+            self.interface = replace(self.interface, backward=backward)
         if forward.supervise is not None:
             return forward.supervise(forward.adapter, self.interface, self.claims)
         return DirectCaller(forward.adapter.function, forward.adapter.framework, self.interface)
 
     def call(self, call: Call) -> Reply:
-        if self.forward.observed_layout and not self.observed_layout:
+        taken = self.forward.form.taken is not None  # whose form is asked whenever a call is made
+        if self.forward.observed_layout and not self.observed_layout and not taken:
             self.read_as(self.forward.form.layout.name, observed=True)
         return super().call(call)
 
     def apart(self, calls: Sequence[Call], seconds: float) -> list[Reply]:
         raise ApartError("its gradients are taken by attnspec; the function itself is asked")
+
+
+@dataclass(frozen=True)
+class BackwardForm(Form):
+    """The form in which a function of a known interface is differentiated: inputs go in as it takes them itself."""
+
+    of: AdapterSubject = field(kw_only=True)
+
+    @property
+    def plain(self) -> bool:
+        return False
+
+    @property
+    def room(self) -> tuple[str, ...]:
+        return tuple(text for text in self.of.form.room if _speaks(text, self.mechanism))
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        return tuple(text for text in self.of.form.conditions if _speaks(text, self.mechanism))
+
+    def interface(self, by_name: frozenset[str]) -> Interface:
+        own, leaves = self.of.form.interface(by_name), self._leaves()
+        return Interface(
+            self.mechanism.operator,
+            (*own.required, COTANGENT),
+            tuple(dict.fromkeys(leaves.values())),
+            {**self.mechanism.dtypes, **own.dtypes},
+            objects=own.objects,
+            backward=Backward(own.required, frozenset(), {}, leaves),
+        )
+
+    def arranged(self, call: Call) -> Call:
+        forward, layout = self.of.mechanism, self.of.form.layout
+        inputs = {name: x for name, x in call.inputs.items() if name in forward.inputs}
+        inputs |= {name: np.zeros_like(inputs[like]) for name, like in _zeros(forward, self.mechanism).items()}
+        options = {name: x for name, x in call.options.items() if name in forward.options}
+        made = self.of.form.arranged(replace(call, inputs=inputs, options=options))
+        first = forward.outputs[0]
+        cotangent = layout.arranged({first: call.inputs[COTANGENT]})[first]
+        return replace(made, inputs={**made.inputs, COTANGENT: cotangent})
+
+    def restored(self, reply: Reply, call: Call) -> Reply:
+        layout = self.of.form.layout
+        own = {name.removeprefix("d_"): x for name, x in reply.outputs.items()}
+        try:
+            found = layout.restored(own, layout.lengths({name: call.inputs[name] for name in self.of.mechanism.shapes}))
+        except MisfitError as error:
+            return replace(reply, outputs={}, fault=Fault("misshapen", str(error)))
+        return replace(reply, outputs={f"d_{name}": x for name, x in found.items()})
+
+    def _leaves(self) -> dict[str, str]:
+        """The parameters that are arrays whose gradient is asked for, each with the name of that."""
+        taken, outputs = self.of.form.taken, self.mechanism.outputs
+        assert taken is not None
+        found, stacks = dict[str, str](), self.of.form.layout.stacks
+        for name, passed in taken.passed.items():
+            array = taken.arrays.get(name) or _alone(passed)
+            if array and all(f"d_{part}" in outputs for part in stacks.get(array, (array,))):
+                found[name] = f"d_{array}"
+        return found
+
+
+def _alone(passed: Passed) -> str:
+    """The input that a parameter is passed as it is wherever a call has it."""
+    found = re.fullmatch(r"none if single\((\w+)\) else \1", passed.texts[0])
+    return found[1] if found and passed.how == "array" else ""
 
 
 def may_have_gradients(subject: Subject) -> bool:
@@ -64,12 +144,19 @@ def may_have_gradients(subject: Subject) -> bool:
 
 def gradient_of(forward: AdapterSubject, known: Library) -> Mechanism | None:
     """The operator that states the gradients of a subject's, where its framework differentiates functions."""
-    name = f"{forward.operator}_gradient"
-    if name not in known.stating or forward.form.layout.stacks or forward.form.taken or forward.form.in_place:
+    name, form = f"{forward.operator}_gradient", forward.form
+    if name not in known.stating or writes(forward) or (form.layout.stacks and not form.taken):
         return None
     found = known[name]
-    fits = not forward.adapter.layout or forward.adapter.layout in found.layouts
+    fits = bool(form.taken) or not forward.adapter.layout or forward.adapter.layout in found.layouts
     return found if found.gradient_of == forward.operator and fits else None
+
+
+def writes(subject: AdapterSubject) -> bool:
+    """Whether a function writes to what it is passed, so that there is nothing to differentiate."""
+    taken = subject.form.taken
+    passed = taken.passed.values() if taken else ()
+    return bool(subject.form.in_place) or any(one.how in ("out", "in_place") for one in passed)
 
 
 def _declared(forward: AdapterSubject, gradient: Mechanism) -> Adapter:
@@ -77,15 +164,19 @@ def _declared(forward: AdapterSubject, gradient: Mechanism) -> Adapter:
     adapter, kin = forward.adapter, gradient.kin
     sizes = {name for m in kin for name in m.sizes}
     names = sizes | {name for m in kin for name in m.options}
-    own = inspect.signature(adapter.function).parameters
-    taken = [own[name] for name in own if name in forward.claims.names & {*gradient.optional, *gradient.options}]
+    taken = forward.form.taken
+    written = as_operator(taken, forward.mechanism, adapter.name, adapter.module) if taken else adapter.function
+    own = inspect.signature(written).parameters
+    known = [own[name] for name in own if name in forward.claims.names & {*gradient.optional, *gradient.options}]
     kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.KEYWORD_ONLY
     parameters = [inspect.Parameter(name, kinds[0]) for name in gradient.required]
-    parameters += [inspect.Parameter(p.name, kinds[1], default=p.default) for p in taken]
+    parameters += [inspect.Parameter(p.name, kinds[1], default=p.default) for p in known]
     function = Elsewhere(adapter.name, adapter.module, inspect.Signature(parameters))
     return replace(
         adapter,
         operator=gradient.name,
+        like="",
+        layout="" if taken else adapter.layout,
         function=function,
         conventions={name: word for name, word in adapter.conventions.items() if _has(gradient, name, word)},
         limits={name: x for name, x in adapter.limits.items() if name in names},

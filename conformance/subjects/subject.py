@@ -62,7 +62,7 @@ class AdapterSubject:
         self.adapter, self.mechanism, self.own = adapter, mechanism, own
         self.name = safe(adapter.name + (f"@{own.label}" if own else ""), NAME)
         self.operator = adapter.operator
-        self.form, self.claims = _formed(adapter, mechanism, declared=declared)
+        self.form, self.claims = self._formed(declared=declared)
         fixed = adapter.layout or adapter.factory is not None or is_own(adapter)
         self.undeclared_layout = bool(mechanism.layouts) and not fixed
         """Whether the layout is to be identified still."""
@@ -74,6 +74,9 @@ class AdapterSubject:
             self.interface = replace(self.interface, axes=_axes(adapter, mechanism), absent=_absent(mechanism))
         self.supervise = supervise
         self.caller: Caller = self._called()
+
+    def _formed(self, *, declared: bool) -> tuple[Form, Claims]:
+        return _formed(self.adapter, self.mechanism, declared=declared)
 
     def _called(self) -> Caller:
         adapter = self.adapter

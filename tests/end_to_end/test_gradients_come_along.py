@@ -219,3 +219,73 @@ def test_functions_of_jax_and_mlx_are_differentiated_too(tmp_path, framework, te
     )
     expected = {"softmax_gradient"} if "stop_gradient(mx" in text else set()
     assert (expected, {"softmax", "softmax_gradient"}) == verdicts(report)
+
+
+def known_as(name, function):
+    """A function of a known interface whose attention is another one's."""
+
+    def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False):
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+        return function(q, k, v, causal=causal, scale=softmax_scale).transpose(1, 2)
+
+    def flash_attn_qkvpacked_func(qkv, dropout_p=0.0, softmax_scale=None, causal=False):
+        return flash_attn_func(*qkv.unbind(2), softmax_scale=softmax_scale, causal=causal)
+
+    def unbatched(q, k, v, causal=False, sm_scale=None):
+        return flash_attn_func(q[None], k[None], v[None], softmax_scale=sm_scale, causal=causal)[0]
+
+    return {
+        "flash_attn_func": flash_attn_func,
+        "flash_attn_qkvpacked_func": flash_attn_qkvpacked_func,
+        "single_prefill_with_kv_cache": unbatched,
+    }[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("flash_attn_func", "float32"),
+        ("flash_attn_func", "bfloat16"),
+        ("flash_attn_qkvpacked_func", "float32"),
+        ("single_prefill_with_kv_cache", "float32"),
+    ],
+)
+def test_gradients_come_along_through_a_known_interface(name, dtype):
+    more = {"like": name, "dtypes": (dtype,), "profile": "smoke", "laws": DEFINITIONS[1:]}
+    assert (set(), {"attention_gradient"}) == verdicts(checked(known_as(name, attention_by()), **more))
+    wrong = attention_by(**FAULTY["no_scale"])
+    assert ({"attention_gradient"}, {"attention_gradient"}) == verdicts(checked(known_as(name, wrong), **more))
+
+
+def test_the_gradient_of_a_bias_is_asked_of_a_parameter_that_is_passed_it():
+    def biased(query, key, value, bias=None, mask=None, *, scale=None, is_causal=False):
+        q, k, v = (x.transpose(1, 2) for x in (query, key, value))
+        visible = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool)
+        visible = visible.tril() if is_causal else visible
+        visible = visible if mask is None else visible & mask
+        added = (0.0 if bias is None else bias.detach()) + torch.zeros(()).masked_fill(~visible, float("-inf"))
+        groups = {"scale": scale, "enable_gqa": q.shape[1] != k.shape[1]}
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, added.to(q.dtype), **groups).transpose(1, 2)
+
+    report = checked(biased, like="jax_dot_product_attention", profile="smoke", laws=DEFINITIONS[1:])
+    assert "d_bias" in str(report)
+
+
+def test_what_writes_to_its_inputs_is_not_differentiated_and_a_line_says_so():
+    def fused_add_rms_norm(input, residual, weight, eps):  # noqa: A002 - what it is called there
+        residual += input
+        input.copy_(residual * torch.rsqrt(residual.pow(2).mean(-1, keepdim=True) + eps) * weight)
+
+    report = attnspec.check(fused_add_rms_norm, framework="torch", profile="smoke", laws=("rms_norm.definition",))
+    assert report
+    laws = ("rms_norm.definition", "rms_norm_gradient.definition")
+    report = attnspec.check(fused_add_rms_norm, framework="torch", profile="smoke", laws=laws)
+    (line,) = [line for line in report.lines if line["kind"] == "subject"]
+    assert ["its gradients are not checked: it writes to what it is passed"] == line["beside"]
+
+
+def test_gradients_come_along_with_what_declares_itself():
+    wrong = known_as("flash_attn_func", attention_by(**FAULTY["no_d_v"]))
+    declared = attnspec.adapter(like="flash_attn_func")(wrong)
+    report = attnspec.check(declared, profile="smoke", laws=DEFINITIONS[1:])
+    assert ({"attention_gradient"}, {"attention_gradient"}) == verdicts(report)
