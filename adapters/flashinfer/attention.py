@@ -13,21 +13,26 @@ Decoding over pages is planned by the pages of all items one behind the other, a
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from .. import Unsupported, adapter
 from ..torch.packed import cumulative
 
-
-@adapter(
-    "attention",
+declared = functools.partial(
+    adapter,
     requires="value_dim == head_dim",
     dtypes=("float16", "bfloat16"),
-    conventions={"causal_alignment": "bottom_right", "grouping": "block", "lse_base": "two"},
-    limits={"head_dim": (64, 128, 256)},
     devices=("cuda",),
     package="flashinfer",
     extra="flashinfer",
+)
+
+
+@declared(
+    "attention",
+    conventions={"causal_alignment": "bottom_right", "grouping": "block", "lse_base": "two"},
+    limits={"head_dim": (64, 128, 256)},
 )
 def flashinfer_prefill(
     q: Any,
@@ -68,15 +73,10 @@ def flashinfer_prefill(
     return {"out": out.transpose(1, 2), "lse": lse.transpose(1, 2)}
 
 
-@adapter(
+@declared(
     "packed_attention",
-    requires="value_dim == head_dim",
-    dtypes=("float16", "bfloat16"),
     conventions={"causal_alignment": "bottom_right", "grouping": "block", "lse_base": "two"},
     limits={"head_dim": (64, 128, 256)},
-    devices=("cuda",),
-    package="flashinfer",
-    extra="flashinfer",
 )
 def flashinfer_ragged(
     q: Any,
@@ -113,16 +113,7 @@ def flashinfer_ragged(
     return {"out": out, "lse": lse.T}
 
 
-@adapter(
-    "paged_attention",
-    requires="value_dim == head_dim",
-    dtypes=("float16", "bfloat16"),
-    conventions={"grouping": "block"},
-    limits={"head_dim": (64, 128, 256), "q_len": (1,)},
-    devices=("cuda",),
-    package="flashinfer",
-    extra="flashinfer",
-)
+@declared("paged_attention", conventions={"grouping": "block"}, limits={"head_dim": (64, 128, 256), "q_len": (1,)})
 def flashinfer_paged_decode(
     q: Any,
     key_pages: Any,

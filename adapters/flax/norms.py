@@ -15,6 +15,7 @@ from .. import adapter
 
 DTYPES = ("float32", "bfloat16", "float16")
 LAYER = {"eps_place": "inside", "variance": "biased"}
+declared = functools.partial(adapter, framework="jax", dtypes=DTYPES, compiled=True, package="flax", extra="flax")
 
 
 @functools.cache
@@ -47,27 +48,19 @@ def compiled_rms_norm(eps: float) -> Any:
     return jax.jit(norm)
 
 
-@adapter("layer_norm", framework="jax", dtypes=DTYPES, conventions=LAYER, compiled=True, package="flax", extra="flax")
+@declared("layer_norm", conventions=LAYER)
 def flax_layer_norm(x: Any, weight: Any, bias: Any, *, eps: float = 1e-6) -> Any:
     """flax.nnx.LayerNorm as it is by default."""
     return compiled_layer_norm(eps, fast=True)(x, weight, bias)
 
 
-@adapter("layer_norm", framework="jax", dtypes=DTYPES, conventions=LAYER, compiled=True, package="flax", extra="flax")
+@declared("layer_norm", conventions=LAYER)
 def flax_layer_norm_two_passes(x: Any, weight: Any, bias: Any, *, eps: float = 1e-6) -> Any:
     """flax.nnx.LayerNorm without its fast variance."""
     return compiled_layer_norm(eps, fast=False)(x, weight, bias)
 
 
-@adapter(
-    "rms_norm",
-    framework="jax",
-    dtypes=DTYPES,
-    conventions={"eps_place": "inside", "weight_form": "plain"},
-    compiled=True,
-    package="flax",
-    extra="flax",
-)
+@declared("rms_norm", conventions={"eps_place": "inside", "weight_form": "plain"})
 def flax_rms_norm(x: Any, weight: Any, *, eps: float = 1e-6) -> Any:
     """flax.nnx.RMSNorm."""
     return compiled_rms_norm(eps)(x, weight)

@@ -17,6 +17,7 @@ from .attention import operations
 
 DTYPES = ("float32", "bfloat16", "float16")
 CONVENTIONS = {"causal_alignment": "top_left", "empty_row": "mean_value", "grouping": "block"}
+declared = functools.partial(adapter, dtypes=DTYPES, package="keras", extra="keras")
 
 
 @functools.lru_cache(maxsize=64)
@@ -76,7 +77,7 @@ def called(
     return found[0] if scores else found
 
 
-@adapter("multi_head", dtypes=DTYPES, conventions=CONVENTIONS, package="keras", extra="keras")
+@declared("multi_head", conventions=CONVENTIONS)
 def keras_multi_head(
     x: Any,
     context: Any,
@@ -97,7 +98,7 @@ def keras_multi_head(
     return called(x, context, (wq, wk, wv, wo), (bq, bk, bv, bo), heads, None, causal, mask, scores=False)
 
 
-@adapter("multi_head", dtypes=DTYPES, conventions=CONVENTIONS | {"empty_row": "zeros"}, package="keras", extra="keras")
+@declared("multi_head", conventions=CONVENTIONS | {"empty_row": "zeros"})
 def keras_multi_head_scores(
     x: Any,
     context: Any,
@@ -118,7 +119,7 @@ def keras_multi_head_scores(
     return called(x, context, (wq, wk, wv, wo), (bq, bk, bv, bo), heads, None, causal, mask, scores=True)
 
 
-@adapter("multi_head", dtypes=DTYPES, conventions=CONVENTIONS, package="keras", extra="keras")
+@declared("multi_head", conventions=CONVENTIONS)
 def keras_grouped_query(
     x: Any,
     context: Any,

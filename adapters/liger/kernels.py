@@ -11,6 +11,7 @@ Rotary embeddings pair channels by halves and are handed the tables of a model, 
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import Any
 
@@ -18,6 +19,7 @@ from .. import Unsupported, adapter
 from ..torch.gradients import differentiated
 
 DTYPES = ("float32", "bfloat16", "float16")
+declared = functools.partial(adapter, dtypes=DTYPES, package="liger_kernel", extra="liger")
 
 
 def kernels(x: Any) -> Any:
@@ -31,13 +33,13 @@ def kernels(x: Any) -> Any:
     return functional
 
 
-@adapter("softmax", dtypes=DTYPES, conventions={"empty_row": "nans"}, slow=True, package="liger_kernel", extra="liger")
+@declared("softmax", conventions={"empty_row": "nans"}, slow=True)
 def liger_softmax(x: Any) -> Any:
     """liger_softmax over the last axis."""
     return kernels(x).liger_softmax(x)
 
 
-@adapter("rotary", dtypes=DTYPES, slow=True, package="liger_kernel", extra="liger")
+@declared("rotary", slow=True)
 def liger_rotary(x: Any, positions: Any, *, base: float = 10000.0, rotary_dim: int | None = None) -> Any:
     """liger_rope of one array as queries and keys."""
     import torch
@@ -48,59 +50,31 @@ def liger_rotary(x: Any, positions: Any, *, base: float = 10000.0, rotary_dim: i
     return kernels(x).liger_rope(x, x.clone(), cos, sin, rotary_dim=rotary_dim)[0]
 
 
-@adapter(
-    "rms_norm",
-    dtypes=DTYPES,
-    conventions={"eps_place": "inside", "weight_form": "plain"},
-    devices=("cuda",),
-    package="liger_kernel",
-    extra="liger",
-)
+@declared("rms_norm", conventions={"eps_place": "inside", "weight_form": "plain"}, devices=("cuda",))
 def liger_rms_norm(x: Any, weight: Any, *, eps: float) -> Any:
     """liger_rms_norm as for Llama."""
     return kernels(x).liger_rms_norm(x, weight, eps)
 
 
-@adapter(
-    "rms_norm",
-    dtypes=DTYPES,
-    conventions={"eps_place": "inside", "weight_form": "one_plus"},
-    devices=("cuda",),
-    package="liger_kernel",
-    extra="liger",
-)
+@declared("rms_norm", conventions={"eps_place": "inside", "weight_form": "one_plus"}, devices=("cuda",))
 def liger_rms_norm_gemma(x: Any, weight: Any, *, eps: float) -> Any:
     """liger_rms_norm as for Gemma, whose weights are less by one."""
     return kernels(x).liger_rms_norm(x, weight, eps, offset=1.0, casting_mode="gemma")
 
 
-@adapter(
-    "layer_norm",
-    dtypes=DTYPES,
-    conventions={"eps_place": "inside", "variance": "biased"},
-    devices=("cuda",),
-    package="liger_kernel",
-    extra="liger",
-)
+@declared("layer_norm", conventions={"eps_place": "inside", "variance": "biased"}, devices=("cuda",))
 def liger_layer_norm(x: Any, weight: Any, bias: Any, *, eps: float) -> Any:
     """liger_layer_norm."""
     return kernels(x).liger_layer_norm(x, weight, bias, eps)
 
 
-@adapter("swiglu", dtypes=DTYPES, devices=("cuda",), package="liger_kernel", extra="liger")
+@declared("swiglu", devices=("cuda",))
 def liger_swiglu(x: Any, w_gate: Any, w_up: Any, w_down: Any) -> Any:
     """liger_swiglu between the products of a layer."""
     return kernels(x).liger_swiglu(x @ w_gate, x @ w_up) @ w_down
 
 
-@adapter(
-    "rms_norm_gradient",
-    dtypes=DTYPES,
-    conventions={"eps_place": "inside", "weight_form": "plain"},
-    devices=("cuda",),
-    package="liger_kernel",
-    extra="liger",
-)
+@declared("rms_norm_gradient", conventions={"eps_place": "inside", "weight_form": "plain"}, devices=("cuda",))
 def liger_rms_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float) -> dict[str, Any]:
     """The backward pass of liger_rms_norm as for Llama."""
 
@@ -110,14 +84,7 @@ def liger_rms_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float) -> d
     return differentiated(rms_norm, d_out, x=x, weight=weight)
 
 
-@adapter(
-    "rms_norm_gradient",
-    dtypes=DTYPES,
-    conventions={"eps_place": "inside", "weight_form": "one_plus"},
-    devices=("cuda",),
-    package="liger_kernel",
-    extra="liger",
-)
+@declared("rms_norm_gradient", conventions={"eps_place": "inside", "weight_form": "one_plus"}, devices=("cuda",))
 def liger_rms_norm_gemma_gradient(x: Any, weight: Any, d_out: Any, *, eps: float) -> dict[str, Any]:
     """The backward pass of liger_rms_norm as for Gemma."""
 
@@ -127,14 +94,7 @@ def liger_rms_norm_gemma_gradient(x: Any, weight: Any, d_out: Any, *, eps: float
     return differentiated(rms_norm, d_out, x=x, weight=weight)
 
 
-@adapter(
-    "layer_norm_gradient",
-    dtypes=DTYPES,
-    conventions={"eps_place": "inside", "variance": "biased"},
-    devices=("cuda",),
-    package="liger_kernel",
-    extra="liger",
-)
+@declared("layer_norm_gradient", conventions={"eps_place": "inside", "variance": "biased"}, devices=("cuda",))
 def liger_layer_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float) -> dict[str, Any]:
     """The backward pass of liger_layer_norm."""
 
@@ -144,14 +104,11 @@ def liger_layer_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float) ->
     return differentiated(layer_norm, d_out, x=x, weight=weight, bias=0 * weight)
 
 
-@adapter(
+@declared(
     "softmax_gradient",
-    dtypes=DTYPES,
     conventions={"empty_row": "nans"},
     grade={"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive"},
     slow=True,
-    package="liger_kernel",
-    extra="liger",
 )
 def liger_softmax_gradient(x: Any, d_out: Any) -> dict[str, Any]:
     """The backward pass of liger_softmax over the last axis."""

@@ -6,6 +6,7 @@ https://ml-explore.github.io/mlx/build/html/python/fast.html
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from .. import adapter
 from .attention import GRADES
 
 DTYPES = ("float32", "bfloat16", "float16")
+declared = functools.partial(adapter, framework="mlx", dtypes=DTYPES, package="mlx.core", extra="mlx")
 
 
 def pulled_back(function: Callable[..., Any], d_out: Any, **inputs: Any) -> dict[str, Any]:
@@ -23,14 +25,7 @@ def pulled_back(function: Callable[..., Any], d_out: Any, **inputs: Any) -> dict
     return {f"d_{name}": gradient for name, gradient in zip(inputs, gradients, strict=True)}
 
 
-@adapter(
-    "rms_norm_gradient",
-    framework="mlx",
-    dtypes=DTYPES,
-    conventions={"eps_place": "inside", "weight_form": "plain"},
-    package="mlx.core",
-    extra="mlx",
-)
+@declared("rms_norm_gradient", conventions={"eps_place": "inside", "weight_form": "plain"})
 def mlx_rms_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float = 1e-5) -> dict[str, Any]:
     """mlx.core.vjp of mlx.core.fast.rms_norm."""
     import mlx.core as mx
@@ -38,14 +33,7 @@ def mlx_rms_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float = 1e-5)
     return pulled_back(lambda x, weight: mx.fast.rms_norm(x, weight, eps), d_out, x=x, weight=weight)
 
 
-@adapter(
-    "layer_norm_gradient",
-    framework="mlx",
-    dtypes=DTYPES,
-    conventions={"eps_place": "inside", "variance": "biased"},
-    package="mlx.core",
-    extra="mlx",
-)
+@declared("layer_norm_gradient", conventions={"eps_place": "inside", "variance": "biased"})
 def mlx_layer_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float = 1e-5) -> dict[str, Any]:
     """mlx.core.vjp of mlx.core.fast.layer_norm."""
     import mlx.core as mx
@@ -56,15 +44,7 @@ def mlx_layer_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float = 1e-
     return pulled_back(layer_norm, d_out, x=x, weight=weight, bias=0 * weight)
 
 
-@adapter(
-    "softmax_gradient",
-    framework="mlx",
-    dtypes=DTYPES,
-    conventions={"empty_row": "nans"},
-    grade=GRADES,
-    package="mlx.core",
-    extra="mlx",
-)
+@declared("softmax_gradient", conventions={"empty_row": "nans"}, grade=GRADES)
 def mlx_softmax_gradient(x: Any, d_out: Any) -> dict[str, Any]:
     """mlx.core.vjp of mlx.core.softmax over the last axis."""
     import mlx.core as mx
@@ -72,15 +52,7 @@ def mlx_softmax_gradient(x: Any, d_out: Any) -> dict[str, Any]:
     return pulled_back(lambda x: mx.softmax(x, axis=-1), d_out, x=x)
 
 
-@adapter(
-    "softmax_gradient",
-    framework="mlx",
-    dtypes=DTYPES,
-    conventions={"empty_row": "nans"},
-    grade=GRADES,
-    package="mlx.core",
-    extra="mlx",
-)
+@declared("softmax_gradient", conventions={"empty_row": "nans"}, grade=GRADES)
 def mlx_softmax_gradient_precise(x: Any, d_out: Any) -> dict[str, Any]:
     """mlx.core.vjp of mlx.core.softmax over the last axis with `precise`, which is said of its sum alone."""
     import mlx.core as mx

@@ -13,6 +13,7 @@ from typing import Any
 from .. import Unsupported, adapter
 
 DTYPES = ("float32", "float16", "float64")
+declared = functools.partial(adapter, framework="numpy", package="onnx", extra="onnx")
 
 
 @functools.cache
@@ -40,14 +41,7 @@ def node(operator: str, *inputs: Any, outputs: int = 1, **attributes: int) -> An
     return session.run(None, {f"input_{i}": x for i, x in enumerate(inputs)})
 
 
-@adapter(
-    "top_k_filter",
-    framework="numpy",
-    dtypes=DTYPES,
-    conventions={"ties": "first"},
-    package="onnx",
-    extra="onnx",
-)
+@declared("top_k_filter", dtypes=DTYPES, conventions={"ties": "first"})
 def onnx_top_k(logits: Any, *, k: int) -> Any:
     """TopK of opset 24, its values put back at their places."""
     import numpy as np
@@ -58,7 +52,7 @@ def onnx_top_k(logits: Any, *, k: int) -> Any:
     return kept
 
 
-@adapter("dropout", framework="numpy", dtypes=DTYPES, package="onnx", extra="onnx")
+@declared("dropout", dtypes=DTYPES)
 def onnx_dropout(x: Any, *, p: float, seed: int, training: bool = True) -> Any:
     """Dropout of opset 24, whose ratio is less than one."""
     import numpy as np
@@ -69,27 +63,17 @@ def onnx_dropout(x: Any, *, p: float, seed: int, training: bool = True) -> Any:
     return y.copy() if y is x else y
 
 
-@adapter(
-    "quantize",
-    framework="numpy",
-    conventions={"quantized_range": "with_zero", "zero_point_form": "integer"},
-    fixed={"bits": 8},
-    package="onnx",
-    extra="onnx",
-)
+@declared("quantize", conventions={"quantized_range": "with_zero", "zero_point_form": "integer"}, fixed={"bits": 8})
 def onnx_quantize(x: Any) -> Any:
     """DynamicQuantizeLinear of opset 24."""
     codes, scale, zero_point = node("DynamicQuantizeLinear", x, outputs=3)
     return {"codes": codes, "scale": scale, "zero_point": zero_point}
 
 
-@adapter(
+@declared(
     "dequantize",
     requires=("all(codes >= 0)", "all(zero_point >= 0)", "all(zero_point == round(zero_point))"),
-    framework="numpy",
     dtypes=DTYPES,
-    package="onnx",
-    extra="onnx",
 )
 def onnx_dequantize(codes: Any, scale: Any, zero_point: Any) -> Any:
     """DequantizeLinear of opset 24, for codes of eight bits or sixteen."""

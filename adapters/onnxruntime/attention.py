@@ -20,6 +20,7 @@ from .. import Unsupported, adapter
 
 DTYPES = ("float32", "float16", "float64")
 GRADES = {"float32": "fp32", "float16": "fp16_naive", "float64": "fp64"}
+declared = functools.partial(adapter, framework="numpy", package="onnxruntime", extra="onnxruntime")
 
 
 @functools.cache
@@ -75,15 +76,12 @@ def attention(opset: int, q: Any, k: Any, v: Any, causal: bool, mask: Any, bias:
     return run("Attention", "", opset, feeds, is_causal=int(causal), scale=scale, softcap=softcap)[0]
 
 
-@adapter(
+@declared(
     "attention",
     requires="scale == none or scale > 0",
-    framework="numpy",
     dtypes=DTYPES,
     conventions={"causal_alignment": "top_left", "empty_row": "zeros", "grouping": "block"},
     grade=GRADES,
-    package="onnxruntime",
-    extra="onnxruntime",
 )
 def onnxruntime_attention(
     q: Any,
@@ -100,15 +98,12 @@ def onnxruntime_attention(
     return attention(24, q, k, v, causal, mask, bias, scale, softcap)
 
 
-@adapter(
+@declared(
     "attention",
     requires="scale == none or scale > 0",
-    framework="numpy",
     dtypes=DTYPES,
     conventions={"causal_alignment": "top_left", "empty_row": "zeros", "grouping": "block"},
     grade=GRADES,
-    package="onnxruntime",
-    extra="onnxruntime",
 )
 def onnxruntime_attention_23(
     q: Any,
@@ -135,15 +130,12 @@ def parted(x: Any, heads: int) -> Any:
     return x.reshape(*x.shape[:2], heads, x.shape[2] // heads).swapaxes(1, 2)
 
 
-@adapter(
+@declared(
     "attention",
     requires="heads == kv_heads",
-    framework="numpy",
     dtypes=("float32", "float16"),
     conventions={"causal_alignment": "top_left", "empty_row": "mean_value"},
     grade={"float32": "fp32", "float16": "fp16_naive"},
-    package="onnxruntime",
-    extra="onnxruntime",
 )
 def onnxruntime_multi_head(
     q: Any,
@@ -175,7 +167,7 @@ def onnxruntime_multi_head(
     return parted(run("MultiHeadAttention", "com.microsoft", 21, feeds, **options)[0], heads)
 
 
-@adapter(
+@declared(
     "attention",
     requires=(
         "value_dim == head_dim",
@@ -183,13 +175,10 @@ def onnxruntime_multi_head(
         "batch == 1 or q_len == 1 or q_len == k_len",
         "causal or window_left == none",
     ),
-    framework="numpy",
     dtypes=("float32", "float16"),
     conventions={"causal_alignment": "bottom_right", "grouping": "block"},
     limits={"head_dim": range(8, 1025, 8)},
     grade={"float32": "fp32", "float16": "fp16_naive"},
-    package="onnxruntime",
-    extra="onnxruntime",
 )
 def onnxruntime_grouped_query(
     q: Any,

@@ -9,22 +9,17 @@ its own have as many rows as the longest sequence.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from .. import adapter
 from .attention import run
 
 GRADES = {"float32": "fp32", "float16": "fp16_naive"}
+declared = functools.partial(adapter, framework="numpy", package="onnxruntime", extra="onnxruntime")
 
 
-@adapter(
-    "softmax",
-    framework="numpy",
-    dtypes=("float32", "float16", "float64"),
-    conventions={"empty_row": "nans"},
-    package="onnxruntime",
-    extra="onnxruntime",
-)
+@declared("softmax", dtypes=("float32", "float16", "float64"), conventions={"empty_row": "nans"})
 def onnxruntime_softmax(x: Any) -> Any:
     """Softmax of opset 13, by ONNX Runtime."""
     return run("Softmax", "", 21, {"input": x}, axis=-1)[0]
@@ -42,9 +37,7 @@ def tables(x: Any, positions: Any, base: float, width: int | None, least: int = 
     return np.cos(angle).astype(x.dtype), np.sin(angle).astype(x.dtype), indices
 
 
-@adapter(
-    "rotary", framework="numpy", dtypes=("float32", "float16"), grade=GRADES, package="onnxruntime", extra="onnxruntime"
-)
+@declared("rotary", dtypes=("float32", "float16"), grade=GRADES)
 def onnxruntime_rotary(
     x: Any, positions: Any, *, base: float = 10000.0, interleaved: bool = False, rotary_dim: int | None = None
 ) -> Any:
@@ -55,9 +48,7 @@ def onnxruntime_rotary(
     return run("RotaryEmbedding", "", 23, feeds, **options)[0]
 
 
-@adapter(
-    "rotary", framework="numpy", dtypes=("float32", "float16"), grade=GRADES, package="onnxruntime", extra="onnxruntime"
-)
+@declared("rotary", dtypes=("float32", "float16"), grade=GRADES)
 def onnxruntime_rotary_of_its_own(
     x: Any, positions: Any, *, base: float = 10000.0, interleaved: bool = False, rotary_dim: int | None = None
 ) -> Any:

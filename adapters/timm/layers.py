@@ -10,6 +10,7 @@ The library keeps its matrices transposed.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from .. import adapter
@@ -18,16 +19,10 @@ from ..torch.norms import with_parameters
 from ..transformers.feed_forward import loaded
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
+declared = functools.partial(adapter, dtypes=DTYPES, package="timm", extra="timm")
 
 
-@adapter(
-    "rotary",
-    dtypes=DTYPES,
-    grade={"float64": "fp32"},
-    conventions={"pair_place": "kept"},
-    package="timm",
-    extra="timm",
-)
+@declared("rotary", grade={"float64": "fp32"}, conventions={"pair_place": "kept"})
 def timm_rotary(x: Any, positions: Any, *, base: float = 10000.0, interleaved: bool = False) -> Any:
     """apply_rot_embed_cat, in both of its layouts."""
     import torch
@@ -39,13 +34,10 @@ def timm_rotary(x: Any, positions: Any, *, base: float = 10000.0, interleaved: b
     return apply_rot_embed_cat(x, torch.cat([angles.sin(), angles.cos()], -1), half=not interleaved)
 
 
-@adapter(
+@declared(
     "rms_norm",
-    dtypes=DTYPES,
     grade={"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive", "float64": "fp64"},
     conventions={"eps_place": "inside", "weight_form": "plain"},
-    package="timm",
-    extra="timm",
 )
 def timm_rms_norm(x: Any, weight: Any, *, eps: float = 1e-6) -> Any:
     """RmsNorm of timm, in the dtype of its input."""
@@ -54,7 +46,7 @@ def timm_rms_norm(x: Any, weight: Any, *, eps: float = 1e-6) -> Any:
     return with_parameters(RmsNorm(x.shape[-1], eps=eps), weight=weight)(x)
 
 
-@adapter("swiglu", dtypes=DTYPES, package="timm", extra="timm")
+@declared("swiglu")
 def timm_swiglu(x: Any, w_gate: Any, w_up: Any, w_down: Any) -> Any:
     """SwiGLU of timm, without biases."""
     from timm.layers import SwiGLU

@@ -7,12 +7,14 @@ The causal flag is aligned top-left, and the documentation forbids it together w
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from .. import Unsupported, adapter
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 CONVENTIONS = {"causal_alignment": "top_left", "empty_row": "zeros", "grouping": "block"}
+declared = functools.partial(adapter, dtypes=DTYPES, conventions=CONVENTIONS, package="torch")
 
 
 def attention(
@@ -43,13 +45,7 @@ def attention_by(backend: str, *arguments: Any, **options: Any) -> Any:
             raise
 
 
-@adapter(
-    "attention",
-    requires="not causal or single(mask) and single(bias)",
-    dtypes=DTYPES,
-    conventions=CONVENTIONS,
-    package="torch",
-)
+@declared("attention", requires="not causal or single(mask) and single(bias)")
 def torch_sdpa(
     q: Any, k: Any, v: Any, *, causal: bool = False, mask: Any = None, bias: Any = None, scale: float | None = None
 ) -> Any:
@@ -57,13 +53,7 @@ def torch_sdpa(
     return attention(q, k, v, causal, mask, bias, scale)
 
 
-@adapter(
-    "attention",
-    requires="not causal or single(mask) and single(bias)",
-    dtypes=DTYPES,
-    conventions=CONVENTIONS,
-    package="torch",
-)
+@declared("attention", requires="not causal or single(mask) and single(bias)")
 def torch_sdpa_math(
     q: Any, k: Any, v: Any, *, causal: bool = False, mask: Any = None, bias: Any = None, scale: float | None = None
 ) -> Any:
@@ -71,13 +61,7 @@ def torch_sdpa_math(
     return attention_by("MATH", q, k, v, causal, mask, bias, scale)
 
 
-@adapter(
-    "attention",
-    requires=("not causal or single(mask) and single(bias)", "value_dim == head_dim"),
-    dtypes=DTYPES,
-    conventions=CONVENTIONS,
-    package="torch",
-)
+@declared("attention", requires=("not causal or single(mask) and single(bias)", "value_dim == head_dim"))
 def torch_sdpa_flash(
     q: Any, k: Any, v: Any, *, causal: bool = False, mask: Any = None, bias: Any = None, scale: float | None = None
 ) -> Any:

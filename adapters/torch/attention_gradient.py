@@ -8,6 +8,7 @@ The documentation asks for no more than that inputs require gradients, all of th
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -15,6 +16,8 @@ from typing import Any
 from .. import adapter
 from .attention import CONVENTIONS, DTYPES, attention, attention_by
 from .gradients import differentiated
+
+declared = functools.partial(adapter, dtypes=DTYPES, conventions=CONVENTIONS, package="torch")
 
 
 def differentiated_apart(attend: Callable[..., Any], d_out: Any, **inputs: Any) -> dict[str, Any]:
@@ -27,7 +30,7 @@ def differentiated_apart(attend: Callable[..., Any], d_out: Any, **inputs: Any) 
     return found
 
 
-@adapter("attention_gradient", dtypes=DTYPES, conventions=CONVENTIONS, package="torch")
+@declared("attention_gradient")
 def torch_sdpa_gradient(
     q: Any,
     k: Any,
@@ -44,7 +47,7 @@ def torch_sdpa_gradient(
     return differentiated(attend, d_out, q=q, k=k, v=v, bias=bias)
 
 
-@adapter("attention_gradient", dtypes=DTYPES, conventions=CONVENTIONS, package="torch")
+@declared("attention_gradient")
 def torch_sdpa_gradient_apart(
     q: Any,
     k: Any,
@@ -61,7 +64,7 @@ def torch_sdpa_gradient_apart(
     return differentiated_apart(attend, d_out, q=q, k=k, v=v, bias=bias)
 
 
-@adapter("attention_gradient", dtypes=DTYPES, conventions=CONVENTIONS, package="torch")
+@declared("attention_gradient")
 def torch_sdpa_math_gradient(
     q: Any,
     k: Any,
@@ -78,7 +81,7 @@ def torch_sdpa_math_gradient(
     return differentiated(attend, d_out, q=q, k=k, v=v, bias=bias)
 
 
-@adapter("attention_gradient", dtypes=DTYPES, conventions=CONVENTIONS, package="torch")
+@declared("attention_gradient")
 def torch_sdpa_flash_gradient(
     q: Any,
     k: Any,

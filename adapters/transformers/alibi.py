@@ -8,18 +8,17 @@ row, which serves every query, for they differ from the published form by a numb
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from .. import adapter
 
-
-@adapter(
-    "alibi_bias",
-    conventions={"slopes": "interleaved"},
-    package="transformers",
-    extra="transformers",
-    name="bloom_alibi",
+declared = functools.partial(
+    adapter, conventions={"slopes": "interleaved"}, package="transformers", extra="transformers"
 )
+
+
+@declared("alibi_bias", name="bloom_alibi")
 def bloom(*, heads: int, q_len: int, k_len: int) -> Any:
     """build_alibi_tensor of transformers.models.bloom."""
     import torch
@@ -29,13 +28,7 @@ def bloom(*, heads: int, q_len: int, k_len: int) -> Any:
     return row.repeat(1, q_len, 1)
 
 
-@adapter(
-    "alibi_bias",
-    conventions={"slopes": "interleaved"},
-    package="transformers",
-    extra="transformers",
-    name="falcon_alibi",
-)
+@declared("alibi_bias", name="falcon_alibi")
 def falcon(*, heads: int, q_len: int, k_len: int) -> Any:
     """build_alibi_tensor of transformers.models.falcon."""
     import torch
@@ -45,9 +38,7 @@ def falcon(*, heads: int, q_len: int, k_len: int) -> Any:
     return row.repeat(1, q_len, 1)
 
 
-@adapter(
-    "alibi_bias", conventions={"slopes": "interleaved"}, package="transformers", extra="transformers", name="mpt_alibi"
-)
+@declared("alibi_bias", name="mpt_alibi")
 def mpt(*, heads: int, q_len: int, k_len: int) -> Any:
     """build_mpt_alibi_tensor of transformers.models.mpt."""
     from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor

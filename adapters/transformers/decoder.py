@@ -7,6 +7,7 @@ precision. The library keeps its matrices transposed, and pairs the halves of a 
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from .. import adapter
@@ -25,6 +26,9 @@ MATRICES = {
     "w_up": "mlp.up_proj",
     "w_down": "mlp.down_proj",
 }
+declared = functools.partial(
+    adapter, dtypes=DTYPES, conventions=CONVENTIONS, package="transformers", extra="transformers"
+)
 
 
 def configuration(
@@ -77,7 +81,7 @@ def layer(
     return module(x, attention_mask=hidden[None, None], position_ids=positions, position_embeddings=tables)
 
 
-@adapter("transformer_block", dtypes=DTYPES, conventions=CONVENTIONS, package="transformers", extra="transformers")
+@declared("transformer_block")
 def llama_layer(
     x: Any, *weights: Any, heads: int, kv_heads: int | None = None, eps: float = 1e-6, base: float = 10000.0
 ) -> Any:
@@ -85,7 +89,7 @@ def llama_layer(
     return layer("eager", x, dict(zip(WEIGHTS, weights, strict=True)), heads, kv_heads, eps, base)
 
 
-@adapter("transformer_block", dtypes=DTYPES, conventions=CONVENTIONS, package="transformers", extra="transformers")
+@declared("transformer_block")
 def llama_layer_sdpa(
     x: Any, *weights: Any, heads: int, kv_heads: int | None = None, eps: float = 1e-6, base: float = 10000.0
 ) -> Any:
@@ -130,7 +134,7 @@ def language_model(
     return module
 
 
-@adapter("decoder", dtypes=DTYPES, conventions=CONVENTIONS, package="transformers", extra="transformers")
+@declared("decoder")
 def llama(
     tokens: Any,
     embedding: Any,
@@ -144,7 +148,7 @@ def llama(
     return language_model("eager", embedding, weights, heads, kv_heads, eps, base)(tokens, use_cache=False).logits
 
 
-@adapter("decoder", dtypes=DTYPES, conventions=CONVENTIONS, package="transformers", extra="transformers")
+@declared("decoder")
 def llama_sdpa(
     tokens: Any,
     embedding: Any,

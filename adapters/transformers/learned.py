@@ -14,6 +14,7 @@ from .. import adapter
 from ..torch.layers import new_layer
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
+declared = functools.partial(adapter, dtypes=DTYPES, package="transformers", extra="transformers")
 
 
 @functools.cache
@@ -53,7 +54,7 @@ def gpt2(rows: int, dim: int) -> Any:
     return model
 
 
-@adapter("learned_position", dtypes=DTYPES, package="transformers", extra="transformers")
+@declared("learned_position")
 def gpt2_positions(x: Any, table: Any, *, offset: int = 0) -> Any:
     """The embeddings of GPT2Model, from transformers.models.gpt2."""
     import torch
@@ -64,7 +65,7 @@ def gpt2_positions(x: Any, table: Any, *, offset: int = 0) -> Any:
     return model(inputs_embeds=x, position_ids=positions, use_cache=False).last_hidden_state
 
 
-@adapter("learned_position", dtypes=DTYPES, package="transformers", extra="transformers")
+@declared("learned_position")
 def opt_positions(x: Any, table: Any, *, offset: int = 0) -> Any:
     """OPTLearnedPositionalEmbedding of transformers.models.opt, by an attention mask of ones."""
     import torch
@@ -74,14 +75,14 @@ def opt_positions(x: Any, table: Any, *, offset: int = 0) -> Any:
     return x + module(mask, past_key_values_length=offset)
 
 
-@adapter("learned_position", dtypes=DTYPES, package="transformers", extra="transformers")
+@declared("learned_position")
 def bart_positions(x: Any, table: Any, *, offset: int = 0) -> Any:
     """BartLearnedPositionalEmbedding of transformers.models.bart."""
     module = filled(embedding("bart", "BartLearnedPositionalEmbedding", *table.shape), behind(2, table))
     return x + module(x[..., 0], past_key_values_length=offset)
 
 
-@adapter("learned_position", dtypes=DTYPES, package="transformers", extra="transformers")
+@declared("learned_position")
 def whisper_positions(x: Any, table: Any, *, offset: int = 0) -> Any:
     """WhisperPositionalEmbedding of transformers.models.whisper."""
     module = filled(embedding("whisper", "WhisperPositionalEmbedding", *table.shape), table)

@@ -9,6 +9,7 @@ A window counts the token itself, and a mask of a model stands at the last keys.
 
 from __future__ import annotations
 
+import functools
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,15 +26,14 @@ REQUIRES = (
     "size(mask == full(true, 1, 1, 1, 1), 1) * size(mask == full(true, 1, 1, 1, 1), 2) == 1",
 )
 """Windows and past keys are those of a decoder, and a mask hides keys for all heads and queries alike."""
+declared = functools.partial(adapter, package="transformers", extra="transformers")
 
 
-@adapter(
+@declared(
     "attention",
     dtypes=DTYPES,
     conventions={"empty_row": "mean_value", "empty_bias_row": "nan_row", "grouping": "block"},
     grade=NAIVE,
-    package="transformers",
-    extra="transformers",
 )
 def gemma2_eager(
     q: Any,
@@ -54,13 +54,11 @@ def gemma2_eager(
     return out.transpose(1, 2)
 
 
-@adapter(
+@declared(
     "attention",
     dtypes=DTYPES,
     conventions={"empty_row": "mean_value", "empty_bias_row": "nan_row", "grouping": "block"},
     grade=NAIVE | {"float64": "fp64"},
-    package="transformers",
-    extra="transformers",
 )
 def gpt_oss_eager(
     q: Any, k: Any, v: Any, *, mask: Any = None, bias: Any = None, sink: Any = None, scale: float | None = None
@@ -133,15 +131,7 @@ def mistral(
     return out.transpose(1, 2)
 
 
-@adapter(
-    "attention",
-    requires=REQUIRES,
-    dtypes=DTYPES,
-    conventions=MODEL | {"empty_row": "mean_value"},
-    grade=NAIVE,
-    package="transformers",
-    extra="transformers",
-)
+@declared("attention", requires=REQUIRES, dtypes=DTYPES, conventions=MODEL | {"empty_row": "mean_value"}, grade=NAIVE)
 def mistral_eager(
     q: Any,
     k: Any,
@@ -156,14 +146,7 @@ def mistral_eager(
     return mistral(q, k, v, causal, mask, window_left, scale, "eager")
 
 
-@adapter(
-    "attention",
-    requires=REQUIRES,
-    dtypes=DTYPES,
-    conventions=MODEL,
-    package="transformers",
-    extra="transformers",
-)
+@declared("attention", requires=REQUIRES, dtypes=DTYPES, conventions=MODEL)
 def mistral_sdpa(
     q: Any,
     k: Any,
@@ -178,15 +161,7 @@ def mistral_sdpa(
     return mistral(q, k, v, causal, mask, window_left, scale, "sdpa")
 
 
-@adapter(
-    "attention",
-    dtypes=("float32", "bfloat16", "float16"),
-    conventions=MODEL,
-    compiled=True,
-    slow=True,
-    package="transformers",
-    extra="transformers",
-)
+@declared("attention", dtypes=("float32", "bfloat16", "float16"), conventions=MODEL, compiled=True, slow=True)
 def mistral_flex(
     q: Any,
     k: Any,

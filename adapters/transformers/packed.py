@@ -9,6 +9,7 @@ Continuous batching makes its mask of running sums, and items have further keys 
 
 from __future__ import annotations
 
+import functools
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,9 @@ from .. import Unsupported, adapter
 from .cache import configuration
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
+declared = functools.partial(
+    adapter, dtypes=DTYPES, fixed={"causal": True}, package="transformers", extra="transformers"
+)
 
 
 def mask(backend: str, q: Any, q_lens: Any, k_lens: Any, window_left: int | None) -> Any:
@@ -41,15 +45,7 @@ def layer(q: Any, k: Any) -> Any:
     )
 
 
-@adapter(
-    "packed_attention",
-    requires="all(q_lens == k_lens)",
-    dtypes=DTYPES,
-    fixed={"causal": True},
-    conventions={"grouping": "block"},
-    package="transformers",
-    extra="transformers",
-)
+@declared("packed_attention", requires="all(q_lens == k_lens)", conventions={"grouping": "block"})
 def transformers_packed_sdpa(
     q: Any,
     k: Any,
@@ -69,15 +65,11 @@ def transformers_packed_sdpa(
     return sdpa_attention_forward(layer(q, k), q.transpose(0, 1)[None], keys, values, added, scaling=scale)[0][0]
 
 
-@adapter(
+@declared(
     "packed_attention",
     requires="all(q_lens == k_lens)",
-    dtypes=DTYPES,
-    fixed={"causal": True},
     conventions={"grouping": "block"},
     grade={"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive", "float64": "fp32"},
-    package="transformers",
-    extra="transformers",
 )
 def transformers_packed_eager(
     q: Any,
@@ -99,15 +91,11 @@ def transformers_packed_eager(
     return eager_attention_forward(layer(q, k), q.transpose(0, 1)[None], keys, values, added, scaling=scaling)[0][0]
 
 
-@adapter(
+@declared(
     "packed_attention",
     requires="all(q_lens <= k_lens)",
-    dtypes=DTYPES,
-    fixed={"causal": True},
     conventions={"causal_alignment": "bottom_right", "grouping": "block"},
     grade={"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive", "float64": "fp32"},
-    package="transformers",
-    extra="transformers",
 )
 def transformers_continuous_eager(
     q: Any,

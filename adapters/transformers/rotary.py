@@ -20,6 +20,7 @@ from ..torch.layers import new_layer
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 SINGLE = {"float64": "fp32"}
 NARROW = {"bfloat16": "bf16_naive", "float16": "fp16_naive", "float64": "fp32"}
+declared = functools.partial(adapter, dtypes=DTYPES, package="transformers", extra="transformers")
 
 
 @functools.cache
@@ -55,95 +56,55 @@ def turned(model: str, part: str, apply: str, x: Any, positions: Any, base: floa
     return getattr(modeling, apply)(x, x, cos, sin)[0]
 
 
-@adapter("rotary", dtypes=DTYPES, grade=NARROW, package="transformers", extra="transformers")
+@declared("rotary", grade=NARROW)
 def llama_rotary(x: Any, positions: Any, *, base: float = 10000.0) -> Any:
     """apply_rotary_pos_emb of transformers.models.llama."""
     return turned("llama", "Llama", "apply_rotary_pos_emb", x, positions, base)
 
 
-@adapter("rotary", dtypes=DTYPES, grade=NARROW, package="transformers", extra="transformers")
+@declared("rotary", grade=NARROW)
 def gpt_neox_rotary(x: Any, positions: Any, *, base: float = 10000.0, rotary_dim: int | None = None) -> Any:
     """apply_rotary_pos_emb of transformers.models.gpt_neox."""
     return turned("gpt_neox", "GPTNeoX", "apply_rotary_pos_emb", x, positions, base, rotary_dim)
 
 
-@adapter("rotary", dtypes=DTYPES, grade=SINGLE, package="transformers", extra="transformers")
+@declared("rotary", grade=SINGLE)
 def olmo_rotary(x: Any, positions: Any, *, base: float = 10000.0) -> Any:
     """apply_rotary_pos_emb of transformers.models.olmo."""
     return turned("olmo", "Olmo", "apply_rotary_pos_emb", x, positions, base)
 
 
-@adapter("rotary", dtypes=DTYPES, grade=NARROW, package="transformers", extra="transformers")
+@declared("rotary", grade=NARROW)
 def gpt_oss_rotary(x: Any, positions: Any, *, base: float = 10000.0) -> Any:
     """apply_rotary_pos_emb of transformers.models.gpt_oss."""
     return turned("gpt_oss", "GptOss", "apply_rotary_pos_emb", x, positions, base)
 
 
-@adapter(
-    "rotary",
-    dtypes=DTYPES,
-    grade=NARROW,
-    fixed={"interleaved": True},
-    conventions={"pair_place": "kept"},
-    package="transformers",
-    extra="transformers",
-)
+@declared("rotary", grade=NARROW, fixed={"interleaved": True}, conventions={"pair_place": "kept"})
 def cohere_rotary(x: Any, positions: Any, *, base: float = 10000.0) -> Any:
     """apply_rotary_pos_emb of transformers.models.cohere."""
     return turned("cohere", "Cohere", "apply_rotary_pos_emb", x, positions, base)
 
 
-@adapter(
-    "rotary",
-    dtypes=DTYPES,
-    grade=SINGLE,
-    fixed={"interleaved": True},
-    conventions={"pair_place": "kept"},
-    package="transformers",
-    extra="transformers",
-)
+@declared("rotary", grade=SINGLE, fixed={"interleaved": True}, conventions={"pair_place": "kept"})
 def ernie_rotary(x: Any, positions: Any, *, base: float = 10000.0) -> Any:
     """apply_rotary_pos_emb of transformers.models.ernie4_5."""
     return turned("ernie4_5", "Ernie4_5", "apply_rotary_pos_emb", x, positions, base)
 
 
-@adapter(
-    "rotary",
-    dtypes=DTYPES,
-    grade=NARROW,
-    fixed={"interleaved": True},
-    conventions={"pair_place": "kept"},
-    package="transformers",
-    extra="transformers",
-)
+@declared("rotary", grade=NARROW, fixed={"interleaved": True}, conventions={"pair_place": "kept"})
 def glm_rotary(x: Any, positions: Any, *, base: float = 10000.0, rotary_dim: int | None = None) -> Any:
     """apply_rotary_pos_emb of transformers.models.glm."""
     return turned("glm", "Glm", "apply_rotary_pos_emb", x, positions, base, rotary_dim)
 
 
-@adapter(
-    "rotary",
-    dtypes=DTYPES,
-    grade=NARROW,
-    fixed={"interleaved": True},
-    conventions={"pair_place": "parted"},
-    package="transformers",
-    extra="transformers",
-)
+@declared("rotary", grade=NARROW, fixed={"interleaved": True}, conventions={"pair_place": "parted"})
 def deepseek_v3_rotary(x: Any, positions: Any, *, base: float = 10000.0) -> Any:
     """apply_rotary_pos_emb_interleave of transformers.models.deepseek_v3."""
     return turned("deepseek_v3", "DeepseekV3", "apply_rotary_pos_emb_interleave", x, positions, base)
 
 
-@adapter(
-    "rotary",
-    dtypes=DTYPES,
-    grade=SINGLE,
-    fixed={"interleaved": True},
-    conventions={"pair_place": "kept"},
-    package="transformers",
-    extra="transformers",
-)
+@declared("rotary", grade=SINGLE, fixed={"interleaved": True}, conventions={"pair_place": "kept"})
 def deepseek_v2_rotary(x: Any, positions: Any, *, base: float = 10000.0) -> Any:
     """apply_rotary_emb of transformers.models.deepseek_v2, on complex numbers."""
     from transformers.models.deepseek_v2.modeling_deepseek_v2 import apply_rotary_emb
@@ -152,15 +113,7 @@ def deepseek_v2_rotary(x: Any, positions: Any, *, base: float = 10000.0) -> Any:
     return apply_rotary_emb(x, x, angles)[0]
 
 
-@adapter(
-    "rotary",
-    dtypes=DTYPES,
-    grade=SINGLE,
-    fixed={"interleaved": True},
-    conventions={"pair_place": "kept"},
-    package="transformers",
-    extra="transformers",
-)
+@declared("rotary", grade=SINGLE, fixed={"interleaved": True}, conventions={"pair_place": "kept"})
 def llama4_rotary(x: Any, positions: Any, *, base: float = 10000.0) -> Any:
     """apply_rotary_emb of transformers.models.llama4, on complex numbers and in [batch, length, heads, dim]."""
     from transformers.models.llama4.modeling_llama4 import apply_rotary_emb
@@ -170,15 +123,12 @@ def llama4_rotary(x: Any, positions: Any, *, base: float = 10000.0) -> Any:
     return apply_rotary_emb(x, x, angles)[0].transpose(1, 2)
 
 
-@adapter(
+@declared(
     "rotary",
     requires="all(positions >= 0)",
-    dtypes=DTYPES,
     grade=NARROW,
     fixed={"interleaved": True},
     conventions={"pair_place": "kept"},
-    package="transformers",
-    extra="transformers",
 )
 def gptj_rotary(x: Any, positions: Any, *, rotary_dim: int | None = None) -> Any:
     """apply_rotary_pos_emb of transformers.models.gptj, from a table of positions, in [batch, length, heads, dim]."""
@@ -187,15 +137,12 @@ def gptj_rotary(x: Any, positions: Any, *, rotary_dim: int | None = None) -> Any
     return turned_by_table(modeling_gptj, x, positions, rotary_dim)
 
 
-@adapter(
+@declared(
     "rotary",
     requires="all(positions >= 0)",
-    dtypes=DTYPES,
     grade=NARROW,
     fixed={"interleaved": True},
     conventions={"pair_place": "kept"},
-    package="transformers",
-    extra="transformers",
 )
 def codegen_rotary(x: Any, positions: Any, *, rotary_dim: int | None = None) -> Any:
     """apply_rotary_pos_emb of transformers.models.codegen, likewise."""
@@ -219,15 +166,12 @@ def turned_by_table(modeling: Any, x: Any, positions: Any, rotary_dim: int | Non
     return torch.cat((first, x[..., width:]), -1).transpose(1, 2)
 
 
-@adapter(
+@declared(
     "rotary",
     requires="all(positions >= 0) and all(positions < 4096)",
-    dtypes=DTYPES,
     grade=NARROW,
     fixed={"interleaved": True},
     conventions={"pair_place": "kept"},
-    package="transformers",
-    extra="transformers",
 )
 def roformer_rotary(x: Any, positions: Any) -> Any:
     """apply_rotary_position_embeddings of transformers.models.roformer, from a table of at most 4096 positions."""
@@ -271,43 +215,19 @@ def turned_by_axes(model: str, part: str, x: Any, positions: Any, sections: Any,
     return modeling.apply_rotary_pos_emb(x, x, cos, sin)[0]
 
 
-@adapter(
-    "mrope",
-    dtypes=DTYPES,
-    grade=NARROW,
-    fixed={"interleaved": False, "striped": False},
-    requires="axes == 3",
-    package="transformers",
-    extra="transformers",
-)
+@declared("mrope", grade=NARROW, fixed={"interleaved": False, "striped": False}, requires="axes == 3")
 def qwen2_vl_mrope(x: Any, positions: Any, *, sections: Any, base: float = 10000.0) -> Any:
     """Qwen2VLRotaryEmbedding and apply_rotary_pos_emb of transformers.models.qwen2_vl."""
     return turned_by_axes("qwen2_vl", "Qwen2VL", x, positions, sections, base)
 
 
-@adapter(
-    "mrope",
-    dtypes=DTYPES,
-    grade=NARROW,
-    fixed={"interleaved": False, "striped": True},
-    requires="axes == 3",
-    package="transformers",
-    extra="transformers",
-)
+@declared("mrope", grade=NARROW, fixed={"interleaved": False, "striped": True}, requires="axes == 3")
 def qwen3_vl_mrope(x: Any, positions: Any, *, sections: Any, base: float = 10000.0, striped: bool = True) -> Any:
     """Qwen3VLTextRotaryEmbedding and apply_rotary_pos_emb of transformers.models.qwen3_vl."""
     return turned_by_axes("qwen3_vl", "Qwen3VLText", x, positions, sections, base)
 
 
-@adapter(
-    "mrope",
-    dtypes=DTYPES,
-    grade=NARROW,
-    fixed={"interleaved": True, "striped": False},
-    requires="axes == 3",
-    package="transformers",
-    extra="transformers",
-)
+@declared("mrope", grade=NARROW, fixed={"interleaved": True, "striped": False}, requires="axes == 3")
 def glm4v_mrope(x: Any, positions: Any, *, sections: Any, base: float = 10000.0, interleaved: bool = True) -> Any:
     """Glm4vTextRotaryEmbedding and apply_rotary_pos_emb of transformers.models.glm4v."""
     return turned_by_axes("glm4v", "Glm4vText", x, positions, sections, base)

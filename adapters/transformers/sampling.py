@@ -9,12 +9,14 @@ likely entry on, in the dtype of the logits, and takes arrays of two axes.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, cast
 
 from .. import Unsupported, adapter
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 GRADES = {"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive", "float64": "fp64"}
+declared = functools.partial(adapter, dtypes=DTYPES, package="transformers", extra="transformers")
 
 
 def warped(logits: Any, temperature: float = 1.0, k: int | None = None, p: float | None = None) -> Any:
@@ -31,19 +33,19 @@ def warped(logits: Any, temperature: float = 1.0, k: int | None = None, p: float
     return scores.reshape(logits.shape)
 
 
-@adapter("top_k_filter", dtypes=DTYPES, conventions={"ties": "every"}, package="transformers", extra="transformers")
+@declared("top_k_filter", conventions={"ties": "every"})
 def transformers_top_k(logits: Any, *, k: int) -> Any:
     """TopKLogitsWarper of transformers.generation."""
     return warped(logits, k=k)
 
 
-@adapter("top_p_filter", dtypes=DTYPES, grade=GRADES, package="transformers", extra="transformers")
+@declared("top_p_filter", grade=GRADES)
 def transformers_top_p(logits: Any, *, p: float) -> Any:
     """TopPLogitsWarper of transformers.generation."""
     return warped(logits, p=p)
 
 
-@adapter("sample", dtypes=DTYPES, grade=GRADES, package="transformers", extra="transformers")
+@declared("sample", grade=GRADES)
 def transformers_sample(
     logits: Any, *, seed: int, count: int, temperature: float = 1.0, k: int | None = None, p: float | None = None
 ) -> Any:

@@ -17,6 +17,7 @@ from ..torch.layers import new_layer
 
 TENSOR2TENSOR = {"columns": "sines_first", "spacing": "to_base"}
 TWO_FREQUENCIES = {"dim": range(4, 4097, 2)}
+declared = functools.partial(adapter, package="transformers", extra="transformers")
 
 
 def modeling(model: str) -> Any:
@@ -41,27 +42,14 @@ def tokens(length: int, offset: int, *leading: int) -> Any:
     return torch.ones(1, *leading, length, dtype=torch.int64)
 
 
-@adapter(
-    "sinusoidal",
-    conventions=TENSOR2TENSOR,
-    limits=TWO_FREQUENCIES,
-    package="transformers",
-    extra="transformers",
-)
+@declared("sinusoidal", conventions=TENSOR2TENSOR, limits=TWO_FREQUENCIES)
 def m2m_100_table(*, length: int, dim: int, offset: int = 0) -> Any:
     """M2M100SinusoidalPositionalEmbedding.get_embedding of transformers.models.m2m_100."""
     embedding = modeling("m2m_100").M2M100SinusoidalPositionalEmbedding
     return embedding.get_embedding(offset + length, dim)[offset:].clone()
 
 
-@adapter(
-    "sinusoidal",
-    requires="offset > 0",
-    conventions=TENSOR2TENSOR,
-    limits=TWO_FREQUENCIES,
-    package="transformers",
-    extra="transformers",
-)
+@declared("sinusoidal", requires="offset > 0", conventions=TENSOR2TENSOR, limits=TWO_FREQUENCIES)
 def m2m_100_positions(*, length: int, dim: int, offset: int = 0) -> Any:
     """M2M100SinusoidalPositionalEmbedding of transformers.models.m2m_100, behind a cache."""
     ids = tokens(length, offset)
@@ -69,14 +57,7 @@ def m2m_100_positions(*, length: int, dim: int, offset: int = 0) -> Any:
     return embedding(ids, past_key_values_length=offset - 1)[0]
 
 
-@adapter(
-    "sinusoidal",
-    requires="offset > 0",
-    conventions=TENSOR2TENSOR,
-    limits=TWO_FREQUENCIES,
-    package="transformers",
-    extra="transformers",
-)
+@declared("sinusoidal", requires="offset > 0", conventions=TENSOR2TENSOR, limits=TWO_FREQUENCIES)
 def speech_to_text_positions(*, length: int, dim: int, offset: int = 0) -> Any:
     """Speech2TextSinusoidalPositionalEmbedding of transformers.models.speech_to_text, behind a cache."""
     ids = tokens(length, offset)
@@ -84,14 +65,7 @@ def speech_to_text_positions(*, length: int, dim: int, offset: int = 0) -> Any:
     return embedding(ids, past_key_values_length=offset - 1)[0]
 
 
-@adapter(
-    "sinusoidal",
-    requires="offset > 0",
-    conventions=TENSOR2TENSOR,
-    limits=TWO_FREQUENCIES,
-    package="transformers",
-    extra="transformers",
-)
+@declared("sinusoidal", requires="offset > 0", conventions=TENSOR2TENSOR, limits=TWO_FREQUENCIES)
 def fsmt_positions(*, length: int, dim: int, offset: int = 0) -> Any:
     """SinusoidalPositionalEmbedding of transformers.models.fsmt, behind a cache."""
     ids = tokens(length, offset)
@@ -106,13 +80,7 @@ def fsmt(dim: int) -> Any:
     return embedding
 
 
-@adapter(
-    "sinusoidal",
-    conventions={"columns": "cosines_first", "spacing": "to_base"},
-    limits=TWO_FREQUENCIES,
-    package="transformers",
-    extra="transformers",
-)
+@declared("sinusoidal", conventions={"columns": "cosines_first", "spacing": "to_base"}, limits=TWO_FREQUENCIES)
 def musicgen_positions(*, length: int, dim: int, offset: int = 0) -> Any:
     """MusicgenSinusoidalPositionalEmbedding of transformers.models.musicgen, behind a cache."""
     import torch
@@ -121,35 +89,19 @@ def musicgen_positions(*, length: int, dim: int, offset: int = 0) -> Any:
     return module("musicgen", "MusicgenSinusoidalPositionalEmbedding", dim)(ids, past_key_values_length=offset)
 
 
-@adapter(
-    "sinusoidal",
-    conventions=TENSOR2TENSOR,
-    limits=TWO_FREQUENCIES,
-    package="transformers",
-    extra="transformers",
-)
+@declared("sinusoidal", conventions=TENSOR2TENSOR, limits=TWO_FREQUENCIES)
 def whisper_table(*, length: int, dim: int, base: float = 10000.0) -> Any:
     """The function sinusoids of transformers.models.whisper."""
     return modeling("whisper").sinusoids(length, dim, max_timescale=base)
 
 
-@adapter(
-    "sinusoidal",
-    conventions={"columns": "sines_first", "spacing": "by_width"},
-    package="transformers",
-    extra="transformers",
-)
+@declared("sinusoidal", conventions={"columns": "sines_first", "spacing": "by_width"})
 def marian_table(*, length: int, dim: int) -> Any:
     """MarianSinusoidalPositionalEmbedding.create_weight of transformers.models.marian."""
     return new_layer(modeling("marian").MarianSinusoidalPositionalEmbedding, length, dim).create_weight()
 
 
-@adapter(
-    "sinusoidal",
-    conventions={"columns": "alternating", "spacing": "by_width"},
-    package="transformers",
-    extra="transformers",
-)
+@declared("sinusoidal", conventions={"columns": "alternating", "spacing": "by_width"})
 def distilbert_table(*, length: int, dim: int) -> Any:
     """The function create_sinusoidal_embeddings of transformers.models.distilbert."""
     import torch
@@ -157,12 +109,7 @@ def distilbert_table(*, length: int, dim: int) -> Any:
     return modeling("distilbert").create_sinusoidal_embeddings(length, dim, torch.empty(length, dim))
 
 
-@adapter(
-    "sinusoidal",
-    conventions={"columns": "alternating", "spacing": "by_width"},
-    package="transformers",
-    extra="transformers",
-)
+@declared("sinusoidal", conventions={"columns": "alternating", "spacing": "by_width"})
 def speecht5_table(*, length: int, dim: int) -> Any:
     """SpeechT5ScaledPositionalEncoding of transformers.models.speecht5, added to zeros."""
     import torch

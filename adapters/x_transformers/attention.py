@@ -21,6 +21,7 @@ CONVENTIONS = {
     "empty_bias_row": "nan_row",
     "grouping": "tiled",
 }
+declared = functools.partial(adapter, dtypes=DTYPES, package="x_transformers", extra="x-transformers")
 
 
 @functools.cache
@@ -38,14 +39,7 @@ def attention(attend: Any, q: Any, k: Any, v: Any, mask: Any, bias: Any) -> Any:
     return out
 
 
-@adapter(
-    "attention",
-    dtypes=DTYPES,
-    conventions=CONVENTIONS,
-    grade=GRADES,
-    package="x_transformers",
-    extra="x-transformers",
-)
+@declared("attention", conventions=CONVENTIONS, grade=GRADES)
 def x_transformers_attention(
     q: Any, k: Any, v: Any, *, causal: bool = False, mask: Any = None, bias: Any = None, scale: float | None = None
 ) -> Any:
@@ -53,14 +47,7 @@ def x_transformers_attention(
     return attention(module(heads=q.shape[1], causal=causal, scale=scale), q, k, v, mask, bias)
 
 
-@adapter(
-    "attention",
-    dtypes=DTYPES,
-    conventions=CONVENTIONS,
-    grade=GRADES,
-    package="x_transformers",
-    extra="x-transformers",
-)
+@declared("attention", conventions=CONVENTIONS, grade=GRADES)
 def x_transformers_softclamp(
     q: Any, k: Any, v: Any, *, mask: Any = None, bias: Any = None, softcap: float | None = None
 ) -> Any:
@@ -69,14 +56,7 @@ def x_transformers_softclamp(
     return attention(module(heads=q.shape[1], **clamp), q, k, v, mask, bias)
 
 
-@adapter(
-    "attention",
-    dtypes=DTYPES,
-    conventions=CONVENTIONS | {"empty_bias_row": "zero_row"},
-    grade=GRADES | {"float64": "fp64"},
-    package="x_transformers",
-    extra="x-transformers",
-)
+@declared("attention", conventions=CONVENTIONS | {"empty_bias_row": "zero_row"}, grade=GRADES | {"float64": "fp64"})
 def x_transformers_attention_flash(
     q: Any, k: Any, v: Any, *, causal: bool = False, mask: Any = None, bias: Any = None, scale: float | None = None
 ) -> Any:

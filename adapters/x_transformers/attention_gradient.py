@@ -5,6 +5,7 @@ Source: https://github.com/lucidrains/x-transformers (x_transformers/attend.py, 
 
 from __future__ import annotations
 
+import functools
 from functools import partial
 from typing import Any
 
@@ -19,16 +20,12 @@ from .attention import (
 )
 
 CONVENTIONS = {"causal_alignment": "bottom_right", "empty_row": "zeros", "grouping": "tiled"}
-
-
-@adapter(
-    "attention_gradient",
-    dtypes=DTYPES,
-    conventions=CONVENTIONS,
-    grade=GRADES,
-    package="x_transformers",
-    extra="x-transformers",
+declared = functools.partial(
+    adapter, dtypes=DTYPES, conventions=CONVENTIONS, package="x_transformers", extra="x-transformers"
 )
+
+
+@declared("attention_gradient", grade=GRADES)
 def x_transformers_gradient(
     q: Any,
     k: Any,
@@ -45,14 +42,7 @@ def x_transformers_gradient(
     return differentiated(attend, d_out, q=q, k=k, v=v, bias=bias)
 
 
-@adapter(
-    "attention_gradient",
-    dtypes=DTYPES,
-    conventions=CONVENTIONS,
-    grade=GRADES,
-    package="x_transformers",
-    extra="x-transformers",
-)
+@declared("attention_gradient", grade=GRADES)
 def x_transformers_softclamp_gradient(
     q: Any, k: Any, v: Any, d_out: Any, *, mask: Any = None, bias: Any = None, softcap: float | None = None
 ) -> Any:
@@ -61,14 +51,7 @@ def x_transformers_softclamp_gradient(
     return differentiated(attend, d_out, q=q, k=k, v=v, bias=bias)
 
 
-@adapter(
-    "attention_gradient",
-    dtypes=DTYPES,
-    conventions=CONVENTIONS,
-    grade=GRADES | {"float64": "fp64"},
-    package="x_transformers",
-    extra="x-transformers",
-)
+@declared("attention_gradient", grade=GRADES | {"float64": "fp64"})
 def x_transformers_flash_gradient(
     q: Any,
     k: Any,

@@ -14,6 +14,8 @@ from typing import Any
 
 from .. import adapter
 
+declared = functools.partial(adapter, package="x_transformers", extra="x-transformers")
+
 
 @functools.cache
 def embedding(width: int, base: float) -> Any:
@@ -24,14 +26,12 @@ def embedding(width: int, base: float) -> Any:
     return RotaryEmbedding(width, base=fraction)
 
 
-@adapter(
+@declared(
     "rotary",
     dtypes=("float32", "bfloat16", "float16", "float64"),
     grade={"float64": "fp32"},
     fixed={"interleaved": True},
     conventions={"pair_place": "kept"},
-    package="x_transformers",
-    extra="x-transformers",
 )
 def x_transformers_rotary(x: Any, positions: Any, *, base: float = 10000.0, rotary_dim: int | None = None) -> Any:
     """RotaryEmbedding and apply_rotary_pos_emb."""
@@ -40,12 +40,7 @@ def x_transformers_rotary(x: Any, positions: Any, *, base: float = 10000.0, rota
     return apply_rotary_pos_emb(x, *embedding(rotary_dim or x.shape[-1], base)(positions))
 
 
-@adapter(
-    "sinusoidal",
-    conventions={"columns": "sines_first", "spacing": "by_width"},
-    package="x_transformers",
-    extra="x-transformers",
-)
+@declared("sinusoidal", conventions={"columns": "sines_first", "spacing": "by_width"})
 def x_transformers_sinusoidal(*, length: int, dim: int, base: float = 10000.0, offset: int = 0) -> Any:
     """ScaledSinusoidalEmbedding."""
     import torch
@@ -57,12 +52,7 @@ def x_transformers_sinusoidal(*, length: int, dim: int, base: float = 10000.0, o
     return module(torch.zeros(1, length, dim), offset=offset)
 
 
-@adapter(
-    "rotary_frequencies",
-    fixed={"kind": "linear", "rotary_dim": None},
-    package="x_transformers",
-    extra="x-transformers",
-)
+@declared("rotary_frequencies", fixed={"kind": "linear", "rotary_dim": None})
 def x_transformers_rotary_frequencies(
     *, dim: int, kind: str = "linear", base: float = 10000.0, factor: float = 4.0
 ) -> Any:

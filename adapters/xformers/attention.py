@@ -8,21 +8,24 @@ Packed items are one item of a batch, under a mask of blocks along the diagonal.
 
 from __future__ import annotations
 
+import functools
 from functools import partial
 from typing import Any
 
 from .. import Unsupported, adapter
 from ..torch.gradients import differentiated
 
-
-@adapter(
-    "attention",
+declared = functools.partial(
+    adapter,
     dtypes=("float32", "float16", "bfloat16"),
     conventions={"causal_alignment": "bottom_right", "grouping": "block"},
     devices=("cuda",),
     package="xformers",
     extra="xformers",
 )
+
+
+@declared("attention")
 def xformers_attention(
     q: Any,
     k: Any,
@@ -66,14 +69,7 @@ def xformers_attention(
     return out.reshape(batch, q_len, heads, -1).transpose(1, 2)
 
 
-@adapter(
-    "attention_gradient",
-    dtypes=("float32", "float16", "bfloat16"),
-    conventions={"causal_alignment": "bottom_right", "grouping": "block"},
-    devices=("cuda",),
-    package="xformers",
-    extra="xformers",
-)
+@declared("attention_gradient")
 def xformers_attention_gradient(
     q: Any,
     k: Any,
@@ -99,14 +95,7 @@ def xformers_attention_gradient(
     return differentiated(attend, d_out, q=q, k=k, v=v, bias=bias)
 
 
-@adapter(
-    "packed_attention",
-    dtypes=("float32", "float16", "bfloat16"),
-    conventions={"causal_alignment": "bottom_right", "grouping": "block"},
-    devices=("cuda",),
-    package="xformers",
-    extra="xformers",
-)
+@declared("packed_attention")
 def xformers_block_diagonal(
     q: Any,
     k: Any,
