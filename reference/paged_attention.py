@@ -25,17 +25,19 @@ def paged_attention(
     masked_nonfinite="ignored",
     unused_entries="unread",
     grouping="block",
+    lse_base="natural",
 ):
-    """The outputs [batch, q_len, heads, value_dim] of the last q_len tokens of every item.
+    """Attention of the last q_len tokens of every item, with its logsumexp.
 
     q [batch, q_len, heads, head_dim], key_pages [pages, page_size, kv_heads, head_dim],
     value_pages [pages, page_size, kv_heads, value_dim], table [batch, max_pages], k_lens [batch].
+    Returns out [batch, q_len, heads, value_dim], lse [batch, heads, q_len].
     Of codes, `k_scale` and `v_scale` have the axes of their pages, each of full length or 1.
     """
     key_pages = key_pages if k_scale is None else key_pages * k_scale
     value_pages = value_pages if v_scale is None else value_pages * v_scale
     page_size = key_pages.shape[1]
-    out = np.zeros((*q.shape[:3], value_pages.shape[3]))
+    out, lse = np.zeros((*q.shape[:3], value_pages.shape[3])), np.zeros((q.shape[0], q.shape[2], q.shape[1]))
     for b, count in enumerate(k_lens):
         t = np.arange(count)
         held = (pages[table[b, t // page_size], t % page_size] for pages in (key_pages, value_pages))
@@ -47,6 +49,7 @@ def paged_attention(
             softcap=softcap,
             empty_row=empty_row,
             grouping=grouping,
+            lse_base=lse_base,
         )
-        out[b] = one["out"][0].swapaxes(0, 1)
-    return out
+        out[b], lse[b] = one["out"][0].swapaxes(0, 1), one["lse"][0]
+    return {"out": out, "lse": lse}

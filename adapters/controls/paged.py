@@ -17,6 +17,7 @@ CONVENTIONS = {
     "masked_nonfinite": "ignored",
     "unused_entries": "unread",
     "grouping": "block",
+    "lse_base": "natural",
 }
 
 
@@ -39,14 +40,17 @@ def control_pages_gathered(
     """The tokens of every item in one piece, and an online softmax over blocks of 16 of them."""
     import torch
 
-    outs = []
+    outs, lses = [], []
     for item, count in enumerate(k_lens.tolist()):
         own = table[item, : -(-count // key_pages.shape[1])]
         k, v = (x[own].flatten(0, 1)[None, :count].transpose(1, 2) for x in (key_pages, value_pages))
         one = q[item : item + 1].transpose(1, 2)
-        out, _ = online(one, k, v, causal=True, window_left=window_left, scale=scale, softcap=softcap)
+        out, lse = online(one, k, v, causal=True, window_left=window_left, scale=scale, softcap=softcap)
         outs.append(out.transpose(1, 2))
-    return torch.cat(outs).to(q.dtype) if outs else q.new_empty(*q.shape[:3], value_pages.shape[3])
+        lses.append(lse)
+    if not outs:
+        return q.new_empty(*q.shape[:3], value_pages.shape[3])
+    return {"out": torch.cat(outs).to(q.dtype), "lse": torch.cat(lses)}
 
 
 @_declared()
@@ -105,7 +109,7 @@ def control_split(
     outs, lses = (torch.stack(found) for found in zip(*parts, strict=True))
     lse = torch.logsumexp(lses, 0)
     shares = torch.exp(lses - torch.where(lse == -torch.inf, 0.0, lse))
-    return (shares[..., None] * outs).sum(0).transpose(1, 2).to(q.dtype)
+    return {"out": (shares[..., None] * outs).sum(0).transpose(1, 2).to(q.dtype), "lse": lse}
 
 
 @_declared(empty_row="nans", masked_nonfinite="propagates", unused_entries="numbers", grouping="tiled")
