@@ -26,7 +26,8 @@ os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS
 from attnspec.cases.plans import plan, scenarios_of
 from attnspec.cases.profiles import PROFILES, Profile
 from attnspec.diagnosis.candidates import Candidate
-from attnspec.diagnosis.naming import Likeness, Nearest, diagnose
+from attnspec.diagnosis.likeness import Likeness, Nearest
+from attnspec.diagnosis.naming import diagnose
 from attnspec.diagnosis.observations import Observation
 from attnspec.diagnosis.steering import EXPLAINED_ENTRIES
 from attnspec.judging.bench import Bench

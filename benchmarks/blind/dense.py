@@ -379,9 +379,10 @@ def mask_read_beside_a_bias(q: Array, k: Array, v: Array, *, mask: Array = None,
 @fault(
     "PrimeIntellect-ai/prime-rl#2681",
     "attention",
-    names=("grouped_query.repeated_positions",),
-    when="kv_heads < heads",
+    names=("grouping = tiled",),
+    when="kv_heads < heads and kv_heads > 1",
     layout="bshd",
+    conventions=BOTTOM,
 )
 def repeated_on_the_wrong_axis(q: Array, k: Array, v: Array) -> Array:
     groups = q.shape[2] // k.shape[2]

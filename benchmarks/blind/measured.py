@@ -10,10 +10,10 @@ from typing import Any
 
 from attnspec.cases.plans import plan, scenarios_of
 from attnspec.cases.profiles import PROFILES
-from attnspec.diagnosis.candidates import Candidate
 from attnspec.diagnosis.facts import Facts, facts_of
+from attnspec.diagnosis.likeness import Likeness
 from attnspec.diagnosis.maps import mapped
-from attnspec.diagnosis.naming import Likeness, diagnose, observed
+from attnspec.diagnosis.naming import diagnose, observed
 from attnspec.diagnosis.observations import Observation, Stance
 from attnspec.diagnosis.phrases import where
 from attnspec.diagnosis.separation import When, separated
@@ -97,10 +97,10 @@ def judged(found: Told, bench: Bench, likeness: Likeness | None, when: When | No
         found.name = likeness.name
         names = (likeness.name, *(part.name for part in likeness.causes), *likeness.others)
         expected = any(name.partition(" where ")[0] in found.fault.names for name in names)
-        if bench.mechanism.undetermined or likeness.name.startswith("fault:"):
-            found.named = "name" if expected else "wrong"
+        if expected and (bench.mechanism.undetermined or likeness.name.startswith("fault:")):
+            found.named = "name"  # of tiles and the like, with numbers of their own
         else:
-            same = agreeing(likeness, fresh)
+            same = not bench.mechanism.undetermined and agreeing(likeness, fresh)
             found.named = "wrong" if not same else "line" if likeness.changed else "name"
             found.notes += ["unexpected"] if same and not expected and not likeness.changed else []
     found.when = where(when.condition) or "every case" if when is not None else ""
@@ -122,7 +122,10 @@ def observations(bench: Bench) -> Iterator[Observation]:
 
 def agreeing(likeness: Likeness, fresh: list[Observation]) -> bool:
     """Whether what is named gives what the subject gives on all fresh cases."""
-    candidate: Candidate = likeness.candidate
+    candidate = likeness.candidate
+    assert candidate is not None
+    if candidate.where is not None and any(literal.kind == "plain" for literal in candidate.where.literals):
+        fresh = [one for one in fresh if not one.facts.axes]  # it says that the others are another matter
     return all(observation.stance(candidate) is not Stance.DIFFERS for observation in fresh)
 
 

@@ -89,6 +89,8 @@ _HOLDS: Mapping[str, Any] = {
     "from": lambda one, facts: _size(one, facts) >= one.value,
     "up to": lambda one, facts: 0 <= _size(one, facts) <= one.value,
     "remainder": _between,
+    "axes": lambda one, facts: facts.axes.get(one.name) == one.value,
+    "plain": lambda one, facts: one.name not in facts.axes,
     "regime": lambda one, facts: facts.regime == one.value,
 }
 """Whether a literal holds, by its kind, in the order in which they are told: what is given first, sizes later."""
@@ -143,6 +145,8 @@ def _simple(facts: Facts) -> Iterator[Literal]:
         if memory != "contiguous":
             yield Literal("scattered", name, cost=1.1 + 0.01 * number)
             yield Literal("memory", name, memory, 1.6 + 0.01 * number)
+    for name, axes in facts.axes.items():
+        yield Literal("axes", name, axes, 1.5)
     if facts.layout != "contiguous":
         yield Literal("layout", "layout", facts.layout, 1.7)
     if facts.regime:
@@ -159,9 +163,10 @@ def _sized(name: str, found: Sequence[int]) -> Iterator[Literal]:
         least, most = min(remainders), max(remainders)
         if remainders == {0}:
             yield Literal("remainder", name, (modulus, 0, 0), 2.0 + 0.1 * number)
-        elif 0 not in remainders:
+        elif 0 not in remainders and high > modulus:  # of smaller numbers a remainder says no more than a threshold
             yield Literal("remainder", name, (modulus, 1, modulus - 1), 2.0 + 0.1 * number)
-            if modulus > 2 and (least, most) != (1, modulus - 1):
+            at_edge = least == 1 or most == modulus - 1 or least == most
+            if modulus > 2 and (least, most) != (1, modulus - 1) and at_edge:
                 yield Literal("remainder", name, (modulus, least, most), 2.4 + 0.1 * number)
 
 

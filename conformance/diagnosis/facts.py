@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,8 @@ class Facts:
     """How the entries of each required input lie in memory: contiguous, or a layout in which they do not."""
     layout: str
     regime: str
+    axes: Mapping[str, int] = field(default_factory=dict)
+    """The number of axes of each required input that has more or less of them than its operator states."""
 
 
 def facts_of(sample: Sample, values: Mapping[str, Any] | None = None) -> Facts:
@@ -50,6 +52,7 @@ def facts_of(sample: Sample, values: Mapping[str, Any] | None = None) -> Facts:
         {name: memory_of(values[name], sample.layout, index) for index, name in enumerate(m.required)},
         sample.layout,
         sample.case.regime,
+        {name: np.ndim(values[name]) for name, axes in m.shapes.items() if np.ndim(values[name]) != len(axes)},
     )
 
 

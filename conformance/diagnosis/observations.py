@@ -109,8 +109,9 @@ class Observation:
         if version is self.exact:
             return Stance.SILENT if self.right else Stance.DIFFERS
         tells = self.tells(candidate)
-        if self.returned(version):
-            return Stance.AGREES if tells else Stance.SILENT
+        if self.returned(version) or self.guarded(version):
+            explains = bool(candidate.words) and not self.right  # another word may leave open what the subject returned
+            return Stance.AGREES if tells or explains else Stance.SILENT
         return Stance.DIFFERS if tells or not self.right else Stance.SILENT
 
     def tells(self, candidate: Candidate) -> bool:
@@ -135,6 +136,17 @@ class Observation:
     def returned(self, version: Version) -> bool:
         """Whether the subject returned what a version gives."""
         return all(self._near(name, version.values[name], self.outputs[name], (version,)) for name in self.names)
+
+    def guarded(self, version: Version) -> bool:
+        """Whether the subject returned what a version gives, but zero where that is NaN, as a guard of 0 / 0 has it."""
+        if self.right or not any(np.isnan(np.asarray(x, float)).any() for x in version.values.values()):
+            return False
+        if any(np.shape(version.values[n]) != np.shape(self.outputs[n]) for n in self.names):
+            return False
+        with np.errstate(all="ignore"):
+            zero = {n: np.isnan(version.values[n]) & (np.asarray(self.outputs[n], float) == 0) for n in self.names}
+        values = {n: np.where(zero[n], 0.0, version.values[n]) for n in self.names}
+        return self.returned(Version(values, lambda n: np.where(zero[n], 0.0, version.radius(n))))
 
     def same(self, one: Version, other: Version) -> bool:
         """Whether nothing tells two versions apart."""

@@ -25,6 +25,8 @@ PHRASES = {
     "scattered": "{name} is not contiguous",
     "memory": "{name} is {x}",
     "layout": "the layout is {x}",
+    "axes": "{name} has {x} axes",
+    "plain": "{name} has {x} axes",
     "regime": "the regime is {x}",
 }
 

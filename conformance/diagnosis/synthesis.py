@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import SpecError
@@ -38,19 +38,30 @@ LEFT = 40
 
 def plausible(bench: Bench, wrong: Sequence[Observation]) -> list[Candidate]:
     """The edits that come near what the subject returned on the smallest cases, the cheapest first."""
-    if bench.mechanism.by_reference:
-        return []
+    return [] if bench.mechanism.by_reference else resembling(edited(bench), wrong)
+
+
+def resembling(candidates: Iterable[Candidate], wrong: Sequence[Observation]) -> list[Candidate]:
+    """Those of many candidates that come near what the subject returned on the smallest cases."""
     few = sorted((o for o in wrong if o.entries <= SMALL), key=lambda o: o.entries)[:FIRST]
     if not few:
         return []
-    possible = (c for c in itertools.islice(edited(bench), WORK) if all(o.resembles(c) for o in few))
+    possible = (c for c in itertools.islice(candidates, WORK) if all(o.resembles(c) for o in few))
     return list(itertools.islice(possible, LEFT))
 
 
-def edited(bench: Bench) -> Iterator[Candidate]:
-    """Every edit of the definition, the cheapest first."""
-    found = [*_ignored(bench), *_lines(bench.mechanism), *_orders(bench.mechanism)]
-    yield from (candidate for _, candidate in sorted(found, key=lambda pair: pair[0]))
+class Edits(dict[tuple[str, str, frozenset[str]], list[Candidate]]):
+    """The edits of each definition of a library, by the options and inputs that are taken."""
+
+
+def edited(bench: Bench) -> list[Candidate]:
+    """Every edit of the definition, the cheapest first; made once."""
+    m = bench.mechanism
+    known, key = m.kept(Edits), (m.stating.name, m.stating.digest, frozenset(bench.subject.claims.names))
+    if key not in known:
+        found = [*_ignored(bench), *_lines(m), *_orders(m)]
+        known[key] = [candidate for _, candidate in sorted(found, key=lambda pair: pair[0])]
+    return known[key]
 
 
 def _lines(m: Mechanism) -> Iterator[tuple[int, Candidate]]:

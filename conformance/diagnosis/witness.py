@@ -29,8 +29,8 @@ from ..numerics.streams import digest
 from ..subjects.subject import AdapterSubject, Subject
 from . import phrases
 from .entries import WorstEntry, worst_entry
+from .likeness import Likeness, Nearest
 from .maps import Map
-from .naming import Likeness, Nearest
 from .separation import When
 from .stored import case_data, folders_of, plain_value, stored_case
 

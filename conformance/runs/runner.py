@@ -11,8 +11,9 @@ from ..cases.plans import beyond_limits, directed
 from ..cases.profiles import Profile, profile_named
 from ..data.plain import cause_of, storable, trace_of
 from ..diagnosis.history import prepared, retraced
+from ..diagnosis.likeness import Likeness
 from ..diagnosis.maps import mapped
-from ..diagnosis.naming import Likeness, diagnose, observed
+from ..diagnosis.naming import diagnose, observed
 from ..diagnosis.observations import Observation
 from ..diagnosis.separation import When, separated
 from ..diagnosis.witness import describe, finite_or_none

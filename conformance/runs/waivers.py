@@ -37,7 +37,8 @@ from typing import Any, cast
 from ..cases.samples import Sample
 from ..data.files import read_text
 from ..data.texts import safe
-from ..diagnosis.naming import Likeness, diagnose
+from ..diagnosis.likeness import Likeness
+from ..diagnosis.naming import diagnose
 from ..diagnosis.stored import MOST, find, is_file, read_case, runnable
 from ..errors import Place, SpecError, SpecErrors, UsageError, did_you_mean
 from ..judging.bench import Bench

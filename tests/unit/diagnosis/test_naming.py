@@ -9,7 +9,8 @@ import torch
 
 from attnspec.adapters import Adapter
 from attnspec.cases.profiles import Profile
-from attnspec.diagnosis.naming import Likeness, Nearest, diagnose
+from attnspec.diagnosis.likeness import Likeness, Nearest
+from attnspec.diagnosis.naming import diagnose
 from attnspec.execution.calling import Reply
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run

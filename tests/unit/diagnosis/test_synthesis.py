@@ -5,7 +5,8 @@ import pytest
 
 from attnspec.adapters import Adapter
 from attnspec.cases.profiles import Profile
-from attnspec.diagnosis.naming import Likeness, diagnose
+from attnspec.diagnosis.likeness import Likeness
+from attnspec.diagnosis.naming import diagnose
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
 from attnspec.mechanisms.loader import library

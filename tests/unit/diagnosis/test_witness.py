@@ -9,8 +9,8 @@ import pytest
 
 from attnspec.cases.profiles import Profile
 from attnspec.cases.samples import Case, Sample
+from attnspec.diagnosis.likeness import Cause, Likeness, Nearest
 from attnspec.diagnosis.maps import Map
-from attnspec.diagnosis.naming import Cause, Likeness, Nearest
 from attnspec.diagnosis.stored import find, kept, read_case, save, stored_case
 from attnspec.diagnosis.witness import describe, finite_or_none, shown
 from attnspec.errors import UsageError

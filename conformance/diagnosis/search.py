@@ -1,0 +1,249 @@
+"""The search among candidates for what agrees with a subject on every call: one, one under a condition, or two at once.
+
+They are run on calls that the subject has answered, and on fresh ones, drawn to tell those apart which are still alike.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace as replaced
+
+from ..cases.plans import plan
+from ..cases.profiles import PROFILES
+from ..cases.samples import Sample
+from ..judging.bench import Bench
+from ..judging.trial import Trial
+from ..numerics.grades import Grade
+from .candidates import Candidate
+from .conditional import conditional
+from .likeness import Cause, Likeness, Nearest
+from .observations import Observation, Stance
+from .steering import EXPLAINED_ENTRIES, drawn
+
+FRESH = 32
+"""Cases that are drawn in search of some that tell."""
+ASKED = 12
+"""Fresh cases that the subject is asked about."""
+LOOKED_AT = 24
+"""Cases of either kind, failing and not, on which the parts of a pair are looked for."""
+AGAIN = 3
+"""Failing cases that are drawn again, each as often less one."""
+COMPARED = 8
+"""Failing cases on which what comes next is looked for."""
+ANCHORS = 8
+"""Candidates that explain some of the failing cases, to each of which a second one is sought."""
+TRIED = 600
+"""Pairs that are tried where no candidate explains any failing case by itself."""
+FITTING = 4
+"""Pairs that agree on everything, of which further ones are not sought."""
+WITNESSES = 1
+"""Cases on which either part of a pair must be needed."""
+CALLS = 1_000
+"""Calls of faulty functions in one diagnosis."""
+EVIDENCE = 5
+"""Cases on which a faulty function agrees at least: it is one of many like it, with other tiles or other limits."""
+NEAREST = 2
+"""Cases on which what comes nearest agrees at least."""
+
+
+class Search:
+    """The search among all candidates, on what a subject has answered."""
+
+    def __init__(
+        self,
+        bench: Bench,
+        candidates: Sequence[Candidate],
+        functions: Iterable[Candidate],
+        observations: Sequence[Observation],
+        grade: Grade,
+        seed: int,
+    ) -> None:
+        self.bench, self.candidates, self.functions = bench, candidates, functions
+        self.grade, self.seed = grade, seed
+        self.wrong = [o for o in observations if not o.right]
+        self.right = [o for o in observations if o.right]
+
+    @property
+    def observations(self) -> list[Observation]:
+        return [*self.wrong, *self.right]
+
+    def likeness(self, *, pairs: bool = False) -> Likeness | None:
+        """What agrees on every case: a mistake or a word, else one under a condition, else a faulty function.
+
+        With `pairs`, two mistakes at once.
+        """
+        if not self.wrong:
+            return None
+        steps = (self.pairs,) if pairs else (self.fitting, self.conditional, self.fitting_functions)
+        found: list[Candidate] = []
+        for step in steps:
+            found = found or self.confirmed(list(step()))
+        if not found:
+            return None
+        best, *others = found
+        runner_up, differs = self.runner_up({part.name for c in found for part in (c, *c.parts)})
+        return Likeness(
+            tuple(cause(part) for part in best.parts or (best,)),
+            sum(o.stance(best) is Stance.AGREES for o in self.observations),
+            tuple(other.name for other in others),
+            runner_up=runner_up.name if runner_up else "",
+            differs=differs,
+            changed=best.changed,
+            candidate=best,
+        )
+
+    def fitting(self) -> Iterator[Candidate]:
+        """The candidates that fit as they are."""
+        return filter(self.fits, self.candidates)
+
+    def fits(self, candidate: Candidate) -> bool:
+        return fit(self.stances(candidate))
+
+    def stances(self, candidate: Candidate) -> list[Stance]:
+        """How a candidate stands on each case, as far as the first on which it differs."""
+        found = []
+        for observation in self.observations:
+            found.append(observation.stance(candidate))
+            if found[-1] is Stance.DIFFERS:
+                break
+        return found
+
+    def fitting_functions(self) -> Iterator[Candidate]:
+        """The faulty functions that fit, as far as a number of calls allows."""
+        calls = 0
+        for function in self.functions:
+            stances = self.stances(function)
+            calls += len(stances)
+            if fit(stances):
+                yield function
+            if calls > CALLS:
+                return
+
+    def confirmed(self, found: Sequence[Candidate]) -> list[Candidate]:
+        """Those that still agree with the subject on fresh cases, which are chosen for that."""
+        left, asked = list(found), 0
+        for observation in self.fresh() if left else ():
+            telling = any(observation.tells(candidate) for candidate in left)
+            if not telling and not any(observation.apart(left[0], other) for other in left[1:]):
+                continue
+            if observation.answered():
+                (self.right if observation.right else self.wrong).append(observation)
+                left = [candidate for candidate in left if observation.stance(candidate) is not Stance.DIFFERS]
+                asked += 1
+            if not left or asked == ASKED:
+                break
+        return [candidate for candidate in left if candidate.function is None or self.evidence(candidate) >= EVIDENCE]
+
+    def evidence(self, candidate: Candidate) -> int:
+        """The cases on which a candidate agrees."""
+        return sum(o.stance(candidate) is Stance.AGREES for o in self.observations)
+
+    def again(self) -> Iterator[Sample]:
+        """Cases on which the subject is wrong, with other entries."""
+        for observation in self.wrong[:AGAIN]:
+            sample = observation.trial.sample
+            for seed in range(1, AGAIN):
+                case = replaced(sample.case, seed=sample.case.seed + seed, literals={})
+                moved = drawn(sample, case, self.bench.subject.claims)
+                if moved is not None:
+                    yield moved
+
+    def fresh(self) -> Iterator[Observation]:
+        m, claims = self.bench.mechanism, self.bench.subject.claims
+        if claims.compiled:  # every shape costs a compilation
+            return
+        fresh = plan(m, claims, PROFILES["quick"], self.seed, self.bench.dtype)
+        for sample in itertools.chain(self.again(), fresh.pairs, fresh.further(FRESH)):
+            if sample.entries <= EXPLAINED_ENTRIES:
+                trial = Trial(replaced(self.bench, mechanism=sample.mechanism), sample)
+                yield Observation(trial, trial.base, self.grade, self.wrong[0].names)
+
+    def conditional(self) -> Iterator[Candidate]:
+        """Candidates that fit under a condition."""
+        return conditional(self.bench, self.candidates, self.wrong, self.right, self.grade, self.seed)
+
+    # Two at once
+
+    def pairs(self) -> Iterator[Candidate]:
+        """Two candidates that fit together, as none does alone.
+
+        What one of them does by itself on some cases must be what the subject does there; it is the anchor, and the
+        other one explains the rest.
+        """
+        wrong, right = self.wrong[:LOOKED_AT], self.right[:LOOKED_AT]
+        possible = [c for c in self.candidates if all(o.stance(c) is not Stance.DIFFERS for o in right)]
+        explained = {c: {o for o in wrong if o.stance(c) is Stance.AGREES} for c in possible}
+        anchors = sorted((c for c in possible if explained[c]), key=lambda c: -len(explained[c]))[:ANCHORS]
+        fitting = 0
+        for pair in self.anchored(anchors, possible) if anchors else self.together(possible, wrong[0]):
+            if self.fits(pair) and self.needed(pair):
+                yield pair
+                fitting += 1
+            if fitting == FITTING:
+                return
+
+    def anchored(self, anchors: Sequence[Candidate], possible: Sequence[Candidate]) -> Iterator[Candidate]:
+        """Pairs that explain the first case which an anchor leaves unexplained."""
+        done: set[frozenset[Candidate]] = set()
+        for anchor in anchors:
+            rest = [o for o in self.wrong if o.stance(anchor) is not Stance.AGREES]
+            for other in possible if rest else ():
+                pair = frozenset((anchor, other))
+                if pair in done or not anchor.joins(other):
+                    continue
+                done.add(pair)
+                if rest[0].tells(other) and rest[0].stance(both := anchor.joined(other)) is Stance.AGREES:
+                    yield both
+
+    def together(self, possible: Sequence[Candidate], case: Observation) -> Iterator[Candidate]:
+        """Pairs that explain one case, both parts of which tell themselves from the definition there."""
+        telling = [c for c in possible if case.tells(c)]
+        pairs = ((a, b) for a, b in itertools.combinations(telling, 2) if a.joins(b))
+        for a, b in itertools.islice(pairs, TRIED):
+            if case.stance(both := a.joined(b)) is Stance.AGREES:
+                yield both
+
+    def needed(self, pair: Candidate) -> bool:
+        """Whether either part of a pair is needed on several cases."""
+        return all(sum(o.stance(part) is Stance.DIFFERS for o in self.observations) >= WITNESSES for part in pair.parts)
+
+    # What comes next
+
+    def runner_up(self, named: Iterable[str] = ()) -> tuple[Candidate | None, int]:
+        """What agrees with the subject on most of the failing cases, and on how many cases it differs."""
+        few, named = self.wrong[:COMPARED], set(named)
+        near = [(self.agreements(c, few), c) for c in self.candidates if c.name not in named]
+        near = sorted((item for item in near if item[0]), key=lambda item: -item[0])[:3]
+        counted = [(sum(o.stance(c) is Stance.DIFFERS for o in self.observations), c) for _, c in near]
+        differs, best = min(counted, key=lambda item: item[0], default=(0, None))
+        return best, differs
+
+    def agreements(self, candidate: Candidate, few: Sequence[Observation]) -> int:
+        """On how many cases a candidate agrees; none where it differs on more than half of them."""
+        agreed = differs = 0
+        for observation in few:
+            stance = observation.stance(candidate)
+            agreed += stance is Stance.AGREES
+            differs += stance is not Stance.AGREES
+            if 2 * differs > len(few):
+                return 0
+        return agreed
+
+    def nearest(self) -> Nearest | None:
+        """What comes nearest where nothing fits."""
+        best, differs = self.runner_up() if self.wrong else (None, 0)
+        if best is None:
+            return None
+        agreed = sum(o.stance(best) is Stance.AGREES for o in self.observations)
+        return Nearest(best.name, best.says, agreed, agreed + differs) if agreed >= NEAREST else None
+
+
+def fit(stances: Collection[Stance]) -> bool:
+    return Stance.DIFFERS not in stances and Stance.AGREES in stances
+
+
+def cause(candidate: Candidate) -> Cause:
+    everywhere = candidate.words.items() if candidate.where is None else ()
+    convention, word = next(iter(everywhere), ("", ""))
+    return Cause(candidate.name, candidate.says, convention, word)

@@ -1,0 +1,88 @@
+"""Mistakes that are known of something near: of another operator that has the same line, or with another number.
+
+A mistake of one operator is tried wherever its lines exist, as softmax over another axis or a window that is one too
+wide may happen in each of them.
+Where a mistake is made of tiles or limits, it is tried with other powers of two.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from ..errors import SpecError
+from ..language.expressions import Expression
+from ..language.syntax import parse
+from ..mechanisms.mechanism import Mechanism
+from .candidates import Candidate
+
+NUMBERS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
+"""What tiles, vectors and limits have."""
+
+
+class Variants(dict[tuple[str, str], list[Candidate]]):
+    """The variants of each mechanism of a library."""
+
+
+def varied(m: Mechanism) -> list[Candidate]:
+    """The mistakes of other operators that can be made here, and all of them with other numbers."""
+    known = m.kept(Variants)
+    if (m.name, m.digest) not in known:
+        own = [Candidate(one.address(x.name), x.says, x.change) for one in m.kin for x in one.mistakes.values()]
+        near = list(_of_kin(m, {_key(candidate.changes) for candidate in own}))
+        known[m.name, m.digest] = [*near, *(other for one in (*own, *near) for other in _renumbered(one))]
+    return known[m.name, m.digest]
+
+
+def _of_kin(m: Mechanism, seen: set[frozenset[tuple[str, str]]]) -> Iterator[Candidate]:
+    """The mistakes of other operators all of whose lines there are here, each change once."""
+    if m.library is None or m.by_reference:
+        return
+    scope = next(iter(m.definition.values())).scope
+    for name in m.library:
+        other = m.library[name]
+        if other.operator == m.operator or other.by_reference:
+            continue
+        for mistake in other.mistakes.values():
+            if not mistake.change.keys() <= m.definition.keys() | set(m.options):
+                continue
+            try:
+                change = {line: Expression(x.text, scope) for line, x in mistake.change.items()}
+            except SpecError:
+                continue
+            if _key(change) not in seen:
+                seen.add(_key(change))
+                yield Candidate(other.address(mistake.name), mistake.says, change)
+
+
+def _renumbered(candidate: Candidate) -> Iterator[Candidate]:
+    """A mistake that has one number of tiles or limits, with each of the others."""
+    found = {n for x in candidate.changes.values() for n in _numbers(x.text)}
+    if len(found) != 1:
+        return
+    (number,) = found
+    for other in NUMBERS:
+        if other != number:
+            changes = {line: Expression(_with(x.text, number, other), x.scope) for line, x in candidate.changes.items()}
+            yield replace(candidate, name=f"{candidate.name} with {other} for {number}", changes=changes)
+
+
+def _numbers(text: str) -> set[int]:
+    return {n.value for n in ast.walk(parse(text)) if isinstance(n, ast.Constant) and _is_number(n.value)}
+
+
+def _is_number(x: object) -> bool:
+    return type(x) is int and x in NUMBERS and x > 4
+
+
+def _with(text: str, number: int, other: int) -> str:
+    """A text in which one number stands for another."""
+    places = [node for node in ast.walk(parse(text)) if isinstance(node, ast.Constant) and node.value == number]
+    for node in sorted(places, key=lambda node: -node.col_offset):
+        text = text[: node.col_offset] + str(other) + text[node.end_col_offset :]
+    return text
+
+
+def _key(changes: Mapping[str, Expression]) -> frozenset[tuple[str, str]]:
+    return frozenset((line, expression.text) for line, expression in changes.items())

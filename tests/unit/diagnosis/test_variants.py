@@ -1,0 +1,55 @@
+"""What is known of one operator, or with one number, is tried where the same line is, and with other numbers."""
+
+import numpy as np
+import pytest
+
+from attnspec.adapters import Adapter
+from attnspec.cases.profiles import PROFILES
+from attnspec.diagnosis.naming import diagnose
+from attnspec.diagnosis.variants import varied
+from attnspec.judging.cells import Request
+from attnspec.judging.engine import run
+from attnspec.mechanisms.loader import library
+from attnspec.subjects.targets import subject
+
+
+def named(function, operator):
+    one = subject(Adapter("kernel", operator, function, "numpy"))
+    result = run(Request(one, library()[operator], "float32", PROFILES["quick"], laws=frozenset({"definition"})))
+    return diagnose(result.bench, next(cell.failure for cell in result.cells if cell.bad), 0).name
+
+
+def lanes(x, weight, *, eps=1e-5):
+    """The mean square of whole vectors of four."""
+    n = x.shape[-1]
+    whole = n // 4 * 4 if n >= 4 else n
+    square = np.sum(x[..., :whole] ** 2, -1, keepdims=True) / n
+    return x / np.sqrt(square + np.float32(eps)) * weight
+
+
+def rows(x, weight, *, eps=1e-5):
+    """For two axes alone: others are read row after row."""
+    y = x.reshape(-1, x.shape[-1]) if x.ndim == 2 else x[..., ::-1]
+    return y / np.sqrt(y.var(-1, keepdims=True) + np.float32(eps)) * weight
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (lanes, "rms_norm.tail_lost with 4 for 16"),
+        (rows, "rms_norm.variance_for_square where x has 2 axes"),
+    ],
+)
+def test_a_mistake_is_named_with_what_is_other_about_it(function, name):
+    assert name == named(function, "rms_norm")
+
+
+def test_mistakes_of_other_operators_are_tried_where_their_lines_are():
+    names = {candidate.name for candidate in varied(library()["packed_attention"])}
+    assert "attention.cap_multiplies" in names
+    assert not any(name.startswith("packed_attention.cap") for name in names)
+
+
+def test_variants_are_made_once():
+    m = library()["rms_norm"]
+    assert varied(m) is varied(m)
