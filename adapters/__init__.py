@@ -46,6 +46,8 @@ class Adapter:
     deterministic: bool = False
     compiled: bool | None = None
     slow: bool = False
+    tiles: Collection[int] = ()
+    splits: int = 0
     differentiable: bool | None = None
     devices: tuple[str, ...] = ()
     package: str = ""
@@ -94,6 +96,8 @@ def adapter(
     deterministic: bool = False,
     compiled: bool | None = None,
     slow: bool = False,
+    tiles: Collection[int] = (),
+    splits: int = 0,
     differentiable: bool | None = None,
     devices: Collection[str] = (),
     package: str = "",
@@ -122,6 +126,8 @@ def adapter(
       run is taken to, and what `torch.compile`, `mx.compile` and `tf.function` return; the profile quick then tries no
       more scenarios than show every known mistake.
     * `slow`: whether a call takes long, so that `check --all` leaves it out and it has to be named.
+    * `tiles`: how many queries and how many keys it takes at a time, as in `(128, 64)`.
+    * `splits`: in how many parts it may take the keys. The profile serving tries lengths on both sides of these two.
     * `differentiable`: whether its gradients are checked as well, by the automatic differentiation of torch, JAX or
       MLX; false says that it is for inference. By default, a first call finds out.
     * `devices`: the kinds that it runs on, as in `("cuda",)`; by default all that its framework has.
@@ -152,6 +158,8 @@ def adapter(
                 deterministic=deterministic,
                 compiled=compiled,
                 slow=slow,
+                tiles=_kept(tiles),
+                splits=splits,
                 differentiable=differentiable,
                 devices=_kept(devices),
                 package=package,

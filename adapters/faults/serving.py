@@ -16,7 +16,7 @@ SHOWN = {
     "scale_of_the_values_at_192": "unlike_head_sizes",
     "channels_beyond_512": "latent",
     "window_of_a_whole_tile": "window_at_an_edge",
-    "splits_of_4096_lose_the_rest": "decode",
+    "splits_of_8192_lose_the_rest": "decode",
     "padding_of_the_last_tile": "decode",
     "row_of_the_tail_tile": "prefill",
     "one_row_of_a_thousand": "prefill",
@@ -55,19 +55,19 @@ def window_of_a_whole_tile(q: Any, k: Any, causal: bool, window_left: int | None
 
 
 @COMPOSED.instead_of(averaged, dtypes=FLOAT32)
-def splits_of_4096_lose_the_rest(p: Any, values: Any, like: Any) -> Any:
-    """Beyond 4096 keys a single query takes them in eight splits, and what is left over is lost."""
+def splits_of_8192_lose_the_rest(p: Any, values: Any, like: Any) -> Any:
+    """Beyond 8192 keys a single query takes them in eight splits, and what is left over is lost."""
     n = p.shape[-1]
-    whole = n // 8 * 8 if n > 4096 and p.shape[-2] == 1 else n
+    whole = n // 8 * 8 if n > 8192 and p.shape[-2] == 1 else n
     return p[..., :whole] @ values[..., :whole, :]
 
 
 @COMPOSED.instead_of(weights, dtypes=FLOAT32, seen="flashinfer-ai/flashinfer#3716")
 def padding_of_the_last_tile(s: Any, seen: Any, like: Any) -> Any:
-    """A single query beyond 2048 keys counts the lanes that fill up the last tile of 128, with a score of zero."""
+    """A single query beyond 8192 keys counts the lanes that fill up the last tile of 128, with a score of zero."""
     p = weights(s, seen, like)
     n = s.shape[-1]
-    if n <= 2048 or s.shape[-2] > 1:
+    if n <= 8192 or s.shape[-2] > 1:
         return p
     lanes = -n % 128
     share = lanes * (-s.logsumexp(-1, keepdim=True)).exp()

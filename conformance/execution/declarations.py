@@ -182,6 +182,24 @@ def _names(x: Any, suggest: Callable[[Any], str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str.__str__(one) for one in found))
 
 
+def _count(x: Any) -> int:
+    """A number of things, zero among them."""
+    if not isinstance(x, int | np.integer) or isinstance(x, bool) or not 0 <= x <= MOST:
+        raise _Slip("")
+    return int(x)
+
+
+def _tiles(x: Any) -> tuple[int, ...]:
+    """The lengths of tiles: of queries, and of keys."""
+    found = (x,) if isinstance(x, int) else x
+    if isinstance(found, str | Mapping) or not isinstance(found, Collection) or len(found) > 2:
+        raise _Slip("")
+    counts = tuple(map(_count, found))
+    if 0 in counts:
+        raise _Slip("")
+    return counts
+
+
 def _dtypes(x: Any) -> tuple[str, ...]:
     found = _names(x, lambda wrong: _listed("dtypes", filter(None, map(_dtype_in, wrong))))
     if not found:
@@ -286,6 +304,8 @@ _PARTS = {
     "grade": _Part(_grade, "the name of a grade, or a dict of dtypes and grades", 'grade="bf16"'),
     "deterministic": _Part(_flag, "True or False", "deterministic=True"),
     "compiled": _Part(lambda x: None if x is None else _flag(x), "True or False", "compiled=True"),
+    "tiles": _Part(_tiles, "one or two lengths, of queries and of keys", "tiles=(128, 64)"),
+    "splits": _Part(_count, "a number of parts", "splits=8"),
     "slow": _Part(_flag, "True or False", "slow=True"),
     "differentiable": _Part(lambda x: None if x is None else _flag(x), "True or False", "differentiable=False"),
     "devices": _Part(_devices, "kinds of devices, as in cpu, cuda, mps", 'devices=("cpu",)'),

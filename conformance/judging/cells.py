@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ..cases.profiles import Profile
 from ..cases.samples import Case, Sample
 from ..mechanisms.mechanism import Law, Mechanism
-from ..mechanisms.serving import serving
+from ..mechanisms.serving import has_tiles, serving
 from ..numerics.grades import Grade
 from ..subjects.subject import Subject
 from .bench import Bench
@@ -198,6 +198,8 @@ class Result:
 
 LARGE = "serving."
 """What the names of verdicts on cases of the sizes of production begin with."""
+TILES = "tiles"
+"""The name of the verdict on all cases at the edges of the tiles that a subject declares."""
 PARAMETERS = "contract.parameters"
 """The verdict on parameters of a function that no input or option is."""
 
@@ -222,7 +224,7 @@ def law_names(mechanism: Mechanism) -> list[str]:
 
 def large_names(mechanism: Mechanism) -> list[str]:
     """The verdicts on cases of the sizes of production."""
-    return [f"{LARGE}{name}" for name in serving(mechanism)]
+    return [f"{LARGE}{name}" for name in (*serving(mechanism), *([TILES] if has_tiles(mechanism) else ()))]
 
 
 def law_of(mechanism: Mechanism, name: str) -> Law | None:

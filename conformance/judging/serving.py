@@ -8,8 +8,9 @@ from typing import Any
 
 from ..cases.large import large_sample
 from ..errors import SpecError
-from ..mechanisms.serving import serving
-from .cells import LARGE, Cell
+from ..mechanisms.mechanism import Assignments
+from ..mechanisms.serving import at_tiles, has_tiles, serving
+from .cells import LARGE, TILES, Cell
 from .course import Course
 from .large import Judged, Large, Unroomy
 from .settling import Declined
@@ -20,19 +21,36 @@ SECONDS = 20.0
 
 def served(seen: Course) -> Iterator[Cell]:
     """The cells of all large cases of a mechanism that are asked for."""
-    for name in serving(seen.mechanism):
+    for name, assigned in serving(seen.mechanism).items():
         if seen.request.wants(f"{LARGE}{name}"):
-            cell = _cell(seen, name, **_verdict(seen, name))
+            cell = _cell(seen, name, **_verdict(seen, name, assigned))
             yield cell
             if cell.bad and seen.request.first:
                 return
+    if has_tiles(seen.mechanism) and seen.request.wants(f"{LARGE}{TILES}"):
+        yield _cell(seen, TILES, **_at_tiles(seen))
 
 
-def _verdict(seen: Course, name: str) -> dict[str, Any]:
+def _at_tiles(seen: Course) -> dict[str, Any]:
+    """The verdict on lengths on both sides of the tiles that the subject declares: that of the first wrong one."""
+    claims = seen.subject.claims
+    if not claims.tiles:
+        return {"verdict": "not_declared", "says": "declares no tiles"}
+    found = []
+    for name, assigned in at_tiles(seen.mechanism, claims.tiles, claims.splits).items():
+        found.append(_verdict(seen, name, assigned))
+        if found[-1]["verdict"] in ("fail", "error"):
+            return found[-1]
+    tried = [each for each in found if each["verdict"] == "pass"]
+    if not tried:
+        return found[-1]
+    return {**tried[-1], "cases": len(tried), "worst": max(each["worst"] for each in tried)}
+
+
+def _verdict(seen: Course, name: str, assigned: Assignments) -> dict[str, Any]:
     request = seen.request
     if request.deadline is not None and time.monotonic() > request.deadline:
         return {"verdict": "not_tested", "says": "time was up"}
-    assigned = serving(seen.mechanism)[name]
     sample = large_sample(seen.mechanism, name, assigned, seen.subject.claims, request.dtype, request.seed)
     if isinstance(sample, str):
         return {"verdict": "not_declared", "says": sample}

@@ -6,7 +6,9 @@ far as their cases fit; other cases are written out.
 
 from __future__ import annotations
 
+import functools
 import itertools
+import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,12 +21,14 @@ from ..language.draws import Source
 from ..language.expressions import Expression
 from ..language.scopes import CallSite, Scope
 from ..language.syntax import assignments
+from ..numerics.grades import Grade
 from .documents import read
 from .mechanism import Assignments, Mechanism
 from .schema import place_of, schema_errors, spec_folder
 
 ROW = "pair_"
 """What the names of rows begin with."""
+_TILE = re.compile(r"\btile\b")
 TRIED = 64
 """Rows that are looked at for one pair."""
 
@@ -39,8 +43,44 @@ def serving(mechanism: Mechanism) -> Mapping[str, Assignments]:
     if mechanism.name not in known:
         path = spec_folder() / "serving" / f"{mechanism.name}.yaml"
         own = mechanism.name == mechanism.operator and path.is_file()
-        known[mechanism.name] = dict(_cases(mechanism, read(path))) if own else {}
+        known[mechanism.name] = dict(_cases(mechanism, _read(path))) if own else {}
     return known[mechanism.name]
+
+
+def has_tiles(mechanism: Mechanism) -> bool:
+    """Whether cases at the edges of declared tiles can be made."""
+    return bool(_tiled(mechanism))
+
+
+def at_tiles(mechanism: Mechanism, tiles: Sequence[int], splits: int) -> dict[str, Assignments]:
+    """Cases on both sides of the tiles that a subject declares, of queries and of keys, and of their splits."""
+    plain, scope = _tiled(mechanism), _scope(mechanism)
+    if not plain or not tiles:
+        return {}
+    keys = tiles[-1]
+    wanted = {"rows": [n for n in (tiles[0] - 1, tiles[0], tiles[0] + 1, 2 * tiles[0] + 1) if n]}
+    wanted["keys"] = [n for n in (keys - 1, keys, keys + 1, 2 * keys + 1) if n]
+    if splits > 1:
+        wanted["keys"] += [splits * keys - 1, splits * keys, splits * keys + 1]
+    found = {}
+    for kind, lengths in wanted.items():
+        for n in lengths:
+            own = _assigned(_TILE.sub(str(n), str(plain[kind])), scope)
+            found[f"{ROW}{kind}_{n}"] = {**_assigned(plain["beside"], scope), **own}
+    return found
+
+
+def _tiled(mechanism: Mechanism) -> Mapping[str, Any]:
+    """What a file says of tiles."""
+    path = spec_folder() / "serving" / f"{mechanism.name}.yaml"
+    if mechanism.name != mechanism.operator or not path.is_file():
+        return {}
+    return {str(key): x for key, x in _read(path).get("tiles", {}).items()}
+
+
+@functools.cache
+def _read(path: Path) -> Mapping[str, Any]:
+    return {str(key): x for key, x in read(path).items()}
 
 
 def _cases(mechanism: Mechanism, document: Mapping[Any, Any]) -> Iterator[tuple[str, Assignments]]:
@@ -108,7 +148,7 @@ def _assigned(text: Any, scope: Scope) -> dict[str, Expression]:
 class _Sizes:
     """The sizes and options of a case, each at the first choice of its draws where nothing assigns it."""
 
-    grade = None
+    grade: Grade | None = None
     dtype = "float64"
 
     def __init__(self, mechanism: Mechanism, assigned: Assignments) -> None:
@@ -157,7 +197,8 @@ def _contradictions(plain: Mapping[str, Any], stem: str, known: Mapping[str, Mec
         return
     mechanism = known[operator]
     names = {*mechanism.sizes, *mechanism.inputs, *mechanism.options}
-    texts = [*plain["cases"].values(), *(level for levels in plain["factors"].values() for level in levels)]
+    tiles = [_TILE.sub("9", str(text)) for text in plain.get("tiles", {}).values()]
+    texts = [*tiles, *plain["cases"].values(), *(level for levels in plain["factors"].values() for level in levels)]
     for text in texts:
         for name in assignments(str(text), place_of(text)):
             if name not in names:

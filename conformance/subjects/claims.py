@@ -59,6 +59,11 @@ class Claims:
     ties: Mapping[str, str] = field(default_factory=dict)
     """Sizes that equal another one, wherever there is to be room for a call."""
 
+    tiles: tuple[int, ...] = ()
+    """How many queries and how many keys it takes at a time, if it says so."""
+    splits: int = 0
+    """In how many parts it may take the keys."""
+
     def grade(self, dtype: str) -> Grade:
         return self.grades.get(dtype, STANDARD[dtype])
 
@@ -136,6 +141,8 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
         requires=_conditions(adapter, mechanism, label, form),
         grades=_grades(adapter, label),
         deterministic=adapter.deterministic,
+        tiles=tuple(adapter.tiles),
+        splits=adapter.splits,
         compiled=compiled,
         sparing=compiled and adapter.compiled is None,
         declared=declared,

@@ -72,3 +72,32 @@ def test_what_is_not_taken_is_not_declared():
 
 def test_every_case_has_a_name():
     assert "serving.decode_unlike" in large_names(PACKED)
+
+
+def tiled(function, **more):
+    words = {
+        "causal_alignment": "bottom_right",
+        "empty_row": "zeros",
+        "masked_nonfinite": "ignored",
+        "grouping": "block",
+    }
+    one = subject(Adapter("kernel", "packed_attention", function, "numpy", conventions=words, **more))
+    (cell,) = run(Request(one, PACKED, "float32", PROFILES["serving"], laws=frozenset({"serving.tiles"}))).cells
+    return cell
+
+
+def test_lengths_on_both_sides_of_declared_tiles_are_tried():
+    def kernel(q, k, v, q_lens, k_lens, *, causal=False):
+        out = packed(q, k, v, q_lens, k_lens, causal=causal)
+        out[0] += q_lens[0] == 1 and k_lens[0] == 48 * 8 + 1
+        return out
+
+    assert ("not_declared", "declares no tiles") == (tiled(packed).verdict, tiled(packed).says)
+    assert ("pass", 11) == (
+        tiled(packed, tiles=(32, 48), splits=8).verdict,
+        tiled(packed, tiles=(32, 48), splits=8).cases,
+    )
+    assert "pass" == tiled(kernel, tiles=(32, 48)).verdict
+    found = tiled(kernel, tiles=(32, 48), splits=8)
+    assert "fail" == found.verdict
+    assert found.says.startswith("serving.pair_keys_385: out[0, ")
