@@ -19,6 +19,8 @@ def paged_attention(
     scale=None,
     window_left=None,
     softcap=None,
+    sink=None,
+    slopes=None,
     k_scale=None,
     v_scale=None,
     empty_row="zeros",
@@ -32,6 +34,7 @@ def paged_attention(
     q [batch, q_len, heads, head_dim], key_pages [pages, page_size, kv_heads, head_dim],
     value_pages [pages, page_size, kv_heads, value_dim], table [batch, max_pages], k_lens [batch].
     Returns out [batch, q_len, heads, value_dim], lse [batch, heads, q_len].
+    `sink` [heads] is one more score without a value, and `slopes` [heads] times the distance are taken off the scores.
     Of codes, `k_scale` and `v_scale` have the axes of their pages, each of full length or 1.
     """
     key_pages = key_pages if k_scale is None else key_pages * k_scale
@@ -41,8 +44,11 @@ def paged_attention(
     for b, count in enumerate(k_lens):
         t = np.arange(count)
         held = (pages[table[b, t // page_size], t % page_size] for pages in (key_pages, value_pages))
+        distance = count - q.shape[1] + np.arange(q.shape[1])[:, None] - t
         one = attention(
             *(x.swapaxes(0, 1)[None] for x in (q[b], *held)),
+            bias=None if slopes is None else -slopes[None, :, None, None] * distance,
+            sink=sink,
             scale=scale,
             causal=True,
             window_left=window_left,

@@ -36,6 +36,8 @@ def control_pages_gathered(
     scale: float | None = None,
     window_left: int | None = None,
     softcap: float | None = None,
+    sink: Any = None,
+    slopes: Any = None,
 ) -> Any:
     """The tokens of every item in one piece, and an online softmax over blocks of 16 of them."""
     import torch
@@ -45,7 +47,9 @@ def control_pages_gathered(
         own = table[item, : -(-count // key_pages.shape[1])]
         k, v = (x[own].flatten(0, 1)[None, :count].transpose(1, 2) for x in (key_pages, value_pages))
         one = q[item : item + 1].transpose(1, 2)
-        out, lse = online(one, k, v, causal=True, window_left=window_left, scale=scale, softcap=softcap)
+        own = {"window_left": window_left, "scale": scale, "softcap": softcap, "sink": sink}
+        bias = None if slopes is None else slopes[:, None, None] * torch.arange(count)  # from the first token on
+        out, lse = online(one, k, v, causal=True, bias=bias, **own)
         outs.append(out.transpose(1, 2))
         lses.append(lse)
     if not outs:
@@ -63,6 +67,8 @@ def control_page_by_page(
     *,
     scale: float | None = None,
     window_left: int | None = None,
+    sink: Any = None,
+    slopes: Any = None,
 ) -> Any:
     """A page of all items at a time, the last page first, by powers of two, with a running maximum."""
     import torch
@@ -80,10 +86,15 @@ def control_page_by_page(
         held = (slot < k_lens[:, None])[..., None, None]
         k, v = (x[table[:, number].clamp_min(0)].float().masked_fill(~held, 0.0) for x in (key_pages, value_pages))
         k, v = (x.transpose(1, 2).repeat_interleave(heads // kv_heads, 1) for x in (k, v))
-        s = (queries @ k.mT * factor).masked_fill(~seen[:, None], -torch.inf)
+        s = queries @ k.mT * factor
+        if slopes is not None:
+            s = s - slopes[:, None, None] * back[:, None] * 1.4426950408889634
+        s = s.masked_fill(~seen[:, None], -torch.inf)
         new = torch.maximum(top, s.amax(-1, keepdim=True))
         p, old = torch.exp2(s - new.clamp_min(LEAST)), torch.exp2(top - new.clamp_min(LEAST))
         top, total, out = new, total * old + p.sum(-1, keepdim=True), out * old + p @ v
+    if sink is not None:
+        total = total + torch.exp2(sink.float()[:, None, None] * 1.4426950408889634 - top.clamp_min(LEAST))
     return torch.where(total > 0, out / total, 0.0).transpose(1, 2).to(q.dtype)
 
 

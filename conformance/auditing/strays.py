@@ -68,9 +68,12 @@ def left_out(mechanism: Mechanism, mistake: Mistake) -> tuple[str, ...]:
 
 
 def _absent(mechanism: Mechanism) -> list[str]:
-    """The options that are off or none by default, and the inputs that may be left out."""
+    """The options that are off or none by default, and the inputs that may be left out, by their default."""
     options = [n for n in mechanism.options if n in mechanism.defaults and mechanism.defaults[n] in (None, False, True)]
-    return [*(n for n in options if type(mechanism.defaults[n]) in (bool, type(None))), *mechanism.optional]
+    return [
+        *(n for n in options if type(mechanism.defaults[n]) in (bool, type(None))),
+        *(n for n in mechanism.optional if n in mechanism.defaults),
+    ]
 
 
 def _used(mechanism: Mechanism, mistake: Mistake) -> set[str]:

@@ -11,7 +11,7 @@ from attnspec.auditing.strays import left_out, strays
 from attnspec.cases.plans import Plan
 from attnspec.cases.profiles import Profile
 from attnspec.language.expressions import Expression
-from attnspec.mechanisms.loader import load
+from attnspec.mechanisms.loader import library, load
 from attnspec.mechanisms.mechanism import Mechanism
 from attnspec.subjects.stand_ins import DefinitionSubject
 
@@ -120,3 +120,9 @@ def scores(x, bias, cap, far):
 )
 def test_what_is_right_where_it_has_no_business_is_not_accused(tmp_path, change):
     assert [] == said(planted(tmp_path, change))
+
+
+def test_an_input_that_is_always_given_is_never_left_out():
+    m = library()["sunk_pages"]
+    assert () == left_out(m, m.mistakes["ignored"])
+    assert "sink" in m.definition["share"].uses
