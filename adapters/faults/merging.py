@@ -87,13 +87,13 @@ def maximum_of_the_old(old: Any, new: Any) -> Any:
 
 
 @MERGING.instead_of(divided, seen="flashinfer-ai/flashinfer#4051")
-def divided_by_nothing(out: Any, whole: Any) -> Any:
+def empty_states_divided(out: Any, whole: Any) -> Any:
     """Where no state has keys, the output is divided by zero."""
     return out / whole[..., None]
 
 
 @MERGING.instead_of(kept, dtypes=("float32",))
-def kept_in_half_precision(out: Any, dtype: Any) -> Any:
+def output_in_bfloat16(out: Any, dtype: Any) -> Any:
     """The output is kept in bfloat16 from one state to the next."""
     return out.bfloat16().float()
 
