@@ -19,6 +19,7 @@ from .generate import generate
 from .gradients import layer_norm_gradient, rms_norm_gradient, softmax_gradient
 from .linear_attention import gated_delta_rule
 from .linformer import linformer
+from .losses import cross_entropy
 from .merging import merge_states
 from .moe_routing import moe_routing
 from .multi_head import multi_head
@@ -45,6 +46,7 @@ __all__ = [
     "beam_search",
     "broadcast_shapes",
     "cached_attention",
+    "cross_entropy",
     "decay_groups",
     "decoder",
     "dequantize",
