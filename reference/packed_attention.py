@@ -20,6 +20,8 @@ def packed_attention(
     window_left=None,
     window_right=None,
     softcap=None,
+    sink=None,
+    slopes=None,
     q_scale=None,
     k_scale=None,
     v_scale=None,
@@ -33,6 +35,7 @@ def packed_attention(
 
     q [q_tokens, heads, head_dim], k [k_tokens, kv_heads, head_dim], v [k_tokens, kv_heads, value_dim];
     q_lens and k_lens [items], which add up to q_tokens and k_tokens.
+    `sink` [heads] is one more score without a value, and `slopes` [heads] times the distance are taken off the scores.
     Of codes, `q_scale`, `k_scale` and `v_scale` are [items, heads, channels] of them, each axis of full length or 1.
     Returns out [q_tokens, heads, value_dim], lse [heads, q_tokens].
     """
@@ -43,9 +46,13 @@ def packed_attention(
     for i, (n, m) in enumerate(zip(q_lens, k_lens, strict=True)):
         own = {"q_scale": of_item(q_scale, i), "k_scale": of_item(k_scale, i), "v_scale": of_item(v_scale, i)}
         queries, keys = slice(q_start, q_start + n), slice(k_start, k_start + m)
+        aligned = m - n if causal_alignment == "bottom_right" else 0
+        distance = abs(np.arange(n)[:, None] + aligned - np.arange(m))
         one = attention(
             *(x.swapaxes(0, 1)[None] for x in (q[queries], k[keys], v[keys])),
             **own,
+            sink=sink,
+            bias=None if slopes is None else -slopes[None, :, None, None] * distance,
             scale=scale,
             causal=causal,
             window_left=window_left,

@@ -44,15 +44,23 @@ def control_items(
     window_left: int | None = None,
     window_right: int | None = None,
     softcap: float | None = None,
+    sink: Any = None,
+    slopes: Any = None,
 ) -> Any:
     """Item by item, each with an online softmax over blocks of 16 keys."""
+    import torch
+
     out = q.new_zeros((q.shape[0], q.shape[1], v.shape[2]))
     lse = q.new_full(q.shape[1::-1], -float("inf"), dtype=out.float().dtype)
     q_at, k_at = cumulative(q_lens).tolist(), cumulative(k_lens).tolist()
     for item in range(len(q_lens)):
         own, past = slice(*q_at[item : item + 2]), slice(*k_at[item : item + 2])
+        n, m = own.stop - own.start, past.stop - past.start
+        back = torch.arange(n)[:, None] + (m - n) - torch.arange(m)
         found, total = online(
             *(batched(x) for x in (q[own], k[past], v[past])),
+            bias=None if slopes is None else -slopes[:, None, None] * back.abs(),
+            sink=sink,
             causal=causal,
             window_left=window_left,
             window_right=window_right,
@@ -105,6 +113,8 @@ def control_padded(
     scale: float | None = None,
     causal: bool = False,
     softcap: float | None = None,
+    sink: Any = None,
+    slopes: Any = None,
 ) -> Any:
     """Unpacked into a padded batch, in double precision, and packed again; the padding is garbage."""
     import torch
@@ -119,9 +129,14 @@ def control_padded(
     s = padded[0] @ padded[1].mT * (q.shape[2] ** -0.5 if scale is None else scale)
     if softcap is not None:
         s = softcap * torch.tanh(s / softcap)
+    if slopes is not None:
+        s = s - slopes.double()[:, None, None] * (q_at[:, None] - k_at).abs()
     seen = k_in[:, None, None] & ((k_at <= q_at[:, None]) if causal else torch.tensor(True))
     values = padded[2].masked_fill(~k_in[:, None, :, None], 0.0)
-    weights = torch.softmax(s.masked_fill(~seen, -torch.inf), -1).nan_to_num(0.0) if len(k_at) else s
+    s = s.masked_fill(~seen, -torch.inf)
+    if sink is not None:
+        s = torch.cat([s, sink.double()[None, :, None, None].expand(*s.shape[:3], 1)], -1)
+    weights = torch.softmax(s, -1).nan_to_num(0.0)[..., : len(k_at)] if len(k_at) else s[..., :0]
     return (weights @ values).transpose(1, 2)[q_in].to(q.dtype)
 
 
