@@ -15,10 +15,21 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..errors import Place, SpecError, did_you_mean
-from ..numerics.budget import CALL, CARRIED, NESTING, OPERATION, WHOLE_NUMBER, charge, computed, spend
+from ..numerics.budget import (
+    CALL,
+    CARRIED,
+    NESTING,
+    OPERATION,
+    WHOLE_NUMBER,
+    charge,
+    computed,
+    computed_both,
+    spend,
+)
 from ..numerics.numbers import Number
 from ..numerics.operations import BINARY, COMPARE, both, claimed, either, is_single, negated, numeric, single_truth
 from ..numerics.primitives import unspecified
+from ..numerics.truths import Truth
 from .draws import DRAWS, choices
 from .functions import FUNCTIONS, RENAMED
 from .indexing import charge_picked, end_of, index_of
@@ -39,6 +50,9 @@ FAULTS = (
     RuntimeError,  # a recursion without end, or more axes than a function of NumPy takes
 )
 """What is raised when an expression asks for the impossible: by the language, or by Python and NumPy."""
+
+BOOLEANS = frozenset((Truth, bool, np.ndarray, np.bool_))
+"""Types of what may be asked for its truth."""
 
 
 class Compiler:
@@ -93,7 +107,8 @@ class Compiler:
 
         def run(env: Any) -> Any:
             try:
-                return claimed(asked(env))
+                x = asked(env)
+                return x if type(x) in BOOLEANS else claimed(x)
             except FAULTS as error:
                 return self.fail(node, error)
 
@@ -161,7 +176,7 @@ class Compiler:
 
         def run(env: Any) -> Any:
             try:
-                x, y = computed((left, right), env)
+                x, y = computed_both(left, right, env)
                 return operate(x, y, env.grade)
             except FAULTS as error:
                 return self.fail(node, error)
@@ -178,13 +193,13 @@ class Compiler:
         raise self.error(node, f"the operator {type(node.op).__name__} is not part of the language")
 
     def do_BoolOp(self, node: ast.BoolOp, depth: int) -> Callable[[Any], Any]:
-        parts = [self.truth(part, depth) for part in node.values]
+        first, *others = [self.truth(part, depth) for part in node.values]
         join, decisive = (both, False) if isinstance(node.op, ast.And) else (either, True)
 
         def run(env: Any) -> Any:
-            result = parts[0](env)
-            for part in parts[1:]:
-                if single_truth(result) is decisive:
+            result = first(env)
+            for part in others:
+                if (result if type(result) is bool else single_truth(result)) is decisive:
                     return result
                 result = join(result, part(env))
             return result
@@ -219,7 +234,7 @@ class Compiler:
     ) -> Callable[[Any], Any]:
         def run(env: Any) -> Any:
             try:
-                x, y = computed((left, right), env)
+                x, y = computed_both(left, right, env)
                 return compare(x, y)
             except FAULTS as error:
                 return self.fail(node, error)
@@ -231,7 +246,8 @@ class Compiler:
         body, other = self.build(node.body, depth), self.build(node.orelse, depth)
 
         def run(env: Any) -> Any:
-            decided = single_truth(test(env))
+            found = test(env)
+            decided = found if type(found) is bool else single_truth(found)
             if decided is None:
                 raise SpecError("'if' takes one decided boolean; choose between arrays with where(...)")
             return body(env) if decided else other(env)
@@ -313,7 +329,9 @@ class Compiler:
 
         def run(env: Any) -> Any:
             try:
-                values = [_charged(x, work) for x in computed(args, env)]
+                values = computed(args, env)
+                for x in values:
+                    _charge(x, work)
                 if graded is not None:
                     values[:required] = [graded(numeric(x), env.grade) for x in values[:required]]
                 if contextual:
@@ -384,13 +402,18 @@ class Compiler:
         return self.guarded(node, run)
 
 
-def _charged(x: Any, work: int = 1) -> Any:
-    """An argument that is accounted for, as what a function makes of it is at most as large or charged by itself."""
+def _charge(x: Any, work: int = 1) -> None:
+    """Account for an argument: what a function makes of it is at most as large, or charged by itself."""
     kind = type(x)
     if kind is np.ndarray:
         charge(x.size, work)
     elif kind is Number:
-        charge(math.prod(x.shape), work * CARRIED)
+        charge(x.value.size, work * CARRIED)
     else:
         charge(math.prod(getattr(x, "shape", ())), work)
+
+
+def _charged(x: Any) -> Any:
+    """The operand of a sign or of `not`, which is accounted for."""
+    _charge(x)
     return x

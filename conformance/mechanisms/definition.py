@@ -23,6 +23,7 @@ from ..numerics import budget
 from ..numerics.formats import FLOAT64, Format, limited
 from ..numerics.grades import Grade
 from ..numerics.numbers import Number, value
+from .called import Answer, Called, key_of
 from .mechanism import Mechanism
 from .references import by_reference
 
@@ -143,9 +144,20 @@ class Frame:
     def operator(self, name: str, arguments: dict[str, Any]) -> Any:
         mechanism = self.mechanism.beside(name)
         passed_on = {c: self.values[c] for c in mechanism.conventions if c in self.values and c not in arguments}
-        inner = Frame(mechanism, {**passed_on, **arguments}, grade=self.grade, dtype=self.dtype)
+        arguments = {**passed_on, **arguments}
+        key = None if mechanism.by_reference else key_of(name, self.grade, self.dtype, arguments)
+        known = self.mechanism.kept(Called)
+        if key is not None and (found := known.get(key)) is not None:
+            budget.spend(found.work)
+            known.move_to_end(key)
+            self.turned_on.update(found.asked & passed_on.keys())
+            return found.result
+        before = budget.unspent()
+        inner = Frame(mechanism, arguments, grade=self.grade, dtype=self.dtype)
         with budget.waiting(self.held):
             result = inner[mechanism.outputs[0]]
+        if key is not None:
+            known.put(key, Answer(result, frozenset(inner.turned_on), before - budget.unspent()))
         self.turned_on.update(inner.turned_on & passed_on.keys())
         return result
 

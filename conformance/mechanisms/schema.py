@@ -12,6 +12,7 @@ from typing import Any
 
 from ..errors import Place, SpecError, did_you_mean, first_of
 from ..numerics.budget import COUNTED, FAULTS
+from .accepting import accepts
 from .documents import Text
 
 Document = Mapping[Text, Any]
@@ -43,7 +44,10 @@ def schema_errors(document: Document, schema: Path | None = None) -> Iterable[Sp
 
     Where there are too many faults, the first are told and some more are counted.
     """
-    validator = _validator(schema or spec_folder() / "schema.json")
+    schema = schema or spec_folder() / "schema.json"
+    if accepts(schema, document):
+        return ()
+    validator = _validator(schema)
     found = sorted(islice(validator.iter_errors(document), COUNTED), key=lambda e: list(map(str, e.absolute_path)))
     return first_of((fault for error in found for fault in _worded(error, document)), FAULTS, COUNTED)
 

@@ -20,6 +20,7 @@ from .numbers import (
     value,
 )
 from .products import product
+from .truths import every, some
 
 FEW = 256
 """Weights of a row that are compared each with each; more of them are sorted."""
@@ -34,7 +35,7 @@ def multiplicity(weights: Any, width: float) -> Any:
     nowhere = -1e15 - np.arange(n)  # a weight of zero is tied with none
     bucket = np.where(weights > 0, np.floor(np.log(np.where(weights > 0, weights, 1.0)) / width), nowhere)
     ranked = np.sort(bucket, axis=-1)
-    if (ranked[..., 1:] != ranked[..., :-1]).all():
+    if every(ranked[..., 1:] != ranked[..., :-1]):
         return 1.0
     if not _each_with_each(bucket.size, n):
         return _runs(bucket)
@@ -74,17 +75,21 @@ def average(weights: Any, x: Any, axis: int | None = None) -> Any:
     grade = next((t.grade for t in (weights, x) if isinstance(t, Number)), None)
     w, v = value(weights), value(x)
     sums = np.sum(w, axis=-1, keepdims=True)
-    some = sums != 0
-    p = w / np.where(some, sums, 1.0)
+    weighed = sums != 0
+    everywhere = every(weighed)
+    if not everywhere:
+        sums = np.where(weighed, sums, 1.0)
+    p = w / sums
     result = _weighted(p, v)
     if grade is None:
-        return np.where(some, result, 0.0)
-    errors = _average_errors(number(weights, grade), number(x, grade), p, np.where(some, sums, 1.0), finite(result))
-    worst, variance, shared = (np.where(some, part, 0.0) for part in errors)
+        return result if everywhere else np.where(weighed, result, 0.0)
+    errors = _average_errors(number(weights, grade), number(x, grade), p, sums, finite(result))
+    worst, variance, shared = errors if everywhere else (np.where(weighed, part, 0.0) for part in errors)
     reach = _reach(number(weights, grade), v)
-    if np.any(reach):
+    if not absent(reach):
         worst, shared = worst + reach, shared + reach / K
-    return settled(np.where(some, result, 0.0), grade, worst, variance, shared, roundings=0.0)
+    result = result if everywhere else np.where(weighed, result, 0.0)
+    return settled(result, grade, worst, variance, shared, roundings=0.0)
 
 
 def _reach(w: Number, v: Any) -> Any:
@@ -92,9 +97,12 @@ def _reach(w: Number, v: Any) -> Any:
 
     What underflow may leave of a weight of zero does not count.
     """
+    unweighed = np.logical_and.reduce(w.value == 0, axis=-1, keepdims=True)
+    if not some(unweighed):
+        return 0.0
     underflow = flushed(w.grade) + (w.grade.stored.tiny if w.grade.stored else 0.0)
-    possible = (w.full(w.worst) > 8 * underflow) & np.all(w.value == 0, axis=-1, keepdims=True)
-    return product(possible.astype(float), finite(np.abs(v))) if possible.any() else 0.0
+    possible = (w.full(w.worst) > 8 * underflow) & unweighed
+    return product(possible.astype(float), finite(np.abs(v))) if some(possible) else 0.0
 
 
 def _average_along(weights: Any, x: Any, axis: int) -> Any:
@@ -113,7 +121,7 @@ def _average_along(weights: Any, x: Any, axis: int) -> Any:
 
 def _weighted(p: Any, v: Any) -> Any:
     """P @ v, where an entry of weight zero may hold anything: 0 times infinity is 0 here."""
-    if np.isfinite(v).all():
+    if every(np.isfinite(v)):
         return product(p, v)
     result, used = product(p, finite(v)), (p != 0).astype(float)
     up, down, nans = (product(used, kind.astype(float)) > 0 for kind in (v == np.inf, v == -np.inf, np.isnan(v)))
@@ -169,7 +177,7 @@ def _average_errors(w: Number, v: Number, p: Any, sums: Any, result: Any) -> tup
             common = np.maximum(product(moved, size), linear(moved))
             worst, shared = worst + K * common, shared + common
         ghosts = np.where(present, 0.0, w.full(w.worst)) / np.abs(sums)
-        if np.any(ghosts):  # a weight that is nominally zero but might not be
+        if some(ghosts != 0):  # a weight that is nominally zero but might not be
             far = product(ghosts, size) + np.abs(result) * np.sum(ghosts, axis=-1, keepdims=True)
             worst, shared = worst + far, shared + far / K
     if not v.exact:

@@ -10,7 +10,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +57,9 @@ NOTICED = 1 << 20
 PRODUCTS_IN_ONE = 64
 """Multiplications of a matrix product in one unit of work; numbers that carry errors need several products."""
 
+SPENT = "the work allowed to one law on one case is spent"
+"""What is said where all work is used up."""
+
 
 class OverspentError(SpecError):
     """More is asked for than is allowed."""
@@ -88,28 +91,28 @@ _ROOM: ContextVar[int | None] = ContextVar("room", default=None)
 _BUDGET: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 
-@contextmanager
-def metered(array: int = Meter().array, work: int = Meter().work) -> Iterator[None]:
+class metered:  # noqa: N801 - it is used as a function, and entered too often for a generator
     """Evaluate the body with a fresh allowance, which is part of that of the file, if there is one."""
-    room = _ROOM.get()
-    if room is not None:
-        outer = _METER.set(Meter(room // 8, ROOMY, _METER.get().held))
-        try:
-            yield
-        finally:
-            _METER.reset(outer)
-        return
-    of_file = _BUDGET.get()
-    if of_file is not None and of_file.left <= 0:
-        raise OverspentError("the work allowed to one specification in one run is spent")
-    meter = Meter(array, work, _METER.get().held)
-    outer = _METER.set(meter)
-    try:
-        yield
-    finally:
-        if of_file is not None:
-            of_file.left -= work - meter.work
-        _METER.reset(outer)
+
+    __slots__ = ("array", "meter", "of_file", "outer", "work")
+
+    def __init__(self, array: int = Meter().array, work: int = Meter().work) -> None:
+        self.array, self.work = array, work
+
+    def __enter__(self) -> None:
+        room = _ROOM.get()
+        self.of_file = _BUDGET.get() if room is None else None
+        if room is not None:
+            self.array, self.work = room // 8, ROOMY
+        if self.of_file is not None and self.of_file.left <= 0:
+            raise OverspentError("the work allowed to one specification in one run is spent")
+        self.meter = Meter(self.array, self.work, _METER.get().held)
+        self.outer: Token[Meter] = _METER.set(self.meter)
+
+    def __exit__(self, *_: object) -> None:
+        if self.of_file is not None:
+            self.of_file.left -= self.work - self.meter.work
+        _METER.reset(self.outer)
 
 
 @contextmanager
@@ -142,7 +145,9 @@ def charge(entries: int, times: int = 1, *, carried: bool = False) -> None:
     if entries > limit:
         kind = " for one that carries errors" if carried else ""
         raise OverspentError(f"an array of {entries:,} entries is over the limit of {limit:,}{kind}")
-    spend(entries * times + OPERATION)
+    meter.work -= entries * times + OPERATION
+    if meter.work < 0:
+        raise OverspentError(SPENT)
 
 
 def hold(size: int, place: Place | None = None) -> None:
@@ -164,6 +169,16 @@ def computed(parts: Iterable[Callable[[Any], Any]], env: Any) -> list[Any]:
         values.append(x)
         held += getattr(x, "nbytes", 0)
     return values
+
+
+def computed_both(left: Callable[[Any], Any], right: Callable[[Any], Any], env: Any) -> tuple[Any, Any]:
+    """The values of two parts, as by `computed`."""
+    x = left(env)
+    held = getattr(x, "nbytes", 0)
+    if held < NOTICED:
+        return x, right(env)
+    with waiting(held):
+        return x, right(env)
 
 
 @contextmanager
@@ -188,7 +203,12 @@ def spend(work: int) -> None:
     meter = _METER.get()
     meter.work -= work
     if meter.work < 0:
-        raise OverspentError("the work allowed to one law on one case is spent")
+        raise OverspentError(SPENT)
+
+
+def unspent() -> int:
+    """The work that is left."""
+    return _METER.get().work
 
 
 def joined_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -201,7 +221,7 @@ def joined_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
         charge(math.prod(first))
         return first
     try:
-        shape = _broadcast(*shapes)
+        shape = broadcast(*shapes)
     except ValueError:
         raise SpecError(f"shapes {' and '.join(map(str, shapes))} do not fit") from None
     charge(math.prod(shape))
@@ -209,5 +229,6 @@ def joined_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @functools.lru_cache(4096)
-def _broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that arrays broadcast to, or a `ValueError`."""
     return np.broadcast_shapes(*shapes)

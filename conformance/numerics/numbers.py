@@ -21,10 +21,11 @@ from typing import Any
 
 import numpy as np
 
+from .budget import broadcast
 from .formats import Format, holds, rounded
 from .grades import FP64, Grade
 from .products import product as plain_product
-from .truths import Truth
+from .truths import Truth, every, some
 
 K = 6.0
 """Standard deviations in a statistical bound; the most that correct implementations were seen to need is 2.4."""
@@ -41,7 +42,7 @@ def absent(part: Array) -> bool:
 def finite(x: Array) -> Array:
     """`x` with zeros for what is infinite or not a number: such a value has no rounding error."""
     fine = np.isfinite(x)
-    return x if fine.all() else np.where(fine, x, 0.0)
+    return x if every(fine) else np.where(fine, x, 0.0)
 
 
 class Number:
@@ -78,8 +79,11 @@ class Number:
     @property
     def nbytes(self) -> int:
         """The bytes of the value and its errors, as if none of them were broadcast."""
-        parts = (self.worst, self.variance, self.shared)
-        return self.value.nbytes + sum(part.nbytes for part in parts if not absent(part))
+        size = self.value.nbytes
+        for part in (self.worst, self.variance, self.shared):
+            if type(part) is not float:
+                size += part.nbytes
+        return size
 
     @property
     def exact(self) -> bool:
@@ -90,17 +94,20 @@ class Number:
         """What rounding may have done to each entry, under the statistical model."""
         if absent(self.worst):
             return 0.0
-        likely = K * (np.sqrt(self.variance) + self.shared)
+        likely = K * (self.shared if absent(self.variance) else np.sqrt(self.variance) + self.shared)
         return np.minimum(self.worst, likely)
 
     def map(self, f: Callable[[Any], Any]) -> Number:
         """The entries rearranged by `f`, which only moves them."""
-        parts = (p if absent(p) else f(self.full(p)) for p in (self.worst, self.variance, self.shared))
+        if self.exact:
+            return Number(f(self.value), grade=self.grade, held=self.held)
+        parts = [p if absent(p) else f(self.full(p)) for p in (self.worst, self.variance, self.shared)]
         return Number(f(self.value), *parts, grade=self.grade, held=self.held)
 
     def full(self, part: Array) -> Any:
         """An error in the shape of the value."""
-        return part if np.shape(part) == self.value.shape else np.broadcast_to(part, self.value.shape)
+        shape = self.value.shape
+        return part if getattr(part, "shape", None) == shape else np.broadcast_to(part, shape)
 
     def __getitem__(self, index: Any) -> Number:
         return self.map(lambda part: part[index])
@@ -123,7 +130,9 @@ class Number:
 
     def __mul__(self, other: Any) -> Number:
         x, y = aligned(self, other)
-        slopes = ((x, 2 * np.abs(x.value)),) if x is y else ((x, np.abs(y.value)), (y, np.abs(x.value)))
+        slopes: list[tuple[Number, Any]] = [(x, 2 * np.abs(x.value))] if x is y else []
+        if x is not y:
+            slopes = [(a, np.abs(b.value)) for a, b in ((x, y), (y, x)) if not a.exact]
         result = made(x.value * y.value, x.grade, *slopes)
         if not (x.exact or y.exact):  # both may err at once
             result.worst = result.worst + x.worst * y.worst
@@ -132,10 +141,14 @@ class Number:
 
     def __truediv__(self, other: Any) -> Number:
         x, y = aligned(self, other)
-        quotient, divisor = x.value / y.value, np.abs(y.value)
+        quotient = x.value / y.value
+        if x.exact and y.exact:
+            return made(quotient, x.grade)
+        divisor = np.abs(y.value)
         if not y.exact:  # the slope is taken at the smallest divisor there may be
             divisor = np.maximum(divisor - y.radius, 1e-30 * divisor)
-        return made(quotient, x.grade, (x, 1 / divisor), (y, np.abs(quotient) / divisor))
+        slopes = [] if x.exact else [(x, 1 / divisor)]
+        return made(quotient, x.grade, *slopes, *([] if y.exact else [(y, np.abs(quotient) / divisor)]))
 
     def __pow__(self, other: Any) -> Number:
         x, y = aligned(self, other)
@@ -197,7 +210,7 @@ class Number:
 
 def number(x: Any, grade: Grade) -> Number:
     """`x` as a number; a float that the grade's arithmetic cannot hold carries its own rounding."""
-    if isinstance(x, Number):
+    if type(x) is Number:
         return x
     if isinstance(x, float) and not holds(x, grade.arithmetic):
         return Number.within(x, np.asarray(grade.arithmetic.unit * abs(x)), grade=grade)
@@ -214,7 +227,7 @@ def aligned(x: Number, other: Any) -> tuple[Number, Number]:
     y = number(other, x.grade)
     if x.value.shape == y.value.shape or (absent(x.variance) and absent(y.variance)):
         return x, y
-    shape = np.broadcast_shapes(x.value.shape, y.value.shape)
+    shape = broadcast(x.value.shape, y.value.shape)
     return shared_along(x, shape), shared_along(y, shape)
 
 
@@ -260,14 +273,17 @@ def made(result: Any, grade: Grade, *terms: tuple[Number, Any], roundings: Any =
     """
     worst, variance, shared = extra, 0.0, extra if absent(extra) else extra / K
     for term, slope in terms:
-        w, v, s = carried(term, slope)
-        worst, variance, shared = worst + w, variance + v, shared + s
+        if not term.exact:
+            w, v, s = carried(term, slope)
+            worst, variance, shared = worst + w, variance + v, shared + s
     return settled(result, grade, worst, variance, shared, roundings)
 
 
 def settled(result: Any, grade: Grade, worst: Array, variance: Array, shared: Array, roundings: Any = 1.0) -> Number:
     """A result after the rounding of its last operation, and of its storage where the grade stores every result."""
-    own = (roundings * grade.arithmetic.unit) * finite(np.abs(result)) + flushed(grade)
+    own: Any = flushed(grade)
+    if type(roundings) is not float or roundings:
+        own = (roundings * grade.arithmetic.unit) * finite(np.abs(result)) + own
     worst, variance = worst + own, variance + own * own / 3
     if grade.stored is not None:
         kept = _storing(result, worst, grade.stored)
@@ -296,11 +312,7 @@ def operand_error(x: Number) -> tuple[float, Any]:
     if (
         fmt is None
         or x.held
-        or (
-            x.exact
-            and x.grade.stored is None
-            and bool(np.all((rounded(x.value, fmt) == x.value) | ~np.isfinite(x.value)))
-        )
+        or (x.exact and x.grade.stored is None and every((rounded(x.value, fmt) == x.value) | ~np.isfinite(x.value)))
     ):
         return 0.0, 0.0
     return fmt.unit, fmt.tiny
@@ -369,7 +381,7 @@ def _compared(x: Number, y: Number, holds_nominally: Any, gap: Any) -> Truth:
     units = np.where(holds_nominally, 0.0, gap / radius)
     decided = (np.isnan(gap) & np.isfinite(radius)) | (radius == 0)
     unknown = np.isnan(units)
-    if unknown.any():
+    if some(unknown):
         units = np.where(unknown, np.where(decided, np.inf, 0.0), units)
     if record is not None:
         record.append(Comparison(x, y, radius, units))

@@ -28,7 +28,7 @@ WHOLE = (bool, np.bool_, np.integer)
 
 
 def _shape(x: Any) -> tuple[int, ...]:
-    return getattr(x, "shape", ())
+    return x.value.shape if type(x) is Number else getattr(x, "shape", ())
 
 
 def _kind(x: Any) -> str:
@@ -36,8 +36,14 @@ def _kind(x: Any) -> str:
     return x.dtype.kind if isinstance(x, (np.ndarray, np.generic)) else ""
 
 
+_COMPUTED_WITH = frozenset((Number, int, float))
+"""Types of what is computed with as it is."""
+
+
 def numeric(x: Any) -> Any:
     """`x` as something to compute with: booleans count as 0 and 1."""
+    if type(x) in _COMPUTED_WITH:
+        return x
     if isinstance(x, np.ndarray):
         return x.astype(np.int64) if x.dtype.kind == "b" else x
     if x is None or isinstance(x, str):
@@ -54,17 +60,23 @@ def _graded(result: Any, grade: Grade | None) -> Any:
     return settled(np.asarray(result, float), grade, 0.0, 0.0, 0.0)
 
 
-def _arithmetic(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Grade | None], Any]:
+def _arithmetic(
+    plain: Callable[[Any, Any], Any], carried: Callable[[Any, Any], Any] | None = None
+) -> Callable[[Any, Any, Grade | None], Any]:
+    """An operation; on numbers that carry errors another function may do it."""
+    on_numbers = carried or plain
+
     def apply(x: Any, y: Any, grade: Grade | None) -> Any:
         x, y = numeric(x), numeric(y)
-        shape = joined_shape(_shape(x), _shape(y))
+        a, b = _shape(x), _shape(y)
+        shape = joined_shape(a, b)
         if grade is not None:
             x, y = _represented(x, grade), _represented(y, grade)
-        if isinstance(x, Number) or isinstance(y, Number):
+        if type(x) is Number or type(y) is Number:
             charge(math.prod(shape), carried=True)
-            spend((math.prod(_shape(x)) + math.prod(_shape(y))) * CARRIED)
-            return operate(x, y)
-        return _graded(operate(x, y), grade)
+            spend((math.prod(a) + math.prod(b)) * CARRIED)
+            return on_numbers(x, y)
+        return plain(x, y) if grade is None else _graded(plain(x, y), grade)
 
     return apply
 
@@ -74,17 +86,13 @@ def _represented(x: Any, grade: Grade) -> Any:
     return number(x, grade) if isinstance(x, float) and not holds(x, grade.arithmetic) else x
 
 
-def _divide(x: Any, y: Any) -> Any:
-    if isinstance(x, Number) or isinstance(y, Number):
-        return x / y
-    return np.divide(x, y)
-
-
 def _bounded(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Integers would grow without limit, or in arrays wrap around; here they become fractions."""
 
     def apply(x: Any, y: Any) -> Any:
         result = operate(x, y)
+        if type(result) is float:
+            return result
         if isinstance(result, int):
             return float(result) if abs(result) > 2**53 else result
         if _kind(result) == "i":
@@ -96,8 +104,6 @@ def _bounded(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 def _power(x: Any, y: Any) -> Any:
-    if isinstance(x, Number) or isinstance(y, Number):
-        return x**y
     result = np.power(np.asarray(x, float), np.asarray(y, float))
     whole = all(isinstance(t, int) or np.asarray(t).dtype.kind in "iu" for t in (x, y))
     if whole and bool(np.all(np.abs(result) <= 2**53)) and bool(np.all(result == np.rint(result))):
@@ -145,13 +151,13 @@ def _product(x: Any, y: Any) -> Any:
 
 
 BINARY: dict[type, Callable[[Any, Any, Grade | None], Any]] = {
-    ast.Add: _arithmetic(_bounded(operator.add)),
-    ast.Sub: _arithmetic(_bounded(operator.sub)),
-    ast.Mult: _arithmetic(_bounded(operator.mul)),
-    ast.Div: _arithmetic(_divide),
+    ast.Add: _arithmetic(_bounded(operator.add), operator.add),
+    ast.Sub: _arithmetic(_bounded(operator.sub), operator.sub),
+    ast.Mult: _arithmetic(_bounded(operator.mul), operator.mul),
+    ast.Div: _arithmetic(np.divide, operator.truediv),
     ast.FloorDiv: _arithmetic(_whole_division(np.floor_divide)),
     ast.Mod: _arithmetic(_whole_division(np.mod)),
-    ast.Pow: _arithmetic(_power),
+    ast.Pow: _arithmetic(_power, operator.pow),
     ast.MatMult: _matmul,
 }
 
@@ -176,13 +182,14 @@ def _comparison(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
                 raise SpecError("words and none can only be compared with == and !=")
             return (type(x) is type(y) and x == y) is (compare is _equal)
         joined_shape(_shape(x), _shape(y))
-        if isinstance(x, Truth) or isinstance(y, Truth):
+        kinds = (type(x), type(y))
+        if Truth in kinds:
             if not equality:
                 raise SpecError("booleans can only be compared with == and !=")
             x, y = truth(x), truth(y)
             same = (x & y) | (~x & ~y)
             return same if compare is _equal else ~same
-        if isinstance(x, Number) or isinstance(y, Number):
+        if Number in kinds:
             return compare(x, y)
         return compare(numeric(x), numeric(y))
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .budget import broadcast
 from .formats import half_unit
 from .grades import Grade, result_format
 from .numbers import (
@@ -29,7 +30,7 @@ from .numbers import (
     steepest,
     value,
 )
-from .truths import Truth, truth
+from .truths import Truth, every, some, truth
 
 FEW = 64
 """Entries that are compared each with each; more of them are sorted."""
@@ -123,22 +124,22 @@ def where(condition: Any, x: Any, y: Any) -> Any:
         return np.where(condition, x, y)
     if not numbers:
         doubt = truth(condition)
-        if np.all(doubt.can == doubt.must):
+        if every(np.equal(doubt.can, doubt.must)):
             return np.where(doubt.must, x, y)
         numbers = [Number(value(x))]
     grade, doubt = numbers[0].grade, truth(condition)
     x, y = number(x, grade), number(y, grade)
-    shape = np.broadcast_shapes(doubt.shape, x.shape, y.shape)
+    shape = broadcast(doubt.shape, x.shape, y.shape)
     x, y = shared_along(x, shape), shared_along(y, shape)
     chosen = np.where(doubt.must, x.value, y.value)
     pairs = ((x.worst, y.worst), (x.variance, y.variance), (x.shared, y.shared))
     parts = [0.0 if absent(p) and absent(q) else np.where(doubt.must, p, q) for p, q in pairs]
-    unsure = doubt.can != doubt.must
-    if np.any(unsure):  # it may be the other one, with the error of that
+    unsure = np.not_equal(doubt.can, doubt.must)
+    if some(unsure):  # it may be the other one, with the error of that
         gap = np.where(unsure, np.nan_to_num(np.abs(x.value - y.value), nan=0.0, posinf=np.inf), 0.0)
         parts = [np.where(unsure, np.maximum(p, q), part) for part, (p, q) in zip(parts, pairs, strict=True)]
         parts = [parts[0] + gap, parts[1], parts[2] + gap / K]
-    return Number(np.broadcast_to(chosen, shape), *parts, grade=grade)
+    return Number(chosen if chosen.shape == shape else np.broadcast_to(chosen, shape), *parts, grade=grade)
 
 
 def stored(x: Any, dtype: str, grade: Grade) -> Any:
@@ -176,11 +177,11 @@ def total(x: Any, axis: int = -1, keep: bool = False) -> Any:
     n, unit = x.value.shape[axis], x.grade.arithmetic.unit
 
     def add(part: Array) -> Array:
-        return part if absent(part) else np.sum(x.full(part), axis=axis, keepdims=keep)
+        return part if absent(part) else np.add.reduce(x.full(part), axis=axis, keepdims=keep)
 
     size = add(finite(np.abs(x.value)))
     worst, variance = add(x.worst) + n * unit * size, add(x.variance) + n / 3 * (unit * size) ** 2
-    return settled(np.sum(x.value, axis=axis, keepdims=keep), x.grade, worst, variance, add(x.shared), roundings=0.0)
+    return settled(add(x.value), x.grade, worst, variance, add(x.shared), roundings=0.0)
 
 
 def mean(x: Any, axis: int = -1, keep: bool = False) -> Any:
@@ -237,8 +238,7 @@ def recurred(a: Any, b: Any, start: Any) -> Any:
 
 
 def _peak(x: Any, axis: int) -> Any:
-    top = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
-    return np.where(np.isfinite(top), top, 0.0)
+    return finite(np.maximum.reduce(x, axis=axis, keepdims=True, initial=-np.inf))
 
 
 def shift(x: Any, axis: int = -1) -> Any:
@@ -262,7 +262,7 @@ def logsumexp(x: Any, axis: int = -1, keep: bool = False) -> Any:
     plain = value(x)
     peak = _peak(plain, axis)
     terms = np.exp(plain - peak)
-    sums = np.sum(terms, axis=axis, keepdims=True)
+    sums = np.add.reduce(terms, axis=axis, keepdims=True)
     result = peak + np.log(sums)
     squeeze = (lambda part: part) if keep else (lambda part: np.squeeze(part, axis))
     if not isinstance(x, Number):

@@ -26,6 +26,11 @@ def by_entry() -> Iterator[None]:
         _BY_ENTRY.reset(outer)
 
 
+def entrywise() -> bool:
+    """Whether entries of products are computed each by itself."""
+    return _BY_ENTRY.get()
+
+
 def product(x: Any, y: Any) -> Any:
     """`x @ y`."""
     if not _BY_ENTRY.get():

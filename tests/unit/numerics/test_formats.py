@@ -187,3 +187,21 @@ def test_a_dtype_by_another_name_gets_a_hint(name, dtype):
 
 def test_a_name_that_is_near_no_dtype_gets_none():
     assert "unknown dtype 'int4' (dtypes: float64, float32, bfloat16, float16)" == unknown_dtype("int4")
+
+
+@pytest.mark.parametrize("fmt", FORMATS.values(), ids=lambda fmt: fmt.name)
+def test_rounding_goes_by_the_exponent_whatever_the_number(fmt):
+    powers = np.ldexp(1.0, np.arange(-1074, 1024, 13))
+    numbers = np.concatenate([powers, np.nextafter(powers, 0), -1.37 * powers[:-3], [0.0, -0.0]])
+    for x in (
+        numbers,
+        numbers[: len(numbers) // 2 * 2].reshape(2, -1).T,
+        numbers[5],
+        float(numbers[7]),
+        np.append(numbers, np.inf),
+    ):
+        exponent = np.frexp(np.maximum(np.abs(x), 2.0**fmt.least))[1] - fmt.digits
+        np.testing.assert_array_equal(np.ldexp(0.5, exponent), half_unit(x, fmt))
+        nearest = np.rint(x / np.ldexp(1.0, exponent)) * np.ldexp(1.0, exponent) if fmt is not FLOAT64 else x
+        expected = np.where(np.abs(nearest) > fmt.largest, np.copysign(np.inf, x), nearest)
+        np.testing.assert_array_equal(expected, rounded(np.asarray(x), fmt))

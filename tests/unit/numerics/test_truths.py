@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from attnspec.numerics.truths import Truth, truth
+from attnspec.numerics.truths import Truth, every, some, truth
 
 NO, MAYBE, YES = Truth(np.False_, np.False_), Truth(np.True_, np.False_), Truth(np.True_, np.True_)
 NAMES = {(False, False): "no", (True, False): "maybe", (True, True): "yes"}
@@ -119,3 +119,11 @@ def test_rearranging_moves_what_was_measured_along() -> None:
 )
 def test_the_worst_excess_is_that_of_the_claim_as_a_whole(claim: Truth, worst: float) -> None:
     assert worst == claim.worst
+
+
+@pytest.mark.parametrize("flags", [[], [True], [False], [True, False], [[True, True], [True, True]], True, False])
+def test_every_and_some_are_those_of_numpy(flags):
+    array = np.asarray(flags, bool)
+    for each in (array, array.T, array[()]):
+        assert bool(np.all(each)) == every(each)
+        assert bool(np.any(each)) == some(each)
