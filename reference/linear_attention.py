@@ -35,3 +35,24 @@ def gated_delta_rule(q, k, v, beta, gate=0.0, state=0.0, *, scale=None, normalis
             S[b, h] = decayed + np.outer(k_t, beta[b, h, t] * (v[b, h, t] - found))
             out[b, h, t] = s * q_t @ S[b, h]
     return {"out": out, "final_state": S}
+
+
+def short_convolution(x, weight, bias=0.0, state=0.0, *, silu=False):
+    """Each channel mixed with its last inputs: Gu and Dao 2023, Mamba, arXiv:2312.00752, section 3.4.
+
+    x [batch, channels, length], weight [channels, width], bias [channels], state [batch, channels, width - 1].
+    Returns out, like x, and final_state, like state.
+    """
+    batch, channels, length = x.shape
+    if len(weight) != channels:
+        raise ValueError("every channel has weights")
+    width = weight.shape[1]
+    bias = np.broadcast_to(bias, channels)
+    past = np.array(np.broadcast_to(state, (batch, channels, width - 1)), float)
+    out = np.empty(x.shape)
+    for t in range(length):
+        last = np.concatenate([past, x[:, :, t : t + 1]], axis=2)  # [batch, channels, width]
+        y = (last * weight).sum(2) + bias
+        out[:, :, t] = y / (1 + np.exp(-y)) if silu else y
+        past = last[:, :, 1:]
+    return {"out": out, "final_state": past}
