@@ -23,6 +23,7 @@ from .commands.list import list_
 from .commands.replay import replay
 from .commands.report import report
 from .commands.repro import repro
+from .commands.vectors import vectors
 from .commands.waive import waive
 from .errors import Exit
 from .execution.threads import keep_to_one
@@ -83,7 +84,7 @@ def main() -> None:
     gc.set_threshold(GARBAGE, 20, 20)
 
 
-_OF_KERNELS = (check, init, replay, repro, diff, compare, identify, doctor, report, waive)
+_OF_KERNELS = (check, init, replay, repro, diff, compare, identify, vectors, doctor, report, waive)
 for command in (*_OF_KERNELS, list_, explain, lint, audit):
     main.add_command(command)
 

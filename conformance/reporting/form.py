@@ -56,11 +56,16 @@ def schema(*, closed: bool = False) -> dict[str, Any]:
 
 def diff_schema(*, closed: bool = False) -> dict[str, Any]:
     """The JSON Schema of what `attnspec diff --json` writes."""
-    found: dict[str, Any] = {}
-    _define(difference.Difference, found, closed)
     title = f"What attnspec diff writes, format {difference.FORMAT}"
+    return schema_of(difference.Difference, title, closed=closed)
+
+
+def schema_of(record: Any, title: str, *, closed: bool = False) -> dict[str, Any]:
+    """The JSON Schema of one kind of object, a `TypedDict`."""
+    found: dict[str, Any] = {}
+    _define(record, found, closed)
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
-    return {**schema, "$ref": "#/$defs/Difference", "$defs": found}
+    return {**schema, "$ref": f"#/$defs/{record.__name__}", "$defs": found}
 
 
 def _define(record: Any, found: dict[str, Any], closed: bool) -> None:

@@ -1,0 +1,105 @@
+"""Which vectors refute which known mistakes, by how much, and how few of them are enough."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..diagnosis.candidates import Candidate, stock
+from ..judging.bench import Bench
+from ..subjects.stand_ins import DefinitionSubject, Unchanged
+from .vector import REFUTED, Vector
+
+CLEAR = 2.0
+"""The error in units of the bound from which on rounding does not hide a mistake."""
+ROOM = 1 << 16
+"""Bytes of a vector that weigh as much as the vector itself, where few are chosen."""
+
+Shown = Mapping[str, float]
+"""For outputs by name the error in units of the bound, where it is above 1."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Told:
+    """A vector, with the mistakes and the other words of conventions that it refutes."""
+
+    vector: Vector
+    shows: Mapping[str, Shown] = field(default_factory=dict)
+
+    def clear(self, candidate: str, output: str) -> bool:
+        """Whether a candidate is wrong in an output beyond doubt."""
+        return self.shows.get(candidate, {}).get(output, 0.0) >= CLEAR
+
+
+def candidates(bench: Bench) -> list[Candidate]:
+    """Other words of the conventions, and the known mistakes of a mechanism and of its operator."""
+    m = bench.mechanism
+    own = {m.address(name) for name in m.mistakes} | {m.stating.address(name) for name in m.stating.mistakes}
+    return [candidate for candidate in stock(bench) if candidate.words or candidate.name in own]
+
+
+def told(vector: Vector, known: Sequence[Candidate], unchanged: Unchanged) -> Told:
+    """What a vector refutes of the candidates; the definition on its call is shared by `unchanged`."""
+    bench, shows = vector.trial.bench, {}
+    for candidate in known:
+        if candidate.words.keys() - vector.conventions.keys():
+            continue  # a word that is not asked for changes nothing
+        words = {**bench.words, **candidate.words}
+        wrong = DefinitionSubject(
+            vector.mechanism,
+            candidate.name,
+            candidate.changes,
+            conventions=words,
+            dtypes=(bench.dtype,),
+            unchanged=unchanged,
+        )
+        shown = _shown(vector, wrong)
+        if shown:
+            shows[candidate.name] = shown
+    return Told(vector, shows)
+
+
+def _shown(vector: Vector, wrong: DefinitionSubject) -> Shown:
+    with np.errstate(all="ignore"):
+        reply = wrong.call(vector.call)
+    if reply.fault is not None:
+        return dict.fromkeys(vector.outputs, np.inf)
+    found = {name: output.excess(reply.outputs[name]) for name, output in vector.outputs.items()}
+    return {name: excess for name, excess in found.items() if excess > REFUTED}
+
+
+def fewest(vectors: Sequence[Told]) -> list[Told]:
+    """The fewest vectors that together refute every candidate which any of them refutes, in their own order.
+
+    A candidate is to be refuted beyond doubt where that is possible, and in the first output where that shows it.
+    Greedily: the next vector is that which refutes most further ones, of two alike the smaller; in the end those go
+    that the others have made superfluous.
+    """
+    needed = [*_needed(vectors).values()]
+    wanting, chosen = list(needed), list[int]()
+    while wanting:
+        worth = [
+            sum(index in telling for telling in wanting) / (1 + told.vector.nbytes / ROOM)
+            for index, told in enumerate(vectors)
+        ]
+        best = int(np.argmax(worth))
+        chosen.append(best)
+        wanting = [telling for telling in wanting if best not in telling]
+    for index in tuple(chosen):
+        others = set(chosen) - {index}
+        if all(telling & others for telling in needed):
+            chosen.remove(index)
+    return [vectors[index] for index in sorted(chosen)]
+
+
+def _needed(vectors: Sequence[Told]) -> dict[str, set[int]]:
+    """For each candidate that some vector refutes, those of which one is to be chosen."""
+    found: dict[str, set[int]] = {}
+    for name in dict.fromkeys(name for told in vectors for name in told.shows):
+        outputs = list(dict.fromkeys(output for told in vectors for output in told.vector.outputs))
+        sure = ({i for i, told in enumerate(vectors) if told.clear(name, output)} for output in outputs)
+        anyhow = {i for i, told in enumerate(vectors) if name in told.shows}
+        found[name] = next(filter(None, sure), anyhow)
+    return found
