@@ -112,9 +112,9 @@ def _told(parts: Sequence[Part]) -> list[str]:
     """A line for each part, and what is followed without having been declared."""
     lines, undeclared = [], dict[str, str]()
     for part in parts:
-        stated, own = part.stated, f"{part.stated['mechanism']}."
-        known = {name: x for name, x in stated["mistakes"].items() if name.startswith(own) and not x["convention"]}
-        missed = [name.removeprefix(own) for name, x in known.items() if not x["refuted"]]
+        stated = part.stated
+        known = {name: x for name, x in stated["mistakes"].items() if name in part.own}
+        missed = [name for name, x in known.items() if not x["refuted"]]
         line = f"{stated['mechanism']} {stated['dtype']}: {len(part.vectors)} of {part.drawn} vectors refute "
         line += f"{len(known) - len(missed)} of {len(known)} known mistakes"
         lines.append(line + (f" (not {', '.join(missed)})" if missed else ""))

@@ -22,7 +22,7 @@ from ..numerics.grades import STANDARD, Grade, grade_named
 from ..subjects.stand_ins import DefinitionSubject, Unchanged
 from .index import as_json, as_text, entry, schema
 from .records import FORMAT, Index, Mistake, Stated
-from .telling import Told, candidates, fewest, told
+from .telling import Told, candidates, fewest, owned, told
 from .tensors import encoded
 from .vector import unvectored, vector_of
 
@@ -66,7 +66,9 @@ class Part:
     stated: Stated
     vectors: Sequence[Told]
     drawn: int
-    """How many vectors were there to choose from."""
+    """How many vectors there were to choose from."""
+    own: frozenset[str]
+    """The names of its own mistakes, which a small set refutes as far as any vector does."""
 
 
 def files(asked: Asked, library: Library, say: Say = lambda text: None) -> Iterator[tuple[str, bytes, Part | None]]:
@@ -132,12 +134,14 @@ def part_of(mechanism: Mechanism, dtype: str, asked: Asked) -> Part | str:
     vectors = {vector.name: vector for sample in drawn if (vector := vector_of(bench, sample, grade))}
     known, unchanged = candidates(bench), Unchanged()
     every = [told(vector, known, unchanged) for vector in vectors.values()]
-    kept = fewest(every) if asked.small else every
+    named = owned(bench, known)
+    kept = fewest(every, named) if asked.small else every
     refuted = {name for told in kept for name in told.shows}
     mistakes: dict[str, Mistake] = {
         c.name: {"says": c.says, "convention": bool(c.words), "refuted": c.name in refuted} for c in known
     }
-    return Part(_stated(mechanism, dtype, grade, words, asked, mistakes), kept, len(every))
+    own = frozenset(name for name in named if not mistakes[name]["convention"])
+    return Part(_stated(mechanism, dtype, grade, words, asked, mistakes), kept, len(every), own)
 
 
 def grade_of(asked: Asked, dtype: str) -> Grade:

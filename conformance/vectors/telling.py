@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..diagnosis.candidates import Candidate, stock
 from ..judging.bench import Bench
+from ..language.expressions import Expression
 from ..subjects.stand_ins import DefinitionSubject, Unchanged
 from .vector import REFUTED, Vector
 
@@ -34,10 +35,20 @@ class Told:
 
 
 def candidates(bench: Bench) -> list[Candidate]:
-    """Other words of the conventions, and the known mistakes of a mechanism and of its operator."""
+    """Other words of the conventions, and the known mistakes of a mechanism, of its operator and of its kin."""
+    return [*stock(bench)]
+
+
+def owned(bench: Bench, known: Sequence[Candidate]) -> frozenset[str]:
+    """The candidates that a small set is to refute: the mechanism's own mistakes, and other words."""
     m = bench.mechanism
-    own = {m.address(name) for name in m.mistakes} | {m.stating.address(name) for name in m.stating.mistakes}
-    return [candidate for candidate in stock(bench) if candidate.words or candidate.name in own]
+    own = {_lines(mistake.change) for mistake in m.mistakes.values()}
+    named = {m.address(name) for name in m.mistakes}
+    return frozenset(c.name for c in known if c.words or c.name in named or _lines(c.changes) in own)
+
+
+def _lines(change: Mapping[str, Expression]) -> frozenset[tuple[str, str]]:
+    return frozenset((line, expression.text) for line, expression in change.items())
 
 
 def told(vector: Vector, known: Sequence[Candidate], unchanged: Unchanged) -> Told:
@@ -70,14 +81,14 @@ def _shown(vector: Vector, wrong: DefinitionSubject) -> Shown:
     return {name: excess for name, excess in found.items() if excess > REFUTED}
 
 
-def fewest(vectors: Sequence[Told]) -> list[Told]:
-    """The fewest vectors that together refute every candidate which any of them refutes, in their own order.
+def fewest(vectors: Sequence[Told], names: Collection[str]) -> list[Told]:
+    """The fewest vectors that together refute each of these candidates which any of them refutes, in their own order.
 
     A candidate is to be refuted beyond doubt where that is possible, and in the first output where that shows it.
     Greedily: the next vector is that which refutes most further ones, of two alike the smaller; in the end those go
     that the others have made superfluous.
     """
-    needed = [*_needed(vectors).values()]
+    needed = [*_needed(vectors, names).values()]
     wanting, chosen = list(needed), list[int]()
     while wanting:
         worth = [
@@ -94,10 +105,10 @@ def fewest(vectors: Sequence[Told]) -> list[Told]:
     return [vectors[index] for index in sorted(chosen)]
 
 
-def _needed(vectors: Sequence[Told]) -> dict[str, set[int]]:
+def _needed(vectors: Sequence[Told], names: Collection[str]) -> dict[str, set[int]]:
     """For each candidate that some vector refutes, those of which one is to be chosen."""
     found: dict[str, set[int]] = {}
-    for name in dict.fromkeys(name for told in vectors for name in told.shows):
+    for name in dict.fromkeys(name for told in vectors for name in told.shows if name in names):
         outputs = list(dict.fromkeys(output for told in vectors for output in told.vector.outputs))
         sure = ({i for i, told in enumerate(vectors) if told.clear(name, output)} for output in outputs)
         anyhow = {i for i, told in enumerate(vectors) if name in told.shows}
