@@ -49,7 +49,8 @@ def vectors(
 
     \b
     attnspec vectors softmax -o vectors
-    attnspec vectors attention --dtype bfloat16 --convention causal_alignment=bottom_right -o vectors
+    attnspec vectors attention --dtype bfloat16 --takes causal,scale -o vectors
+    attnspec vectors softmax --convention empty_row=nans --full -o vectors
     attnspec vectors --all -o vectors
     """  # noqa: D301 - click leaves the lines alone that follow the character itself
     with mended(False):

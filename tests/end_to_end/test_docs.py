@@ -112,7 +112,7 @@ def commands(page: str) -> list[list[str]]:
     return [shlex.split(line.replace("${{ matrix.part }}", "1")) for line in lines if line.startswith("attnspec ")]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/ci.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/ci.md", "docs/vectors.md"])
 def test_the_commands_of_the_documents_are_understood(page):
     found = commands(page)
     for _, name, *words in found:
@@ -152,6 +152,7 @@ def test_every_adapter_that_needs_a_package_names_an_extra_of_the_project():
         "docs/ci.md",
         "docs/findings.md",
         "docs/matrix.md",
+        "docs/vectors.md",
     ],
 )
 def test_documents_have_one_sentence_a_line(page):

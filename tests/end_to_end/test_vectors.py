@@ -150,13 +150,11 @@ def test_verdicts_are_those_of_attnspec_case_by_case(language, faulty, made, tmp
     assert int(faulty) == code
     found = verdicts(lines)
     functions = kernels(language, folder)
-    expected = {
-        told.vector.name: judged(told.vector, functions)
-        for part in made[1].values()
-        for told in part.vectors
-    }
+    expected = {told.vector.name: judged(told.vector, functions) for part in made[1].values() for told in part.vectors}
     assert {name: bad for name, (bad, _) in expected.items()} == {name: bad for name, (bad, _) in found.items()}
-    shown = [name for name, (bad, _) in expected.items() if not bad]  # further off, attnspec reckons with the output's unit
+    shown = [
+        name for name, (bad, _) in expected.items() if not bad
+    ]  # further off, attnspec reckons with the output's unit
     np.testing.assert_allclose([expected[n][1] for n in shown], [found[n][1] for n in shown], rtol=2e-3, atol=1e-9)
     assert faulty == any(bad for bad, _ in found.values())
 

@@ -22,7 +22,7 @@ def vector(name, scenario, dtype="float32", grade=None):
 
 
 @pytest.mark.parametrize(
-    ("name", "scenario"), [("softmax", "plain"), ("attention", "plain"), ("decay_groups", "mixed")]
+    ("name", "scenario"), [("softmax", "plain"), ("attention", "plain"), ("decay_groups", "every_rank")]
 )
 def test_expected_values_and_bounds_are_those_of_a_drawn_case(name, scenario):
     found = vector(name, scenario, "bfloat16")
