@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option(
     "--convention", "words", multiple=True, metavar="NAME=WORD", help="A convention that is followed; may be repeated."
 )
-@click.option("--grade", metavar="NAME", help="The precision that bounds are derived for ('attnspec list grades').")
+@click.option("--grade", metavar="NAME", help="The precision that bounds are derived for ('attnspec explain bf16').")
 @click.option("--takes", metavar="NAME,...", help="Only these options and optional inputs are passed.  [default: all]")
 @click.option("--small/--full", default=True, show_default=True, help="As few as refute every known mistake, or all.")
 @options("seed", "specs", "references")
