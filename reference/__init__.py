@@ -23,7 +23,7 @@ from .losses import cross_entropy
 from .merging import merge_states
 from .moe_routing import moe_routing
 from .multi_head import multi_head
-from .norms import layer_norm, rms_norm
+from .norms import layer_norm, residual_rms_norm, rms_norm
 from .packed_attention import packed_attention
 from .paged_attention import paged_attention
 from .positions import learned_position, mrope, rotary, rotary_frequencies, sinusoidal
@@ -66,6 +66,7 @@ __all__ = [
     "packed_attention",
     "paged_attention",
     "quantize",
+    "residual_rms_norm",
     "rms_norm",
     "rms_norm_gradient",
     "rotary",

@@ -37,6 +37,17 @@ def rms_norm(x, weight, *, eps=1e-5, eps_place="inside", weight_form="plain"):
     return out
 
 
+def residual_rms_norm(x, residual, weight, *, eps=1e-5, eps_place="inside", weight_form="plain"):
+    """The residual stream [..., n] with x added to it, normalised by rows and as it is."""
+    if residual.shape != x.shape:
+        raise ValueError("what is added has the shape of the stream")
+    if not eps > 0:
+        raise ValueError("epsilon is positive")
+    summed = np.array([a + b for a, b in zip(np.ravel(x), np.ravel(residual), strict=True)]).reshape(x.shape)
+    out = rms_norm(summed, weight, eps=eps, eps_place=eps_place, weight_form=weight_form)
+    return {"out": out, "summed": summed}
+
+
 def checked(x, *parameters, eps):
     """The number of channels, one of every parameter for each."""
     n = x.shape[-1]
