@@ -2,6 +2,7 @@
 
     python benchmarks/diagnosis.py [MECHANISM ...] [--pairs N]
     python benchmarks/diagnosis.py --blind [FAULT or OPERATOR ...]
+    python benchmarks/diagnosis.py --edits N [MECHANISM ...]
 
 A line for each mechanism: of its mistakes, how many are named, alone or as one of several that are alike on all cases;
 of random pairs, how many are named as pairs, or by what has the same effect; of mistakes that are taken for unknown,
@@ -44,9 +45,11 @@ SCENARIOS = Profile("scenarios", covering=8, draws=0, admitted=1)
 FRESH_SEED = 77
 
 
-def failure_of(mechanism: Mechanism, candidate: Candidate) -> tuple[Result, Failure] | None:
+def failure_of(
+    mechanism: Mechanism, candidate: Candidate, subject: DefinitionSubject | None = None
+) -> tuple[Result, Failure] | None:
     """How a mistake fails as a subject, made small as in a report, or None where nothing refutes it."""
-    subject = DefinitionSubject(mechanism, candidate.name, candidate.changes)
+    subject = subject or DefinitionSubject(mechanism, candidate.name, candidate.changes)
     laws = None if mechanism.undetermined else frozenset({"definition"})
     result = run(Request(subject, mechanism, "float32", SCENARIOS, laws=laws))
     failed = [cell for cell in result.cells if cell.bad and cell.failure is not None]
@@ -152,11 +155,31 @@ def blind(names: list[str]) -> None:
     print(summary(results))
 
 
+def altered_ones(mechanism: Mechanism, count: int) -> Iterator[str]:
+    """How many random edits of a definition are recovered, made everywhere and under a condition."""
+    from blind.altered import Altered, altered
+
+    first = run(Request(DefinitionSubject(mechanism, "definition"), mechanism, "float32", SCENARIOS))
+    for conditional in (False, True) if first.bench is not None and not mechanism.by_reference else ():
+        tally, counts = Tally(), Counter[str]()
+        for truth in altered(first.bench, count, conditional=conditional):
+            failed = failure_of(mechanism, truth, Altered(mechanism, truth))
+            if failed is None:
+                counts["unrefuted"] += 1
+                continue
+            tally.judge(failed[0], truth, tally.diagnosed(*failed), counts)
+        spent = sorted(tally.seconds) or [0.0]
+        kind = "under a condition" if conditional else "everywhere"
+        yield f"{mechanism.name:18} {kind:17} {_counts(counts)} | CPU {spent[len(spent) // 2]:.2f} s"
+        yield from (f"    {one}" for one in tally.wrong)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("mechanism", nargs="*")
     parser.add_argument("--pairs", type=int, default=10, help="random pairs of each mechanism")
     parser.add_argument("--blind", action="store_true", help="reported faults, written anew; names choose some of them")
+    parser.add_argument("--edits", type=int, default=0, help="random edits of each definition, instead of mistakes")
     options = parser.parse_args()
     if options.blind:
         blind(options.mechanism)
@@ -165,12 +188,16 @@ def main() -> None:
     for mechanism in library().values():
         if options.mechanism and mechanism.name not in options.mechanism:
             continue
+        if options.edits:
+            print(*altered_ones(mechanism, options.edits), sep="\n", flush=True)
+            continue
         tally = measured(mechanism, options.pairs)
         print(tally.line(mechanism.name), *tally.wrong, sep="\n    ", flush=True)
         for name in ("known", "paired", "unknown"):
             getattr(total, name).update(getattr(tally, name))
         total.seconds += tally.seconds
-    print(total.line("all"))
+    if not options.edits:
+        print(total.line("all"))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,63 @@
+"""Definitions with an edit that is drawn at random, made everywhere or under a condition."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from attnspec.diagnosis.candidates import Candidate
+from attnspec.diagnosis.conditional import conditioned
+from attnspec.diagnosis.conditions import Condition, Literal
+from attnspec.diagnosis.facts import Facts
+from attnspec.diagnosis.synthesis import edited
+from attnspec.execution.calling import Call
+from attnspec.judging.bench import Bench
+from attnspec.mechanisms.definition import Frame, sizes_of
+from attnspec.mechanisms.mechanism import Mechanism
+from attnspec.subjects.stand_ins import DefinitionSubject
+
+
+class Altered(DefinitionSubject):
+    """The definition with an edit, where its condition holds."""
+
+    def __init__(self, mechanism: Mechanism, candidate: Candidate) -> None:
+        super().__init__(mechanism, candidate.name, candidate.changes)
+        self.where = candidate.where
+
+    def frame(self, call: Call, changes: Any, unchanged: Frame | None = None) -> Frame:
+        made = self.where is None or self.where.holds(facts_of(self.mechanism, call))
+        return super().frame(call, changes if made else {}, unchanged)
+
+
+def facts_of(m: Mechanism, call: Call) -> Facts:
+    """What is known of a call."""
+    values = {**m.defaults, **call.options, **call.inputs}
+    options = {name: values.get(name) for name in m.options if not isinstance(values.get(name), np.ndarray)}
+    unusual = {name: None if name in m.defaults and x == m.defaults[name] else x for name, x in options.items()}
+    given = {name: isinstance(values.get(name), np.ndarray) for name in m.optional}
+    sizes = {axis: 1 for axes in m.shapes.values() for axis in axes if axis is not None} | sizes_of(m, values)
+    return Facts(sizes, unusual, m.defaults, given, {}, "contiguous", "")
+
+
+def altered(bench: Bench, count: int, *, conditional: bool) -> Iterator[Candidate]:
+    """Edits of a definition, the same ones on every machine; each under a condition, or all everywhere."""
+    m = bench.mechanism
+    chance = random.Random(f"{m.name} {conditional}")
+    edits = edited(bench)
+    for edit in chance.sample(edits, min(count, len(edits))):
+        yield conditioned(edit, Condition((chance.choice(list(literals(m))),))) if conditional else edit
+
+
+def literals(m: Mechanism) -> Iterator[Literal]:
+    """What may be the condition."""
+    yield from (Literal("set", name) for name in m.options if name in m.defaults)
+    for name in m.optional:
+        yield Literal("given", name)
+        yield Literal("absent", name)
+    for name in {axis for axes in m.shapes.values() for axis in axes if axis is not None}:
+        yield Literal("from", name, 3)
+        yield Literal("up to", name, 1)
+        yield Literal("remainder", name, (2, 1, 1))
