@@ -165,9 +165,15 @@ def _sized(name: str, found: Sequence[int]) -> Iterator[Literal]:
             yield Literal("remainder", name, (modulus, 0, 0), 2.0 + 0.1 * number)
         elif 0 not in remainders and high > modulus:  # of smaller numbers a remainder says no more than a threshold
             yield Literal("remainder", name, (modulus, 1, modulus - 1), 2.0 + 0.1 * number)
-            at_edge = least == 1 or most == modulus - 1 or least == most
-            if modulus > 2 and (least, most) != (1, modulus - 1) and at_edge:
+            edge = (least == 1 or most == modulus - 1) and 4 * (most - least + 1) <= modulus
+            if modulus > 2 and (edge or least == most):
                 yield Literal("remainder", name, (modulus, least, most), 2.4 + 0.1 * number)
+
+
+def _interval(chosen: Sequence[Literal]) -> bool:
+    """Whether a size has both a least and a greatest value, which is rather where the cases happen to lie."""
+    bounded = [literal.name for literal in chosen if literal.kind in ("from", "up to")]
+    return len(bounded) > len(set(bounded))
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +218,8 @@ def fitting(
                 bits &= part
             exceptions = bits.bit_count()
             if exceptions > allowed:
+                continue
+            if _interval([held[part] for part in chosen]):
                 continue
             condition = Condition(tuple(sorted((held[part] for part in chosen), key=lambda one: ORDER.index(one.kind))))
             score = condition.cost + EXCEPTION * exceptions

@@ -63,6 +63,8 @@ class Search:
         self.grade, self.seed = grade, seed
         self.wrong = [o for o in observations if not o.right]
         self.right = [o for o in observations if o.right]
+        self.repeated: set[str] = set()
+        """The cases that were drawn again with other entries."""
 
     @property
     def observations(self) -> list[Observation]:
@@ -136,8 +138,9 @@ class Search:
         return [candidate for candidate in left if candidate.function is None or self.evidence(candidate) >= EVIDENCE]
 
     def evidence(self, candidate: Candidate) -> int:
-        """The cases on which a candidate agrees."""
-        return sum(o.stance(candidate) is Stance.AGREES for o in self.observations)
+        """The cases on which a candidate agrees, each once, whatever its entries are."""
+        different = (o for o in self.observations if o.trial.sample.key not in self.repeated)
+        return sum(o.stance(candidate) is Stance.AGREES for o in different)
 
     def again(self) -> Iterator[Sample]:
         """Cases on which the subject is wrong, with other entries."""
@@ -147,6 +150,7 @@ class Search:
                 case = replaced(sample.case, seed=sample.case.seed + seed, literals={})
                 moved = drawn(sample, case, self.bench.subject.claims)
                 if moved is not None:
+                    self.repeated.add(moved.key)
                     yield moved
 
     def fresh(self) -> Iterator[Observation]:
