@@ -1,0 +1,136 @@
+"""Known interfaces, each with a small kernel behind it: a right one is conformant by it, and a faulty one is not."""
+
+import numpy as np
+import pytest
+
+import attnspec
+
+NUMPY = np
+
+
+class Changed:
+    """NumPy with one function exchanged."""
+
+    def __init__(self, **changed):
+        self.changed = changed
+
+    def __getattr__(self, name):
+        return self.changed[name] if name in self.changed else getattr(NUMPY, name)
+
+
+def attend(q, k, v, scale, *, hidden=False, softcap=None, bias=0.0):
+    """Attention in [..., heads, length, dim]; heads share those of keys, and no key seen gives zeros."""
+    k, v = (x.repeat(q.shape[-3] // x.shape[-3], -3).astype(np.float32) for x in (k, v))
+    scores = q.astype(np.float32) @ np.swapaxes(k, -1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    scores = softcap * np.tanh(scores / softcap) if softcap else scores
+    with np.errstate(invalid="ignore"):
+        scores = np.where(hidden, -np.inf, scores + bias)
+        terms = np.exp(scores - np.maximum(scores.max(-1, keepdims=True, initial=-np.inf), -1e30))
+    return (terms / np.maximum(terms.sum(-1, keepdims=True), 1e-30) @ v).astype(q.dtype)
+
+
+def future(queries, keys, causal=True, left=-1):
+    """What causality and a window hide, aligned at the last query and key."""
+    ahead = np.arange(keys) - np.arange(queries)[:, None] - (keys - queries)
+    return ((ahead > 0) & causal) | ((-ahead > left) & (left >= 0))
+
+
+def exchanged(*arrays):
+    return [np.swapaxes(x, -2, -3) for x in arrays]
+
+
+def flash_attn_kvpacked_func(q, kv, softmax_scale=None, causal=False):
+    q, k, v = exchanged(q, kv[:, :, 0], kv[:, :, 1])
+    return exchanged(attend(q, k, v, softmax_scale, hidden=future(q.shape[2], k.shape[2], causal)))[0]
+
+
+def flash_attn_with_kvcache(q, k_cache, v_cache, cache_seqlens, block_table, softmax_scale=None):
+    out = np.empty((*q.shape[:3], v_cache.shape[3]), q.dtype)
+    for item, length in enumerate(cache_seqlens):
+        k, v = (x[np.maximum(block_table[item], 0)].reshape(-1, *x.shape[2:])[:length] for x in (k_cache, v_cache))
+        hidden = future(q.shape[1], length)
+        out[item] = exchanged(attend(*exchanged(q[item], k, v), softmax_scale, hidden=hidden))[0]
+    return out
+
+
+def memory_efficient_attention(query, key, value, attn_bias=None, p=0.0, scale=None):
+    bias = 0.0 if attn_bias is None else attn_bias
+    return exchanged(attend(*exchanged(query, key, value), scale, bias=bias))[0]
+
+
+def mlx_scaled_dot_product_attention(q, k, v, *, scale, mask=None):
+    given = {} if mask is None else {"hidden": ~mask} if mask.dtype == bool else {"bias": mask}
+    return attend(q, k, v, scale, **given)
+
+
+def single_decode_with_kv_cache(q, k, v, window_left=-1, logits_soft_cap=None, sm_scale=None):
+    hidden = future(1, len(k), left=window_left)
+    return attend(q[:, None], *exchanged(k, v), sm_scale, hidden=hidden, softcap=logits_soft_cap)[:, 0]
+
+
+def batch_prefill_with_ragged_kv_cache(q, k, v, qo_indptr, kv_indptr, causal=False, sm_scale=None):
+    out = np.empty((*q.shape[:2], v.shape[2]), q.dtype)
+    for item in range(len(qo_indptr) - 1):
+        own, seen = (slice(*ends[item : item + 2]) for ends in (qo_indptr, kv_indptr))
+        hidden = future(len(q[own]), len(k[seen]), causal)
+        out[own] = exchanged(attend(*exchanged(q[own], k[seen], v[seen]), sm_scale, hidden=hidden))[0]
+    return out
+
+
+def onnx_attention(Q, K, V, attn_mask=None, is_causal=0, scale=None, softcap=0.0):
+    given = {} if attn_mask is None else {"hidden": ~attn_mask} if attn_mask.dtype == bool else {"bias": attn_mask}
+    above = np.triu(np.ones((Q.shape[2], K.shape[2]), bool), 1) & bool(is_causal)
+    given["hidden"] = given.get("hidden", False) | above
+    return attend(Q, K, V, scale, softcap=softcap, **given)
+
+
+def torch_rms_norm(input, normalized_shape, weight=None, eps=None):  # noqa: A002 - what it is called there
+    x = input / np.sqrt((input**2).mean(-1, keepdims=True) + eps)
+    return (x if weight is None else x * weight).astype(input.dtype)
+
+
+def torch_layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):  # noqa: A002 - likewise
+    x = input - input.mean(-1, keepdims=True)
+    x = x / np.sqrt((x**2).mean(-1, keepdims=True) + eps)
+    return ((x if weight is None else x * weight) + (0 if bias is None else bias)).astype(input.dtype)
+
+
+def mlx_rope(a, dims, *, traditional, base, scale, offset):
+    turned, rest = a[..., :dims], a[..., dims:]
+    angle = (offset + np.arange(a.shape[-2]))[:, None] * scale * base ** (-np.arange(dims // 2) * 2.0 / dims)
+    first, second = (turned[..., ::2], turned[..., 1::2]) if traditional else np.split(turned, 2, -1)
+    cos, sin = np.cos(angle), np.sin(angle)
+    parts = first * cos - second * sin, second * cos + first * sin
+    turned = np.stack(parts, -1).reshape(turned.shape) if traditional else np.concatenate(parts, -1)
+    return np.concatenate([turned, rest], -1).astype(a.dtype)
+
+
+KERNELS = [
+    (flash_attn_kvpacked_func, "attention"),
+    (flash_attn_with_kvcache, "paged_attention"),
+    (memory_efficient_attention, "attention"),
+    (mlx_scaled_dot_product_attention, "attention"),
+    (single_decode_with_kv_cache, "attention"),
+    (batch_prefill_with_ragged_kv_cache, "packed_attention"),
+    (onnx_attention, "attention"),
+    (torch_rms_norm, "rms_norm"),
+    (torch_layer_norm, "layer_norm"),
+    (mlx_rope, "rotary"),
+]
+
+
+def checked(function, like, operator):
+    how = {"framework": "numpy", "profile": "smoke", "isolate": False}
+    return attnspec.check(function, like=like, laws=(f"{operator}.definition",), **how)
+
+
+@pytest.mark.parametrize(("kernel", "operator"), KERNELS, ids=[kernel.__name__ for kernel, _ in KERNELS])
+def test_a_kernel_of_a_known_interface_is_conformant_and_a_faulty_one_is_not(kernel, operator, monkeypatch):
+    like = kernel.__name__
+    assert {like: "conformant"} == (report := checked(kernel, like, operator)).verdicts, report
+    for name in ("exp", "sqrt", "sin"):
+        right = getattr(np, name)
+        monkeypatch.setitem(globals(), "np", Changed(**{name: lambda x, right=right: right(1.5 * x)}))
+        if name in kernel.__code__.co_names or (name == "exp" and "attend" in kernel.__code__.co_names):
+            break
+    assert {like: "violated"} == checked(kernel, like, operator).verdicts
