@@ -65,7 +65,8 @@ def diagnose(
         return _by_laws(bench, failure, candidates, grades[0], seed)
     observations = observed(bench, failure, seed) if observations is None else observations
     functions = (candidate for candidate in faulty(bench) if candidate.name not in without)  # their framework is heavy
-    found = _named(bench, candidates, functions, observations, grades, seed, without)
+    failing = [o for o in observations if o.trial.sample in (failure.sample, failure.found)]
+    found = _named(bench, candidates, functions, observations, grades, seed, without, failing)
     if isinstance(found, Likeness) or all(not o.facts.axes for o in observations):
         return found
     usual = [o for o in observations if not o.facts.axes]
@@ -81,19 +82,27 @@ def _named(
     grades: Sequence[Grade],
     seed: int,
     without: Collection[str],
+    failing: Sequence[Observation] = (),
 ) -> Likeness | Nearest | None:
-    """What fits on all of some observations, the simplest first."""
+    """What fits on all of some observations, the simplest first; at a looser grade it is to show on the `failing`."""
     search = Search(bench, candidates, functions, observations, grades[0], seed)
     found = search.likeness()
     for grade in grades[1:] if found is None else ():  # what has a mistake may be less precise than it claims as well
         coarse = Search(bench, candidates, [], [o.at(grade) for o in observations], grade, seed)
-        found = found or coarse.likeness()
+        found = found or _showing(coarse.likeness(), [o.at(grade) for o in failing])
     if found is None:
         near = resembling((c for c in varied(bench.mechanism) if c.name not in without), search.wrong)
         found = Search(bench, near, [], observations, search.grade, seed).likeness() if near else None
     return (
         found or search.likeness(pairs=True) or _as_edited(bench, observations, search.grade, seed) or search.nearest()
     )
+
+
+def _showing(likeness: Likeness | None, failing: Sequence[Observation]) -> Likeness | None:
+    """What is alike, if it shows on the failing calls; else it is another fault than the one to be explained."""
+    candidate = None if likeness is None else likeness.candidate
+    shows = candidate is None or not failing or any(o.stance(candidate) is not Stance.SILENT for o in failing)
+    return likeness if shows else None
 
 
 def _on_usual_axes(bench: Bench, likeness: Likeness) -> Likeness:

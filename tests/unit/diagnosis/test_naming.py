@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import scaled_dot_product_attention
 
 from attnspec.adapters import Adapter
 from attnspec.cases.profiles import Profile
@@ -206,6 +207,23 @@ def in_two_ways(q, v):
 )
 def test_an_unknown_fault_has_no_name(function):
     assert likeness_of(adapted(function), "attention") is None
+
+
+def test_another_fault_is_no_name_for_a_lack_of_precision():
+    def imprecise(q, k, v, *, causal=False, scale=None):
+        """Less precise with many keys; and, in no case of the mechanism, torch's NaN under a scale of zero."""
+        square = causal and q.shape[-2] == k.shape[-2]
+        seen = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril(k.shape[-2] - q.shape[-2])
+        more = {"attn_mask": seen if causal and not square else None, "is_causal": square, "scale": scale}
+        out = scaled_dot_product_attention(q, k, v, enable_gqa=True, **more)
+        return out * 1.01 if k.shape[-2] > 2048 else out
+
+    one = subject(Adapter("imprecise", "attention", imprecise, "torch", dtypes=("bfloat16",)))
+    laws = frozenset({"definition", "contract.precision"})
+    result = run(Request(one, library()["attention"], "bfloat16", SCENARIOS, laws=laws))
+    bench, failure = result.bench, next(cell.failure for cell in result.cells if cell.bad)
+    likeness = diagnose(bench, failure, 0)
+    assert not isinstance(likeness, Likeness) or "hidden_before_scale" not in likeness.causes[0].name
 
 
 def test_a_mistake_on_the_failing_case_alone_has_no_name():
