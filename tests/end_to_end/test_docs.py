@@ -10,10 +10,12 @@ import click
 import pytest
 
 from attnspec.cli import main
+from attnspec.frameworks.known import FRAMEWORKS
 from attnspec.language.draws import DRAWS
 from attnspec.language.functions import FUNCTIONS
 from attnspec.mechanisms.loader import library
 from attnspec.mechanisms.mechanism import LAYOUTS
+from attnspec.mechanisms.signatures import signatures
 from attnspec.subjects.targets import shipped
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -101,6 +103,19 @@ def test_the_language_document_has_every_key(key):
     assert f"`{key}`" in text("spec/README.md")
 
 
+@pytest.mark.parametrize("one", signatures().values(), ids=signatures())
+def test_the_page_of_interfaces_has_every_one_with_its_operator(one):
+    rows = text("docs/interfaces.md").splitlines()
+    (row,) = [row for row in rows if row.startswith(f"| `{one.name}` |")]
+    _, _, also, operator, _, _ = (cell.strip() for cell in row.split("|"))
+    assert (", ".join(f"`{name}`" for name in one.also), f"`{one.operator}`") == (also, operator)
+
+
+def test_the_page_of_interfaces_has_every_framework():
+    page = text("docs/interfaces.md")
+    assert [] == [name for name in FRAMEWORKS if f"| `{name}` |" not in page]
+
+
 def test_the_readme_names_both_commands_that_set_up():
     assert {"make check", "make test"} <= {line.partition("#")[0].strip() for line in text("README.md").splitlines()}
 
@@ -151,6 +166,7 @@ def test_every_adapter_that_needs_a_package_names_an_extra_of_the_project():
         "spec/README.md",
         "docs/ci.md",
         "docs/findings.md",
+        "docs/interfaces.md",
         "docs/matrix.md",
         "docs/vectors.md",
     ],
