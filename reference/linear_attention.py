@@ -18,7 +18,7 @@ def gated_delta_rule(q, k, v, beta, gate=0.0, state=0.0, *, scale=None, normalis
     """
     batch, key_heads, length, d = k.shape
     heads, e = v.shape[1], v.shape[3]
-    if v.shape[2] != length or (np.ndim(state) and state.shape[2] != d):
+    if v.shape[2] != length or np.asarray(state).shape[2:3] not in ((), (d,)):
         raise ValueError("every key has a value, and a state a row for each channel of the keys")
     s = 1 / math.sqrt(d) if scale is None else scale
     gate = np.broadcast_to(gate, (batch, heads, length))

@@ -24,4 +24,5 @@ def mlx_cross_entropy(logits: Any, targets: Any, *, label_smoothing: float = 0.0
     """mlx.nn.losses.cross_entropy."""
     from mlx.nn import losses
 
-    return losses.cross_entropy(logits, targets, label_smoothing=label_smoothing, reduction=reduction)
+    asked: Any = reduction  # annotated as one of three texts there
+    return losses.cross_entropy(logits, targets, label_smoothing=label_smoothing, reduction=asked)

@@ -57,7 +57,7 @@ def transformers_rope(
         own |= {"attention_factor": attention_factor}
     elif kind == "llama3":
         own |= {"low_freq_factor": low_freq_factor, "high_freq_factor": high_freq_factor}
-    config = LlamaConfig(
+    config: Any = LlamaConfig(
         hidden_size=dim,
         num_attention_heads=1,
         num_key_value_heads=1,

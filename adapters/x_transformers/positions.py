@@ -60,6 +60,7 @@ def x_transformers_rotary_frequencies(
     import torch
     from x_transformers.x_transformers import RotaryEmbedding
 
-    embedding = RotaryEmbedding(dim, interpolation_factor=factor, base=base)
+    whole: Any = base  # annotated as a whole number there
+    embedding = RotaryEmbedding(dim, interpolation_factor=factor, base=whole)
     angles, scaling = embedding(torch.ones(1))
     return {"frequencies": angles[0, 0, ::2], "scaling": scaling}
