@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .attention import COMPOSED, averaged, factor, reached, weights
+from .attention import COMPOSED, averaged, factor, loaded, reached, weights
 from .packed import TILED, keys
 from .paged import STRETCHED, first_seen, numbers, read
 
@@ -22,7 +22,7 @@ SHOWN = {
     "one_row_of_a_thousand": "prefill",
     "first_tile_of_a_chunk": "chunk",
     "keys_beyond_16384": "decode_long",
-    "items_beyond_256": "many_items",
+    "tile_beyond_the_end": "prefill",
     "pages_over_128": "pages_of_256",
     "pages_counted_in_a_byte": "single_tokens",
     "window_begins_a_page_late": "window_at_an_edge",
@@ -110,13 +110,16 @@ def keys_beyond_16384(p: Any, values: Any, like: Any) -> Any:
     return p @ values[:, :, torch.arange(p.shape[-1]) % 16384]
 
 
-@COMPOSED.instead_of(averaged, dtypes=FLOAT32)
-def items_beyond_256(p: Any, values: Any, like: Any) -> Any:
-    """Items are counted in a byte, and the 257th is the first."""
-    out = p @ values
-    if len(out) > 256:
-        out[256:] = out[: len(out) - 256].clone()
-    return out
+@COMPOSED.instead_of(loaded, dtypes=FLOAT32)
+def tile_beyond_the_end(q: Any, k: Any, v: Any) -> tuple[Any, Any, Any]:
+    """Where there is memory behind the values, what stands there is read as well, with a weight of zero."""
+    import torch
+
+    memory = torch.empty(0, dtype=v.dtype).set_(v.untyped_storage())
+    end = v.storage_offset() + v.numel()
+    dense = v.is_contiguous() and v.numel() > 2**12
+    q, k, v = loaded(q, k, v)
+    return q, k, v + 0 * memory[end : end + 64].float().sum() if dense else v
 
 
 @STRETCHED.instead_of(read, dtypes=FLOAT32, seen="flashinfer-ai/flashinfer#4347")

@@ -1,4 +1,7 @@
-"""Large calls: inputs are made here of their keys, and what a call gives stays here and is asked for in parts."""
+"""Large calls: inputs are made here of their keys, and what a call gives stays here and is asked for in parts.
+
+Arrays lie inside larger ones that hold NaN, so that what is read beyond them shows, and what is written there, too.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
+from ..frameworks.framework import Framework
 from ..numerics.drawn import Drawn
 from .calling import Call, DirectCaller, Fault, raised
+
+ZONE = 1 << 12
+"""Entries around an array that belong to nobody."""
+VIEWING = ("numpy", "torch")
+"""Frameworks in which a part of an array is in the memory of the whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +33,8 @@ class LargeCall:
     options: Mapping[str, Any]
     dtype: str
     device: str = "cpu"
+    around: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """How many entries directly in front of and behind each array are NaN; of one that is not named, all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +44,8 @@ class Held:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     dtypes: Mapping[str, str] = field(default_factory=dict)
     fault: Fault | None = None
+    beyond: str = ""
+    """What was written beyond an array, and where."""
     memory: int = 0
     """The most memory that the process has used, in bytes."""
 
@@ -45,18 +59,57 @@ def held(caller: DirectCaller, call: LargeCall) -> Held:
         found = raised(error)
     if isinstance(found, Fault):
         return Held(fault=found, memory=_memory())
-    caller.kept = found
+    caller.kept = found.outputs
     framework = caller.framework
-    shapes = {name: tuple(int(n) for n in x.shape) for name, x in found.items()}
-    return Held(shapes, {name: framework.dtype(x) for name, x in found.items()}, memory=_memory())
+    shapes = {name: tuple(int(n) for n in x.shape) for name, x in found.outputs.items()}
+    dtypes = {name: framework.dtype(x) for name, x in found.outputs.items()}
+    beyond = next(filter(None, (zoned.written(framework) for zoned in found.zones)), "")
+    return Held(shapes, dtypes, beyond=beyond, memory=_memory())
 
 
-def _called(caller: DirectCaller, call: LargeCall) -> dict[str, Any] | Fault:
-    framework, interface, arrays = caller.framework, caller.interface, dict[str, Any]()
+@dataclass(frozen=True, slots=True)
+class _Zoned:
+    """An array inside a larger one, whose surroundings nobody has any business with."""
+
+    name: str
+    buffer: Any
+    before: NDArray[np.float32]
+    """What is in front of it, as it was made."""
+    behind: NDArray[np.float32]
+
+    def written(self, framework: Framework) -> str:
+        """What was written beyond the array; nothing if nothing was."""
+        front, back = (framework.read(part) for part in (self.buffer[:ZONE], self.buffer[len(self.buffer) - ZONE :]))
+        for entries, made, side in ((front[::-1], self.before[::-1], "in front of"), (back, self.behind, "behind")):
+            changed = np.flatnonzero(~((entries == made) | (np.isnan(entries) & np.isnan(made))))
+            if len(changed):
+                return f"the call wrote {side} {self.name!r}, {changed[0] + 1} entries beyond it"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What a call gave, and the arrays that lay inside larger ones."""
+
+    outputs: dict[str, Any]
+    zones: list[_Zoned]
+
+
+def _called(caller: DirectCaller, call: LargeCall) -> _Given | Fault:
+    framework, interface = caller.framework, caller.interface
+    arrays, zones = dict[str, Any](), list[_Zoned]()
     for index, name in enumerate(call.names):
-        source = call.drawn[name].whole() if name in call.drawn else call.inputs[name]
         dtype = interface.dtype_of(name, call.dtype)
-        arrays[name] = framework.make(source, dtype, call.device, "contiguous", index)
+        if name in call.drawn and framework.name in VIEWING:
+            source = call.drawn[name].whole()
+            before, behind = _around(call, name)
+            flat = np.concatenate([before, source.ravel(), behind])
+            buffer = framework.make(flat, dtype, call.device, "contiguous", index)
+            arrays[name] = buffer[ZONE : ZONE + source.size].reshape(source.shape)
+            zones.append(_Zoned(name, buffer, before, behind))
+        else:
+            source = call.drawn[name].whole() if name in call.drawn else call.inputs[name]
+            arrays[name] = framework.make(source, dtype, call.device, "contiguous", index)
     by_position = [name for name in interface.required if name not in interface.by_name]
     named = {name: arrays[name] for name in call.names if name not in by_position}
     small = Call({}, call.options, call.dtype, call.device)
@@ -69,7 +122,15 @@ def _called(caller: DirectCaller, call: LargeCall) -> dict[str, Any] | Fault:
     outputs = caller.named(result)
     if isinstance(outputs, Fault):
         return outputs
-    return {name: x for name, x in outputs.items() if framework.is_array(x)}
+    return _Given({name: x for name, x in outputs.items() if framework.is_array(x)}, zones)
+
+
+def _around(call: LargeCall, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """What lies in front of an array, and behind it: NaN next to it, and zeros further away."""
+    front, back = call.around.get(name, (ZONE, ZONE))
+    before, behind = np.zeros(ZONE, np.float32), np.zeros(ZONE, np.float32)
+    before[ZONE - front :], behind[:back] = np.nan, np.nan
+    return before, behind
 
 
 def part(caller: DirectCaller, name: str, box: tuple[tuple[int, int], ...]) -> NDArray[Any]:

@@ -165,7 +165,7 @@ class Request:
     @property
     def large_alone(self) -> bool:
         """Whether nothing but cases of the sizes of production is asked for."""
-        return bool(self.laws) and all(name.startswith(LARGE) for name in self.laws or ())
+        return bool(self.laws) and all(name.startswith(LARGE) or name == BOUNDS for name in self.laws or ())
 
     def wants(self, name: str) -> bool:
         return self.laws is None or name in self.laws
@@ -198,6 +198,8 @@ class Result:
 
 LARGE = "serving."
 """What the names of verdicts on cases of the sizes of production begin with."""
+BOUNDS = "contract.bounds"
+"""The verdict on what is read and written beyond arrays, which is asked at the sizes of production."""
 TILES = "tiles"
 """The name of the verdict on all cases at the edges of the tiles that a subject declares."""
 PARAMETERS = "contract.parameters"
@@ -224,7 +226,8 @@ def law_names(mechanism: Mechanism) -> list[str]:
 
 def large_names(mechanism: Mechanism) -> list[str]:
     """The verdicts on cases of the sizes of production."""
-    return [f"{LARGE}{name}" for name in (*serving(mechanism), *([TILES] if has_tiles(mechanism) else ()))]
+    names = (*serving(mechanism), *([TILES] if has_tiles(mechanism) else ()))
+    return [*(f"{LARGE}{name}" for name in names), *([BOUNDS] if names else ())]
 
 
 def law_of(mechanism: Mechanism, name: str) -> Law | None:

@@ -38,6 +38,7 @@ DRAWN = "random_state"
 
 ONCE = {
     "parameters": "Every parameter of the function is an input or an option, or is declared to have one value only.",
+    "bounds": "No call reads or writes beyond its arrays.",
     "layout": "A layout of arrays that is not the operator's own is declared.",
 }
 """What is asked of a subject as a whole, and has a verdict only where there is something to say."""

@@ -21,7 +21,7 @@ from ..mechanisms.mechanism import Law
 from ..numerics import budget
 from ..numerics.grades import Grade
 from ..subjects.subject import noted
-from .cells import Failure, Request, Result, Tally
+from .cells import Failure, Request, Result, Tally, large_names
 from .conventions import identified
 from .course import Course
 from .independence import KEPT, known_of
@@ -56,7 +56,8 @@ def run(request: Request) -> Result:
         found = identified(request.subject, operator, request.dtype, request.device)
         seen = Course(request, found)
         result = _Run(seen).run()
-        if request.profile.large and not request.only:
+        told = {cell.law for cell in result.cells}
+        if request.profile.large and not request.only and not told & {*large_names(request.mechanism)}:
             result = replace(result, cells=(*result.cells, *served(seen)))
     keep(request.mechanism)
     return result

@@ -33,6 +33,7 @@ from ..numerics.numbers import K, Number, finite, recording
 from ..numerics.streams import pick
 from ..subjects.large import LargeSubject, large_subject
 from .bench import Bench
+from .beyond import reads_beyond
 from .settling import Declined, Settled, claimed
 
 STRETCH = 2_000_000
@@ -66,6 +67,8 @@ class Judged:
     """Rows that were compared with the definition, of all `rows`."""
     judged: int = 0
     """Rows that were judged."""
+    beyond: str = ""
+    """What was read or written beyond an array."""
 
     @property
     def refuted(self) -> bool:
@@ -173,7 +176,17 @@ class Large:
             if 2 * wrong > count:
                 looser = next((g for g in grades[1:] if self._exactly(subject, items, chosen, names, g)[0] <= 1), None)
                 says = f"behaves as {looser}, claims {grades[0]}: {says}" if looser is not None else says
-        return Judged(excess, says, None, len(items) * self.sizes[self.row], seen, count)
+            beyond = found.beyond
+            if not beyond and self._lost(subject, items, chosen, names):
+                beyond = reads_beyond(subject, call, self.shapes, lambda: self._lost(subject, items, chosen, names))
+        return Judged(excess, beyond or says, None, len(items) * self.sizes[self.row], seen, count, beyond)
+
+    def _lost(
+        self, subject: LargeSubject, items: Sequence[_Item], chosen: Mapping[int, Sequence[int]], names: Sequence[str]
+    ) -> bool:
+        """Whether an entry of the chosen rows is no number; the definition of a large case has none that is not."""
+        each = ((items[number], np.asarray(rows), name) for number, rows in chosen.items() for name in names)
+        return any(bool(np.isnan(self._observed(subject, item, rows, name)).any()) for item, rows, name in each)
 
     # Items
 

@@ -10,7 +10,7 @@ from ..cases.large import large_sample
 from ..errors import SpecError
 from ..mechanisms.mechanism import Assignments
 from ..mechanisms.serving import at_tiles, has_tiles, serving
-from .cells import LARGE, TILES, Cell
+from .cells import BOUNDS, LARGE, TILES, Cell
 from .course import Course
 from .large import Judged, Large, Unroomy
 from .settling import Declined
@@ -21,14 +21,20 @@ SECONDS = 20.0
 
 def served(seen: Course) -> Iterator[Cell]:
     """The cells of all large cases of a mechanism that are asked for."""
+    beyond, tried = "", 0
     for name, assigned in serving(seen.mechanism).items():
         if seen.request.wants(f"{LARGE}{name}"):
-            cell = _cell(seen, name, **_verdict(seen, name, assigned))
+            verdict = _verdict(seen, name, assigned)
+            beyond, tried = beyond or verdict.pop("beyond", ""), tried + verdict.get("cases", 0)
+            cell = _cell(seen, f"{LARGE}{name}", **verdict)
             yield cell
             if cell.bad and seen.request.first:
-                return
+                break
+    if serving(seen.mechanism) and seen.request.wants(BOUNDS):
+        verdict = "fail" if beyond else "pass" if tried else "not_tested"
+        yield _cell(seen, BOUNDS, verdict=verdict, cases=tried, says=beyond)
     if has_tiles(seen.mechanism) and seen.request.wants(f"{LARGE}{TILES}"):
-        yield _cell(seen, TILES, **_at_tiles(seen))
+        yield _cell(seen, f"{LARGE}{TILES}", **_at_tiles(seen))
 
 
 def _at_tiles(seen: Course) -> dict[str, Any]:
@@ -39,6 +45,7 @@ def _at_tiles(seen: Course) -> dict[str, Any]:
     found = []
     for name, assigned in at_tiles(seen.mechanism, claims.tiles, claims.splits).items():
         found.append(_verdict(seen, name, assigned))
+        found[-1].pop("beyond", "")
         if found[-1]["verdict"] in ("fail", "error"):
             return found[-1]
     tried = [each for each in found if each["verdict"] == "pass"]
@@ -68,6 +75,8 @@ def _told(found: Judged, label: str) -> dict[str, Any]:
     if found.fault is not None:
         return {"verdict": "error", "says": f"{label}: {found.says}"}
     part = "" if found.seen == found.rows else f"{found.seen} of {found.rows} rows were compared with the definition"
+    if found.beyond:
+        return {"verdict": "fail", "says": f"{label}: {found.says}", "beyond": f"{label}: {found.beyond}"}
     if not found.refuted:
         return {"verdict": "pass", "says": part}
     how = f"the error is {found.excess:.3g} x the bound"
@@ -76,4 +85,4 @@ def _told(found: Judged, label: str) -> dict[str, Any]:
 
 def _cell(seen: Course, name: str, **more: Any) -> Cell:
     r, m = seen.request, seen.mechanism
-    return Cell(r.subject.name, m.operator, m.name, f"{LARGE}{name}", "must", r.dtype, r.device, **more)
+    return Cell(r.subject.name, m.operator, m.name, name, "must", r.dtype, r.device, **more)

@@ -15,7 +15,7 @@ from ..execution.calling import ABRUPT, Call, Reply
 from ..mechanisms.mechanism import Reject
 from ..numerics import budget
 from ..numerics.truths import truth
-from .cells import LAYOUT, PARAMETERS, Cell, Failure, Request, Result, law_names
+from .cells import LAYOUT, PARAMETERS, Cell, Failure, Request, Result, large_names, law_names
 from .contracts import CONTRACTS
 from .conventions import Finding, explained, identified, words_of
 from .course import Course
@@ -32,11 +32,17 @@ LAW_ENTRIES = 60_000
 
 def unclaimed(request: Request, reason: str) -> Iterator[Cell]:
     """The cells of a mechanism that a subject does not claim."""
-    for name in law_names(request.mechanism):
+    for name in _all_names(request):
         if request.wants(name):
             yield _cell(request, name, "must", "not_declared", says=reason)
     yield from parameter_cells(request)
     yield from layout_cells(request)
+
+
+def _all_names(request: Request) -> list[str]:
+    """Everything that gets a verdict under a profile."""
+    large = large_names(request.mechanism) if request.profile.large else []
+    return [*law_names(request.mechanism), *large]
 
 
 def parameter_cells(request: Request) -> Iterator[Cell]:
@@ -55,7 +61,7 @@ def layout_cells(request: Request) -> Iterator[Cell]:
 
 def unread(request: Request) -> Iterator[Cell]:
     """The cells of a run that does not begin, for nobody has declared the layout that is read."""
-    for name in law_names(request.mechanism):
+    for name in _all_names(request):
         if request.wants(name):
             yield _cell(request, name, "must", "not_tested", says="the layout is not declared")
     if request.laws is not None and PARAMETERS in request.laws:

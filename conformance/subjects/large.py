@@ -31,13 +31,25 @@ class LargeSubject:
     def __init__(self, subject: AdapterSubject) -> None:
         self.form, self.caller = subject.form, subject.caller
         self.shapes: Mapping[str, tuple[int, ...]] = {}
+        self.names: tuple[str, ...] = ()
+        """The arrays of the last call that were drawn."""
 
-    def hold(self, call: Call, shapes: Mapping[str, tuple[int, ...]]) -> Held:
-        """Make a call, of which some inputs are `Drawn`; outputs of other shapes than these are a fault."""
+    def hold(
+        self,
+        call: Call,
+        shapes: Mapping[str, tuple[int, ...]],
+        around: Mapping[str, tuple[int, int]] | None = None,
+    ) -> Held:
+        """Make a call, of which some inputs are `Drawn`; outputs of other shapes than these are a fault.
+
+        `around` says how many entries in front of and behind the arrays of `names` are NaN; all of them, if it is none.
+        """
         try:
             arranged = in_form(self.form, call, shapes)
         except MisfitError as error:
             return Held(fault=Fault("unsupported", str(error)))
+        self.names = tuple(arranged.drawn)
+        arranged = replace(arranged, around=around or {})
         caller = self.caller
         if isinstance(caller, DirectCaller):
             found = held(caller, arranged)
