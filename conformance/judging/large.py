@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from ..cases.large import LargeSample
 from ..errors import SpecError
 from ..execution.calling import Fault
 from ..execution.processes import LostError
+from ..language.labels import ALONG
 from ..language.restricting import UNLIKE
 from ..mechanisms.definition import Frame
 from ..mechanisms.restriction import Restriction, labels_of, output_shape, restrictable, restricted
@@ -192,15 +194,31 @@ class Large:
 
     def _orient(self) -> None:
         """Find out whether copies are of one after the other or of the whole, which a word decides."""
-        if not self.restriction.sources:
-            return
-        last = {axis: np.array([self.sizes[axis] - 2 if self.sizes[axis] > 1 else 0]) for axis in self.axes}
-        try:
-            self._outputs(self._frame(_Item(last), np.array([0]), None), self._determined[:1])
-        except SpecError as error:
-            if UNLIKE not in error.message:
-                raise
-            self.tiled = True
+        for _ in range(len(self.restriction.axes) + 1):
+            last = {axis: np.array([max(self.sizes[axis] - 2, 0)]) for axis in self.axes}
+            try:
+                self._outputs(self._frame(_Item(last), np.array([0]), None), self._determined[:1])
+            except SpecError as error:
+                if UNLIKE in error.message:
+                    self.tiled = True
+                else:
+                    self._widen(error)
+            else:
+                return
+
+    def _widen(self, error: SpecError) -> None:
+        """Take an axis as a whole that is asked for as such under some words; `SpecError` where it is that of rows."""
+        found = re.search(rf"the axis (\w+) {ALONG}", error.message)
+        if found is None or found[1] == self.row:
+            raise error
+        kept = self.restriction.axes - {found[1]}
+        alone = found[1] in self._sources or not self._sources <= self.restriction.axes
+        self.axes = [axis for axis in self.axes if axis in kept]
+        self.restriction = restricted(self.mechanism, kept - (self._sources if alone else set()), alone=alone)
+
+    @property
+    def _sources(self) -> frozenset[str]:
+        return frozenset(self.restriction.sources.values())
 
     def _items(self) -> Iterator[_Item]:
         """All of them: positions one by one, and copies with those of the same source."""

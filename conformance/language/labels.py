@@ -17,11 +17,15 @@ Key = tuple[str, int, int]
 """A node of an expression: its kind, and where it begins and ends."""
 
 
+ALONG = "cannot be restricted"
+"""What is said of an axis along which something is computed."""
+
+
 class AlongError(SpecError):
     """Something is computed along an axis of which chosen positions alone are there."""
 
     def __init__(self, axis: str, how: str) -> None:
-        super().__init__(f"the axis {axis} cannot be restricted: {how}")
+        super().__init__(f"the axis {axis} {ALONG}: {how}")
         self.axis = axis
 
 

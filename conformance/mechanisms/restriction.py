@@ -95,20 +95,20 @@ def _integers(values: Mapping[str, Any], names: Collection[str]) -> dict[str, in
     return {name: values[name] for name in names if name in values}
 
 
-class Restrictions(dict[tuple[str, str, frozenset[str]], "Restriction | str"]):
+class Restrictions(dict[tuple[str, str, frozenset[str], bool], "Restriction | str"]):
     """What is known of the restrictions of a library."""
 
 
-def restricted(mechanism: Mechanism, axes: Collection[str]) -> Restriction:
-    """A mechanism for chosen positions of some axes, and of those that they are copies of.
+def restricted(mechanism: Mechanism, axes: Collection[str], *, alone: bool = False) -> Restriction:
+    """A mechanism for chosen positions of some axes, and of those that they are copies of, unless they are `alone`.
 
     `SpecError` says where an output is computed along one of them.
     """
     known = mechanism.kept(Restrictions)
-    key = (mechanism.name, mechanism.digest, frozenset(axes))
+    key = (mechanism.name, mechanism.digest, frozenset(axes), alone)
     if key not in known:
         try:
-            known[key] = _closed(mechanism, frozenset(axes))
+            known[key] = (_planned if alone else _closed)(mechanism, frozenset(axes))
         except SpecError as error:
             known[key] = error.message
     found = known[key]

@@ -11,7 +11,7 @@ from attnspec.judging.bench import Bench
 from attnspec.judging.large import Large, Unroomy
 from attnspec.mechanisms.loader import NONE
 from attnspec.mechanisms.serving import _assigned, _scope
-from attnspec.numerics.grades import looser
+from attnspec.numerics.grades import GRADES, looser
 from attnspec.subjects.targets import subject
 
 ATTENTION = NONE.library()["attention"]
@@ -97,3 +97,26 @@ def test_a_coarser_precision_is_told():
     found = judged(kernel)
     assert found.refuted
     assert found.says.startswith("behaves as tf32, claims fp32: out[")
+
+
+def paged(q, key_pages, value_pages, table, k_lens):
+    out = np.empty((*q.shape[:3], value_pages.shape[3]), np.float32)
+    for item, n in enumerate(k_lens):
+        k, v = (x[table[item]].reshape(-1, *x.shape[2:])[:n].swapaxes(0, 1)[None] for x in (key_pages, value_pages))
+        out[item] = attention(q[item : item + 1].swapaxes(1, 2), k, v)[0].swapaxes(0, 1)
+    return out
+
+
+def test_an_axis_that_a_word_asks_for_as_a_whole_is_taken_so():
+    words = {"masked_nonfinite": "propagates", "unused_entries": "numbers"}
+    mechanism = NONE.library()["paged_attention"]
+    one = subject(Adapter("kernel", "paged_attention", paged, "numpy", conventions=words))
+    text = "batch = 2, q_len = 1, kv_heads = 2, heads = 4, page_size = 32, max_pages = 3, k_lens = [70, 96]"
+    text += ", head_dim = 32, value_dim = 32"
+    sample = large_sample(mechanism, "case", _assigned(text, _scope(mechanism)), one.claims, "float32", 0)
+    found = Large(
+        Bench(one, mechanism, "float32", "cpu", {**mechanism.words, **words}), sample, memory=1 << 30, seconds=60.0
+    )
+    assert 0 < found.judged([GRADES["fp32"]]).excess < 1
+    assert ["heads"] == found.axes
+    assert {"heads", "q_len"} == found.restriction.axes
