@@ -194,7 +194,8 @@ def stored_as(x: NDArray[np.float64], dtype: str) -> NDArray[np.float64]:
 def unpacked(data: NDArray[np.uint8], *, low_first: bool = True) -> NDArray[np.uint8]:
     """The codes in bytes of two each, [..., 2 n] of [..., n]: that in the low bits first, or the other."""
     low, high = data & 15, data >> 4
-    return np.stack((low, high) if low_first else (high, low), -1).reshape(*data.shape[:-1], 2 * data.shape[-1])
+    pairs = np.stack((low, high) if low_first else (high, low), -1).astype(np.uint8)
+    return pairs.reshape(*data.shape[:-1], 2 * data.shape[-1])
 
 
 def packed(codes: NDArray[np.uint8], *, low_first: bool = True) -> NDArray[np.uint8]:
