@@ -5,7 +5,8 @@ import numpy as np
 
 
 def softmax(x):
-    """Shares of x [..., n]; a row of minus infinities gives zeros."""
+    """Shares of x [..., n] of any dtype, in float32; a row of minus infinities gives zeros."""
+    x = np.asarray(x, np.float32)
     high = x.max(-1, keepdims=True)
     terms = np.exp(x - np.where(np.isfinite(high), high, 0))
     total = terms.sum(-1, keepdims=True)

@@ -29,6 +29,12 @@ FAULTS = {
     "py": (("np.exp(", "np.exp2("), ("<= last", "<= last + 1")),
 }
 """Another base, and a query that sees one key too many, in each language."""
+PARTLY = {
+    "c": ("expf(", "(n > 20 ? exp2f : expf)("),
+    "rs": ("(entry - high).exp()", "(if n > 20 { f32::exp2 } else { f32::exp })(entry - high)"),
+    "py": ("np.exp(", "(np.exp2 if x.shape[-1] > 20 else np.exp)("),
+}
+"""Another base for long rows, which is none of the known mistakes."""
 LANGUAGES = [
     pytest.param("c", marks=pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")),
     pytest.param("rs", marks=pytest.mark.skipif(not shutil.which("rustc"), reason="no Rust compiler")),
@@ -140,6 +146,13 @@ def test_wrong_kernels_fail_and_are_called_by_their_mistakes(language, made, tmp
         assert 1 == code
         assert expected in lines
         assert any(line.startswith("FAIL ") and " x the bound " in line for line in lines)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_mistake_that_would_fail_what_passes_is_not_the_one(language, made, tmp_path):
+    _, lines, _ = ran(sources(language, tmp_path / "partly", PARTLY[language]), made[0])
+    assert not any(line.startswith("  like softmax.") for line in lines)
+    assert any(line.startswith("  like no known mistake; nearest is softmax.base_two, on ") for line in lines)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -311,6 +324,24 @@ def test_what_is_not_a_set_is_told_and_nothing_taken_is_no_pass(language, stored
 
 
 # The checker of Python
+
+
+@pytest.mark.parametrize(
+    ("excess", "known", "alike"),
+    [
+        (0.5, 0.0, True),
+        (0.5, 1.5, True),
+        (0.5, 1e3, False),
+        (1e3, 0.0, False),
+        (1e3, 900.0, True),
+        (1e3, 300.0, False),
+        (1.5, 2.5, True),
+        (np.inf, np.inf, True),
+        (np.inf, 1e9, False),
+    ],
+)
+def test_an_error_is_alike_that_is_of_the_same_size(excess, known, alike):
+    assert alike == checker().like(excess, known)
 
 
 def test_a_kernel_of_another_convention_is_told_so(made, capsys):
