@@ -137,7 +137,8 @@ def _adapters(path: Path, functions: Sequence[str], operator: str | None, framew
         try:
             subject = _subject(f"{path}:{name}", operator, framework)
             blocks.append(adapter_text(path.stem, name, subject, _conventions(subject)))
-            start.says.append(f"{name} is taken for {subject.operator}")
+            interface = subject.form.taken
+            start.says.append(f"{name} is taken for {interface.signature.name if interface else subject.operator}")
         except Error as error:
             reason = str(error).splitlines()[0].partition(" (operators: ")[0]
             start.says.append(f"{name} is left out: {reason}")
@@ -189,7 +190,9 @@ def _conventions(subject: AdapterSubject) -> Iterator[tuple[str, str, str]]:
 
 def adapter_text(module: str, name: str, subject: AdapterSubject, conventions: Iterator[tuple[str, str, str]]) -> str:
     """The declaration of one function, and a call of it with the parameters that mean something to its operator."""
-    lines = ["@adapter(", f'    "{subject.operator}",', f'    framework="{subject.adapter.framework}",']
+    interface = subject.form.taken
+    first = f'    like="{interface.signature.name}",' if interface else f'    "{subject.operator}",'
+    lines = ["@adapter(", first, f'    framework="{subject.adapter.framework}",']
     lines += ['    dtypes=("float32",),  # and the others that it takes']
     if subject.observed_layout:
         lines.append(f'    layout="{subject.form.layout.name}",')
@@ -198,10 +201,16 @@ def adapter_text(module: str, name: str, subject: AdapterSubject, conventions: I
     kinds = inspect.Parameter
     parameters = inspect.signature(subject.adapter.function).parameters.values()
     known = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    optional = [p for p in known if p.name in subject.claims.names]
-    needed = [p for p in known if p.default is p.empty and p not in optional]
-    inputs = [p for p in needed if p.kind is not kinds.KEYWORD_ONLY]
-    named = [p for p in needed if p.kind is kinds.KEYWORD_ONLY] + optional
+    if interface:
+        own = [
+            p for p in known if p.default is p.empty or (p.name in interface.passed and p.name not in interface.left)
+        ]
+        inputs, optional = [p for p in own if p.default is p.empty], [p for p in own if p.default is not p.empty]
+    else:
+        optional = [p for p in known if p.name in subject.claims.names]
+        inputs = [p for p in known if p.default is p.empty and p not in optional]
+    named = [p for p in inputs if p.kind is kinds.KEYWORD_ONLY] + optional
+    inputs = [p for p in inputs if p.kind is not kinds.KEYWORD_ONLY]
     taken = [p.name for p in inputs] + ["*"] * bool(named) + [_parameter(p) for p in named]
     passed = [p.name for p in inputs] + [f"{p.name}={p.name}" for p in named]
     lines += [")", f"def {name}({', '.join(taken)}):"]

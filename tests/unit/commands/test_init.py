@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from attnspec.adapters import Adapter
 from attnspec.cli import main
 from attnspec.commands import init
-from attnspec.commands.init import STEPS, WORKFLOW, Start, functions_in, write
+from attnspec.commands.init import STEPS, WORKFLOW, Start, adapter_text, functions_in, write
 from attnspec.errors import TargetError, UsageError
+from attnspec.subjects.targets import subject
 
 ROOT = Path(__file__).resolve().parents[3]
 KERNELS = """
@@ -62,6 +64,21 @@ def test_what_is_written_is_what_a_check_reads():
     assert "def rms_norm(x, weight, *, eps=1e-06):\n    return kernels.rms_norm(x, weight, eps=eps)\n" in text
     checked = CliRunner().invoke(main, ["check", "--profile", "smoke", "--mechanism", "rms_norm"])
     assert "CONFORMANT      rms_norm (float32) " in checked.stdout
+
+
+def test_a_function_of_a_known_interface_is_declared_by_it():
+    def kernel(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, *, verbose=False): ...
+
+    own = subject(Adapter("kernel", "", kernel, "numpy", like="flash_attn_func"))
+    assert [
+        "@adapter(",
+        '    like="flash_attn_func",',
+        '    framework="numpy",',
+        '    dtypes=("float32",),  # and the others that it takes',
+        ")",
+        "def kernel(q, k, v, *, softmax_scale=None, causal=False):",
+        "    return mine.kernel(q, k, v, softmax_scale=softmax_scale, causal=causal)",
+    ] == adapter_text("mine", "kernel", own, iter(())).splitlines()
 
 
 @pytest.mark.parametrize("there", ["kernels_attnspec.py", str(WORKFLOW)])
