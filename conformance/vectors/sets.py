@@ -84,7 +84,7 @@ def files(asked: Asked, library: Library, say: Say = lambda text: None) -> Itera
             "numpy": np.__version__,
             "hypothesis": version("hypothesis"),
             "seed": asked.seed,
-            "command": asked.command,
+            "command": " ".join([asked.command, *(f"--spec {shlex.quote(folder)}" for folder in library.folders)]),
         },
         "small": asked.small,
         "mechanisms": [],

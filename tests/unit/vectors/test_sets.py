@@ -1,12 +1,14 @@
 """A set is made of what was asked for, and the same bytes again."""
 
 import json
+import shlex
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from attnspec.errors import UsageError
-from attnspec.mechanisms.loader import library
+from attnspec.mechanisms.loader import Specs, library
 from attnspec.vectors import sets
 from attnspec.vectors.sets import Asked, chosen, files
 from attnspec.vectors.tensors import decoded
@@ -48,10 +50,16 @@ def test_every_array_of_the_index_is_in_the_file():
 
 
 def test_an_operator_stands_for_its_mechanisms_and_a_mechanism_for_itself():
-    of_operator = {m.name for m in library().values() if m.operator == "attention"}
-    assert of_operator == {m.name for m in chosen(Asked(("attention",)), library())}
+    assert {"attention", "causal_mask", "alibi"} <= {m.name for m in chosen(Asked(("attention",)), library())}
     assert ["causal_mask"] == [m.name for m in chosen(Asked(("causal_mask", "causal_mask")), library())]
-    assert [*library()] == [m.name for m in chosen(Asked(), library())]
+
+
+def test_mechanisms_from_outside_have_vectors_and_the_command_names_their_folder():
+    folder = str(Path(__file__).parents[3] / "examples/private/specs")
+    found = {name: data for name, data, _ in files(Asked(("quiet_softmax",)), Specs((folder,)).library())}
+    said = json.loads(found["index.json"])
+    assert ["quiet_softmax"] == [stated["mechanism"] for stated in said["mechanisms"]]
+    assert said["provenance"]["command"].endswith(f" --seed 0 --spec {shlex.quote(folder)}")
 
 
 def test_the_command_says_all_that_was_asked_for():
