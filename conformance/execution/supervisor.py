@@ -14,13 +14,11 @@ import os
 import socket
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
-
-from numpy.typing import NDArray
+from typing import TypeVar
 
 from attnspec import adapters
 from attnspec.adapters import Adapter
@@ -29,19 +27,16 @@ from ..errors import Error, TargetError
 from . import orphans
 from .apart import Apart, ApartError, Place
 from .beside import stamp_of
-from .calling import Call, Fault, Interface, Reply
-from .devices import Lease, count_of, in_trouble, is_leased, lease, seen_as
-from .large import Held, LargeCall
+from .calling import Interface
+from .devices import Lease, count_of, is_leased, lease
 from .messages import Begin, Open, Start
-from .process import LostError, OrphanedError, StrayError, ended
+from .process import LostError, OrphanedError, StrayError
 from .processes import ForkServer, Worker, divided, spawned
 from .survey import Role, Survey
 from .transport import GoneError
 
 SECONDS = 30.0
 """How long a call may take, unless otherwise asked for."""
-PATIENCE = 4
-"""How many times as long the first call may take, which imports and compiles, or any if it compiles by shape."""
 MEMORY = 3 << 29
 """Bytes of memory beyond which a worker is replaced between two calls: it may keep what it compiled for each shape."""
 FEW = 16
@@ -50,8 +45,6 @@ WORKERS = 2
 """Workers that are kept alive at a time."""
 NURSERIES = 4
 """Nurseries of files that are kept alive at a time."""
-LEAN = ("numpy", "torch")
-"""Frameworks that keep nothing between calls worth letting go of."""
 CLOSING = 1.0
 """Seconds in which processes that are ended are to be reported as ended, before those are ended that would."""
 TRIES = 3
@@ -123,15 +116,12 @@ class Supervisor:
             if built is not None:
                 self.end(built)
 
-    def caller(
-        self, adapter: Adapter, interface: Interface, path: Path | None, *, patient: bool, python: str = ""
-    ) -> SupervisedCaller:
-        """A caller for an adapter of a file, or of a module if there is no file."""
+    def opening(self, adapter: Adapter, interface: Interface, path: Path | None, python: str = "") -> tuple[Home, Open]:
+        """Where the calls of an adapter of a file, or of a module without one, are made, and what is opened there."""
         start = self._start(path, python) if path else self._bare(_root(adapter.framework), python)
         module = "" if path else adapter.module
         asked = Open(next(self._keys), module, start.path, adapter.name, adapter.framework, interface)
-        home = (start, module) if shared(adapter, path) else (start, asked.key)
-        return SupervisedCaller(self, home, asked, patient=patient, foreign=foreign(adapter, path))
+        return (start, module) if shared(adapter, path) else (start, asked.key), asked
 
     def worker(self, home: Home) -> Worker:
         """The worker of a subject, or of those that share one, started if there is none."""
@@ -289,134 +279,6 @@ def _framework(path: Path) -> str:
         return "torch" if b"torch" in path.read_bytes() else "numpy"
     except OSError as error:
         raise TargetError(f"{path} cannot be read any more: {error.strerror}; it was there before") from None
-
-
-class SupervisedCaller:
-    """Makes the calls of one adapter in a worker."""
-
-    def __init__(self, supervisor: Supervisor, home: Home, asked: Open, *, patient: bool, foreign: bool) -> None:
-        """`foreign` says that the adapter is not attnspec's own."""
-        self.supervisor, self.home, self.asked = supervisor, home, asked
-        self.patient, self.foreign = patient, foreign
-
-    def session(self) -> AbstractContextManager[None]:
-        return nullcontext() if self.asked.framework in LEAN else self._session()
-
-    @contextmanager
-    def _session(self) -> Iterator[None]:
-        """A stretch of calls after which the worker lets go of what its framework keeps."""
-        try:
-            yield
-        finally:
-            self.supervisor.rest(self.home, self.asked.key)
-
-    def call(self, call: Call) -> Reply:
-        """The reply to a call; one that was lost with its fork server is asked for again, and so is a stray one."""
-        says = ""
-        for _ in range(TRIES):
-            try:
-                return self._made(call)
-            except OrphanedError:
-                says = f"the process {ended(None)}"
-            except StrayError as error:
-                says = str(error)
-            except Error as error:  # a module that can no longer be imported, or no process at all
-                return Reply(fault=Fault("died", f"cannot be called: {error}"))
-        return Reply(fault=Fault("died", f"{TIMES}, {says}"))
-
-    def hold(self, call: LargeCall) -> Held:
-        """Have a large call made in a new process, which keeps what it gives until the next call."""
-        self.renew()
-        found = Held(fault=Fault("died", "cannot be called"))
-        for _ in range(TRIES):
-            try:
-                worker = self.supervisor.worker(self.home)
-                worker.open(self.asked)
-                return worker.hold(self.asked.key, replace(call, device=_device(call.device)), self._seconds)
-            except LostError as lost:
-                self.renew()
-                return Held(fault=lost.fault)
-            except (OrphanedError, StrayError) as error:
-                self.renew()
-                found = Held(fault=Fault("died", f"the process was lost: {error}"))
-            except Error as error:
-                return Held(fault=Fault("died", f"cannot be called: {error}"))
-        return found
-
-    @property
-    def _seconds(self) -> float:
-        """How long a large call may take."""
-        return self.supervisor.seconds * PATIENCE
-
-    def part(self, name: str, box: tuple[tuple[int, int], ...]) -> NDArray[Any]:
-        """A part of an output that is kept; `LostError` where its process is no more."""
-        try:
-            return self.supervisor.worker(self.home).part(self.asked.key, name, box)
-        except (OrphanedError, StrayError, Error) as error:
-            self.renew()
-            raise LostError(Fault("died", f"the process was lost: {error}")) from None
-
-    def renew(self) -> None:
-        """Have the next call made in a new process."""
-        self.supervisor.drop(self.home)
-
-    def apart(self, calls: Sequence[Call], seconds: float) -> list[Reply]:
-        """What calls give where nothing of attnspec is to be seen, as far as time suffices; `ApartError` for none."""
-        if not self.foreign:
-            raise ApartError("it comes with attnspec")
-        try:
-            process, place = self.supervisor.apart(self.home[0], self.asked)
-        except TargetError as error:
-            raise ApartError(str(error)) from None
-        return process.replies(place, calls, seconds)
-
-    def _made(self, call: Call) -> Reply:
-        """The reply to a call; `OrphanedError` or `StrayError` where it was lost through no fault of the call."""
-        key = self.asked.key
-        worker = self.supervisor.worker(self.home)
-        patient = self.patient or key not in worker.answered
-        try:
-            if key not in worker.opened:
-                worker.open(self.asked)
-            made = worker.make(key, _seen(call), self.supervisor.seconds * (PATIENCE if patient else 1))
-        except OrphanedError:
-            self.supervisor.end(worker.fork_server)
-            raise
-        except StrayError:
-            self.supervisor.drop(self.home)
-            raise
-        except LostError as lost:
-            self.supervisor.drop(self.home)
-            return Reply(fault=self._alone(lost.fault, call) if key in worker.answered else lost.fault)
-        if _sticky(call, made.reply) or self.supervisor.outgrown(made.memory, worker.asked):
-            self.supervisor.drop(self.home)
-        return made.reply
-
-    def _alone(self, fault: Fault, call: Call) -> Fault:
-        """The fault of a call that was not the first of its process, and whether it comes without the earlier ones."""
-        if fault.kind != "died" or self.call(call).fault is not None:
-            return fault
-        return replace(fault, says=f"{fault.says}; after earlier calls only: in a new process it is answered")
-
-
-def _seen(call: Call) -> Call:
-    """A call as its process sees it: of the devices, there is only the one that is leased."""
-    return replace(call, device=_device(call.device)) if is_leased(call.device) else call
-
-
-def _device(device: str) -> str:
-    return seen_as(device) if is_leased(device) else device
-
-
-def _sticky(call: Call, reply: Reply) -> bool:
-    """Whether a device may have been left in a state in which all further calls fail."""
-    fault = reply.fault
-    return (
-        call.device != "cpu"
-        and fault is not None
-        and fault.kind == "raised"
-        and in_trouble(call.device, f"{fault.says}\n{fault.trace}")
-    )
 
 
 @functools.cache

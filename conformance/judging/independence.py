@@ -17,7 +17,7 @@ import numpy as np
 from ..cases.samples import Sample
 from ..execution.apart import ApartError
 from ..execution.calling import Call, Reply
-from ..execution.supervisor import SupervisedCaller
+from ..execution.supervised import SupervisedCaller
 from ..numerics.grades import Grade
 from ..subjects.claims import Claims
 from ..subjects.subject import AdapterSubject, Subject

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..execution.calling import Call, DirectCaller, Fault
 from ..execution.large import Held, LargeCall, held, part
-from ..execution.supervisor import SupervisedCaller
+from ..execution.supervised import SupervisedCaller
 from ..mechanisms.layouts import MisfitError, Pattern, pattern
 from ..numerics.drawn import Drawn
 from .forms import Form

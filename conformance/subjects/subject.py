@@ -14,7 +14,7 @@ from ..errors import UsageError, did_you_mean
 from ..execution.apart import ApartError
 from ..execution.calling import LASTING, Breach, Call, Caller, DirectCaller, Interface, Reply
 from ..execution.interpreters import Interpreter
-from ..execution.supervisor import SupervisedCaller
+from ..execution.supervised import SupervisedCaller
 from ..mechanisms.layouts import layout_of
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.signatures import signature_named

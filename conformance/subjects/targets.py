@@ -31,6 +31,7 @@ from ..execution import interpreters, sources
 from ..execution.calling import Caller, Interface
 from ..execution.declarations import checked
 from ..execution.interpreters import Interpreter, examined, parted
+from ..execution.supervised import supervised
 from ..frameworks.framework import kind_of
 from ..frameworks.known import FRAMEWORKS, is_installed
 from ..language.expressions import Expression
@@ -187,7 +188,7 @@ def subject(
 
     def supervise(adapter: Adapter, interface: Interface, claims: Claims) -> Caller:
         python = own.path if own else ""
-        return supervisor.caller(adapter, interface, path, patient=claims.compiled, python=python)
+        return supervised(supervisor, adapter, interface, path, patient=claims.compiled, python=python)
 
     return AdapterSubject(adapter, known[adapter.operator], declared=declared, supervise=supervise, own=own)
 

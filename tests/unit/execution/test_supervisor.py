@@ -14,6 +14,7 @@ import pytest
 
 from attnspec.errors import TargetError
 from attnspec.execution.calling import Call, Interface
+from attnspec.execution.supervised import supervised
 from attnspec.execution.supervisor import Supervisor, available
 from attnspec.subjects.targets import find, resolve
 
@@ -215,9 +216,11 @@ def test_every_subject_of_a_file_has_a_process_of_its_own(subject):
 
 
 def test_adapters_that_come_along_for_one_package_share_a_process(supervisor):
-    sdpa, other = (supervisor.caller(find(name), TAKEN, None, patient=False) for name in ("torch_sdpa", "torch_sdpa"))
+    sdpa, other = (
+        supervised(supervisor, find(name), TAKEN, None, patient=False) for name in ("torch_sdpa", "torch_sdpa")
+    )
     assert sdpa.home == other.home
-    own = supervisor.caller(replace(find("torch_sdpa"), package=""), TAKEN, None, patient=False)
+    own = supervised(supervisor, replace(find("torch_sdpa"), package=""), TAKEN, None, patient=False)
     assert own.home != sdpa.home
 
 
