@@ -69,11 +69,8 @@ def _renumbered(candidate: Candidate) -> Iterator[Candidate]:
 
 
 def _numbers(text: str) -> set[int]:
-    return {n.value for n in ast.walk(parse(text)) if isinstance(n, ast.Constant) and _is_number(n.value)}
-
-
-def _is_number(x: object) -> bool:
-    return type(x) is int and x in NUMBERS and x > 4
+    found = (node.value for node in ast.walk(parse(text)) if isinstance(node, ast.Constant))
+    return {n for n in found if type(n) is int and n in NUMBERS and n > 4}
 
 
 def _with(text: str, number: int, other: int) -> str:

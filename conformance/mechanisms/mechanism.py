@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
@@ -114,6 +114,8 @@ class Known(Protocol):
     """The float64 references of operators that are none of the shipped ones."""
 
     def __getitem__(self, name: str, /) -> Mechanism: ...
+
+    def __iter__(self) -> Iterator[str]: ...
 
     def kept(self, kind: Callable[[], Owned], /) -> Owned: ...
 
