@@ -117,7 +117,7 @@ def control_codes_by_table(
         table = np.arange(256, dtype=np.uint8).view(codes.dtype).astype(np.float64)
         numbers = table[np.ascontiguousarray(codes).view(np.uint8)]
         tokens = np.arange(codes.shape[2]) // (scale_block or 1)
-        return numbers * np.float64(scales)[:, :, np.minimum(tokens, scales.shape[2] - 1)]
+        return numbers * np.asarray(scales, np.float64)[:, :, np.minimum(tokens, scales.shape[2] - 1)]
 
     group, ahead = q.shape[1] // k.shape[1], k.shape[2] - q.shape[2]
     keys, values = (np.repeat(read(*x), group, 1) for x in ((k, k_scale), (v, v_scale)))

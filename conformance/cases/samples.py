@@ -165,7 +165,8 @@ class Sample:
             return x.item()
         if name not in self.mechanism.inputs or not isinstance(x, np.ndarray) or x.dtype.kind != "f":
             return x
-        said = self if self.mechanism.dtypes.get(name) in self.mechanism.typing else None
+        own = self.mechanism.dtypes.get(name)
+        said = {own: self[own]} if own in self.mechanism.typing else None
         return stored_as(x, self.mechanism.dtype_of(name, self.dtype, said))
 
     def _snapped(self, name: str, x: Any) -> Any:
