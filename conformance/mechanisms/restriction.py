@@ -83,7 +83,8 @@ class Restriction:
         if sizes is None:
             sizes = {**_integers(values, self.mechanism.sizes), **sizes_of(self.mechanism, known)}
             positions = self.closed(positions, sizes)
-            arrays = {n: known[n] for n in (*self.mechanism.inputs, *self.mechanism.options) if np.ndim(known.get(n))}
+            drawn = {n: known.get(n) for n in (*self.mechanism.inputs, *self.mechanism.options)}
+            arrays = {n: x for n, x in drawn.items() if x is not None and np.ndim(x)}
             values = {**values, **{n: self.gathered(n, x, positions, sizes) for n, x in arrays.items()}}
         frame = Frame(self.mechanism, values, grade=grade, dtype=dtype)
         frame.values.update(sizes)
