@@ -68,6 +68,8 @@ class Axes(Labelled):
                 self._known[name] = self._of_name(name)
             except AlongError as error:
                 self._known[name] = error
+            except (IndexError, AttributeError):
+                raise SpecError(f"the axes of {name} cannot be read from its text") from None
         found = self._known[name]
         if isinstance(found, AlongError):
             raise found
@@ -275,7 +277,7 @@ class Axes(Labelled):
 
     def call_size(self, node: ast.Call) -> Shapes:
         found, axis = self.of(node.args[0]), whole(given(node, "axis", 1), -1)
-        labels = {shape[axis] for shape in found if shape}
+        labels = {shape[axis] for shape in found if -len(shape) <= axis < len(shape)}
         own = labels & self.restricted
         if own:
             if len(labels) > 1 or () in found:
