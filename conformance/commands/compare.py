@@ -31,9 +31,9 @@ def compare(before: Path, after: tuple[Path, ...], fail_on: str, update: bool, m
     Without AFTER, the results in the report folder are compared. Several results are the parts of one run.
 
     \b
-    attnspec compare attnspec-baseline.ndjson --update        # what is there now is agreed to
-    attnspec compare attnspec-baseline.ndjson                 # exit 1 for a failure that was not there
-    attnspec compare old/results.ndjson new/results.ndjson --fail-on new,untested,precision
+    attnspec compare attnspec-baseline.ndjson --update   # agree to what there is
+    attnspec compare attnspec-baseline.ndjson            # exit 1 for a failure
+    attnspec compare old/results.ndjson new/results.ndjson --fail-on new,precision
 
     A failure under a law that BEFORE does not have, or under a specification that has changed since, is told apart
     (laws): another version of attnspec turns no build red until the baseline is updated.

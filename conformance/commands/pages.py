@@ -41,6 +41,7 @@ CONTRACT_ADVICE = {
     "state": "Set back what the call has to change (`with np.errstate(...)`, `with torch.no_grad()`), and pass dtypes "
     "and devices instead of changing defaults. Drawing from a global generator is a `should`, and free where outputs "
     "are random. What an import within a call changes of warnings, environment and handlers is not counted.",
+    "bounds": "Mask what a tile loads and stores by the lengths of its arrays, so that it stays inside them.",
     "written": "An output that is allocated empty is written everywhere, rows without keys and tails included.",
     "repeatable": "Look for a race, for dropout, or for state of an earlier call. It is a `should` unless the adapter "
     "declares deterministic=True.",
@@ -318,7 +319,7 @@ def _mistake_page(m: Mechanism, mistake: Mistake) -> Iterator[str]:
     if mistake.seen:
         yield from prose(f"seen in {mistake.seen}")
     yield ""
-    yield f"attnspec check mistake:{m.address(mistake.name)}{_further(m)} shows the laws that refute it."
+    yield from prose(f"attnspec check mistake:{m.address(mistake.name)}{_further(m)} shows the laws that refute it.")
 
 
 def _reject_page(m: Mechanism, reject: Reject) -> Iterator[str]:

@@ -142,8 +142,8 @@ def _of_mechanism(m: Mechanism, word: str) -> Iterator[tuple[str, list[str]]]:
         if word in words:
             lines = [*prose(words[word], "    "), f"    @adapter({m.name!r}, conventions={{{convention!r}: {word!r}}})"]
             yield f"{word} (a word of the convention {convention} of {m.name})", lines
-    for option, words in () if taken_over else m.vocabulary.items():
-        if word in words:
+    for option, words in m.vocabulary.items():
+        if word in words and (not taken_over or option in m.own):
             says = f"An implementation is passed {option} = {words[word]!r}."
             yield f"{word} (a word of the option {option} of {m.name})", list(prose(says, "    "))
     for kind, settings in (("scenario", m.scenarios), ("regime", m.regimes)):
@@ -154,8 +154,8 @@ def _of_mechanism(m: Mechanism, word: str) -> Iterator[tuple[str, list[str]]]:
         example = m.examples[word]
         yield f"{word} (an example of {m.name})", [*_assigned(example.given), f"    {example.place or m.path}"]
     kinds = {"size": m.sizes, "input": m.inputs, "option": m.options, "line of the definition": m.definition}
-    for kind, drawn in () if taken_over else kinds.items():
-        if word in drawn:
+    for kind, drawn in kinds.items():
+        if word in drawn and (not taken_over or word in m.own):
             title = f"{word} ({'an' if kind[0] in 'io' else 'a'} {kind} of {m.name})"
             yield title, list(expression(f"{word} = {drawn[word].text}", "    ", " " * 8))
 

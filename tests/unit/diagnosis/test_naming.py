@@ -292,7 +292,7 @@ def test_a_faulty_function_of_the_suite_is_a_name():
 
 def base_two_but_for_one_row(x):
     p = torch.softmax(x * np.log(2), -1)
-    return torch.softmax(x, -1) if x.shape[0] == 1 and x.shape[-1] > 1 else p
+    return torch.softmax(x * 3, -1) if x.shape[0] == 1 and x.shape[-1] > 1 else p
 
 
 def test_where_nothing_fits_what_comes_nearest_is_told_as_that():
