@@ -55,6 +55,7 @@ CONTRACT_ADVICE = {
     "precision": "Declare grade=... if the wider errors are intended; if not, look for an intermediate that is stored "
     "in a narrow type.",
 }
+Pages = dict[str, Callable[[], Iterator[str]]]
 
 
 def explained(name: str, library: Library | None = None) -> Iterator[str]:
@@ -63,7 +64,7 @@ def explained(name: str, library: Library | None = None) -> Iterator[str]:
     mechanism, _, law = name.partition(".")
     if mechanism in library and law.startswith(("contract.", "convention.")):  # as a report writes it
         name = law
-    pages = _pages(library, [library[mechanism]]) if mechanism in library else {}
+    pages = _pages_of(library, [library[mechanism]]) if mechanism in library else {}
     if name not in pages and (finding := named(name)) is not None:
         return _finding_page(finding)
     if name not in pages:
@@ -87,8 +88,9 @@ def explained(name: str, library: Library | None = None) -> Iterator[str]:
     return pages[name]()
 
 
-def _pages(library: Library, mechanisms: Iterable[Mechanism]) -> dict[str, Callable[[], Iterator[str]]]:
-    pages: dict[str, Callable[[], Iterator[str]]] = {}
+def _pages(library: Library, mechanisms: Iterable[Mechanism]) -> Pages:
+    """The page of every name."""
+    pages: Pages = {}
     for function in (*FUNCTIONS.values(), *DRAWS.values()):
         pages[function.name] = lambda f=function: iter([f.usage, *prose(f.says, "    ")])
     for grade in GRADES.values():
@@ -99,6 +101,12 @@ def _pages(library: Library, mechanisms: Iterable[Mechanism]) -> dict[str, Calla
         pages[fault.name] = lambda a=fault: _fault_page(a)
     for contract in (*CONTRACTS, *ONCE):
         pages[f"contract.{contract}"] = lambda c=contract: _contract_page(c)
+    return pages | _pages_of(library, mechanisms)
+
+
+def _pages_of(library: Library, mechanisms: Iterable[Mechanism]) -> Pages:
+    """The pages of mechanisms and of what their specifications name, for which no adapter is imported."""
+    pages: Pages = {}
     for m in mechanisms:
         for convention in m.conventions:
             pages[convention] = pages[f"convention.{convention}"] = lambda c=convention: _convention_page(c, library)
