@@ -7,6 +7,7 @@ import pytest
 
 from attnspec.execution.threads import keep_to_one
 from attnspec.reporting import progress
+from attnspec.subjects.targets import AUDITED, families
 
 keep_to_one()
 
@@ -16,8 +17,15 @@ hypothesis.settings.load_profile("house")
 
 @pytest.fixture(autouse=True, scope="session")
 def _cached(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Caches of this session alone: what a test has changed in attnspec is no business of the user's."""
+    """Caches of this session alone: a test may change attnspec, and the user's own are kept apart."""
     os.environ["ATTNSPEC_CACHE"] = str(tmp_path_factory.getbasetemp() / "cache")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _registered() -> None:
+    """Every adapter that comes along: one that is imported first while a test has a registry of its own is lost."""
+    for audited in ("", *AUDITED):
+        families(audited)
 
 
 @pytest.fixture(autouse=True)
