@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..mechanisms.amounts import levels_of
+from ..mechanisms.amounts import levels_of, pairs_of, scattered
 from ..mechanisms.mechanism import DRAWN_LAYOUTS, Mechanism
 from ..numerics.streams import pick
 from ..subjects.claims import Claims
@@ -44,14 +42,9 @@ def factors(mechanism: Mechanism, claims: Claims) -> list[Factor]:
 
 def covering(factors: Sequence[Factor]) -> Iterator[dict[str, Any]]:
     """Rows of levels that cover every pair of levels of two factors, greedily, the richest rows first."""
-    pairs = {
-        (i, a, j, b)
-        for (i, f), (j, g) in itertools.combinations(enumerate(factors), 2)
-        for a in range(len(f.levels))
-        for b in range(len(g.levels))
-    }
+    pairs = pairs_of([len(factor.levels) for factor in factors])
     turn = 0
-    for i, a, j, b in sorted(pairs, key=lambda pair: _scattered(*pair)):
+    for i, a, j, b in sorted(pairs, key=lambda pair: scattered(*pair)):
         if (i, a, j, b) not in pairs:
             continue
         row = {i: a, j: b}
@@ -61,7 +54,7 @@ def covering(factors: Sequence[Factor]) -> Iterator[dict[str, Any]]:
                     range(len(factor.levels)),
                     key=lambda level: (
                         sum(_pair(k, level, *item) in pairs for item in row.items()),
-                        -_scattered(turn, k, level),
+                        -scattered(turn, k, level),
                     ),
                 )
         pairs -= {_pair(k, level, *other) for k, level in row.items() for other in row.items()}
@@ -71,11 +64,6 @@ def covering(factors: Sequence[Factor]) -> Iterator[dict[str, Any]]:
 
 def _pair(i: int, a: int, j: int, b: int) -> tuple[int, int, int, int]:
     return (i, a, j, b) if i < j else (j, b, i, a)
-
-
-def _scattered(*key: Any) -> int:
-    """A fixed but patternless order."""
-    return zlib.crc32(repr(key).encode())
 
 
 def covered(mechanism: Mechanism, claims: Claims, seed: int, dtype: str) -> Iterator[Sample]:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from ..errors import Exit, UsageError, did_you_mean
+from ..runs.options import REPORT_DIR
 from .shell import mended, of_project, say
 
 
@@ -41,21 +43,20 @@ def compare(before: Path, after: tuple[Path, ...], fail_on: str, update: bool, m
     Exit codes: 0 where nothing that fails has changed, 1 where something has, 4 for bad usage.
     """  # noqa: D301 - click leaves the lines alone that follow the character itself
     with mended(False):
-        from ..errors import Exit
         from ..reporting import changes_page
         from ..reporting.baseline import is_baseline, state_of, written
         from ..reporting.changes import changes
         from ..reporting.results import NAME
 
         fails = _kinds(fail_on)
-        paths = after or (Path(of_project("report_dir", "attnspec-report")) / NAME,)
+        paths = after or (Path(of_project("report_dir", REPORT_DIR)) / NAME,)
         now = state_of(paths)
         if update and not before.exists():
             _write(before, written(now))
             say(f"{before}: {sum(len(group.laws) for group in now.groups.values())} verdicts are the baseline")
             return
         if update and not is_baseline(before):
-            raise _refused(before)
+            raise UsageError(f"{before} is no baseline, and is left alone; name another file for --update")
         earlier = state_of((before,))
         told = ", ".join(map(str, paths))
         found = changes_page.Compared(str(before), told, (earlier, now), changes(earlier, now), fails)
@@ -73,7 +74,6 @@ def compare(before: Path, after: tuple[Path, ...], fail_on: str, update: bool, m
 
 def _kinds(fail_on: str) -> tuple[str, ...]:
     """The kinds of changes that were named; a `UsageError` for another one."""
-    from ..errors import UsageError, did_you_mean
     from ..reporting.changes import WORSE
 
     named = tuple(filter(None, (word.strip() for word in fail_on.split(","))))
@@ -84,19 +84,11 @@ def _kinds(fail_on: str) -> tuple[str, ...]:
     return tuple(word for word in named if word != "nothing")
 
 
-def _refused(path: Path) -> Exception:
-    from ..errors import UsageError
-
-    return UsageError(f"{path} is no baseline, and is left alone; name another file for --update")
-
-
 def _write(path: Path, text: str) -> None:
-    """Write a file whole, or not at all."""
-    from ..errors import UsageError
+    """Write a file whole, or not at all; a `UsageError` where it cannot be written."""
+    from ..data.files import replace_text
 
-    beside = path.with_name(f".{path.name}.new")
     try:
-        beside.write_text(text, "utf-8")
-        beside.replace(path)
+        replace_text(path, text)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -256,8 +255,8 @@ def write(start: Start) -> None:
 
 
 def _append(path: Path, text: str) -> None:
-    """Add to a file by a new one that takes its place, so that it is never half of both."""
-    new = path.with_name(f"{path.name}.new")
+    """Add to a file, which is never half of what it was and half of what it is to be."""
+    from ..data.files import replace_text
+
     whole = path.read_text("utf-8")
-    new.write_text(f"{whole.rstrip()}\n{text}" if whole.strip() else text.lstrip(), "utf-8")
-    os.replace(new, path)
+    replace_text(path, f"{whole.rstrip()}\n{text}" if whole.strip() else text.lstrip())

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import Error, Exit, UsageError
-from ..execution.beside import imported
+from ..execution.beside import Stamp, imported, stamp
 from ..runs.interruptions import interruptible
 from ..runs.options import Options
 from .shell import say
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PAUSE = 0.05
 """Seconds between two looks at the files."""
-Stamps = list[tuple[int, int, int] | None]
+Stamps = list[Stamp | None]
 
 
 def watched(options: Options, checked: Callable[[Options], Run]) -> Exit:
@@ -63,12 +63,4 @@ def wait(files: Sequence[Path], seen: Stamps) -> None:
 
 def stamps(files: Sequence[Path]) -> Stamps:
     """What tells whether a file was saved; None for one that is not there."""
-    return [_stamp(path) for path in files]
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return [stamp(path) for path in files]

@@ -42,6 +42,13 @@ def read_text(path: Path, most: int, name: str = "") -> str:
     return decoded(read_bytes(path, most, name), name or str(path))
 
 
+def replace_text(path: Path, text: str) -> None:
+    """Write a file by a new one that takes its place, so that it is never half of both; raises `OSError`."""
+    new = path.with_name(f"{path.name}.new")
+    new.write_text(text, "utf-8")
+    os.replace(new, path)
+
+
 def decoded(raw: bytes, name: str) -> str:
     """Bytes as UTF-8 text; a `SpecError` with its place where they are not."""
     try:

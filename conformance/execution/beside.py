@@ -7,8 +7,8 @@ import functools
 from collections.abc import Sequence
 from pathlib import Path
 
-Stamp = tuple[int, int]
-"""When a file was changed last, in nanoseconds, and its length in bytes."""
+Stamp = tuple[int, int, int]
+"""When a file was changed last, in nanoseconds, its length in bytes, and which file it is."""
 
 
 def imported(files: Sequence[Path]) -> list[Path]:
@@ -16,28 +16,28 @@ def imported(files: Sequence[Path]) -> list[Path]:
     found = list(files)
     for folder in dict.fromkeys(path.parent for path in files):
         for path in found:
-            found += [each for each in _imports(path, folder, _stamp(path)) if each not in found]
+            found += [each for each in _imports(path, folder, stamp(path)) if each not in found]
     return found[len(files) :]
 
 
-def stamp_of(path: Path) -> Stamp:
+def stamp_of(path: Path) -> tuple[int, int]:
     """The last change of a file and of all that it imports from beside it, and their length; `OSError` without it."""
     status = path.stat()
-    own = status.st_mtime_ns, status.st_size
-    times, sizes = zip(own, *map(_stamp, imported([path])), strict=True)
-    return max(times), sum(sizes)
+    others = [found for each in imported([path]) if (found := stamp(each)) is not None]
+    return max([status.st_mtime_ns, *(time for time, _, _ in others)]), status.st_size + sum(n for _, n, _ in others)
 
 
-def _stamp(path: Path) -> Stamp:
+def stamp(path: Path) -> Stamp | None:
+    """What tells whether a file was saved; None for one that is not there."""
     try:
-        status = path.stat()
+        found = path.stat()
     except OSError:
-        return 0, 0
-    return status.st_mtime_ns, status.st_size
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 @functools.lru_cache(maxsize=256)
-def _imports(path: Path, folder: Path, _: Stamp) -> tuple[Path, ...]:
+def _imports(path: Path, folder: Path, _: Stamp | None) -> tuple[Path, ...]:
     """The modules and packages that a file imports anywhere, in that folder or relative to its own."""
     try:
         tree = ast.parse(path.read_bytes())

@@ -73,17 +73,16 @@ class _Run:
         started = time.perf_counter()
         request = self.request
         samples = plan(self.mechanism, request.subject.claims, request.profile, request.seed, request.dtype)
-        only = self.request.only
-        urgent = self.request.first or self.request.deadline is not None
-        for block in (
-            [only] if only else () if request.large_alone else samples.urgent() if urgent else samples.blocks()
-        ):
+        only, planned = request.only, not (request.only or request.large_alone)
+        urgent = request.first or request.deadline is not None
+        blocks = (samples.urgent() if urgent else samples.blocks()) if planned else [only] if only else []
+        for block in blocks:
             self.block(block)
             if self.ended():
                 break
-        if not self.seen.partial and not only and not request.large_alone:
-            self.top_up(samples.further(8 * self.request.profile.admitted))
-        return Verdicts(self.seen).result(only or (() if request.large_alone else samples.scenarios), started)
+        if planned and not self.seen.partial:
+            self.top_up(samples.further(8 * request.profile.admitted))
+        return Verdicts(self.seen).result(samples.scenarios if planned else only or (), started)
 
     def ended(self) -> bool:
         """Whether no more cases are to be tried."""

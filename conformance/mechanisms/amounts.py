@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ..errors import Place, SpecError
 from ..language.scopes import DrawSite
@@ -23,6 +26,21 @@ FEW = 12
 def levels_of(site: DrawSite) -> tuple[int, ...]:
     """The choices of a draw of one number that the covering array tries."""
     return tuple(range(site.count)) if site.count and site.count <= FEW else (0, -1, 1)
+
+
+def pairs_of(levels: Sequence[int]) -> set[tuple[int, int, int, int]]:
+    """Every pair of levels of two factors, of which there are so many levels each: a factor, its level, and another."""
+    return {
+        (i, a, j, b)
+        for (i, m), (j, n) in itertools.combinations(enumerate(levels), 2)
+        for a in range(m)
+        for b in range(n)
+    }
+
+
+def scattered(*key: Any) -> int:
+    """A fixed but patternless order."""
+    return zlib.crc32(repr(key).encode())
 
 
 def cases_of(setting: Setting) -> int:

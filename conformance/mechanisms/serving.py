@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from ..language.expressions import Expression
 from ..language.scopes import CallSite, Scope
 from ..language.syntax import assignments
 from ..numerics.grades import Grade
+from .amounts import pairs_of, scattered
 from .documents import read
 from .mechanism import Assignments, Mechanism
 from .schema import place_of, schema_errors, spec_folder
@@ -100,13 +100,8 @@ def _cases(mechanism: Mechanism, document: Mapping[Any, Any]) -> Iterator[tuple[
 
 def covering(levels: Sequence[int], fitting: Any, most: int) -> Iterator[tuple[int, ...]]:
     """Rows of levels that have as many pairs of levels of two factors as they can, of rows that fit."""
-    pairs = {
-        (i, a, j, b)
-        for (i, m), (j, n) in itertools.combinations(enumerate(levels), 2)
-        for a in range(m)
-        for b in range(n)
-    }
-    for pair in sorted(pairs, key=_scattered):
+    pairs = pairs_of(levels)
+    for pair in sorted(pairs, key=scattered):
         if most <= 0:
             return
         if pair not in pairs:
@@ -115,7 +110,7 @@ def covering(levels: Sequence[int], fitting: Any, most: int) -> Iterator[tuple[i
         best: tuple[int, ...] = ()
         gained: set[tuple[int, int, int, int]] = set()
         for turn in range(TRIED):
-            row = [_scattered(*pair, turn, k) % n for k, n in enumerate(levels)]
+            row = [scattered(*pair, turn, k) % n for k, n in enumerate(levels)]
             row[i], row[j] = a, b
             own = {(x, row[x], y, row[y]) for x, y in itertools.combinations(range(len(row)), 2)} & pairs
             if len(own) > len(gained) and fitting(row):
@@ -124,11 +119,6 @@ def covering(levels: Sequence[int], fitting: Any, most: int) -> Iterator[tuple[i
         if best:
             most -= 1
             yield best
-
-
-def _scattered(*key: Any) -> int:
-    """A fixed but patternless order."""
-    return zlib.crc32(repr(key).encode())
 
 
 def _merged(factors: Sequence[Sequence[Assignments]], row: Sequence[int]) -> dict[str, Expression]:
