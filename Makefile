@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
 
-.PHONY: setup check test lint types audit bench clean
+.PHONY: setup check test browser lint types audit bench clean
 
 setup: $(READY)
 
@@ -20,6 +20,11 @@ check: setup
 
 test: setup
 	$(VENV)/bin/python -m pytest -n 2 --dist worksteal
+
+# Pages are looked at in the Chromium of the system.
+browser: setup
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
+	$(VENV)/bin/python -m pytest tests/end_to_end/test_*browser.py
 
 lint: setup
 	$(VENV)/bin/ruff format --check .

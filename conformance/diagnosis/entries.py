@@ -51,19 +51,25 @@ class Missed:
 
 def worst_entry(trial: Trial, law: Law, grade: Grade | None) -> WorstEntry | None:
     """The worst entry of the comparison that refutes a law, under the claimed grade."""
-    claim = None
     try:
-        with np.errstate(all="ignore"), budget.metered(), recording() as records:
-            if law.name == "definition":
-                _compare_outputs(trial, grade)
-            else:
-                claim = truth(law.holds(LawEnvironment(trial, law, grade)))
+        records, claim = compared(trial, law, grade)
     except (Stray, Declined, Faulted, SpecError):
         return _stray(trial, trial.mechanism.outputs)
     worst = _worst(records) or (_unequal(trial, trial.mechanism.outputs) if law.name == "definition" else None)
     if claim is not None and (worst is None or _alike(worst.found, worst.expected)):
         worst = _refuted(records, claim) or worst
     return _without_own_error(worst, trial, grade) if worst is not None and trial.bounds.widened else worst
+
+
+def compared(trial: Trial, law: Law, grade: Grade | None) -> tuple[list[Comparison], Truth | None]:
+    """The comparisons that a law makes on a case, under a grade, and what it claims; nothing for the definition."""
+    claim = None
+    with np.errstate(all="ignore"), budget.metered(), recording() as records:
+        if law.name == "definition":
+            _compare_outputs(trial, grade)
+        else:
+            claim = truth(law.holds(LawEnvironment(trial, law, grade)))
+    return records, claim
 
 
 def worst_of_output(trial: Trial, name: str, grade: Grade) -> WorstEntry | None:

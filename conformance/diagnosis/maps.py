@@ -62,6 +62,10 @@ class Map:
     """Which of several planes is shown."""
     named: bool = True
     """Whether what is wrong forms a pattern."""
+    subject: tuple[tuple[float, ...], ...] = ()
+    """The weights of the rows that are shown, a row for each query; the mean over channels."""
+    definition: tuple[tuple[float, ...], ...] = ()
+    """The weights that they should be."""
 
 
 def mapped(bench: Bench, failure: Failure, seed: int) -> Map | None:
@@ -133,16 +137,22 @@ def _map(weights: Weights, trial: Trial) -> Map | None:
     if pattern and not channels.all():
         pattern += f", in {in_words(channels, ['channel']) or 'some channels'}"
     words = _told(weights, wrong, pattern)
-    if pattern.partition(", in ")[0] in EVERYTHING:
-        return Map(words, label)
     plane = tuple(int(i) for i in np.argwhere(flat.any((-2, -1)))[0])
+    first = _window(flat[plane].any(-1))
+    pictured = [_picture(x[plane], first) for x in (weights.subject, weights.definition)]
+    if pattern.partition(", in ")[0] in EVERYTHING:
+        return Map(words, label, first=first, subject=pictured[0], definition=pictured[1])
     more = (np.abs(weights.subject) - np.abs(factor * weights.definition))[plane].sum(-1) > 0
     letters = np.where(flat[plane], np.where(more, "+", "-"), np.where(seen[plane], "o", "."))
     letters = np.where((np.isnan(weights.subject) & wrong)[plane].any(-1), "!", letters)
-    first = _window(flat[plane].any(-1))
     rows = tuple("".join(row) for row in letters[first : first + ROWS])
     at = ", ".join(f"{noun} {i}" for noun, i, n in zip(nouns, plane, flat.shape[:-2], strict=True) if n > 1)
-    return Map(words, label, rows, first, at, bool(pattern))
+    return Map(words, label, rows, first, at, bool(pattern), *pictured)
+
+
+def _picture(weights: Any, first: int) -> tuple[tuple[float, ...], ...]:
+    """The weights of the rows that are shown, [query, key, channel], as their means over channels."""
+    return tuple(tuple(row) for row in weights[first : first + ROWS].mean(-1).tolist())
 
 
 def _window(affected: Any) -> int:

@@ -103,6 +103,21 @@ WHEN = keys(
         "at": text,
     }
 )
+ROWS = several(several(scalar))
+MAP = keys(
+    {"words": text, "case": text, "rows": several(text), "first": whole, "plane": text},
+    {"subject": ROWS, "definition": ROWS},
+)
+FIELD = keys(
+    {
+        "case": text,
+        "plane": several(whole),
+        "first": several(whole),
+        "found": ROWS,
+        "expected": ROWS,
+        "units": several(several(or_none(number))),
+    }
+)
 _KEPT = keys(
     {
         "key": key,
@@ -146,7 +161,8 @@ _KEPT = keys(
         "alone": truth,
         "when": or_none(WHEN),
         "nearest": or_none(keys({"name": text, "says": text, "agreed": whole, "cases": whole})),
-        "map": or_none(keys({"words": text, "case": text, "rows": several(text), "first": whole, "plane": text})),
+        "map": or_none(MAP),
+        "field": or_none(FIELD),
     },
 )
 
@@ -165,6 +181,7 @@ COVERAGE = keys(
     {"answered": whole, "scenarios": whole, "share": number, "says": text, "by_value": several(text)},
     {"given": several(text)},
 )
+ERROR = keys({"case": text, "length": whole, "units": number, "row": whole, "rows": whole})
 LINES = {
     "run": keys(
         {},
@@ -208,6 +225,7 @@ LINES = {
             "unexplained": several(keys({"says": text, "trace": text})),
             "sentence": text,
             "finding": text,
+            "spread": several(whole),
             "witness": witness,
             "run": keys(
                 {},
@@ -227,6 +245,7 @@ LINES = {
                     "taken": text,
                     "notes": several(text),
                     "mended": several(text),
+                    "errors": several(ERROR),
                 },
             ),
         },

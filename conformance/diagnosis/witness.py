@@ -9,6 +9,7 @@ arrays: a subject that keeps something from call to call may fail after these on
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -29,6 +30,7 @@ from ..numerics.streams import digest
 from ..subjects.subject import AdapterSubject, Subject
 from . import phrases
 from .entries import WorstEntry, worst_entry
+from .fields import Field, field_of
 from .likeness import Likeness, Nearest
 from .maps import Map
 from .separation import When
@@ -58,6 +60,7 @@ def describe(
     grade = None if failure.outcome.grade is None else bench.subject.claims.grade(bench.dtype)
     faulted = failure.outcome.kind is Kind.FAULTED
     worst = None if law is None or faulted else worst_entry(Trial(bench, sample), law, grade)
+    field = None if law is None or faulted else field_of(Trial(bench, failure.found), law, grade)
     return {
         "key": _key(sample, bench, target, name),
         "target": target,
@@ -95,6 +98,7 @@ def describe(
         "grade": grade.name if grade else "",
         "units": finite_or_none(failure.outcome.excess),
         "outcome": None if worst is None else _entry_data(worst),
+        "field": None if field is None else _field_data(field),
         "likeness": _likeness_data(likeness) if isinstance(likeness, Likeness) else None,
         "nearest": asdict(likeness) if isinstance(likeness, Nearest) else None,
         "map": None if seen is None else _map_data(seen),
@@ -135,6 +139,17 @@ def _entry_data(worst: WorstEntry) -> dict[str, Any]:
     }
 
 
+def _field_data(field: Field) -> dict[str, Any]:
+    return {
+        "case": field.case,
+        "plane": list(field.plane),
+        "first": list(field.first),
+        "found": _rounded(field.found),
+        "expected": _rounded(field.expected),
+        "units": [[finite_or_none(float(f"{x:.3g}")) for x in row] for row in field.units],
+    }
+
+
 def _likeness_data(likeness: Likeness) -> dict[str, Any]:
     first = likeness.causes[0]
     return {
@@ -152,7 +167,20 @@ def _likeness_data(likeness: Likeness) -> dict[str, Any]:
 
 
 def _map_data(seen: Map) -> dict[str, Any]:
-    return {"words": seen.words, "case": seen.case, "rows": list(seen.rows), "first": seen.first, "plane": seen.plane}
+    return {
+        "words": seen.words,
+        "case": seen.case,
+        "rows": list(seen.rows),
+        "first": seen.first,
+        "plane": seen.plane,
+        "subject": _rounded(seen.subject),
+        "definition": _rounded(seen.definition),
+    }
+
+
+def _rounded(rows: Sequence[Sequence[float]], digits: int = 5) -> list[list[Any]]:
+    """Numbers in as many digits as are shown."""
+    return [[plain_value(float(f"{x:.{digits}g}")) for x in row] for row in rows]
 
 
 def _when_data(when: When) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from .bench import Bench
 from .contracts import CONTRACTS, ONCE
 from .conventions import Finding
 from .judge import Kind, Outcome, definition_law
+from .margins import Margins
 from .recognition import Mark
 from .refusals import Refusals
 from .trial import Trial
@@ -62,6 +63,8 @@ class Cell:
     """The cases on which every bound was too wide to say anything."""
     claimed: float | None = None
     """The largest error in units of the bound that is claimed; None where rounding results is all that was needed."""
+    margins: Margins | None = None
+    """The errors of the cases on which a law holds, entry by entry."""
 
     @property
     def address(self) -> str:
@@ -86,6 +89,7 @@ class Tally:
     worst: float = 0.0
     claimed: float | None = None
     """As in a cell."""
+    margins: Margins = field(default_factory=Margins)
     failure: Failure | None = None
     known: Failure | None = None
     """The first failure that belongs to a known finding; the law goes on after it, for there may be another fault."""

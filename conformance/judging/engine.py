@@ -193,6 +193,8 @@ class _Run:
             return Kind.IDLE
         tally.counts[outcome.kind] += 1
         tally.worst = max(tally.worst, outcome.excess) if not outcome.bad else tally.worst
+        if outcome.margin is not None:
+            tally.margins.add(outcome.margin, trial.sample.case.label, trial.sample.values)
         if outcome.claimed is not None:
             tally.claimed = max(tally.claimed or 0.0, outcome.claimed)
         if outcome.kind is Kind.DECLINED:

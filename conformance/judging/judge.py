@@ -27,6 +27,7 @@ from ..numerics.numbers import Comparison, absent, recording
 from ..numerics.truths import truth
 from .bounds import Stray
 from .environments import LawEnvironment
+from .margins import Margin, margin_of
 from .settling import Declined, Settled
 from .trial import Faulted, Slow, Trial
 
@@ -63,6 +64,8 @@ class Outcome:
     settled: Settled | None = None
     claimed: float | None = None
     """The error in units of the bound that is claimed; None where rounding the result is all that was needed."""
+    margin: Margin | None = None
+    """The errors of a law that holds, entry by entry."""
 
     @property
     def bad(self) -> bool:
@@ -140,7 +143,7 @@ def _evaluated(trial: Trial, law: Law, grade: Grade | None, worst: bool) -> Outc
     if claim is None:
         return Outcome(Kind.DECLINED, says="every output is random")
     kind = Kind.REFUTED if claim.refuted else Kind.VACUOUS if grade and vacuous(records) else Kind.HELD
-    return Outcome(kind, claim.worst, grade)
+    return Outcome(kind, claim.worst, grade, margin=margin_of(records) if kind is Kind.HELD else None)
 
 
 def _definition(trial: Trial, grade: Grade | None, worst: bool) -> tuple[Any, list[Comparison]]:

@@ -148,6 +148,7 @@ class Verdicts:
                 failure=failure,
                 vacuous=tally.counts[Kind.VACUOUS],
                 claimed=tally.claimed,
+                margins=tally.margins,
             )
 
     def reject_cells(self, samples: Sequence[Sample]) -> Iterator[Cell]:

@@ -12,6 +12,8 @@ LOWEST, HIGHEST = -4, 4
 PER_DECADE = 4
 """Bars of a decade."""
 TICKS = (-4, -2, 0, 2, 4)
+FEWEST = 2
+"""Cases that a cloud has at least."""
 WIDTH, HEIGHT, GAP = 1000, 100, 2
 """Units of a drawing, which is stretched to the room that there is, and of what parts its columns."""
 
@@ -57,6 +59,26 @@ class Tick:
     x: int
 
 
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A case of a cloud; `y` grows downwards, as in a drawing."""
+
+    x: int
+    y: int
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cloud:
+    """Errors against something else."""
+
+    name: str
+    dots: tuple[Dot, ...]
+    ticks: tuple[str, ...]
+    """What stands at the left, in the middle and at the right."""
+    says: str
+
+
 def bars(amounts: Mapping[str, float], says: Mapping[str, str], most: int = 30) -> tuple[Bar, ...]:
     """Amounts as bars, the largest first; of many, the first ones."""
     whole = max(amounts.values(), default=0) or 1
@@ -89,6 +111,54 @@ def spread(name: str, errors: Iterable[float | None]) -> Spread | None:
     return Spread(name, columns, f"{within} of {len(found)} within their bounds")
 
 
+def room(name: str, counts: Sequence[int]) -> Spread | None:
+    """How the errors of entries are spread that are within their bounds; None where none has any.
+
+    `counts` are those of a record: entries without any error, and in each quarter of a power of ten up to 1.
+    """
+    own, most = counts[1:], max(counts[1:], default=0)
+    if not most:
+        return None
+    edges = [WIDTH * at // len(own) for at in range(len(own) + 1)]
+    columns = tuple(
+        Column(
+            edges[at], edges[at + 1] - edges[at] - GAP, max(2, round(HEIGHT * n / most)), False, _column(at, n, "entry")
+        )
+        for at, n in enumerate(own)
+        if n
+    )
+    half = sum(own[-1:])
+    near = f"{100 * half / sum(counts):.3g}% of them beyond 0.56 × the bound"
+    return Spread(name, columns, f"{sum(counts):,} entries, {near}")
+
+
+def room_ticks() -> tuple[str, ...]:
+    """The marks of the scale of errors within bounds."""
+    return (*(f"{10.0**p:g}" for p in range(LOWEST, 0)), "the bound")
+
+
+def spark(counts: Sequence[int]) -> str:
+    """The same as the path of a small drawing, 16 units wide and 8 high."""
+    own, most = counts[1:], max(counts[1:], default=0)
+    if not most:
+        return ""
+    heights = [math.ceil(8 * n / most) for n in own]
+    return "M0 8" + "".join(f"V{8 - height}h1" for height in heights) + "V8z"
+
+
+def cloud(name: str, points: Sequence[tuple[float, float, str]], ticks: tuple[str, ...]) -> Cloud | None:
+    """Errors against something from 0 to 1, each with what it says; None of fewer than two."""
+    if len(points) < FEWEST:
+        return None
+    dots = tuple(Dot(round(20 + 960 * x), round(94 - 88 * _height(units)), says) for x, units, says in points)
+    return Cloud(name, dots, ticks, f"{len(dots)} cases, at most {number(max(p[1] for p in points))} × the bound")
+
+
+def _height(units: float) -> float:
+    """Where an error within its bound stands on the scale of powers of ten."""
+    return min(1.0, max(0.0, 1 - math.log10(units) / LOWEST)) if units > 0 else 0.0
+
+
 def ticks() -> tuple[Tick, ...]:
     """The marks of the scale of errors."""
     named = {0: "the bound", LOWEST: f"{10.0**LOWEST:g} or less", HIGHEST: f"{10**HIGHEST:,} or more"}
@@ -103,9 +173,10 @@ def _place(x: float) -> int:
     return min(max(at, 0), steps - 1)
 
 
-def _column(at: int, count: int) -> str:
+def _column(at: int, count: int, what: str = "cell") -> str:
     low, high = (10 ** (LOWEST + (at + more) / PER_DECADE) for more in (0, 1))
-    cells = "1 cell" if count == 1 else f"{count} cells"
+    many = "entries" if what == "entry" else f"{what}s"
+    cells = f"1 {what}" if count == 1 else f"{count:,} {many}"
     if at == 0:
         return f"{cells} at {high:.2g} × the bound or less"
     last = at == (HIGHEST - LOWEST) * PER_DECADE - 1

@@ -8,7 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..mechanisms.mechanism import Mechanism
+from . import heat
 from .blocks import LEGEND, parts
+from .formulas import mathml
 
 Witness = Mapping[str, Any]
 ENTRIES = 64
@@ -73,6 +76,8 @@ class Weights:
     """Letter, kind and meaning of what it has."""
     more: int
     """Rows that are left out."""
+    grids: tuple[heat.Grid, ...]
+    """The weights as they should be, and as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +101,15 @@ class Failure:
     full: bool
     """Whether it is a fault of its own, and not one that is shown elsewhere."""
     law: str
+    formula: str
+    """MathML, of a failure in full if it can be typeset."""
     holds: str
     place: str
     declared: str
     result: str
     comparison: tuple[tuple[str, str], ...]
     """The entry that is wrong most: what is compared, and its value."""
+    heat: heat.Heat | None
     where: str
     smallest: str
     found: str
@@ -121,8 +129,10 @@ class Failure:
     """Why there is no command, if there is none."""
 
 
-def failure(witness: Witness, cell: Mapping[str, Any], anchor: str, folder: str) -> Failure:
-    """A failure whose cases were kept in a folder."""
+def failure(
+    witness: Witness, cell: Mapping[str, Any], anchor: str, folder: str, mechanism: Mechanism | None = None
+) -> Failure:
+    """A failure whose cases were kept in a folder, of a mechanism if its specification is that of the run."""
     told = parts(witness, cell, folder)
     likeness = witness["likeness"] or {}
     nearest = witness.get("nearest") if not likeness and not cell.get("finding") else None
@@ -136,11 +146,13 @@ def failure(witness: Witness, cell: Mapping[str, Any], anchor: str, folder: str)
         level=cell["level"],
         full=bool(witness.get("full")),
         law=witness["says"],
+        formula=mathml(mechanism.formula) if mechanism is not None and witness.get("full") else "",
         holds=witness["holds"],
         place=witness["place"],
         declared=", ".join(f"{name} = {witness['words'].get(name, '')}" for name in witness["declared"]),
         result=told["result"],
         comparison=tuple(_comparison(witness["outcome"])),
+        heat=heat.heat(witness["field"]) if witness.get("field") else None,
         where=told.get("where", ""),
         smallest=told.get("smallest", ""),
         found=told["found"],
@@ -149,7 +161,7 @@ def failure(witness: Witness, cell: Mapping[str, Any], anchor: str, folder: str)
         weights=_weights(witness["map"]) if witness.get("map") else None,
         causes=() if likeness.get("changed") else tuple((c["name"], c["says"]) for c in likeness.get("causes", ())),
         evidence=told.get("evidence", "") or _agreement(likeness),
-        edits=tuple(edit(one) for one in likeness.get("changed", ())),
+        edits=tuple(edit(one) for one in likeness.get("changed", ()) or _changes(likeness, mechanism)),
         nearest=_nearest(nearest) if nearest else "",
         finding=cell.get("finding", ""),
         broken=tuple(witness["broken"]),
@@ -231,10 +243,23 @@ def _weights(seen: Mapping[str, Any]) -> Weights:
         tuple((seen["first"] + i, tuple(Mark(x, KINDS.get(x, "")) for x in row)) for i, row in enumerate(rows)),
         tuple((letter, KINDS[letter], LEGEND[letter]) for letter in used),
         len(seen["rows"]) - len(rows),
+        heat.weights(seen),
     )
 
 
 # What it behaves like
+
+
+def _changes(likeness: Mapping[str, Any], mechanism: Mechanism | None) -> Iterator[Mapping[str, str]]:
+    """The lines of the definition that named mistakes change."""
+    library = mechanism.library if mechanism is not None else None
+    for cause in likeness.get("causes", ()) if library is not None else ():
+        owner, _, name = cause["name"].partition(".")
+        stated = library.get(owner)
+        mistake = stated.mistakes.get(name) if stated is not None else None
+        for line, after in mistake.change.items() if stated is not None and mistake is not None else ():
+            before = stated.definition.get(line)
+            yield {"line": line, "before": before.text if before is not None else "", "after": after.text}
 
 
 def _agreement(likeness: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ All texts are made safe to print here; the template escapes them.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ MOST, FEWEST, SHOWN = 40, 2, 200
 """Failures that are shown of a subject: at most and at least, and about how many of all subjects together."""
 CLOSEST = 8
 """Laws that are named which hold with the least room."""
+DRAWN = 4000
+"""Cells of a page up to which the errors of each law are drawn."""
 LAWS = 20_000
 """Cells of a page up to which every law is listed that is claimed; of more, those that do not hold."""
 
@@ -44,6 +47,8 @@ class Spot:
 
     text: str
     kind: str
+    spark: str = ""
+    """How the errors of its entries are spread, as the path of a drawing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,10 @@ class Subject:
     """Failures in a line each."""
     untested: tuple[Untested, ...]
     spreads: tuple[charts.Spread, ...]
+    rooms: tuple[charts.Spread, ...]
+    clouds: tuple[charts.Cloud, ...]
+    given: tuple[tuple[str, str], ...]
+    """The options that were given in a scenario that was answered, by mechanism."""
     closest: tuple[charts.Bar, ...]
     coverage: tuple[charts.Bar, ...]
     noticed: tuple[charts.Bar, ...]
@@ -94,6 +103,7 @@ class Page:
     """For each run, what it was asked and where it ran."""
     warnings: tuple[str, ...]
     ticks: tuple[charts.Tick, ...]
+    room_ticks: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +136,7 @@ def page(sources: Sequence[Source]) -> Page:
         runs=tuple(tuple(_run(lines)) for lines in files),
         warnings=tuple(_warnings(files)),
         ticks=charts.ticks(),
+        room_ticks=charts.room_ticks(),
     )
 
 
@@ -208,7 +219,7 @@ def _subject(
     dtypes = tuple(dict.fromkeys(cell["dtype"] for cell in cells))
     pairs = sorted(told_of_others([*cells]), key=lambda pair: not pair[0].get("full"))
     shown = tuple(
-        failure(witness, cell, f"{anchor}f{number}", folders[_key(cell)])
+        failure(witness, cell, f"{anchor}f{number}", folders[_key(cell)], known.get(cell["mechanism"]))
         for number, (witness, cell) in enumerate(pairs[:most], 1)
     )
     left = [f"{c['mechanism']}.{c['law']}   {c['dtype']}   case {w['key']}" for w, c in pairs[most:]]
@@ -225,11 +236,14 @@ def _subject(
         told=TOLD[line["verdict"]],
         statements=tuple(statements(line, cells, shown, further, untested, known)),
         dtypes=dtypes,
-        rows=tuple(_rows(cells, dtypes, known, every=total <= LAWS)),
+        rows=tuple(_rows(cells, dtypes, known, every=total <= LAWS, drawn=total <= DRAWN)),
         failures=shown,
         further=further,
         untested=untested,
         spreads=tuple(found for d in dtypes if (found := charts.spread(d, _errors(cells, d)))),
+        rooms=tuple(found for d in dtypes if (found := charts.room(d, _entries(cells, d)))),
+        clouds=tuple(_clouds(runs)),
+        given=tuple(_given(runs)),
         closest=tuple(
             charts.Bar(
                 f"{c['mechanism']}.{c['law']} in {c['dtype']}",
@@ -252,7 +266,7 @@ def _errors(cells: Iterable[Line], dtype: str) -> list[float | None]:
 
 
 def _rows(
-    cells: Sequence[Line], dtypes: Sequence[str], known: Mapping[str, Mechanism], *, every: bool
+    cells: Sequence[Line], dtypes: Sequence[str], known: Mapping[str, Mechanism], *, every: bool, drawn: bool
 ) -> Iterator[Row]:
     groups: dict[str, list[Line]] = {}
     for cell in cells:
@@ -266,7 +280,7 @@ def _rows(
         kept = [(law, by) for law, by in laws.items() if any(cell["verdict"] not in left for cell in by.values())]
         mechanism = known.get(name)
         tex = mechanism.formula if mechanism else ""
-        listed = tuple((law, tuple(_law(by.get(dtype)) for dtype in dtypes)) for law, by in kept)
+        listed = tuple((law, tuple(_law(by.get(dtype), drawn=drawn) for dtype in dtypes)) for law, by in kept)
         yield Row(name, mechanism.title if mechanism else "", mathml(tex), tex, spots, listed)
 
 
@@ -286,12 +300,12 @@ def _drawn(cell: Line) -> str:
     return "should" if lenient else cell["verdict"]
 
 
-def _law(cell: Line | None) -> Spot:
+def _law(cell: Line | None, *, drawn: bool) -> Spot:
     if cell is None:
         return Spot("–", "not_declared")
-    drawn = _drawn(cell)
-    error = f" {charts.number(cell['worst'])}" if drawn in COUNTED[:2] and cell["worst"] != 0 else ""
-    return Spot(NAMES[drawn] + error, drawn)
+    verdict = _drawn(cell)
+    error = f" {charts.number(cell['worst'])}" if verdict in COUNTED[:2] and cell["worst"] != 0 else ""
+    return Spot(NAMES[verdict] + error, verdict, charts.spark(cell.get("spread", ())) if drawn else "")
 
 
 def _untested(cells: Sequence[Line]) -> Iterator[Untested]:
@@ -317,6 +331,42 @@ def _untested(cells: Sequence[Line]) -> Iterator[Untested]:
 
 
 # Drawings
+
+
+def _entries(cells: Iterable[Line], dtype: str) -> list[int]:
+    """The entries of cases on which laws hold, by their errors."""
+    own = [cell["spread"] for cell in cells if cell["dtype"] == dtype and cell.get("spread")]
+    return [sum(counts) for counts in zip(*own, strict=True)]
+
+
+def _clouds(runs: Sequence[Line]) -> Iterator[charts.Cloud]:
+    """Errors against the length of a case and the place of a row, by dtype."""
+    for dtype in dict.fromkeys(cell["dtype"] for cell in runs):
+        own = [(cell, case) for cell in runs if cell["dtype"] == dtype for case in cell["run"].get("errors", ())]
+        longest = max((case["length"] for _, case in own), default=1)
+        by_length, by_row = [], []
+        for cell, case in own:
+            error = f"{cell['mechanism']}, {case['case']}: {charts.number(case['units'])} × the bound"
+            length = math.log2(case["length"]) / max(1.0, math.log2(longest))
+            by_length.append((length, case["units"], f"{error} at length {case['length']}"))
+            if case["rows"] > 1 and case["units"]:
+                place = f"in row {case['row']} of {case['rows']}"
+                by_row.append((case["row"] / (case["rows"] - 1), case["units"], f"{error} {place}"))
+        middle = f"{round(math.sqrt(longest))}"
+        yield from filter(
+            None,
+            (
+                charts.cloud(f"{dtype}, by length", by_length, ("1", middle, str(longest))),
+                charts.cloud(f"{dtype}, by the place of the row", by_row, ("first", "middle", "last")),
+            ),
+        )
+
+
+def _given(cells: Sequence[Line]) -> Iterator[tuple[str, str]]:
+    for name, found in _by_mechanism(cells, "coverage").items():
+        options = dict.fromkeys(option for part in found for option in part.get("given", ()))
+        if options:
+            yield name, ", ".join(options)
 
 
 def _answered(cells: Sequence[Line]) -> Iterator[tuple[str, int, int, str]]:

@@ -96,6 +96,16 @@ class Evidence(TypedDict):
     unshown: Key[list[str], "Those that nothing which ran is known to show."]
 
 
+class CaseError(TypedDict):
+    """How far the outputs of one case were from the definition, which they keep."""
+
+    case: Key[str, "Where the case comes from."]
+    length: Key[int, "The largest of its sizes that count tokens; the worst case of each is kept."]
+    units: Key[float, "The largest error in units of the bound."]
+    row: Key[int, "The place of that entry along the last axis but one of its output."]
+    rows: Key[int, "How long that axis is."]
+
+
 class GroupRun(TypedDict):
     """What a group of cells has in common; it stands with the first of them."""
 
@@ -115,6 +125,10 @@ class GroupRun(TypedDict):
     coverage: Key[NotRequired[Coverage], "What was refused."]
     evidence: Key[NotRequired[Evidence], "What the scenarios would have shown."]
     mended: Key[NotRequired[list[str]], "Known findings that were tried here and whose laws all hold."]
+    errors: Key[
+        NotRequired[list[CaseError]],
+        "How far the worst case of each length is from the definition, of those that keep it.",
+    ]
 
 
 class Array(TypedDict):
@@ -228,6 +242,19 @@ class Map(TypedDict):
     rows: Key[list[str], "Its rows, a letter for each entry."]
     first: Key[int, "The number of the first row."]
     plane: Key[str, "Which item and head it shows."]
+    subject: Key[NotRequired[list[list[Value]]], "The weights of these rows, a row for each query."]
+    definition: Key[NotRequired[list[list[Value]]], "The weights that they should be."]
+
+
+class Field(TypedDict):
+    """Both sides of what a law compares, around the entry at which it fails most."""
+
+    case: Key[str, "The case that it is seen on."]
+    plane: Key[list[int], "The index along the axes before the last two."]
+    first: Key[list[int], "The row and the column at which it begins."]
+    found: Key[list[list[Value]], "What was found, row by row."]
+    expected: Key[list[list[Value]], "What it ought to be."]
+    units: Key[list[list[float | None]], "The errors in units of the bound; null where one is not finite."]
 
 
 _Witness = TypedDict("_Witness", {"from": Key[Origin, "The case on which it was found."]})
@@ -267,6 +294,7 @@ class Witness(_Witness):
     grade: Key[str, "The grade that is claimed."]
     units: Key[float | None, "The error in units of the bound; null if that is not finite."]
     outcome: Key[Worst | None, "Where it fails most; null where no numbers were compared."]
+    field: Key[NotRequired[Field | None], "Both sides around that entry, on the case on which it was found."]
     likeness: Key[Likeness | None, "What the subject behaves like; null where nothing fits, or nothing was looked for."]
     nearest: Key[Nearest | None, "What comes nearest where nothing fits."]
     map: Key[Map | None, "The pattern of what is wrong."]
@@ -302,6 +330,11 @@ class CellLine(TypedDict):
     digest: Key[str, "The digest of the specification."]
     sentence: Key[NotRequired[str], "The sentence of the law, where it does not hold."]
     finding: Key[NotRequired[str], "The known finding that all of its failures belong to."]
+    spread: Key[
+        NotRequired[list[int]],
+        "Entries of cases on which it holds, by their errors in units of the bound: how many have none, and how many "
+        "are in each quarter of a power of ten up to 1, from 0.0001 or less.",
+    ]
     run: Key[NotRequired[GroupRun], "What its group has in common; with the first cell of it that was judged."]
     witness: Key[NotRequired[Witness], "The failure in full; with one cell of a group, for all of them."]
     unexplained: Key[NotRequired[list[Trouble]], "What went wrong in explaining the failure."]

@@ -1,4 +1,4 @@
-"""A page as one HTML file: nothing in it is loaded from anywhere, runs, or is markup of a subject's own."""
+"""A page as one HTML file: nothing in it is loaded from anywhere or is markup of a subject's own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def write(path: Path, sources: Sequence[Source]) -> None:
 def rendered(sources: Sequence[Source]) -> str:
     """The report of runs as HTML.
 
-    Every text is escaped but for the style sheet, which is our own, and for formulas, which `formulas` makes anew.
+    Every text is escaped but for the style sheet and the script, which are our own, and for formulas, which `formulas`
+    makes anew.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -36,11 +37,16 @@ def rendered(sources: Sequence[Source]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style = (TEMPLATES / "report.css").read_text("utf-8")
-    return templates.get_template("report.html").render(page=page(sources), style=style, policy=policy(style))
+    style, script = ((TEMPLATES / name).read_text("utf-8") for name in ("report.css", "copy.js"))
+    template = templates.get_template("report.html")
+    return template.render(page=page(sources), style=style, script=script, policy=policy(style, script))
 
 
-def policy(style: str) -> str:
-    """The content security policy of a page: its own style sheet, by its digest, and nothing else."""
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+def policy(style: str, script: str) -> str:
+    """The content security policy of a page: its own style sheet and script, by their digests, and nothing else."""
+    allowed = f"style-src {_digest(style)}; script-src {_digest(script)}"
+    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

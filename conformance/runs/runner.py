@@ -221,6 +221,8 @@ def cell_data(cell: Cell, group: Group, result: Result) -> dict[str, Any]:
         data["sentence"] = sentence_of(group.mechanism, cell.law)
     if cell.finding:
         data["finding"] = cell.finding
+    if cell.margins is not None and cell.margins.counts.any():
+        data["spread"] = cell.margins.counts.tolist()
     if cell is result.cells[0]:
         data["run"] = {
             "cases": result.cases,
@@ -235,6 +237,7 @@ def cell_data(cell: Cell, group: Group, result: Result) -> dict[str, Any]:
         known = evidence_of(group.mechanism)
         data["run"] |= coverage_data(group, result)
         data["run"] |= {"mended": mended} if (mended := unseen(result)) else {}
+        data["run"] |= errors_data(result)
         if known is not None and result.bench is not None and any(c.law == "definition" for c in result.cells):
             data["run"]["evidence"] = evidence_data(known, group, result)
     return data
@@ -292,6 +295,17 @@ def coverage_data(group: Group, result: Result) -> dict[str, Any]:
             "given": sorted(refusals.given),
         }
     return {name: part for name, part in found.items() if part}
+
+
+def errors_data(result: Result) -> dict[str, Any]:
+    """How far the worst case of each length is from the definition, of those that keep it."""
+    margins = next((cell.margins for cell in result.cells if cell.law == "definition"), None)
+    own = sorted(margins.by_length.values(), key=lambda case: case.length) if margins else []
+    found = [
+        {"case": c.case, "length": c.length, "units": float(f"{c.worst:.3g}"), "row": c.row, "rows": c.rows}
+        for c in own
+    ]
+    return {"errors": found} if found else {}
 
 
 def evidence_data(known: Evidence, group: Group, result: Result) -> dict[str, Any]:

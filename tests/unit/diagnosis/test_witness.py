@@ -1,6 +1,7 @@
 """A failure as plain data: it is shown, kept, read again and still fails."""
 
 import json
+import math
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -127,8 +128,10 @@ def test_what_comes_nearest_is_part_of_the_witness_and_is_no_likeness():
 
 
 def test_a_map_is_part_of_the_witness():
-    seen = Map("other weights", "plain", ("o+", "oo"), 4, "head 1")
+    weights = ((1 / 3, math.nan),), ((1.0, 0.0),)
+    seen = Map("other weights", "plain", ("o+", "oo"), 4, "head 1", True, *weights)
     expected = {"words": "other weights", "case": "plain", "rows": ["o+", "oo"], "first": 4, "plane": "head 1"}
+    expected |= {"subject": [[0.33333, "nan"]], "definition": [[1.0, 0.0]]}
     assert expected == described("softmax.base_two", seen=seen)["map"]
 
 

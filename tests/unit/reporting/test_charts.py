@@ -4,7 +4,19 @@ import math
 
 import pytest
 
-from attnspec.reporting.charts import PER_DECADE, WIDTH, bars, number, shares, spread, ticks
+from attnspec.reporting.charts import (
+    GAP,
+    PER_DECADE,
+    WIDTH,
+    bars,
+    cloud,
+    number,
+    room,
+    shares,
+    spark,
+    spread,
+    ticks,
+)
 
 
 def test_bars_are_parts_of_the_largest_which_comes_first():
@@ -43,3 +55,35 @@ def test_the_bound_is_in_the_middle_of_the_scale():
 def test_an_error_is_told_in_few_characters(x, text):
     assert text == number(x)
     assert "∞" == number(math.inf)
+
+
+COUNTS = [3, 0, *[0] * 12, 2, 4, 1]
+"""As in a record: without any error, and by quarters of a power of ten up to the bound."""
+
+
+def test_entries_are_drawn_by_how_much_of_their_bounds_they_take():
+    found = room("float32", COUNTS)
+    assert "10 entries, 10% of them beyond 0.56 × the bound" == found.says
+    assert [50, 100, 25] == [column.height for column in found.columns]
+    assert (WIDTH, False) == (
+        found.columns[-1].x + found.columns[-1].width + GAP,
+        found.columns[-1].beyond,
+    )
+
+
+def test_entries_without_any_error_are_no_drawing():
+    assert (None, None, "") == (room("x", [5, 0, 0]), room("x", []), spark([5, 0, 0]))
+
+
+def test_a_small_drawing_goes_up_and_down_with_the_counts():
+    assert "M0 8V4h1V0h1V8h1V8z" == spark([9, 1, 2, 0])
+
+
+def test_a_cloud_has_the_bound_above_and_what_is_small_below():
+    found = cloud("x", [(0.0, 1.0, "a"), (1.0, 1e-9, "b"), (0.5, 0.0, "c")], ("1", "2", "3"))
+    assert [(20, 6, "a"), (980, 94, "b"), (500, 94, "c")] == [(dot.x, dot.y, dot.says) for dot in found.dots]
+    assert "3 cases, at most 1.00 × the bound" == found.says
+
+
+def test_one_case_is_no_cloud():
+    assert None is cloud("x", [(0.0, 1.0, "a")], ())

@@ -2,6 +2,7 @@
 
 import pytest
 
+from attnspec.mechanisms.loader import library
 from attnspec.reporting.exhibits import ENTRIES, MAP, edit, failure, planes
 
 OUTCOME = {
@@ -28,6 +29,15 @@ LIKENESS = {
 }
 CHANGED = {"line": "factor", "before": "head_dim ** -0.5", "after": "k_len ** -0.5"}
 SEEN = {"words": "too much", "case": "plain", "rows": ["o+", "-."], "first": 3, "plane": "head 1"}
+SEEN |= {"subject": [[0.5, 0.5]], "definition": [[1.0, 0.0]]}
+FIELD = {
+    "case": "plain",
+    "plane": [1],
+    "first": [2, 0],
+    "found": [[0.5, 1.0]],
+    "expected": [[1.0, 1.0]],
+    "units": [[None, 0.5]],
+}
 WHEN = {
     "says": "wrong where n >= 3; right otherwise (4 of 5 and 7 of 7 cases)",
     "where": "n >= 3",
@@ -52,6 +62,7 @@ WITNESS = {
     "givens": {"c": "1000"},
     "case": {"literals": {"x": LITERAL}},
     "outcome": OUTCOME,
+    "field": FIELD,
     "reason": "",
     "trace": "",
     "certain": True,
@@ -173,6 +184,19 @@ def test_a_changed_line_is_shown_as_a_difference_of_words():
     ]
     changed = shown(likeness={**LIKENESS, "changed": [CHANGED]})
     assert ((), 1) == (changed.causes, len(changed.edits))
+
+
+def test_the_changed_line_of_a_named_mistake_is_shown_where_the_specification_is_the_one_of_the_run():
+    own = failure(WITNESS, CELL, "f1", "out", library()["softmax"])
+    (one,) = own.edits
+    assert "exp" in "".join(piece.text for piece in one.before)
+    assert ((), True) == (shown().edits, own.formula.startswith("<math"))
+
+
+def test_a_failure_has_both_sides_and_the_weights_as_tables():
+    found = shown()
+    assert ["expected", "returned", "error over bound"] == [grid.name for grid in found.heat.grids]
+    assert ["as they should be", "as they are"] == [grid.name for grid in found.weights.grids]
 
 
 def test_what_comes_nearest_is_told_unless_something_is_known():

@@ -120,6 +120,29 @@ def test_drawings_are_made_of_what_the_records_hold():
     assert ["1.5 s, 9 calls"] == [bar.says for bar in found.times]
 
 
+def test_errors_of_entries_are_drawn_by_dtype_and_against_length_and_place():
+    spread = [0] * 16 + [4]
+    case = {"case": "plain", "length": 8, "units": 0.5, "row": 1, "rows": 3}
+    errors = [case, {**case, "length": 2, "units": 0.25}]
+    own = [cell("a", spread=spread, run={**RUN, "errors": errors}), cell("b", spread=spread), cell("c")]
+    found = shown(*own).subjects[0]
+    assert ["8 entries, 100% of them beyond 0.56 × the bound"] == [one.says for one in found.rooms]
+    assert ["float32, by length", "float32, by the place of the row"] == [one.name for one in found.clouds]
+    assert [980, 340] == [dot.x for dot in found.clouds[0].dots]
+    assert [True, True, False] == [bool(spots[0].spark) for _, spots in found.rows[0].laws]
+
+
+def test_of_very_many_cells_the_errors_of_each_law_are_not_drawn(monkeypatch):
+    monkeypatch.setattr(module, "DRAWN", 1)
+    (row,) = shown(cell("a", spread=[0, 1]), cell("b", spread=[0, 1])).subjects[0].rows
+    assert ["", ""] == [spots[0].spark for _, spots in row.laws]
+
+
+def test_the_options_that_were_given_are_told_by_mechanism():
+    found = shown(cell("a", run={**RUN, "coverage": {**PART, "given": ["causal", "scale"]}})).subjects[0]
+    assert (("softmax", "causal, scale"),) == found.given
+
+
 def test_failures_are_those_with_a_witness_first_and_the_others_in_a_line():
     lesser = {**WITNESS, "key": "other", "full": False}
     cells = [cell("a", "fail", witness=lesser), cell("b", "fail", witness=WITNESS), cell("c", "fail", says="no word")]

@@ -17,7 +17,7 @@ CELL, WITNESS, HEADER, END, RUN = (GIVEN[name] for name in ("CELL", "WITNESS", "
 CHANGED, LIKENESS = (GIVEN["GIVEN"][name] for name in ("CHANGED", "LIKENESS"))
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 EVIL = "\x1b[2J\u202e</style></title><script>alert(1)</script><img src=x onerror=alert(1)>\"'`{{ 7 * 7 }}&amp;"
-STYLE = (TEMPLATES / "report.css").read_text("utf-8")
+STYLE, SCRIPT = ((TEMPLATES / name).read_text("utf-8") for name in ("report.css", "copy.js"))
 
 
 class Tree(HTMLParser):
@@ -82,7 +82,8 @@ def hostile():
 
 def test_a_page_is_well_formed_and_stands_alone(text):
     tree = Tree(text)
-    assert set() == {tag for tag, _ in tree.found} & {"script", "link", "img", "iframe", "object", "base", "form"}
+    assert set() == {tag for tag, _ in tree.found} & {"link", "img", "iframe", "object", "base", "form"}
+    assert 1 == sum(tag == "script" for tag, _ in tree.found)
     attributes = [(key, x) for _, attrs in tree.found for key, x in attrs.items()]
     assert [] == [x for key, x in attributes if key in ("src", "srcset", "style") or key.startswith("on")]
     assert [] == [x for key, x in attributes if key == "href" and not x.startswith("#")]
@@ -90,11 +91,12 @@ def test_a_page_is_well_formed_and_stands_alone(text):
     assert [] == re.findall(r"url\(|@import", STYLE)
 
 
-def test_the_policy_lets_nothing_in_but_the_style_sheet(text):
+def test_the_policy_lets_nothing_in_but_the_style_sheet_and_the_script(text):
     (found,) = [a["content"] for tag, a in Tree(text).found if a.get("http-equiv") == "Content-Security-Policy"]
-    assert (policy(STYLE), True) == (found, found.startswith("default-src 'none'; style-src 'sha256-"))
+    assert (policy(STYLE, SCRIPT), True) == (found, found.startswith("default-src 'none'; style-src 'sha256-"))
     assert f"<style>{STYLE.rstrip()}" in text
     assert STYLE == re.search(r"<style>(.*?)</style>", text, re.DOTALL).group(1)
+    assert SCRIPT == re.search(r"<script>(.*?)</script>", text, re.DOTALL).group(1)
 
 
 def test_no_text_of_a_subject_becomes_markup(text, hostile):

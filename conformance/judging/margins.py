@@ -1,0 +1,76 @@
+"""How much room is left: the errors of entries, in units of the bounds that they keep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..numerics.numbers import Comparison
+
+DECADES, PER_DECADE = 4, 4
+"""Powers of ten below 1 that errors are counted in, and the parts of each."""
+PLACES = 1 + DECADES * PER_DECADE
+"""Counts: entries without any error, and those of each part."""
+LENGTHS = ("k_len", "q_len", "k_tokens", "q_tokens", "length", "tokens")
+"""Sizes that count tokens."""
+MOST = 24
+"""Lengths of which the worst case is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """The errors of one case: how many entries have which, the largest, and where that stands."""
+
+    counts: NDArray[np.int64]
+    worst: float
+    row: int
+    """Its place along the last axis but one."""
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class CaseMargin:
+    """The largest error of a case of some length."""
+
+    case: str
+    length: int
+    worst: float
+    row: int
+    rows: int
+
+
+@dataclass(slots=True)
+class Margins:
+    """The errors of the cases on which a law holds."""
+
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(PLACES, np.int64))
+    by_length: dict[int, CaseMargin] = field(default_factory=dict)
+
+    def add(self, margin: Margin, label: str, sizes: Mapping[str, Any]) -> None:
+        """Count a case, and keep it if it is the worst of its length."""
+        self.counts += margin.counts
+        length = max((int(sizes[name]) for name in LENGTHS if name in sizes), default=0)
+        known = self.by_length.get(length)
+        if length > 0 and (known.worst < margin.worst if known else len(self.by_length) < MOST):
+            self.by_length[length] = CaseMargin(label, length, margin.worst, margin.row, margin.rows)
+
+
+def margin_of(records: Sequence[Comparison]) -> Margin | None:
+    """The errors of comparisons that hold; None where no bound was needed of any."""
+    counts, worst, row, rows = np.zeros(PLACES, np.int64), 0.0, 0, 1
+    bounded = [np.asarray(r.units, float) for r in records if np.ndim(r.radius) or r.radius]
+    for units in bounded:
+        within = units[units <= 1]
+        some = within[within > 0]
+        places = np.ceil((np.log10(some) + DECADES) * PER_DECADE).astype(np.int64)
+        counts += np.bincount(np.clip(places, 1, PLACES - 1), minlength=PLACES)
+        counts[0] += within.size - some.size
+        if units.size and units.max() > worst:
+            worst = float(units.max())
+            at = np.unravel_index(int(units.argmax()), units.shape)
+            row, rows = (int(at[-2]), units.shape[-2]) if units.ndim > 1 else (0, 1)
+    return Margin(counts, worst, row, rows) if bounded else None
