@@ -50,7 +50,7 @@ def test_the_only_name_that_is_installed_is_attnspec(files):
 
 
 def test_everything_in_the_folders_is_in_the_wheel(files):
-    kept = (".py", ".yaml", ".json", ".md", ".typed", ".html", ".css")
+    kept = (".py", ".yaml", ".json", ".md", ".typed", ".html", ".css", ".js", ".svg")
     own = {
         f"{package}/{path.relative_to(ROOT / folder)}"
         for folder, package in FOLDERS.items()
