@@ -17,7 +17,7 @@ from .dropout import dropout
 from .feed_forward import swiglu
 from .generate import generate
 from .gradients import layer_norm_gradient, rms_norm_gradient, softmax_gradient
-from .linear_attention import gated_delta_rule, short_convolution
+from .linear_attention import gated_delta_rule, linear_attention, short_convolution
 from .linformer import linformer
 from .losses import cross_entropy
 from .merging import merge_states
@@ -57,6 +57,7 @@ __all__ = [
     "layer_norm",
     "layer_norm_gradient",
     "learned_position",
+    "linear_attention",
     "linformer",
     "merge_states",
     "model_flops",

@@ -56,3 +56,54 @@ def short_convolution(x, weight, bias=0.0, state=0.0, *, silu=False):
         out[:, :, t] = y / (1 + np.exp(-y)) if silu else y
         past = last[:, :, 1:]
     return {"out": out, "final_state": past}
+
+
+FEATURES = {
+    "identity": lambda x: x,
+    "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))) + 1,
+    "relu": lambda x: np.maximum(x, 0),
+}
+
+
+def linear_attention(
+    q,
+    k,
+    v,
+    gate=0.0,
+    state=0.0,
+    key_sum=0.0,
+    *,
+    scale=None,
+    feature_map="identity",
+    normalise=False,
+    eps=1e-6,
+    causal=True,
+    eps_place="to_normaliser",
+):
+    """Katharopoulos et al. 2020, arXiv:2006.16236, equations 16 to 20, with the gates of arXiv:2312.06635, equation 3.
+
+    q, k [batch, heads, length, key_dim], v [batch, heads, length, value_dim], gate like k or
+    [batch, heads, length, 1], state [batch, heads, key_dim, value_dim], key_sum [batch, heads, key_dim].
+    Returns out, like v, final_state, like state, and final_sum, like key_sum.
+    """
+    batch, heads, length, d = k.shape
+    e = v.shape[3]
+    if v.shape[2] != length or np.asarray(state).shape[2:3] not in ((), (d,)):
+        raise ValueError("every key has a value, and a state a row for each channel of the keys")
+    q = FEATURES[feature_map](q) * (1 / math.sqrt(d) if scale is None else scale)
+    k, alpha = FEATURES[feature_map](k), np.exp(np.broadcast_to(gate, k.shape))
+    S = np.array(np.broadcast_to(state, (batch, heads, d, e)), float)
+    z = np.array(np.broadcast_to(key_sum, (batch, heads, d)), float)
+    after = []  # the state and the sum of keys after each token
+    for t in range(length):
+        S = alpha[:, :, t, :, None] * S + k[:, :, t, :, None] * v[:, :, t, None, :]
+        z = alpha[:, :, t] * z + k[:, :, t]
+        after.append((S, z))
+    out = np.empty(v.shape)
+    for t in range(length):
+        read, summed = after[t] if causal else (S, z)
+        out[:, :, t] = np.einsum("bhd,bhde->bhe", q[:, :, t], read)
+        if normalise:
+            at_once, early = (eps, 0) if eps_place == "to_normaliser" else (0, eps)
+            out[:, :, t] /= np.einsum("bhd,bhd->bh", q[:, :, t], summed + early)[..., None] + at_once
+    return {"out": out, "final_state": S, "final_sum": z}

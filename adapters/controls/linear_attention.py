@@ -1,4 +1,4 @@
-"""Right, but different: states that go from token to token as kernels compute them, and that no law may accuse."""
+"""Right, but different: linear attention token by token, and with all products of queries and keys at once."""
 
 from __future__ import annotations
 
@@ -9,74 +9,92 @@ from .. import adapter
 DTYPES = ("float32", "bfloat16", "float16")
 
 
-def unit(x: Any, asked: bool) -> Any:
-    """Rows of unit length in single precision, if it is asked for."""
+def features(x: Any, name: str) -> Any:
+    """What a feature map makes of `x`, in single precision."""
+    import torch
+
     x = x.float()
-    return x * (x.square().sum(-1, keepdim=True) + 1e-6).rsqrt() if asked else x
+    return {"identity": x, "elu": torch.nn.functional.elu(x) + 1, "relu": x.relu()}[name]
 
 
-def prepared(q: Any, k: Any, v: Any, beta: Any, gate: Any, state: Any, normalise: bool) -> tuple[Any, ...]:
-    """Everything in single precision and with a head of keys for each of values; the gate and state that are absent."""
+def prepared(
+    q: Any, k: Any, v: Any, gate: Any, state: Any, key_sum: Any, scale: Any, feature_map: str
+) -> tuple[Any, ...]:
+    """Everything in single precision, scaled and mapped, a gate for each channel; what is absent."""
     import torch
 
     if v.shape[2] != k.shape[2] or (state is not None and state.shape[2] != k.shape[3]):
         raise ValueError("every key has a value, and a state a row for each channel of the keys")
-    group = v.shape[1] // k.shape[1]
-    q, k = (unit(x, normalise).repeat_interleave(group, 1) for x in (q, k))
-    gate = torch.zeros(beta.shape) if gate is None else gate.float()
-    state = torch.zeros(*v.shape[:2], k.shape[3], v.shape[3]) if state is None else state
-    return q, k, v.float(), beta.float(), gate, state
+    q = features(q, feature_map) * (k.shape[3] ** -0.5 if scale is None else scale)
+    gate = torch.zeros(k.shape) if gate is None else gate.float().expand(k.shape)
+    state = torch.zeros(*k.shape[:2], k.shape[3], v.shape[3]) if state is None else state
+    key_sum = torch.zeros(*k.shape[:2], k.shape[3]) if key_sum is None else key_sum
+    return q, features(k, feature_map), v.float(), gate, state, key_sum
 
 
-@adapter("gated_delta_rule", dtypes=DTYPES)
-def control_delta_rule_by_tokens(
+@adapter("linear_attention", dtypes=DTYPES, conventions={"eps_place": "to_normaliser"})
+def control_linear_attention_by_tokens(
     q: Any,
     k: Any,
     v: Any,
-    beta: Any,
     gate: Any = None,
     state: Any = None,
+    key_sum: Any = None,
     *,
     scale: float | None = None,
+    feature_map: str = "identity",
     normalise: bool = False,
+    eps: float = 1e-6,
+    causal: bool = True,
 ) -> Any:
-    """Token by token, with the matrix of each step as it stands in the paper."""
+    """Token by token; without a mask, all queries at last."""
     import torch
 
-    dtype, scale = v.dtype, k.shape[3] ** -0.5 if scale is None else scale
-    q, k, v, beta, gate, state = prepared(q, k, v, beta, gate, state, normalise)
-    state, rows = state.clone(), []
+    dtype = v.dtype
+    q, k, v, gate, state, key_sum = prepared(q, k, v, gate, state, key_sum, scale, feature_map)
+    states, sums = [state], [key_sum]
     for t in range(k.shape[2]):
-        kept = torch.eye(k.shape[3]) - beta[:, :, t, None, None] * k[:, :, t, :, None] * k[:, :, t, None, :]
-        written = beta[:, :, t, None, None] * k[:, :, t, :, None] * v[:, :, t, None, :]
-        state = gate[:, :, t, None, None].exp() * (kept @ state) + written
-        rows.append((scale * q[:, :, t, None, :] @ state)[:, :, 0])
-    out = torch.stack(rows, 2) if rows else torch.zeros_like(v)
-    return {"out": out.to(dtype), "final_state": state}
+        fade = gate[:, :, t].exp()
+        states.append(fade[..., None] * states[-1] + k[:, :, t, :, None] * v[:, :, t, None, :])
+        sums.append(fade * sums[-1] + k[:, :, t])
+    length = k.shape[2]
+    places = range(1, length + 1) if causal else [length] * length
+    out = (q[..., None, :] @ torch.stack([states[i] for i in places], 2))[..., 0, :]
+    if normalise:
+        out = out / ((q * torch.stack([sums[i] for i in places], 2)).sum(-1, keepdim=True) + eps)
+    return {"out": out.to(dtype), "final_state": states[-1], "final_sum": sums[-1]}
 
 
-@adapter("gated_delta_rule", dtypes=DTYPES)
-def control_delta_rule_at_once(
+@adapter("linear_attention", dtypes=DTYPES, conventions={"eps_place": "to_keys"})
+def control_linear_attention_at_once(
     q: Any,
     k: Any,
     v: Any,
-    beta: Any,
     gate: Any = None,
     state: Any = None,
+    key_sum: Any = None,
     *,
     scale: float | None = None,
+    feature_map: str = "identity",
     normalise: bool = False,
+    eps: float = 1e-6,
+    causal: bool = True,
 ) -> Any:
-    """All tokens as one chunk: the values that are written solve a triangular system."""
-    import torch
-
-    dtype, scale = v.dtype, k.shape[3] ** -0.5 if scale is None else scale
-    q, k, v, beta, gate, state = prepared(q, k, v, beta, gate, state, normalise)
-    total = gate.cumsum(-1)
-    fades = (total[..., :, None] - total[..., None, :]).tril().exp().tril()
-    system = torch.eye(k.shape[2]) + beta[..., None] * (k @ k.mT * fades).tril(-1)
-    wanted = beta[..., None] * (v - total[..., None].exp() * (k @ state))
-    written = torch.linalg.solve_triangular(system, wanted, upper=False)
-    out = scale * ((q @ k.mT * fades) @ written + total[..., None].exp() * (q @ state))
-    left = total[..., -1:, None].exp() * state + (k * (total[..., -1:] - total)[..., None].exp()).mT @ written
-    return {"out": out.to(dtype), "final_state": left}
+    """The products of all queries with all keys, faded by the gates between them."""
+    dtype = v.dtype
+    q, k, v, gate, state, key_sum = prepared(q, k, v, gate, state, key_sum, scale, feature_map)
+    total = gate.cumsum(2)
+    fades = (total[:, :, :, None] - total[:, :, None]).clamp(max=0).exp()  # [batch, heads, length, length, key_dim]
+    weights = (q[:, :, :, None] * fades * k[:, :, None]).sum(-1)
+    weights = weights.tril() if causal else weights
+    reading = q * total.exp()
+    out = weights @ v + reading @ state
+    if normalise:
+        out = out / (weights.sum(-1, keepdim=True) + reading @ key_sum[..., None] + eps * q.sum(-1, keepdim=True))
+    late = k * (total[:, :, -1:] - total).exp()
+    left = total[:, :, -1].exp()
+    return {
+        "out": out.to(dtype),
+        "final_state": left[..., None] * state + late.mT @ v,
+        "final_sum": left * key_sum + late.sum(2),
+    }

@@ -1,4 +1,4 @@
-"""The gated delta rule in chunks of four tokens, and what goes wrong within chunks and from one to the next."""
+"""Linear attention in chunks of four tokens, and what goes wrong within chunks and from one to the next."""
 
 from __future__ import annotations
 
@@ -11,106 +11,117 @@ from .whole import Whole
 CHUNK = 4
 
 
-def gates_in_chunk(gate: Any) -> Any:
-    """The sums of the gates from the start of a chunk, [batch, heads, chunk]."""
-    return gate.cumsum(-1)
+def totals(gate: Any) -> Any:
+    """The sums of the gates from the start of a chunk, [batch, heads, chunk, key_dim]."""
+    return gate.cumsum(2)
 
 
-def padding(gate: Any) -> Any:
-    """The gates of the tokens that fill the last chunk."""
-    import torch
+def weights(q: Any, k: Any, total: Any) -> Any:
+    """The products of the queries and keys of a chunk, faded by what is between them, [batch, heads, chunk, chunk]."""
+    fades = (total[:, :, :, None] - total[:, :, None]).clamp(max=0).exp()
+    return (q[:, :, :, None] * fades * k[:, :, None]).sum(-1).tril()
 
-    return torch.zeros(*gate.shape[:-1], -gate.shape[-1] % CHUNK)
+
+def late(k: Any, total: Any) -> Any:
+    """The keys of a chunk as they have faded at its end."""
+    return k * (total[:, :, -1:] - total).exp()
 
 
-def first_state(state: Any) -> Any:
+def begun(state: Any) -> Any:
+    """The states that the items of a batch begin with."""
     return state
 
 
-def kept(state: Any) -> Any:
-    """A state between two chunks."""
-    return state
-
-
-def erased(keys: Any, fades: Any) -> Any:
-    """What the tokens of a chunk take out of those after them, [batch, heads, chunk, chunk]."""
-    return (keys @ keys.mT * fades).tril(-1)
+def carried(state: Any, new: Any, filled: int) -> Any:
+    """The state after a chunk, of `filled` tokens, from what has faded of the one before and what is new."""
+    return state + new
 
 
 def chunked(part: Any) -> Callable[..., Any]:
-    def gated_delta_rule(
+    def linear_attention(
         q: Any,
         k: Any,
         v: Any,
-        beta: Any,
         gate: Any = None,
         state: Any = None,
+        key_sum: Any = None,
         *,
         scale: float | None = None,
+        feature_map: str = "identity",
         normalise: bool = False,
+        eps: float = 1e-6,
     ) -> Any:
         import torch
 
-        dtype, length, scale = v.dtype, k.shape[2], k.shape[3] ** -0.5 if scale is None else scale
-        q, k, v, beta, gate, state = prepared(q, k, v, beta, gate, state, normalise)
-        state, fill = part.first_state(state).clone(), -length % CHUNK
-        q, k, v = (torch.nn.functional.pad(x, (0, 0, 0, fill)) for x in (q, k, v))
-        beta, gate, outs = torch.nn.functional.pad(beta, (0, fill)), torch.cat((gate, part.padding(gate)), -1), []
-        for start in range(0, length, CHUNK):
+        dtype = v.dtype
+        q, k, v, gate, state, key_sum = prepared(q, k, v, gate, state, key_sum, scale, feature_map)
+        v = torch.cat((v, torch.ones(*v.shape[:3], 1)), -1)  # the sum of keys is the state of values of one
+        state, outs = part.begun(torch.cat((state, key_sum[..., None]), -1)), []
+        for start in range(0, k.shape[2], CHUNK):
             here = slice(start, start + CHUNK)
-            keys, total = k[:, :, here], part.gates_in_chunk(gate[..., here])
-            fades = (total[..., :, None] - total[..., None, :]).tril().exp().tril()
-            system = torch.eye(CHUNK) + beta[..., here, None] * part.erased(keys, fades)
-            wanted = beta[..., here, None] * (v[:, :, here] - total[..., None].exp() * (keys @ state))
-            written = torch.linalg.solve_triangular(system, wanted, upper=False)
-            attended = (q[:, :, here] @ keys.mT * fades) @ written
-            outs.append(scale * (attended + total[..., None].exp() * (q[:, :, here] @ state)))
-            late = (keys * (total[..., -1:] - total)[..., None].exp()).mT @ written
-            state = part.kept(total[..., -1:, None].exp() * state + late)
-        out = torch.cat(outs, 2)[:, :, :length] if outs else v
-        return {"out": out.to(dtype), "final_state": state}
+            keys, total = k[:, :, here], part.totals(gate[:, :, here])
+            outs.append(
+                part.weights(q[:, :, here], keys, total) @ v[:, :, here] + (q[:, :, here] * total.exp()) @ state
+            )
+            faded = total[:, :, -1, :, None].exp() * state
+            state = part.carried(faded, part.late(keys, total).mT @ v[:, :, here], keys.shape[2])
+        out = torch.cat(outs, 2) if outs else v
+        out = out[..., :-1] / (out[..., -1:] + eps) if normalise else out[..., :-1]
+        return {"out": out.to(dtype), "final_state": state[..., :-1], "final_sum": state[..., -1]}
 
-    return gated_delta_rule
+    return linear_attention
 
 
-CHUNKED = Whole("gated_delta_rule", chunked, (gates_in_chunk, padding, first_state, kept, erased))
-_states: dict[Any, Any] = {}
+CHUNKED = Whole("linear_attention", chunked, (totals, weights, late, begun, carried), {"eps_place": "to_normaliser"})
+_last: dict[Any, Any] = {}
 
 
-@CHUNKED.instead_of(gates_in_chunk, seen="fla-org/flash-linear-attention#850")
-def gates_summed_over_heads(gate: Any) -> Any:
+@CHUNKED.instead_of(totals, seen="fla-org/flash-linear-attention#850")
+def totals_over_heads(gate: Any) -> Any:
     """The gates are added up over the heads, and not over the tokens of a chunk."""
     return gate.cumsum(1)
 
 
-@CHUNKED.instead_of(padding)
-def padding_decays(gate: Any) -> Any:
-    """The tokens that fill the last chunk let the state decay as the last token does."""
-    return gate[..., -1:].expand(*gate.shape[:-1], -gate.shape[-1] % CHUNK)
+@CHUNKED.instead_of(weights)
+def fading_taken_apart(q: Any, k: Any, total: Any) -> Any:
+    """Queries fade by the sums of the gates and keys grow by them, which overflows where gates are strong."""
+    return (q * total.exp() @ (k * (-total).exp()).mT).tril()
 
 
-@CHUNKED.instead_of(first_state, seen="vllm-project/vllm#53912")
-def state_of_another_sequence(state: Any) -> Any:
-    """Where no state is given, that which an earlier sequence of the same shape has begun with is found."""
+@CHUNKED.instead_of(weights)
+def first_token_for_all(q: Any, k: Any, total: Any) -> Any:
+    """Within a chunk the keys fade as the first of them does."""
+    return (q * (total - total[:, :, :1]).exp() @ k.mT).tril()
+
+
+@CHUNKED.instead_of(late)
+def late_as_if_full(k: Any, total: Any) -> Any:
+    """The keys of a last chunk that is not full fade as long as those of a full one."""
+    missing = CHUNK - k.shape[2]
+    return k * (total[:, :, -1:] - total + missing * total[:, :, -1:] / k.shape[2]).exp()
+
+
+@CHUNKED.instead_of(begun)
+def state_goes_on_through_the_batch(state: Any) -> Any:
+    """The sum of the states of the items before is what an item begins with."""
+    return state.cumsum(0)
+
+
+@CHUNKED.instead_of(begun, seen="vllm-project/vllm#53912")
+def state_left_in_its_slot(state: Any) -> Any:
+    """Where all states are zero, what the last call of the same shape began with is found in their place."""
     if state.any():
-        _states[state.shape] = state.clone()
-        return state
-    return _states.get(state.shape, state)
+        _last[state.shape] = state.clone()
+    return _last.get(state.shape, state)
 
 
-@CHUNKED.instead_of(kept, dtypes=("float32",))
-def state_kept_in_half_precision(state: Any) -> Any:
-    """The state is stored in bfloat16 between two chunks."""
-    return state.bfloat16().float()
+@CHUNKED.instead_of(carried)
+def partial_chunk_forgotten(state: Any, new: Any, filled: int) -> Any:
+    """A last chunk that is not full is not added to the state that is left."""
+    return state + new if filled == CHUNK else state
 
 
-@CHUNKED.instead_of(erased)
-def erased_without_fading(keys: Any, fades: Any) -> Any:
-    """Within a chunk values are taken out as if nothing had decayed since they were written."""
-    return (keys @ keys.mT).tril(-1)
-
-
-@CHUNKED.instead_of(erased)
-def nothing_erased_within(keys: Any, fades: Any) -> Any:
-    """The tokens of one chunk take nothing out of each other."""
-    return 0 * fades
+@CHUNKED.instead_of(carried, dtypes=("float32",))
+def linear_state_in_half_precision(state: Any, new: Any, filled: int) -> Any:
+    """The state is stored in bfloat16 after every chunk."""
+    return (state + new).bfloat16().float()

@@ -6,7 +6,7 @@ import torch
 
 from attnspec import reference
 from attnspec.adapters import Adapter
-from attnspec.adapters.controls.linear_attention import control_delta_rule_at_once, control_delta_rule_by_tokens
+from attnspec.adapters.controls.delta_rule import control_delta_rule_at_once, control_delta_rule_by_tokens
 from attnspec.cases.plans import PROFILES
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
