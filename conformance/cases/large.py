@@ -10,7 +10,7 @@ from ..errors import SpecError
 from ..language.draws import Source
 from ..language.expressions import Expression
 from ..mechanisms.mechanism import Mechanism, Setting
-from ..mechanisms.serving import ROW
+from ..mechanisms.serving import ROW, at_tiles, serving
 from ..numerics import budget
 from ..numerics.drawn import Drawn
 from ..subjects.claims import Claims
@@ -20,12 +20,18 @@ from .samples import Case, DrawSource, Sample, Unfit
 
 ROOM = 1 << 50
 """Bytes that sizes may speak of: what is drawn as a key takes none."""
+NAMED = "serving."
+"""What the labels of large cases begin with."""
 LARGE = 1 << 12
 """Entries from which an array is made where it is used."""
 
 
 class LargeSample(Sample):
     """A case of which large arrays are keys."""
+
+    def another(self, case: Case, claims: Claims) -> LargeSample:
+        with budget.roomy(ROOM):
+            return LargeSample(self.mechanism, case, self.dtype, claims=claims)
 
     def _drawn(self, name: str, layers: Sequence[tuple[str, Expression]]) -> Any:
         (layer, expression), below = layers[0], layers[1:]
@@ -65,6 +71,17 @@ class _LargeSource(DrawSource):
         return Drawn(f"{self.sample.case.seed}.{self.sample.mechanism.name}.{self.key}", shape)
 
 
+def large_again(mechanism: Mechanism, case: Case, claims: Claims, dtype: str) -> LargeSample | None:
+    """A case that was kept, with its arrays; None where there is none of its name any more."""
+    known = {**serving(mechanism), **at_tiles(mechanism, claims.tiles, claims.splits)}
+    assigned = known.get(case.scenario.removeprefix(NAMED))
+    if assigned is None:
+        return None
+    own = replace(mechanism, scenarios={case.scenario: Setting(case.scenario, assigned, None)})
+    with budget.roomy(ROOM):
+        return LargeSample(own, case, dtype, claims=claims)
+
+
 def large_sample(
     mechanism: Mechanism, name: str, assigned: Mapping[str, Expression], claims: Claims, dtype: str, seed: int
 ) -> LargeSample | str:
@@ -72,7 +89,7 @@ def large_sample(
 
     A row of a covering array is tried without what the subject does not take.
     """
-    pinned, label = pins(mechanism, claims), f"serving.{name}"
+    pinned, label = pins(mechanism, claims), f"{NAMED}{name}"
     if name.startswith(ROW):
         assigned = {n: x for n, x in assigned.items() if n not in pinned}
     if not applicable(assigned, pinned):

@@ -228,6 +228,10 @@ class Sample:
         arrays = {n for n in self.mechanism.inputs if isinstance(self.values[n], np.ndarray)}
         return {key: index for key, index in self._picked.items() if key.partition(".")[0] in arrays}
 
+    def another(self, case: Case, claims: Claims) -> Sample:
+        """Another case of the mechanism, drawn as this one is; `Unfit` as of a new one."""
+        return type(self)(self.mechanism, case, self.dtype, claims=claims)
+
     @functools.cached_property
     def key(self) -> str:
         """The name of its case."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..errors import SpecError
 from ..judging.bounds import Stray
 from ..judging.environments import LawEnvironment
+from ..judging.judge import Missed, WorstEntry
 from ..judging.settling import Declined
 from ..judging.trial import Faulted, Trial
 from ..mechanisms.mechanism import Law
@@ -24,29 +25,6 @@ from ..numerics.truths import Truth, truth
 
 ANOTHER = "another value"
 """What is expected where a value may be any but the one that was found."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorstEntry:
-    """What was found at an entry, what was expected, and how many entries beside it are beyond their bounds."""
-
-    found: Any
-    expected: Any
-    bound: float
-    units: float
-    where: tuple[int, ...]
-    spoiled: int
-    entries: int
-    missed: Missed | None = None
-    """Where the bound has the subject's own error in it: by how much it misses the definition on this case."""
-
-
-@dataclass(frozen=True, slots=True)
-class Missed:
-    """The error of an output against the definition, in units of the bound."""
-
-    units: float
-    bound: float
 
 
 def worst_entry(trial: Trial, law: Law, grade: Grade | None) -> WorstEntry | None:

@@ -14,6 +14,7 @@ from ..frameworks.numpy import NumpyFramework
 from ..judging.settling import same
 from ..mechanisms.definition import sizes_of
 from ..mechanisms.mechanism import Mechanism
+from ..numerics.drawn import Drawn
 
 _NUMPY = NumpyFramework()
 
@@ -48,7 +49,7 @@ def facts_of(sample: Sample, values: Mapping[str, Any] | None = None) -> Facts:
         {name: int(values[name]) for name in m.stating.sizes if isinstance(values.get(name), int | np.integer)},
         {name: _unusual(m, name, values[name]) for name in m.options if not isinstance(values[name], np.ndarray)},
         m.defaults,
-        {name: isinstance(values[name], np.ndarray) for name in m.optional},
+        {name: isinstance(values[name], np.ndarray | Drawn) for name in m.optional},
         {name: memory_of(values[name], sample.layout, index) for index, name in enumerate(m.required)},
         sample.layout,
         sample.case.regime,

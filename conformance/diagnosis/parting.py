@@ -63,12 +63,13 @@ class Parting:
     exact = False
     """Whether a condition has to hold on no right case."""
     seconds = SECONDS
+    patience = PATIENCE
 
     def __init__(self, bench: Bench, points: Sequence[Point], seed: int, deadline: float | None = None) -> None:
         self.bench, self.seed = bench, seed
         self.points = [*points]
         self.tries, self.started, self.cpu = 0, time.monotonic(), time.process_time()
-        self.deadline = min(deadline or math.inf, self.started + PATIENCE)
+        self.deadline = min(deadline or math.inf, self.started + self.patience)
         self.known = {point.sample.key for point in points}
         self.telling = {*self.known}
         """The cases that were tried, and those of them that say something."""

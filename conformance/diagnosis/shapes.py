@@ -89,7 +89,7 @@ OUTCOME = keys(
         "spoiled": whole,
         "entries": whole,
     },
-    {"missed": or_none(keys({"units": or_none(number), "bound": or_none(number)}))},
+    {"missed": or_none(keys({"units": or_none(number), "bound": or_none(number)})), "output": text},
 )
 WHEN = keys(
     {
@@ -159,6 +159,7 @@ _KEPT = keys(
         "retraced": truth,
         "after": text,
         "alone": truth,
+        "large": truth,
         "when": or_none(WHEN),
         "nearest": or_none(keys({"name": text, "says": text, "agreed": whole, "cases": whole})),
         "map": or_none(MAP),

@@ -53,7 +53,7 @@ def roomy(sample: Sample, claims: Claims) -> Sample:
 def drawn(sample: Sample, case: Case, claims: Claims) -> Sample | None:
     """A case of the mechanism of a sample; None where it is none, or too large."""
     try:
-        found = Sample(sample.mechanism, case, sample.dtype, claims=claims)
+        found = sample.another(case, claims)
     except (Unfit, SpecError):
         return None
     return found if found.entries <= EXPLAINED_ENTRIES else None

@@ -16,7 +16,7 @@ from ..data import records
 from ..data.files import read_text
 from ..data.texts import safe, told
 from ..errors import UsageError
-from ..judging.cells import law_names, law_of
+from ..judging.cells import LARGE, every_name, is_large, law_of
 from ..mechanisms.library import Library
 from ..mechanisms.loader import NONE, Specs, mechanism_named
 from ..mechanisms.mechanism import Law, Mechanism
@@ -139,7 +139,7 @@ def is_file(path: Path) -> bool:
 def _unknown(found: Mapping[str, Any], library: Library) -> Iterator[str]:
     """What a kept case speaks of that is not there."""
     m = mechanism_named(found["mechanism"], library)
-    if found["law"] not in law_names(m):
+    if found["law"] not in every_name(m):
         yield f"{m.name} has no law {found['law']!r}"
     for convention, words in m.conventions.items():
         if found["words"].get(convention) not in words:
@@ -155,7 +155,8 @@ def _unknown_in(case: Mapping[str, Any], m: Mechanism, law: str) -> Iterator[str
         yield f"it is of {m.name}, and its inputs are of {case['mechanism']!r}"
     examples = {f"example:{name}" for name in m.examples}
     for kind, known in (("scenario", {*m.scenarios, *examples}), ("regime", {*m.regimes})):
-        if case[kind] and case[kind] not in known:
+        large = kind == "scenario" and is_large(law) and case[kind].startswith(LARGE)
+        if case[kind] and case[kind] not in known and not large:
             yield f"{m.name} has no {kind} {case[kind]!r}"
     names = {*m.sizes, *m.options, *m.inputs}
     givens = {f"{law}.{name}" for stated in [law_of(m, law)] if stated for name in stated.given}

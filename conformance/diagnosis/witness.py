@@ -21,15 +21,16 @@ from ..judging.bench import Bench
 from ..judging.bounds import Stray
 from ..judging.cells import Failure, law_of, sentence_of
 from ..judging.environments import LawEnvironment
-from ..judging.judge import Kind
+from ..judging.judge import Kind, WorstEntry
 from ..judging.settling import Declined
 from ..judging.trial import Faulted, Trial
 from ..mechanisms.mechanism import Law, Mechanism
 from ..numerics import budget
+from ..numerics.drawn import Drawn
 from ..numerics.streams import digest
 from ..subjects.subject import AdapterSubject, Subject
 from . import phrases
-from .entries import WorstEntry, worst_entry
+from .entries import worst_entry
 from .fields import Field, field_of
 from .likeness import Likeness, Nearest
 from .maps import Map
@@ -60,6 +61,7 @@ def describe(
     grade = None if failure.outcome.grade is None else bench.subject.claims.grade(bench.dtype)
     faulted = failure.outcome.kind is Kind.FAULTED
     worst = None if law is None or faulted else worst_entry(Trial(bench, sample), law, grade)
+    worst = failure.large.worst if failure.large is not None else worst
     field = None if law is None or faulted else field_of(Trial(bench, failure.found), law, grade)
     return {
         "key": _key(sample, bench, target, name),
@@ -80,11 +82,12 @@ def describe(
         **folders_of(m),
         "case": stored_case(sample, law, bench.words_key),
         "before": _earlier(failure),
+        **({} if failure.large is None else {"large": True}),
         "dependent": failure.dependent,
         "retraced": failure.retraced,
         "after": after,
         "sizes": sizes_of_case(sample),
-        "arrays": {n: shown(x) for n, x in sample.values.items() if isinstance(x, np.ndarray)},
+        "arrays": {n: shown(x) for n, x in sample.values.items() if isinstance(x, np.ndarray | Drawn)},
         "givens": _givens(Trial(bench, sample), law),
         "from": {
             "label": failure.found.case.label,
@@ -136,6 +139,7 @@ def _entry_data(worst: WorstEntry) -> dict[str, Any]:
         "spoiled": worst.spoiled,
         "entries": worst.entries,
         "missed": missed and {"units": finite_or_none(missed.units), "bound": finite_or_none(missed.bound)},
+        **({"output": worst.output} if worst.output else {}),
     }
 
 
@@ -235,6 +239,8 @@ def _givens(trial: Trial, law: Law | None) -> dict[str, str]:
 
 def shown(x: Any) -> str:
     """An array for people: its entries if they are few, else its shape and range."""
+    if isinstance(x, Drawn):
+        return f"{list(x.shape)}, nearly normal numbers"
     if x.size <= SHOWN:
         return str(np.array2string(x, separator=", ", precision=5, threshold=SHOWN + 1)).replace("\n", "")
     if x.dtype == bool:
@@ -245,7 +251,7 @@ def shown(x: Any) -> str:
 def sizes_of_case(sample: Sample) -> dict[str, Any]:
     """The sizes of a case, and its options that are not at their default."""
     m, values = sample.mechanism, sample.values
-    return {n: plain_value(x) for n, x in values.items() if not (isinstance(x, np.ndarray) or _usual(m, n, x))}
+    return {n: plain_value(x) for n, x in values.items() if not (isinstance(x, np.ndarray | Drawn) or _usual(m, n, x))}
 
 
 def finite_or_none(x: float) -> float | None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..cases.large import NAMED, LargeSample
 from ..cases.profiles import Profile
 from ..cases.samples import Case, Sample
 from ..mechanisms.mechanism import Law, Mechanism
@@ -16,6 +17,7 @@ from .bench import Bench
 from .contracts import CONTRACTS, ONCE
 from .conventions import Finding
 from .judge import Kind, Outcome, definition_law
+from .large import Judged
 from .margins import Margins
 from .recognition import Mark
 from .refusals import Refusals
@@ -40,6 +42,8 @@ class Failure:
     """The known finding that it belongs to; nothing if it is new."""
     retraced: bool = False
     """Whether `before` is a sequence of calls after which it fails in a new process, each made once."""
+    large: Judged | None = None
+    """What came of the case, if it is one of the sizes of production."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +173,7 @@ class Request:
     @property
     def large_alone(self) -> bool:
         """Whether nothing but cases of the sizes of production is asked for."""
-        return bool(self.laws) and all(name.startswith(LARGE) or name == BOUNDS for name in self.laws or ())
+        return bool(self.laws) and all(map(is_large, self.laws or ()))
 
     def wants(self, name: str) -> bool:
         return self.laws is None or name in self.laws
@@ -198,9 +202,11 @@ class Result:
     marks: tuple[Mark, ...] = ()
     met: frozenset[str] = frozenset()
     """The known findings whose condition a case has met that was answered."""
+    large: Sequence[tuple[LargeSample, Kind]] = ()
+    """How each case of the sizes of production fared."""
 
 
-LARGE = "serving."
+LARGE = NAMED
 """What the names of verdicts on cases of the sizes of production begin with."""
 BOUNDS = "contract.bounds"
 """The verdict on what is read and written beyond arrays, which is asked at the sizes of production."""
@@ -232,6 +238,16 @@ def large_names(mechanism: Mechanism) -> list[str]:
     """The verdicts on cases of the sizes of production."""
     names = (*serving(mechanism), *([TILES] if has_tiles(mechanism) else ()))
     return [*(f"{LARGE}{name}" for name in names), *([BOUNDS] if names else ())]
+
+
+def every_name(mechanism: Mechanism) -> list[str]:
+    """Everything that may have a verdict under any profile."""
+    return [*law_names(mechanism), *large_names(mechanism)]
+
+
+def is_large(name: str) -> bool:
+    """Whether a verdict of that name is on cases of the sizes of production."""
+    return name.startswith(LARGE) or name == BOUNDS
 
 
 def law_of(mechanism: Mechanism, name: str) -> Law | None:

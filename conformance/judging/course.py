@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..cases.large import LargeSample
 from ..cases.samples import Case, Sample
 from ..numerics.grades import Grade, looser
 from .bench import Bench
@@ -46,6 +47,8 @@ class Course:
         """The cases that were tried so far, by their keys."""
         self.outcomes: list[tuple[Sample, Kind]] = []
         """How the definition fared on each case."""
+        self.large: list[tuple[LargeSample, Kind]] = []
+        """How each case of the sizes of production fared."""
         self.late = False
         """Whether time was up."""
         self.refusals = Refusals()

@@ -77,6 +77,31 @@ class Outcome:
         return self.fault is not None and self.fault.kind == "raised"
 
 
+@dataclass(frozen=True, slots=True)
+class WorstEntry:
+    """What was found at an entry, what was expected, and how many entries beside it are beyond their bounds."""
+
+    found: Any
+    expected: Any
+    bound: float
+    units: float
+    where: tuple[int, ...]
+    spoiled: int
+    entries: int
+    missed: Missed | None = None
+    """Where the bound has the subject's own error in it: by how much it misses the definition on this case."""
+    output: str = ""
+    """The output that it is of, where only some entries of that were judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """The error of an output against the definition, in units of the bound."""
+
+    units: float
+    bound: float
+
+
 def definition_law(mechanism: Mechanism) -> Law:
     """The law that every mechanism has: its outputs are those of its definition."""
     always = Expression("true", Scope())

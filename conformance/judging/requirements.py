@@ -15,7 +15,7 @@ from ..mechanisms.loader import library as shipped
 from ..mechanisms.loader import mechanism_named
 from ..numerics.formats import FORMATS, unknown_dtype
 from ..numerics.grades import coarser, grade_named
-from .cells import law_names
+from .cells import every_name
 from .coverage import share
 
 Line = Mapping[str, Any]
@@ -46,7 +46,7 @@ def check_requirements(
 
 def _check_law(name: str, library: Library) -> set[str]:
     mechanism, _, law = name.partition(".")
-    known = law_names(mechanism_named(mechanism, library))
+    known = every_name(mechanism_named(mechanism, library))
     if law not in known:
         raise UsageError(f"required law:{name}: {mechanism} has no law {law!r}{did_you_mean(law, known)}")
     return {library.operator_of(mechanism)}

@@ -4,85 +4,131 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from ..cases.large import large_sample
+from ..cases.large import LargeSample, large_sample
 from ..errors import SpecError
 from ..mechanisms.mechanism import Assignments
 from ..mechanisms.serving import at_tiles, has_tiles, serving
-from .cells import BOUNDS, LARGE, TILES, Cell
+from .bench import Bench
+from .cells import BOUNDS, LARGE, TILES, Cell, Failure, Request
 from .course import Course
+from .judge import Kind, Outcome
 from .large import Judged, Large, Unroomy
+from .recognition import recognized
 from .settling import Declined
 
 SECONDS = 20.0
 """How long the rows of one case are compared with the definition; those that are left then are not."""
 
 
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What came of one case, and why there is no verdict on it if there is none."""
+
+    verdict: str
+    says: str = ""
+    sample: LargeSample | None = None
+    found: Judged | None = None
+
+    @property
+    def bad(self) -> bool:
+        return self.verdict in ("fail", "error")
+
+
 def served(seen: Course) -> Iterator[Cell]:
     """The cells of all large cases of a mechanism that are asked for."""
-    beyond, tried = "", 0
+    tried = list[Tried]()
     for name, assigned in serving(seen.mechanism).items():
         if seen.request.wants(f"{LARGE}{name}"):
-            verdict = _verdict(seen, name, assigned)
-            beyond, tried = beyond or verdict.pop("beyond", ""), tried + verdict.get("cases", 0)
-            cell = _cell(seen, f"{LARGE}{name}", **verdict)
+            tried.append(_tried(seen, name, assigned))
+            cell = _cell(seen, f"{LARGE}{name}", [tried[-1]])
             yield cell
             if cell.bad and seen.request.first:
                 break
     if serving(seen.mechanism) and seen.request.wants(BOUNDS):
-        verdict = "fail" if beyond else "pass" if tried else "not_tested"
-        yield _cell(seen, BOUNDS, verdict=verdict, cases=tried, says=beyond)
+        yield _bounds(seen, tried)
     if has_tiles(seen.mechanism) and seen.request.wants(f"{LARGE}{TILES}"):
-        yield _cell(seen, f"{LARGE}{TILES}", **_at_tiles(seen))
+        yield _cell(seen, f"{LARGE}{TILES}", [*_at_tiles(seen)])
 
 
-def _at_tiles(seen: Course) -> dict[str, Any]:
-    """The verdict on lengths on both sides of the tiles that the subject declares: that of the first wrong one."""
+def served_again(request: Request, bench: Bench, law: str, sample: LargeSample) -> Cell:
+    """The cell of a law on one case that was kept, by the words of a bench."""
+    seen = Course(request, {})
+    seen.bench = bench
+    tried = _judged(seen, sample)
+    return _bounds(seen, [tried]) if law == BOUNDS else _cell(seen, law, [tried])
+
+
+def _at_tiles(seen: Course) -> Iterator[Tried]:
+    """What comes of lengths on both sides of the tiles that the subject declares, up to the first wrong one."""
     claims = seen.subject.claims
     if not claims.tiles:
-        return {"verdict": "not_declared", "says": "declares no tiles"}
-    found = []
+        yield Tried("not_declared", "declares no tiles")
     for name, assigned in at_tiles(seen.mechanism, claims.tiles, claims.splits).items():
-        found.append(_verdict(seen, name, assigned))
-        found[-1].pop("beyond", "")
-        if found[-1]["verdict"] in ("fail", "error"):
-            return found[-1]
-    tried = [each for each in found if each["verdict"] == "pass"]
-    if not tried:
-        return found[-1]
-    return {**tried[-1], "cases": len(tried), "worst": max(each["worst"] for each in tried)}
+        found = _tried(seen, name, assigned)
+        yield found
+        if found.bad:
+            return
 
 
-def _verdict(seen: Course, name: str, assigned: Assignments) -> dict[str, Any]:
+def _tried(seen: Course, name: str, assigned: Assignments) -> Tried:
     request = seen.request
     if request.deadline is not None and time.monotonic() > request.deadline:
-        return {"verdict": "not_tested", "says": "time was up"}
+        return Tried("not_tested", "time was up")
     sample = large_sample(seen.mechanism, name, assigned, seen.subject.claims, request.dtype, request.seed)
-    if isinstance(sample, str):
-        return {"verdict": "not_declared", "says": sample}
+    return Tried("not_declared", sample) if isinstance(sample, str) else _judged(seen, sample)
+
+
+def _judged(seen: Course, sample: LargeSample) -> Tried:
     try:
-        large = Large(seen.bench, sample, memory=request.memory, seconds=SECONDS)
-        found = large.judged(seen.grades)
+        found = Large(seen.bench, sample, memory=seen.request.memory, seconds=SECONDS).judged(seen.grades)
     except Declined as answer:
-        return {"verdict": "not_declared", "says": str(answer)}
+        return Tried("not_declared", str(answer))
     except (Unroomy, SpecError) as answer:
-        return {"verdict": "not_tested", "says": str(answer).splitlines()[0]}
-    return {"cases": 1, "worst": found.excess, **_told(found, sample.case.label)}
+        return Tried("not_tested", str(answer).splitlines()[0])
+    seen.large.append((sample, found.kind))
+    verdict = {Kind.FAULTED: "error", Kind.REFUTED: "fail", Kind.HELD: "pass"}[found.kind]
+    return Tried(verdict, _told(found, sample.case.label), sample, found)
 
 
-def _told(found: Judged, label: str) -> dict[str, Any]:
-    if found.fault is not None:
-        return {"verdict": "error", "says": f"{label}: {found.says}"}
+def _told(found: Judged, label: str) -> str:
+    if found.fault is not None or found.beyond:
+        return f"{label}: {found.says}"
     part = "" if found.seen == found.rows else f"{found.seen} of {found.rows} rows were compared with the definition"
-    if found.beyond:
-        return {"verdict": "fail", "says": f"{label}: {found.says}", "beyond": f"{label}: {found.beyond}"}
     if not found.refuted:
-        return {"verdict": "pass", "says": part}
+        return part
     how = f"the error is {found.excess:.3g} x the bound"
-    return {"verdict": "fail", "says": "; ".join(filter(None, [f"{label}: {found.says}", how, part]))}
+    return "; ".join(filter(None, [f"{label}: {found.says}", how, part]))
 
 
-def _cell(seen: Course, name: str, **more: Any) -> Cell:
+def _cell(seen: Course, law: str, tried: list[Tried]) -> Cell:
+    """The cell of cases: that of the first wrong one, or of all that were judged, or why none was."""
+    judged = [one.found for one in tried if one.found is not None]
+    shown = next((one for one in tried if one.bad), tried[-1])
+    if judged and not shown.bad:
+        shown = next(one for one in reversed(tried) if one.found is not None)
+    found = shown.found
+    worst = max((each.excess for each in judged), default=0.0) if not shown.bad else found.excess if found else 0.0
+    return _made(seen, law, shown, cases=len(judged), worst=worst)
+
+
+def _bounds(seen: Course, tried: list[Tried]) -> Cell:
+    """The cell of what was read or written beyond arrays."""
+    judged = [one for one in tried if one.found is not None]
+    beyond = next((one for one in judged if one.found is not None and one.found.beyond), None)
+    shown = beyond or Tried("pass" if judged else "not_tested")
+    return _made(seen, BOUNDS, shown, cases=len(judged))
+
+
+def _made(seen: Course, law: str, shown: Tried, **more: Any) -> Cell:
     r, m = seen.request, seen.mechanism
-    return Cell(r.subject.name, m.operator, m.name, name, "must", r.dtype, r.device, **more)
+    failure = None
+    if shown.bad and shown.sample is not None and shown.found is not None:
+        grade = None if shown.found.worst is None else seen.grades[0]
+        outcome = Outcome(shown.found.kind, shown.found.excess, grade, shown.says, fault=shown.found.fault)
+        finding = recognized(r.marks, seen.bench, law, outcome, shown.sample)
+        failure = Failure(law, outcome, shown.sample, shown.sample, finding=finding, large=shown.found)
+    place = (r.subject.name, m.operator, m.name, law, "must", r.dtype, r.device)
+    return Cell(*place, shown.verdict, says=shown.says, failure=failure, **more)

@@ -15,7 +15,7 @@ from ..execution.calling import ABRUPT, Call, Reply
 from ..mechanisms.mechanism import Reject
 from ..numerics import budget
 from ..numerics.truths import truth
-from .cells import LAYOUT, PARAMETERS, Cell, Failure, Request, Result, large_names, law_names
+from .cells import LAYOUT, PARAMETERS, Cell, Failure, Request, Result, every_name, law_names
 from .contracts import CONTRACTS
 from .conventions import Finding, explained, identified, words_of
 from .course import Course
@@ -41,8 +41,7 @@ def unclaimed(request: Request, reason: str) -> Iterator[Cell]:
 
 def _all_names(request: Request) -> list[str]:
     """Everything that gets a verdict under a profile."""
-    large = large_names(request.mechanism) if request.profile.large else []
-    return [*law_names(request.mechanism), *large]
+    return (every_name if request.profile.large else law_names)(request.mechanism)
 
 
 def parameter_cells(request: Request) -> Iterator[Cell]:

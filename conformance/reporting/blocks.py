@@ -122,7 +122,7 @@ def _entries(witness: Witness, cell: Mapping[str, Any], rows: int, room: int, fo
         yield "Known", f"{cell['finding']}: attnspec explain {cell['finding']}"
     yield "Then", _innocent(witness, cell)
     yield "Replay", _replay(witness, folder)
-    if folder and not witness.get("alone"):
+    if folder and not witness.get("alone") and not witness.get("large"):
         yield "Repro", f"attnspec repro {witness['key']}{_at(folder)}"
     if witness.get("level") == "must" and folder and not cell.get("finding"):
         waive = f"attnspec waive {witness['key']}{_at(folder)} --issue URL --owner NAME --reason TEXT --expires DAY"
@@ -264,8 +264,10 @@ def _number(x: Any) -> str:
 
 
 def _where(outcome: Mapping[str, Any]) -> str:
-    place = f"entry {outcome['where']}, " if outcome["where"] else ""
+    output = outcome.get("output", "")
+    place = f"{output or 'entry '}{outcome['where']}, " if outcome["where"] else ""
     share = f"{outcome['spoiled']} of {outcome['entries']} entries" if outcome["entries"] > 1 else "the only entry"
+    share += " that were judged" if output else ""
     return f"{place}{share} beyond the bound" if outcome["units"] is not None else f"{place}{share}"
 
 

@@ -188,7 +188,7 @@ def _comparison(outcome: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
     if outcome is None:
         return
     entry = ", ".join(map(str, outcome["where"]))
-    yield "entry", f"[{entry}]" if entry else "the only one"
+    yield "entry", f"{outcome.get('output', '')}[{entry}]" if entry else "the only one"
     yield "returned", _value(outcome["found"])
     yield "expected", _value(outcome["expected"])
     if isinstance(outcome["found"], float) and isinstance(outcome["expected"], float):

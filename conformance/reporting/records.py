@@ -180,6 +180,7 @@ class Worst(TypedDict):
     spoiled: Key[int, "Entries beyond their bounds."]
     entries: Key[int, "Entries in all."]
     missed: Key[Missed | None, "The error against the definition, where the bound has the subject's own error in it."]
+    output: Key[NotRequired[str], "The output that the entry is of, where some of its rows were judged, and not all."]
 
 
 class Cause(TypedDict):
@@ -284,6 +285,7 @@ class Witness(_Witness):
     before: Key[list[Case], "What was tried ahead of it, if it fails only after that."]
     retraced: Key[bool, "Whether what was tried ahead is a sequence of calls that it needs, each made once."]
     after: Key[str, "After which calls alone it fails, in words; empty where that is not known."]
+    large: Key[NotRequired[bool], "Whether the case is one of the sizes of production, whose arrays are never stored."]
     dependent: Key[bool, "Whether it fails only after earlier calls, and holds in a new process."]
     sizes: Key[dict[str, Value], "Sizes, and options that are not at their defaults."]
     arrays: Key[dict[str, str], "Inputs, as they are shown."]

@@ -18,7 +18,7 @@ from ..execution.interpreters import Interpreter, parted
 from ..execution.mapping import MappingError
 from ..execution.supervisor import Supervisor, available, supervisor
 from ..judging.bench import Bench
-from ..judging.cells import LAYOUT, PARAMETERS, large_names, law_names
+from ..judging.cells import LAYOUT, PARAMETERS, every_name, law_names
 from ..judging.first_call import differentiated, noticed
 from ..judging.requirements import check_requirements
 from ..judging.trial import Trial
@@ -284,7 +284,7 @@ def chosen(options: Options, library: Library) -> Callable[[str], dict[str, tupl
     large = profile_named(options.profile).large
 
     def names_of(name: str) -> list[str]:
-        return [*law_names(library[name]), *(large_names(library[name]) if large else ())]
+        return (every_name if large else law_names)(library[name])
 
     picked = _picked(names_of, names, options.laws) if options.laws else None
 

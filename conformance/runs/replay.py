@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..cases.large import LargeSample, large_again
 from ..cases.profiles import PROFILES
 from ..cases.samples import Case, Sample
 from ..data.texts import safe, safe_data, safe_lines
@@ -18,10 +19,11 @@ from ..errors import Exit, TargetError, UsageError
 from ..execution.interpreters import parted
 from ..execution.supervisor import SECONDS, available, supervisor
 from ..judging.bench import Bench
-from ..judging.cells import Failure, Request, law_names, law_of
+from ..judging.cells import Failure, Request, every_name, is_large, law_of
 from ..judging.engine import run
 from ..judging.first_call import differentiated
 from ..judging.judge import Kind, judged
+from ..judging.serving import served_again
 from ..judging.trial import Trial
 from ..mechanisms.library import Library
 from ..mechanisms.loader import NONE, Specs, mechanism_named
@@ -58,13 +60,13 @@ def replayed(
     mechanism = mechanism_named(witness["mechanism"], known)
     admit(witness["target"], name, note, trusted=trusted)
     subject = subject_of(witness, known, operator or mechanism.operator, framework, seconds)
-    if witness["law"] not in law_names(mechanism):
+    if witness["law"] not in every_name(mechanism):
         raise UsageError(f"{mechanism.name} has no law {witness['law']!r} any more")
     if witness["digest"] != mechanism.digest:
         say(f"note: {mechanism.path} has changed since this case was kept")
     bench = bench_of(witness, mechanism, subject)
     with subject.session(), runnable(name):
-        sample = Sample(mechanism, read_case(witness["case"]), witness["dtype"])
+        sample = sample_of(witness, mechanism, subject)
         earlier = _earlier(bench, witness) if witness.get("retraced") else ()
         if earlier:
             say(f"note: makes {'an earlier call' if len(earlier) == 1 else f'{len(earlier)} earlier calls'} first")
@@ -127,6 +129,17 @@ def bench_of(witness: dict[str, Any], mechanism: Mechanism, subject: Subject) ->
     return Bench(subject, mechanism, witness["dtype"], witness["device"], witness["words"])
 
 
+def sample_of(witness: dict[str, Any], mechanism: Mechanism, subject: Subject) -> Sample:
+    """The case of a witness with its arrays; `UsageError` for one of the sizes of production that is not there."""
+    case = read_case(witness["case"])
+    if not is_large(witness["law"]):
+        return Sample(mechanism, case, witness["dtype"])
+    found = large_again(mechanism, case, subject.claims, witness["dtype"])
+    if found is None:
+        raise UsageError(f"{mechanism.name} has no case {case.scenario!r} any more")
+    return found
+
+
 def _counted(witness: dict[str, Any]) -> str:
     count = len(witness["before"])
     return f"the {count} cases that were tried before it" if count > 1 else "the case that was tried before it"
@@ -179,6 +192,10 @@ def again(bench: Bench, sample: Sample, name: str, earlier: Sequence[Case] = ())
 
     With `earlier` cases, it is sought after their calls in a new process.
     """
+    if isinstance(sample, LargeSample):
+        request = Request(bench.subject, bench.mechanism, bench.dtype, PROFILES["serving"], bench.device)
+        cell = served_again(request, bench, name, sample)
+        return cell.failure if cell.bad else None, cell.verdict, cell.says
     law = law_of(bench.mechanism, name)
     if law is None:
         return _run_again(bench, (sample,), name)

@@ -21,7 +21,7 @@ from ..execution.calling import Call
 from ..execution.interpreters import parted
 from ..execution.supervisor import SECONDS
 from ..judging.bench import Bench
-from ..judging.cells import Failure, law_names, law_of, sentence_of
+from ..judging.cells import Failure, every_name, law_of, sentence_of
 from ..judging.judge import judged
 from ..judging.settling import Settled
 from ..judging.trial import Faulted, Tracing
@@ -91,7 +91,7 @@ def program_of(
     _admit_kind(witness)
     known = library_of(witness, specs)
     mechanism = mechanism_named(witness["mechanism"], known)
-    if law not in law_names(mechanism):
+    if law not in every_name(mechanism):
         raise UsageError(f"{mechanism.name} has no law {law!r} any more")
     admit(target, name, note, trusted=trusted)
     subject = subject_of(witness, known, operator or mechanism.operator, framework, seconds)
@@ -154,6 +154,9 @@ def _admit_kind(witness: Mapping[str, Any]) -> None:
         raise UsageError(f"{safe(target)} is not an implementation: it is a part of attnspec, and nobody ships it")
     if witness.get("alone"):
         raise UsageError("no file names the function, so that a program cannot find it; put it into a file")
+    if witness.get("large"):
+        says = "its arrays are made where they are used, and would fill a program"
+        raise UsageError(f"{says}; 'attnspec replay {witness['key']}' makes the call")
     if witness["dependent"]:
         count = len(witness["before"])
         raise UsageError(f"it fails only after {count} earlier calls; 'attnspec replay {witness['key']}' makes them")

@@ -15,9 +15,10 @@ from ..diagnosis.likeness import Likeness
 from ..diagnosis.maps import mapped
 from ..diagnosis.naming import diagnose, observed
 from ..diagnosis.observations import Observation
+from ..diagnosis.scale import from_which_sizes, wrong_rows
 from ..diagnosis.separation import When, separated
 from ..diagnosis.witness import describe, finite_or_none
-from ..judging.cells import Cell, Failure, Request, Result, sentence_of
+from ..judging.cells import Cell, Failure, Request, Result, is_large, sentence_of
 from ..judging.conventions import Finding
 from ..judging.engine import run
 from ..judging.layouts import taken_told
@@ -113,13 +114,17 @@ class Runner:
         failure, room = first, len(shown) < BLOCKS
         others, seed = [c.law for c in failed if c is not head and c.finding == head.finding], self.options.seed
         with group.subject.session():
-            if room:
+            if room and first.large is not None:
+                seen = wrong_rows(first)
+                when = steps.tried(lambda: self._at_scale(result, first))
+            elif room:
                 failure = steps.tried(lambda: made_small(first, result)) or first
                 again = (
                     steps.tried(lambda: retraced(bench, failure, result, self.deadline)) if failure.dependent else None
                 )
                 failure, after = (again.failure, again.says) if again else (failure, "")
-            if room and (not head.law.startswith(("contract.", "convention.")) or head.law == "contract.precision"):
+            lawful = head.law == "contract.precision" or not head.law.startswith(("contract.", "convention."))
+            if room and lawful and first.large is None:
                 calls = steps.tried(lambda: observed(bench, failure, seed)) or []
                 likeness = steps.tried(lambda: diagnose(bench, failure, seed, observations=calls))
                 seen = steps.tried(lambda: mapped(bench, failure, seed))
@@ -138,6 +143,12 @@ class Runner:
             found["witness"] = {**data, "full": room and not faults & shown}
         shown |= faults
         return found
+
+    def _at_scale(self, result: Result, failure: Failure) -> When | None:
+        """The condition under which a subject is wrong at the sizes of production."""
+        assert result.bench is not None
+        memory = int(self.options.memory * 2**30)
+        return from_which_sizes(result.bench, failure, result, self.options.seed, memory, self.deadline)
 
     def _when(self, result: Result, head: Cell, failure: Failure, calls: Sequence[Observation]) -> When | None:
         """The condition under which a subject is wrong; precision and what earlier calls do are another matter."""
@@ -193,7 +204,7 @@ def headline(failed: Sequence[Cell]) -> Cell:
         return (
             cell.level != "must",
             bool(cell.finding),
-            1 if cell.law == "definition" else 2 if cell.verdict == "error" else 0,
+            1 if cell.law == "definition" else 2 if cell.verdict == "error" or is_large(cell.law) else 0,
         )
 
     return min(failed, key=rank)

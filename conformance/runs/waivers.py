@@ -34,21 +34,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from ..cases.samples import Sample
 from ..data.files import read_text
 from ..data.texts import safe
 from ..diagnosis.likeness import Likeness
 from ..diagnosis.naming import diagnose
-from ..diagnosis.stored import MOST, find, is_file, read_case, runnable
+from ..diagnosis.stored import MOST, find, is_file, runnable
 from ..errors import Place, SpecError, SpecErrors, UsageError, did_you_mean
 from ..judging.bench import Bench
-from ..judging.cells import Cell, Result, law_names
+from ..judging.cells import Cell, Result, every_name
 from ..mechanisms.documents import Text, read
 from ..mechanisms.library import Library
 from ..mechanisms.loader import library as shipped
 from ..mechanisms.schema import schema_errors
 from ..numerics.budget import FILE_BYTES
-from .replay import again
+from .replay import again, sample_of
 
 VERSION = "1"
 LONGEST = 180
@@ -166,8 +165,8 @@ def _unknown(law: Text, library: Library) -> Iterator[SpecError]:
     known = library.get(mechanism)
     if known is None:
         yield SpecError(f"unknown mechanism {mechanism!r}{did_you_mean(mechanism, library)}", law.place)
-    elif name not in law_names(known):
-        yield SpecError(f"unknown law {str(law)!r}{did_you_mean(name, law_names(known))}", law.place)
+    elif name not in every_name(known):
+        yield SpecError(f"unknown law {str(law)!r}{did_you_mean(name, every_name(known))}", law.place)
 
 
 # Judging
@@ -205,7 +204,7 @@ def _state(waiver: Waiver, bench: Bench, day: datetime.date) -> str:
     if f"{witness['mechanism']}.{witness['law']}" != waiver.law:
         raise UsageError(f"{waiver.place}: {waiver.case} is a case of {witness['mechanism']}.{witness['law']}")
     with runnable(str(waiver.case)):
-        sample = Sample(bench.mechanism, read_case(witness["case"]), bench.dtype)
+        sample = sample_of(witness, bench.mechanism, bench.subject)
         failure, _, _ = again(own, sample, waiver.law.partition(".")[2])
     return "" if failure is not None else "is stale: its case holds now"
 

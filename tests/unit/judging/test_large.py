@@ -11,7 +11,7 @@ from attnspec.judging.bench import Bench
 from attnspec.judging.large import Large, Unroomy
 from attnspec.mechanisms.loader import NONE
 from attnspec.mechanisms.serving import _assigned, _scope
-from attnspec.numerics.grades import GRADES, looser
+from attnspec.numerics.grades import looser
 from attnspec.subjects.targets import subject
 
 ATTENTION = NONE.library()["attention"]
@@ -99,24 +99,24 @@ def test_a_coarser_precision_is_told():
     assert found.says.startswith("behaves as tf32, claims fp32: out[")
 
 
-def paged(q, key_pages, value_pages, table, k_lens):
-    out = np.empty((*q.shape[:3], value_pages.shape[3]), np.float32)
-    for item, n in enumerate(k_lens):
-        k, v = (x[table[item]].reshape(-1, *x.shape[2:])[:n].swapaxes(0, 1)[None] for x in (key_pages, value_pages))
-        out[item] = attention(q[item : item + 1].swapaxes(1, 2), k, v)[0].swapaxes(0, 1)
-    return out
+def test_the_worst_entry_and_the_rows_like_it_are_told():
+    def kernel(q, k, v):
+        out = attention(q, k, v)
+        out[1, 3, 40:] += np.float32(0.5)
+        return out
+
+    found = judged(kernel)
+    assert (1, 3) == found.worst.where[:2]
+    assert "out" == found.worst.output
+    assert found.worst.units == found.excess
+    assert pytest.approx(0.5, abs=1e-5) == found.worst.found - found.worst.expected
+    assert 0 < found.worst.bound < 1e-4
+    assert 0 < found.worst.spoiled < found.worst.entries
+    expected = np.zeros((2, 4, 70), bool)
+    expected[1, 3, 40:] = True
+    assert np.array_equal(expected, found.wrong)
+    assert ("batch", "heads", "q_len") == found.labels
 
 
-def test_an_axis_that_a_word_asks_for_as_a_whole_is_taken_so():
-    words = {"masked_nonfinite": "propagates", "unused_entries": "numbers"}
-    mechanism = NONE.library()["paged_attention"]
-    one = subject(Adapter("kernel", "paged_attention", paged, "numpy", conventions=words))
-    text = "batch = 2, q_len = 1, kv_heads = 2, heads = 4, page_size = 32, max_pages = 3, k_lens = [70, 96]"
-    text += ", head_dim = 32, value_dim = 32"
-    sample = large_sample(mechanism, "case", _assigned(text, _scope(mechanism)), one.claims, "float32", 0)
-    found = Large(
-        Bench(one, mechanism, "float32", "cpu", {**mechanism.words, **words}), sample, memory=1 << 30, seconds=60.0
-    )
-    assert 0 < found.judged([GRADES["fp32"]]).excess < 1
-    assert ["heads"] == found.axes
-    assert {"heads", "q_len"} == found.restriction.axes
+def test_what_is_right_has_no_worst_entry():
+    assert judged(attention).worst is None

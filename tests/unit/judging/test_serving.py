@@ -5,13 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from attnspec.adapters import Adapter
+from attnspec.cases.large import large_again
 from attnspec.cases.profiles import PROFILES
+from attnspec.judging.bench import Bench
 from attnspec.judging.cells import Request, large_names, sentence_of
 from attnspec.judging.engine import run
+from attnspec.judging.serving import served_again
 from attnspec.mechanisms.loader import NONE
 from attnspec.subjects.targets import subject
 
 PACKED = NONE.library()["packed_attention"]
+WORDS = {"causal_alignment": "bottom_right", "empty_row": "zeros", "masked_nonfinite": "ignored", "grouping": "block"}
 
 
 def packed(q, k, v, q_lens, k_lens, *, causal=False):
@@ -30,13 +34,7 @@ def packed(q, k, v, q_lens, k_lens, *, causal=False):
 
 
 def cells(function, *names, memory=4 << 30):
-    words = {
-        "causal_alignment": "bottom_right",
-        "empty_row": "zeros",
-        "masked_nonfinite": "ignored",
-        "grouping": "block",
-    }
-    one = subject(Adapter("kernel", "packed_attention", function, "numpy", conventions=words))
+    one = subject(Adapter("kernel", "packed_attention", function, "numpy", conventions=WORDS))
     laws = frozenset(f"serving.{name}" for name in names)
     return run(Request(one, PACKED, "float32", PROFILES["serving"], laws=laws, memory=memory)).cells
 
@@ -75,13 +73,7 @@ def test_every_case_has_a_name():
 
 
 def tiled(function, **more):
-    words = {
-        "causal_alignment": "bottom_right",
-        "empty_row": "zeros",
-        "masked_nonfinite": "ignored",
-        "grouping": "block",
-    }
-    one = subject(Adapter("kernel", "packed_attention", function, "numpy", conventions=words, **more))
+    one = subject(Adapter("kernel", "packed_attention", function, "numpy", conventions=WORDS, **more))
     (cell,) = run(Request(one, PACKED, "float32", PROFILES["serving"], laws=frozenset({"serving.tiles"}))).cells
     return cell
 
@@ -101,3 +93,22 @@ def test_lengths_on_both_sides_of_declared_tiles_are_tried():
     found = tiled(kernel, tiles=(32, 48), splits=8)
     assert "fail" == found.verdict
     assert found.says.startswith("serving.pair_keys_385: out[0, ")
+
+
+def test_a_case_is_judged_again_by_itself():
+    def kernel(q, k, v, q_lens, k_lens, *, causal=False):
+        out = packed(q, k, v, q_lens, k_lens, causal=causal)
+        out[-1, 0, 0] += 1
+        return out
+
+    def again(function, case, name="serving.many_items"):
+        one = subject(Adapter("kernel", "packed_attention", function, "numpy", conventions=WORDS))
+        bench = Bench(one, PACKED, "float32", "cpu", {**PACKED.words, **WORDS})
+        request = Request(one, PACKED, "float32", PROFILES["serving"])
+        return served_again(request, bench, name, large_again(PACKED, case, one.claims, "float32"))
+
+    (cell,) = cells(kernel, "many_items")
+    found = again(kernel, cell.failure.sample.case)
+    assert (cell.verdict, cell.says) == (found.verdict, found.says)
+    assert "pass" == again(packed, cell.failure.sample.case).verdict
+    assert "pass" == again(kernel, cell.failure.sample.case, "contract.bounds").verdict

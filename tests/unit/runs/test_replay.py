@@ -181,3 +181,36 @@ def test_what_is_no_more_is_named(changed, error, says, tmp_path):
     with pytest.raises(error) as caught:
         replay(witness, tmp_path)
     assert says in str(caught.value)
+
+
+LARGE = """
+import torch
+from attnspec import adapter
+
+@adapter("packed_attention", conventions={"grouping": "block"})
+def items(q, k, v, q_lens, k_lens):
+    out = torch.zeros(q.shape[0], q.shape[1], v.shape[2])
+    starts = [0, *q_lens.cumsum(0).tolist()]
+    for i, n in enumerate(q_lens.tolist()):
+        rows = slice(starts[i], starts[i] + n)
+        s = torch.einsum("qhd,khd->hqk", q[rows], k[rows]) * q.shape[2] ** -0.5
+        out[rows] = torch.einsum("hqk,khd->qhd", s.softmax(-1), v[rows])
+    out[250:] *= 1.5
+    return out
+"""
+
+
+def test_a_case_of_the_sizes_of_production_is_kept_by_its_name_and_run_again(tmp_path):
+    path, law = tmp_path / "large.py", "serving.many_items"
+    path.write_text(LARGE)
+    asked = ["check", str(path), "--profile", "serving", "--law", law, "--report-dir", str(tmp_path / "out")]
+    told = CliRunner().invoke(main, asked).output
+    (kept,) = (tmp_path / "out" / "cases").glob("*.json")
+    assert f"attnspec replay {kept.stem}" in told
+    assert kept.stat().st_size < 6000
+    code, lines = replay({"key": kept.stem}, tmp_path / "out")
+    assert Exit.VIOLATED is code
+    assert lines[0].startswith(f"== items   packed_attention.{law}   float32 cpu ")
+    path.write_text(LARGE.replace("1.5", "1.0"))
+    again = ["replay", kept.stem, "--report-dir", str(tmp_path / "out"), "--trust"]
+    assert f"items packed_attention.{law}: pass on this case now" in CliRunner().invoke(main, again).output

@@ -1,0 +1,210 @@
+"""What of a large case is evaluated together: items, and rows of them; and what the definition and a subject say there.
+
+An item is one position of every axis along which nothing is computed, but for the axis of rows, which is taken in
+stretches. Copies, such as heads that share keys, are items together.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..cases.large import LargeSample
+from ..errors import SpecError
+from ..language.labels import ALONG
+from ..language.restricting import UNLIKE
+from ..mechanisms.definition import Frame
+from ..mechanisms.restriction import Restriction, labels_of, output_shape, restrictable, restricted
+from ..numerics.drawn import Drawn
+from ..numerics.formats import FORMATS, rounded
+from ..numerics.grades import Grade
+from ..numerics.numbers import recording
+from ..subjects.large import LargeSubject
+from .bench import Bench
+
+STRETCH = 2_000_000
+"""Entries of scores that are computed at a time."""
+COPIES = 1_000_000
+"""Entries of copies that are made at a time."""
+ROWS = 256
+"""Positions of the axis of rows whose inputs are there at a time."""
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Item:
+    """What is evaluated together: positions of all restricted axes but the one of rows."""
+
+    positions: dict[str, Rows]
+    values: dict[str, Any] = field(default_factory=dict)
+    """The inputs at those positions, once they are made."""
+
+
+class Portions:
+    """A large case in parts that are small enough to be evaluated."""
+
+    def __init__(self, bench: Bench, sample: LargeSample) -> None:
+        """`SpecError` where the definition cannot be evaluated for a part of the case."""
+        self.bench, self.sample = bench, sample
+        self.mechanism = bench.mechanism
+        self.sizes = {n: x for n, x in sample.values.items() if n in self.mechanism.sizes}
+        self.labels = labels_of(self.mechanism, self.mechanism.outputs[0])
+        axes = [label for label in restrictable(self.mechanism) if label in self.labels[:-1]]
+        self.restriction: Restriction = restricted(self.mechanism, axes)
+        plain = [label for label in axes if label not in self.restriction.sources]
+        if not plain:
+            raise SpecError(f"{self.mechanism.name} cannot be evaluated in parts")
+        self.row = max(plain, key=self.labels.index)
+        self.axes = [label for label in self.labels if label in axes and label != self.row]
+        self.tiled = False
+        self.determined = [name for name in self.mechanism.outputs if name not in self.mechanism.random]
+        self.shapes = {name: output_shape(self.mechanism, name, self.sizes) for name in self.determined}
+
+    @property
+    def rows(self) -> int:
+        """How many rows an item has."""
+        return int(self.sizes[self.row])
+
+    @property
+    def largest(self) -> int:
+        """Entries of the largest input in one item."""
+        return max((self._part(x, name) for name, x in self._drawn), default=1)
+
+    @property
+    def _drawn(self) -> list[tuple[str, Drawn]]:
+        return [(name, x) for name, x in self.sample.values.items() if isinstance(x, Drawn)]
+
+    def _part(self, x: Drawn, name: str) -> int:
+        shape = list(x.shape)
+        for axis, label in self.restriction.places(name, x):
+            shape[axis] = 1 if label in (*self.axes, *self._sources) else min(shape[axis], ROWS)
+        return math.prod(shape)
+
+    # Items
+
+    def orient(self) -> None:
+        """Find out whether copies are of one after the other or of the whole, which a word decides."""
+        for _ in range(len(self.restriction.axes) + 1):
+            last = {axis: np.array([max(self.sizes[axis] - 2, 0)]) for axis in self.axes}
+            try:
+                self.outputs(self.frame(Item(last), np.array([0]), None), self.determined[:1])
+            except SpecError as error:
+                if UNLIKE in error.message:
+                    self.tiled = True
+                else:
+                    self._widen(error)
+            else:
+                return
+
+    def _widen(self, error: SpecError) -> None:
+        """Take an axis as a whole that is asked for as such under some words; `SpecError` where it is that of rows."""
+        found = re.search(rf"the axis (\w+) {ALONG}", error.message)
+        if found is None or found[1] == self.row:
+            raise error
+        kept = self.restriction.axes - {found[1]}
+        alone = found[1] in self._sources or not self._sources <= self.restriction.axes
+        self.axes = [axis for axis in self.axes if axis in kept]
+        self.restriction = restricted(self.mechanism, kept - (self._sources if alone else set()), alone=alone)
+
+    @property
+    def _sources(self) -> frozenset[str]:
+        return frozenset(self.restriction.sources.values())
+
+    def items(self) -> Iterator[Item]:
+        """All of them: positions one by one, and copies with those of the same source."""
+        parts = []
+        for axis in self.axes:
+            n, source = self.sizes[axis], self.restriction.sources.get(axis)
+            if source is None:
+                parts.append([np.array([at]) for at in range(n)])
+            else:
+                whole = [np.flatnonzero(self._source_of(axis, source) == at) for at in range(self.sizes[source])]
+                most = max(1, COPIES // self.largest)
+                parts.append([some for each in whole for some in np.split(each, range(most, len(each), most))])
+        for places in itertools.product(*parts):
+            yield Item(dict(zip(self.axes, places, strict=True)))
+
+    def _source_of(self, axis: str, source: str) -> Rows:
+        """Of which place each copy is, by the words of the subject."""
+        times = max(self.sizes[axis] // max(self.sizes[source], 1), 1)
+        everything = np.arange(self.sizes[axis])
+        return everything % self.sizes[source] if self.tiled else everything // times
+
+    def step(self, item: Item) -> int:
+        """How many rows of an item are evaluated at a time."""
+        beside = math.prod(len(places) for places in item.positions.values())
+        return max(1, min(STRETCH // (beside * max(self._across, 1)), self.rows))
+
+    @property
+    def _across(self) -> int:
+        """The entries of the widest line in one row: the longest of the sizes that nothing is cut along."""
+        cut = (*self.axes, self.row, *self._sources)
+        return max((n for name, n in self.sizes.items() if name not in cut), default=1)
+
+    # What is said of rows
+
+    def frame(self, item: Item, rows: Rows, grade: Grade | None) -> Frame:
+        """The definition on some rows of an item."""
+        positions = {**item.positions, self.row: rows}
+        for axis, source in self.restriction.sources.items():
+            if source in self.restriction.axes:
+                positions[source] = np.unique(self._source_of(axis, source)[positions[axis]])
+        values = {**self.sample.values, **self.bench.words}
+        for name in (*self.mechanism.inputs, *self.mechanism.options):
+            x = self.sample.values.get(name)
+            if isinstance(x, (Drawn, np.ndarray)):
+                values[name] = self._gathered(item, name, x, positions)
+        return self.restriction.frame(values, positions, grade=grade, dtype=self.bench.dtype, sizes=self.sizes)
+
+    def _gathered(self, item: Item, name: str, x: Any, positions: Mapping[str, Any]) -> Any:
+        if name in item.values:
+            return item.values[name]
+        if not isinstance(x, Drawn):
+            return self.restriction.gathered(name, x, positions, self.sizes)
+        places = {axis: positions[label] for axis, label in self.restriction.places(name, x)}
+        found = rounded(x.part(places), FORMATS[self.mechanism.dtype_of(name, self.bench.dtype)])
+        if self.row not in (label for _, label in self.restriction.places(name, x)):
+            item.values[name] = found
+        return found
+
+    def outputs(self, frame: Frame, names: Sequence[str]) -> dict[str, Any]:
+        with recording():
+            return frame.outputs(*names)
+
+    def observed(self, subject: LargeSubject, item: Item, rows: Rows, name: str) -> NDArray[np.float64]:
+        """What the subject gave for some rows of an item."""
+        places = self.places(item, rows, name)
+        stretches = [_stretches(each) for each in places]
+        found = np.empty([len(each) for each in places])
+        for boxes in itertools.product(*stretches):
+            into = tuple(slice(at, at + stop - start) for at, start, stop in boxes)
+            found[into] = subject.part(name, tuple((start, stop) for _, start, stop in boxes))
+        return found
+
+    def places(self, item: Item, rows: Rows, name: str) -> list[Rows]:
+        """Which places of each axis of an output some rows of an item are."""
+        positions = {**item.positions, self.row: rows}
+        labels = labels_of(self.mechanism, name)
+        return [positions.get(label, np.arange(n)) for label, n in zip(labels, self.shapes[name], strict=True)]
+
+    def by_row(self, x: NDArray[Any], name: str, count: int) -> NDArray[Any]:
+        """The largest entry of each row of an output."""
+        labels = labels_of(self.mechanism, name)
+        if self.row not in labels:
+            return np.full(count, x.max(initial=0))
+        at = labels.index(self.row)
+        return x.max(axis=tuple(axis for axis in range(x.ndim) if axis != at), initial=0)
+
+
+def _stretches(places: Rows) -> list[tuple[int, int, int]]:
+    """Runs of neighbouring places: where each begins in the list, and the first place and the one behind the last."""
+    breaks = [0, *(np.flatnonzero(np.diff(places) != 1) + 1).tolist(), len(places)]
+    return [(a, int(places[a]), int(places[b - 1]) + 1) for a, b in itertools.pairwise(breaks) if b > a]

@@ -1,0 +1,59 @@
+"""Parts of a large case: which axes are cut, and what is evaluated together."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attnspec.adapters import Adapter
+from attnspec.cases.large import large_sample
+from attnspec.judging.bench import Bench
+from attnspec.judging.portions import Portions
+from attnspec.mechanisms.loader import NONE
+from attnspec.mechanisms.serving import _assigned, _scope
+from attnspec.subjects.targets import subject
+
+PAGED = "batch = 2, q_len = 1, kv_heads = 2, heads = 4, page_size = 32, max_pages = 3, k_lens = [70, 96]"
+PAGED += ", head_dim = 32, value_dim = 32"
+PLAIN = "batch = 2, kv_heads = 2, heads = 4, q_len = 70, k_len = 96, head_dim = 16, value_dim = 16"
+
+
+def portions(operator, text, **words):
+    mechanism = NONE.library()[operator]
+    one = subject(Adapter("kernel", operator, lambda *inputs: None, "numpy", conventions=words))
+    sample = large_sample(mechanism, "case", _assigned(text, _scope(mechanism)), one.claims, "float32", 0)
+    found = Portions(Bench(one, mechanism, "float32", "cpu", {**mechanism.words, **words}), sample)
+    found.orient()
+    return found
+
+
+def test_an_axis_that_a_word_asks_for_as_a_whole_is_taken_so():
+    found = portions("paged_attention", PAGED, masked_nonfinite="propagates", unused_entries="numbers")
+    assert ["heads"] == found.axes
+    assert {"heads", "q_len"} == found.restriction.axes
+
+
+def test_heads_that_share_keys_are_one_item():
+    found = [item.positions for item in portions("attention", PLAIN).items()]
+    assert [([0], [0, 1]), ([0], [2, 3]), ([1], [0, 1]), ([1], [2, 3])] == [
+        (each["batch"].tolist(), each["heads"].tolist()) for each in found
+    ]
+
+
+def test_heads_that_take_turns_are_together_as_they_do():
+    items = portions("attention", PLAIN, grouping="tiled").items()
+    assert [0, 2] == next(items).positions["heads"].tolist()
+
+
+def test_rows_are_what_the_whole_definition_gives_there():
+    found = portions("attention", PLAIN)
+    item = [*found.items()][3]
+    some = found.outputs(found.frame(item, np.array([3, 69]), None), ["out"])["out"]
+    whole = found.outputs(found.frame(item, np.arange(70), None), ["out"])["out"]
+    assert (1, 2, 2, 16) == some.shape
+    assert np.allclose(whole[:, :, [3, 69]], some, rtol=1e-12)
+
+
+def test_the_largest_entry_of_each_row_is_found():
+    x = np.zeros((1, 2, 3, 4))
+    x[0, 1, 2, 3] = 7
+    assert [0, 0, 7] == portions("attention", PLAIN).by_row(x, "out", 3).tolist()
