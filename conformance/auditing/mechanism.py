@@ -28,7 +28,7 @@ from ..mechanisms.references import has_reference, reference_outputs
 from ..numerics.grades import FP64
 from ..numerics.numbers import Number, number
 from ..subjects.stand_ins import DefinitionSubject, Unchanged
-from .mutation import Kill, kills
+from .mutation import RIGHT, Checks, Kill, kills
 from .parts import Part
 from .strays import strays
 
@@ -69,6 +69,7 @@ class _Audit:
         self.cores: dict[str, list[str]] = {}
         """The scenarios that a smoke test rests on, by dtype, as the evidence stands."""
 
+        self.checks = Checks()
         self.unchanged: dict[tuple[str, ...], Unchanged] = {}
         """The definition on the last calls, by dtype and words."""
 
@@ -81,6 +82,7 @@ class _Audit:
         self.examples()
         self.witnesses()
         self.mistakes()
+        self.kept()
         self.conventions()
         self.rejects()
         return self.part_
@@ -120,25 +122,18 @@ class _Audit:
         return sample.cache[key]
 
     def witnesses(self) -> None:
-        """Definition and reference agree on every case, under every word; and every law is reached."""
-        reached: set[str] = set()
+        """Definition and reference agree on every case, under every word."""
         for words in variants(self.m):
-            bench = Bench(self.subject(None, words, rounding=False), self.m, "float64", "cpu", words)
-            first = words == self.m.words
+            bench = self.bench(words)
             for sample in self.samples():
                 started, trial = time.process_time(), Trial(bench, sample)
                 if self.witnessed:
                     self.compare(trial, words)
-                if first:
+                if words == self.m.words:
                     self.seconds[sample.case.label] = time.process_time() - started
-                if not first and sample.case.scenario == "" and len(reached) == len(self.laws):
-                    continue
-                for law in self.laws:
-                    if first or law.name not in reached:
-                        self.holds(trial, law, words, reached)
-        for law in self.laws[self.m.undetermined :]:  # where nothing is determined, the definition is not a law
-            if law.name not in reached:
-                self.fault(f"no case reaches the law {law.name}")
+
+    def bench(self, words: Mapping[str, str]) -> Bench:
+        return Bench(self.subject(None, words, rounding=False), self.m, "float64", "cpu", words)
 
     def compare(self, trial: Trial, words: Mapping[str, str]) -> None:
         sample, exact = trial.sample, self.bounded(trial, words)
@@ -161,19 +156,6 @@ class _Audit:
         asked = {convention: words[convention] for convention in frame.turned_on if convention in words}
         trial.sample.cache["bounded"] = (*kept, (asked, outputs))
         return outputs
-
-    def holds(self, trial: Trial, law: Law, words: Mapping[str, str], reached: set[str]) -> None:
-        try:
-            outcome = judged(trial, law, [FP64])
-        except SpecError as error:
-            self.fault(f"{law.name} cannot be evaluated on {trial.sample.case.label}: {error}")
-            reached.add(law.name)
-            return
-        if outcome.bad:
-            where = f"{trial.sample.case.label}, {_told(words, self.m)}"
-            self.fault(f"{law.name} is false of the definition itself on {where} {outcome.says}")
-        if outcome.kind in (Kind.HELD, Kind.REFUTED):
-            reached.add(law.name)
 
     # Mistakes
 
@@ -223,7 +205,9 @@ class _Audit:
             if not idle:
                 return
             laws, mistakes = [self.laws[0], *idle], self.m.mistakes.values()
-            for mistake, kill in kills(self.m, mistakes, words, laws, self.samples(), self.fault, THOROUGH).items():
+            for mistake, kill in kills(
+                self.m, mistakes, words, laws, self.samples(), self.fault, self.checks, THOROUGH
+            ).items():
                 further = [r for r in kill.refutations if r.law in {law.name for law in idle}]
                 self.part_.kills[mistake] += further
                 idle = [law for law in idle if law.name not in {r.law for r in further}]
@@ -245,7 +229,7 @@ class _Audit:
         for samples, asked in stages:
             left = [mistake for mistake in mistakes if not found[mistake.name].laws]
             if left and samples:
-                found |= kills(self.m, left, words, asked, samples, self.fault)
+                found |= kills(self.m, left, words, asked, samples, self.fault, self.checks)
         return found
 
     def noticed(self, mistake: Mistake, words: Mapping[str, str], shown: Sequence[Sample]) -> bool:
@@ -295,6 +279,41 @@ class _Audit:
                     self.cores.clear()
                 return True
         return False
+
+    # Laws
+
+    def kept(self) -> None:
+        """The definition keeps every law, under every word; and every law is reached."""
+        reached: set[str] = set()
+        for words in variants(self.m):
+            bench, first = self.bench(words), words == self.m.words
+            for sample in self.samples():
+                if not first and sample.case.scenario == "" and len(reached) == len(self.laws):
+                    continue
+                trial = Trial(bench, sample)
+                for law in self.laws:
+                    if first or law.name not in reached:
+                        self.holds(trial, law, words, reached)
+        for law in self.laws[self.m.undetermined :]:  # where nothing is determined, the definition is not a law
+            if law.name not in reached:
+                self.fault(f"no case reaches the law {law.name}")
+
+    def holds(self, trial: Trial, law: Law, words: Mapping[str, str], reached: set[str]) -> None:
+        known = self.checks.get((trial.bench.words_key, trial.sample, law.name, RIGHT))
+        if known is not None and known.kind is not Kind.REFUTED and known.kind is not Kind.FAULTED:
+            reached.update([law.name] if known.kind is Kind.HELD else [])
+            return
+        try:
+            outcome = judged(trial, law, [FP64])
+        except SpecError as error:
+            self.fault(f"{law.name} cannot be evaluated on {trial.sample.case.label}: {error}")
+            reached.add(law.name)
+            return
+        if outcome.bad:
+            where = f"{trial.sample.case.label}, {_told(words, self.m)}"
+            self.fault(f"{law.name} is false of the definition itself on {where} {outcome.says}")
+        if outcome.kind in (Kind.HELD, Kind.REFUTED):
+            reached.add(law.name)
 
     # Conventions and rejects
 

@@ -2,14 +2,17 @@
 
 On one sample, mistakes share what they leave unchanged: the lines of the definition that they do not reach, and the
 verdict of a law all of whose calls they answer as the definition does.
+How a law fared once on a sample is remembered, for later searches under the same words.
 """
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ..cases.samples import Sample
 from ..errors import SpecError
@@ -67,6 +70,28 @@ class Kill:
         return [sample for _, sample in sorted(self.shown or self.told, key=lambda item: -item[0])]
 
 
+class Check(NamedTuple):
+    """How a law fared on a sample."""
+
+    kind: Kind
+    excess: float
+    seconds: float
+    """CPU time of it."""
+
+    @property
+    def refutes(self) -> bool:
+        """Whether it is a refutation beyond doubt."""
+        return self.kind is Kind.FAULTED or (self.kind is Kind.REFUTED and self.excess > SLACK)
+
+
+RIGHT = ""
+"""What is asked of a law on the definition itself, in the place of the name of a mistake."""
+
+
+class Checks(dict[tuple[tuple[str, ...], Sample, str, str], Check]):
+    """How laws have fared on samples: by words, sample, law, and mistake or `RIGHT`."""
+
+
 def kills(
     mechanism: Mechanism,
     mistakes: Collection[Mistake],
@@ -74,14 +99,16 @@ def kills(
     laws: Sequence[Law],
     samples: Sequence[Sample],
     say: Callable[[str], None],
+    checks: Checks,
     tried: int = TRIED,
 ) -> dict[str, Kill]:
     """What refutes each of the mistakes under some words, the definition being the first law.
 
     A law tries those samples first on which the definition refutes the mistake, and `tried` of them at most.
     `say` is told of laws that cannot be evaluated.
+    What is among the `checks` is not tried again, and what is tried is put there.
     """
-    return _Hunt(mechanism, mistakes, words, laws, say, tried).over(samples)
+    return _Hunt(mechanism, mistakes, words, laws, say, checks, tried).over(samples)
 
 
 class _Hunt:
@@ -94,9 +121,10 @@ class _Hunt:
         words: Mapping[str, str],
         laws: Sequence[Law],
         say: Callable[[str], None],
+        known: Checks,
         tried: int,
     ) -> None:
-        self.mechanism, self.words, self.say, self.tried = mechanism, words, say, tried
+        self.mechanism, self.words, self.say, self.known, self.tried = mechanism, words, say, known, tried
         self.definition, self.laws = laws[0], laws[1:]
         shared = Unchanged()
         self.right = self.bench("definition", {}, shared)
@@ -127,58 +155,75 @@ class _Hunt:
 
     def shown(self, sample: Sample, trials: Mapping[str, Trial]) -> Iterator[str]:
         """The mistakes that the definition refutes on a sample; it is tried on all of them."""
-        right = _Traced(self.right, sample, self.definition, self.say)
+        right = _Traced(self.right, sample, self.definition, self.say, self.known)
         for name, trial in trials.items():
-            outcome = self.outcome(right, name, trial)
-            if outcome is not None and refuted(outcome):
-                self.found[name].shown.append((outcome.excess, sample))
+            check = self.checked(right, name, trial)
+            if check is not None and check.refutes:
+                self.found[name].shown.append((check.excess, sample))
                 yield name
 
     def try_laws(self, sample: Sample, trials: Mapping[str, Trial]) -> None:
         """Every law on the mistakes that it is yet to refute."""
         for law in self.laws:
             names = [name for name in trials if (name, law.name) in self.open]
-            if not names:
-                continue
-            right = _Traced(self.right, sample, law, self.say)
+            right = _Traced(self.right, sample, law, self.say, self.known)
             for name in names:
-                self.outcome(right, name, trials[name])
+                self.checked(right, name, trials[name])
 
-    def outcome(self, right: _Traced, mistake: str, trial: Trial) -> Outcome | None:
+    def checked(self, right: _Traced, mistake: str, trial: Trial) -> Check | None:
         """A law on a mistake; an open question is closed where it is answered, or has had its cases."""
-        question, started = (mistake, right.law.name), time.process_time()
-        outcome = right.of(trial)
-        if outcome is None or outcome.kind in (Kind.IDLE, Kind.DECLINED) or question not in self.open:
-            return outcome
+        question, check = (mistake, right.law.name), right.of(mistake, trial)
+        if check is None or check.kind in (Kind.IDLE, Kind.DECLINED) or question not in self.open:
+            return check
         self.checks[question] += 1
-        self.seconds[question] += right.seconds + time.process_time() - started
-        if refuted(outcome):
+        self.seconds[question] += check.seconds
+        if check.refutes:
             spent, kill = (self.checks[question], self.seconds[question]), self.found[mistake]
-            kill.refutations.append(Refutation(right.law.name, right.sample.case.label, *spent, outcome.excess))
-            kill.told.append((outcome.excess, right.sample))
+            kill.refutations.append(Refutation(right.law.name, right.sample.case.label, *spent, check.excess))
+            kill.told.append((check.excess, right.sample))
             self.open.remove(question)
         elif (
             self.checks[question] == self.tried and right.law is not self.definition and not self.mechanism.undetermined
         ):
             self.open.remove(question)
-        return outcome
-
-
-def refuted(outcome: Outcome) -> bool:
-    """Whether an outcome is a refutation beyond doubt."""
-    return outcome.kind is Kind.FAULTED or (outcome.kind is Kind.REFUTED and outcome.excess > SLACK)
+        return check
 
 
 class _Traced(Tracing):
     """The definition under one law on one sample, and what the law calls for."""
 
-    def __init__(self, bench: Bench, sample: Sample, law: Law, say: Callable[[str], None]) -> None:
+    def __init__(self, bench: Bench, sample: Sample, law: Law, say: Callable[[str], None], known: Checks) -> None:
         super().__init__(bench, sample, fair=False)
-        self.law, self.say = law, say
-        started = time.process_time()
-        self.outcome = self.judged(self)
-        self.seconds = time.process_time() - started
-        """What the law costs on the definition; where a mistake answers in the same way, it costs that as well."""
+        self.law, self.say, self.known = law, say, known
+
+    def of(self, mistake: str, trial: Trial) -> Check | None:
+        """How the law fares on a trial: as on the definition, where every call is answered in the same way."""
+        key = (self.bench.words_key, self.sample, self.law.name, mistake)
+        if key in self.known:
+            return self.known[key]
+        right, started = self.right, time.thread_time()
+        try:
+            alike = all(trial.reply(settled) is self.replies[settled.key] for settled in self.asked.values())
+        except (Declined, Faulted):
+            alike = False
+        outcome = right if alike else self.judged(trial)
+        if outcome is None:
+            return None
+        # where a mistake answers as the definition does, the law costs what it does there
+        seconds = self.seconds + time.thread_time() - started
+        self.known[key] = check = Check(outcome.kind, outcome.excess, seconds)
+        return check
+
+    @functools.cached_property
+    def right(self) -> Outcome | None:
+        """How the law fares on the definition."""
+        started = time.thread_time()
+        outcome = self.judged(self)
+        self.seconds = time.thread_time() - started
+        if outcome is not None:
+            key = (self.bench.words_key, self.sample, self.law.name, RIGHT)
+            self.known[key] = Check(outcome.kind, outcome.excess, self.seconds)
+        return outcome
 
     def judged(self, trial: Trial) -> Outcome | None:
         try:
@@ -186,11 +231,3 @@ class _Traced(Tracing):
         except SpecError as error:
             self.say(f"{self.law.name} cannot be evaluated on {self.sample.case.label}: {error}")
             return None
-
-    def of(self, trial: Trial) -> Outcome | None:
-        """How the law fares on a trial: as on the definition, where every call is answered in the same way."""
-        try:
-            alike = all(trial.reply(settled) is self.replies[settled.key] for settled in self.asked.values())
-        except (Declined, Faulted):
-            alike = False
-        return self.outcome if alike else self.judged(trial)

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
-from attnspec.auditing.mutation import kills
+from attnspec.auditing import mutation
+from attnspec.auditing.mutation import RIGHT, Checks, kills
 from attnspec.cases.plans import plan
 from attnspec.cases.profiles import PROFILES, Profile
 from attnspec.judging.bench import Bench
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
-from attnspec.judging.judge import definition_law
+from attnspec.judging.judge import Kind, definition_law
 from attnspec.judging.trial import Trial
 from attnspec.mechanisms.definition import Frame, reached
 from attnspec.mechanisms.loader import library
@@ -82,11 +83,30 @@ def test_lines_that_no_change_reaches_are_those_of_the_unchanged_definition():
 def test_one_mistake_alone_is_refuted_by_the_same_laws(name):
     m, said = library()[name], []
     laws, samples = [definition_law(m), *m.laws.values()], samples_of(m)[:12]
-    together = kills(m, m.mistakes.values(), m.words, laws, samples, said.append)
+    together = kills(m, m.mistakes.values(), m.words, laws, samples, said.append, Checks())
     for mistake in list(m.mistakes.values())[:4]:
-        alone = kills(m, [mistake], m.words, laws, samples, said.append)
+        alone = kills(m, [mistake], m.words, laws, samples, said.append, Checks())
         assert together[mistake.name].laws == alone[mistake.name].laws
     assert [] == said
+
+
+@pytest.mark.parametrize("name", ["softmax", "causal_mask"])
+def test_what_was_checked_is_not_tried_again_and_gives_the_same(name, monkeypatch):
+    m, checks = library()[name], Checks()
+    laws, samples = [definition_law(m), *m.laws.values()], samples_of(m)[:8]
+    asked = (m, m.mistakes.values(), m.words, laws, samples, pytest.fail)
+    before = kills(*asked, checks)
+    monkeypatch.setattr(mutation, "judged", lambda *_, **__: pytest.fail("a law is tried again"))
+    after = kills(*asked, checks)
+    assert {n: kill.refutations for n, kill in before.items()} == {n: kill.refutations for n, kill in after.items()}
+    assert {n: kill.errors for n, kill in before.items()} == {n: kill.errors for n, kill in after.items()}
+
+
+def test_a_law_is_known_on_the_definition_once_a_mistake_was_tried():
+    m, checks = library()["softmax"], Checks()
+    definition, sample = definition_law(m), samples_of(m)[0]
+    kills(m, list(m.mistakes.values())[:1], m.words, [definition], [sample], pytest.fail, checks)
+    assert Kind.HELD is checks[tuple(m.words.values()), sample, definition.name, RIGHT].kind
 
 
 def test_a_run_may_end_at_its_first_violation():
