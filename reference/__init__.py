@@ -17,6 +17,7 @@ from .dropout import dropout
 from .feed_forward import swiglu
 from .generate import generate
 from .gradients import layer_norm_gradient, rms_norm_gradient, softmax_gradient
+from .latent import latent_attention
 from .linear_attention import gated_delta_rule, linear_attention, short_convolution
 from .linformer import linformer
 from .losses import cross_entropy
@@ -54,6 +55,7 @@ __all__ = [
     "einsum",
     "gated_delta_rule",
     "generate",
+    "latent_attention",
     "layer_norm",
     "layer_norm_gradient",
     "learned_position",

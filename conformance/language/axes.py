@@ -207,7 +207,7 @@ class Axes(Labelled):
             return own(node)
         if name in BY_ENTRY:
             return self.of(node.args[0])
-        if name in ("where", "implies"):
+        if name in ("where", "implies", "either"):
             return self.joined(*map(self.of, arguments(node)))
         if name in REDUCING:
             return self._reduced(node, name)

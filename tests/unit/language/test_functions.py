@@ -111,6 +111,7 @@ MEANING: dict[str, list[tuple[str, Any]]] = {
     "counts": [
         ("counts([0, 2, 2, 5], 4)", [1, 0, 2, 0]), ("counts([[0, 1], [1, 1]], 2, 0)", [[1, 1], [0, 2]]),
     ],
+    "either": [("either(x, 0 * x)", X), ("either(3, 4)", 3)],
     "unclaimed": [("unclaimed([1.0, 2.0])", [1.0, 2.0])],
     "likely": [
         ("likely([52, 48], [0.5, 0.5])", [True, True]),
@@ -207,6 +208,13 @@ def test_rearranging_keeps_errors_with_their_entries(text: str, values: Any, wor
     actual = evaluated(text, names=names)
     assert values == actual.value.tolist()
     np.testing.assert_allclose(worst, actual.full(actual.worst), atol=1e-12)
+
+
+def test_what_is_computed_in_either_of_two_ways_has_the_larger_error_of_both() -> None:
+    names = {"e": Number.within([1.0, 2.0], np.array([0.1, 0.2])), "f": Number.within([1.0, 2.5], np.array([0.3, 0.1]))}
+    actual = evaluated("either(e, f)", FP32, names)
+    assert [1.0, 2.0] == actual.value.tolist()
+    np.testing.assert_allclose([0.3, 0.2 + 0.5], actual.full(actual.worst))
 
 
 @pytest.mark.parametrize("text", ["sum(repeat(e, 400))", "sum(tile(e, 400))", "sum(full(e[0], 400))"])
