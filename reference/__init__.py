@@ -25,7 +25,7 @@ from .merging import merge_states
 from .moe_routing import moe_routing
 from .multi_head import multi_head
 from .norms import layer_norm, residual_rms_norm, rms_norm
-from .packed_attention import packed_attention
+from .packed_attention import packed_attention, packed_attention_gradient
 from .paged_attention import paged_attention
 from .positions import learned_position, mrope, rotary, rotary_frequencies, sinusoidal
 from .quantization import dequantize, quantize
@@ -67,6 +67,7 @@ __all__ = [
     "mrope",
     "multi_head",
     "packed_attention",
+    "packed_attention_gradient",
     "paged_attention",
     "quantize",
     "residual_rms_norm",

@@ -1,4 +1,4 @@
-"""Attention over items of different lengths that lie one behind the other, item by item.
+"""Attention over items of different lengths that lie one behind the other, item by item, and its gradients.
 
 Krell et al. 2021, Efficient sequence packing without cross-contamination, arXiv:2107.02027, section 3.3.
 """
@@ -6,6 +6,7 @@ Krell et al. 2021, Efficient sequence packing without cross-contamination, arXiv
 import numpy as np
 
 from .attention import attention
+from .attention_gradient import attention_gradient
 
 
 def packed_attention(
@@ -66,6 +67,50 @@ def packed_attention(
         out[queries], lse[:, queries] = one["out"][0].swapaxes(0, 1), one["lse"][0]
         q_start, k_start = q_start + n, k_start + m
     return {"out": out, "lse": lse}
+
+
+def packed_attention_gradient(
+    q,
+    k,
+    v,
+    q_lens,
+    k_lens,
+    d_out,
+    *,
+    scale=None,
+    causal=False,
+    window_left=None,
+    window_right=None,
+    softcap=None,
+    causal_alignment="bottom_right",
+    empty_row="zeros",
+    grouping="block",
+):
+    """The gradients of sum(out * d_out), item by item: d_q, d_k and d_v, in the shapes of q, k and v.
+
+    The arrays are those of `packed_attention`, and d_out [q_tokens, heads, value_dim] is the gradient of its output.
+    """
+    if sum(q_lens) != len(q) or sum(k_lens) != len(k) or min([0, *q_lens, *k_lens]) < 0 or len(d_out) != len(q):
+        raise ValueError("the lengths add up to the tokens, and every output has a gradient")
+    found = {"d_q": np.zeros(q.shape), "d_k": np.zeros(k.shape), "d_v": np.zeros(v.shape)}
+    q_start = k_start = 0
+    for n, m in zip(q_lens, k_lens, strict=True):
+        queries, keys = slice(q_start, q_start + n), slice(k_start, k_start + m)
+        one = attention_gradient(
+            *(x.swapaxes(0, 1)[None] for x in (q[queries], k[keys], v[keys], d_out[queries])),
+            scale=scale,
+            causal=causal,
+            window_left=window_left,
+            window_right=window_right,
+            softcap=softcap,
+            causal_alignment=causal_alignment,
+            empty_row=empty_row,
+            grouping=grouping,
+        )
+        for name, rows in (("d_q", queries), ("d_k", keys), ("d_v", keys)):
+            found[name][rows] = one[name][0].swapaxes(0, 1)
+        q_start, k_start = q_start + n, k_start + m
+    return found
 
 
 def of_item(scale, i):

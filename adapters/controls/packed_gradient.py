@@ -1,0 +1,158 @@
+"""Right, but different: gradients of packed attention as kernels and automatic differentiation compute them.
+
+`control_items_backward` is algorithm 2 of FlashAttention-2 (arXiv:2307.08691) for each item, with the roundings of its
+kernels; the others differentiate functions that pass as packed attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import adapter
+from ..torch.gradients import differentiated
+from ..torch.packed import cumulative
+from .packed import batched, control_block_diagonal, control_items, control_padded, control_segments
+
+DTYPES = ("float32", "bfloat16", "float16")
+CONVENTIONS = {"causal_alignment": "bottom_right", "empty_row": "zeros", "grouping": "block"}
+TILE = 16
+
+
+def _declared(**words: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return adapter("packed_attention_gradient", dtypes=DTYPES, conventions=CONVENTIONS | words)
+
+
+def gradients_of(
+    attend: Callable[..., Any], q: Any, k: Any, v: Any, q_lens: Any, k_lens: Any, d_out: Any, **options: Any
+) -> dict[str, Any]:
+    """The gradients of a function of packed attention, by automatic differentiation."""
+
+    def first(q: Any, k: Any, v: Any) -> Any:
+        found = attend(q, k, v, q_lens, k_lens, **options)
+        return found["out"] if isinstance(found, dict) else found
+
+    return differentiated(first, d_out, q=q, k=k, v=v)
+
+
+@_declared()
+def control_items_backward(
+    q: Any,
+    k: Any,
+    v: Any,
+    q_lens: Any,
+    k_lens: Any,
+    d_out: Any,
+    *,
+    scale: float | None = None,
+    causal: bool = False,
+    window_left: int | None = None,
+    window_right: int | None = None,
+    softcap: float | None = None,
+) -> Any:
+    """Item by item in tiles of 16 keys; weights from the logsumexp, and both factors rounded to the dtype."""
+    import torch
+
+    if len(d_out) != len(q) or d_out.shape[2] != v.shape[2]:
+        raise ValueError("every output has a gradient")
+
+    def narrow(x: Any) -> Any:
+        return x.to(q.dtype).float()
+
+    group, kv_heads = q.shape[1] // k.shape[1], k.shape[1]
+    factor = q.shape[2] ** -0.5 if scale is None else scale
+    found = [torch.zeros_like(x) for x in (q, k, v)]
+    q_at, k_at = cumulative(q_lens).tolist(), cumulative(k_lens).tolist()
+    for item in range(len(q_lens)):
+        own, past = slice(*q_at[item : item + 2]), slice(*k_at[item : item + 2])
+        queries, g = (batched(x[own]).float() for x in (q, d_out))
+        keys, values = (batched(x[past]).float().repeat_interleave(group, 1) for x in (k, v))
+        n, m = queries.shape[2], keys.shape[2]
+        back = torch.arange(n)[:, None] + (m - n) - torch.arange(m)
+        seen = (back >= 0) | (not causal)
+        seen &= torch.tensor(True) if window_left is None else back <= window_left
+        seen &= torch.tensor(True) if window_right is None else back >= -window_right
+        s = queries @ keys.mT * factor
+        bent = torch.zeros_like(s) if softcap is None else torch.tanh(s / softcap)
+        s = (s if softcap is None else softcap * bent).masked_fill(~seen, -torch.inf)
+        lse = torch.logsumexp(s, -1, keepdim=True)
+        p = torch.exp(s - lse.masked_fill(lse == -torch.inf, 0.0))
+        delta = (g * narrow(narrow(p) @ values)).sum(-1, keepdim=True)
+        d_q = torch.zeros_like(queries)
+        for start in range(0, m, TILE):
+            tile = slice(start, min(start + TILE, m))
+            d_s = p[..., tile] * (g @ values[:, :, tile].mT - delta) * (1 - bent[..., tile].square())
+            d_q += narrow(d_s) @ keys[:, :, tile] * factor
+            for into, x in (
+                (found[1], narrow(d_s).mT @ queries * factor),
+                (found[2], narrow(p[..., tile]).mT @ g),
+            ):
+                total = narrow(x).unflatten(1, (kv_heads, group)).sum(2)[0].transpose(0, 1)
+                into[past.start + tile.start : past.start + tile.stop] = total.to(q.dtype)
+        found[0][own] = d_q[0].transpose(0, 1).to(q.dtype)
+    return dict(zip(("d_q", "d_k", "d_v"), found, strict=True))
+
+
+@_declared()
+def control_differentiated_items(
+    q: Any,
+    k: Any,
+    v: Any,
+    q_lens: Any,
+    k_lens: Any,
+    d_out: Any,
+    *,
+    scale: float | None = None,
+    causal: bool = False,
+    window_left: int | None = None,
+    window_right: int | None = None,
+    softcap: float | None = None,
+) -> Any:
+    """Automatic differentiation of an online softmax for each item."""
+    windows = {"window_left": window_left, "window_right": window_right}
+    more = {"scale": scale, "causal": causal, "softcap": softcap, **windows}
+    return gradients_of(control_items, q, k, v, q_lens, k_lens, d_out, **more)
+
+
+@_declared()
+def control_differentiated_block_diagonal(
+    q: Any,
+    k: Any,
+    v: Any,
+    q_lens: Any,
+    k_lens: Any,
+    d_out: Any,
+    *,
+    scale: float | None = None,
+    causal: bool = False,
+    window_left: int | None = None,
+    window_right: int | None = None,
+) -> Any:
+    """Automatic differentiation of one mask of blocks for the whole pack."""
+    more = {"scale": scale, "causal": causal, "window_left": window_left, "window_right": window_right}
+    return gradients_of(control_block_diagonal, q, k, v, q_lens, k_lens, d_out, **more)
+
+
+@_declared(causal_alignment="top_left")
+def control_differentiated_padded(
+    q: Any,
+    k: Any,
+    v: Any,
+    q_lens: Any,
+    k_lens: Any,
+    d_out: Any,
+    *,
+    scale: float | None = None,
+    causal: bool = False,
+    softcap: float | None = None,
+) -> Any:
+    """Automatic differentiation of a padded batch in double precision, whose padding is garbage."""
+    return gradients_of(control_padded, q, k, v, q_lens, k_lens, d_out, scale=scale, causal=causal, softcap=softcap)
+
+
+@_declared(empty_row="nans", grouping="tiled")
+def control_differentiated_segments(
+    q: Any, k: Any, v: Any, q_lens: Any, k_lens: Any, d_out: Any, *, scale: float | None = None, causal: bool = False
+) -> Any:
+    """Automatic differentiation of a plain softmax of all scores, hidden by segment numbers."""
+    return gradients_of(control_segments, q, k, v, q_lens, k_lens, d_out, scale=scale, causal=causal)
