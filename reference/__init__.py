@@ -18,7 +18,7 @@ from .feed_forward import swiglu
 from .generate import generate
 from .gradients import layer_norm_gradient, rms_norm_gradient, softmax_gradient
 from .latent import latent_attention
-from .linear_attention import gated_delta_rule, linear_attention, short_convolution
+from .linear_attention import gated_delta_rule, kimi_delta_attention, linear_attention, short_convolution
 from .linformer import linformer
 from .losses import cross_entropy
 from .merging import merge_states
@@ -55,6 +55,7 @@ __all__ = [
     "einsum",
     "gated_delta_rule",
     "generate",
+    "kimi_delta_attention",
     "latent_attention",
     "layer_norm",
     "layer_norm_gradient",

@@ -1,4 +1,4 @@
-"""Attention whose state is a matrix, token by token.
+"""Attention whose state is a matrix, token by token, and the convolution that stands before it.
 
 The delta rule: Schlag, Irie and Schmidhuber 2021, arXiv:2102.11174, section 4.2. With a gate: Yang, Kautz and
 Hatamizadeh 2024, Gated delta networks, arXiv:2412.06464, equation 10.
@@ -34,6 +34,31 @@ def gated_delta_rule(q, k, v, beta, gate=0.0, state=0.0, *, scale=None, normalis
             found = k_t @ decayed  # [e]
             S[b, h] = decayed + np.outer(k_t, beta[b, h, t] * (v[b, h, t] - found))
             out[b, h, t] = s * q_t @ S[b, h]
+    return {"out": out, "final_state": S}
+
+
+def kimi_delta_attention(q, k, v, gate, beta, state=0.0, *, scale=None, normalise=False):
+    """The gated delta rule with a gate for each channel of the keys: Kimi Team 2025, arXiv:2510.26692, equation 1.
+
+    q, k [batch, key_heads, length, key_dim], v [batch, heads, length, value_dim], gate [batch, heads, length, key_dim],
+    beta [batch, heads, length], state [batch, heads, key_dim, value_dim].
+    Returns out [batch, heads, length, value_dim] and final_state, like state.
+    """
+    batch, key_heads, length, d = k.shape
+    heads, e = v.shape[1], v.shape[3]
+    if v.shape[2] != length or np.asarray(state).shape[2:3] not in ((), (d,)):
+        raise ValueError("every key has a value, and a state a row for each channel of the keys")
+    if normalise:
+        q, k = (x / np.sqrt((x * x).sum(-1, keepdims=True) + 1e-6) for x in (q, k))
+    of_head = np.arange(heads) // (heads // key_heads)
+    q, k = q[:, of_head] / math.sqrt(d) if scale is None else scale * q[:, of_head], k[:, of_head]
+    S = np.array(np.broadcast_to(state, (batch, heads, d, e)), float)
+    out = np.empty(v.shape)
+    for t in range(length):
+        faded = np.exp(gate[:, :, t])[..., None] * S
+        surprise = v[:, :, t] - np.einsum("bhd,bhde->bhe", k[:, :, t], faded)
+        S = faded + beta[:, :, t, None, None] * np.einsum("bhd,bhe->bhde", k[:, :, t], surprise)
+        out[:, :, t] = np.einsum("bhd,bhde->bhe", q[:, :, t], S)
     return {"out": out, "final_state": S}
 
 
