@@ -6,13 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ..errors import SpecError
 from ..language.draws import Source
 from ..language.expressions import Expression
+from ..language.scopes import Values
 from ..mechanisms.mechanism import Mechanism, Setting
-from ..mechanisms.serving import ROW, at_tiles, serving
+from ..mechanisms.serving import ROW, Far, at_tiles, far_of, serving
 from ..numerics import budget
-from ..numerics.drawn import Drawn
+from ..numerics.drawn import Drawn, pool_places
 from ..subjects.claims import Claims
 from .applicability import applicable, pins, plain_options
 from .drawing import seed_of
@@ -29,9 +32,35 @@ LARGE = 1 << 12
 class LargeSample(Sample):
     """A case of which large arrays are keys."""
 
+    far: Far | None = None
+    """How its arrays lie, if they are not simply one after the other."""
+
+    @property
+    def handed(self) -> dict[str, Any]:
+        """The values as a subject is handed them: in more memory than they fill, if the case says so.
+
+        What they mean is the same: a longer stride, or other places of a pool.
+        """
+        if self.far is None:
+            return self.values
+        far, found, context = self.far, dict(self.values), Values(self.values, self.dtype)
+        drawn = {name: x for name, x in self.values.items() if isinstance(x, Drawn)}
+        if far.pool is None:
+            assert far.apart is not None
+            return found | {name: replace(x, apart=int(far.apart(context))) for name, x in drawn.items()}
+        pool, shapes = int(far.pool(context)), self.mechanism.stating.shapes
+        for name, x in drawn.items():
+            if far.axis in shapes[name]:
+                found[name] = replace(x, axis=shapes[name].index(far.axis), pool=pool)
+        count, numbers = int(self.values[far.axis]), np.asarray(self.values[far.numbers])
+        places = pool_places(count, pool)
+        return found | {far.numbers: np.where(numbers >= 0, places[np.clip(numbers, 0, count - 1)], numbers)}
+
     def another(self, case: Case, claims: Claims) -> LargeSample:
         with budget.roomy(ROOM):
-            return LargeSample(self.mechanism, case, self.dtype, claims=claims)
+            found = LargeSample(self.mechanism, case, self.dtype, claims=claims)
+        found.far = self.far
+        return found
 
     def _drawn(self, name: str, layers: Sequence[tuple[str, Expression]]) -> Any:
         (layer, expression), below = layers[0], layers[1:]
@@ -79,7 +108,9 @@ def large_again(mechanism: Mechanism, case: Case, claims: Claims, dtype: str) ->
         return None
     own = replace(mechanism, scenarios={case.scenario: Setting(case.scenario, assigned, None)})
     with budget.roomy(ROOM):
-        return LargeSample(own, case, dtype, claims=claims)
+        found = LargeSample(own, case, dtype, claims=claims)
+    found.far = far_of(mechanism, case.scenario.removeprefix(NAMED))
+    return found
 
 
 def large_sample(
@@ -100,7 +131,9 @@ def large_sample(
     case = Case(mechanism.name, label, seed_of(seed, mechanism.name, label), free, scenario=label)
     try:
         with budget.roomy(ROOM):
-            return LargeSample(own, case, dtype, claims=claims)
+            found = LargeSample(own, case, dtype, claims=claims)
+        found.far = far_of(mechanism, name)
+        return found
     except Unfit as error:
         return str(error)
     except SpecError as error:

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..frameworks.framework import Framework
+from ..frameworks.framework import Framework, kind_of
 from ..numerics.drawn import Drawn
 from .calling import Call, DirectCaller, Fault, raised
+from .vast import NoRoomError, bounded, is_vast, out_of_room, vast
 
 ZONE = 1 << 12
 """Entries around an array that belong to nobody."""
@@ -35,6 +37,8 @@ class LargeCall:
     device: str = "cpu"
     around: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """How many entries directly in front of and behind each array are NaN; of one that is not named, all."""
+    room: int = 4 << 30
+    """Bytes that a call may take beside its arrays, where that can be bounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,8 @@ class Held:
     """What was written beyond an array, and where."""
     memory: int = 0
     """The most memory that the process has used, in bytes."""
+    unroomy: str = ""
+    """Why the call was not made, or came to nothing, for want of memory."""
 
 
 def held(caller: DirectCaller, call: LargeCall) -> Held:
@@ -55,10 +61,12 @@ def held(caller: DirectCaller, call: LargeCall) -> Held:
     try:
         caller.rest()
         found = _called(caller, call)
+    except NoRoomError as error:
+        return Held(unroomy=str(error))
     except BaseException as error:  # even one that is meant to end a program
         found = raised(error)
     if isinstance(found, Fault):
-        return Held(fault=found, memory=_memory())
+        return Held(unroomy=found.says) if out_of_room(found.says) else Held(fault=found, memory=_memory())
     caller.kept = found.outputs
     framework = caller.framework
     shapes = {name: tuple(int(n) for n in x.shape) for name, x in found.outputs.items()}
@@ -100,7 +108,11 @@ def _called(caller: DirectCaller, call: LargeCall) -> _Given | Fault:
     arrays, zones = dict[str, Any](), list[_Zoned]()
     for index, name in enumerate(call.names):
         dtype = interface.dtype_of(name, call.dtype)
-        if name in call.drawn and framework.name in VIEWING:
+        if name in call.drawn and is_vast(call.drawn[name]):
+            if framework.name not in VIEWING or kind_of(call.device) != "cpu":
+                raise NoRoomError(f"arrays of {framework.name} on {call.device} are not laid into larger memory")
+            arrays[name] = vast(framework, call.drawn[name], dtype, index)
+        elif name in call.drawn and framework.name in VIEWING:
             source = call.drawn[name].whole()
             before, behind = _around(call, name)
             flat = np.concatenate([before, source.ravel(), behind])
@@ -113,7 +125,8 @@ def _called(caller: DirectCaller, call: LargeCall) -> _Given | Fault:
     by_position = [name for name in interface.required if name not in interface.by_name]
     named = {name: arrays[name] for name in call.names if name not in by_position}
     small = Call({}, call.options, call.dtype, call.device)
-    result = caller.result(small, [arrays[name] for name in by_position], named)
+    with bounded(call.room) if framework.name in VIEWING and kind_of(call.device) == "cpu" else nullcontext():
+        result = caller.result(small, [arrays[name] for name in by_position], named)
     if isinstance(result, Fault):
         return result
     written = {output: arrays[name] for name, output in interface.into.items() if output and name in arrays}

@@ -95,7 +95,7 @@ class Large:
             raise Unroomy(
                 f"a case with {told} takes about {self.needs() / 1e9:.1f} GB, and --memory is {self.memory / 1e9:g} GB"
             )
-        subject = large_subject(self.bench.subject)
+        subject = large_subject(self.bench.subject, self.memory)
         if subject is None:
             raise Declined("it is called in this process, and keeps no outputs")
         try:
@@ -107,8 +107,10 @@ class Large:
 
     def _judged(self, subject: LargeSubject, grades: Sequence[Grade]) -> Judged:
         portions = self.portions
-        call = claimed(self.bench, self.sample, Settled(self.sample.values))
+        call = claimed(self.bench, self.sample, Settled(self.sample.handed))
         held = subject.hold(call, portions.shapes)
+        if held.unroomy:
+            raise Unroomy(held.unroomy)
         if held.fault is not None:
             if held.fault.kind == "unsupported":
                 raise Declined(held.fault.says)
@@ -119,6 +121,7 @@ class Large:
             items = [*portions.items()]
             seen = screened(portions, subject, items, names, self.seconds)
             rows = chosen(portions, seen, len(items))
+            items = [portions.narrowed(each, seen.gaps) if at in rows else each for at, each in enumerate(items)]
             found = exactly(portions, subject, items, rows, names, grades[0])
             beyond, lost = held.beyond, partial(self._lost, subject, items, rows, names)
             if not beyond and lost():
@@ -132,7 +135,7 @@ class Large:
         return replace(
             told,
             says=beyond or told.says,
-            rows=len(items) * portions.rows,
+            rows=seen.gaps.size,
             beyond=beyond,
             labels=portions.labels[:-1],
         )

@@ -119,18 +119,34 @@ class Portions:
         return frozenset(self.restriction.sources.values())
 
     def items(self) -> Iterator[Item]:
-        """All of them: positions one by one, and copies with those of the same source."""
-        parts = []
-        for axis in self.axes:
+        """All of them: copies with those of the same source, and other positions as many together as are cheap."""
+        parts, most = dict[str, list[Rows]](), max(1, COPIES // self.largest)
+        copies = math.prod(min(self.sizes[a] // max(self.sizes[b], 1), most) for a, b in self._copies)
+        room = max(1, min(STRETCH // max(self.rows * self._across * copies, 1), most))
+        for axis in reversed(self.axes):
             n, source = self.sizes[axis], self.restriction.sources.get(axis)
             if source is None:
-                parts.append([np.array([at]) for at in range(n)])
+                parts[axis] = list(np.split(np.arange(n), range(room, n, room)))
+                room = max(1, room // max(n, 1))
             else:
                 whole = [np.flatnonzero(self._source_of(axis, source) == at) for at in range(self.sizes[source])]
-                most = max(1, COPIES // self.largest)
-                parts.append([some for each in whole for some in np.split(each, range(most, len(each), most))])
-        for places in itertools.product(*parts):
+                parts[axis] = [some for each in whole for some in np.split(each, range(most, len(each), most))]
+        for places in itertools.product(*(parts[axis] for axis in self.axes)):
             yield Item(dict(zip(self.axes, places, strict=True)))
+
+    @property
+    def _copies(self) -> list[tuple[str, str]]:
+        """The axes of copies, and the one that each has copies of."""
+        return [(axis, source) for axis, source in self.restriction.sources.items() if axis in self.axes]
+
+    def narrowed(self, item: Item, gaps: NDArray[Any]) -> Item:
+        """An item at one position of each axis that is no axis of copies: where `gaps`, of all rows, are largest."""
+        labels = self.labels[:-1]
+        places = [item.positions.get(label, np.arange(self.sizes[label])) for label in labels]
+        own = np.nan_to_num(gaps[np.ix_(*places)], nan=-1.0, posinf=np.inf)
+        at = dict(zip(labels, np.unravel_index(int(own.argmax()), own.shape), strict=True))
+        plain = [axis for axis in item.positions if axis not in self.restriction.sources]
+        return Item({**item.positions, **{axis: item.positions[axis][at[axis]][None] for axis in plain}})
 
     def _source_of(self, axis: str, source: str) -> Rows:
         """Of which place each copy is, by the words of the subject."""

@@ -36,8 +36,11 @@ class Screened:
     were not compared."""
     worst: list[tuple[float, int, int]]
     """The rows that differ most, the worst first: by how much, of which item, and which row."""
-    seen: int
-    """Rows of items that were compared."""
+
+    @property
+    def seen(self) -> int:
+        """How many rows were compared."""
+        return int(np.count_nonzero(~np.isnan(self.gaps)))
 
 
 def screened(
@@ -46,18 +49,17 @@ def screened(
     """The rows of all items against the definition; after so many seconds, the others are left out."""
     labels = portions.labels[:-1]
     gaps = np.full([portions.sizes[label] for label in labels], np.nan, np.float32)
-    found = Screened(gaps, [], 0)
+    found = Screened(gaps, [])
     deadline, seed = time.monotonic() + seconds, portions.sample.case.seed
     order = sorted(range(len(items)), key=lambda at: (at not in (0, len(items) - 1), pick(1 << 30, seed, at)))
     for number in order:
         item = items[number]
         step = portions.step(item)
         for start in range(0, portions.rows, step):
-            if time.monotonic() > deadline and found.seen:
+            if time.monotonic() > deadline and found.worst:
                 return found
             rows = np.arange(start, min(start + step, portions.rows))
             each = _compared(portions, subject, item, rows, names, gaps)
-            found.seen += len(rows)
             own = [(float(gap), number, int(row)) for row, gap in zip(rows, each, strict=True)]
             found.worst = sorted((*found.worst, *own), key=lambda one: -one[0])[:WORST]
         if number != order[0]:

@@ -21,6 +21,7 @@ from ..language.labels import Labels
 from ..language.restricting import RestrictedExpression, held
 from ..numerics.grades import Grade
 from .definition import Frame, sizes_of
+from .layouts import pattern, sizes_of_letters
 from .mechanism import Mechanism
 
 Positions = Mapping[str, NDArray[np.int64]]
@@ -140,7 +141,9 @@ def restrictable(mechanism: Mechanism) -> tuple[str, ...]:
 
 def output_shape(mechanism: Mechanism, name: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
     """The shape of an output for these sizes, as far as its text says it; `SpecError` where it does not."""
-    found = {shape for shape in _axes(mechanism, ()).shapes(name) if all(n == "1" or n in sizes for n in shape)}
+    known = _axes(mechanism, ()).shapes(name)
+    found = {shape for shape in known if all(n == "1" or n in sizes for n in shape)} or {labels_of(mechanism, name)}
+    found = {shape for shape in found if all(n == "1" or n in sizes for n in shape)}
     longest = max(map(len, found), default=0)
     shapes = {tuple(sizes.get(label, 1) for label in shape) for shape in found if len(shape) == longest}
     if len(shapes) != 1:
@@ -149,9 +152,15 @@ def output_shape(mechanism: Mechanism, name: str, sizes: Mapping[str, int]) -> t
 
 
 def labels_of(mechanism: Mechanism, name: str) -> Labels:
-    """The sizes of the axes of an output."""
+    """The sizes of the axes of an output: as its text says, and where that is silent, as the first layout does."""
     found = _axes(mechanism, ()).shapes(name)
-    return max(found, key=lambda shape: (len(shape), sum(label not in ("", "1") for label in shape)))
+    labels = max(found, key=lambda shape: (len(shape), sum(label not in ("", "1") for label in shape)))
+    own: Mapping[str, str] = next(iter(mechanism.stating.layouts.values()), {})
+    letters = pattern(own[name]).letters if name in own else ()
+    if len(letters) != len(labels):
+        return labels
+    sizes = sizes_of_letters(own, mechanism.stating.shapes)
+    return tuple(label or sizes.get(letter, "") for label, letter in zip(labels, letters, strict=True))
 
 
 def _determined(mechanism: Mechanism) -> list[str]:

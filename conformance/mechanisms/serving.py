@@ -10,6 +10,7 @@ import functools
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,20 @@ TRIED = 64
 """Rows that are looked at for one pair."""
 
 
+@dataclass(frozen=True, slots=True)
+class Far:
+    """How the arrays of a case lie in more memory than they fill."""
+
+    apart: Expression | None = None
+    """Entries of memory between the first and the last place of an axis of every array."""
+    axis: str = ""
+    """The size whose axis is a part of a larger pool."""
+    pool: Expression | None = None
+    """How many places that has."""
+    numbers: str = ""
+    """The input that has numbers of these places."""
+
+
 class Served(dict[str, Mapping[str, Assignments]]):
     """The cases of the operators of a library."""
 
@@ -45,6 +60,19 @@ def serving(mechanism: Mechanism) -> Mapping[str, Assignments]:
         own = mechanism.name == mechanism.operator and path.is_file()
         known[mechanism.name] = dict(_cases(mechanism, _read(path))) if own else {}
     return known[mechanism.name]
+
+
+def far_of(mechanism: Mechanism, name: str) -> Far | None:
+    """How the arrays of a case lie, if they are not simply one after the other."""
+    path = spec_folder() / "serving" / f"{mechanism.operator}.yaml"
+    stated = {str(key): x for key, x in _read(path).get("far", {}).items()} if path.is_file() else {}
+    if name not in stated:
+        return None
+    parts, scope = {str(key): x for key, x in stated[name].items()}, _scope(mechanism)
+    if "apart" in parts:
+        return Far(Expression(str(parts["apart"]), scope, place_of(parts["apart"])))
+    ((axis, pool),) = _assigned(parts["pool"], scope).items()
+    return Far(None, axis, pool, str(parts["numbers"]))
 
 
 def has_tiles(mechanism: Mechanism) -> bool:
@@ -88,6 +116,8 @@ def _cases(mechanism: Mechanism, document: Mapping[Any, Any]) -> Iterator[tuple[
     plain = {str(key): x for key, x in document.items()}
     for name, text in plain["cases"].items():
         yield str(name), _assigned(text, scope)
+    for name, parts in plain.get("far", {}).items():
+        yield str(name), _assigned({str(key): x for key, x in parts.items()}["case"], scope)
     factors = [[_assigned(level, scope) for level in levels] for levels in plain["factors"].values()]
     fits = Expression(str(plain["fits"]), scope, claim=True)
 
@@ -193,4 +223,8 @@ def _contradictions(plain: Mapping[str, Any], stem: str, known: Mapping[str, Mec
         for name in assignments(str(text), place_of(text)):
             if name not in names:
                 yield SpecError(f"nothing is called {name!r}{did_you_mean(name, names)}", place_of(text))
+    for name, parts in plain.get("far", {}).items():
+        known_inputs = [str(x) for key, x in parts.items() if str(key) == "numbers"]
+        if not set(known_inputs) <= set(mechanism.inputs):
+            yield SpecError(f"numbers: nothing is called {known_inputs[0]!r}", place_of(name))
     list(_cases(mechanism, plain))

@@ -38,6 +38,12 @@ class Drawn:
     shape: tuple[int, ...]
     order: tuple[int, ...] = ()
     folded: tuple[int, ...] = ()
+    apart: int = 0
+    """How many entries of memory lie between the first and the last place of its first axis that has several."""
+    axis: int = 0
+    pool: int = 0
+    """How many places `axis` has for who is handed the array, which fills those of `places` alone; nothing if as many
+    as it has."""
 
     @property
     def ndim(self) -> int:
@@ -51,6 +57,23 @@ class Drawn:
         if factor != 1:
             raise TypeError("a large array is drawn as it is, and not computed with")
         return self
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """Which places of a pool the positions of `axis` are: far apart, the last one the last."""
+        return pool_places(self.shape[self.axis], self.pool)
+
+    @property
+    def handed_axis(self) -> int:
+        """Where `axis` is among those that are handed over; `ValueError` where it is folded into another one."""
+        if not self.order:
+            return self.axis
+        at = self.order.index(self.axis)
+        ahead = math.prod(self.shape[axis] for axis in self.order[:at])
+        for place, n in enumerate(self.folded):
+            if math.prod(self.folded[:place]) == ahead and n == self.shape[self.axis]:
+                return place
+        raise ValueError("an axis of a pool is folded into another one")
 
     def whole(self) -> NDArray[np.float32]:
         """All entries, with the axes in their order; NaN where there is no key, for what is to be written."""
@@ -99,6 +122,12 @@ class Drawn:
             stop = min(start + step, end)
             found[start - first : stop - first] = self.entries(start * width, stop * width).reshape(-1, width)
         return found
+
+
+def pool_places(count: int, pool: int) -> NDArray[np.int64]:
+    """So many places of a larger pool, far apart, of which the last one is the last."""
+    gap = max(pool // max(count, 1), 1)
+    return pool - 1 - gap * np.arange(count - 1, -1, -1)
 
 
 def _runs(rows: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

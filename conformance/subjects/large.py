@@ -28,8 +28,9 @@ Box = tuple[tuple[int, int], ...]
 class LargeSubject:
     """A subject that keeps what a large call gives."""
 
-    def __init__(self, subject: AdapterSubject) -> None:
-        self.form, self.caller = subject.form, subject.caller
+    def __init__(self, subject: AdapterSubject, room: int = 4 << 30) -> None:
+        """`room` is how many bytes a call may take beside its arrays."""
+        self.form, self.caller, self.room = subject.form, subject.caller, room
         self.shapes: Mapping[str, tuple[int, ...]] = {}
         self.names: tuple[str, ...] = ()
         """The arrays of the last call that were drawn."""
@@ -49,7 +50,7 @@ class LargeSubject:
         except MisfitError as error:
             return Held(fault=Fault("unsupported", str(error)))
         self.names = tuple(arranged.drawn)
-        arranged = replace(arranged, around=around or {})
+        arranged = replace(arranged, around=around or {}, room=self.room)
         caller = self.caller
         if isinstance(caller, DirectCaller):
             found = held(caller, arranged)
@@ -86,9 +87,9 @@ class LargeSubject:
             _supervised(self.caller).renew()
 
 
-def large_subject(subject: Subject) -> LargeSubject | None:
-    """A subject as one that takes large calls, if it can be."""
-    return LargeSubject(subject) if isinstance(subject, AdapterSubject) else None
+def large_subject(subject: Subject, room: int = 4 << 30) -> LargeSubject | None:
+    """A subject as one that takes large calls, with so many bytes of room, if it can be."""
+    return LargeSubject(subject, room) if isinstance(subject, AdapterSubject) else None
 
 
 def in_form(form: Form, call: Call, shapes: Mapping[str, tuple[int, ...]]) -> LargeCall:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from attnspec.adapters import Adapter
-from attnspec.cases.large import large_sample
+from attnspec.cases.large import large_again, large_sample
 from attnspec.mechanisms.loader import NONE
 from attnspec.mechanisms.serving import serving
 from attnspec.numerics.drawn import Drawn
@@ -53,3 +53,30 @@ def test_a_size_is_the_nearest_within_the_limits():
 def test_a_row_is_tried_without_what_a_subject_does_not_take():
     found = sampled("pair_1", plain)
     assert (False, None) == (found.values["causal"], found.values["window_left"])
+
+
+def test_a_pool_is_handed_with_the_same_pages_under_other_numbers():
+    sample = sampled("page_numbers_over_16_bits", paged, "paged_attention")
+    handed, values = sample.handed, sample.values
+    places = handed["key_pages"].places
+    assert 65536 + 99 == handed["key_pages"].pool == places[-1] + 1
+    assert np.array_equal(places[values["table"]], handed["table"])
+    assert handed["table"].max() > 65535
+    assert (values["key_pages"].key, values["key_pages"].shape) == (handed["key_pages"].key, handed["key_pages"].shape)
+
+
+def test_long_strides_are_those_of_all_large_arrays():
+    handed = sampled("strides_over_31_bits", plain).handed
+    assert [2**31 + 12345] * 3 == [handed[name].apart for name in "qkv"]
+
+
+def test_other_cases_are_handed_as_they_are():
+    sample = sampled("decode", plain)
+    assert sample.values is sample.handed
+
+
+def test_a_kept_case_lies_as_it_did():
+    sample = sampled("strides_over_31_bits", plain)
+    again = large_again(LIBRARY["attention"], sample.case, claims_of(plain, "attention"), "float32")
+    assert sample.handed["q"] == again.handed["q"]
+    assert sample.handed["q"] == sample.another(sample.case, claims_of(plain, "attention")).handed["q"]

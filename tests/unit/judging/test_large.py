@@ -49,7 +49,7 @@ def test_a_right_function_is_not_accused():
     found = judged(attention)
     assert not found.refuted
     assert 0 < found.excess < 1
-    assert found.seen == found.rows == 2 * 2 * 70
+    assert found.seen == found.rows == 2 * 4 * 70
 
 
 def test_heads_that_take_turns_are_those_of_their_word():

@@ -34,9 +34,7 @@ def test_an_axis_that_a_word_asks_for_as_a_whole_is_taken_so():
 
 def test_heads_that_share_keys_are_one_item():
     found = [item.positions for item in portions("attention", PLAIN).items()]
-    assert [([0], [0, 1]), ([0], [2, 3]), ([1], [0, 1]), ([1], [2, 3])] == [
-        (each["batch"].tolist(), each["heads"].tolist()) for each in found
-    ]
+    assert [([0, 1], [0, 1]), ([0, 1], [2, 3])] == [(each["batch"].tolist(), each["heads"].tolist()) for each in found]
 
 
 def test_heads_that_take_turns_are_together_as_they_do():
@@ -46,10 +44,10 @@ def test_heads_that_take_turns_are_together_as_they_do():
 
 def test_rows_are_what_the_whole_definition_gives_there():
     found = portions("attention", PLAIN)
-    item = [*found.items()][3]
+    item = [*found.items()][1]
     some = found.outputs(found.frame(item, np.array([3, 69]), None), ["out"])["out"]
     whole = found.outputs(found.frame(item, np.arange(70), None), ["out"])["out"]
-    assert (1, 2, 2, 16) == some.shape
+    assert (2, 2, 2, 16) == some.shape
     assert np.allclose(whole[:, :, [3, 69]], some, rtol=1e-12)
 
 
@@ -57,3 +55,20 @@ def test_the_largest_entry_of_each_row_is_found():
     x = np.zeros((1, 2, 3, 4))
     x[0, 1, 2, 3] = 7
     assert [0, 0, 7] == portions("attention", PLAIN).by_row(x, "out", 3).tolist()
+
+
+MANY = "batch = 60, kv_heads = 1, heads = 2, q_len = 1, k_len = 3, head_dim = 16, value_dim = 16"
+
+
+def test_positions_that_cost_little_are_one_item():
+    (item,) = portions("attention", MANY).items()
+    assert (60, 2) == (len(item.positions["batch"]), len(item.positions["heads"]))
+
+
+def test_an_item_is_narrowed_to_where_it_differs_most():
+    found = portions("attention", MANY)
+    (item,) = found.items()
+    gaps = np.zeros((60, 2, 1))
+    gaps[37, 1] = 2
+    narrow = found.narrowed(item, gaps).positions
+    assert ([37], [0, 1]) == (narrow["batch"].tolist(), narrow["heads"].tolist())

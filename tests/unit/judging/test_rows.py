@@ -27,7 +27,7 @@ def kernel(q, k, v):
 def test_rows_that_are_right_are_within_their_bounds():
     found = verdict(kernel, {0: [0, 6], 1: [5]})
     assert 0 < found.excess < 1
-    assert (3, 0, 3 * 2 * 16, 0) == (found.rows, found.wrong, found.entries, found.spoiled)
+    assert (3, 0, 3 * 2 * 2 * 16, 0) == (found.rows, found.wrong, found.entries, found.spoiled)
 
 
 def test_wrong_entries_and_rows_are_counted():

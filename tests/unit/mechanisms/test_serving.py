@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from attnspec.mechanisms.loader import NONE
-from attnspec.mechanisms.serving import covering, faults, serving
+from attnspec.mechanisms.serving import covering, far_of, faults, serving
 
 LIBRARY = NONE.library()
 
@@ -63,3 +63,11 @@ cases:
 def test_a_fault_of_a_file_is_told(tmp_path, text, instead, says):
     (tmp_path / "attention.yaml").write_text(FILE.replace(text, instead))
     assert says in " ".join(str(error) for error in faults(LIBRARY, tmp_path))
+
+
+def test_a_case_may_say_how_its_arrays_lie():
+    assert far_of(LIBRARY["attention"], "decode") is None
+    assert far_of(LIBRARY["attention"], "strides_over_31_bits").apart.text.startswith("2 ** 31")
+    pool = far_of(LIBRARY["paged_attention"], "pool_over_31_bits")
+    assert ("pages", "table") == (pool.axis, pool.numbers)
+    assert "pool_over_31_bits" in serving(LIBRARY["paged_attention"])

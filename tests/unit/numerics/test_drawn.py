@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attnspec.numerics.drawn import CHUNK, Drawn
+from attnspec.numerics.drawn import CHUNK, Drawn, pool_places
 
 DRAWN = Drawn("key", (2, 3, 50, 8))
 
@@ -46,3 +46,8 @@ def test_a_large_array_is_not_computed_with():
     assert DRAWN == DRAWN * 1
     with pytest.raises(TypeError, match="drawn as it is"):
         _ = DRAWN * 2
+
+
+def test_places_of_a_pool_are_far_apart_and_the_last_is_its_last():
+    assert [33, 66, 99] == pool_places(3, 100).tolist()
+    assert [0, 1, 2] == pool_places(3, 3).tolist()
