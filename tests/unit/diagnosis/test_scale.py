@@ -6,18 +6,21 @@ import numpy as np
 import pytest
 
 from attnspec.adapters import Adapter
-from attnspec.cases.profiles import PROFILES
+from attnspec.cases.large import large_sample
 from attnspec.diagnosis.phrases import counted
 from attnspec.diagnosis.scale import from_which_sizes, wrong_rows
 from attnspec.diagnosis.witness import describe
-from attnspec.judging.cells import Request
-from attnspec.judging.engine import run
+from attnspec.judging.bench import Bench
+from attnspec.judging.cells import Failure, Result
+from attnspec.judging.judge import Kind, Outcome
+from attnspec.judging.large import Large
 from attnspec.mechanisms.loader import NONE
+from attnspec.mechanisms.serving import _assigned, _scope
+from attnspec.numerics.grades import looser
 from attnspec.subjects.targets import subject
 
 ATTENTION = NONE.library()["attention"]
-WORDS = {"causal_alignment": "bottom_right", "empty_row": "zeros", "masked_nonfinite": "ignored", "grouping": "block"}
-LAWS = frozenset(f"serving.{name}" for name in ("latent", "unlike_head_sizes", "prefill", "many_items", "pair_1"))
+KEYS = (150, 400, 64, 32, 90, 16)
 
 
 def attention(q, k, v):
@@ -31,38 +34,49 @@ def attention(q, k, v):
 
 def late(q, k, v):
     out = attention(q, k, v)
-    if k.shape[2] >= 1000:
+    if k.shape[2] >= 100:
         out[:, -1, -1] *= np.float32(1.01)
     return out
 
 
 @pytest.fixture(scope="module")
 def failed():
-    one = subject(Adapter("kernel", "attention", late, "numpy", conventions=WORDS))
-    result = run(Request(one, ATTENTION, "float32", PROFILES["serving"], laws=LAWS))
-    return result, next(cell.failure for cell in result.cells if cell.law == "serving.prefill")
+    """What came of a few cases, and the first of them as a failure."""
+    one = subject(Adapter("kernel", "attention", late, "numpy"))
+    bench = Bench(one, ATTENTION, "float32", "cpu", dict(ATTENTION.words))
+    grades = looser("float32", one.claims.grade("float32"))
+    found = []
+    for number, k_len in enumerate(KEYS):
+        text = f"batch = 1, kv_heads = 1, heads = 2, q_len = {70 + number}, k_len = {k_len}"
+        text += ", head_dim = 64, value_dim = 64"
+        sample = large_sample(ATTENTION, "case", _assigned(text, _scope(ATTENTION)), one.claims, "float32", 0)
+        found.append((sample, Large(bench, sample, memory=1 << 30, seconds=60.0).judged(grades)))
+    sample, judged = found[0]
+    outcome = Outcome(judged.kind, judged.excess, grades[0], judged.says)
+    result = Result((), bench=bench, grades=grades, large=[(one, judged.kind) for one, judged in found])
+    return result, Failure("serving.case", outcome, sample, sample, large=judged)
 
 
 def test_the_wrong_rows_are_told_in_words(failed):
-    _, failure = failed
-    assert "out is wrong at the last query of the last head" == wrong_rows(failure).words
+    assert "out is wrong at the last query of the last head" == wrong_rows(failed[1]).words
 
 
 def test_the_size_from_which_it_is_wrong_is_found_between_the_cases(failed):
     result, failure = failed
+    assert [Kind.REFUTED] * 2 + [Kind.HELD] * 4 == [kind for _, kind in result.large]
     when = from_which_sizes(result.bench, failure, result, 0, 4 << 30)
-    assert counted(when).startswith("wrong from k_len = 1000 on; right otherwise (")
+    assert counted(when).startswith("wrong from k_len = 100 on; right otherwise (")
 
 
 def test_a_witness_has_what_was_found_and_no_large_array(failed):
     result, failure = failed
     witness = describe(failure, result.bench, "kernel.py:late", None, [])
     assert witness["large"]
-    assert "serving.prefill" == witness["case"]["scenario"]
+    assert "serving.case" == witness["case"]["scenario"]
     assert {} == witness["case"]["literals"]
-    assert "[1, 1, 1025, 64], nearly normal numbers" == witness["arrays"]["k"]
+    assert "[1, 1, 150, 64], nearly normal numbers" == witness["arrays"]["k"]
     assert "k" not in witness["sizes"]
     outcome = witness["outcome"]
-    assert ("out", [0, 1, 1024]) == (outcome["output"], outcome["where"][:3])
+    assert ("out", [0, 1, 69]) == (outcome["output"], outcome["where"][:3])
     assert pytest.approx(1.01, rel=1e-3) == outcome["found"] / outcome["expected"]
     assert outcome["units"] == failure.outcome.excess > 1
