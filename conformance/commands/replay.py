@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -32,13 +31,12 @@ def replay(
     A case that names a Python file has it run.
     """
     with mended(bool(verbose)):
+        from ..runs.opening import Kept
         from ..runs.replay import replayed
 
         def note(text: str) -> None:
             click.echo(f"attnspec: {text}", err=True)
 
-        folder = Path(of_project("report_dir", report_dir))
-        known = further(specs, references)
-        more: dict[str, Any] = {"note": note, "trusted": trust, "seconds": time_limit, "specs": known}
-        code = replayed(case, folder, operator, framework, say, **more)
-        sys.exit(int(code))
+        folder, known = Path(of_project("report_dir", report_dir)), further(specs, references)
+        kept = Kept(case, folder, operator, framework, note, trusted=trust, seconds=time_limit, specs=known)
+        sys.exit(int(replayed(kept, say)))

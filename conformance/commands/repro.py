@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -35,6 +34,7 @@ def repro(
     """
     with mended(False):
         from ..reporting.repro import issue, program
+        from ..runs.opening import Kept
         from ..runs.repro import program_of
 
         def note(text: str) -> None:
@@ -42,10 +42,9 @@ def repro(
 
         path = Path(output or f"repro_{Path(case).stem}.{'md' if markdown else 'py'}")
         beside = Path() if output == "-" else path.parent
-        known = further(specs, references)
-        more: dict[str, Any] = {"note": note, "trusted": trust, "seconds": time_limit, "specs": known}
-        folder = Path(of_project("report_dir", report_dir))
-        made = program_of(case, folder, operator, framework, beside=beside, **more)
+        folder, known = Path(of_project("report_dir", report_dir)), further(specs, references)
+        kept = Kept(case, folder, operator, framework, note, trusted=trust, seconds=time_limit, specs=known)
+        made = program_of(kept, beside=beside)
         text = issue(made) if markdown else program(made)
         if output == "-":
             say(text.rstrip("\n"), plain=True)

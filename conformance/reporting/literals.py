@@ -6,13 +6,14 @@ import base64
 import math
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..numerics.codes import CODES, encoded
+from .dialects import DIALECTS
 
 WRITTEN = 64
 """Entries up to which an array is written out; the bytes of a longer one are."""
@@ -35,10 +36,12 @@ class Input:
 
 def array_lines(x: Input, framework: str, device: str) -> Iterator[str]:
     """The lines that make an array, in its layout of memory."""
-    made = _torch(x) if framework == "torch" else _numpy(x)
+    dialect = DIALECTS[framework]
+    dtype, written = dialect.others.get(x.dtype, (x.dtype, dialect.made))
+    made = _torch(x) if framework == "torch" else written.format(x=_numpy(replace(x, dtype=dtype)))
     if framework == "torch" and device != "cpu":
         made += f'.to("{device}")'
-    lines = _laid_out(x, framework)
+    lines = _laid_out(x, framework) if dialect.strided else ()
     line = f"{x.name} = {made}"
     yield "\n".join([line if "\n" in line else _wrapped(line), *lines])
 
@@ -110,7 +113,7 @@ def _numpy(x: Input) -> str:
 
 
 def _uniform(x: NDArray[Any]) -> bool:
-    return bool(x.size) and bool((x == x.flat[0]).all())
+    return bool(x.size) and np.array_equal(x, np.full_like(x, x.flat[0]), equal_nan=x.dtype.kind == "f")
 
 
 def _shaped(x: NDArray[Any]) -> str:

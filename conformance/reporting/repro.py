@@ -6,17 +6,20 @@ It needs what is under test and its framework. It fails as long as the fault is 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .dialects import DIALECTS, pulled_back
 from .literals import ROOM, WRITTEN, Input, array_lines, literal, number_lines, quoted, upwards
 
 MARK = "# made by attnspec repro"
 """What the last line of such a file begins with."""
+BESIDE = ("base64", "math", "ml_dtypes", "types")
+"""What a program may import beside its framework."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +36,31 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class Differentiated:
+    """How the gradients of a call are asked for."""
+
+    cotangent: str
+    """The array that the gradient of the function's output is."""
+    passed: Sequence[str]
+    """What the function takes by position."""
+    leaves: Mapping[str, str]
+    """The arrays that have a gradient, each with what that is called."""
+    zeros: Mapping[str, str]
+    """What the function takes beside the inputs: arrays of zeros, each with the input whose shape it has."""
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """A call: what is passed, and what is expected of it."""
 
     inputs: Sequence[Input]
     options: Mapping[str, Any]
+    objects: Collection[str] = ()
+    """Options that are objects with attributes."""
+    into: Mapping[str, str] = field(default_factory=dict)
+    """Inputs that the call may write to, and the output that each is if nothing is returned."""
+    backward: Differentiated | None = None
+    """How its gradients are asked for, if it is they that are expected."""
     outputs: Sequence[Output] = ()
     refused: bool = False
     """Whether it is to raise an error."""
@@ -92,10 +115,10 @@ def program(p: Program) -> str:
 
 def _imports(p: Program, body: str) -> str:
     """What the file imports: the framework of its arrays, and what is used."""
-    framework = "import torch" if p.framework == "torch" else "import numpy as np"
-    used = [f"import {name}" for name in ("base64", "math", "ml_dtypes") if f"{name}." in body]
+    known = DIALECTS[p.framework].imports | {name: f"import {name}" for name in BESIDE}
+    used = [line for name, line in known.items() if f"{name}." in body]
     own = [line for line in p.imports if not line.startswith("from __future__")]
-    return "\n".join(sorted({*used, *own, framework}))
+    return "\n".join(sorted({*used, *own}))
 
 
 def _said(p: Program) -> Iterator[str]:
@@ -121,9 +144,8 @@ def source(p: Program) -> str:
 
 
 def _helpers(p: Program) -> Iterator[str]:
-    torch = p.framework == "torch"
     decoded = any(x.entries.size > WRITTEN for call in p.calls for x in call.inputs)
-    if decoded and torch:
+    if decoded and p.framework == "torch":
         yield (
             "def decoded(text, dtype, *shape):\n"
             '    """An array from its bytes."""\n'
@@ -142,8 +164,7 @@ def _helpers(p: Program) -> Iterator[str]:
             "    import array\n\n"
             '    return array.array("d", base64.b64decode(text)).tolist()'
         )
-    if any(call.outputs or call.repeated for call in p.calls):
-        plain = "torch.as_tensor(x).double().flatten()" if torch else 'np.asarray(x).astype("float64").ravel()'
+    if any(call.outputs or call.repeated or call.backward for call in p.calls):
         yield (
             "def part(result, name, place):\n"
             '    """An output of a result, which may be a mapping or several."""\n'
@@ -156,7 +177,7 @@ def _helpers(p: Program) -> Iterator[str]:
             '    """Fail with the entry that is furthest off; a bound of NaN leaves an entry free."""\n'
             '    own = tuple(getattr(x, "shape", ()))\n'
             '    assert own == shape, f"{name} has the shape {own}, not {shape}"\n'
-            f"    found = {plain}.tolist()\n"
+            f"    found = {DIALECTS[p.framework].flat.format(x='x')}.tolist()\n"
             "    off = []\n"
             "    for at, (got, wanted, most) in enumerate(zip(found, expected, bound)):\n"
             "        alike = got == wanted or (got != got and wanted != wanted)\n"
@@ -174,9 +195,11 @@ def _helpers(p: Program) -> Iterator[str]:
 
 
 def _called(p: Program) -> Iterator[str]:
-    torch = p.framework == "torch"
-    if torch:
-        yield "torch.set_num_threads(1)"
+    dialect = DIALECTS[p.framework]
+    if dialect.first:
+        yield dialect.first
+    if dialect.doubled and any(x.dtype == "float64" for call in p.calls for x in call.inputs):
+        yield dialect.doubled
     earlier: dict[str, str] = {}
     for number, call in enumerate(p.calls, 1):
         if len(p.calls) > 1:
@@ -186,46 +209,67 @@ def _called(p: Program) -> Iterator[str]:
                 if earlier.get(x.name) != line:
                     yield line
                     earlier[x.name] = line
-        given = [f"{x.name}={x.name}" if x.by_name else x.name for x in call.inputs]
-        given += [f"{name}={literal(value)}" for name, value in call.options.items()]
-        made = f"{p.function}({', '.join(given)})"
-        yield from _asserted(p, call, made, "with torch.no_grad():\n    " if torch else "")
+        if call.backward is not None:
+            yield from (f"{name} = {dialect.zeros.format(x=like)}" for name, like in call.backward.zeros.items())
+        yield from _asserted(p, call)
     yield f'print("{p.law} holds here")'
 
 
-def _asserted(p: Program, call: Asked, made: str, around: str) -> Iterator[str]:
-    torch = p.framework == "torch"
+def _made(p: Program, call: Asked) -> str:
+    """The call itself."""
+    if call.backward is None:
+        given = [f"{x.name}={x.name}" if x.by_name else x.name for x in call.inputs]
+    else:
+        passed = call.backward.passed
+        others = [x.name for x in call.inputs if x.name not in (*passed, call.backward.cotangent)]
+        given = [*passed, *(f"{name}={name}" for name in others)]
+    for name, x in call.options.items():
+        fields = ", ".join(f"{key}={literal(value)}" for key, value in x.items()) if name in call.objects else ""
+        given.append(f"{name}=types.SimpleNamespace({fields})" if name in call.objects else f"{name}={literal(x)}")
+    return f"{p.function}({', '.join(given)})"
+
+
+def _results(p: Program, call: Asked, name: str) -> Iterator[str]:
+    """The lines that make the call and give what comes back a name."""
+    made = _made(p, call)
+    if call.backward is not None:
+        leaves = call.backward.leaves
+        yield from pulled_back(p.framework, made, [*leaves], call.backward.cotangent)
+        yield f"{name} = dict(zip({tuple(leaves.values())!r}, gradients))"
+    else:
+        yield f"{DIALECTS[p.framework].quiet}{name} = {made}"
+    if call.into:
+        own = ", ".join(f'"{output}": {written}' for written, output in call.into.items())
+        yield f"if {name} is None:\n    {name} = {{{own}}}"
+
+
+def _asserted(p: Program, call: Asked) -> Iterator[str]:
+    dialect = DIALECTS[p.framework]
     names = [x.name for x in call.inputs]
     if call.refused:
-        yield f'try:\n    {made}\nexcept Exception as error:\n    print(f"refused: {{error}}")'
+        yield f'try:\n    {_made(p, call)}\nexcept Exception as error:\n    print(f"refused: {{error}}")'
         yield f'else:\n    raise AssertionError("the call is accepted: {quoted(p.sentence)}")'
         return
     if call.unchanged:
-        copy = "clone" if torch else "copy"
-        yield f"before = [{', '.join(f'{name}.{copy}()' for name in names)}]"
-    yield f"{around}result = {made}"
+        yield f"before = [{', '.join(dialect.copied.format(x=name) for name in names)}]"
+    yield from _results(p, call, "result")
     for output in call.outputs:
         shape = repr(tuple(output.expected.shape))
         taken = f'part(result, "{output.name}", {output.place})'
         if output.dtype:
-            yield f'dtype = str({taken}.dtype).removeprefix("torch.")'
+            yield f'dtype = str({taken}.dtype).rpartition(".")[2]'
             yield f'assert dtype == "{output.dtype}", f"{output.name} is {{dtype}}, not {output.dtype}"'
             continue
         yield from number_lines("expected", output.expected)
         yield from number_lines("bound", upwards(output.bound))
         yield f'check("{output.name}", {taken}, {shape}, expected, bound)'
     if call.unchanged:
-        same = "torch.equal(x, y)" if torch else "np.array_equal(x, y)"
         yield f"for name, x, y in zip({names!r}, before, [{', '.join(names)}]):"
-        yield f'    assert {same}, f"the call changed its input {{name}}"'
+        yield f'    assert {dialect.same.format(x="x", y="y")}, f"the call changed its input {{name}}"'
     if call.repeated:
-        same = "torch.equal" if torch else "np.array_equal"
-        yield f"again = {made}" if not torch else f"{around}again = {made}"
+        yield from _results(p, call, "again")
         yield f'first, second = (part(x, "{p.output}", 0) for x in (result, again))'
-        yield f'assert {same}(first, second), "the same call gives another result"'
-
-
-# Literals
+        yield f'assert {dialect.same.format(x="first", y="second")}, "the same call gives another result"'
 
 
 # The issue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,37 +13,37 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cases.samples import Sample
+from ..cases.samples import Case, Sample
 from ..data.texts import safe
-from ..diagnosis.stored import find, library_of, read_case, runnable
+from ..diagnosis.history import prepared
+from ..diagnosis.stored import runnable
 from ..errors import Error, UsageError
-from ..execution.calling import Call
+from ..execution.backward import COTANGENT
+from ..execution.calling import Call, Interface
 from ..execution.interpreters import parted
-from ..execution.supervisor import SECONDS
 from ..judging.bench import Bench
-from ..judging.cells import Failure, every_name, law_of, sentence_of
+from ..judging.cells import Failure, law_of, sentence_of
 from ..judging.judge import judged
 from ..judging.settling import Settled
-from ..judging.trial import Faulted, Tracing
+from ..judging.trial import Faulted, Tracing, Trial
 from ..judging.verdicts import wrong_call
-from ..mechanisms.loader import NONE, Specs, mechanism_named
 from ..numerics.formats import FORMATS, KINDS, half_unit
 from ..numerics.grades import result_format
+from ..reporting.dialects import DIALECTS
 from ..reporting.findings import marks, named, prose
 from ..reporting.literals import Input
-from ..reporting.repro import Asked, Output, Program
+from ..reporting.repro import Asked, Differentiated, Output, Program
 from ..reporting.results import environment
 from ..subjects.excerpts import excerpt
 from ..subjects.subject import AdapterSubject
 from ..subjects.targets import FAULT, file_of
-from .replay import Say, admit, again, bench_of, subject_of
+from .opening import Kept, Opened, again
 from .runner import SHIPPED
 
 MANY = 6
 """Calls of a law up to which all of them are written."""
 WRITTEN = ("shape", "dtype", "inputs_unchanged", "repeatable", "precision")
 """The contracts that a program can ask for by itself."""
-FRAMEWORKS = ("torch", "numpy")
 DTYPES = ("float64", "float32", "float16", "bfloat16")
 """Those whose arrays can be written down."""
 STAND_IN = '''class Unsupported(Exception):
@@ -70,49 +70,32 @@ spec.loader.exec_module(module)
 {name} = module.{name}"""
 
 
-def program_of(
-    name: str,
-    folder: Path,
-    operator: str | None,
-    framework: str | None,
-    *,
-    beside: Path,
-    note: Say = lambda text: None,
-    trusted: bool = True,
-    seconds: float = SECONDS,
-    specs: Specs = NONE,
-) -> Program:
+def program_of(kept: Kept, *, beside: Path) -> Program:
     """The program of a kept failure, for a file that lies `beside` others in a folder.
 
     The call is made once more for it. What cannot be written down without attnspec is a `UsageError` with its reason.
     """
-    witness = find(name, folder, specs)
-    law, target = witness["law"], witness["target"]
-    _admit_kind(witness)
-    known = library_of(witness, specs)
-    mechanism = mechanism_named(witness["mechanism"], known)
-    if law not in every_name(mechanism):
-        raise UsageError(f"{mechanism.name} has no law {law!r} any more")
-    admit(target, name, note, trusted=trusted)
-    subject = subject_of(witness, known, operator or mechanism.operator, framework, seconds)
+    opened = Opened(kept, _admit_kind)
+    witness, mechanism, bench, law = opened.witness, opened.mechanism, opened.bench, opened.law
+    subject = bench.subject
     assert isinstance(subject, AdapterSubject)
-    if subject.adapter.framework not in FRAMEWORKS:
+    if subject.adapter.framework not in DIALECTS:
+        raise UsageError(f"arrays of {subject.adapter.framework} cannot be written down; {', '.join(DIALECTS)} can")
+    if bench.dtype not in DTYPES:
         raise UsageError(
-            f"arrays of {subject.adapter.framework} cannot be written down; {' and '.join(FRAMEWORKS)} can"
+            f"calls in {bench.dtype} cannot be written down; 'attnspec replay {witness['key']}' makes them"
         )
-    if not subject.form.plain or witness["dtype"] not in DTYPES:
-        says = f"calls in the layout {subject.form.layout.name!r} or in {witness['dtype']} are not written down yet"
-        raise UsageError(f"{says}; 'attnspec replay {witness['key']}' makes them")
-    bench = bench_of(witness, mechanism, subject)
-    with subject.session(), runnable(name):
-        sample = Sample(mechanism, read_case(witness["case"]), witness["dtype"])
-        failure, verdict, _ = again(bench, sample, law)
+    earlier = opened.earlier if witness.get("retraced") else ()
+    with subject.session(), runnable(kept.name):
+        failure, verdict, _ = again(bench, opened.sample(), law, earlier)
         if failure is None:
             raise UsageError(
                 f"{mechanism.address(law)} does not fail on this case now ({verdict}): nothing to reproduce"
             )
-        calls = [*_asked(bench, failure)]
-    function, imports, code = _code(subject, target, beside)
+        if earlier:
+            prepared(bench, earlier)
+        calls = [*_before(bench, earlier), *_asked(bench, failure)]
+    function, imports, code = _code(subject, witness["target"], beside)
     packages = [subject.adapter.package] if subject.adapter.package else []
     header = environment("", {}, packages)
     versions = {
@@ -142,7 +125,7 @@ def program_of(
         happens=_happens(witness, failure),
         versions=versions,
         calls=calls,
-        output=next(iter(mechanism.outputs)),
+        output=subject.interface.outputs[0],
         documented=[*prose(found)] if found is not None else (),
     )
 
@@ -157,8 +140,8 @@ def _admit_kind(witness: Mapping[str, Any]) -> None:
     if witness.get("large"):
         says = "its arrays are made where they are used, and would fill a program"
         raise UsageError(f"{says}; 'attnspec replay {witness['key']}' makes the call")
-    if witness["dependent"]:
-        count = len(witness["before"])
+    count = len(witness["before"])
+    if witness["dependent"] and not (witness.get("retraced") and count <= MANY):
         raise UsageError(f"it fails only after {count} earlier calls; 'attnspec replay {witness['key']}' makes them")
     kind, _, contract = law.partition(".")
     if kind == "convention" or (kind == "contract" and contract not in WRITTEN):
@@ -168,6 +151,13 @@ def _admit_kind(witness: Mapping[str, Any]) -> None:
 
 
 # Calls
+
+
+def _before(bench: Bench, cases: Iterable[Case]) -> Iterator[Asked]:
+    """The calls that have to be made first, of which nothing is expected."""
+    for case in cases:
+        trial = Trial(bench, Sample(bench.mechanism, case, bench.dtype, claims=bench.subject.claims))
+        yield _call(bench, trial.call(trial.base))
 
 
 def _asked(bench: Bench, failure: Failure) -> Iterator[Asked]:
@@ -204,11 +194,11 @@ def _of_contract(bench: Bench, trial: Tracing, contract: str, says: str) -> Aske
         return replace(call, unchanged=True)
     if contract == "repeatable":
         return replace(call, repeated=True)
-    names = [*bench.mechanism.outputs]
-    output = next(iter(re.findall(r"output '(\w+)'", says)), names[0])
-    expected = bench.mechanism.dtype_of(output, bench.dtype)
+    interface = _interface(bench)
+    output = next(iter(re.findall(r"output '(\w+)'", says)), interface.outputs[0])
+    expected = interface.dtype_of(output, bench.dtype)
     empty = np.zeros(0)
-    return replace(call, outputs=[Output(output, names.index(output), empty, empty, expected)])
+    return replace(call, outputs=[Output(output, interface.outputs.index(output), empty, empty, expected)])
 
 
 def _expecting(bench: Bench, trial: Tracing, settled: Settled) -> tuple[Asked, bool]:
@@ -220,13 +210,16 @@ def _expecting(bench: Bench, trial: Tracing, settled: Settled) -> tuple[Asked, b
         returned, wrong = {}, True
     else:
         wrong = False
-    outputs, m = [], bench.mechanism
+    m = bench.mechanism
+    judged = dict[str, tuple[NDArray[Any], NDArray[np.float64]]]()
     for place, name in enumerate(m.outputs):
         if (name not in returned and (returned or place)) or name in m.random or name in m.normal_form:
             continue
-        expected, bound = _bounded(bench, trial, name, settled)
-        outputs.append(Output(name, place, expected, bound))
+        judged[name] = expected, bound = _bounded(bench, trial, name, settled)
         wrong = wrong or (name in returned and _is_off(returned[name], expected, bound))
+    form, known = _subject(bench).form, _interface(bench).outputs
+    expected, bounds = (form.returned({name: pair[at] for name, pair in judged.items()}) for at in (0, 1))
+    outputs = [Output(name, known.index(name), x, bounds[name]) for name, x in expected.items()]
     return replace(call, outputs=outputs), wrong
 
 
@@ -254,20 +247,44 @@ def _is_off(got: NDArray[Any], expected: NDArray[Any], bound: NDArray[np.float64
 
 
 def _call(bench: Bench, call: Call) -> Asked:
-    """A call as it is written: arrays in the order in which they are passed."""
-    m, subject = bench.mechanism, bench.subject
-    by_name = {name for name in call.inputs if name not in m.required} | {*subject.claims.by_name}
-    inputs = [
-        Input(
+    """A call as it is written: as the function itself takes it, and arrays in the order in which they are passed."""
+    subject, interface = _subject(bench), _interface(bench)
+    made = subject.form.arranged(call)
+    first = [name for name in interface.required if name not in interface.by_name]
+    inputs = {
+        name: Input(
             name,
             x,
-            _dtype(x, call.dtypes.get(name) or m.stating.dtype_of(name, call.dtype)),
-            _layout(call.layout, at),
-            name in by_name,
+            _dtype(x, made.dtypes.get(name) or interface.dtype_of(name, made.dtype)),
+            "contiguous" if name in interface.into and made.layout == "expanded" else _layout(made.layout, at),
+            name not in first,
         )
-        for at, (name, x) in enumerate(call.inputs.items())
-    ]
-    return Asked([*(x for x in inputs if not x.by_name), *(x for x in inputs if x.by_name)], call.options)
+        for at, (name, x) in enumerate(made.inputs.items())
+    }
+    named = [x for x in inputs.values() if x.by_name]
+    into = {name: output for name, output in interface.into.items() if output and name in inputs}
+    backward = _differentiated(subject.interface, inputs)
+    return Asked([*(inputs[name] for name in first), *named], made.options, interface.objects, into, backward)
+
+
+def _differentiated(interface: Interface, inputs: Iterable[str]) -> Differentiated | None:
+    """How the gradients of a call are asked for, if it is one of a gradient operator that the function is not of."""
+    if interface.backward is None:
+        return None
+    known = interface.backward.leaves or {name: f"d_{name}" for name in inputs}
+    leaves = {name: known[name] for name in inputs if known.get(name) in interface.outputs}
+    passed = [name for name in interface.backward.required if name not in interface.backward.by_name]
+    return Differentiated(COTANGENT, passed, leaves, interface.backward.zeros)
+
+
+def _subject(bench: Bench) -> AdapterSubject:
+    assert isinstance(bench.subject, AdapterSubject)
+    return bench.subject
+
+
+def _interface(bench: Bench) -> Interface:
+    """What is known of the function that is called."""
+    return _subject(bench).interface
 
 
 def _dtype(x: NDArray[Any], dtype: str) -> str:

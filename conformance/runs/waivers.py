@@ -47,7 +47,7 @@ from ..mechanisms.library import Library
 from ..mechanisms.loader import library as shipped
 from ..mechanisms.schema import schema_errors
 from ..numerics.budget import FILE_BYTES
-from .replay import again, sample_of
+from .opening import again, sample_of
 
 VERSION = "1"
 LONGEST = 180

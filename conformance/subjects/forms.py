@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import TargetError, UsageError, did_you_mean
 from ..execution.calling import Call, Fault, Interface, Reply
@@ -133,6 +134,10 @@ class Form:
             shape = [lengths[letter] for letter in pattern(self.layout.own[output]).letters]
             inputs[parameter] = self.layout.arranged({output: np.full(shape, np.nan)})[output]
         return replace(call, inputs=inputs, options=options, dtypes=dtypes)
+
+    def returned(self, outputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Outputs of the operator as the function returns them."""
+        return self.layout.arranged(outputs)
 
     def _of_parts(self, dtypes: Mapping[str, str]) -> dict[str, str]:
         """The dtypes of arrays that are several in one; `MisfitError` where those are of several dtypes."""

@@ -6,8 +6,10 @@ import inspect
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attnspec.adapters import Adapter
 
@@ -112,6 +114,10 @@ class BackwardForm(Form):
         except MisfitError as error:
             return replace(reply, outputs={}, fault=Fault("misshapen", str(error)))
         return replace(reply, outputs={f"d_{name}": x for name, x in found.items()})
+
+    def returned(self, outputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        own = self.of.form.layout.arranged({name.removeprefix("d_"): x for name, x in outputs.items()})
+        return {f"d_{name}": x for name, x in own.items()}
 
     def _leaves(self) -> dict[str, str]:
         """The parameters that are arrays whose gradient is asked for, each with the name of that."""

@@ -7,6 +7,7 @@ import pytest
 import attnspec
 from attnspec.errors import Exit
 from attnspec.execution.supervisor import SECONDS
+from attnspec.runs.opening import Kept
 from attnspec.runs.replay import replayed
 
 KERNEL = """
@@ -47,7 +48,7 @@ def test_a_fault_beside_another_layout_is_found_in_that_layout_and_replayed_in_i
     assert ("bshd", "attention.no_scale") == (witness["layout"], witness["likeness"]["name"])
     assert witness == json.loads((tmp_path / "report" / "cases" / f"{witness['key']}.json").read_text()) | witness
     said = []
-    code = replayed(witness["key"], tmp_path / "report", None, None, said.append, seconds=SECONDS)
+    code = replayed(Kept(witness["key"], tmp_path / "report", seconds=SECONDS), said.append)
     assert (Exit.VIOLATED, True) == (code, any("no_scale" in line for line in said))
 
 

@@ -1,5 +1,9 @@
 """A failure that needs earlier calls is retraced to few of them, which a replay makes first."""
 
+import re
+import subprocess
+import sys
+
 import pytest
 
 from attnspec.cases.profiles import Profile
@@ -12,7 +16,10 @@ from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
 from attnspec.judging.shrinking import made_small
 from attnspec.mechanisms.loader import library
+from attnspec.reporting.repro import program
+from attnspec.runs.opening import Kept
 from attnspec.runs.replay import replayed
+from attnspec.runs.repro import program_of
 from attnspec.subjects.targets import resolve
 
 SCENARIOS = Profile("scenarios", covering=0, draws=0, admitted=1)
@@ -75,9 +82,19 @@ def test_the_witness_holds_the_calls_that_are_needed_and_no_others(stale):
 def test_a_replay_makes_them_first(stale):
     *_, witness, folder = stale
     lines = []
-    assert Exit.VIOLATED is replayed(witness["key"], folder, None, None, lines.append)
+    assert Exit.VIOLATED is replayed(Kept(witness["key"], folder), lines.append)
     assert "note: makes an earlier call first" == lines[0]
     assert any(line.startswith("When      wrong only after a call with a smaller n") for line in lines)
+
+
+def test_a_program_makes_them_first(stale):
+    *_, witness, folder = stale
+    path = folder / "repro.py"
+    path.write_text(program(program_of(Kept(witness["key"], folder), beside=folder)))
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
+    said = done.stderr.strip().splitlines()[-1]
+    assert (1, "AssertionError: p[") == (done.returncode, said[:18])
+    assert ["# Call 1 of 2", "# Call 2 of 2"] == re.findall("# Call . of .", path.read_text())
 
 
 def test_a_replay_of_what_was_mended_says_so(stale):
@@ -85,6 +102,6 @@ def test_a_replay_of_what_was_mended_says_so(stale):
     path = folder / "stale.py"
     path.write_text(STALE.replace("x[..., :WIDTHS[0]]", "x"))
     lines = []
-    assert Exit.CONFORMANT is replayed(witness["key"], folder, None, None, lines.append)
+    assert Exit.CONFORMANT is replayed(Kept(witness["key"], folder), lines.append)
     address = "stale softmax.definition: held on this case now, after the case that was tried before it"
     assert address == lines[-1]

@@ -16,7 +16,7 @@ from attnspec.judging.conventions import Finding, identify
 from attnspec.judging.engine import run
 from attnspec.judging.trial import Trial
 from attnspec.mechanisms.loader import library
-from attnspec.runs.replay import again
+from attnspec.runs.opening import again
 from attnspec.subjects.stand_ins import DefinitionSubject
 from attnspec.subjects.targets import find, subject
 

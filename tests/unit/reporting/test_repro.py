@@ -1,6 +1,7 @@
 """Arrays are written so that they come back bit for bit, in their layout of memory."""
 
 import base64
+import itertools
 import math
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from attnspec.frameworks.known import framework_named
 from attnspec.numerics.codes import stored_as
 from attnspec.numerics.formats import FORMATS, rounded
+from attnspec.reporting.dialects import DIALECTS
 from attnspec.reporting.literals import Input, array_lines, upwards
 
 NAMES = {"torch": torch, "np": np, "math": math, "base64": base64}
@@ -19,7 +21,38 @@ DECODED = {
     ),
     "numpy": lambda text, dtype, *shape: np.frombuffer(base64.b64decode(text), dtype).reshape(shape),
 }
+
+
+def imported(framework):
+    pytest.importorskip({"mlx": "mlx.core"}.get(framework, framework))
+    return framework_named(framework)
+
+
 SHAPES = [(), (3,), (2, 0), (2, 3, 4), (4, 5, 6, 7)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize(
+    ("framework", "dtype"),
+    [*itertools.product(["jax", "mlx"], ["float32", "float16", "bfloat16"]), ("mlx", "float64")],
+)
+def test_an_array_without_strides_comes_back_bit_for_bit(framework, shape, dtype):
+    own, entries = imported(framework), rounded(np.random.default_rng(0).normal(size=shape) * 100, FORMATS[dtype])
+    found = {**NAMES, "decoded": DECODED["numpy"], "ml_dtypes": pytest.importorskip("ml_dtypes")}
+    exec(
+        "\n".join(
+            [
+                *DIALECTS[framework].imports.values(),
+                *array_lines(Input("x", entries, dtype, "strided", False), framework, "cpu"),
+            ]
+        ),
+        found,
+    )
+    assert (dtype, True) == (
+        own.dtype(found["x"]),
+        own.same(found["x"], own.make(np.array(entries), dtype, "cpu", "strided", 0)),
+    )
+    assert np.array_equal(entries, own.read(found["x"]))
 
 
 @pytest.mark.parametrize("framework", ["torch", "numpy"])

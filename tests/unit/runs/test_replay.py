@@ -13,6 +13,7 @@ from attnspec.judging.course import BEFORE
 from attnspec.judging.engine import run
 from attnspec.judging.shrinking import made_small
 from attnspec.mechanisms.loader import library
+from attnspec.runs.opening import Kept
 from attnspec.runs.replay import replayed
 from attnspec.subjects.targets import resolve
 
@@ -60,7 +61,7 @@ def kept_failure(target, law, tmp_path, mechanism="softmax"):
 
 def replay(witness, folder):
     lines = []
-    return replayed(witness["key"], folder, None, None, lines.append), lines
+    return replayed(Kept(witness["key"], folder), lines.append), lines
 
 
 @pytest.mark.parametrize("law", FAULTS)
@@ -136,7 +137,7 @@ def test_a_call_has_the_time_that_it_is_given(tmp_path):
     path.write_text(SLOW)
     save(tmp_path, {**witness, "target": str(path)})
     lines = []
-    replayed(witness["key"], tmp_path, None, None, lines.append, seconds=0.5)
+    replayed(Kept(witness["key"], tmp_path, seconds=0.5), lines.append)
     assert any("no answer within" in line for line in lines)
 
 

@@ -6,6 +6,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 
+import attnspec
 from attnspec.cases.profiles import Profile
 from attnspec.cli import main
 from attnspec.diagnosis.stored import save
@@ -16,6 +17,7 @@ from attnspec.judging.engine import run
 from attnspec.judging.shrinking import made_small
 from attnspec.mechanisms.loader import library
 from attnspec.reporting.repro import issue, program
+from attnspec.runs.opening import Kept
 from attnspec.runs.repro import program_of
 from attnspec.subjects.targets import resolve
 
@@ -86,8 +88,8 @@ def kept(target, law, folder, mechanism="softmax", dtype="float32", operator=Non
 
 
 def written(folder, key, operator=None):
-    found = program_of(key, folder, operator, None, beside=folder)
-    (folder / "repro.py").write_text(program(found))
+    made = program_of(Kept(key, folder, operator), beside=folder)
+    (folder / "repro.py").write_text(program(made))
     return folder / "repro.py"
 
 
@@ -121,6 +123,37 @@ def test_a_plain_function_of_another_framework_is_called_in_its_file(tmp_path):
     assert 0 == bare(made)[0]
 
 
+FURTHER = {
+    "jax": """
+import jax.numpy as jnp
+
+def softmax(x):
+    p = jnp.exp(x - x.max(-1, keepdims=True))
+    return p / p.sum(-1, keepdims=True)
+""",
+    "mlx": """
+import mlx.core as mx
+
+def softmax(x):
+    return mx.softmax(x, axis=-1, precise=True)
+""",
+}
+
+
+@pytest.mark.parametrize(("framework", "dtype"), [("jax", "float32"), ("mlx", "bfloat16")])
+def test_functions_of_other_frameworks_are_called_with_their_arrays(tmp_path, framework, dtype):
+    pytest.importorskip({"mlx": "mlx.core"}.get(framework, framework))
+    path = tmp_path / "own.py"
+    path.write_text(FURTHER[framework].replace("(x - x", "(x * 0.5 - x").replace("(x, axis", "(x * 0.5, axis"))
+    made = written(
+        tmp_path, kept(f"{path}:softmax", "definition", tmp_path, dtype=dtype, laws=frozenset({"definition"}))
+    )
+    code, last = bare(made)
+    assert (1, "AssertionError: p[") == (code, last[:18])
+    path.write_text(FURTHER[framework])
+    assert (0, "softmax.definition holds here") == bare(made)
+
+
 def test_codes_are_written_in_their_dtype_and_other_inputs_in_that_under_test(tmp_path):
     path = tmp_path / "codes.py"
     path.write_text(CODES)
@@ -139,10 +172,67 @@ def test_the_source_of_a_shipped_adapter_goes_into_the_program(tmp_path):
     assert (1, True, False) == (code, last.startswith("AssertionError: "), "adapter(" in made.read_text())
 
 
+OWN = {
+    "a known interface": """
+import torch
+
+def attend(q, k, v, softmax_scale=None, causal=False):
+    scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale * 0.5
+    x = torch.einsum("bqhd,bkhd->bhqk", q, k) * scale
+    if causal:
+        q_len, k_len = x.shape[-2:]
+        x = x.masked_fill(~torch.ones(q_len, k_len, dtype=torch.bool).tril(k_len - q_len), float("-inf"))
+    return torch.einsum("bhqk,bkhd->bqhd", torch.softmax(x, -1).nan_to_num(), v)
+""",
+    "arrays that are written to": """
+import torch
+
+def attention(q, k, v, out):
+    torch.matmul(torch.softmax(q @ k.mT * q.shape[-1] ** -0.5, -1), v * 1.5, out=out)
+""",
+}
+
+
+def found(path, law, folder, **more):
+    """The key of a failure that a check has kept."""
+    report = attnspec.check(
+        str(path), laws=[law], report_dir=folder / "report", profile="smoke", dtypes=["float32"], **more
+    )
+    return next(cell["witness"]["key"] for cell in report.cells if "witness" in cell)
+
+
+@pytest.mark.parametrize("kind", OWN)
+def test_a_call_is_written_as_the_function_takes_it(tmp_path, kind):
+    path, known = tmp_path / "own.py", "interface" in kind
+    path.write_text(OWN[kind])
+    law, more = "attention.definition", {"like": "flash_attn_func"} if known else {}
+    key = found(f"{path}:{'attend' if known else 'attention'}", law, tmp_path, **more)
+    made = written(tmp_path / "report", key)
+    text = made.read_text()
+    assert (known, not known) == ("attend(q, k, v, softmax_scale=" in text, 'result = {"out": out}' in text)
+    assert 1 == bare(made)[0]
+    path.write_text(OWN[kind].replace(" * 0.5", "").replace(" * 1.5", ""))
+    assert (0, f"{law} holds here") == bare(made)
+
+
+@pytest.mark.parametrize("like", ["", "flash_attn_func"])
+def test_gradients_are_taken_in_the_program(tmp_path, like):
+    path, right = tmp_path / "own.py", OWN["a known interface"].replace(" * 0.5", "")
+    if not like:
+        right = right.replace("bqhd", "bhqd").replace("bkhd", "bhkd").replace("softmax_scale", "scale")
+    path.write_text(right.replace(", v)", ", v.detach() + 0.5 * (v - v.detach()))"))
+    law = "attention_gradient.definition"
+    made = written(tmp_path / "report", found(f"{path}:attend", law, tmp_path, like=like, operator="attention"))
+    code, last = bare(made)
+    assert (1, "AssertionError: d_v[") == (code, last[:20])
+    path.write_text(right)
+    assert (0, f"{law} holds here") == bare(made)
+
+
 def test_an_issue_has_the_program_and_says_what_is_expected(tmp_path):
     path = tmp_path / "kernel.py"
     path.write_text(SOUND.replace(*FAULTS["definition"]))
-    found = program_of(kept(str(path), "definition", tmp_path), tmp_path, None, None, beside=tmp_path)
+    found = program_of(Kept(kept(str(path), "definition", tmp_path), tmp_path), beside=tmp_path)
     text = issue(found)
     heads = ["## What happens", "## What is expected, and why", "## Versions", "## Reproduction"]
     assert heads == [line for line in text.splitlines() if line.startswith("## ")]
@@ -155,14 +245,14 @@ def test_what_holds_now_has_nothing_to_reproduce(tmp_path):
     key = kept(str(path), "definition", tmp_path)
     path.write_text(SOUND)
     with pytest.raises(UsageError, match=r"softmax\.definition does not fail on this case now"):
-        program_of(key, tmp_path, None, None, beside=tmp_path)
+        program_of(Kept(key, tmp_path), beside=tmp_path)
 
 
 @pytest.mark.parametrize("target", ["mistake:softmax.base_two", "fault:boundary_key_twice"])
 def test_what_is_no_implementation_is_refused(tmp_path, target, monkeypatch):
-    monkeypatch.setattr("attnspec.runs.repro.find", lambda *given: {"law": "definition", "target": target})
+    monkeypatch.setattr("attnspec.runs.opening.find", lambda *given: {"law": "definition", "target": target})
     with pytest.raises(UsageError, match=f"{target} is not an implementation"):
-        program_of("key", tmp_path, None, None, beside=tmp_path)
+        program_of(Kept("key", tmp_path), beside=tmp_path)
 
 
 def test_a_file_that_is_not_of_the_command_is_left_alone(tmp_path):

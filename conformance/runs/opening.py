@@ -1,0 +1,165 @@
+"""Opening a kept case: its mechanism, its subject and its arrays, and its law asked of them once more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..cases.large import LargeSample, large_again
+from ..cases.profiles import PROFILES
+from ..cases.samples import Case, Sample
+from ..data.texts import safe
+from ..diagnosis.history import prepared
+from ..diagnosis.stored import find, library_of, read_case
+from ..errors import TargetError, UsageError
+from ..execution.interpreters import parted
+from ..execution.supervisor import SECONDS, available, supervisor
+from ..judging.bench import Bench
+from ..judging.cells import Failure, Request, every_name, is_large, law_of
+from ..judging.engine import run
+from ..judging.first_call import differentiated
+from ..judging.judge import Kind, judged
+from ..judging.serving import served_again
+from ..judging.trial import Trial
+from ..mechanisms.library import Library
+from ..mechanisms.loader import NONE, Specs, mechanism_named
+from ..mechanisms.mechanism import Mechanism
+from ..numerics.grades import looser
+from ..subjects.subject import Subject
+from ..subjects.targets import file_of, resolve
+
+Say = Callable[[str], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Which case is meant, and how what it names is run."""
+
+    name: str
+    """Its key, or the path of its file."""
+    folder: Path
+    operator: str | None = None
+    framework: str | None = None
+    note: Say = lambda text: None
+    """Is told which file the case has run, before it is."""
+    trusted: bool = True
+    """Whether that file may lie outside the present folder."""
+    seconds: float = SECONDS
+    """How long a call may take."""
+    specs: Specs = NONE
+
+
+class Opened:
+    """A kept case with all that it names; what is there no more is a `UsageError`."""
+
+    def __init__(self, kept: Kept, check: Callable[[dict[str, Any]], None] = lambda witness: None) -> None:
+        """`check` may refuse the case before anything that it names is run."""
+        self.kept = kept
+        self.witness = find(kept.name, kept.folder, kept.specs)
+        check(self.witness)
+        self.known = library_of(self.witness, kept.specs)
+        self.mechanism: Mechanism = mechanism_named(self.witness["mechanism"], self.known)
+        self.law: str = self.witness["law"]
+        if self.law not in every_name(self.mechanism):
+            raise UsageError(f"{self.mechanism.name} has no law {self.law!r} any more")
+        _admit(kept, self.witness["target"])
+        self.bench = self.benched()
+
+    @property
+    def subject(self) -> Subject:
+        return self.bench.subject
+
+    @property
+    def earlier(self) -> tuple[Case, ...]:
+        """What was tried before the case."""
+        return tuple(read_case(case) for case in self.witness["before"])
+
+    def sample(self) -> Sample:
+        """The case with its arrays."""
+        return sample_of(self.witness, self.mechanism, self.subject)
+
+    def benched(self, *, fresh: bool = False) -> Bench:
+        """The subject on its device; with `fresh`, in a new process."""
+        subject = _subject_of(self.witness, self.known, self.kept, fresh=fresh)
+        return Bench(subject, self.mechanism, self.witness["dtype"], self.witness["device"], self.witness["words"])
+
+
+def _admit(kept: Kept, target: str) -> None:
+    """Say which file and interpreter a case names before they are run; a `UsageError` if nobody has vouched for one."""
+    path, python = file_of(target), parted(target)[1]
+    programs = {path: path.resolve()} if path is not None else {}
+    if python:  # in an environment this is a link to what lies elsewhere
+        programs[Path(python)] = Path(python).parent.resolve() / Path(python).name
+    for path, whole in programs.items():
+        shown = safe(str(path))
+        if not kept.trusted and not whole.is_relative_to(Path.cwd().resolve()):
+            raise UsageError(
+                f"the case {safe(kept.name)} names {shown}, a program outside the present folder; --trust has it run"
+            )
+        kept.note(f"runs {shown}, which the case names")
+
+
+def _subject_of(witness: dict[str, Any], known: Library, kept: Kept, *, fresh: bool) -> Subject:
+    supervised = supervisor(kept.seconds, witness["device"]) if available() else None
+    if fresh and supervised is not None:
+        supervised.close()
+    named, framework = witness["target"], kept.framework
+    operator = known.operator_of(witness["mechanism"])
+    more: dict[str, Any] = {key: witness.get(key, "") for key in ("layout", "like")}
+    more |= {"supervisor": supervised, "known": known}
+    found: list[Subject] = []
+    if source := known[operator].gradient_of:
+        with suppress(UsageError, TargetError):  # as of a function that states gradients itself
+            whole = resolve(named, operator=source, framework=framework, **more)
+            found += [one for s in whole if (one := differentiated(s, witness["device"], known)[0]) is not None]
+    found = found or resolve(named, operator=kept.operator or operator, framework=framework, **more)
+    own = [s for s in found if s.name == witness["subject"] and s.operator == operator]
+    if not own:
+        raise UsageError(f"{witness['target']} has no subject {witness['subject']!r} any more")
+    return own[0]
+
+
+def sample_of(witness: dict[str, Any], mechanism: Mechanism, subject: Subject) -> Sample:
+    """The case of a witness with its arrays; `UsageError` for one of the sizes of production that is not there."""
+    case = read_case(witness["case"])
+    if not is_large(witness["law"]):
+        return Sample(mechanism, case, witness["dtype"])
+    found = large_again(mechanism, case, subject.claims, witness["dtype"])
+    if found is None:
+        raise UsageError(f"{mechanism.name} has no case {case.scenario!r} any more")
+    return found
+
+
+def again(bench: Bench, sample: Sample, name: str, earlier: Sequence[Case] = ()) -> tuple[Failure | None, str, str]:
+    """The failure, if it is found again; the verdict, and what is said of it.
+
+    With `earlier` cases, it is sought after their calls in a new process.
+    """
+    if isinstance(sample, LargeSample):
+        request = Request(bench.subject, bench.mechanism, bench.dtype, PROFILES["serving"], bench.device)
+        cell = served_again(request, bench, name, sample)
+        return cell.failure if cell.bad else None, cell.verdict, cell.says
+    law = law_of(bench.mechanism, name)
+    if law is None:
+        return run_again(bench, (sample,), name)
+    grades = looser(bench.dtype, bench.subject.claims.grade(bench.dtype))
+    if earlier:
+        prepared(bench, earlier)
+    outcome = judged(Trial(bench, sample), law, grades)
+    if outcome.kind is Kind.REFUTED and not earlier:
+        outcome = judged(Trial(bench, sample), law, grades[:1])
+    if not outcome.bad:
+        return None, outcome.kind, ""
+    return Failure(name, outcome, sample, sample), "error" if outcome.kind is Kind.FAULTED else "fail", outcome.says
+
+
+def run_again(bench: Bench, samples: Sequence[Sample], name: str) -> tuple[Failure | None, str, str]:
+    """A run of some cases alone, with all calls that laws and contracts make of them."""
+    request = Request(bench.subject, bench.mechanism, bench.dtype, PROFILES["quick"], bench.device, only=samples)
+    if name.startswith("convention."):  # what word is followed is found without any law
+        request = replace(request, laws=frozenset({name}))
+    cell = next(c for c in run(request).cells if c.law == name)
+    return cell.failure if cell.bad else None, cell.verdict, cell.says
