@@ -20,7 +20,12 @@ from .gradients import layer_norm_gradient, rms_norm_gradient, softmax_gradient
 from .latent import latent_attention
 from .linear_attention import gated_delta_rule, kimi_delta_attention, linear_attention, short_convolution
 from .linformer import linformer
-from .losses import cross_entropy
+from .losses import (
+    cross_entropy,
+    cross_entropy_gradient,
+    linear_cross_entropy,
+    linear_cross_entropy_gradient,
+)
 from .merging import merge_states
 from .moe_routing import moe_routing
 from .multi_head import multi_head
@@ -48,6 +53,7 @@ __all__ = [
     "broadcast_shapes",
     "cached_attention",
     "cross_entropy",
+    "cross_entropy_gradient",
     "decay_groups",
     "decoder",
     "dequantize",
@@ -61,6 +67,8 @@ __all__ = [
     "layer_norm_gradient",
     "learned_position",
     "linear_attention",
+    "linear_cross_entropy",
+    "linear_cross_entropy_gradient",
     "linformer",
     "merge_states",
     "model_flops",

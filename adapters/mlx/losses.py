@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import adapter
+from .gradients import pulled_back
 
 
 @adapter(
@@ -26,3 +27,23 @@ def mlx_cross_entropy(logits: Any, targets: Any, *, label_smoothing: float = 0.0
 
     asked: Any = reduction  # annotated as one of three texts there
     return losses.cross_entropy(logits, targets, label_smoothing=label_smoothing, reduction=asked)
+
+
+@adapter(
+    "cross_entropy_gradient",
+    framework="mlx",
+    dtypes=("float32", "bfloat16", "float16"),
+    grade={"bfloat16": "bf16_naive", "float16": "fp16_naive"},
+    requires="all(targets != ignore_index)",
+    package="mlx.core",
+    extra="mlx",
+)
+def mlx_cross_entropy_gradient(
+    logits: Any, targets: Any, d_out: Any, *, label_smoothing: float = 0.0, reduction: str = "mean"
+) -> Any:
+    """mlx.core.vjp of mlx.nn.losses.cross_entropy."""
+
+    def loss(logits: Any) -> Any:
+        return mlx_cross_entropy(logits, targets, label_smoothing=label_smoothing, reduction=reduction)
+
+    return pulled_back(loss, d_out, logits=logits)
