@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
 
-.PHONY: setup check test browser lint types audit bench clean
+.PHONY: setup check test browser site lint types audit bench clean
 
 setup: $(READY)
 
@@ -25,6 +25,10 @@ test: setup
 browser: setup
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
 	$(VENV)/bin/python -m pytest tests/end_to_end/test_*browser.py
+
+# The site of the project, of the results that are committed.
+site: setup
+	$(VENV)/bin/attnspec site build/site results
 
 lint: setup
 	$(VENV)/bin/ruff format --check .

@@ -23,6 +23,7 @@ from .commands.list import list_
 from .commands.replay import replay
 from .commands.report import report
 from .commands.repro import repro
+from .commands.site import site
 from .commands.vectors import vectors
 from .commands.waive import waive
 from .errors import Exit
@@ -85,7 +86,7 @@ def main() -> None:
 
 
 _OF_KERNELS = (check, init, replay, repro, diff, compare, identify, vectors, doctor, report, waive)
-for command in (*_OF_KERNELS, list_, explain, lint, audit):
+for command in (*_OF_KERNELS, list_, explain, site, lint, audit):
     main.add_command(command)
 
 

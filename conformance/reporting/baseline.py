@@ -28,7 +28,9 @@ JUDGED = ("pass", "fail", "error", "internal", "waived")
 Key = tuple[str, str, str, str]
 """A subject, a mechanism, a dtype, and a device."""
 _HEAD = keys({"kind": one_of(("baseline",)), "format": whole, "attnspec": text, "profile": text, "seed": whole})
-_LAW = keys({"verdict": one_of(VERDICTS)}, {"worst": or_none(number)})
+_LAW = keys(
+    {"verdict": one_of(VERDICTS)}, {"worst": or_none(number), "level": one_of(("must", "should")), "finding": text}
+)
 _GROUP = keys(
     {
         "subject": name,
@@ -51,6 +53,7 @@ class Verdict:
     worst: float | None = None
     says: str = ""
     finding: str = ""
+    level: str = "must"
 
 
 @dataclass(slots=True)
@@ -92,7 +95,7 @@ def state_of(paths: Sequence[Path]) -> State:
         if cell["verdict"] in JUDGED:
             worst = None if cell["worst"] is None else float(f"{cell['worst']:.3g}")
             says = cell["says"] or ("" if worst is None else f"{worst:g} x bound")
-            group.laws[cell["law"]] = Verdict(cell["verdict"], worst, says, cell.get("finding", ""))
+            group.laws[cell["law"]] = Verdict(cell["verdict"], worst, says, cell.get("finding", ""), cell["level"])
         run = cell.get("run", {})
         group.grade = run.get("grade", "") or group.grade
         group.conventions |= {name: found["word"] for name, found in run.get("conventions", {}).items()}
@@ -113,13 +116,17 @@ def is_baseline(path: Path) -> bool:
 
 def _lines(state: State) -> Iterator[dict[str, Any]]:
     for (subject, mechanism, of, at), group in sorted(state.groups.items()):
-        laws = {
-            law: {"verdict": found.verdict} | ({} if found.worst in (None, 0) else {"worst": found.worst})
-            for law, found in sorted(group.laws.items())
-        }
+        laws = {law: _law(found) for law, found in sorted(group.laws.items())}
         place = {"subject": subject, "mechanism": mechanism, "dtype": of, "device": at}
         more = {"grade": group.grade, "conventions": dict(sorted(group.conventions.items())), "laws": laws}
         yield {**place, "digest": group.digest, **more}
+
+
+def _law(found: Verdict) -> dict[str, Any]:
+    """A verdict without what goes without saying: no error, `must`, and the level of what holds."""
+    weak = found.level == "should" and found.verdict not in ("pass", "waived")
+    told = {"worst": found.worst, "level": "should" if weak else "", "finding": found.finding}
+    return {"verdict": found.verdict} | {name: x for name, x in told.items() if x}
 
 
 def _baseline(path: Path) -> list[str] | None:
@@ -136,9 +143,13 @@ def _stated(lines: Sequence[str], path: Path) -> State:
     groups = {}
     for place, line in enumerate(lines[1:], 2):
         found = record(line, _GROUP, path, place)
-        laws = {law: Verdict(x["verdict"], x.get("worst", 0.0)) for law, x in found["laws"].items()}
+        laws = {law: _verdict(x) for law, x in found["laws"].items()}
         groups[_key(found)] = Group(found["digest"], found["grade"], dict(found["conventions"]), laws)
     return State(head["attnspec"], head["profile"], head["seed"], groups)
+
+
+def _verdict(x: Mapping[str, Any]) -> Verdict:
+    return Verdict(x["verdict"], x.get("worst", 0.0), finding=x.get("finding", ""), level=x.get("level", "must"))
 
 
 def _key(line: Mapping[str, Any]) -> Key:

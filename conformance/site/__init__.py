@@ -1,0 +1,1 @@
+"""A site of static pages, made of specifications and of results."""
