@@ -57,3 +57,20 @@ def threads(text: str) -> tuple[tuple[str, str], ...]:
         pieces += [(text[end : found.start()], ""), (found[0], thread)]
         end = found.end()
     return tuple(piece for piece in (*pieces, (text[end:], "")) if piece[0])
+
+
+def prose(text: str, link: str = "") -> tuple[tuple[str, str, str], ...]:
+    """A text of a finding in pieces: what each is (`text`, `code` or `link`), its words, and what it links to.
+
+    The first words in brackets are those that the link belongs to.
+    """
+    pieces: list[tuple[str, str, str]] = []
+    end, left = 0, link
+    for found in re.finditer(r"`(?P<code>[^`]+)`|\[(?P<words>[^]]+)\]", text):
+        if found["words"] and not left:
+            continue
+        pieces.append(("text", text[end : found.start()], ""))
+        pieces.append(("code", found["code"], "") if found["code"] else ("link", found["words"], left))
+        left = left if found["code"] else ""
+        end = found.end()
+    return tuple(piece for piece in (*pieces, ("text", text[end:], "")) if piece[1])

@@ -167,7 +167,10 @@ LIGHT = (
     "runs.interruptions",
     "runs.options",
     *(f"commands.{name}" for name in ("shell", "check", "replay", "repro", "identify", "doctor", "report", "waive")),
-    *(f"commands.{name}" for name in ("compare", "diff", "init", "list", "explain", "lint", "audit", "vectors", "site")),
+    *(
+        f"commands.{name}"
+        for name in ("compare", "diff", "init", "list", "explain", "lint", "audit", "vectors", "site")
+    ),
 )
 """What is imported before anybody knows what will be done."""
 

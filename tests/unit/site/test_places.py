@@ -3,7 +3,7 @@
 import pytest
 
 from attnspec.mechanisms.loader import library
-from attnspec.site.places import of_law, of_mechanism, of_subject, slug, threads
+from attnspec.site.places import of_law, of_mechanism, of_subject, prose, slug, threads
 
 
 @pytest.mark.parametrize("name", ["softmax", "torch_sdpa", "a.b-c"])
@@ -44,3 +44,13 @@ def test_threads_and_addresses_are_linked():
         ("https://arxiv.org/abs/1706.03762", "https://arxiv.org/abs/1706.03762"),
         (". And numpy 2.0", ""),
     ) == threads(text)
+
+
+def test_what_is_code_and_what_is_linked_is_told_from_what_is_not():
+    assert (
+        ("link", "The documentation", "https://example.org"),
+        ("text", " says ", ""),
+        ("code", "x[0]", ""),
+        ("text", ", in [0, 1]", ""),
+    ) == prose("[The documentation] says `x[0]`, in [0, 1]", "https://example.org")
+    assert (("text", "in [0, 1]", ""),) == prose("in [0, 1]")
