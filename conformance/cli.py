@@ -12,6 +12,7 @@ import click
 
 from .commands.audit import audit
 from .commands.check import check
+from .commands.check_protocol import check_protocol
 from .commands.compare import compare
 from .commands.diff import diff
 from .commands.doctor import doctor
@@ -85,7 +86,7 @@ def main() -> None:
     gc.set_threshold(GARBAGE, 20, 20)
 
 
-_OF_KERNELS = (check, init, replay, repro, diff, compare, identify, vectors, doctor, report, waive)
+_OF_KERNELS = (check, init, replay, repro, diff, compare, identify, vectors, check_protocol, doctor, report, waive)
 for command in (*_OF_KERNELS, list_, explain, site, lint, audit):
     main.add_command(command)
 

@@ -26,9 +26,9 @@ Stamps = list[Stamp | None]
 
 def watched(options: Options, checked: Callable[[Options], Run]) -> Exit:
     """Check again and again, until an interruption; how the last check ended."""
-    from ..subjects.targets import file_of
+    from ..subjects.targets import files_of
 
-    files = [path for target in options.targets if (path := file_of(target)) is not None]
+    files = [path for target in options.targets for path in files_of(target)]
     if not files:
         raise UsageError("--watch looks at files, and no target is one: name it, as in kernels.py")
     code = Exit.INTERRUPTED

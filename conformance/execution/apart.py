@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from ..data.texts import safe, told
 from ..frameworks.numpy import NumpyFramework
-from .calling import Call, Fault, Interface, Reply
+from .calling import Call, Interface, Reply
+from .faults import Fault
 from .messages import Variables
 from .orphans import MARK
 from .threads import ONE

@@ -10,25 +10,26 @@ from __future__ import annotations
 import itertools
 import math
 import os
-import traceback
+import resource
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnspec.adapters import Module, Unsupported
 
-from ..data.exact import exact_text, plain_or_none
-from ..data.texts import safe, safe_lines, told
+from ..data.exact import plain_or_none
+from ..data.texts import safe, told
 from ..errors import UsageError, did_you_mean
 from ..frameworks.framework import Framework, NotDifferentiableError
 from ..frameworks.known import framework_named
 from ..numerics.formats import KINDS, NUMBER, dtype_under
 from .backward import Backward, differentiated
+from .faults import SAID, Fault, raised
 from .filling import Filled, planned
 from .inputs import Inputs, Made
 from .mapping import MappingError
@@ -56,28 +57,6 @@ class Call:
     poisoned: bool = False
     dtypes: Mapping[str, str] = field(default_factory=dict)
     """The dtypes of inputs that are others than the interface says."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Why there is no result."""
-
-    kind: Literal["unsupported", "raised", "returned", "misshapen", "died", "hung", "flooded", "slow"]
-    says: str
-    trace: str = ""
-
-    def __post_init__(self) -> None:
-        """Both are safe, wherever they come from."""
-        object.__setattr__(self, "says", safe(self.says, SAID))
-        object.__setattr__(self, "trace", safe_lines(self.trace, TRACED, SAID))
-
-
-SAID = 2000
-"""Characters of what a fault says, and of a line of its trace."""
-TRACED = 100
-"""Lines of the trace of a fault."""
-ABRUPT = ("died", "hung", "flooded")
-"""Kinds of faults that end a process."""
 
 
 LASTING = {"inputs_overwritten": "inputs_unchanged", "state": "state", "random_state": "state"}
@@ -175,6 +154,11 @@ class DirectCaller:
         self.inputs.forget()
         self._last, self.kept = (), {}
         self.framework.forget()
+
+    @property
+    def memory(self) -> int:
+        """The most memory that the calls have used, and whatever else goes on in this process, in bytes."""
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
     def call(self, call: Call) -> Reply:
         made = self._arrays(call)
@@ -373,31 +357,3 @@ def _at_home() -> Iterator[None]:
 def _described(x: Any) -> str:
     kind = safe(type(x).__name__) or "?"
     return "None" if x is None else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
-
-
-def raised(error: BaseException) -> Fault:
-    """An exception as a fault: its first line, and the end of its trace."""
-    return Fault("raised", f"{safe(type(error).__name__)}: {_first_line(error)}", _traced(error))
-
-
-def _first_line(error: BaseException) -> str:
-    """The first line of what an exception says, even of one that cannot say it."""
-    try:
-        text = exact_text(error)[:SAID].strip()
-    except Exception as another:
-        return f"(its message cannot be read: {safe(type(another).__name__)})"
-    return safe((text.splitlines() or ["(no message)"])[0])
-
-
-def _traced(error: BaseException) -> str:
-    """The end of the trace of an exception, as far as it can be formatted."""
-    for form in (traceback.format_exception, _places):
-        try:
-            return safe_lines("".join(form(error)[-8:]))
-        except Exception:
-            continue
-    return ""
-
-
-def _places(error: BaseException) -> list[str]:
-    return traceback.format_tb(error.__traceback__)

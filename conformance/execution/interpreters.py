@@ -23,6 +23,7 @@ from attnspec import adapters
 
 from ..data.texts import safe
 from ..errors import TargetError
+from .programs import EXEC
 
 OLDEST = (3, 11)
 """The first version of Python that can run a worker."""
@@ -98,8 +99,10 @@ class Interpreter:
 def parted(target: str) -> tuple[str, str]:
     """A target without its interpreter, and the path of that; nothing where none is named.
 
-    A name after which a Python file goes on is a part of the name of that file.
+    A name after which a Python file goes on is a part of the name of that file, and a command is all of its target.
     """
+    if target.startswith(EXEC):
+        return target, ""
     rest, at, python = target.rpartition("@")
     return (rest, python) if at and rest and not (python.endswith(".py") or ".py:" in python) else (target, "")
 

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from ..frameworks.framework import Framework, kind_of
 from ..numerics.drawn import Drawn
-from .calling import Call, DirectCaller, Fault, raised
+from .calling import Call, DirectCaller
+from .faults import Fault, raised
 from .vast import NoRoomError, bounded, is_vast, out_of_room, vast
 
 ZONE = 1 << 12

@@ -20,6 +20,7 @@ from ..data.texts import LINE, LINES, safe_lines, told
 from ..errors import Error, TargetError, UsageError
 from .calling import Call, Interface, Reply
 from .large import Held, LargeCall
+from .programs import Served
 from .survey import Role
 from .transport import GarbledError, Wire
 
@@ -162,6 +163,15 @@ class Open:
     name: str
     framework: str
     interface: Interface
+    served: Served | None = None
+    """The program that makes the calls, if one does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Asks a worker to begin a program, and for what that says of itself."""
+
+    served: Served
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,12 +211,19 @@ class Ask:
     """What a worker is asked, with a number that the answer repeats."""
 
     number: int
-    what: Open | Make | Hold | Part | Rest
+    what: Open | Offer | Make | Hold | Part | Rest
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
     """An adapter is ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a program says of itself, as JSON."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +247,7 @@ class Answer:
 
     number: int
     pid: int
-    what: Opened | Made | Held | Entries | Refused
+    what: Opened | Capabilities | Made | Held | Entries | Refused
 
 
 # Adapters and errors

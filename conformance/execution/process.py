@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from ..data.texts import safe_lines
 from . import orphans
-from .calling import Fault
+from .faults import Fault
 from .transport import GoneError, Wire
 
 KEPT = 1 << 16

@@ -23,12 +23,14 @@ from attnspec.adapters import Adapter
 from ..errors import TargetError
 from . import interpreters, orphans
 from .apart import RUN, Apart, neutral, program
-from .calling import Call, Fault
+from .calling import Call
+from .faults import Fault
 from .large import Held, LargeCall
 from .messages import (
     Answer,
     Ask,
     Begin,
+    Capabilities,
     Declarations,
     Declared,
     Ended,
@@ -39,6 +41,7 @@ from .messages import (
     Loaded,
     Made,
     Make,
+    Offer,
     Open,
     Opened,
     Part,
@@ -54,6 +57,7 @@ from .messages import (
     send,
 )
 from .process import PROMPT, FloodedError, Log, LostError, OrphanedError, Process, StrayError, ended
+from .programs import Served
 from .survey import Role, Survey
 from .threads import ONE
 from .transport import CLOSED, GarbledError, GoneError, Wire
@@ -259,6 +263,10 @@ class Worker:
         self._ask(asked, Opened, LOADING)
         self.opened.add(asked.key)
 
+    def capabilities(self, served: Served) -> str:
+        """What a program says of itself, as JSON; errors as of `open`."""
+        return self._ask(Offer(served), Capabilities, LOADING).text
+
     def make(self, key: int, call: Call, seconds: float) -> Made:
         """Have a call made; `LostError`, `OrphanedError` or `StrayError` if there is no answer."""
         made = self._ask(Make(key, call), Made, seconds)
@@ -279,7 +287,7 @@ class Worker:
         """Have an adapter let go of what it keeps between calls; errors as of `make`."""
         self._ask(Rest(key), Opened, LOADING)
 
-    def _ask(self, what: Open | Make | Hold | Part | Rest, kind: type[M], seconds: float) -> M:
+    def _ask(self, what: Open | Offer | Make | Hold | Part | Rest, kind: type[M], seconds: float) -> M:
         self._check()
         self.asked += 1
         try:

@@ -14,8 +14,9 @@ from attnspec.adapters import Adapter
 
 from ..errors import Error, TargetError
 from .apart import ApartError
-from .calling import Call, Fault, Interface, Reply
+from .calling import Call, Interface, Reply
 from .devices import in_trouble, is_leased, seen_as
+from .faults import Fault
 from .large import Held, LargeCall
 from .messages import Open
 from .process import LostError, OrphanedError, StrayError, ended

@@ -10,7 +10,9 @@ from __future__ import annotations
 import atexit
 import functools
 import itertools
+import json
 import os
+import shutil
 import socket
 import time
 from collections import OrderedDict
@@ -23,15 +25,18 @@ from typing import TypeVar
 from attnspec import adapters
 from attnspec.adapters import Adapter
 
+from ..data.texts import safe
 from ..errors import Error, TargetError
-from . import orphans
+from . import exchange, offers, orphans
 from .apart import Apart, ApartError, Place
 from .beside import stamp_of
 from .calling import Interface
 from .devices import Lease, count_of, is_leased, lease
 from .messages import Begin, Open, Start
+from .offers import Offered
 from .process import LostError, OrphanedError, StrayError
 from .processes import ForkServer, Worker, divided, spawned
+from .programs import EXEC, Served, words_of
 from .survey import Role, Survey
 from .transport import GoneError
 
@@ -83,6 +88,8 @@ class Supervisor:
         self._workers: OrderedDict[Home, Worker] = OrderedDict()
         self._keys = itertools.count()
         self._lease: Lease | None = None
+        self._arrays = ""
+        """The folder in which arrays are exchanged with programs, once there is one."""
         self._memory = MEMORY
         self._closing = False
 
@@ -116,11 +123,31 @@ class Supervisor:
             if built is not None:
                 self.end(built)
 
+    def offered(self, target: str) -> list[Adapter]:
+        """The functions that a program has, as adapters, or the one that a target names; the program then ends."""
+        command, name = offers.parted(target)
+        words_of(command)
+        self._arrays = self._arrays or exchange.folder()
+        served = Served(command, str(Path.cwd()), self._arrays)
+        home = (self._bare("numpy"), f"{EXEC}{command}")
+        try:
+            said = json.loads(self.worker(home).capabilities(served))
+        except LostError as lost:
+            raise TargetError(f"{EXEC}{safe(command)}: {lost}\n{lost.fault.trace}".rstrip()) from None
+        except (OrphanedError, StrayError) as error:
+            raise TargetError(f"{EXEC}{safe(command)}: {error}") from None
+        except TargetError as error:
+            raise TargetError(f"{EXEC}{safe(command)}: {error}") from None
+        finally:
+            self.drop(home)
+        return offers.adapters_of(said, served, name)
+
     def opening(self, adapter: Adapter, interface: Interface, path: Path | None, python: str = "") -> tuple[Home, Open]:
         """Where the calls of an adapter of a file, or of a module without one, are made, and what is opened there."""
         start = self._start(path, python) if path else self._bare(_root(adapter.framework), python)
-        module = "" if path else adapter.module
-        asked = Open(next(self._keys), module, start.path, adapter.name, adapter.framework, interface)
+        module, function = "" if path else adapter.module, adapter.function
+        served = function.served if isinstance(function, Offered) else None
+        asked = Open(next(self._keys), module, start.path, adapter.name, adapter.framework, interface, served)
         return (start, module) if shared(adapter, path) else (start, asked.key), asked
 
     def worker(self, home: Home) -> Worker:
@@ -167,6 +194,8 @@ class Supervisor:
         """A process in which nothing of attnspec is to be seen, and what it is to load; `ApartError` for none."""
         if start.python:
             raise ApartError("it is called in another environment")
+        if asked.served is not None:
+            raise ApartError("it is a program of its own, in which nothing of attnspec is to be seen anyway")
         folder = start.folder or str(Path.cwd())
         named = _framework(Path(start.folder, start.path)) if start.path else "numpy"
         framework = "torch" if "torch" in (named, asked.framework) else "numpy"
@@ -193,6 +222,8 @@ class Supervisor:
                 process.close(max(until - time.monotonic(), 0.0))
         self._workers.clear()
         self._fork_servers.clear()
+        if self._arrays:
+            shutil.rmtree(self._arrays, ignore_errors=True)
         if self._lease is not None:
             self._lease.give_back()
             self._lease = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import faulthandler
 import importlib
+import json
 import os
 import resource
 import signal
@@ -23,15 +24,17 @@ from typing import NoReturn, TypeVar
 
 from attnspec import adapters
 
-from ..errors import Error
+from ..errors import Error, TargetError
 from ..frameworks.known import framework_named
 from . import guard, orphans, sources
-from .calling import DirectCaller, Fault, Reply, raised
+from .calling import DirectCaller, Reply
+from .faults import Fault, raised
 from .large import held, part
 from .messages import (
     Answer,
     Ask,
     Begin,
+    Capabilities,
     Declarations,
     Declared,
     Ended,
@@ -42,6 +45,7 @@ from .messages import (
     Loaded,
     Made,
     Make,
+    Offer,
     Open,
     Opened,
     Part,
@@ -56,6 +60,8 @@ from .messages import (
     send,
     understood,
 )
+from .programs import AnswerError, EndedError, capabilities
+from .questions import ProgramCaller
 from .survey import surveyed
 from .transport import CLOSED, GoneError, Wire
 
@@ -204,6 +210,8 @@ def _serve(wire: Wire) -> None:
             asked = receive(wire, Ask)
             if isinstance(asked.what, Open):
                 what = _answer(lambda one=asked.what: _open(one, callers, sessions))
+            elif isinstance(asked.what, Offer):
+                what = _answer(lambda one=asked.what: _offer(one))
             elif isinstance(asked.what, Rest):
                 callers[asked.what.key].rest()
                 what = Opened()
@@ -220,10 +228,20 @@ def _serve(wire: Wire) -> None:
 
 
 def _open(asked: Open, callers: dict[int, DirectCaller], sessions: ExitStack) -> Opened:
-    adapter = _adapter(asked)
-    callers[asked.key] = DirectCaller(adapter.function, asked.framework, asked.interface, alone=True)
+    if asked.served is not None:
+        callers[asked.key] = ProgramCaller(asked.served, asked.name, asked.interface)
+    else:
+        adapter = _adapter(asked)
+        callers[asked.key] = DirectCaller(adapter.function, asked.framework, asked.interface, alone=True)
     sessions.enter_context(callers[asked.key].session())
     return Opened()
+
+
+def _offer(asked: Offer) -> Capabilities:
+    try:
+        return Capabilities(json.dumps(capabilities(asked.served)))
+    except (AnswerError, EndedError) as error:
+        raise TargetError(str(error)) from None
 
 
 def _adapter(asked: Open) -> adapters.Adapter:
@@ -240,7 +258,7 @@ def _made(caller: DirectCaller, make: Make) -> Made:
         reply = caller.call(make.call)
     except BaseException as error:  # even one that is meant to end a program
         reply = Reply(fault=raised(error))
-    return Made(reply, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10)
+    return Made(reply, caller.memory)
 
 
 def _flush() -> None:

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cases.samples import Sample
-from ..execution.calling import ABRUPT, LASTING, Breach, Fault
+from ..execution.calling import LASTING, Breach
+from ..execution.faults import ABRUPT, Fault
 from ..subjects.subject import noted
 from .bench import Bench
 from .judge import Kind, Outcome

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..execution.calling import Fault
+from ..execution.faults import Fault
 from ..language.expressions import Expression
 from ..language.scopes import Scope
 from ..mechanisms.mechanism import Law, Mechanism

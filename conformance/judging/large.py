@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cases.large import LargeSample
-from ..execution.calling import Fault
+from ..execution.faults import Fault
 from ..execution.processes import LostError
 from ..numerics import budget
 from ..numerics.drawn import Drawn

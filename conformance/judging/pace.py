@@ -22,7 +22,8 @@ import numpy as np
 
 from ..cases.samples import Sample, Unfit
 from ..errors import SpecError
-from ..execution.calling import ABRUPT, Call, Fault, Reply
+from ..execution.calling import Call, Reply
+from ..execution.faults import ABRUPT, Fault
 from ..mechanisms.mechanism import Mechanism
 from ..subjects.subject import Subject
 

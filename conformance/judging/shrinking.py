@@ -17,7 +17,7 @@ import numpy as np
 from ..cases.applicability import plain_options
 from ..cases.samples import Case, Sample, Unfit
 from ..errors import SpecError
-from ..execution.calling import ABRUPT
+from ..execution.faults import ABRUPT
 from ..mechanisms.inspection import NO_DEFAULT
 from ..mechanisms.mechanism import Law, Mechanism
 from ..numerics.grades import Grade

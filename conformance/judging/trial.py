@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from ..cases.samples import Sample
 from ..errors import SpecError
-from ..execution.calling import Call, Fault, Reply
+from ..execution.calling import Call, Reply
+from ..execution.faults import Fault
 from ..numerics.grades import Grade
 from ..numerics.numbers import Number
 from .bench import Bench

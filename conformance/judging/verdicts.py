@@ -11,7 +11,8 @@ import numpy as np
 
 from ..cases.samples import Sample
 from ..errors import SpecError
-from ..execution.calling import ABRUPT, Call, Reply
+from ..execution.calling import Call, Reply
+from ..execution.faults import ABRUPT
 from ..mechanisms.mechanism import Reject
 from ..numerics import budget
 from ..numerics.truths import truth

@@ -30,7 +30,7 @@ from ..reporting.records import CellLine, ExpectedLine, PythonEnvironment
 from ..reporting.results import environment
 from ..subjects.gradients import GradientSubject, may_have_gradients
 from ..subjects.subject import AdapterSubject, Subject
-from ..subjects.targets import file_of, resolve
+from ..subjects.targets import file_of, files_of, resolve
 from .options import Options
 
 FILLED = 3
@@ -213,7 +213,7 @@ def header_of(options: Options, found: Sequence[Group], command: str) -> dict[st
     asked = {name: getattr(options, name) for name in ("profile", "seed", "device", "fail_on", "operator", "framework")}
     adapters = {g.subject.name: g.subject.adapter for g in found if isinstance(g.subject, AdapterSubject)}
     packages = dict.fromkeys(a.package for a in adapters.values() if a.package)
-    files = [path for target in options.targets if (path := file_of(target)) is not None]
+    files = [path for target in options.targets for path in files_of(target)]
     waivers = waivers_file(options)
     files += [waivers] if waivers is not None else []
     if options.waivers and waivers is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -15,7 +16,9 @@ from ..data.texts import safe
 from ..diagnosis.history import prepared
 from ..diagnosis.stored import find, library_of, read_case
 from ..errors import TargetError, UsageError
+from ..execution import offers
 from ..execution.interpreters import parted
+from ..execution.programs import EXEC, words_of
 from ..execution.supervisor import SECONDS, available, supervisor
 from ..judging.bench import Bench
 from ..judging.cells import Failure, Request, every_name, is_large, law_of
@@ -29,7 +32,7 @@ from ..mechanisms.loader import NONE, Specs, mechanism_named
 from ..mechanisms.mechanism import Mechanism
 from ..numerics.grades import looser
 from ..subjects.subject import Subject
-from ..subjects.targets import file_of, resolve
+from ..subjects.targets import files_of, resolve
 
 Say = Callable[[str], Any]
 
@@ -89,8 +92,10 @@ class Opened:
 
 def _admit(kept: Kept, target: str) -> None:
     """Say which file and interpreter a case names before they are run; a `UsageError` if nobody has vouched for one."""
-    path, python = file_of(target), parted(target)[1]
-    programs = {path: path.resolve()} if path is not None else {}
+    python = parted(target)[1]
+    programs = {path: path.resolve() for path in files_of(target)}
+    if target.startswith(EXEC) and not Path(command := words_of(offers.parted(target)[0])[0]).is_file():
+        programs[Path(command)] = Path(shutil.which(command) or f"/{command}")  # wherever the system finds it
     if python:  # in an environment this is a link to what lies elsewhere
         programs[Path(python)] = Path(python).parent.resolve() / Path(python).name
     for path, whole in programs.items():

@@ -11,6 +11,7 @@ The keys are the names of options. Files are looked for beside the pyproject.tom
 from __future__ import annotations
 
 import os
+import shlex
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +19,9 @@ from typing import Any
 
 from ..data.texts import safe
 from ..errors import UsageError, did_you_mean
+from ..execution import offers
 from ..execution.interpreters import parted
+from ..execution.programs import EXEC, words_of
 from .options import FILE, TYPES, Option, given_at
 
 NAME = "pyproject.toml"
@@ -63,6 +66,10 @@ def _value(known: Mapping[str, Option], name: str, x: Any, folder: Path, shown: 
 
 def _target(target: str, folder: Path) -> str:
     """A target whose files are seen from the present folder: its own, and the interpreter that calls it."""
+    if target.startswith(EXEC):
+        command, function = offers.parted(target)
+        words = [_run_from(word, folder) if (folder / word).is_file() else word for word in words_of(command)]
+        return EXEC + shlex.join(words) + (f"{offers.PLACE}{function}" if function else "")
     name, python = parted(target)
     name = _placed(name, folder) if ".py" in name else name
     return f"{name}@{_placed(python, folder)}" if python else name
@@ -71,6 +78,12 @@ def _target(target: str, folder: Path) -> str:
 def _placed(name: str, folder: Path) -> str:
     """A file's name as it is seen from the present folder."""
     return name if Path(name).is_absolute() or not name else os.path.relpath(folder / name)
+
+
+def _run_from(word: str, folder: Path) -> str:
+    """A file of a command as it is seen from the present folder; a bare name would be looked for elsewhere."""
+    placed = _placed(word, folder)
+    return placed if os.sep in placed else os.path.join(os.curdir, placed)
 
 
 def _told(x: Any) -> str:

@@ -21,6 +21,7 @@ from ..errors import Error, UsageError
 from ..execution.backward import COTANGENT
 from ..execution.calling import Call, Interface
 from ..execution.interpreters import parted
+from ..execution.programs import EXEC
 from ..judging.bench import Bench
 from ..judging.cells import Failure, law_of, sentence_of
 from ..judging.judge import judged
@@ -79,6 +80,10 @@ def program_of(kept: Kept, *, beside: Path) -> Program:
     witness, mechanism, bench, law = opened.witness, opened.mechanism, opened.bench, opened.law
     subject = bench.subject
     assert isinstance(subject, AdapterSubject)
+    if witness["target"].startswith(EXEC):
+        raise UsageError(
+            f"a call of a program is not written down as a file of Python; 'attnspec replay {witness['key']}' makes it"
+        )
     if subject.adapter.framework not in DIALECTS:
         raise UsageError(f"arrays of {subject.adapter.framework} cannot be written down; {', '.join(DIALECTS)} can")
     if bench.dtype not in DTYPES:

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import TargetError, UsageError, did_you_mean
-from ..execution.calling import Call, Fault, Interface, Reply
+from ..execution.calling import Call, Interface, Reply
+from ..execution.faults import Fault
 from ..execution.messages import Elsewhere
 from ..language.expressions import Expression
 from ..language.scopes import Values

@@ -16,7 +16,8 @@ from attnspec.adapters import Adapter
 from ..errors import SpecError
 from ..execution.apart import ApartError
 from ..execution.backward import COTANGENT, Backward
-from ..execution.calling import Call, Caller, DirectCaller, Fault, Interface, Reply
+from ..execution.calling import Call, Caller, DirectCaller, Interface, Reply
+from ..execution.faults import Fault
 from ..execution.messages import Elsewhere
 from ..language.expressions import Expression
 from ..language.scopes import Scope

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..execution.calling import Call, DirectCaller, Fault
+from ..execution.calling import Call, DirectCaller
+from ..execution.faults import Fault
 from ..execution.large import Held, LargeCall, held, part
 from ..execution.supervised import SupervisedCaller
 from ..mechanisms.layouts import MisfitError, Pattern, pattern

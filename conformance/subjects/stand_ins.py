@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..execution.calling import Call, Reply, raised
+from ..execution.calling import Call, Reply
+from ..execution.faults import raised
 from ..mechanisms.definition import Frame, reached
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.references import reference_outputs

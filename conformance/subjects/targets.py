@@ -6,6 +6,8 @@ path/to/file.py:function        one of them, or a function that is not decorated
 reference                       the float64 reference, as a subject of every operator
 mistake:attention.no_scale      a known mistake
 fault:boundary_key_twice        a function that is wrong on purpose
+exec:./kernels --serve          every function of a program that speaks the protocol of docs/protocol.md
+exec:./kernels --serve::name    one of them
 TARGET@path/to/python           any of them that is a function, called by the interpreter of another environment
 """
 
@@ -27,10 +29,11 @@ from attnspec import adapters
 from attnspec.adapters import Adapter
 
 from ..errors import TargetError, UsageError, did_you_mean
-from ..execution import interpreters, sources
+from ..execution import interpreters, offers, sources
 from ..execution.calling import Caller, Interface
 from ..execution.declarations import checked
 from ..execution.interpreters import Interpreter, examined, parted
+from ..execution.programs import EXEC, words_of
 from ..execution.supervised import supervised
 from ..frameworks.framework import kind_of
 from ..frameworks.known import FRAMEWORKS, is_installed
@@ -84,6 +87,10 @@ def resolve(
     nothing.
     """
     asked = Asked(operator, framework, layout, like)
+    if target.startswith(EXEC):
+        served = _served(target, supervisor, known)
+        _check_device(served, device)
+        return [*served]
     target, python = parted(target)
     if python:
         return _elsewhere(target, python, asked, device, supervisor, known)
@@ -135,16 +142,33 @@ def _elsewhere(
     return [*found]
 
 
+def _served(target: str, supervisor: Supervisor | None, known: Library | None) -> list[AdapterSubject]:
+    """The functions of a program, as it says them."""
+    if supervisor is None:
+        raise UsageError(f"{target}: a program is asked from a process of its own; leave out --no-isolate")
+    return [subject(found, supervisor=supervisor, known=known) for found in supervisor.offered(target)]
+
+
 def _check_device(found: Sequence[AdapterSubject], device: str) -> None:
     for adapter in (one.adapter for one in found):
         if not runs_on(adapter, device):
             raise TargetError(f"{adapter.name} does not run on {device}; add --device {adapter.devices[0]}")
 
 
+def files_of(target: str) -> list[Path]:
+    """The files that a target names: its own, or those of the words of a command that are files."""
+    if target.startswith(EXEC):
+        return [path for word in words_of(offers.parted(target)[0]) if (path := Path(word)).is_file()]
+    path = file_of(target)
+    return [path] if path is not None else []
+
+
 def file_of(target: str) -> Path | None:
-    """The file that a target names, if it names one."""
-    path, _, function = parted(target)[0].partition(".py:")
+    """The file of Python that a target names, if it names one."""
+    if target.startswith(EXEC):
+        return None
     target = parted(target)[0]
+    path, _, function = target.partition(".py:")
     return Path(f"{path}.py" if function else target) if target.endswith(".py") or function else None
 
 

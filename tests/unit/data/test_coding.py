@@ -10,7 +10,8 @@ import pytest
 
 from attnspec.data.coding import MisfitError, read, written
 from attnspec.data.exact import Foreign
-from attnspec.execution.calling import Breach, Call, Fault, Interface, Reply
+from attnspec.execution.calling import Breach, Call, Interface, Reply
+from attnspec.execution.faults import Fault
 from attnspec.execution.messages import (
     Answer,
     Ask,

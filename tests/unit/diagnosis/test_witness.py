@@ -15,7 +15,8 @@ from attnspec.diagnosis.maps import Map
 from attnspec.diagnosis.stored import find, kept, read_case, save, stored_case
 from attnspec.diagnosis.witness import describe, finite_or_none, shown
 from attnspec.errors import UsageError
-from attnspec.execution.calling import Reply, raised
+from attnspec.execution.calling import Reply
+from attnspec.execution.faults import raised
 from attnspec.judging.bench import Bench
 from attnspec.judging.cells import Request, law_of
 from attnspec.judging.contracts import CONTRACTS

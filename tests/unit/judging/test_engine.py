@@ -10,7 +10,8 @@ from attnspec.adapters import Adapter
 from attnspec.cases.plans import Plan
 from attnspec.cases.profiles import PROFILES, Profile
 from attnspec.errors import SpecError
-from attnspec.execution.calling import Fault, Reply
+from attnspec.execution.calling import Reply
+from attnspec.execution.faults import Fault
 from attnspec.judging import contracts, engine
 from attnspec.judging.cells import Request, law_names
 from attnspec.judging.contracts import CONTRACTS

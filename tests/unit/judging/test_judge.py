@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from attnspec.cases.samples import Case, Sample
-from attnspec.execution.calling import Fault, Reply
+from attnspec.execution.calling import Reply
+from attnspec.execution.faults import Fault
 from attnspec.judging.bench import Bench
 from attnspec.judging.judge import Kind, definition_law, evaluated, judged, vacuous
 from attnspec.judging.trial import Trial

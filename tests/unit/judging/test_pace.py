@@ -9,7 +9,8 @@ from click.testing import CliRunner
 from attnspec.adapters import Adapter
 from attnspec.cases.profiles import PROFILES
 from attnspec.cli import main
-from attnspec.execution.calling import Call, Fault
+from attnspec.execution.calling import Call
+from attnspec.execution.faults import Fault
 from attnspec.judging import pace
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run

@@ -1,0 +1,59 @@
+"""Why a call has no result, in texts that are safe to show wherever they come from."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from typing import Literal
+
+from ..data.exact import exact_text
+from ..data.texts import safe, safe_lines
+
+SAID = 2000
+"""Characters of what a fault says, and of a line of its trace."""
+TRACED = 100
+"""Lines of the trace of a fault."""
+ABRUPT = ("died", "hung", "flooded")
+"""Kinds of faults that end a process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why there is no result."""
+
+    kind: Literal["unsupported", "raised", "returned", "misshapen", "died", "hung", "flooded", "slow"]
+    says: str
+    trace: str = ""
+
+    def __post_init__(self) -> None:
+        """Both are safe, wherever they come from."""
+        object.__setattr__(self, "says", safe(self.says, SAID))
+        object.__setattr__(self, "trace", safe_lines(self.trace, TRACED, SAID))
+
+
+def raised(error: BaseException) -> Fault:
+    """An exception as a fault: its first line, and the end of its trace."""
+    return Fault("raised", f"{safe(type(error).__name__)}: {_first_line(error)}", _traced(error))
+
+
+def _first_line(error: BaseException) -> str:
+    """The first line of what an exception says, even of one that cannot say it."""
+    try:
+        text = exact_text(error)[:SAID].strip()
+    except Exception as another:
+        return f"(its message cannot be read: {safe(type(another).__name__)})"
+    return safe((text.splitlines() or ["(no message)"])[0])
+
+
+def _traced(error: BaseException) -> str:
+    """The end of the trace of an exception, as far as it can be formatted."""
+    for form in (traceback.format_exception, _places):
+        try:
+            return safe_lines("".join(form(error)[-8:]))
+        except Exception:
+            continue
+    return ""
+
+
+def _places(error: BaseException) -> list[str]:
+    return traceback.format_tb(error.__traceback__)
