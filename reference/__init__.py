@@ -37,6 +37,7 @@ from .quantization import dequantize, quantize
 from .sampling import sample, top_k_filter, top_p_filter
 from .softmax import softmax
 from .sparse_top_k import sparse_top_k
+from .state_space import state_space
 from .tensors import broadcast_shapes, einsum
 from .training import decay_groups, model_flops
 
@@ -90,6 +91,7 @@ __all__ = [
     "softmax",
     "softmax_gradient",
     "sparse_top_k",
+    "state_space",
     "swiglu",
     "top_k_filter",
     "top_p_filter",
