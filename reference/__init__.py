@@ -17,7 +17,7 @@ from .dropout import dropout
 from .feed_forward import swiglu
 from .generate import generate
 from .gradients import layer_norm_gradient, rms_norm_gradient, softmax_gradient
-from .latent import latent_attention
+from .latent import latent_attention, latent_pages
 from .linear_attention import gated_delta_rule, kimi_delta_attention, linear_attention, short_convolution
 from .linformer import linformer
 from .losses import (
@@ -64,6 +64,7 @@ __all__ = [
     "generate",
     "kimi_delta_attention",
     "latent_attention",
+    "latent_pages",
     "layer_norm",
     "layer_norm_gradient",
     "learned_position",

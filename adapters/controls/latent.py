@@ -1,4 +1,4 @@
-"""Right, but different: latent attention in both forms, none of which a law may accuse."""
+"""Right, but different: latent attention in both forms and over pages, none of which a law may accuse."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import math
 from typing import Any
 
 from .. import adapter
-from .attention import online
+from .attention import LEAST, online
 
 DTYPES = ("float32", "bfloat16", "float16")
 NATURAL, TWO = {"lse_base": "natural"}, {"lse_base": "two"}
+
+PAGES = {"empty_row": "zeros", "masked_nonfinite": "ignored", "unused_entries": "unread", "lse_base": "natural"}
 
 
 def turned(x: Any, first: int, base: float | None, interleaved: bool) -> Any:
@@ -92,3 +94,52 @@ def control_latents_expanded(
     p = torch.exp2(s - top)
     total = p.sum(-1, keepdim=True)
     return {"out": (p @ v / total).to(dtype), "lse": (top + total.log2())[..., 0]}
+
+
+def together(q: Any, rows: Any, table: Any, k_lens: Any) -> None:
+    """Refuse pages, tables and lengths that do not belong together."""
+    if q.shape[3] != rows.shape[2] or not len(q) == len(table) == len(k_lens):
+        raise ValueError("queries are as wide as rows, and every item has a table and a length")
+
+
+@adapter("latent_pages", dtypes=DTYPES, conventions=PAGES)
+def control_rows_gathered(
+    q: Any, rows: Any, table: Any, k_lens: Any, *, value_dim: int, scale: float | None = None
+) -> Any:
+    """The rows of every item in one piece, and an online softmax over blocks of 16 of them."""
+    import torch
+
+    together(q, rows, table, k_lens)
+    outs, lses = [q.new_empty(0, q.shape[1], q.shape[2], value_dim)], [torch.empty(0, q.shape[2], q.shape[1])]
+    for item, count in enumerate(k_lens.tolist()):
+        held = rows[table[item, : -(-count // rows.shape[1])]].flatten(0, 1)[None, None, :count]
+        one = q[item : item + 1].transpose(1, 2)
+        out, lse = online(one, held, held[..., :value_dim], causal=True, scale=scale)
+        outs.append(out.transpose(1, 2).to(q.dtype))
+        lses.append(lse)
+    return {"out": torch.cat(outs), "lse": torch.cat(lses)}
+
+
+@adapter("latent_pages", dtypes=DTYPES, conventions=PAGES | TWO)
+def control_rows_page_by_page(
+    q: Any, rows: Any, table: Any, k_lens: Any, *, value_dim: int, scale: float | None = None
+) -> Any:
+    """A page of all items at a time, the last page first, by powers of two, with a running maximum."""
+    import torch
+
+    together(q, rows, table, k_lens)
+    (batch, q_len, heads, width), page_size = q.shape, rows.shape[1]
+    factor = (width**-0.5 if scale is None else scale) / math.log(2)
+    queries, row = q.float().transpose(1, 2), k_lens[:, None] - q_len + torch.arange(q_len)
+    top = torch.full((batch, heads, q_len, 1), -torch.inf)
+    total, out = torch.zeros_like(top), torch.zeros(batch, heads, q_len, value_dim)
+    for number in reversed(range(table.shape[1])):
+        slot = number * page_size + torch.arange(page_size)
+        held = rows[table[:, number].clamp_min(0)].float().masked_fill((slot >= k_lens[:, None])[..., None], 0.0)
+        s = (queries @ held[:, None].mT * factor).masked_fill((slot > row[..., None])[:, None], -torch.inf)
+        new = torch.maximum(top, s.amax(-1, keepdim=True))
+        p, old = torch.exp2(s - new.clamp_min(LEAST)), torch.exp2(top - new.clamp_min(LEAST))
+        top, total = new, total * old + p.sum(-1, keepdim=True)
+        out = out * old + p @ held[:, None, :, :value_dim]
+    mixed = torch.where(total > 0, out / total, 0.0).transpose(1, 2).to(q.dtype)
+    return {"out": mixed, "lse": (top + total.log2())[..., 0]}

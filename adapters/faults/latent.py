@@ -1,4 +1,4 @@
-"""Latent attention in its absorbed form, and what goes wrong with rows, matrices and what outlives a call."""
+"""Latent attention in its absorbed form, and what goes wrong with rows, pages, matrices and what outlives a call."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..controls.attention import online
-from ..controls.latent import NATURAL, checked, turned
+from ..controls.latent import NATURAL, PAGES, checked, together, turned
+from .packed import merged
 from .whole import Whole
 
 BLOCK = 16
@@ -121,3 +122,85 @@ def last_block_left_out(k_len: int) -> list[tuple[int, int]]:
     """Tokens behind the last full block are left out, if there is one."""
     whole = blocks(k_len // BLOCK * BLOCK)
     return whole or blocks(k_len)
+
+
+STRETCH = 2
+"""Pages that are taken at a time."""
+
+
+def places(table: Any, page_size: int, start: int, stop: int) -> Any:
+    """Where the tokens of an item from `start` to `stop` lie among the rows of all pages."""
+    import torch
+
+    token = torch.arange(start, stop)
+    return table[token // page_size].long() * page_size + token % page_size
+
+
+def of_item(table: Any, item: int) -> Any:
+    """The table of an item."""
+    return table[item]
+
+
+def held_at(pool: Any, where: Any) -> Any:
+    """The rows at places, as all heads read them."""
+    return pool.flatten(0, 1)[where]
+
+
+def over_pages(part: Any) -> Callable[..., Any]:
+    def latent_pages(q: Any, rows: Any, table: Any, k_lens: Any, *, value_dim: int, scale: float | None = None) -> Any:
+        import torch
+
+        together(q, rows, table, k_lens)
+        page_size, q_len = rows.shape[1], q.shape[1]
+        out = q.new_zeros(*q.shape[:3], value_dim)
+        for item, count in enumerate(k_lens.tolist()):
+            row, found = count - q_len + torch.arange(q_len), []
+            own, step = part.of_item(table, item), STRETCH * page_size
+            for start in range(0, max(count, 1), step):
+                stop = min(start + step, count)
+                taken = part.held_at(rows, part.places(own, page_size, start, stop))[None, None]
+                seen = torch.arange(start, stop) <= row[:, None]
+                one = q[item : item + 1].transpose(1, 2)
+                found.append(online(one, taken, taken[..., :value_dim], mask=seen, scale=scale))
+            out[item] = part.merged(found)[0].transpose(0, 1).to(q.dtype)
+        return out
+
+    return latent_pages
+
+
+OVER_PAGES = Whole("latent_pages", over_pages, (places, of_item, held_at, merged), PAGES)
+
+
+@OVER_PAGES.instead_of(places, seen="ROCm/aiter#3095")
+def stretches_of_one_token_pages(table: Any, page_size: int, start: int, stop: int) -> Any:
+    """Stretches are looked up in the table by tokens from the second on, as if pages held one token each."""
+    found = places(table, page_size, start, stop)
+    return (
+        found if start == 0 else table[: stop - start].long().repeat(stop - start)[: stop - start] + found % page_size
+    )
+
+
+@OVER_PAGES.instead_of(of_item)
+def table_of_a_planned_call(table: Any, item: int) -> Any:
+    """The tables are those of the first call with tables of that shape, as a plan has kept them."""
+    return _kept.setdefault(tuple(table.shape), table.clone())[item]
+
+
+@OVER_PAGES.instead_of(held_at, dtypes=("float32",))
+def rows_in_half_precision(pool: Any, where: Any) -> Any:
+    """Rows are kept in bfloat16, whatever the inputs are."""
+    return held_at(pool, where).bfloat16().to(pool.dtype)
+
+
+@OVER_PAGES.instead_of(held_at)
+def rows_normed_in_place(pool: Any, where: Any) -> Any:
+    """The rows that are read are centred in place, in the pages of the caller."""
+    found = held_at(pool, where)
+    pool -= pool.nan_to_num().mean()
+    return found
+
+
+@OVER_PAGES.instead_of(merged)
+def last_stretch_of_rows(parts: list[Any]) -> Any:
+    """Of several stretches of pages of latents, the last one is taken for the result."""
+    return parts[-1][0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from .attention import COMPOSED, averaged, factor, loaded, reached, weights
+from .latent import OVER_PAGES, held_at
 from .packed import TILED, keys
 from .paged import STRETCHED, first_seen, numbers, read
 
@@ -26,6 +27,7 @@ SHOWN = {
     "pages_over_128": "pages_of_256",
     "pages_counted_in_a_byte": "single_tokens",
     "window_begins_a_page_late": "window_at_an_edge",
+    "rope_behind_512_channels": "pages_of_64",
     "splits_beyond_the_eighth": "split_keys",
     "last_tile_of_a_long_item": "decode_unlike",
 }
@@ -165,3 +167,14 @@ def last_tile_of_a_long_item(starts: list[int], item: int, split: int) -> list[s
     found = keys(starts, item, split)
     long = starts[item + 1] - starts[item] > 4096
     return found[:-1] if long and found[-1].stop - found[-1].start < split else found
+
+
+@OVER_PAGES.instead_of(held_at, dtypes=FLOAT32)
+def rope_behind_512_channels(pool: Any, where: Any) -> Any:
+    """Of a row that is wider than 512 channels, the rope part is read from the row before."""
+    import torch
+
+    found = held_at(pool, where)
+    if pool.shape[-1] > 512:
+        found = torch.cat([found[:, :512], held_at(pool, where.roll(1))[:, 512:]], -1)
+    return found

@@ -66,7 +66,8 @@ class Portions:
         self.axes = [label for label in self.labels if label in axes and label != self.row]
         self.tiled = False
         self.determined = [name for name in self.mechanism.outputs if name not in self.mechanism.random]
-        self.shapes = {name: output_shape(self.mechanism, name, self.sizes) for name in self.determined}
+        lengths = {n: x for n, x in sample.values.items() if n in self.mechanism.options and type(x) is int}
+        self.shapes = {n: output_shape(self.mechanism, n, {**lengths, **self.sizes}) for n in self.determined}
 
     @property
     def rows(self) -> int:

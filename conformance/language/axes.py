@@ -193,12 +193,19 @@ class Axes(Labelled):
                 label = left.pop(0)
                 if isinstance(part, ast.Slice):
                     whole = part.lower is part.upper is part.step is None
-                    found.append(label if whole else self.free(label, "it is cut") and "")
+                    found.append(label if whole else self._cut(label, part))
                     continue
                 self.free(label, "entries of it are picked")
                 (index,) = self.of(part) if len(self.of(part)) == 1 else (("",),)
                 found += index
         return (*found, *left)
+
+    def _cut(self, label: str, part: ast.Slice) -> str:
+        """The label of a part of an axis: what its first entries are counted by, where that is an option."""
+        self.free(label, "it is cut")
+        counted = part.lower is None and part.step is None and isinstance(part.upper, ast.Name)
+        name = part.upper.id if counted and isinstance(part.upper, ast.Name) else ""
+        return name if name in self.drawn and name not in self.sizes else ""
 
     def of_Call(self, node: ast.Call) -> Shapes:
         name = node.func.id if isinstance(node.func, ast.Name) else ""

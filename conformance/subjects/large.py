@@ -17,7 +17,7 @@ from ..execution.calling import Call, DirectCaller
 from ..execution.faults import Fault
 from ..execution.large import Held, LargeCall, held, part
 from ..execution.supervised import SupervisedCaller
-from ..mechanisms.layouts import MisfitError, Pattern, pattern
+from ..mechanisms.layouts import NEW, MisfitError, Pattern, pattern
 from ..numerics.drawn import Drawn
 from .forms import Form
 from .subject import AdapterSubject, Subject
@@ -70,15 +70,16 @@ class LargeSubject:
     def part(self, name: str, box: Box) -> NDArray[Any]:
         """A part of an output, as the operator has it; only whole axes that are folded into others may be asked for."""
         own, form = _patterns(self.form, name, len(box))
-        ends = dict(zip(own.letters, box, strict=True))
-        lengths = dict(zip(own.letters, self.shapes[name], strict=True))
+        ends = {NEW: (0, 1), **dict(zip(own.letters, box, strict=True))}
+        lengths = {NEW: 1, **dict(zip(own.letters, self.shapes[name], strict=True))}
         asked = tuple(
             _stretch([ends[letter] for letter in axis], [lengths[letter] for letter in axis]) for axis in form.axes
         )
         caller = self.caller
         found = part(caller, name, asked) if isinstance(caller, DirectCaller) else _supervised(caller).part(name, asked)
-        wide = found.reshape([ends[letter][1] - ends[letter][0] for letter in form.letters])
-        return wide.transpose([form.letters.index(letter) for letter in own.letters])
+        letters = [letter for letter in form.letters if letter in own.letters]
+        wide = found.reshape([ends[letter][1] - ends[letter][0] for letter in letters])
+        return wide.transpose([letters.index(letter) for letter in own.letters])
 
     def release(self) -> None:
         """Let go of everything."""
@@ -129,17 +130,19 @@ def _patterns(form: Form, name: str, ndim: int) -> tuple[Pattern, Pattern]:
     layout = form.layout
     own = pattern(layout.own[name]) if name in layout.own else Pattern(tuple((str(n),) for n in range(ndim)))
     other = layout.patterns.get(name, own)
-    if set(own.letters) != set(other.letters) or len(own.letters) != ndim:
+    alone = all(name not in parts for parts in layout.stacks.values())
+    letters = set(other.letters) - ({NEW} if alone else set())  # an array alone along that axis is there once
+    if set(own.letters) != letters or len(own.letters) != ndim:
         raise MisfitError(f"the layout {layout.name} has no room for {name}")
     return own, other
 
 
 def _order(own: Pattern, other: Pattern) -> tuple[int, ...]:
-    return tuple(own.letters.index(letter) for letter in other.letters)
+    return tuple(own.letters.index(letter) for letter in other.letters if letter in own.letters)
 
 
 def _folded(shape: tuple[int, ...], own: Pattern, other: Pattern) -> tuple[int, ...]:
-    lengths = dict(zip(own.letters, shape, strict=True))
+    lengths = {NEW: 1, **dict(zip(own.letters, shape, strict=True))}
     return tuple(math.prod(lengths[letter] for letter in axis) for axis in other.axes)
 
 

@@ -72,6 +72,30 @@ def unified_attention(
         out[first:last] = torch.einsum("hst,thd->shd", weights, values.repeat_interleave(group, 1))
 
 
+def flash_mla_with_kvcache(
+    q,
+    k_cache,
+    block_table,
+    cache_seqlens,
+    head_dim_v,
+    tile_scheduler_metadata,
+    num_splits=None,
+    softmax_scale=None,
+    causal=False,
+):
+    """Rows of latents in pages, which all heads read: each is the key, and its first channels are the value."""
+    outs, lses = [], []
+    for own, pages, length in zip(q.transpose(1, 2), block_table, cache_seqlens, strict=True):
+        rows = k_cache[pages.clamp(min=0)].flatten(0, 2)[:length]
+        scores = own @ rows.T * (q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale)
+        if causal:
+            place = torch.arange(q.shape[1])[:, None] + length - q.shape[1] - torch.arange(int(length))
+            scores = scores.masked_fill(place < 0, float("-inf"))
+        outs.append(torch.nan_to_num(scores.softmax(-1)) @ rows[:, :head_dim_v])
+        lses.append(scores.logsumexp(-1))
+    return torch.stack(outs).transpose(1, 2), torch.stack(lses)
+
+
 def apply_rotary_emb(x, cos, sin, interleaved=False):
     """[batch, length, heads, dim], and tables [length, dim / 2]."""
     width = 2 * cos.shape[-1]

@@ -9,7 +9,11 @@ import torch
 
 from attnspec import reference
 from attnspec.adapters import Adapter
-from attnspec.adapters.controls.latent import control_latents_absorbed, control_latents_expanded
+from attnspec.adapters.controls.latent import (
+    control_latents_absorbed,
+    control_latents_expanded,
+    control_rows_gathered,
+)
 from attnspec.cases.plans import PROFILES
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
@@ -21,6 +25,10 @@ from attnspec.subjects.targets import subject
 WITNESSES = {
     "definition": lambda **values: Frame(library()["latent_attention"], values).outputs(),
     "reference": reference.latent_attention,
+}
+OVER_PAGES = {
+    "definition": lambda **values: Frame(library()["latent_pages"], values).outputs(),
+    "reference": reference.latent_pages,
 }
 witnesses = pytest.mark.parametrize("witness", WITNESSES.values(), ids=WITNESSES)
 
@@ -88,9 +96,9 @@ def test_the_bound_holds_what_either_form_rounds():
     assert np.all(frame["content"].worst < by_keys.worst + by_latents.worst)
 
 
-def failures(function):
-    one = subject(Adapter("function", "latent_attention", function, "torch", conventions={"lse_base": "natural"}))
-    cells = run(Request(one, library()["latent_attention"], "float32", PROFILES["smoke"])).cells
+def failures(function, operator="latent_attention"):
+    one = subject(Adapter("function", operator, function, "torch", conventions={"lse_base": "natural"}))
+    cells = run(Request(one, library()[operator], "float32", PROFILES["smoke"])).cells
     return {cell.law for cell in cells if cell.bad and cell.level == "must"}
 
 
@@ -134,3 +142,32 @@ def test_the_form_with_keys_of_every_head_is_right():
         return {**found, "lse": found["lse"] * np.log(2)}
 
     assert set() == failures(functools.wraps(control_latents_expanded)(in_natural_logarithms))
+
+
+@pytest.mark.parametrize("witness", OVER_PAGES.values(), ids=OVER_PAGES)
+def test_pages_of_rows_give_what_the_form_with_keys_of_every_head_gives(witness):
+    table, rows = np.array([[2, 0, 1]]), np.zeros((3, 2, 10))
+    for t in range(5):
+        rows[table[0, t // 2], t % 2] = np.concatenate([GIVEN["latent"][0, t], GIVEN["k_rope"][0, t]])
+    absorbed = np.concatenate([GIVEN["q_nope"] @ GIVEN["w_uk"].swapaxes(1, 2), GIVEN["q_rope"]], 3).swapaxes(1, 2)
+    found = witness(q=absorbed, rows=rows, table=table, k_lens=np.array([5]), value_dim=6, scale=7**-0.5)
+    expected = reference.latent_attention(**GIVEN, causal=True)
+    np.testing.assert_allclose(found["out"].swapaxes(1, 2) @ GIVEN["w_uv"], expected["out"], rtol=1e-12)
+    np.testing.assert_allclose(found["lse"], expected["lse"], rtol=1e-12)
+
+
+def test_the_reference_refuses_an_item_without_a_length():
+    with pytest.raises(ValueError, match="a table and a length"):
+        reference.latent_pages(np.ones((1, 1, 1, 2)), np.ones((1, 1, 2)), np.zeros((1, 1), int), [], value_dim=1)
+
+
+def tables_of_tokens(q, rows, table, k_lens, *, value_dim, scale=None):
+    """Entries of a table name tokens where pages hold several."""
+    tokens = rows.flatten(0, 1)[:, None] if rows.shape[1] > 1 else rows
+    wide = table.repeat_interleave(rows.shape[1], 1)
+    return control_rows_gathered(q, tokens, wide, k_lens, value_dim=value_dim, scale=scale)
+
+
+def test_a_table_that_is_read_as_one_of_tokens_is_found_at_larger_pages():
+    assert "definition" in failures(tables_of_tokens, "latent_pages")
+    assert set() == failures(control_rows_gathered, "latent_pages")

@@ -10,7 +10,12 @@ from attnspec.language.labels import AlongError
 from attnspec.language.scopes import Scope
 
 SIZES = ("rows", "n", "groups", "wide")
-DRAWN = {"x": "normal(rows, n)", "y": "maybe(normal(choice(rows, 1), n), 0)", "z": "normal(groups, n)"}
+DRAWN = {
+    "x": "normal(rows, n)",
+    "y": "maybe(normal(choice(rows, 1), n), 0)",
+    "z": "normal(groups, n)",
+    "kept": "between(0, n)",
+}
 
 
 def axes_of(restricted, optional=(), divisible=(), words=("first", "second"), **lines):
@@ -67,6 +72,14 @@ def test_what_goes_along_a_restricted_axis_is_refused(text):
 
 def test_an_optional_input_may_come_with_fewer_axes():
     assert {(), ("n",), ("rows", "n")} == axes_of((), optional=("y",)).shapes("y")
+
+
+def test_the_first_entries_of_an_axis_are_counted_by_an_option():
+    assert {("rows", "kept")} == axes_of({"rows"}, line="x[:, :kept]").shapes("line")
+    assert {("rows", "")} == axes_of({"rows"}, line="x[:, kept:]").shapes("line")
+    assert {("rows", "")} == axes_of({"rows"}, line="x[:, :groups]").shapes("line")
+    with pytest.raises(AlongError, match="it is cut"):
+        axes_of({"n"}, line="x[:, :kept]").shapes("line")
 
 
 def test_copies_of_groups_are_an_axis_where_it_is_a_multiple_of_them():

@@ -66,3 +66,20 @@ def test_what_is_raised_is_a_fault():
 def test_arrays_that_are_held_in_one_are_not_supported():
     _, answer = held(lambda q, kv: q, layout="kv")
     assert "unsupported" == answer.fault.kind
+
+
+def test_an_array_has_a_further_axis_of_one_where_an_interface_has_it():
+    def flash_mla_with_kvcache(
+        q, k_cache, block_table, cache_seqlens, head_dim_v, tile_scheduler_metadata, num_splits=None
+    ):
+        return 0 * q[..., :head_dim_v] + k_cache[0, 0, :, :head_dim_v]
+
+    rows = Drawn("rows", (2, 4, 6))
+    inputs = {"q": Drawn("q", (1, 1, 3, 6)), "rows": rows, "table": np.array([[1, 0]]), "k_lens": np.array([5])}
+    name = "flash_mla_with_kvcache"
+    found = large_subject(subject(Adapter("kernel", "latent_pages", flash_mla_with_kvcache, "numpy", like=name)))
+    answer = found.hold(Call(inputs, {"value_dim": 4}, "float32"), {"out": (1, 1, 3, 4)})
+    assert answer.fault is None
+    assert np.array_equal(
+        np.tile(rows.whole()[0, 0, :4], (1, 1, 3, 1)), found.part("out", ((0, 1), (0, 1), (0, 3), (0, 4)))
+    )
