@@ -44,6 +44,8 @@ class Adapter:
     requires: tuple[str, ...] = ()
     grade: str | Mapping[str, str] | None = None
     deterministic: bool = False
+    batch_invariant: bool = False
+    chunk_invariant: bool = False
     compiled: bool | None = None
     slow: bool = False
     tiles: Collection[int] = ()
@@ -94,6 +96,8 @@ def adapter(
     requires: str | Collection[str] = (),
     grade: str | Mapping[str, str] | None = None,
     deterministic: bool = False,
+    batch_invariant: bool = False,
+    chunk_invariant: bool = False,
     compiled: bool | None = None,
     slow: bool = False,
     tiles: Collection[int] = (),
@@ -122,6 +126,10 @@ def adapter(
       of the specifications, as in `("value_dim == head_dim", "not causal or single(mask)")`.
     * `grade`: the precision it claims, for all dtypes or by dtype; by default the standard one of each.
     * `deterministic`: whether repeated calls are bit for bit the same.
+    * `batch_invariant`: whether the bits of an item depend neither on the other items of its batch, nor on how many
+      they are, nor on its place among them.
+    * `chunk_invariant`: whether the bits of a query do not depend on which other queries are in the call. The profile
+      serving asks for these two where they are claimed, and says what it sees where they are not.
     * `compiled`: whether it compiles for every shape, so that few shapes are drawn. By default, what JAX and tinygrad
       run is taken to, and what `torch.compile`, `mx.compile` and `tf.function` return; the profile quick then tries no
       more scenarios than show every known mistake.
@@ -156,6 +164,8 @@ def adapter(
                 requires=_kept(requires),
                 grade=grade,
                 deterministic=deterministic,
+                batch_invariant=batch_invariant,
+                chunk_invariant=chunk_invariant,
                 compiled=compiled,
                 slow=slow,
                 tiles=_kept(tiles),

@@ -44,12 +44,15 @@ class Whole:
         seen: str = "",
         dtypes: Collection[str] = DTYPES,
         deterministic: bool = False,
+        batch_invariant: bool = False,
+        chunk_invariant: bool = False,
     ) -> Callable[[Part], Part]:
         """Declare the decorated function as a fault: the wrong one in place of a part.
 
         * `seen`: where this has happened, as in the mistakes of a specification.
         * `dtypes`: in each of which it is refuted.
-        * `deterministic`: whether it claims to be, and is refuted because it is not.
+        * `deterministic`, `batch_invariant`, `chunk_invariant`: whether it claims to be, and is refuted because it is
+          not.
         """
         if part not in self.parts:
             raise ValueError(f"{part.__name__} is not a part of this implementation of {self.operator}")
@@ -66,6 +69,8 @@ class Whole:
                 conventions=self.conventions,
                 limits=self.limits,
                 deterministic=deterministic,
+                batch_invariant=batch_invariant,
+                chunk_invariant=chunk_invariant,
                 seen=seen,
             )(function)
             return wrong

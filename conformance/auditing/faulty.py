@@ -38,7 +38,8 @@ def audited_fault(name: str, specs: Specs = NONE) -> Part:
     known = specs.library()
     one, own = subject(adapter, known=known), known.of(adapter.operator)
     shown: Mapping[str, str] = getattr(sys.modules[adapter.module], "SHOWN", {})
-    laws = frozenset({f"{LARGE}{shown[name.partition(':')[2]]}"}) if shown else None
+    law = shown.get(name.partition(":")[2], "")
+    laws = frozenset({law if law.startswith("contract.") else f"{LARGE}{law}"}) if shown else None
     profile = PROFILES["serving" if shown else "quick"]
     for dtype in adapter.dtypes:
         checks = 0

@@ -13,7 +13,7 @@ from ..language.draws import Source
 from ..language.expressions import Expression
 from ..language.scopes import Values
 from ..mechanisms.mechanism import Mechanism, Setting
-from ..mechanisms.serving import ROW, Far, at_tiles, far_of, serving
+from ..mechanisms.serving import ROW, Far, at_tiles, far_of, invariance, serving
 from ..numerics import budget
 from ..numerics.drawn import Drawn, pool_places
 from ..subjects.claims import Claims
@@ -103,6 +103,7 @@ class _LargeSource(DrawSource):
 def large_again(mechanism: Mechanism, case: Case, claims: Claims, dtype: str) -> LargeSample | None:
     """A case that was kept, with its arrays; None where there is none of its name any more."""
     known = {**serving(mechanism), **at_tiles(mechanism, claims.tiles, claims.splits)}
+    known |= {f"{kind}_invariant": assigned for kind, (_, assigned) in invariance(mechanism).items()}
     assigned = known.get(case.scenario.removeprefix(NAMED))
     if assigned is None:
         return None

@@ -45,6 +45,11 @@ CONTRACT_ADVICE = {
     "written": "An output that is allocated empty is written everywhere, rows without keys and tails included.",
     "repeatable": "Look for a race, for dropout, or for state of an earlier call. It is a `should` unless the adapter "
     "declares deterministic=True.",
+    "batch_invariant": "Choose tiles, splits and the order of sums by the sizes of one item, and not by how many there "
+    "are. It is asked under --profile serving of what declares batch_invariant=True; of others the report says what "
+    "was seen.",
+    "chunk_invariant": "Choose tiles, splits and the order of sums whatever queries are in the call. It is asked under "
+    "--profile serving of what declares chunk_invariant=True; of others the report says what was seen.",
     "parameters": "Give the parameter the name that the operator has for it, leave it out of an adapter's function, or "
     "declare under `fixed` that it has its default only.",
     "layout": "Declare layout=... with the name that the first line of the report has, or pass --layout NAME; it is "

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..cases.large import LargeSample
 from ..cases.samples import Sample, letters
 from ..errors import SpecError
 from ..judging.bench import Bench
@@ -82,7 +83,7 @@ def describe(
         **folders_of(m),
         "case": stored_case(sample, law, bench.words_key),
         "before": _earlier(failure),
-        **({} if failure.large is None else {"large": True}),
+        **({"large": True} if isinstance(sample, LargeSample) else {}),
         "dependent": failure.dependent,
         "retraced": failure.retraced,
         "after": after,

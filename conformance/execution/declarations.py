@@ -303,6 +303,8 @@ _PARTS = {
     "requires": _Part(lambda x: _names(x, lambda _: ""), "conditions as texts", 'requires=("q_len <= k_len",)'),
     "grade": _Part(_grade, "the name of a grade, or a dict of dtypes and grades", 'grade="bf16"'),
     "deterministic": _Part(_flag, "True or False", "deterministic=True"),
+    "batch_invariant": _Part(_flag, "True or False", "batch_invariant=True"),
+    "chunk_invariant": _Part(_flag, "True or False", "chunk_invariant=True"),
     "compiled": _Part(lambda x: None if x is None else _flag(x), "True or False", "compiled=True"),
     "tiles": _Part(_tiles, "one or two lengths, of queries and of keys", "tiles=(128, 64)"),
     "splits": _Part(_count, "a number of parts", "splits=8"),

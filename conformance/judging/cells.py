@@ -10,7 +10,7 @@ from ..cases.large import NAMED, LargeSample
 from ..cases.profiles import Profile
 from ..cases.samples import Case, Sample
 from ..mechanisms.mechanism import Law, Mechanism
-from ..mechanisms.serving import has_tiles, serving
+from ..mechanisms.serving import has_tiles, invariance, serving
 from ..numerics.grades import Grade
 from ..subjects.subject import Subject
 from .bench import Bench
@@ -204,6 +204,8 @@ class Result:
     """The known findings whose condition a case has met that was answered."""
     large: Sequence[tuple[LargeSample, Kind]] = ()
     """How each case of the sizes of production fared."""
+    observed: tuple[str, ...] = ()
+    """What was seen that nobody has claimed, in words."""
 
 
 LARGE = NAMED
@@ -237,7 +239,8 @@ def law_names(mechanism: Mechanism) -> list[str]:
 def large_names(mechanism: Mechanism) -> list[str]:
     """The verdicts on cases of the sizes of production."""
     names = (*serving(mechanism), *([TILES] if has_tiles(mechanism) else ()))
-    return [*(f"{LARGE}{name}" for name in names), *([BOUNDS] if names else ())]
+    kinds = (f"contract.{kind}_invariant" for kind in invariance(mechanism))
+    return [*(f"{LARGE}{name}" for name in names), *([BOUNDS] if names else ()), *kinds]
 
 
 def every_name(mechanism: Mechanism) -> list[str]:
@@ -247,7 +250,7 @@ def every_name(mechanism: Mechanism) -> list[str]:
 
 def is_large(name: str) -> bool:
     """Whether a verdict of that name is on cases of the sizes of production."""
-    return name.startswith(LARGE) or name == BOUNDS
+    return name.startswith(LARGE) or name == BOUNDS or name.endswith("_invariant")
 
 
 def law_of(mechanism: Mechanism, name: str) -> Law | None:

@@ -49,6 +49,8 @@ class Course:
         """How the definition fared on each case."""
         self.large: list[tuple[LargeSample, Kind]] = []
         """How each case of the sizes of production fared."""
+        self.observed: list[str] = []
+        """What was seen that nobody has claimed, in words."""
         self.late = False
         """Whether time was up."""
         self.refusals = Refusals()

@@ -58,7 +58,9 @@ def run(request: Request) -> Result:
         result = _Run(seen).run()
         told = {cell.law for cell in result.cells}
         if request.profile.large and not request.only and not told & {*large_names(request.mechanism)}:
-            result = replace(result, cells=(*result.cells, *served(seen)), large=seen.large)
+            result = replace(
+                result, cells=(*result.cells, *served(seen)), large=seen.large, observed=tuple(seen.observed)
+            )
     keep(request.mechanism)
     return result
 

@@ -7,13 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ..cases.large import LargeSample, large_sample
 from ..errors import SpecError
 from ..mechanisms.mechanism import Assignments
-from ..mechanisms.serving import at_tiles, has_tiles, serving
+from ..mechanisms.serving import at_tiles, has_tiles, invariance, serving
+from ..numerics import budget
 from .bench import Bench
 from .cells import BOUNDS, LARGE, TILES, Cell, Failure, Request
 from .course import Course
+from .invariance import batches, chunks
 from .judge import Kind, Outcome
 from .large import Judged, Large, Unroomy
 from .recognition import recognized
@@ -49,14 +53,50 @@ def served(seen: Course) -> Iterator[Cell]:
                 break
     if serving(seen.mechanism) and seen.request.wants(BOUNDS):
         yield _bounds(seen, tried)
+    yield from _invariance(seen)
     if has_tiles(seen.mechanism) and seen.request.wants(f"{LARGE}{TILES}"):
         yield _cell(seen, f"{LARGE}{TILES}", [*_at_tiles(seen)])
+
+
+def _invariance(seen: Course) -> Iterator[Cell]:
+    """The cells of what the bits of rows may depend on."""
+    for kind, (axis, assigned) in invariance(seen.mechanism).items():
+        law = f"contract.{kind}_invariant"
+        if not seen.request.wants(law):
+            continue
+        if seen.request.deadline is not None and time.monotonic() > seen.request.deadline:
+            yield _made(seen, law, Tried("not_tested", "time was up"))
+            continue
+        name, claims = f"{kind}_invariant", seen.subject.claims
+        sample = large_sample(seen.mechanism, name, assigned, claims, seen.request.dtype, seen.request.seed)
+        if isinstance(sample, str):
+            yield _made(seen, law, Tried("not_declared", sample))
+        else:
+            yield _invariant(seen, kind, axis, sample)
+
+
+def _invariant(seen: Course, kind: str, axis: str, sample: LargeSample) -> Cell:
+    """The cell of one of them: a contract where it is claimed, and else what was seen."""
+    law, claimed = f"contract.{kind}_invariant", kind in seen.subject.claims.invariant
+    try:
+        with budget.roomy(seen.request.memory):
+            found = (batches if kind == "batch" else chunks)(seen.bench, sample, axis)
+    except (Declined, SpecError) as answer:
+        return _made(seen, law, Tried("not_tested", str(answer).splitlines()[0]))
+    if not claimed:
+        seen.observed.append(f"{seen.mechanism.name} in {seen.bench.dtype}: {found.says}")
+        return _made(seen, law, Tried("not_declared", found.says))
+    verdict = Tried("pass" if found.same else "fail", found.says, sample)
+    return _made(seen, law, verdict, cases=found.calls)
 
 
 def served_again(request: Request, bench: Bench, law: str, sample: LargeSample) -> Cell:
     """The cell of a law on one case that was kept, by the words of a bench."""
     seen = Course(request, {})
     seen.bench = bench
+    for kind, (axis, _) in invariance(seen.mechanism).items():
+        if law == f"contract.{kind}_invariant":
+            return _invariant(seen, kind, axis, sample)
     tried = _judged(seen, sample)
     return _bounds(seen, [tried]) if law == BOUNDS else _cell(seen, law, [tried])
 
@@ -124,11 +164,13 @@ def _bounds(seen: Course, tried: list[Tried]) -> Cell:
 
 def _made(seen: Course, law: str, shown: Tried, **more: Any) -> Cell:
     r, m = seen.request, seen.mechanism
-    failure = None
-    if shown.bad and shown.sample is not None and shown.found is not None:
-        grade = None if shown.found.worst is None else seen.grades[0]
-        outcome = Outcome(shown.found.kind, shown.found.excess, grade, shown.says, fault=shown.found.fault)
+    failure, found = None, shown.found
+    if shown.bad and shown.sample is not None:
+        grade = seen.grades[0] if found is not None and found.worst is not None else None
+        outcome = Outcome(Kind.REFUTED, np.inf, says=shown.says)
+        if found is not None:
+            outcome = Outcome(found.kind, found.excess, grade, shown.says, fault=found.fault)
         finding = recognized(r.marks, seen.bench, law, outcome, shown.sample)
-        failure = Failure(law, outcome, shown.sample, shown.sample, finding=finding, large=shown.found)
+        failure = Failure(law, outcome, shown.sample, shown.sample, finding=finding, large=found)
     place = (r.subject.name, m.operator, m.name, law, "must", r.dtype, r.device)
     return Cell(*place, shown.verdict, says=shown.says, failure=failure, **more)

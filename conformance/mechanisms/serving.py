@@ -25,6 +25,7 @@ from ..numerics.grades import Grade
 from .amounts import pairs_of, scattered
 from .documents import read
 from .mechanism import Assignments, Mechanism
+from .restriction import restrictable
 from .schema import place_of, schema_errors, spec_folder
 
 ROW = "pair_"
@@ -73,6 +74,15 @@ def far_of(mechanism: Mechanism, name: str) -> Far | None:
         return Far(Expression(str(parts["apart"]), scope, place_of(parts["apart"])))
     ((axis, pool),) = _assigned(parts["pool"], scope).items()
     return Far(None, axis, pool, str(parts["numbers"]))
+
+
+def invariance(mechanism: Mechanism) -> dict[str, tuple[str, Assignments]]:
+    """The cases on which bits of rows are compared, by what they may depend on: batch or chunk; each with its axis."""
+    path = spec_folder() / "serving" / f"{mechanism.name}.yaml"
+    if mechanism.name != mechanism.operator or not path.is_file():
+        return {}
+    stated = {str(k): {str(n): x for n, x in own.items()} for k, own in _read(path).get("invariance", {}).items()}
+    return {k: (str(own["axis"]), _assigned(own["case"], _scope(mechanism))) for k, own in stated.items()}
 
 
 def has_tiles(mechanism: Mechanism) -> bool:
@@ -217,6 +227,11 @@ def _contradictions(plain: Mapping[str, Any], stem: str, known: Mapping[str, Mec
         return
     mechanism = known[operator]
     names = {*mechanism.sizes, *mechanism.inputs, *mechanism.options}
+    for parts in plain.get("invariance", {}).values():
+        own = {str(key): x for key, x in parts.items()}
+        if str(own["axis"]) not in restrictable(mechanism):
+            yield SpecError(f"axis: something is computed along {own['axis']!s}", place_of(own["axis"]))
+        _assigned(own["case"], _scope(mechanism))
     tiles = [_TILE.sub("9", str(text)) for text in plain.get("tiles", {}).values()]
     texts = [*tiles, *plain["cases"].values(), *(level for levels in plain["factors"].values() for level in levels)]
     for text in texts:

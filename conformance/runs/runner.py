@@ -294,7 +294,7 @@ def coverage_data(group: Group, result: Result) -> dict[str, Any]:
     found: dict[str, Any] = {
         "claimed": grade.name if coarser(group.dtype, grade) else "",
         "untested": list(claims.untested),
-        "notes": list(group.notes),
+        "notes": [*group.notes, *result.observed],
     }
     if answered or refused:
         found["coverage"] = {

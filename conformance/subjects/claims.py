@@ -38,6 +38,8 @@ class Claims:
     """What holds of every call that it takes."""
     grades: Mapping[str, Grade] = field(default_factory=dict)
     deterministic: bool = False
+    invariant: frozenset[str] = frozenset()
+    """Of what the bits of a row are independent: a batch, chunks."""
     compiled: bool = False
     """Whether it compiles for every shape, so that few are tried."""
     sparing: bool = False
@@ -141,6 +143,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
         requires=_conditions(adapter, mechanism, label, form),
         grades=_grades(adapter, label),
         deterministic=adapter.deterministic,
+        invariant=frozenset(filter(None, ["batch" * adapter.batch_invariant, "chunk" * adapter.chunk_invariant])),
         tiles=tuple(adapter.tiles),
         splits=adapter.splits,
         compiled=compiled,

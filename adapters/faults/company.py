@@ -1,0 +1,78 @@
+"""Attention row by row, whose bits are those of the row alone, and what makes them depend on the rows beside it.
+
+`SHOWN` names the contract of the profile `serving` that each of them breaks, for it claims to keep that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .attention import CONVENTIONS
+from .whole import Whole
+
+FLOAT32 = ("float32",)
+SHOWN = {
+    "keys_split_in_large_batches": "contract.batch_invariant",
+    "last_item_in_another_order": "contract.batch_invariant",
+    "keys_split_for_few_queries": "contract.chunk_invariant",
+    "tile_that_begins_with_the_call": "contract.chunk_invariant",
+}
+
+
+def splits(batch: int, queries: int) -> int:
+    """Into how many parts keys are split."""
+    return 1
+
+
+def order(item: int, batch: int, row: int, count: int) -> int:
+    """By how many places keys are rotated before they are summed up."""
+    return 0
+
+
+def by_rows(part: Any) -> Callable[..., Any]:
+    def attention(q: Any, k: Any, v: Any, *, scale: float | None = None) -> Any:
+        import torch
+
+        (batch, heads, queries, width), group = q.shape, q.shape[1] // k.shape[1]
+        out, count = q.new_empty(batch, heads, queries, v.shape[3]), part.splits(batch, queries)
+        for item in range(batch):
+            for head in range(heads):
+                keys, values = k[item, head // group].clone(), v[item, head // group].clone()
+                for row in range(queries):
+                    turn = part.order(item, batch, row, queries)
+                    scores = (keys * q[item, head, row].clone()).sum(-1) * (width**-0.5 if scale is None else scale)
+                    weights = (scores - scores.max()).exp()
+                    terms = (weights[:, None] * values).roll(turn, 0)
+                    sums = [each.sum(0) for each in torch.tensor_split(terms, count)]
+                    out[item, head, row] = sum(sums[1:], sums[0]) / weights.sum()
+        return out
+
+    return attention
+
+
+BY_ROWS = Whole("attention", by_rows, (splits, order), {"grouping": CONVENTIONS["grouping"]})
+
+
+@BY_ROWS.instead_of(splits, dtypes=FLOAT32, batch_invariant=True)
+def keys_split_in_large_batches(batch: int, queries: int) -> int:
+    """In batches of 16 items and more, keys are summed up in four parts."""
+    return 4 if batch >= 16 else 1
+
+
+@BY_ROWS.instead_of(order, dtypes=FLOAT32, batch_invariant=True)
+def last_item_in_another_order(item: int, batch: int, row: int, count: int) -> int:
+    """The keys of the last item are summed up in another order."""
+    return 37 * (batch > 1 and item == batch - 1)
+
+
+@BY_ROWS.instead_of(splits, dtypes=FLOAT32, chunk_invariant=True)
+def keys_split_for_few_queries(batch: int, queries: int) -> int:
+    """For fewer than 64 queries, keys are summed up in four parts."""
+    return 4 if queries < 64 else 1
+
+
+@BY_ROWS.instead_of(order, dtypes=FLOAT32, chunk_invariant=True)
+def tile_that_begins_with_the_call(item: int, batch: int, row: int, count: int) -> int:
+    """The order of the sums depends on the place of a query in a tile of 48 that begins with the call."""
+    return row % 48
