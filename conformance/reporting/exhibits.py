@@ -252,14 +252,17 @@ def _weights(seen: Mapping[str, Any]) -> Weights:
 
 def _changes(likeness: Mapping[str, Any], mechanism: Mechanism | None) -> Iterator[Mapping[str, str]]:
     """The lines of the definition that named mistakes change."""
-    library = mechanism.library if mechanism is not None else None
-    for cause in likeness.get("causes", ()) if library is not None else ():
+    if mechanism is None or mechanism.library is None:
+        return
+    known = {*mechanism.library}
+    for cause in likeness.get("causes", ()):
         owner, _, name = cause["name"].partition(".")
-        stated = library.get(owner)
-        mistake = stated.mistakes.get(name) if stated is not None else None
-        for line, after in mistake.change.items() if stated is not None and mistake is not None else ():
+        if owner not in known:
+            continue
+        stated = mechanism.library[owner]
+        for line, after in stated.mistakes[name].change.items() if name in stated.mistakes else ():
             before = stated.definition.get(line)
-            yield {"line": line, "before": before.text if before is not None else "", "after": after.text}
+            yield {"line": line, "before": before.text if before is not None else line, "after": after.text}
 
 
 def _agreement(likeness: Mapping[str, Any]) -> str:
