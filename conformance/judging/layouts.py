@@ -57,7 +57,7 @@ def lay_out(subject: Subject, operator: Mechanism, dtype: str, device: str) -> N
 def _read(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str) -> Reading | None:
     """What a subject reads; None where nothing tells that it is not its own layout."""
     own = subject.form.layout.name
-    if own not in candidates(operator):
+    if own not in candidates(operator) or subject.form.layout.stacks:  # in no other layout are the arrays the same
         return None
     others = [name for name in candidates(operator) if name != own]
     fits: dict[str, list[Fit]] = {name: [] for name in (own, *others)}

@@ -21,7 +21,7 @@ from .layouts import faults as layout_faults
 from .mechanism import Mechanism
 from .schema import place_of, schema_errors, spec_folder
 
-How = Literal["array", "tuple", "text", "object", "out", "in_place", "left"]
+How = Literal["array", "tuple", "text", "object", "out", "in_place", "room", "left"]
 ENOUGH = 0.5
 """The share of the parameters beside arrays that a function of another name has at least of the interface it fits."""
 
@@ -213,7 +213,7 @@ def _misread(texts: Mapping[Any, Any], one: Signature, m: Mechanism) -> Iterator
         passed, place = one.parameters[str(name)], place_of(text) or place_of(name)
         if passed.how == "out" and passed.texts[0] not in one.layout_in(m).own:
             yield SpecError(f"parameters.{name}: {passed.texts[0]!r} is no output of a layout", place)
-        for part in () if passed.how in ("left", "text", "out") else passed.texts:
+        for part in () if passed.how in ("left", "text", "out", "room") else passed.texts:
             if part in stacks:
                 lacking -= {*stacks[part]}
                 continue

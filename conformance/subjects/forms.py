@@ -38,6 +38,9 @@ from ..numerics import budget
 from ..numerics.numbers import value
 from ..numerics.truths import Truth
 
+ROOM = "uint8"
+"""The dtype of an array that is room to work in."""
+
 
 @dataclass(frozen=True, slots=True)
 class Taken:
@@ -106,8 +109,11 @@ class Form:
         one, passed = self.taken.signature, self.taken.passed
         dtypes = {name: one.dtypes.get(name, m.dtypes.get(array, "")) for name, array in self.taken.arrays.items()}
         dtypes = {**m.dtypes, **one.dtypes, **{name: dtype for name, dtype in dtypes.items() if dtype}}
+        rooms = [name for name, how in passed.items() if how.how == "room"]
+        dtypes |= dict.fromkeys(rooms, ROOM)
         changed = [name for name, how in passed.items() if how.how == "in_place"]
         into |= {name: "" if number else m.outputs[0] for number, name in enumerate(changed)}
+        into |= dict.fromkeys(rooms, "")
         outputs = tuple(name if name != "_" else f"_{number}" for number, name in enumerate(one.returns))
         objects = frozenset(name for name, how in passed.items() if how.how == "object")
         return Interface(m.operator, self.taken.leading, outputs, dtypes, into=into, objects=objects)
@@ -181,6 +187,9 @@ class Form:
                     inputs[name] = arrays[self.taken.arrays[name]]
                 continue
             if passed.how == "out":
+                continue
+            if passed.how == "room":
+                inputs[name] = np.zeros(int(passed.texts[0]))
                 continue
             x = _worth(passed, values, self.mechanism, call.dtype)
             if isinstance(x, np.ndarray):
@@ -296,7 +305,9 @@ def as_operator(taken: Taken, mechanism: Mechanism, name: str, module: str) -> E
         if parameter in taken.arrays:
             uses.add(taken.arrays[parameter])
         elif passed.how not in ("left", "text"):
-            uses.update(*(_expression(mechanism, text).uses for text in passed.texts if passed.how != "out"))
+            uses.update(
+                *(_expression(mechanism, text).uses for text in passed.texts if passed.how not in ("out", "room"))
+            )
     kinds = inspect.Parameter
     by_position = [kinds(each, kinds.POSITIONAL_OR_KEYWORD) for each in mechanism.required]
     further = [each for each in (*mechanism.optional, *mechanism.options) if each in uses]

@@ -163,7 +163,7 @@ def writes(subject: AdapterSubject) -> bool:
     """Whether a function writes to what it is passed, so that there is nothing to differentiate."""
     taken = subject.form.taken
     passed = taken.passed.values() if taken else ()
-    return bool(subject.form.in_place) or any(one.how in ("out", "in_place") for one in passed)
+    return bool(subject.form.in_place) or any(one.how in ("out", "in_place", "room") for one in passed)
 
 
 def _declared(forward: AdapterSubject, gradient: Mechanism) -> Adapter:

@@ -53,6 +53,32 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, cache_seqlens, block_table, sof
     return out
 
 
+def trtllm_batch_decode_with_kv_cache(
+    query,
+    kv_cache,
+    workspace_buffer,
+    block_tables,
+    seq_lens,
+    max_seq_len,
+    bmm1_scale,
+    bmm2_scale,
+    window_left=-1,
+    out=None,
+):
+    q, (k, v) = (
+        query.reshape(len(seq_lens), -1, *query.shape[1:]),
+        (np.swapaxes(kv_cache[:, at], 1, 2) for at in (0, 1)),
+    )
+    held = workspace_buffer[: seq_lens.nbytes].view(seq_lens.dtype)  # what it has to be told of its room
+    held[:] = seq_lens
+    for item, length in enumerate(held):
+        keys, values = (x[np.maximum(block_tables[item], 0)].reshape(-1, *x.shape[2:])[:length] for x in (k, v))
+        hidden = future(q.shape[1], length, left=window_left)
+        found = attend(*exchanged(q[item], keys, values), bmm1_scale, hidden=hidden) * bmm2_scale
+        out.reshape(*q.shape[:3], -1)[item] = np.swapaxes(found, -2, -3)
+    return out
+
+
 def memory_efficient_attention(query, key, value, attn_bias=None, p=0.0, scale=None):
     bias = 0.0 if attn_bias is None else attn_bias
     return exchanged(attend(*exchanged(query, key, value), scale, bias=bias))[0]
@@ -108,6 +134,7 @@ def mlx_rope(a, dims, *, traditional, base, scale, offset):
 KERNELS = [
     (flash_attn_kvpacked_func, "attention"),
     (flash_attn_with_kvcache, "paged_attention"),
+    (trtllm_batch_decode_with_kv_cache, "paged_attention"),
     (memory_efficient_attention, "attention"),
     (mlx_scaled_dot_product_attention, "attention"),
     (single_decode_with_kv_cache, "attention"),
