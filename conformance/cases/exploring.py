@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -94,6 +94,28 @@ def _explored(
         if sample is not None:
             found.append(sample)
 
-    with contextlib.suppress(Unsatisfiable):
+    with contextlib.suppress(Unsatisfiable), _reading_no_sources():
         explore()
     return found
+
+
+@contextlib.contextmanager
+def _reading_no_sources() -> Iterator[None]:
+    """Have Hypothesis draw none of the numbers that stand in the sources of modules which are no installed packages.
+
+    To find them it parses all of these, those of attnspec where that is installed to be edited, and keeps what it finds
+    in the working directory. No case may depend on them: they differ with what else is imported.
+    """
+    from hypothesis.internal.conjecture import providers
+
+    if not hasattr(providers, "_get_local_constants"):  # a version that draws none
+        yield
+        return
+    nothing = providers.Constants()
+    own = {"_get_local_constants": lambda: nothing, "CONSTANTS_CACHE": type(providers.CONSTANTS_CACHE)(1024)}
+    kept = {name: getattr(providers, name) for name in own}
+    vars(providers).update(own)
+    try:
+        yield
+    finally:
+        vars(providers).update(kept)

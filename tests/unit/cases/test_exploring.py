@@ -1,6 +1,7 @@
 """What Hypothesis draws: as many cases as asked for, all different, kept where they are drawn again."""
 
 import pytest
+from hypothesis.internal.conjecture import providers
 
 from attnspec.cases import disk, drawing, exploring
 from attnspec.cases.exploring import explored
@@ -51,3 +52,15 @@ def test_draws_that_are_not_drawn_again_are_not_kept(monkeypatch, folder):
     m = library()["softmax"]
     explored(m, DefinitionSubject(m, "definition").claims, 3, "float32", 2)
     assert not folder.exists()
+
+
+def test_no_case_depends_on_the_sources_of_modules_that_are_loaded(monkeypatch):
+    monkeypatch.setattr(providers, "_get_local_constants", read := lambda: pytest.fail("sources are read"))
+    explored(ATTENTION, EVERYTHING, 5, "float32", 20)
+    assert read is providers._get_local_constants
+
+
+def test_what_hypothesis_knows_of_other_tests_is_as_it_was():
+    known = providers.CONSTANTS_CACHE
+    explored(library()["softmax"], Claims(frozenset(), ("float32",)), 5, "float32", 2)
+    assert known is providers.CONSTANTS_CACHE
