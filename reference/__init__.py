@@ -40,6 +40,7 @@ from .sparse_top_k import sparse_top_k
 from .state_space import state_space
 from .tensors import broadcast_shapes, einsum
 from .training import decay_groups, model_flops
+from .trees import tree_mask
 
 __all__ = [
     "aft_full",
@@ -97,4 +98,5 @@ __all__ = [
     "top_k_filter",
     "top_p_filter",
     "transformer_block",
+    "tree_mask",
 ]
