@@ -21,6 +21,7 @@ from .commands.identify import identify
 from .commands.init import init
 from .commands.lint import lint
 from .commands.list import list_
+from .commands.plan import plan
 from .commands.replay import replay
 from .commands.report import report
 from .commands.repro import repro
@@ -86,8 +87,9 @@ def main() -> None:
     gc.set_threshold(GARBAGE, 20, 20)
 
 
-_OF_KERNELS = (check, init, replay, repro, diff, compare, identify, vectors, check_protocol, doctor, report, waive)
-for command in (*_OF_KERNELS, list_, explain, site, lint, audit):
+_OF_KERNELS = (check, plan, init, replay, repro, diff, compare, identify, vectors, check_protocol)
+_OF_RESULTS = (doctor, report, waive)
+for command in (*_OF_KERNELS, *_OF_RESULTS, list_, explain, site, lint, audit):
     main.add_command(command)
 
 

@@ -17,6 +17,7 @@ from ..errors import UsageError, did_you_mean
 from ..execution.interpreters import Interpreter, parted
 from ..execution.mapping import MappingError
 from ..execution.supervisor import Supervisor, available, supervisor
+from ..frameworks.framework import kind_of
 from ..judging.bench import Bench
 from ..judging.cells import LAYOUT, PARAMETERS, every_name, law_names
 from ..judging.first_call import differentiated, noticed
@@ -31,6 +32,7 @@ from ..reporting.results import environment
 from ..subjects.gradients import GradientSubject, may_have_gradients
 from ..subjects.subject import AdapterSubject, Subject
 from ..subjects.targets import file_of, files_of, resolve
+from .durations import durations, expected, shared_out
 from .options import Options
 
 FILLED = 3
@@ -183,7 +185,7 @@ def completed(found: Sequence[Group], options: Options) -> list[Group]:
         else group
         for group in found
     ]
-    return _sharded(whole, options.shard)
+    return _sharded(whole, options)
 
 
 def _further(subject: Subject, *, strict: bool) -> list[str]:
@@ -308,10 +310,15 @@ def _picked(names_of: Callable[[str], list[str]], names: Sequence[str], laws: Se
     return picked
 
 
-def _sharded(found: list[Group], shard: str) -> list[Group]:
-    if not shard:
+def _sharded(found: list[Group], options: Options) -> list[Group]:
+    """The groups of a part: by how long they took before, or else every so many."""
+    if not options.shard:
         return found
-    index, _, count = shard.partition("/")
+    index, _, count = options.shard.partition("/")
     if not index.isdigit() or not count.isdigit() or not 1 <= int(index) <= int(count):
-        raise UsageError(f"a shard is written as 1/4, not {shard!r}")
-    return found[int(index) - 1 :: int(count)]
+        raise UsageError(f"a shard is written as 1/4, not {options.shard!r}")
+    if not options.balance:
+        return found[int(index) - 1 :: int(count)]
+    known, device = durations(options.balance), kind_of(options.device)
+    seconds = [expected((group.name, group.mechanism.name, group.dtype, device), known) for group in found]
+    return [found[place] for place in shared_out(seconds, int(count))[int(index) - 1]]

@@ -72,6 +72,9 @@ class Options:
     memory: float = _option(4.0, "Gigabytes that a case of the sizes of production may take.", "GB")
     workers: int = _option(0, "Run in N processes beside this one.", "N", short="-n", where=(LINE, FILE))
     shard: str = _option("", "Only the I-th of N parts.", "I/N")
+    balance: tuple[str, ...] = _option(
+        (), "Earlier results, by whose durations the parts of --shard end together.", "FILE", where=(LINE, FILE)
+    )
     exitfirst: bool = _option(False, "Stop at the first failure.", short="-x", where=(LINE, FILE))
     waivers: str = _option("", "Failures that somebody answers for: see 'waive'.", "FILE")
     resume: bool = _option(

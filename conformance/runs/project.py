@@ -57,7 +57,7 @@ def _value(known: Mapping[str, Option], name: str, x: Any, folder: Path, shown: 
         raise UsageError(f"{shown}: [tool.attnspec] {name} is {_told(x)}; expected {expected}")
     if name == "targets":
         return tuple(_target(target, folder) for target in x)
-    if name == "specs":
+    if name in ("specs", "balance"):
         return tuple(_placed(each, folder) for each in x)
     if name in ("waivers", "report_dir", "html"):
         return _placed(x, folder)

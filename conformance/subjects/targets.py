@@ -75,7 +75,7 @@ def resolve(
     framework: str | None = None,
     layout: str = "",
     like: str = "",
-    device: str = "cpu",
+    device: str | None = "cpu",
     supervisor: Supervisor | None = None,
     known: Library | None = None,
 ) -> list[Subject]:
@@ -83,8 +83,8 @@ def resolve(
 
     Their mechanisms are those that are `known`, or the shipped ones.
     `operator`, `framework`, `layout` and `like` are for functions that do not say them by themselves.
-    Raises `TargetError` where the target cannot be loaded or does not run on the device, `UsageError` where it names
-    nothing.
+    Raises `TargetError` where the target cannot be loaded or does not run on the device,
+    if there is one, and `UsageError` where it names nothing.
     """
     asked = Asked(operator, framework, layout, like)
     if target.startswith(EXEC):
@@ -113,7 +113,7 @@ def _elsewhere(
     target: str,
     python: str,
     asked: Asked,
-    device: str,
+    device: str | None,
     supervisor: Supervisor | None,
     known: Library | None,
 ) -> list[Subject]:
@@ -149,9 +149,9 @@ def _served(target: str, supervisor: Supervisor | None, known: Library | None) -
     return [subject(found, supervisor=supervisor, known=known) for found in supervisor.offered(target)]
 
 
-def _check_device(found: Sequence[AdapterSubject], device: str) -> None:
+def _check_device(found: Sequence[AdapterSubject], device: str | None) -> None:
     for adapter in (one.adapter for one in found):
-        if not runs_on(adapter, device):
+        if device is not None and not runs_on(adapter, device):
             raise TargetError(f"{adapter.name} does not run on {device}; add --device {adapter.devices[0]}")
 
 

@@ -169,7 +169,19 @@ LIGHT = (
     *(f"commands.{name}" for name in ("shell", "check", "replay", "repro", "identify", "doctor", "report", "waive")),
     *(
         f"commands.{name}"
-        for name in ("compare", "diff", "init", "list", "explain", "lint", "audit", "vectors", "site", "check_protocol")
+        for name in (
+            "compare",
+            "diff",
+            "init",
+            "list",
+            "explain",
+            "lint",
+            "audit",
+            "vectors",
+            "site",
+            "check_protocol",
+            "plan",
+        )
     ),
 )
 """What is imported before anybody knows what will be done."""
