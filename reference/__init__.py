@@ -13,6 +13,7 @@ from .band_scores import band_scores
 from .beam_search import beam_search
 from .cached_attention import cached_attention
 from .decoder import decoder, transformer_block
+from .document_masks import document_mask
 from .dropout import dropout
 from .feed_forward import swiglu
 from .generate import generate
@@ -59,6 +60,7 @@ __all__ = [
     "decay_groups",
     "decoder",
     "dequantize",
+    "document_mask",
     "dropout",
     "einsum",
     "gated_delta_rule",
