@@ -108,14 +108,16 @@ def _reading_no_sources() -> Iterator[None]:
     """
     from hypothesis.internal.conjecture import providers
 
-    if not hasattr(providers, "_get_local_constants"):  # a version that draws none
-        yield
+    if not all(hasattr(providers, name) for name in ("Constants", "CONSTANTS_CACHE", "_get_local_constants")):
+        yield  # a version that draws none, or in another way
         return
     nothing = providers.Constants()
     own = {"_get_local_constants": lambda: nothing, "CONSTANTS_CACHE": type(providers.CONSTANTS_CACHE)(1024)}
     kept = {name: getattr(providers, name) for name in own}
-    vars(providers).update(own)
+    for name, x in own.items():
+        setattr(providers, name, x)
     try:
         yield
     finally:
-        vars(providers).update(kept)
+        for name, x in kept.items():
+            setattr(providers, name, x)
