@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ..reporting.typesetting import terminal
 from .shell import mended, of_project, options, say
 
+if TYPE_CHECKING:
+    from ..reporting.results import Line
+
 
 @click.command(short_help="Show how adapters stand, from the results of runs.")
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--markdown/--text", default=False, help="As Markdown, or for a terminal.")
+@click.option("--github", is_flag=True, help="As annotations of a job of GitHub, each at the line of its adapter.")
+@click.option("--sarif", default="", metavar="FILE", help="Write what fails as SARIF, for code scanning.")
 @options("html", "report_dir")
-def report(files: tuple[Path, ...], markdown: bool, html: str | None, report_dir: str) -> None:
+def report(
+    files: tuple[Path, ...], markdown: bool, github: bool, sarif: str, html: str | None, report_dir: str
+) -> None:
     """Show how adapters stand, from results FILES, or from those of the report folder.
 
     Adapters by mechanisms and dtypes, the conventions that they follow, their precision, and what fails.
@@ -25,6 +35,10 @@ def report(files: tuple[Path, ...], markdown: bool, html: str | None, report_dir
 
         paths = files or (Path(of_project("report_dir", report_dir)) / NAME,)
         found = [read(path) for path in paths]
+        if sarif or github:
+            _told([*zip(found, paths, strict=True)], sarif, github=github)
+            if not html:
+                return
         if html:
             from ..reporting.rendering import Source, write
 
@@ -37,3 +51,24 @@ def report(files: tuple[Path, ...], markdown: bool, html: str | None, report_dir
         more = {} if markdown else {"columns": terminal()}
         lines = render(heads, cells, matrix.unfinished(found), matrix.shortcomings(found), **more)
         say("\n".join(lines), plain=markdown)
+
+
+def _told(found: Sequence[tuple[Sequence[Line], Path]], sarif: str, *, github: bool) -> None:
+    """What fails in the results of files, for those who read it elsewhere."""
+    from .. import __version__
+    from ..data.files import replace_text
+    from ..errors import UsageError
+    from ..reporting.annotations import github as annotated
+    from ..reporting.flaws import flaws
+    from ..reporting.sarif import document
+
+    own = [flaw for lines, path in found for flaw in flaws(lines, str(path.parent))]
+    if github:
+        for line in annotated(own):
+            say(line, plain=True)
+    if sarif:
+        try:
+            replace_text(Path(sarif), json.dumps(document(own, __version__), indent=1) + "\n")
+        except OSError as error:
+            raise UsageError(f"cannot write {sarif}: {error.strerror}") from None
+        say(f"sarif    {sarif}")

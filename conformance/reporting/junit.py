@@ -15,6 +15,7 @@ from typing import Any
 from ..data.texts import safe, safe_data
 from ..errors import Error
 from .blocks import failure
+from .flaws import weight_of
 from .results import Line
 from .standings import lacking, unfinished
 
@@ -62,13 +63,12 @@ def _case(cell: Line, folder: str, *, fail_on: str) -> ET.Element:
         _add(case, "skipped", f"{verdict}: {says}", kind="pytest.skip")
     elif verdict == "waived":
         _add(case, "skipped", f"waived {says}", kind="pytest.xfail")
-    elif verdict in ("fail", "error", "internal"):
-        if fail_on == "new" and told.get("finding"):
-            _add(case, "skipped", f"known: {told['finding']}", kind="pytest.xfail")
-        elif told["level"] == "must" or fail_on == "should":
-            _add(case, "failure", failure(cell, folder))
-        else:
-            _add(case, "skipped", f"should: {says or 'the law does not hold'}", kind="pytest.xfail")
+    elif (weight := weight_of(told, fail_on)) == "note":
+        _add(case, "skipped", f"known: {told['finding']}", kind="pytest.xfail")
+    elif weight == "error":
+        _add(case, "failure", failure(cell, folder))
+    elif weight == "warning":
+        _add(case, "skipped", f"should: {says or 'the law does not hold'}", kind="pytest.xfail")
     return case
 
 

@@ -65,6 +65,7 @@ class ExpectedLine(TypedDict):
     dtype: Key[str, "The dtype of its inputs."]
     device: Key[str, "Where its calls are made."]
     laws: Key[list[str], "The laws that are to be tried."]
+    place: Key[NotRequired[str], "The file and line of its function, if that lies in the folder of the run."]
 
 
 class Convention(TypedDict):

@@ -77,7 +77,9 @@ class Group:
 
     def expected(self, laws: Sequence[str], device: str) -> ExpectedLine:
         """The record of the cells that are to come of it."""
-        return {"kind": "expected", **self._place(device), "laws": list(laws)}
+        found: ExpectedLine = {"kind": "expected", **self._place(device), "laws": list(laws)}
+        place = self.subject.adapter.place if isinstance(self.subject, AdapterSubject) else ""
+        return {**found, "place": safe(place)} if place and not Path(place).is_absolute() else found
 
     def internal(self, law: str, device: str, says: str, trace: str) -> CellLine:
         """The cell of a law on which attnspec itself failed."""

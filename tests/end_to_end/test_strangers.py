@@ -45,6 +45,7 @@ ANSWERS = ["--reason", "r", "--issue", "i", "--owner", "o", "--expires", "2999-0
 COMMANDS = {
     "report": ["report", "FILE"],
     "report --markdown": ["report", "--markdown", "FILE"],
+    "report --github": ["report", "--github", "FILE"],
     "replay": ["replay", "FILE"],
     "waive": ["waive", "FILE", *ANSWERS],
     "check --waivers": ["check", "mistake:softmax.base_two", "--law", "share", "--waivers", "FILE"],

@@ -40,3 +40,12 @@ def test_a_law_is_looked_for_in_every_mechanism(read):
 def test_unknown_names_are_told(asked, says):
     with pytest.raises(UsageError, match=says):
         laws_of(*asked, mechanisms=() if asked else ("sofmax",))
+
+
+def test_the_place_of_a_function_is_told_if_it_lies_in_the_folder_of_the_run(tmp_path, monkeypatch):
+    path = tmp_path / "own.py"
+    path.write_text("\nimport numpy as np\n\ndef softmax(x):\n    return x\n")
+    monkeypatch.chdir(tmp_path)
+    for target, place in (("own.py:softmax", "own.py:4"), ("mistake:softmax.unnormalised", None)):
+        (found, *_) = groups(Options((target,), operator="softmax", dtypes=("float32",)))
+        assert place == found.expected(["definition"], "cpu").get("place")
