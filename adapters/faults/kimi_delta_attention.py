@@ -53,7 +53,7 @@ def chunked(part: Any) -> Callable[..., Any]:
     ) -> Any:
         import torch
 
-        dtype, length, scale = v.dtype, k.shape[2], k.shape[3] ** -0.5 if scale is None else scale
+        dtype, length, factor = v.dtype, k.shape[2], k.shape[3] ** -0.5 if scale is None else scale
         q, k, v, beta, gate, state = prepared(q, k, v, beta, gate, state, normalise)
         state, outs = part.begun(state), []
         for start in range(0, length, CHUNK):
@@ -68,7 +68,7 @@ def chunked(part: Any) -> Callable[..., Any]:
             values = part.written(system, share * (v[:, :, here] - part.found(keys, total, state)))
             outs.append(part.between(queries, keys, total).tril() @ values + (queries * total.exp()) @ state)
             state = total[:, :, -1, :, None].exp() * state + part.late(keys, total).mT @ values
-        out = scale * torch.cat(outs, 2) if outs else v
+        out = factor * torch.cat(outs, 2) if outs else v
         return {"out": out.to(dtype), "final_state": state}
 
     return kimi_delta_attention
