@@ -11,6 +11,7 @@ from .attention import attention
 from .attention_gradient import attention_gradient
 from .band_scores import band_scores
 from .beam_search import beam_search
+from .bias import bucketed_bias
 from .cached_attention import cached_attention
 from .decoder import decoder, transformer_block
 from .document_masks import document_mask
@@ -54,6 +55,7 @@ __all__ = [
     "band_scores",
     "beam_search",
     "broadcast_shapes",
+    "bucketed_bias",
     "cached_attention",
     "cross_entropy",
     "cross_entropy_gradient",
