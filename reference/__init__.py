@@ -20,6 +20,7 @@ from .feed_forward import swiglu
 from .generate import generate
 from .gradients import layer_norm_gradient, rms_norm_gradient, softmax_gradient
 from .latent import latent_attention, latent_pages
+from .lightning_indexer import lightning_indexer
 from .linear_attention import gated_delta_rule, kimi_delta_attention, linear_attention, short_convolution
 from .linformer import linformer
 from .losses import (
@@ -73,6 +74,7 @@ __all__ = [
     "layer_norm",
     "layer_norm_gradient",
     "learned_position",
+    "lightning_indexer",
     "linear_attention",
     "linear_cross_entropy",
     "linear_cross_entropy_gradient",

@@ -21,14 +21,14 @@ def pulled(
 
     if len(targets) != len(x):
         raise ValueError("every token has a target")
-    bent = None if softcap is None else torch.tanh(x / softcap)
+    bent = torch.zeros_like(x) if softcap is None else torch.tanh(x / softcap)
     capped = x if softcap is None else softcap * bent
     lse = capped.logsumexp(1, keepdim=True)
     found = (capped - lse).exp() * (1 + 2 * z_loss * lse) - label_smoothing / x.shape[1]
     valid = (targets != ignore_index)[:, None]
     place = targets.where(valid[:, 0], 0)[:, None]
     found.scatter_add_(1, place, torch.full(place.shape, label_smoothing - 1, dtype=found.dtype))
-    return (found if bent is None else found * (1 - bent.square())).masked_fill(~valid, 0.0)
+    return (found * (1 - bent.square())).masked_fill(~valid, 0.0)
 
 
 def shares_of(d_out: Any, valid: Any, reduction: str) -> Any:
