@@ -21,6 +21,7 @@ from .commands.identify import identify
 from .commands.init import init
 from .commands.lint import lint
 from .commands.list import list_
+from .commands.mutate import mutate
 from .commands.plan import plan
 from .commands.replay import replay
 from .commands.report import report
@@ -89,7 +90,7 @@ def main() -> None:
 
 _OF_KERNELS = (check, plan, init, replay, repro, diff, compare, identify, vectors, check_protocol)
 _OF_RESULTS = (doctor, report, waive)
-for command in (*_OF_KERNELS, *_OF_RESULTS, list_, explain, site, lint, audit):
+for command in (*_OF_KERNELS, *_OF_RESULTS, list_, explain, site, lint, audit, mutate):
     main.add_command(command)
 
 

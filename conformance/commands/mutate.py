@@ -1,0 +1,91 @@
+"""`attnspec mutate`: what a check would not notice in somebody's own kernel."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from ..errors import Exit, TargetError, UsageError
+from ..reporting.progress import progress
+from .shell import NothingError, given, mended, options, say
+
+FOLDER = "attnspec-mutants"
+OWN = ("target", "max_time", "workers", "drawn", "folder")
+"""What is asked for here and of no check."""
+
+
+@click.command(short_help="What would a check not notice in this kernel? Change it in one place after the other.")
+@click.argument("target", metavar="FILE[:FUNCTION]")
+@options("operator", "framework", "mechanisms", "dtypes", "profile", "seed", "time_limit", "specs")
+@click.option("--max-time", type=float, default=None, metavar="SECONDS", help="Try no more changes after so long.")
+@click.option("-n", "--workers", default=0, metavar="N", help="Processes to run in; one for each core if 0.")
+@click.option(
+    "--drawn", default=2000, show_default=True, metavar="N", help="Cases on which a survivor is compared with FILE."
+)
+@click.option("--folder", default=FOLDER, show_default=True, metavar="DIR", help="Where outcomes are kept.")
+def mutate(target: str, max_time: float | None, workers: int, drawn: int, folder: str, **_: object) -> None:
+    """Say which changes of FILE a check would not notice: comparisons, offsets, constants, lines, arguments, dtypes.
+
+    Each change is checked, supervised, until it first fails. What survives is compared with the file itself on
+    drawn cases, as many as 20 seconds have: what gives the same bits on all of them is told apart as equivalent.
+    Outcomes are kept, and what is known of a changed source is not run again.
+
+    \b
+    attnspec mutate my_kernels.py:flash
+    attnspec mutate my_kernels.py -n 8 --max-time 600 --profile ci
+
+    Exit codes: 0 where nothing survives that is not equivalent, 1 where something does, 5 where not all was tried.
+    """  # noqa: D301 - click leaves the lines alone that follow the character itself
+    with mended(False):
+        from ..auditing.edits import edits
+        from ..auditing.survival import Kernel, fates, words
+        from ..runs.options import Options
+
+        path, function = _parted(target)
+        typed = {
+            name: x for name, x in given().items() if name not in ("target", "max_time", "workers", "drawn", "folder")
+        }
+        chosen = Options(targets=(target,), **typed)
+        source = path.read_text("utf-8")
+        try:
+            found = edits(source)
+        except SyntaxError as error:
+            raise TargetError(f"{path} is no source of Python: {error}") from None
+        if not found:
+            raise NothingError(f"{path} has nothing that could be changed")
+        deadline = None if max_time is None else time.time() + max_time
+        with progress("checking it as it is") as shown:
+            kernel = Kernel(str(path), function, chosen, folder, words(str(path), function, chosen), drawn, deadline)
+            outcomes = []
+            for edit, outcome in fates(kernel, found, workers or os.cpu_count() or 1):
+                outcomes.append((edit, outcome))
+                shown.says(f"{len(outcomes)} of {len(found)} changes")
+        counts = {fate: sum(o.fate == fate for _, o in outcomes) for fate in ("killed", "survived", "equivalent")}
+        for fate in ("survived", "equivalent"):
+            for edit, outcome in sorted((each for each in outcomes if each[1].fate == fate), key=lambda x: x[0].line):
+                say(f"{fate:10}  {path}:{edit.line}  {edit.kind}: {outcome.says}", plain=True)
+                for line in edit.difference(source, path.name)[1:]:
+                    say(f"    {line}", plain=True)
+        tried = counts["killed"] + counts["survived"]
+        rate = f"{100 * counts['killed'] / tried:.0f}%" if tried else "none"
+        left = len(found) - sum(counts.values())
+        say(
+            f"{rate} of {tried} changes are noticed; {counts['survived']} survive, {counts['equivalent']} more are "
+            f"equivalent as far as drawn cases say" + (f", {left} were not tried" if left else "")
+        )
+        code = Exit.VIOLATED if counts["survived"] else Exit.NOTHING_TESTED if left else Exit.CONFORMANT
+        sys.exit(int(code))
+
+
+def _parted(target: str) -> tuple[Path, str]:
+    file, _, function = target.partition(".py:")
+    path = Path(f"{file}.py" if function else target)
+    if path.suffix != ".py":
+        raise UsageError(f"{target} is no file of Python: expected kernel.py, or kernel.py:function")
+    if not path.is_file():
+        raise TargetError(f"no such file: {path}")
+    return path, function
