@@ -181,6 +181,7 @@ LIGHT = (
             "site",
             "check_protocol",
             "plan",
+            "mutate",
         )
     ),
 )
