@@ -46,6 +46,7 @@ class Adapter:
     deterministic: bool = False
     batch_invariant: bool = False
     chunk_invariant: bool = False
+    thread_safe: bool = False
     compiled: bool | None = None
     slow: bool = False
     tiles: Collection[int] = ()
@@ -98,6 +99,7 @@ def adapter(
     deterministic: bool = False,
     batch_invariant: bool = False,
     chunk_invariant: bool = False,
+    thread_safe: bool = False,
     compiled: bool | None = None,
     slow: bool = False,
     tiles: Collection[int] = (),
@@ -128,8 +130,9 @@ def adapter(
     * `deterministic`: whether repeated calls are bit for bit the same.
     * `batch_invariant`: whether the bits of an item depend neither on the other items of its batch, nor on how many
       they are, nor on its place among them.
-    * `chunk_invariant`: whether the bits of a query do not depend on which other queries are in the call. The profile
-      serving asks for these two where they are claimed, and says what it sees where they are not.
+    * `chunk_invariant`: whether the bits of a query do not depend on which other queries are in the call.
+    * `thread_safe`: whether threads may call it at once. The profile serving asks for these three where they are
+      claimed, and says what it sees where they are not.
     * `compiled`: whether it compiles for every shape, so that few shapes are drawn. By default, what JAX and tinygrad
       run is taken to, and what `torch.compile`, `mx.compile` and `tf.function` return; the profile quick then tries no
       more scenarios than show every known mistake.
@@ -166,6 +169,7 @@ def adapter(
                 deterministic=deterministic,
                 batch_invariant=batch_invariant,
                 chunk_invariant=chunk_invariant,
+                thread_safe=thread_safe,
                 compiled=compiled,
                 slow=slow,
                 tiles=_kept(tiles),

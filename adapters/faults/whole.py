@@ -46,13 +46,14 @@ class Whole:
         deterministic: bool = False,
         batch_invariant: bool = False,
         chunk_invariant: bool = False,
+        thread_safe: bool = False,
     ) -> Callable[[Part], Part]:
         """Declare the decorated function as a fault: the wrong one in place of a part.
 
         * `seen`: where this has happened, as in the mistakes of a specification.
         * `dtypes`: in each of which it is refuted.
-        * `deterministic`, `batch_invariant`, `chunk_invariant`: whether it claims to be, and is refuted because it is
-          not.
+        * `deterministic`, `batch_invariant`, `chunk_invariant`, `thread_safe`: whether it claims to be, and is refuted
+          because it is not.
         """
         if part not in self.parts:
             raise ValueError(f"{part.__name__} is not a part of this implementation of {self.operator}")
@@ -71,6 +72,7 @@ class Whole:
                 deterministic=deterministic,
                 batch_invariant=batch_invariant,
                 chunk_invariant=chunk_invariant,
+                thread_safe=thread_safe,
                 seen=seen,
             )(function)
             return wrong

@@ -13,7 +13,7 @@ from ..language.draws import Source
 from ..language.expressions import Expression
 from ..language.scopes import Values
 from ..mechanisms.mechanism import Mechanism, Setting
-from ..mechanisms.serving import ROW, Far, at_tiles, far_of, invariance, serving
+from ..mechanisms.serving import ROW, Far, at_tiles, far_of, invariance, serving, threads
 from ..numerics import budget
 from ..numerics.drawn import Drawn, pool_places
 from ..subjects.claims import Claims
@@ -104,6 +104,7 @@ def large_again(mechanism: Mechanism, case: Case, claims: Claims, dtype: str) ->
     """A case that was kept, with its arrays; None where there is none of its name any more."""
     known = {**serving(mechanism), **at_tiles(mechanism, claims.tiles, claims.splits)}
     known |= {f"{kind}_invariant": assigned for kind, (_, assigned) in invariance(mechanism).items()}
+    known |= {} if (beside := threads(mechanism)) is None else {"threads": beside}
     assigned = known.get(case.scenario.removeprefix(NAMED))
     if assigned is None:
         return None

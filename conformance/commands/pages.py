@@ -50,6 +50,8 @@ CONTRACT_ADVICE = {
     "was seen.",
     "chunk_invariant": "Choose tiles, splits and the order of sums whatever queries are in the call. It is asked under "
     "--profile serving of what declares chunk_invariant=True; of others the report says what was seen.",
+    "threads": "Give every call memory of its own, or a lock. It is asked under --profile serving of what declares "
+    "thread_safe=True; of others the report says what was seen.",
     "parameters": "Give the parameter the name that the operator has for it, leave it out of an adapter's function, or "
     "declare under `fixed` that it has its default only.",
     "layout": "Declare layout=... with the name that the first line of the report has, or pass --layout NAME; it is "

@@ -201,7 +201,7 @@ class DirectCaller:
         self.watch.begin()
         try:
             with poison, _at_home(), self.framework.computing(call.dtype):
-                result = self.function(*passed, **named, **self._options(call))
+                result = self.function(*passed, **named, **self.options(call))
                 self.framework.finish(result, call.device)
                 return result
         except NotDifferentiableError as error:
@@ -215,7 +215,8 @@ class DirectCaller:
         finally:
             self._moved = self._state()
 
-    def _options(self, call: Call) -> dict[str, Any]:
+    def options(self, call: Call) -> dict[str, Any]:
+        """The options of a call, as the function takes them."""
         objects = self.interface.objects
         return {name: SimpleNamespace(**x) if name in objects else x for name, x in call.options.items()}
 

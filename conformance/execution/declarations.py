@@ -305,6 +305,7 @@ _PARTS = {
     "deterministic": _Part(_flag, "True or False", "deterministic=True"),
     "batch_invariant": _Part(_flag, "True or False", "batch_invariant=True"),
     "chunk_invariant": _Part(_flag, "True or False", "chunk_invariant=True"),
+    "thread_safe": _Part(_flag, "True or False", "thread_safe=True"),
     "compiled": _Part(lambda x: None if x is None else _flag(x), "True or False", "compiled=True"),
     "tiles": _Part(_tiles, "one or two lengths, of queries and of keys", "tiles=(128, 64)"),
     "splits": _Part(_count, "a number of parts", "splits=8"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import resource
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ..frameworks.framework import Framework, kind_of
 from ..numerics.drawn import Drawn
 from .calling import Call, DirectCaller
 from .faults import Fault, raised
+from .pressure import pressed
 from .vast import NoRoomError, bounded, is_vast, out_of_room, vast
 
 ZONE = 1 << 12
@@ -40,6 +41,8 @@ class LargeCall:
     """How many entries directly in front of and behind each array are NaN; of one that is not named, all."""
     room: int = 4 << 30
     """Bytes that a call may take beside its arrays, where that can be bounded."""
+    turns: int = 0
+    """How often the call is made again while other threads make it with other inputs; what differs most is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,8 @@ class Held:
     """The most memory that the process has used, in bytes."""
     unroomy: str = ""
     """Why the call was not made, or came to nothing, for want of memory."""
+    unsteady: str = ""
+    """How often which entries were others beside other threads."""
 
 
 def held(caller: DirectCaller, call: LargeCall) -> Held:
@@ -73,7 +78,7 @@ def held(caller: DirectCaller, call: LargeCall) -> Held:
     shapes = {name: tuple(int(n) for n in x.shape) for name, x in found.outputs.items()}
     dtypes = {name: framework.dtype(x) for name, x in found.outputs.items()}
     beyond = next(filter(None, (zoned.written(framework) for zoned in found.zones)), "")
-    return Held(shapes, dtypes, beyond=beyond, memory=_memory())
+    return Held(shapes, dtypes, beyond=beyond, memory=_memory(), unsteady=found.unsteady)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +107,7 @@ class _Given:
 
     outputs: dict[str, Any]
     zones: list[_Zoned]
+    unsteady: str = ""
 
 
 def _called(caller: DirectCaller, call: LargeCall) -> _Given | Fault:
@@ -126,17 +132,54 @@ def _called(caller: DirectCaller, call: LargeCall) -> _Given | Fault:
     by_position = [name for name in interface.required if name not in interface.by_name]
     named = {name: arrays[name] for name in call.names if name not in by_position}
     small = Call({}, call.options, call.dtype, call.device)
+    passed, unsteady = [arrays[name] for name in by_position], ""
     with bounded(call.room) if framework.name in VIEWING and kind_of(call.device) == "cpu" else nullcontext():
-        result = caller.result(small, [arrays[name] for name in by_position], named)
+        if call.turns:
+            if interface.into:
+                return Fault("unsupported", "what is written to is that of one thread")
+            other = {name: _others(caller, call, name, x) for name, x in arrays.items()}
+            beside = [other[name] for name in by_position], {name: other[name] for name in named}
+            found = pressed(
+                call.turns,
+                lambda: caller.result(small, passed, named),
+                lambda: caller.function(*beside[0], **beside[1], **caller.options(small)),
+                lambda result: _entries(caller, arrays, result),
+            )
+            result, unsteady = found.result, found.says
+        else:
+            result = caller.result(small, passed, named)
+    outputs = _outputs(caller, arrays, result)
+    if isinstance(outputs, Fault):
+        return outputs
+    return _Given({name: x for name, x in outputs.items() if framework.is_array(x)}, zones, unsteady)
+
+
+def _others(caller: DirectCaller, call: LargeCall, name: str, x: Any) -> Any:
+    """Other entries in the shape of an array that was drawn; any other array as it is."""
+    drawn = call.drawn.get(name)
+    if drawn is None:
+        return x
+    entries = replace(drawn, key=f"{drawn.key} beside").whole()
+    return caller.framework.make(entries, caller.interface.dtype_of(name, call.dtype), call.device, "contiguous", 0)
+
+
+def _entries(caller: DirectCaller, arrays: Mapping[str, Any], result: Any) -> dict[str, NDArray[Any]] | None:
+    """The entries of what a call gave; None for a fault."""
+    outputs = _outputs(caller, arrays, result)
+    if isinstance(outputs, Fault):
+        return None
+    return {name: caller.read(x) for name, x in outputs.items() if caller.framework.is_array(x)}
+
+
+def _outputs(caller: DirectCaller, arrays: Mapping[str, Any], result: Any) -> dict[str, Any] | Fault:
+    """What a call gave, by name."""
     if isinstance(result, Fault):
         return result
+    interface = caller.interface
     written = {output: arrays[name] for name, output in interface.into.items() if output and name in arrays}
     if written and (result is None or any(result is x for x in written.values())):
         result = written
-    outputs = caller.named(result)
-    if isinstance(outputs, Fault):
-        return outputs
-    return _Given({name: x for name, x in outputs.items() if framework.is_array(x)}, zones)
+    return caller.named(result)
 
 
 def _around(call: LargeCall, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

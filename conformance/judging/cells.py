@@ -10,7 +10,7 @@ from ..cases.large import NAMED, LargeSample
 from ..cases.profiles import Profile
 from ..cases.samples import Case, Sample
 from ..mechanisms.mechanism import Law, Mechanism
-from ..mechanisms.serving import has_tiles, invariance, serving
+from ..mechanisms.serving import has_tiles, invariance, serving, threads
 from ..numerics.grades import Grade
 from ..subjects.subject import Subject
 from .bench import Bench
@@ -169,6 +169,8 @@ class Request:
     """By what the failures of known findings are recognized."""
     memory: int = MEMORY
     """Bytes that a large case may take in either process."""
+    stress: int = 0
+    """How often each large case is made again beside other threads."""
 
     @property
     def large_alone(self) -> bool:
@@ -212,6 +214,8 @@ LARGE = NAMED
 """What the names of verdicts on cases of the sizes of production begin with."""
 BOUNDS = "contract.bounds"
 """The verdict on what is read and written beyond arrays, which is asked at the sizes of production."""
+THREADS = "contract.threads"
+"""The verdict on calls of several threads at once."""
 TILES = "tiles"
 """The name of the verdict on all cases at the edges of the tiles that a subject declares."""
 PARAMETERS = "contract.parameters"
@@ -239,8 +243,9 @@ def law_names(mechanism: Mechanism) -> list[str]:
 def large_names(mechanism: Mechanism) -> list[str]:
     """The verdicts on cases of the sizes of production."""
     names = (*serving(mechanism), *([TILES] if has_tiles(mechanism) else ()))
+    beside = [] if threads(mechanism) is None else [THREADS]
     kinds = (f"contract.{kind}_invariant" for kind in invariance(mechanism))
-    return [*(f"{LARGE}{name}" for name in names), *([BOUNDS] if names else ()), *kinds]
+    return [*(f"{LARGE}{name}" for name in names), *([BOUNDS] if names else ()), *kinds, *beside]
 
 
 def every_name(mechanism: Mechanism) -> list[str]:
@@ -250,7 +255,7 @@ def every_name(mechanism: Mechanism) -> list[str]:
 
 def is_large(name: str) -> bool:
     """Whether a verdict of that name is on cases of the sizes of production."""
-    return name.startswith(LARGE) or name == BOUNDS or name.endswith("_invariant")
+    return name.startswith(LARGE) or name in (BOUNDS, THREADS) or name.endswith("_invariant")
 
 
 def law_of(mechanism: Mechanism, name: str) -> Law | None:

@@ -41,6 +41,7 @@ ONCE = {
     "parameters": "Every parameter of the function is an input or an option, or is declared to have one value only.",
     "batch_invariant": "The bits of an item depend neither on other items of its batch nor on its place.",
     "chunk_invariant": "The bits of a query do not depend on which other queries are in the call.",
+    "threads": "Threads may call at once: each gets what it would get by itself.",
     "bounds": "No call reads or writes beyond its arrays.",
     "layout": "A layout of arrays that is not the operator's own is declared.",
 }

@@ -56,6 +56,8 @@ class Judged:
     """Which rows of the first output differ by more than any bound of those that were judged."""
     labels: tuple[str, ...] = ()
     """The sizes of the axes of `wrong`."""
+    unsteady: str = ""
+    """How often which entries were others beside other threads."""
 
     @property
     def refuted(self) -> bool:
@@ -72,12 +74,14 @@ class Judged:
 class Large:
     """A large case against a subject."""
 
-    def __init__(self, bench: Bench, sample: LargeSample, *, memory: int, seconds: float) -> None:
+    def __init__(self, bench: Bench, sample: LargeSample, *, memory: int, seconds: float, turns: int = 0) -> None:
         """`memory` bounds what either process takes, in bytes; after `seconds`, rows are left out of the comparison.
 
+        With `turns`, the call is made so often beside other threads, and what differs most from the call by itself is
+        judged.
         `SpecError` where the definition cannot be evaluated for a part of the case.
         """
-        self.bench, self.sample, self.memory, self.seconds = bench, sample, memory, seconds
+        self.bench, self.sample, self.memory, self.seconds, self.turns = bench, sample, memory, seconds, turns
         self.portions = Portions(bench, sample)
 
     def needs(self) -> int:
@@ -108,7 +112,7 @@ class Large:
     def _judged(self, subject: LargeSubject, grades: Sequence[Grade]) -> Judged:
         portions = self.portions
         call = claimed(self.bench, self.sample, Settled(self.sample.handed))
-        held = subject.hold(call, portions.shapes)
+        held = subject.hold(call, portions.shapes, turns=self.turns)
         if held.unroomy:
             raise Unroomy(held.unroomy)
         if held.fault is not None:
@@ -137,6 +141,7 @@ class Large:
             says=beyond or told.says,
             rows=seen.gaps.size,
             beyond=beyond,
+            unsteady=held.unsteady,
             labels=portions.labels[:-1],
         )
 

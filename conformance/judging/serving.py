@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,10 @@ import numpy as np
 from ..cases.large import LargeSample, large_sample
 from ..errors import SpecError
 from ..mechanisms.mechanism import Assignments
-from ..mechanisms.serving import at_tiles, has_tiles, invariance, serving
+from ..mechanisms.serving import at_tiles, has_tiles, invariance, serving, threads
 from ..numerics import budget
 from .bench import Bench
-from .cells import BOUNDS, LARGE, TILES, Cell, Failure, Request
+from .cells import BOUNDS, LARGE, THREADS, TILES, Cell, Failure, Request
 from .course import Course
 from .invariance import batches, chunks
 from .judge import Kind, Outcome
@@ -23,6 +23,8 @@ from .large import Judged, Large, Unroomy
 from .recognition import recognized
 from .settling import Declined
 
+TURNS = 20
+"""How often a call is made beside other threads."""
 SECONDS = 20.0
 """How long the rows of one case are compared with the definition; those that are left then are not."""
 
@@ -54,8 +56,36 @@ def served(seen: Course) -> Iterator[Cell]:
     if serving(seen.mechanism) and seen.request.wants(BOUNDS):
         yield _bounds(seen, tried)
     yield from _invariance(seen)
+    yield from _threads(seen)
     if has_tiles(seen.mechanism) and seen.request.wants(f"{LARGE}{TILES}"):
         yield _cell(seen, f"{LARGE}{TILES}", [*_at_tiles(seen)])
+
+
+def _threads(seen: Course) -> Iterator[Cell]:
+    """The cell of calls of several threads at once: a contract where it is claimed, and else what was seen."""
+    assigned, request = threads(seen.mechanism), seen.request
+    if assigned is None or not request.wants(THREADS):
+        return
+    claims = seen.subject.claims
+    sample = large_sample(seen.mechanism, "threads", assigned, claims, request.dtype, request.seed)
+    late = request.deadline is not None and time.monotonic() > request.deadline
+    if late or isinstance(sample, str):
+        yield _made(seen, THREADS, Tried("not_tested", "time was up") if late else Tried("not_declared", str(sample)))
+    else:
+        yield _beside_threads(seen, sample)
+
+
+def _beside_threads(seen: Course, sample: LargeSample) -> Cell:
+    """The cell of one case, which is asked of a subject that is right on it by itself."""
+    alone = _judged(seen, sample)
+    if alone.verdict != "pass":
+        return _made(seen, THREADS, replace(alone, verdict="not_tested", says=f"by itself: {alone.says}", found=None))
+    found = _judged(seen, sample, max(TURNS, seen.request.stress))
+    if seen.subject.claims.thread_safe or found.found is None:
+        return _made(seen, THREADS, found, cases=1)
+    says = f"wrong, {found.found.unsteady}" if found.bad else "right beside calls of other threads"
+    seen.observed.append(f"{seen.mechanism.name} in {seen.bench.dtype}: {says}")
+    return _made(seen, THREADS, Tried("not_declared", says))
 
 
 def _invariance(seen: Course) -> Iterator[Cell]:
@@ -94,6 +124,8 @@ def served_again(request: Request, bench: Bench, law: str, sample: LargeSample) 
     """The cell of a law on one case that was kept, by the words of a bench."""
     seen = Course(request, {})
     seen.bench = bench
+    if law == THREADS:
+        return _beside_threads(seen, sample)
     for kind, (axis, _) in invariance(seen.mechanism).items():
         if law == f"contract.{kind}_invariant":
             return _invariant(seen, kind, axis, sample)
@@ -118,12 +150,18 @@ def _tried(seen: Course, name: str, assigned: Assignments) -> Tried:
     if request.deadline is not None and time.monotonic() > request.deadline:
         return Tried("not_tested", "time was up")
     sample = large_sample(seen.mechanism, name, assigned, seen.subject.claims, request.dtype, request.seed)
-    return Tried("not_declared", sample) if isinstance(sample, str) else _judged(seen, sample)
+    if isinstance(sample, str):
+        return Tried("not_declared", sample)
+    found = _judged(seen, sample, request.stress)
+    if found.found is not None and found.found.unsteady:
+        seen.observed.append(f"{sample.case.label} in {request.dtype}: {found.found.unsteady}")
+    return found
 
 
-def _judged(seen: Course, sample: LargeSample) -> Tried:
+def _judged(seen: Course, sample: LargeSample, turns: int = 0) -> Tried:
+    more: dict[str, Any] = {"memory": seen.request.memory, "seconds": SECONDS, "turns": turns}
     try:
-        found = Large(seen.bench, sample, memory=seen.request.memory, seconds=SECONDS).judged(seen.grades)
+        found = Large(seen.bench, sample, **more).judged(seen.grades)
     except Declined as answer:
         return Tried("not_declared", str(answer))
     except (Unroomy, SpecError) as answer:
@@ -136,11 +174,12 @@ def _judged(seen: Course, sample: LargeSample) -> Tried:
 def _told(found: Judged, label: str) -> str:
     if found.fault is not None or found.beyond:
         return f"{label}: {found.says}"
+    beside = f"in a turn beside other threads ({found.unsteady})" if found.unsteady else ""
     part = "" if found.seen == found.rows else f"{found.seen} of {found.rows} rows were compared with the definition"
     if not found.refuted:
         return part
     how = f"the error is {found.excess:.3g} x the bound"
-    return "; ".join(filter(None, [f"{label}: {found.says}", how, part]))
+    return "; ".join(filter(None, [f"{label}: {found.says}", how, part, beside]))
 
 
 def _cell(seen: Course, law: str, tried: list[Tried]) -> Cell:

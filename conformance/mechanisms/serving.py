@@ -85,6 +85,13 @@ def invariance(mechanism: Mechanism) -> dict[str, tuple[str, Assignments]]:
     return {k: (str(own["axis"]), _assigned(own["case"], _scope(mechanism))) for k, own in stated.items()}
 
 
+def threads(mechanism: Mechanism) -> Assignments | None:
+    """The case on which threads call at once; None where nobody has written any."""
+    path = spec_folder() / "serving" / f"{mechanism.name}.yaml"
+    stated = _read(path).get("threads") if mechanism.name == mechanism.operator and path.is_file() else None
+    return None if stated is None else _assigned(stated, _scope(mechanism))
+
+
 def has_tiles(mechanism: Mechanism) -> bool:
     """Whether cases at the edges of declared tiles can be made."""
     return bool(_tiled(mechanism))
@@ -233,7 +240,12 @@ def _contradictions(plain: Mapping[str, Any], stem: str, known: Mapping[str, Mec
             yield SpecError(f"axis: something is computed along {own['axis']!s}", place_of(own["axis"]))
         _assigned(own["case"], _scope(mechanism))
     tiles = [_TILE.sub("9", str(text)) for text in plain.get("tiles", {}).values()]
-    texts = [*tiles, *plain["cases"].values(), *(level for levels in plain["factors"].values() for level in levels)]
+    texts = [
+        *tiles,
+        *([plain["threads"]] if "threads" in plain else []),
+        *plain["cases"].values(),
+        *(level for levels in plain["factors"].values() for level in levels),
+    ]
     for text in texts:
         for name in assignments(str(text), place_of(text)):
             if name not in names:

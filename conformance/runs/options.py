@@ -69,6 +69,7 @@ class Options:
         True, "Call in processes of their own; in this one, nothing bounds the time of a call or what it prints."
     )
     time_limit: float = _option(30.0, "How long a call may take, if isolated.", "SECONDS")
+    stress: int = _option(0, "Make each case of the sizes of production so often beside other threads.", "N")
     memory: float = _option(4.0, "Gigabytes that a case of the sizes of production may take.", "GB")
     workers: int = _option(0, "Run in N processes beside this one.", "N", short="-n", where=(LINE, FILE))
     shard: str = _option("", "Only the I-th of N parts.", "I/N")

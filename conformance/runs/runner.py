@@ -88,6 +88,7 @@ class Runner:
             self.deadline,
             marks=marks_of(group),
             memory=int(self.options.memory * 2**30),
+            stress=self.options.stress,
         )
         result = excused(run(request), self.waivers, today(), self.options.seed)
         failed = [c for c in result.cells if c.bad and c.failure is not None and self.counts(c.level)]

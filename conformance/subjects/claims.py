@@ -40,6 +40,7 @@ class Claims:
     deterministic: bool = False
     invariant: frozenset[str] = frozenset()
     """Of what the bits of a row are independent: a batch, chunks."""
+    thread_safe: bool = False
     compiled: bool = False
     """Whether it compiles for every shape, so that few are tried."""
     sparing: bool = False
@@ -143,6 +144,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
         requires=_conditions(adapter, mechanism, label, form),
         grades=_grades(adapter, label),
         deterministic=adapter.deterministic,
+        thread_safe=adapter.thread_safe,
         invariant=frozenset(filter(None, ["batch" * adapter.batch_invariant, "chunk" * adapter.chunk_invariant])),
         tiles=tuple(adapter.tiles),
         splits=adapter.splits,

@@ -41,9 +41,11 @@ class LargeSubject:
         call: Call,
         shapes: Mapping[str, tuple[int, ...]],
         around: Mapping[str, tuple[int, int]] | None = None,
+        turns: int = 0,
     ) -> Held:
         """Make a call, of which some inputs are `Drawn`; outputs of other shapes than these are a fault.
 
+        It is made in so many `turns` beside other threads, if there are to be any.
         `around` says how many entries in front of and behind the arrays of `names` are NaN; all of them, if it is none.
         """
         try:
@@ -51,7 +53,7 @@ class LargeSubject:
         except MisfitError as error:
             return Held(fault=Fault("unsupported", str(error)))
         self.names = tuple(arranged.drawn)
-        arranged = replace(arranged, around=around or {}, room=self.room)
+        arranged = replace(arranged, around=around or {}, room=self.room, turns=turns)
         caller = self.caller
         if isinstance(caller, DirectCaller):
             found = held(caller, arranged)

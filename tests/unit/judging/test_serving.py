@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
+
 import numpy as np
 
 from attnspec.adapters import Adapter
+from attnspec.adapters.faults.attention import COMPOSED
 from attnspec.cases.large import large_again
 from attnspec.cases.profiles import PROFILES
 from attnspec.judging.bench import Bench
@@ -12,8 +16,9 @@ from attnspec.judging.cells import Request, large_names, sentence_of
 from attnspec.judging.engine import run
 from attnspec.judging.serving import served_again
 from attnspec.mechanisms.loader import NONE
-from attnspec.subjects.targets import subject
+from attnspec.subjects.targets import fault, subject
 
+ATTENTION = NONE.library()["attention"]
 PACKED = NONE.library()["packed_attention"]
 WORDS = {"causal_alignment": "bottom_right", "empty_row": "zeros", "masked_nonfinite": "ignored", "grouping": "block"}
 
@@ -112,3 +117,37 @@ def test_a_case_is_judged_again_by_itself():
     assert (cell.verdict, cell.says) == (found.verdict, found.says)
     assert "pass" == again(packed, cell.failure.sample.case).verdict
     assert "pass" == again(kernel, cell.failure.sample.case, "contract.bounds").verdict
+
+
+def composed(name=None, **more):
+    """A faulty function, or the right one, as a subject of attention."""
+    one = subject(fault(f"fault:{name}") if name else Adapter("right", "attention", COMPOSED.right(), "torch", **more))
+    return run(Request(one, ATTENTION, "float32", PROFILES["serving"], laws=frozenset({"contract.threads"})))
+
+
+def test_threads_that_share_memory_are_refuted_where_safety_is_claimed():
+    (cell,) = composed("workspace_of_all_threads").cells
+    assert ("contract.threads", "fail", "must") == (cell.law, cell.verdict, cell.level)
+    assert "in a turn beside other threads (others in " in cell.says
+    (cell,) = composed(thread_safe=True, conventions=COMPOSED.conventions).cells
+    assert "pass" == cell.verdict
+
+
+def test_what_is_seen_of_threads_is_told_where_nothing_is_claimed():
+    result = composed(conventions=COMPOSED.conventions)
+    assert ("attention in float32: right beside calls of other threads",) == result.observed
+    assert "not_declared" == result.cells[0].verdict
+
+
+def test_under_stress_the_turn_that_differs_most_is_judged():
+    numbers = itertools.count()
+
+    def kernel(q, k, v, q_lens, k_lens, *, causal=False):
+        own = threading.current_thread() is threading.main_thread()
+        return packed(q, k, v, q_lens, k_lens, causal=causal) + (own and next(numbers) == 2)
+
+    one = subject(Adapter("kernel", "packed_attention", kernel, "numpy", conventions=WORDS))
+    laws = frozenset({"serving.many_items"})
+    result = run(Request(one, PACKED, "float32", PROFILES["serving"], laws=laws, stress=4))
+    assert "fail" == result.cells[0].verdict
+    assert result.observed[0].startswith("serving.many_items in float32: others in 1 of 4 turns beside 2 threads: ")
