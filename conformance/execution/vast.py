@@ -39,7 +39,7 @@ def vast(framework: Framework, x: Drawn, dtype: str, index: int) -> Any:
     made = framework.make(x.whole(), dtype, "cpu", "contiguous", index)
     shape = [int(n) for n in made.shape]
     if x.pool:
-        axis, length, places = x.handed_axis, x.pool, x.places
+        axis, gap, length, places = x.handed_axis, 1, x.pool, x.places
     else:
         axis = next((at for at, n in enumerate(shape) if n > 1), 0)
         gap = -(-x.apart // (math.prod(shape[axis + 1 :]) * max(shape[axis] - 1, 1)))
@@ -48,7 +48,7 @@ def vast(framework: Framework, x: Drawn, dtype: str, index: int) -> Any:
     ahead = (slice(None),) * axis
     for at, place in enumerate(places.tolist()):
         whole[(*ahead, place)] = made[(*ahead, at)]
-    return whole if x.pool else whole[(*ahead, slice(None, None, max(int(gap), 1)))]
+    return whole[(*ahead, slice(None, None, max(gap, 1)))]
 
 
 def _mapped(framework: Framework, like: Any, shape: list[int]) -> Any:

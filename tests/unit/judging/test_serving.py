@@ -143,7 +143,7 @@ def test_under_stress_the_turn_that_differs_most_is_judged():
     numbers = itertools.count()
 
     def kernel(q, k, v, q_lens, k_lens, *, causal=False):
-        own = threading.current_thread() is threading.main_thread()
+        own = threading.current_thread() is threading.main_thread() and len(q) == 300
         return packed(q, k, v, q_lens, k_lens, causal=causal) + (own and next(numbers) == 2)
 
     one = subject(Adapter("kernel", "packed_attention", kernel, "numpy", conventions=WORDS))
