@@ -87,6 +87,7 @@ def check(
     fail_on: str = "must",
     isolate: bool = True,
     time_limit: float = 30.0,
+    stress: int = 0,
     memory: float = 4.0,
     shard: str = "",
     waivers: str | Path = "",
