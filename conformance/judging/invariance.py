@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..cases.large import LargeSample
 from ..mechanisms.restriction import labels_of, restricted
 from ..numerics.drawn import Drawn
-from ..numerics.formats import FORMATS, rounded
+from ..numerics.formats import FORMATS
 from .bench import Bench
 from .settling import Declined, Settled, claimed
 
@@ -91,7 +91,7 @@ class _Asked:
         for name in self.bench.mechanism.inputs:
             x = self.sample.values[name]
             if isinstance(x, Drawn):
-                x = rounded(x.part({}), FORMATS[self.bench.mechanism.dtype_of(name, self.bench.dtype)])
+                x = x.part({}, FORMATS[self.bench.mechanism.dtype_of(name, self.bench.dtype)])
             yield name, x
 
     def outputs(self, positions: Any) -> Outputs:

@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from ..language.restricting import UNLIKE
 from ..mechanisms.definition import Frame
 from ..mechanisms.restriction import Restriction, labels_of, output_shape, restrictable, restricted
 from ..numerics.drawn import Drawn
-from ..numerics.formats import FORMATS, rounded
+from ..numerics.formats import FORMATS
 from ..numerics.grades import Grade
 from ..numerics.numbers import recording
 from ..subjects.large import LargeSubject
@@ -44,8 +44,6 @@ class Item:
     """What is evaluated together: positions of all restricted axes but the one of rows."""
 
     positions: dict[str, Rows]
-    values: dict[str, Any] = field(default_factory=dict)
-    """The inputs at those positions, once they are made."""
 
 
 class Portions:
@@ -65,6 +63,8 @@ class Portions:
         self.row = max(plain, key=self.labels.index)
         self.axes = [label for label in self.labels if label in axes and label != self.row]
         self.tiled = False
+        self._made: dict[str, tuple[Any, NDArray[np.float64]]] = {}
+        """The last part of each input that was made, and of which places it is."""
         self.determined = [name for name in self.mechanism.outputs if name not in self.mechanism.random]
         lengths = {n: x for n, x in sample.values.items() if n in self.mechanism.options and type(x) is int}
         self.shapes = {n: output_shape(self.mechanism, n, {**lengths, **self.sizes}) for n in self.determined}
@@ -178,19 +178,20 @@ class Portions:
         for name in (*self.mechanism.inputs, *self.mechanism.options):
             x = self.sample.values.get(name)
             if isinstance(x, (Drawn, np.ndarray)):
-                values[name] = self._gathered(item, name, x, positions)
+                values[name] = self._gathered(name, x, positions)
         return self.restriction.frame(values, positions, grade=grade, dtype=self.bench.dtype, sizes=self.sizes)
 
-    def _gathered(self, item: Item, name: str, x: Any, positions: Mapping[str, Any]) -> Any:
-        if name in item.values:
-            return item.values[name]
+    def _gathered(self, name: str, x: Any, positions: Mapping[str, Any]) -> Any:
         if not isinstance(x, Drawn):
             return self.restriction.gathered(name, x, positions, self.sizes)
         places = {axis: positions[label] for axis, label in self.restriction.places(name, x)}
-        found = rounded(x.part(places), FORMATS[self.mechanism.dtype_of(name, self.bench.dtype)])
-        if self.row not in (label for _, label in self.restriction.places(name, x)):
-            item.values[name] = found
-        return found
+        wanted = tuple((axis, at.tobytes()) for axis, at in places.items())
+        known = self._made.get(name)
+        if known is None or known[0] != wanted:
+            self._made.pop(name, None)  # there is to be room for one of them alone
+            known = wanted, x.part(places, FORMATS[self.mechanism.dtype_of(name, self.bench.dtype)])
+            self._made[name] = known
+        return known[1]
 
     def outputs(self, frame: Frame, names: Sequence[str]) -> dict[str, Any]:
         with recording():

@@ -62,8 +62,6 @@ def screened(
             each = _compared(portions, subject, item, rows, names, gaps)
             own = [(float(gap), number, int(row)) for row, gap in zip(rows, each, strict=True)]
             found.worst = sorted((*found.worst, *own), key=lambda one: -one[0])[:WORST]
-        if number != order[0]:
-            item.values.clear()
     return found
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .formats import FLOAT64, Format, rounded_singles
 from .streams import digest
 
 CHUNK = 1 << 17
@@ -98,8 +99,11 @@ class Drawn:
         sums = ((pairs + (pairs >> np.uint64(32))) & np.uint64(2**32 - 1)).astype(np.int32)
         return (sums - np.int32(131070)).astype(np.float32) * np.float32(2.0**-15)
 
-    def part(self, places: Mapping[int, Any]) -> NDArray[np.float64]:
-        """The entries at places along some axes, and at all places along the others."""
+    def part(self, places: Mapping[int, Any], fmt: Format = FLOAT64) -> NDArray[np.float64]:
+        """The entries at places along some axes, and at all places along the others, rounded to a format.
+
+        They are rounded a stretch at a time, while it is at hand.
+        """
         chosen = [np.asarray(places[at]) if at in places else np.arange(n) for at, n in enumerate(self.shape)]
         last, leading = chosen[-1], [len(each) for each in chosen[:-1]]
         width = self.shape[-1]
@@ -109,18 +113,19 @@ class Drawn:
         flat = rows.ravel()
         found = np.empty((len(flat), width), np.float64)
         for start, stop in _runs(flat):
-            entries = self._stretch(int(flat[start]), int(flat[stop - 1]) + 1)
-            found[start:stop] = entries[flat[start:stop] - flat[start]]
+            entries = self._stretch(int(flat[start]), int(flat[stop - 1]) + 1, fmt)
+            found[start:stop] = entries if len(entries) == stop - start else entries[flat[start:stop] - flat[start]]
         if last.size != width or np.any(last != np.arange(width)):
             found = found[:, last]
         return found.reshape(*leading, len(last))
 
-    def _stretch(self, first: int, end: int) -> NDArray[np.float64]:
+    def _stretch(self, first: int, end: int, fmt: Format) -> NDArray[np.float64]:
         width, found = self.shape[-1], np.empty((end - first, self.shape[-1]))
         step = max(CHUNK // max(width, 1), 1)
         for start in range(first, end, step):
             stop = min(start + step, end)
-            found[start - first : stop - first] = self.entries(start * width, stop * width).reshape(-1, width)
+            entries = rounded_singles(self.entries(start * width, stop * width), fmt)
+            found[start - first : stop - first] = entries.reshape(-1, width)
         return found
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +80,18 @@ def rounded(x: NDArray[np.float64], fmt: Format) -> NDArray[np.float64]:
         return x
     spacing = _spacing(x, fmt)
     return limited(np.asarray(np.rint(x / spacing) * spacing), fmt)
+
+
+def rounded_singles(x: NDArray[np.float32], fmt: Format) -> NDArray[Any]:
+    """Finite normal numbers of single precision rounded to `fmt` as by `rounded`, by the quickest way there is."""
+    if fmt in (FLOAT64, FLOAT32):
+        return x
+    if fmt is FLOAT16:
+        return x.astype(np.float16)
+    if fmt is BFLOAT16:
+        bits = x.view(np.uint32)
+        return ((bits + (((bits >> 16) & 1) + 0x7FFF)) & 0xFFFF0000).view(np.float32)
+    return rounded(x.astype(np.float64), fmt)
 
 
 def limited(x: NDArray[np.float64], fmt: Format) -> NDArray[np.float64]:

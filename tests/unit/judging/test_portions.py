@@ -10,6 +10,7 @@ from attnspec.judging.bench import Bench
 from attnspec.judging.portions import Portions
 from attnspec.mechanisms.loader import NONE
 from attnspec.mechanisms.serving import _assigned, _scope
+from attnspec.numerics.drawn import Drawn
 from attnspec.subjects.targets import subject
 
 PAGED = "batch = 2, q_len = 1, kv_heads = 2, heads = 4, page_size = 32, max_pages = 3, k_lens = [70, 96]"
@@ -72,3 +73,14 @@ def test_an_item_is_narrowed_to_where_it_differs_most():
     gaps[37, 1] = 2
     narrow = found.narrowed(item, gaps).positions
     assert ([37], [0, 1]) == (narrow["batch"].tolist(), narrow["heads"].tolist())
+
+
+def test_inputs_of_the_same_places_are_made_once(monkeypatch):
+    made, part = [], Drawn.part
+    monkeypatch.setattr(Drawn, "part", lambda x, *more: made.append(x.shape) or part(x, *more))
+    found = portions("attention", MANY.replace("k_len = 3", "k_len = 70"))
+    made.clear()
+    (item,) = found.items()
+    for _ in range(3):
+        found.outputs(found.frame(item, np.array([0]), None), ["out"])
+    assert [(60, 1, 70, 16)] * 2 == [shape for shape in made if shape[2] == 70]

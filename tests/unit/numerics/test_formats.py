@@ -20,6 +20,7 @@ from attnspec.numerics.formats import (
     half_unit,
     holds,
     rounded,
+    rounded_singles,
     unknown_dtype,
 )
 
@@ -205,3 +206,9 @@ def test_rounding_goes_by_the_exponent_whatever_the_number(fmt):
         nearest = np.rint(x / np.ldexp(1.0, exponent)) * np.ldexp(1.0, exponent) if fmt is not FLOAT64 else x
         expected = np.where(np.abs(nearest) > fmt.largest, np.copysign(np.inf, x), nearest)
         np.testing.assert_array_equal(expected, rounded(np.asarray(x), fmt))
+
+
+@pytest.mark.parametrize("name", ["float64", "float32", "float16", "bfloat16"])
+def test_single_precision_is_rounded_as_everything_is(name):
+    x = np.arange(-4 * 2**15, 4 * 2**15, dtype=np.float32) * np.float32(2.0**-15)
+    assert np.array_equal(rounded(x.astype(float), FORMATS[name]), rounded_singles(x, FORMATS[name]).astype(float))
