@@ -55,7 +55,7 @@ def failure_of(
     failed = [cell for cell in result.cells if cell.bad and cell.failure is not None]
     if not failed or result.bench is None:
         return None
-    failure = headline(failed).failure
+    failure = headline(failed, mechanism).failure
     return None if failure is None else (result, made_small(failure, result))
 
 
@@ -68,6 +68,8 @@ def same_effect(bench: Bench, one: Candidate, other: Candidate) -> bool:
         if sample.entries <= EXPLAINED_ENTRIES and sample.mechanism is m:
             trial = Trial(bench, sample)
             observation = Observation(trial, trial.base, bench.subject.claims.grade(bench.dtype))
+            if any(c.within is not None and not c.within.holds(observation.facts) for c in (one, other)):
+                continue
             observation.names = list(m.outputs)  # of random ones, too: all draw the same numbers here
             if observation.apart(one, other):
                 return False

@@ -46,12 +46,21 @@ def fault(
     when: str = "",
     conventions: Mapping[str, str] | None = None,
     layout: str = "",
+    limits: Mapping[str, Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Note the decorated kernel, and what is expected of its diagnosis."""
 
     def note(function: Callable[..., Any]) -> Callable[..., Any]:
         name = function.__name__
-        adapter = Adapter(name, operator, function, "numpy", conventions=dict(conventions or {}), layout=layout)
+        adapter = Adapter(
+            name,
+            operator,
+            function,
+            "numpy",
+            conventions=dict(conventions or {}),
+            limits=dict(limits or {}),
+            layout=layout,
+        )
         FAULTS[name] = Fault(source, adapter, names, line, when)
         return function
 
@@ -60,6 +69,6 @@ def fault(
 
 def faults() -> dict[str, Fault]:
     """All of them, by name."""
-    for module in ("dense", "sequences", "rows", "gradients", "modules"):
+    for module in ("dense", "sequences", "rows", "gradients", "modules", "states", "choices", "codes"):
         importlib.import_module(f"{__name__}.{module}")
     return FAULTS

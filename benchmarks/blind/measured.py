@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from attnspec.diagnosis.phrases import where
 from attnspec.diagnosis.separation import When, separated
 from attnspec.diagnosis.steering import EXPLAINED_ENTRIES
 from attnspec.judging.bench import Bench
-from attnspec.judging.cells import Request
+from attnspec.judging.cells import Request, law_of
 from attnspec.judging.engine import run
 from attnspec.judging.shrinking import made_small
 from attnspec.judging.trial import Trial
@@ -65,6 +66,7 @@ class Told:
 def told(fault: Fault) -> Told:
     """The first failure of a fault, as a report explains it."""
     one, found = subject(fault.adapter), Told(fault)
+    refusals = Told(fault)
     start = time.process_time()
     for mechanism in library().values():
         if mechanism.operator != one.operator:
@@ -73,21 +75,22 @@ def told(fault: Fault) -> Told:
         failed = [cell for cell in result.cells if cell.bad and cell.failure is not None]
         if not failed or result.bench is None:
             continue
+        head = headline(failed, mechanism)
+        if law_of(mechanism, head.law) is None:  # no more than that it answers what it should refuse
+            refusals.mechanism, refusals.law = mechanism.name, head.law
+            continue
         found.mechanism, found.check = mechanism.name, time.process_time() - start
-        head = headline(failed)
         found.law = head.law
         begin = time.process_time()
         bench, failure = result.bench, made_small(head.failure, result)
-        likeness = when = None
-        if not head.law.startswith(("contract.", "convention.")):
-            calls = observed(bench, failure, 0)
-            likeness = diagnose(bench, failure, 0, observations=calls)
-            mapped(bench, failure, 0)
-            when = separated(bench, failure, result, 0, observations=calls)
+        calls = observed(bench, failure, 0)
+        likeness = diagnose(bench, failure, 0, observations=calls)
+        mapped(bench, failure, 0)
+        when = separated(bench, failure, result, 0, observations=calls)
         found.seconds = time.process_time() - begin
         judged(found, bench, likeness if isinstance(likeness, Likeness) else None, when)
         return found
-    return found
+    return refusals
 
 
 def judged(found: Told, bench: Bench, likeness: Likeness | None, when: When | None) -> None:
@@ -96,7 +99,7 @@ def judged(found: Told, bench: Bench, likeness: Likeness | None, when: When | No
     if likeness is not None:
         found.name = likeness.name
         names = (likeness.name, *(part.name for part in likeness.causes), *likeness.others)
-        expected = any(name.partition(" where ")[0] in found.fault.names for name in names)
+        expected = any(re.split(" where | in ", name)[0] in found.fault.names for name in names)
         if expected and (bench.mechanism.undetermined or likeness.name.startswith("fault:")):
             found.named = "name"  # of tiles and the like, with numbers of their own
         else:
@@ -124,8 +127,10 @@ def agreeing(likeness: Likeness, fresh: list[Observation]) -> bool:
     """Whether what is named gives what the subject gives on all fresh cases."""
     candidate = likeness.candidate
     assert candidate is not None
-    if candidate.where is not None and any(literal.kind == "plain" for literal in candidate.where.literals):
-        fresh = [one for one in fresh if not one.facts.axes]  # it says that the others are another matter
+    if candidate.within is not None:
+        fresh = [
+            one for one in fresh if candidate.within.holds(one.facts)
+        ]  # it says that the others are another matter
     return all(observation.stance(candidate) is not Stance.DIFFERS for observation in fresh)
 
 

@@ -42,10 +42,14 @@ class Candidate:
     """Of what is not known by a name, the lines that it changes."""
     where: Condition | None = None
     """Of what is not made everywhere, the condition on calls on which it is."""
+    only: tuple[str, ...] = ()
+    """Of what shows in some outputs alone, these."""
+    within: Condition | None = None
+    """The condition on calls beyond which nothing is said."""
 
     def joins(self, other: Candidate) -> bool:
         """Whether both can be made at once: they change different lines, and words of different conventions."""
-        if any(one.function is not None or one.where is not None for one in (self, other)):
+        if any(one.function is not None or one.where is not None or one.only for one in (self, other)):
             return False
         return not (self.changes.keys() & other.changes.keys() or self.words.keys() & other.words.keys())
 

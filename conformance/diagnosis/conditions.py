@@ -8,8 +8,9 @@ Of such conditions the cheapest is taken, by a cost for each literal and for eac
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 from .facts import Facts
@@ -25,6 +26,10 @@ SHARE = 0.25
 """The share of right cases among those on which a condition holds, beyond which it separates nothing."""
 KEPT = 48
 """Literals that conjunctions are made of."""
+BITS = 4.0
+"""What a unit of the cost of a condition comes to where cases are wrong by chance."""
+GAIN = 2.0
+"""Bits by which such a condition has to be better than none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,19 @@ class Literal:
         return self.kind, self.name, self.value
 
 
+OPPOSITE = {"given": "absent", "absent": "given", "set": "usual", "usual": "set"}
+
+
+def opposite(literal: Literal) -> Literal | None:
+    """What holds where a literal does not, if there is a word for it."""
+    if literal.kind in ("from", "up to"):
+        kind, step = ("up to", -1) if literal.kind == "from" else ("from", 1)
+        return replace(literal, kind=kind, value=literal.value + step)
+    kind = OPPOSITE.get(literal.kind)
+    value = not literal.value if isinstance(literal.value, bool) else literal.value
+    return None if kind is None else replace(literal, kind=kind, value=value)
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
     """A conjunction; one of no literals always holds."""
@@ -61,6 +79,9 @@ class Condition:
     @property
     def key(self) -> frozenset[tuple[Any, ...]]:
         return frozenset(literal.key for literal in self.literals)
+
+
+EVERYWHERE = Condition()
 
 
 def _size(literal: Literal, facts: Facts) -> int:
@@ -91,6 +112,7 @@ _HOLDS: Mapping[str, Any] = {
     "remainder": _between,
     "axes": lambda one, facts: facts.axes.get(one.name) == one.value,
     "plain": lambda one, facts: one.name not in facts.axes,
+    "finite": lambda one, facts: facts.finite,
     "regime": lambda one, facts: facts.regime == one.value,
 }
 """Whether a literal holds, by its kind, in the order in which they are told: what is given first, sizes later."""
@@ -183,6 +205,8 @@ class Fit:
     condition: Condition
     exceptions: int
     score: float
+    partly: bool = False
+    """Whether it depends on the entries of arrays too on which of such cases the subject is wrong."""
 
 
 def fitting(
@@ -195,11 +219,16 @@ def fitting(
 ) -> Fit | None:
     """The cheapest condition that holds on every wrong case and, but for few, on no right one.
 
-    None where none of them separates; an `exact` one holds on no right case.
+    An `exact` one holds on no right case, and is None where none separates.
+    Else one is taken outside of which all cases are right, though by their entries some inside are right as well, if it
+    says more than its words cost.
     Literals whose keys are in `without` are left out.
     """
     if not wrong:
         return None
+    if not exact:  # of two cases of which the same is known, one right and one wrong, nothing that is known tells
+        known = {facts.same for facts in wrong}
+        right = [facts for facts in right if facts.same not in known]
     every = (1 << len(right)) - 1
     held: dict[int, Literal] = {}
     for literal in (one for one in literals(wrong) if one.key not in without):
@@ -207,22 +236,63 @@ def fitting(
         if bits != every and (bits not in held or literal.cost < held[bits].cost):
             held[bits] = literal
     order = sorted(held, key=lambda bits: bits.bit_count() * EXCEPTION + held[bits].cost)[:KEPT]
-    best: Fit | None = None
     allowed = 0 if exact else int(SHARE * len(wrong) / (1 - SHARE))
+    best = _best(held, order, every, allowed, most)
+    if best is None and not exact:
+        telling = [bits for bits in order if _plain(held[bits])]
+        best = _likely(held, telling, every, len(wrong), most)
+    return best
+
+
+def _plain(literal: Literal) -> bool:
+    """Whether a literal may be a cause; a size up to a number is rather where cases lie on which entries tell."""
+    plain = (literal.kind == "up to" and literal.value == 1) or (literal.kind == "from" and literal.value == 2)
+    return plain or literal.kind not in ("up to", "from", "remainder", "at least", "below", "regime")
+
+
+def _best(held: Mapping[int, Literal], order: Sequence[int], every: int, allowed: int, most: int) -> Fit | None:
+    """The cheapest conjunction that holds on no more right cases than are `allowed`."""
+    best: Fit | None = None
     for count in range(most + 1):
         if best is not None and best.score <= count + TOGETHER * max(count - 1, 0):  # no literal costs less than one
             break
-        for chosen in itertools.combinations(order, count):
-            bits = every
-            for part in chosen:
-                bits &= part
-            exceptions = bits.bit_count()
-            if exceptions > allowed:
-                continue
-            if _interval([held[part] for part in chosen]):
-                continue
-            condition = Condition(tuple(sorted((held[part] for part in chosen), key=lambda one: ORDER.index(one.kind))))
-            score = condition.cost + EXCEPTION * exceptions
-            if best is None or score < best.score:
-                best = Fit(condition, exceptions, score)
+        for condition, exceptions in _conjunctions(held, order, every, count):
+            if exceptions <= allowed:
+                score = condition.cost + EXCEPTION * exceptions
+                if best is None or score < best.score:
+                    best = Fit(_ordered(condition), exceptions, score)
     return best
+
+
+def _likely(held: Mapping[int, Literal], order: Sequence[int], every: int, wrong: int, most: int) -> Fit | None:
+    """The conjunction by which it takes least to say which cases are wrong."""
+    best: Fit | None = None
+    least = _bits(wrong, every.bit_count()) - GAIN
+    for count in range(1, most + 1):
+        for condition, exceptions in _conjunctions(held, order, every, count):
+            score = BITS * condition.cost + _bits(wrong, exceptions)
+            if score < least:
+                best, least = Fit(_ordered(condition), exceptions, score, partly=True), score
+    return best
+
+
+def _conjunctions(
+    held: Mapping[int, Literal], order: Sequence[int], every: int, count: int
+) -> Iterator[tuple[Condition, int]]:
+    """The conjunctions of so many literals, and on how many right cases each holds."""
+    for chosen in itertools.combinations(order, count):
+        bits = every
+        for part in chosen:
+            bits &= part
+        literals = tuple(held[part] for part in chosen)
+        if not _interval(literals):
+            yield Condition(literals), bits.bit_count()
+
+
+def _ordered(condition: Condition) -> Condition:
+    return Condition(tuple(sorted(condition.literals, key=lambda one: ORDER.index(one.kind))))
+
+
+def _bits(wrong: int, right: int) -> float:
+    """What it takes to say which of some cases are wrong."""
+    return math.log2(math.comb(wrong + right, wrong))

@@ -36,6 +36,14 @@ class Facts:
     regime: str
     axes: Mapping[str, int] = field(default_factory=dict)
     """The number of axes of each required input that has more or less of them than its operator states."""
+    finite: bool = True
+    """Whether all entries of all inputs are."""
+
+    @property
+    def same(self) -> str:
+        """What two calls have in common of which the same is known."""
+        known = self.sizes, self.options, self.given, self.memory, self.layout, self.regime, self.axes
+        return repr(known)
 
 
 def facts_of(sample: Sample, values: Mapping[str, Any] | None = None) -> Facts:
@@ -54,7 +62,12 @@ def facts_of(sample: Sample, values: Mapping[str, Any] | None = None) -> Facts:
         sample.layout,
         sample.case.regime,
         {name: np.ndim(values[name]) for name, axes in m.shapes.items() if np.ndim(values[name]) != len(axes)},
+        all(_finite(values[name]) for name in m.inputs),
     )
+
+
+def _finite(x: Any) -> bool:
+    return not isinstance(x, np.ndarray) or x.dtype.kind != "f" or bool(np.isfinite(x).all())
 
 
 def memory_of(x: Any, layout: str, index: int) -> str:

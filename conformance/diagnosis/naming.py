@@ -23,9 +23,10 @@ from ..judging.judge import judged
 from ..judging.trial import Tracing, Trial
 from ..numerics.grades import Grade, looser
 from .candidates import Candidate, faulty, stock
-from .conditions import Condition, Literal
+from .conditions import EVERYWHERE, Condition, Literal
 from .likeness import Likeness, Nearest
 from .observations import Observation, Stance
+from .phrases import where
 from .search import Search, cause
 from .signatures import Signature
 from .steering import EXPLAINED_ENTRIES
@@ -67,11 +68,16 @@ def diagnose(
     functions = (candidate for candidate in faulty(bench) if candidate.name not in without)  # their framework is heavy
     failing = [o for o in observations if o.trial.sample in (failure.sample, failure.found)]
     found = _named(bench, candidates, functions, observations, grades, seed, without, failing)
-    if isinstance(found, Likeness) or all(not o.facts.axes for o in observations):
-        return found
-    usual = [o for o in observations if not o.facts.axes]
-    again = _named(bench, candidates, [], usual, grades, seed, without) if any(not o.right for o in usual) else None
-    return _on_usual_axes(bench, again) if isinstance(again, Likeness) else found
+    for within in () if isinstance(found, Likeness) else _parts(bench, candidates, observations, grades[0], seed):
+        part = [o for o in observations if within.holds(o.facts)]
+        again = (
+            _named(bench, candidates, [], part, grades, seed, without, (), within)
+            if any(not o.right for o in part)
+            else None
+        )
+        if isinstance(again, Likeness):
+            return _confined(again, within)
+    return found
 
 
 def _named(
@@ -83,18 +89,22 @@ def _named(
     seed: int,
     without: Collection[str],
     failing: Sequence[Observation] = (),
+    within: Condition = EVERYWHERE,
 ) -> Likeness | Nearest | None:
     """What fits on all of some observations, the simplest first; at a looser grade it is to show on the `failing`."""
-    search = Search(bench, candidates, functions, observations, grades[0], seed)
+    search = Search(bench, candidates, functions, observations, grades[0], seed, within)
     found = search.likeness()
     for grade in grades[1:] if found is None else ():  # what has a mistake may be less precise than it claims as well
-        coarse = Search(bench, candidates, [], [o.at(grade) for o in observations], grade, seed)
+        coarse = Search(bench, candidates, [], [o.at(grade) for o in observations], grade, seed, within)
         found = found or _showing(coarse.likeness(), [o.at(grade) for o in failing])
     if found is None:
         near = resembling((c for c in varied(bench.mechanism) if c.name not in without), search.wrong)
-        found = Search(bench, near, [], observations, search.grade, seed).likeness() if near else None
+        found = Search(bench, near, [], observations, search.grade, seed, within).likeness() if near else None
     return (
-        found or search.likeness(pairs=True) or _as_edited(bench, observations, search.grade, seed) or search.nearest()
+        found
+        or search.likeness(pairs=True)
+        or _as_edited(bench, observations, search.grade, seed, within)
+        or search.nearest()
     )
 
 
@@ -105,25 +115,44 @@ def _showing(likeness: Likeness | None, failing: Sequence[Observation]) -> Liken
     return likeness if shows else None
 
 
-def _on_usual_axes(bench: Bench, likeness: Likeness) -> Likeness:
-    """What is alike on arrays of the usual number of axes, and on no others."""
-    name, axes = next(iter(bench.mechanism.shapes.items()))
-    words = f" where {name} has {len(axes)} axes"
+def _parts(
+    bench: Bench, candidates: Sequence[Candidate], observations: Sequence[Observation], grade: Grade, seed: int
+) -> Iterator[Condition]:
+    """The parts of all calls on which something simpler may be wrong than elsewhere.
+
+    They are arrays of the usual number of axes and with finite entries; then where a mistake agrees that elsewhere does
+    not.
+    """
+    usual = []
+    if any(o.facts.axes for o in observations):
+        name, axes = next(iter(bench.mechanism.shapes.items()))
+        usual.append(Literal("plain", name, len(axes)))
+    if any(not o.facts.finite for o in observations):
+        usual.append(Literal("finite", "inputs"))
+    yield from (Condition((one,)) for one in usual)
+    if len(usual) > 1:
+        yield Condition(tuple(usual))
+    yield from Search(bench, candidates, [], observations, grade, seed).parts()
+
+
+def _confined(likeness: Likeness, within: Condition) -> Likeness:
+    """What is alike where a condition holds, and of which elsewhere nothing is said."""
     first, *rest = likeness.causes
+    words = f" {'and' if ' where ' in first.name else 'where'} {where(within)}"
     candidate = likeness.candidate
     if candidate is not None:
-        further = candidate.where.literals if candidate.where is not None else ()
-        where = Condition((*further, Literal("plain", name, len(axes))))
-        candidate = replaced(candidate, name=candidate.name + words, where=where)
-    says = f"{first.says} With more axes or fewer it is wrong in another way."
+        candidate = replaced(candidate, name=candidate.name + words, within=within)
+    says = f"{first.says} Elsewhere it is wrong in another way."
     causes = (replaced(first, name=first.name + words, says=says, convention="", word=""), *rest)
     return replaced(likeness, causes=causes, candidate=candidate)
 
 
-def _as_edited(bench: Bench, observations: Sequence[Observation], grade: Grade, seed: int) -> Likeness | None:
+def _as_edited(
+    bench: Bench, observations: Sequence[Observation], grade: Grade, seed: int, within: Condition
+) -> Likeness | None:
     """The small edit of the definition that agrees on every case, if there is one and few others are like it."""
     edits = plausible(bench, [o for o in observations if not o.right])
-    found = Search(bench, edits, [], observations, grade, seed).likeness() if edits else None
+    found = Search(bench, edits, [], observations, grade, seed, within).likeness() if edits else None
     if found is None or found.agreed < SURE or len(found.others) > ALIKE:
         return None
     return replaced(found, runner_up="", differs=0)

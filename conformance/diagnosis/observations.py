@@ -97,9 +97,15 @@ class Observation:
         return Version(values, lambda name: self.trial.frames.bound(name, self.settled, self.grade)[1])
 
     @cached_property
+    def wrong(self) -> frozenset[str]:
+        """The outputs that are not what the definition gives."""
+        exact = self.exact
+        return frozenset(n for n in self.names if not self._near(n, exact.values[n], self.outputs[n], (exact,)))
+
+    @property
     def right(self) -> bool:
         """Whether the subject returned what the definition gives."""
-        return self.returned(self.exact)
+        return not self.wrong
 
     def stance(self, candidate: Candidate) -> Stance:
         """Where a candidate cannot be run, it differs, for the subject has answered."""
@@ -229,7 +235,9 @@ class Observation:
         frame = self._changed(candidate, base)
         if not candidate.words and not differs(frame, base):
             return SAME
-        return {name: np.asarray(x) for name, x in frame.outputs(*self.names).items()}
+        shows = [name for name in self.names if not candidate.only or name in candidate.only]
+        found = {name: np.asarray(x) for name, x in frame.outputs(*shows).items()}
+        return {name: found[name] if name in found else self.exact.values[name] for name in self.names}
 
     def _call(self, candidate: Candidate) -> Mapping[str, Any] | None:
         """What a faulty function returns; None where it takes less, or follows other words that matter here."""
@@ -258,6 +266,8 @@ class Observation:
         return self.trial.sample.cache[key]
 
     def _derived(self, candidate: Candidate, name: str, x: Any) -> Any:
+        if candidate.only and name not in candidate.only:
+            return self.exact.radius(name)
         if candidate.function is None:
             try:
                 with recording(), np.errstate(all="ignore"):

@@ -23,7 +23,7 @@ from ..cases.samples import Sample
 from ..judging.bench import Bench
 from .conditions import Condition, Fit, Literal, fitting
 from .facts import Facts, facts_of
-from .steering import EXPLAINED_ENTRIES, imposed, sized, steered
+from .steering import EXPLAINED_ENTRIES, imposed, neighbours, sized, steered
 
 TRIES = 64
 """Cases that are drawn for the tests of conditions."""
@@ -33,6 +33,8 @@ PATIENCE = 4.0
 """Seconds in which they are answered."""
 WRONG = 3
 """Wrong cases that are moved out of a condition."""
+FEW = 4
+"""Wrong cases below which more of them are looked for beside them."""
 FRESH = 8
 """Fresh cases that are moved into a condition, and as many that are taken as they come."""
 REMAINDERS = 8
@@ -81,12 +83,14 @@ class Parting:
 
     def stands(self) -> tuple[Fit, bool] | None:
         """The condition that stands, and true; or the last one before the budget was spent, and false."""
+        for sample in self.beside() if sum(point.wrong for point in self.points) < FEW else ():
+            self.tried(sample)
         fit = self.fit()
         while fit is not None:
-            told = [*filter(None, map(self.tried, self.while_it_stands(fit.condition)))]
+            told = [*filter(None, map(self.tried, self.while_it_stands(fit)))]
             if self.spent:
                 return fit, False
-            if not told or not self.speaks_against(told[-1], fit.condition):
+            if not told or not self.speaks_against(told[-1], fit):
                 idle = [one.key for one in fit.condition.literals if one.key not in self.turned]
                 if not idle:
                     return fit, True
@@ -94,14 +98,23 @@ class Parting:
             fit = self.fit()
         return None
 
-    def while_it_stands(self, condition: Condition) -> Iterator[Sample]:
+    def beside(self) -> Iterator[Sample]:
+        """Cases that differ from a wrong one in one thing, as far as a quarter of the budget goes."""
+        claims, told = self.bench.subject.claims, len(self.points)
+        wrong = sorted((p.sample for p in self.points if p.wrong), key=lambda sample: sample.entries)
+        for sample in [] if claims.compiled or not wrong else neighbours(wrong[0], claims):
+            if self.spent or len(self.points) - told > TRIES // 4 or time.process_time() - self.cpu > self.seconds / 4:
+                return
+            yield sample
+
+    def while_it_stands(self, fit: Fit) -> Iterator[Sample]:
         """The tests of a condition, until one speaks against it or the budget is spent."""
-        for sample in self.tests(condition):
+        for sample in self.tests(fit.condition):
             if self.spent:
                 return
             count = len(self.points)
             yield sample
-            if len(self.points) > count and self.speaks_against(self.points[-1], condition):
+            if len(self.points) > count and self.speaks_against(self.points[-1], fit):
                 return
 
     @property
@@ -139,8 +152,9 @@ class Parting:
         """Whether the subject is wrong on a case; None where that cannot be said."""
         raise NotImplementedError
 
-    def speaks_against(self, point: Point, condition: Condition) -> bool:
-        return point.wrong is not condition.holds(point.facts)
+    def speaks_against(self, point: Point, fit: Fit) -> bool:
+        holds = fit.condition.holds(point.facts)
+        return point.wrong and not holds if fit.partly else point.wrong is not holds
 
     def tests(self, condition: Condition) -> Iterator[Sample]:
         """Cases that would speak against a condition, those first that say most."""

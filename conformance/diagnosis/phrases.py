@@ -27,6 +27,7 @@ PHRASES = {
     "layout": "the layout is {x}",
     "axes": "{name} has {x} axes",
     "plain": "{name} has {x} axes",
+    "finite": "all entries are finite",
     "regime": "the regime is {x}",
 }
 
@@ -58,7 +59,8 @@ def counted(when: When) -> str:
         return f"wrong on {nearly}every case{at}{only} ({inside} cases{late})"
     made = ", and right if made so" if all(x.kind in LAID_OUT for x in when.condition.literals) else ""
     otherwise = f"right otherwise{made} ({inside} and {when.outside} of {when.outside} cases{late})"
-    return f"{wrong(when.condition)}{at}{only}; {otherwise}"
+    says = wrong(when.condition).replace("wrong", "wrong at times", 1) if when.partly else wrong(when.condition)
+    return f"{says}{at}{only}; {otherwise}"
 
 
 def phrase(literal: Literal) -> str:

@@ -17,14 +17,17 @@ from ..judging.trial import Trial
 from ..numerics.grades import Grade
 from .candidates import Candidate
 from .conditional import conditional
+from .conditions import EVERYWHERE, Condition, fitting, opposite
 from .likeness import Cause, Likeness, Nearest
 from .observations import Observation, Stance
-from .steering import EXPLAINED_ENTRIES, drawn
+from .steering import EXPLAINED_ENTRIES, drawn, neighbours
 
 FRESH = 32
 """Cases that are drawn in search of some that tell."""
 ASKED = 12
 """Fresh cases that the subject is asked about."""
+BESIDE = 12
+"""Cases beside a wrong one that the subject is asked about before."""
 LOOKED_AT = 24
 """Cases of either kind, failing and not, on which the parts of a pair are looked for."""
 AGAIN = 3
@@ -43,6 +46,8 @@ CALLS = 1_000
 """Calls of faulty functions in one diagnosis."""
 EVIDENCE = 5
 """Cases on which a faulty function agrees at least: it is one of many like it, with other tiles or other limits."""
+PART = 5
+"""Wrong cases on which a candidate agrees at least that is something else on others."""
 NEAREST = 2
 """Cases on which what comes nearest agrees at least."""
 
@@ -58,13 +63,16 @@ class Search:
         observations: Sequence[Observation],
         grade: Grade,
         seed: int,
+        within: Condition = EVERYWHERE,
     ) -> None:
+        """Nothing is asked of calls on which `within` does not hold."""
+        self.within = within
         self.bench, self.candidates, self.functions = bench, candidates, functions
         self.grade, self.seed = grade, seed
         self.wrong = [o for o in observations if not o.right]
         self.right = [o for o in observations if o.right]
         self.repeated: set[str] = set()
-        """The cases that were drawn again with other entries."""
+        """The cases that were drawn again with other entries, or beside another one."""
 
     @property
     def observations(self) -> list[Observation]:
@@ -77,10 +85,13 @@ class Search:
         """
         if not self.wrong:
             return None
-        steps = (self.pairs,) if pairs else (self.fitting, self.conditional, self.fitting_functions)
+        steps = (self.pairs,) if pairs else (self.fitting, self.conditional, self.fitting_functions, self.partial)
         found: list[Candidate] = []
+        count = len(self.observations)
         for step in steps:
             found = found or self.confirmed(list(step()))
+        if not found and not pairs and len(self.observations) > count:  # the last cases may have told of a condition
+            found = self.confirmed(list(self.conditional()))
         if not found:
             return None
         best, *others = found
@@ -125,7 +136,10 @@ class Search:
     def confirmed(self, found: Sequence[Candidate]) -> list[Candidate]:
         """Those that still agree with the subject on fresh cases, which are chosen for that."""
         left, asked = list(found), 0
-        for observation in self.fresh() if left else ():
+        near = (o for o in self.beside() if any(o.tells(candidate) for candidate in left)) if left else ()
+        for observation in itertools.chain(itertools.islice(near, BESIDE), self.fresh()) if left else ():
+            if not self.within.holds(observation.facts):
+                continue
             telling = any(observation.tells(candidate) for candidate in left)
             if not telling and not any(observation.apart(left[0], other) for other in left[1:]):
                 continue
@@ -133,7 +147,7 @@ class Search:
                 (self.right if observation.right else self.wrong).append(observation)
                 left = [candidate for candidate in left if observation.stance(candidate) is not Stance.DIFFERS]
                 asked += 1
-            if not left or asked == ASKED:
+            if not left or asked == ASKED + BESIDE:
                 break
         return [candidate for candidate in left if candidate.function is None or self.evidence(candidate) >= EVIDENCE]
 
@@ -153,6 +167,16 @@ class Search:
                     self.repeated.add(moved.key)
                     yield moved
 
+    def beside(self) -> Iterator[Observation]:
+        """Cases that differ from a wrong one in one option, optional input or size."""
+        claims = self.bench.subject.claims
+        wrong = sorted((o for o in self.wrong if not o.settled.key), key=lambda o: -len(set(o.facts.sizes.values())))
+        for observation in [] if claims.compiled else wrong[:1]:
+            for sample in neighbours(observation.trial.sample, claims):
+                self.repeated.add(sample.key)
+                trial = Trial(replaced(self.bench, mechanism=sample.mechanism), sample)
+                yield Observation(trial, trial.base, self.grade, self.wrong[0].names)
+
     def fresh(self) -> Iterator[Observation]:
         m, claims = self.bench.mechanism, self.bench.subject.claims
         if claims.compiled:  # every shape costs a compilation
@@ -166,6 +190,17 @@ class Search:
     def conditional(self) -> Iterator[Candidate]:
         """Candidates that fit under a condition."""
         return conditional(self.bench, self.candidates, self.wrong, self.right, self.grade, self.seed)
+
+    def partial(self) -> Iterator[Candidate]:
+        """Candidates that fit in those outputs alone that are wrong on some case, everywhere or under a condition."""
+        names = {name for o in self.observations for name in o.names}
+        wrong = {name for o in self.wrong for name in o.wrong}
+        if wrong == names:
+            return
+        outputs = tuple(name for name in self.bench.mechanism.outputs if name in wrong)
+        found = [confined(c, outputs) for c in self.candidates if c.function is None and not c.words]
+        fit = [*filter(self.fits, found)]
+        yield from fit or conditional(self.bench, found, self.wrong, self.right, self.grade, self.seed)
 
     # Two at once
 
@@ -212,6 +247,25 @@ class Search:
         """Whether either part of a pair is needed on several cases."""
         return all(sum(o.stance(part) is Stance.DIFFERS for o in self.observations) >= WITNESSES for part in pair.parts)
 
+    def parts(self) -> Iterator[Condition]:
+        """Where a candidate agrees that elsewhere does not, by one literal; the most cases first."""
+        near = [(sum(o.stance(c) is Stance.AGREES for o in self.wrong), c) for c in self.candidates]
+        most = sorted((one for one in near if one[0] >= PART), key=lambda one: -one[0])[:ANCHORS]
+        for agreed, candidate in most:
+            if 2 * agreed > len(self.wrong):
+                yield from self.parts_of(candidate)
+
+    def parts_of(self, candidate: Candidate) -> Iterator[Condition]:
+        inside = [o.facts for o in self.wrong if o.stance(candidate) is Stance.AGREES]
+        outside = [o.facts for o in self.wrong if o.stance(candidate) is Stance.DIFFERS]
+        fit, other = fitting(inside, outside, most=1, exact=True), fitting(outside, inside, most=1)
+        if fit is not None and fit.condition.literals:
+            yield fit.condition
+        literals = other.condition.literals if other is not None and not other.partly else ()
+        without = opposite(literals[0]) if literals else None
+        if without is not None:
+            yield Condition((without,))
+
     # What comes next
 
     def runner_up(self, named: Iterable[str] = ()) -> tuple[Candidate | None, int]:
@@ -241,6 +295,11 @@ class Search:
             return None
         agreed = sum(o.stance(best) is Stance.AGREES for o in self.observations)
         return Nearest(best.name, best.says, agreed, agreed + differs) if agreed >= NEAREST else None
+
+
+def confined(candidate: Candidate, outputs: tuple[str, ...]) -> Candidate:
+    """A candidate that shows in some outputs alone."""
+    return replaced(candidate, name=f"{candidate.name} in {' and '.join(outputs)}", only=outputs)
 
 
 def fit(stances: Collection[Stance]) -> bool:

@@ -29,6 +29,8 @@ PLACES = 3
 """Wrong cases on which the same entries are wrong where that is told."""
 SEVERAL = 3
 """Indices of an axis from which on a pattern along it has one wording."""
+FURTHER = 2.0
+"""What a condition may cost more than one by which options that make no difference on a case are as if left out."""
 LEAST = 3
 """Right cases on which a condition does not hold, at least."""
 
@@ -51,6 +53,8 @@ class When:
     """The other dtypes in which the subject is right on such cases, if it is wrong in none of them."""
     at: str = ""
     """Which entries of the first output are wrong, in words, if they are the same ones on several cases."""
+    partly: bool = False
+    """Whether it depends on the entries of arrays too on which of such cases the subject is wrong."""
 
 
 def separated(
@@ -80,6 +84,8 @@ def separated(
     if law.name == "definition" and kind is Kind.REFUTED:
         further = (o for o in observations if o.mechanism is not bench.mechanism and not o.settled.key)
         points += [point_of(o.trial.sample, wrong=not o.right) for o in further]
+    if any(point.wrong and point.facts.finite for point in points):  # what is not finite is wrong in its own ways
+        points = [point for point in points if point.facts.finite]
     if not any(point.wrong for point in points):
         return None
     return Separation(bench, law, kind, result, points, seed, deadline).when()
@@ -133,9 +139,8 @@ class Separation(Parting):
             return None
         more = self.law.name == "definition" and self.kind is Kind.REFUTED and not self.spent
         right_in = self.right_in() if more else ()
-        return When(
-            fit.condition, self.bench.dtype, wrong, inside, outside, tested, right_in, self.place() if more else ""
-        )
+        at = self.place() if more else ""
+        return When(fit.condition, self.bench.dtype, wrong, inside, outside, tested, right_in, at, fit.partly)
 
     # Learning
 
@@ -144,7 +149,11 @@ class Separation(Parting):
         right = [point for point in self.points if not point.wrong]
         for point in right:
             self.simplify(point, wrong)
-        return fitting(wrong, [point.plain for point in right], without=self.untested)
+        plain = fitting(wrong, [point.plain for point in right], without=self.untested)
+        whole = fitting(wrong, [point.facts for point in right], without=self.untested)
+        if plain is None or whole is None or whole.partly or whole.exceptions:
+            return plain
+        return whole if plain.partly or whole.score <= plain.score + FURTHER else plain
 
     def simplify(self, point: Point, wrong: Sequence[Facts]) -> None:
         """Take from the facts of a right case what makes no difference there, if all wrong cases have it."""

@@ -50,6 +50,25 @@ def roomy(sample: Sample, claims: Claims) -> Sample:
     return drawn(sample, replace(sample.case, fixed=fixed, literals={}), claims) or sample
 
 
+def neighbours(sample: Sample, claims: Claims) -> Iterator[Sample]:
+    """Cases in which one thing is other than in the given one: an option, an optional input, a size."""
+    m, facts = sample.mechanism, facts_of(sample)
+    for name in (*m.optional, *m.options):
+        if name in claims.names and name in m.defaults:
+            kinds = ("given", "absent") if name in m.optional else ("set", "usual")
+            unusual = facts.given[name] if name in m.optional else facts.options.get(name) is not None
+            found = steered(sample, claims, Literal(kinds[unusual], name), holds=True)
+            if found is not None:
+                yield found
+    for name in m.sizes:
+        n = sample.values.get(name)
+        if isinstance(n, int | np.integer):
+            for other in (1, int(n) + 1, 2 * int(n) + 1):
+                found = sized(sample, claims, name, other) if other != n else None
+                if found is not None:
+                    yield found
+
+
 def drawn(sample: Sample, case: Case, claims: Claims) -> Sample | None:
     """A case of the mechanism of a sample; None where it is none, or too large."""
     try:
@@ -88,6 +107,7 @@ def _moved(sample: Sample, literal: Literal, *, holds: bool) -> Iterator[Case]:
             yield _with(sample, name, values[name] + step)
     elif kind in ("less", "same", "other"):
         yield from _related(sample, literal, holds=holds)
+        yield from (_with(sample, size, n) for size in m.sizes for n in (1, 2))  # as of groups, by which heads follow
     elif kind in ("given", "absent"):
         yield _given(sample, name) if (kind == "given") is holds else _left_out(sample, name)
     elif kind in ("equal", "below", "at least") and holds:

@@ -236,7 +236,7 @@ def _wrong(two: Two, parts: Sequence[Part]) -> Iterator[told.Wrong]:
 
 def _explained(two: Two, i: int, side: Which, shows: Sequence[tuple[Part, list[Cell]]], *, full: bool) -> told.Wrong:
     part, failed = shows[0]
-    head, bench = headline(failed), part.both.benches[i]
+    head, bench = headline(failed, part.mechanism), part.both.benches[i]
     data: dict[str, Any] = {"sizes": {}, "outcome": None, "units": finite_or_none(head.worst), "reason": head.says}
     if full and head.failure is not None:
         failure = made_small(head.failure, part.results[i])

@@ -18,13 +18,14 @@ from ..diagnosis.observations import Observation
 from ..diagnosis.scale import from_which_sizes, wrong_rows
 from ..diagnosis.separation import When, separated
 from ..diagnosis.witness import describe, finite_or_none
-from ..judging.cells import Cell, Failure, Request, Result, is_large, sentence_of
+from ..judging.cells import Cell, Failure, Request, Result, is_large, law_of, sentence_of
 from ..judging.conventions import Finding
 from ..judging.engine import run
 from ..judging.layouts import taken_told
 from ..judging.recognition import Mark
 from ..judging.shrinking import made_small
 from ..mechanisms.evidence import Evidence, evidence_of
+from ..mechanisms.mechanism import Mechanism
 from ..numerics.grades import coarser
 from ..reporting.findings import marks
 from ..reporting.records import CellLine
@@ -92,7 +93,7 @@ class Runner:
         )
         result = excused(run(request), self.waivers, today(), self.options.seed)
         failed = [c for c in result.cells if c.bad and c.failure is not None and self.counts(c.level)]
-        head = headline(failed) if failed and result.bench is not None else None
+        head = headline(failed, group.mechanism) if failed and result.bench is not None else None
         if head is not None and self.announce is not None:
             self.announce(head)
         for cell in result.cells:
@@ -124,7 +125,7 @@ class Runner:
                     steps.tried(lambda: retraced(bench, failure, result, self.deadline)) if failure.dependent else None
                 )
                 failure, after = (again.failure, again.says) if again else (failure, "")
-            lawful = head.law == "contract.precision" or not head.law.startswith(("contract.", "convention."))
+            lawful = head.law == "contract.precision" or law_of(group.mechanism, head.law) is not None
             if room and lawful and first.large is None:
                 calls = steps.tried(lambda: observed(bench, failure, seed)) or []
                 likeness = steps.tried(lambda: diagnose(bench, failure, seed, observations=calls))
@@ -193,14 +194,14 @@ def _unnamed(group: Group, head: Cell) -> str:
     return f"{group.mechanism.name}.{head.law}"
 
 
-def headline(failed: Sequence[Cell]) -> Cell:
+def headline(failed: Sequence[Cell], mechanism: Mechanism) -> Cell:
     """The failure that says most: what is new, a law before the definition, and those before contracts and rejects.
 
     Of a call without an answer no law says more than the definition, which asks for one call and no other.
     """
 
     def rank(cell: Cell) -> tuple[int, bool, int]:
-        if cell.law.startswith(("contract.", "convention.")):
+        if cell.law.startswith(("contract.", "convention.")) or cell.law in mechanism.rejects:
             return cell.level != "must", bool(cell.finding), 3
         return (
             cell.level != "must",

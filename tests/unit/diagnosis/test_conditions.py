@@ -2,9 +2,9 @@
 
 import pytest
 
-from attnspec.diagnosis.conditions import Literal, fitting
+from attnspec.diagnosis.conditions import Literal, fitting, opposite
 from attnspec.diagnosis.facts import Facts
-from attnspec.diagnosis.phrases import where
+from attnspec.diagnosis.phrases import phrase, where
 
 SIZES = {"batch": 2, "kv_heads": 2, "heads": 2, "q_len": 4, "k_len": 6, "head_dim": 8, "value_dim": 8}
 MEMORY = {"q": "contiguous", "k": "contiguous", "v": "contiguous"}
@@ -66,6 +66,33 @@ def test_a_condition_may_hold_on_few_right_cases_and_they_are_counted():
     fit = fitting(wrong, [*right, call(k_len=50, regime="ties")])
     assert ("k_len >= 33", 1) == (where(fit.condition), fit.exceptions)
     assert fitting(wrong, [*right, call(k_len=50)], exact=True) is None
+
+
+def test_what_shows_on_some_entries_alone_has_a_condition_outside_of_which_all_is_right():
+    inside = [call(batch=n, k_len=k) for n in (2, 3, 5) for k in range(3, 15)]
+    outside = [call(batch=1, k_len=k) for k in range(3, 60)]
+    fit = fitting(inside[::3], [*outside, *(c for c in inside if c not in inside[::3])])
+    assert ("batch >= 2", True) == (where(fit.condition), fit.partly)
+
+
+def test_of_two_calls_of_which_the_same_is_known_the_right_one_says_nothing():
+    fit = fitting([call(k_len=40)], [call(k_len=40), call(k_len=3, q_len=5), call(k_len=39)])
+    assert ("k_len >= 40", 0, False) == (where(fit.condition), fit.exceptions, fit.partly)
+
+
+@pytest.mark.parametrize(
+    ("literal", "words"),
+    [
+        (Literal("from", "k_len", 33), "k_len <= 32"),
+        (Literal("up to", "q_len", 1), "q_len >= 2"),
+        (Literal("given", "mask"), "no mask is given"),
+        (Literal("usual", "causal", False), "causal = True"),
+        (Literal("set", "scale"), "scale is left out"),
+    ],
+)
+def test_what_holds_where_a_literal_does_not(literal, words):
+    assert words == phrase(opposite(literal))
+    assert opposite(Literal("layout", "layout", "strided")) is None
 
 
 def test_where_nothing_is_wrong_there_is_nothing_to_separate():

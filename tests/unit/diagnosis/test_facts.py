@@ -40,3 +40,10 @@ def test_an_axis_of_one_leaves_a_transposed_input_contiguous():
     sample = scenario("transposed")
     values = {**sample.values, "q": sample.values["q"][:, :1]}
     assert "contiguous" == facts_of(sample, values).memory["q"]
+
+
+def test_what_is_not_finite_is_known():
+    m = library()["softmax"]
+    claims = ReferenceSubject(m).claims
+    found = {s.case.label: facts_of(s).finite for s in plan(m, claims, PROFILES["quick"], 0, "float32").scenarios}
+    assert (True, False) == (found["large"], found["nothing_left"])

@@ -51,6 +51,11 @@ def test_what_is_wrong_everywhere_has_no_other_side():
     assert "wrong on nearly every case (3 of 4 cases)" == told(outside=0)
 
 
+def test_what_depends_on_entries_too_is_wrong_at_times():
+    says = "wrong at times where a mask is given; right otherwise (3 of 4 and 8 of 8 cases)"
+    assert says == told(Literal("given", "mask"), partly=True)
+
+
 def test_of_a_memory_layout_it_is_told_what_another_one_changes():
     says = "wrong where q is not contiguous; right otherwise, and right if made so (3 of 4 and 8 of 8 cases)"
     assert says == told(Literal("scattered", "q"))

@@ -6,7 +6,7 @@ from attnspec.cases.plans import plan
 from attnspec.cases.profiles import PROFILES
 from attnspec.diagnosis.conditions import Condition, Literal
 from attnspec.diagnosis.facts import facts_of
-from attnspec.diagnosis.steering import imposed, roomy, sized, steered
+from attnspec.diagnosis.steering import imposed, neighbours, roomy, sized, steered
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.stand_ins import ReferenceSubject
 
@@ -62,6 +62,15 @@ def test_several_literals_are_imposed_at_once():
 def test_what_cannot_be_is_no_case():
     assert imposed(scenario("plain"), CLAIMS, Condition((Literal("from", "k_len", 10**6),))) is None
     assert sized(scenario("plain"), CLAIMS, "heads", 4) is None
+
+
+def test_neighbours_differ_in_one_option_input_or_size():
+    plain = scenario("plain")
+    found = [facts_of(sample) for sample in neighbours(plain, CLAIMS)]
+    assert any(facts.given["mask"] and facts.sizes["k_len"] == plain.values["k_len"] for facts in found)
+    assert any(facts.options["causal"] for facts in found)
+    assert any(facts.sizes["q_len"] == 1 for facts in found)
+    assert all(sum(facts.given.values()) + sum(x is not None for x in facts.options.values()) <= 1 for facts in found)
 
 
 def test_a_roomy_case_has_two_of_nothing():

@@ -93,13 +93,14 @@ def test_only_laws_and_the_definition_are_laws(name):
         (["linear error", "definition error", "convex fail"], "convex"),
         (["contract.fresh fail", "linear error"], "linear"),
         (["lengths fail should", "contract.fresh fail"], "contract.fresh"),
+        (["lengths fail", "definition fail"], "definition"),
     ],
 )
 def test_the_failure_that_says_most_stands_for_the_others(failed, expected):
     cells = []
     for law, verdict, *level in map(str.split, failed):
         cells.append(Cell("kernel", "attention", "attention", law, *level or ["must"], "float32", "cpu", verdict))
-    assert expected == headline(cells).law
+    assert expected == headline(cells, ATTENTION).law
 
 
 @pytest.mark.parametrize(
