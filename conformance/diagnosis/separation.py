@@ -85,7 +85,7 @@ def separated(
         further = (o for o in observations if o.mechanism is not bench.mechanism and not o.settled.key)
         points += [point_of(o.trial.sample, wrong=not o.right) for o in further]
     if any(point.wrong and point.facts.finite for point in points):  # what is not finite is wrong in its own ways
-        points = [point for point in points if point.facts.finite]
+        points = [point for point in points if point.facts.finite or not point.wrong]
     if not any(point.wrong for point in points):
         return None
     return Separation(bench, law, kind, result, points, seed, deadline).when()
