@@ -226,22 +226,29 @@ def fitting(
     """
     if not wrong:
         return None
-    if not exact:  # of two cases of which the same is known, one right and one wrong, nothing that is known tells
-        known = {facts.same for facts in wrong}
-        right = [facts for facts in right if facts.same not in known]
+    known = [one for one in literals(wrong) if one.key not in without]
+    allowed = 0 if exact else int(SHARE * len(wrong) / (1 - SHARE))
+    best = _best(*_held(known, right), allowed, most)
+    if best is not None or exact:
+        return best
+    same = {
+        facts.same for facts in wrong
+    }  # of such calls, right or wrong, nothing that is known tells one from another
+    held, every = _held([one for one in known if _plain(one)], [facts for facts in right if facts.same not in same])
+    found = _best(held, every, allowed, most)
+    return replace(found, partly=True) if found is not None else _likely(held, every, len(wrong), most)
+
+
+def _held(known: Sequence[Literal], right: Sequence[Facts]) -> tuple[dict[int, Literal], int]:
+    """The literals by the right cases on which they hold, the cheapest of those alike, as bits; and all such bits."""
     every = (1 << len(right)) - 1
     held: dict[int, Literal] = {}
-    for literal in (one for one in literals(wrong) if one.key not in without):
+    for literal in known:
         bits = sum(1 << index for index, facts in enumerate(right) if literal.holds(facts))
         if bits != every and (bits not in held or literal.cost < held[bits].cost):
             held[bits] = literal
     order = sorted(held, key=lambda bits: bits.bit_count() * EXCEPTION + held[bits].cost)[:KEPT]
-    allowed = 0 if exact else int(SHARE * len(wrong) / (1 - SHARE))
-    best = _best(held, order, every, allowed, most)
-    if best is None and not exact:
-        telling = [bits for bits in order if _plain(held[bits])]
-        best = _likely(held, telling, every, len(wrong), most)
-    return best
+    return {bits: held[bits] for bits in order}, every
 
 
 def _plain(literal: Literal) -> bool:
@@ -250,13 +257,13 @@ def _plain(literal: Literal) -> bool:
     return plain or literal.kind not in ("up to", "from", "remainder", "at least", "below", "regime")
 
 
-def _best(held: Mapping[int, Literal], order: Sequence[int], every: int, allowed: int, most: int) -> Fit | None:
+def _best(held: Mapping[int, Literal], every: int, allowed: int, most: int) -> Fit | None:
     """The cheapest conjunction that holds on no more right cases than are `allowed`."""
     best: Fit | None = None
     for count in range(most + 1):
         if best is not None and best.score <= count + TOGETHER * max(count - 1, 0):  # no literal costs less than one
             break
-        for condition, exceptions in _conjunctions(held, order, every, count):
+        for condition, exceptions in _conjunctions(held, every, count):
             if exceptions <= allowed:
                 score = condition.cost + EXCEPTION * exceptions
                 if best is None or score < best.score:
@@ -264,23 +271,21 @@ def _best(held: Mapping[int, Literal], order: Sequence[int], every: int, allowed
     return best
 
 
-def _likely(held: Mapping[int, Literal], order: Sequence[int], every: int, wrong: int, most: int) -> Fit | None:
+def _likely(held: Mapping[int, Literal], every: int, wrong: int, most: int) -> Fit | None:
     """The conjunction by which it takes least to say which cases are wrong."""
     best: Fit | None = None
     least = _bits(wrong, every.bit_count()) - GAIN
     for count in range(1, most + 1):
-        for condition, exceptions in _conjunctions(held, order, every, count):
+        for condition, exceptions in _conjunctions(held, every, count):
             score = BITS * condition.cost + _bits(wrong, exceptions)
             if score < least:
                 best, least = Fit(_ordered(condition), exceptions, score, partly=True), score
     return best
 
 
-def _conjunctions(
-    held: Mapping[int, Literal], order: Sequence[int], every: int, count: int
-) -> Iterator[tuple[Condition, int]]:
+def _conjunctions(held: Mapping[int, Literal], every: int, count: int) -> Iterator[tuple[Condition, int]]:
     """The conjunctions of so many literals, and on how many right cases each holds."""
-    for chosen in itertools.combinations(order, count):
+    for chosen in itertools.combinations(held, count):
         bits = every
         for part in chosen:
             bits &= part

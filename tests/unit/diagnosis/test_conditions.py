@@ -76,8 +76,9 @@ def test_what_shows_on_some_entries_alone_has_a_condition_outside_of_which_all_i
 
 
 def test_of_two_calls_of_which_the_same_is_known_the_right_one_says_nothing():
-    fit = fitting([call(k_len=40)], [call(k_len=40), call(k_len=3, q_len=5), call(k_len=39)])
-    assert ("k_len >= 40", 0, False) == (where(fit.condition), fit.exceptions, fit.partly)
+    mask = [call(mask=True, k_len=n) for n in (3, 4, 5, 6)]
+    fit = fitting(mask, [*mask, *(call(k_len=n) for n in range(2, 9))])
+    assert ("a mask is given", 0, True) == (where(fit.condition), fit.exceptions, fit.partly)
 
 
 @pytest.mark.parametrize(
