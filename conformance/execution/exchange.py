@@ -5,10 +5,12 @@ What lies between arrays is 0xff, which is NaN in every format of fractions.
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import math
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -32,6 +34,8 @@ MEMORY = Path("/dev/shm")
 """Where a system keeps files in memory."""
 ROOM = 1 << 30
 """Bytes that have to be free there."""
+PREFIX, LOCK = "attnspec-arrays-", "lock"
+"""What the names of folders begin with, and a file in each that is locked by the process that made it."""
 _numbers = itertools.count()
 
 
@@ -40,12 +44,22 @@ class MisfitError(Exception):
 
 
 def folder() -> str:
-    """The path of a new folder for arrays, in memory where there is room."""
+    """The path of a new folder for arrays, in memory where there is room, as long as this process lives.
+
+    Those of processes that were killed are removed first.
+    """
+    place = None
     with suppress(OSError):
         free = os.statvfs(MEMORY)
-        if free.f_bavail * free.f_frsize >= ROOM:
-            return tempfile.mkdtemp(prefix="attnspec-", dir=MEMORY)
-    return tempfile.mkdtemp(prefix="attnspec-")
+        place = MEMORY if free.f_bavail * free.f_frsize >= ROOM else None
+    for left in Path(place or tempfile.gettempdir()).glob(f"{PREFIX}*/{LOCK}"):
+        with suppress(OSError), left.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(left.parent, ignore_errors=True)
+    made = tempfile.mkdtemp(prefix=PREFIX, dir=place)
+    held = os.open(Path(made, LOCK), os.O_RDONLY | os.O_CREAT, 0o600)  # until the process ends, however it does
+    fcntl.flock(held, fcntl.LOCK_EX)
+    return made
 
 
 @dataclass(frozen=True, slots=True)

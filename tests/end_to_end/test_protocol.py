@@ -215,10 +215,10 @@ def test_a_project_names_a_program_beside_its_file(here, monkeypatch):
 
 
 def test_nothing_is_left_of_arrays_or_programs(here):
-    before = {path.name for path in Path("/dev/shm").glob("attnspec-*")}
+    before = {path.name for path in Path("/dev/shm").glob("attnspec-arrays-*")}
     attnspec.check(served("fine"), laws=("softmax.definition",))
     supervisor(30.0, "cpu").close()
-    assert before >= {path.name for path in Path("/dev/shm").glob("attnspec-*")}
+    assert before >= {path.name for path in Path("/dev/shm").glob("attnspec-arrays-*")}
     assert [] == running("server.py fine")
 
 

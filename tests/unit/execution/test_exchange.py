@@ -1,5 +1,8 @@
 """Arrays in files: what is written is read as it was, whatever its strides, and what a program wrote is taken back."""
 
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -92,7 +95,11 @@ def test_what_is_no_array_of_the_file_is_refused(exchange, said):
         one.read(said)
 
 
-def test_a_folder_is_for_its_owner_alone():
+def test_a_folder_is_for_its_owner_alone_and_goes_once_the_process_that_made_it_was_killed():
     made = Path(folder())
-    assert 0o700 == made.stat().st_mode & 0o777
-    made.rmdir()
+    command = [sys.executable, "-c", "from attnspec.execution.exchange import folder; print(folder())"]
+    left = Path(subprocess.check_output(command, text=True).strip())
+    found = left.is_dir(), 0o700 == made.stat().st_mode & 0o777
+    shutil.rmtree(folder())
+    assert ((True, True), (False, True)) == (found, (left.exists(), made.exists()))
+    shutil.rmtree(made)
