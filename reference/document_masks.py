@@ -13,8 +13,9 @@ def document_mask(positions, blocks=None, *, window_left=None, chunk=None):
     A document begins where a position is not one more than that before it; -1 is no block.
     """
     batch, length = positions.shape
-    blocks = np.full(positions.shape, -1) if np.ndim(blocks) == 0 else blocks
-    if blocks.shape != positions.shape:
+    named = np.asarray(-1 if blocks is None else blocks)
+    named = np.full(positions.shape, named) if named.ndim == 0 else named
+    if named.shape != positions.shape:
         raise ValueError("every token has a position and a block")
     mask = np.zeros((batch, length, length), bool)
     for b in range(batch):
@@ -24,5 +25,5 @@ def document_mask(positions, blocks=None, *, window_left=None, chunk=None):
                 for j in own:
                     near = window_left is None or p[i] - p[j] <= window_left
                     near = near and (chunk is None or p[i] // chunk == p[j] // chunk)
-                    mask[b, i, j] = (j <= i and near) or blocks[b, i] == blocks[b, j] >= 0
+                    mask[b, i, j] = (j <= i and near) or named[b, i] == named[b, j] >= 0
     return mask
