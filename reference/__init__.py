@@ -12,6 +12,7 @@ from .attention_gradient import attention_gradient
 from .band_scores import band_scores
 from .beam_search import beam_search
 from .bias import bucketed_bias
+from .block_sparse import block_sparse_attention
 from .cached_attention import cached_attention
 from .decoder import decoder, transformer_block
 from .document_masks import document_mask
@@ -55,6 +56,7 @@ __all__ = [
     "attention_gradient",
     "band_scores",
     "beam_search",
+    "block_sparse_attention",
     "broadcast_shapes",
     "bucketed_bias",
     "cached_attention",
