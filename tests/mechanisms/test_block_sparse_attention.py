@@ -1,4 +1,4 @@
-"""Attention to blocks of keys: both witnesses against attention under a mask, and what has been reported as wrong."""
+"""Attention to blocks of keys: both witnesses against attention under a mask, and what goes wrong with it."""
 
 import numpy as np
 import pytest
@@ -72,7 +72,7 @@ def positions_forgotten(q, k, v, blocks, *, q_block_size, k_block_size, scale=No
 
 
 @pytest.mark.parametrize("wrong", [tail_filled_with_zeros, positions_forgotten])
-def test_what_has_been_reported_is_found(wrong):
+def test_zeros_behind_the_tail_and_forgotten_positions_are_found(wrong):
     assert "definition" in failures(wrong)
 
 
