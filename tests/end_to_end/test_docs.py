@@ -175,3 +175,13 @@ def test_documents_have_one_sentence_a_line(page):
     prose = re.sub(r"```.*?```", "", text(page), flags=re.DOTALL)
     lines = [x for x in prose.splitlines() if x and not x.startswith("|")]
     assert [] == [x for x in lines if re.search(r"[a-z`)]\. [A-Z]", x)]
+
+
+@pytest.mark.parametrize("page", sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")))
+def test_rows_of_a_table_have_as_many_cells_as_its_head(page):
+    wanted, off = None, []
+    for number, line in enumerate(text(page).splitlines(), 1):
+        found = len(re.findall(r"(?<!\\)\|", line)) if line.startswith("|") else None
+        wanted = None if found is None else wanted or found
+        off += [number] if found != wanted else []
+    assert [] == off
