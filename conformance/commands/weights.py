@@ -200,7 +200,8 @@ def _samples(subject: AdapterSubject, option: str) -> Iterator[Sample]:
 def head(module: str, texts: Sequence[str]) -> str:
     """The imports of a file of such declarations."""
     namespace = "from types import SimpleNamespace\n\n" if any("SimpleNamespace(" in text for text in texts) else ""
-    return f"{namespace}import {module}\n\nimport attnspec"
+    flax = "from flax import nnx\n" if any("nnx." in text for text in texts) else ""
+    return f"{namespace}import {module}\n{flax}\nimport attnspec"
 
 
 def _written(score: Score, name: str, remarks: Sequence[str]) -> str:

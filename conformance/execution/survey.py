@@ -15,8 +15,11 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from ..data.texts import told
 from ..errors import TargetError, did_you_mean
+from .modules import filling
 from .sources import load
 
 Role = tuple[str, str, Any]
@@ -74,6 +77,8 @@ class Survey:
     weights: tuple[Weight, ...]
     takes: tuple[tuple[str, bool], ...]
     """The parameters of its call, and whether each has to be given."""
+    framework: str
+    """The framework of the arrays that it is called with."""
 
 
 class _UnknownError(Exception):
@@ -87,22 +92,48 @@ def surveyed(path: Path, name: str, roles: Sequence[Role]) -> Survey:
     if not isinstance(kind, type):
         known = [other for other, x in vars(module).items() if isinstance(x, type)]
         raise TargetError(f"{path} has no class {name!r}{did_you_mean(name, known)}")
-    torch = sys.modules.get("torch")
-    if torch is None or not issubclass(kind, torch.nn.Module):
-        raise TargetError(
-            f"{name} is no torch.nn.Module, and a mapping is proposed for these alone; "
-            "for Flax and Keras write attnspec.module(...), as the README shows"
-        )
+    framework, calling = _calling(kind)
+    if calling is None:
+        raise TargetError(f"{name} is no module of torch, Flax or Keras")
     uses: dict[str, None] = {}
     made, built = _made(module, path.stem, kind, _guesses(roles, uses))
-    holders = {at: type(one).__name__ for at, one in made.named_modules()}
-    weights = tuple(
-        Weight(at, tuple(map(int, x.shape)), holders[at.rpartition(".")[0]]) for at, x in made.named_parameters()
-    )
-    called = [p for p in [*inspect.signature(kind.forward).parameters.values()][1:] if p.kind not in _VARIADIC]
-    return Survey(built, tuple(uses), weights, tuple((p.name, p.default is p.empty) for p in called))
+    called = [p for p in [*inspect.signature(calling).parameters.values()][1:] if p.kind not in _VARIADIC]
+    takes = tuple((p.name, p.default is p.empty) for p in called)
+    if framework == "torch":
+        holders = {at: type(one).__name__ for at, one in made.named_modules()}
+        shapes = {at: (tuple(map(int, x.shape)), holders[at.rpartition(".")[0]]) for at, x in made.named_parameters()}
+    else:
+        shapes = {at: (shape, "") for at, shape in _shapes(made, roles, takes).items()}
+    weights = tuple(Weight(at, shape, holder) for at, (shape, holder) in shapes.items())
+    return Survey(built, tuple(uses), weights, takes, framework)
 
 
+def _calling(kind: type) -> tuple[str, Callable[..., Any] | None]:
+    """The framework of what a module is called with, and the function that a call is; None if it is no module."""
+    bases = {f"{base.__module__.partition('.')[0]}.{base.__name__}" for base in kind.__mro__}
+    if "keras.Layer" in bases:  # which with torch as its backend is a module of torch as well
+        return "numpy", kind.call  # type: ignore[attr-defined]
+    if "torch.Module" in bases:
+        return "torch", kind.forward  # type: ignore[attr-defined]
+    return "numpy", kind.__call__ if "flax.Module" in bases else None
+
+
+def _shapes(made: Any, roles: Sequence[Role], takes: Sequence[tuple[str, bool]]) -> dict[str, tuple[int, ...]]:
+    """The parameters of a module that may be built by its first call only, which is made."""
+    width = next((int(x) for role, _, x in roles if role == "width"), 1)
+    count = sum(needed for name, needed in takes if "mask" not in name)
+    arrays = [np.zeros((1, LENGTH, width), np.float32)] * max(count, 1)
+    try:
+        return filling(made, arrays, lambda module: module(*arrays)).shapes
+    except Exception as error:
+        says = f"{type(error).__name__}: {told(error)}"
+        raise TargetError(
+            f"{type(made).__name__} cannot be called with {count} arrays {list(arrays[0].shape)}: {says}"
+        ) from None
+
+
+LENGTH = 4
+"""Positions of the arrays with which a module is called first."""
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -115,6 +146,8 @@ def _guesses(roles: Sequence[Role], uses: dict[str, None]) -> Guess:
             if role in known and name.lower() in words.split():
                 uses[role] = None
                 return known[role]
+        if name == "rngs" and (nnx := sys.modules.get("flax.nnx")) is not None:
+            return "nnx.Rngs(0)", nnx.Rngs(0)
         fixed = {**FIXED, **ALWAYS}
         return (repr(fixed[name]), fixed[name]) if name in fixed else None
 

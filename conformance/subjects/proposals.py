@@ -116,6 +116,7 @@ class Candidate:
     options: Mapping[str, str] = field(default_factory=dict)
     fixed: Mapping[str, str] = field(default_factory=dict)
     returns: str = ""
+    framework: str = "torch"
 
     def text(self, name: str, remarks: Sequence[str] = ()) -> str:
         """The declaration under a name, with remarks before it."""
@@ -129,7 +130,7 @@ class Candidate:
             words = ", ".join(f'"{key}": {x}' for key, x in said.items())
             lines += [f"    {part}={{{words}}},"] * bool(said)
         lines += [f"    returns={self.returns},"] * bool(self.returns)
-        lines += ['    framework="torch",', '    dtypes=("float32",),  # and the others that it takes', ")"]
+        lines += [f'    framework="{self.framework}",', '    dtypes=("float32",),  # and the others that it takes', ")"]
         return "\n".join(lines)
 
 
@@ -155,7 +156,7 @@ def candidates(operator: str, survey: Survey) -> list[Candidate]:
         fixed = [{**one, "eps": repr(eps)} for one in fixed for eps in EPSILONS]
     if operator == "transformer_block" and "base" not in survey.uses:
         fixed = [{**one, "base": "10000.0"} for one in fixed]
-    head = replace(called, factory=_factory(kind, survey), operator=operator)
+    head = replace(called, factory=_factory(kind, survey), operator=operator, framework=survey.framework)
     made = [replace(head, weights=weights, fixed=one) for weights in mappings for one in fixed]
     return made[:MOST]
 
@@ -319,6 +320,11 @@ def _held(
         yield from _fused(weight, own, kind, sizes, grouped)
         return
     name = own[0]
+    if part in ("attention_norm", "mlp_norm") and weight.path.rpartition(".")[2] in ("bias", "beta"):
+        raise UsageError(
+            f"{weight.path} is a bias, and the norms of transformer_block have none (they are those of rms_norm); "
+            "a block with LayerNorm is checked by its parts"
+        )
     expected = tuple(sizes[axis] for axis in kind.weights[name][1])
     plain, turned = [{name: weight.path}], [{name: f"{weight.path}.T"}]
     if len(weight.shape) == 3:

@@ -106,6 +106,54 @@ def test_what_is_written_for_a_class_as_people_write_it_is_conformant(name, vari
     assert f"CONFORMANT      {variable} (float32) " in checked.stdout
 
 
+NNX = """
+import jax
+from flax import nnx
+
+
+class Attention(nnx.Module):
+    def __init__(self, dim: int, heads: int, *, rngs: nnx.Rngs):
+        self.heads = heads
+        self.wq, self.wk, self.wv, self.wo = (nnx.Linear(dim, dim, rngs=rngs) for _ in range(4))
+
+    def __call__(self, x):
+        b, t, d = x.shape
+        q, k, v = (w(x).reshape(b, t, self.heads, -1) for w in (self.wq, self.wk, self.wv))
+        return self.wo(jax.nn.dot_product_attention(q, k, v).reshape(b, t, d))
+"""
+
+
+def test_what_is_written_for_a_module_of_flax_is_conformant():
+    pytest.importorskip("flax")
+    Path("my_flax.py").write_text(NNX)
+    result = called("init", "my_flax.py:Attention")
+    assert result.stdout.startswith("Attention is taken for multi_head: 8 weights, right in "), result.stderr
+    text = Path("my_flax_attnspec.py").read_text()
+    assert '"wq": "wq.kernel",' in text
+    assert "import my_flax\nfrom flax import nnx\n\nimport attnspec\n" in text
+    law = ("--law", "multi_head.definition")
+    checked = called("check", "my_flax_attnspec.py", "--profile", "smoke", *law)
+    assert "CONFORMANT      attention (float32) " in checked.stdout
+
+
+def test_a_block_with_layer_norm_is_told_to_be_another(tmp_path):
+    block = """
+import torch
+from torch import nn
+
+class Block(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.ln1 = nn.LayerNorm(dim)
+
+    def forward(self, x):
+        return self.ln1(x)
+"""
+    Path("block.py").write_text(block)
+    result = called("init", "block.py:Block")
+    assert "ln1.bias is a bias, and the norms of transformer_block have none" in result.stderr
+
+
 def test_where_nothing_agrees_the_likeliest_is_written_and_called_uncertain():
     result = called("init", "my_model.py:FaultyAttention")
     says = "none of 2 mappings agrees with the definition; this one is right in 0 of 2 cases"

@@ -75,7 +75,7 @@ def test_a_configuration_of_no_class_has_what_is_asked_of_it(path):
     [
         ("Wanting", "Wanting cannot be built: nothing is known of 'rank', 'groups'; write a factory that gives"),
         ("Failing", "mine.Failing(dim=60) cannot be built: ValueError: no"),
-        ("Other", "Other is no torch.nn.Module, and a mapping is proposed for these alone; for Flax and Keras"),
+        ("Other", "Other is no module of torch, Flax or Keras"),
     ],
 )
 def test_a_class_that_cannot_be_built_is_told(path, name, says):
@@ -88,3 +88,55 @@ def test_an_attribute_that_nothing_is_known_of_is_told(path):
     path.write_text(FILE.replace("@dataclass", ""))
     with pytest.raises(TargetError, match=r"^Asking cannot be built: nothing is known of 'args.strange'; "):
         surveyed(path, "Asking", ROLES)
+
+
+NNX = """
+from flax import nnx
+
+class Mine(nnx.Module):
+    def __init__(self, dim, *, rngs):
+        self.proj = nnx.Linear(dim, 2 * dim, rngs=rngs)
+    def __call__(self, x, mask=None): return self.proj(x)
+"""
+LINEN = """
+from flax import linen as nn
+
+class Mine(nn.Module):
+    dim: int
+    @nn.compact
+    def __call__(self, x, mask=None): return nn.Dense(2 * self.dim, name="proj")(x)
+"""
+KERAS = """
+import keras
+
+class Mine(keras.layers.Layer):
+    def __init__(self, dim):
+        super().__init__()
+        self.proj = keras.layers.Dense(2 * dim)
+    def call(self, x, mask=None): return self.proj(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "text", "built"),
+    [
+        ("flax", NNX, "mine.Mine(dim=dim, rngs=nnx.Rngs(0))"),
+        ("flax", LINEN, "mine.Mine(dim=dim)"),
+        ("keras", KERAS, "mine.Mine(dim=dim)"),
+    ],
+)
+def test_a_module_of_another_framework_is_called_to_see_its_parameters(path, package, text, built, monkeypatch):
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    pytest.importorskip(package)
+    path.write_text(text)
+    found = surveyed(path, "Mine", ROLES)
+    assert ("numpy", built) == (found.framework, found.built)
+    assert {"proj.kernel": (60, 120), "proj.bias": (120,)} == {one.path: one.shape for one in found.weights}
+    assert (("x", True), ("mask", False)) == found.takes
+
+
+def test_a_module_that_cannot_be_called_is_told(path):
+    pytest.importorskip("flax")
+    path.write_text(LINEN.replace("return nn", "raise ValueError('no'); nn"))
+    with pytest.raises(TargetError, match=r"^Mine cannot be called with 1 arrays \[1, 4, 60\]: ValueError: no"):
+        surveyed(path, "Mine", ROLES)

@@ -10,7 +10,7 @@ SELF = (("x", True),)
 
 
 def survey(*weights, uses=("width", "heads"), takes=SELF):
-    return Survey("mine.Attention(dim, heads)", uses, tuple(Weight(*one) for one in weights), takes)
+    return Survey("mine.Attention(dim, heads)", uses, tuple(Weight(*one) for one in weights), takes, "torch")
 
 
 def separate(*names, holder="Linear"):
