@@ -27,6 +27,13 @@ def fla_delta_rule_recurrence(q: Any, k: Any, v: Any, beta: Any, state: Any = No
     return {"out": out, "final_state": left}
 
 
+@adapter("gated_delta_rule", **{**UNSCALED, "dtypes": ("float32",), "limits": {"group": (1,), "length": (32, 64, 96)}})
+def fla_delta_rule_chunkwise(q: Any, k: Any, v: Any, beta: Any) -> Any:
+    """delta_rule_chunkwise, in chunks of 32 tokens, which it has to be given whole."""
+    out, left = naive("delta_rule").delta_rule_chunkwise(q, k, v, beta)
+    return {"out": out, "final_state": left}
+
+
 @adapter("gated_delta_rule", requires="not single(gate)", **{**BY_TOKENS, "limits": {"group": (1,)}})
 def fla_naive_recurrent_gated_delta_rule(
     q: Any, k: Any, v: Any, beta: Any, gate: Any = None, state: Any = None, *, scale: float | None = None
@@ -53,5 +60,15 @@ def fla_naive_recurrent_kda(
 ) -> Any:
     """naive_recurrent_kda, token by token."""
     call = naive("kda").naive_recurrent_kda
+    out, left = call(q, k, v, gate, beta, scale=scale, initial_state=state, output_final_state=True)
+    return {"out": out, "final_state": left}
+
+
+@adapter("kimi_delta_attention", **{**BY_TOKENS, "limits": {"length": (64, 128)}})
+def fla_naive_chunked_kda(
+    q: Any, k: Any, v: Any, gate: Any, beta: Any, state: Any = None, *, scale: float | None = None
+) -> Any:
+    """naive_chunk_kda, in chunks of 64 tokens, which it has to be given whole."""
+    call = naive("kda").naive_chunk_kda
     out, left = call(q, k, v, gate, beta, scale=scale, initial_state=state, output_final_state=True)
     return {"out": out, "final_state": left}

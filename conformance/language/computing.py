@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import SpecError
-from ..numerics import averages, primitives, ranking
+from ..numerics import averages, primitives, ranking, recurrences
 from ..numerics.budget import CARRIED, charge, charge_product, joined_shape, spend
 from ..numerics.grades import Grade
 from ..numerics.numbers import Number, number, value
@@ -181,8 +181,11 @@ def cumsum(x: Any, axis: Any = -1) -> Any:
 
 
 @FUNCTIONS(graded=_rounds)
-def scan(a: Any, b: Any, start: Any) -> Any:
-    """The states of s = a @ s + b from start on, along the axis before the last two."""
+def scan(a: Any, b: Any, start: Any, kept: Any = None) -> Any:
+    """The states of s = a @ s + b from start on, along the axis before the last two.
+
+    With the factors that are kept of rows, where a also replaces some of them, they may be computed in chunks, too.
+    """
     a, b, start = _reducible(a), _reducible(b), _reducible(start)
     first, second, third = shape_of(a), shape_of(b), shape_of(start)
     if len(first) < 3 or len(second) < 3 or len(third) < 2 or first[-1] != first[-2] or first[-1] != second[-2]:
@@ -199,7 +202,16 @@ def scan(a: Any, b: Any, start: Any) -> Any:
         charge_product(entries * rows, carried=carried)
     grade = next((x.grade for x in (a, b, start) if isinstance(x, Number)), None)
     shapes = ((*leading, steps, rows, rows), (*leading, steps, rows, columns), (*leading, rows, columns))
-    return primitives.recurred(*(_spread(x, shape, grade) for x, shape in zip((a, b, start), shapes, strict=True)))
+    spread = [_spread(x, shape, grade) for x, shape in zip((a, b, start), shapes, strict=True)]
+    if kept is None:
+        return recurrences.recurred(*spread)
+    factors = (*leading, steps, rows, 1)
+    if joined_shape(shape_of(kept), factors) != factors:
+        raise SpecError(f"no factors of shape {shape_of(kept)} are kept of the rows of states of shape {shapes[1]}")
+    if grade is not None:
+        charge(entries * steps, 4 * CARRIED, carried=True)
+        charge_product(entries * steps * rows, carried=True)
+    return recurrences.recurred(*spread, kept=_spread(_reducible(kept), factors, grade))
 
 
 def _spread(x: Any, shape: tuple[int, ...], grade: Grade | None) -> Any:

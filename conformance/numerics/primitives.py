@@ -219,24 +219,6 @@ def cumulated(x: Any, axis: int = -1) -> Any:
     return settled(np.cumsum(x.value, axis), x.grade, worst + own, variance, shared + own / K, roundings=0.0)
 
 
-def recurred(a: Any, b: Any, start: Any) -> Any:
-    """The states of s = a @ s + b: a [..., n, d, d], b [..., n, d, e], start [..., d, e]; [..., n, d, e].
-
-    What is wrong in one state goes into all entries of the next, so errors count as shared by all of them.
-    """
-    if not isinstance(b, Number):
-        found = np.empty(b.shape)
-        for t in range(b.shape[-3]):
-            start = found[..., t, :, :] = a[..., t, :, :] @ start + b[..., t, :, :]
-        return found
-    value, worst, state = np.empty(b.shape), np.empty(b.shape), start
-    for t in range(b.shape[-3]):
-        step = a[..., t, :, :] @ state + b[..., t, :, :]
-        value[..., t, :, :], worst[..., t, :, :] = step.value, step.worst
-        state = Number.within(step.value, step.worst, grade=b.grade)
-    return Number.within(value, worst, grade=b.grade)
-
-
 def _peak(x: Any, axis: int) -> Any:
     return finite(np.maximum.reduce(x, axis=axis, keepdims=True, initial=-np.inf))
 

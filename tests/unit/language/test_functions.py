@@ -64,6 +64,7 @@ MEANING: dict[str, list[tuple[str, Any]]] = {
         ("scan(full([[0, 1], [1, 0]][none], 2, 2, 2), full(0.0, 2, 2, 1), [[1.0], [2.0]])", [[[2], [1]], [[1], [2]]]),
         ("scan(full(1.0, 1, 1, 1), x[:, none, none, :], full(0.0, 1, 3))", X[:, None, None, :]),
         ("scan(full(1.0, 0, 1, 1), full(1.0, 0, 1, 3), full(0.0, 1, 3))", np.empty((0, 1, 3))),
+        ("scan(full(0.5, 2, 1, 1), full(1.0, 2, 1, 1), [[4.0]], 1)", [[[3]], [[2.5]]]),
     ],
     "cumsum": [
         ("cumsum(x)", np.cumsum(X, -1)), ("cumsum(x, 0)", np.cumsum(X, 0)), ("cumsum(m)", [[1, 1, 2], [0, 0, 0]]),

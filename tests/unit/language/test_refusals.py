@@ -138,6 +138,10 @@ def test_a_call_is_checked_against_what_is_called(text: str, message: str) -> No
         ("scan(eye(2), eye(2), eye(2))", "no states go on by matrices of shape (2, 2) with (2, 2) added to them"),
         ("scan(eye(2)[none], eye(3)[none], eye(3))", "no states go on by matrices of shape (1, 2, 2)"),
         ("scan(eye(2)[none], eye(2)[none], eye(3))", "have no steps in common from (3, 3) on"),
+        (
+            "scan(eye(2)[none], eye(2)[none], eye(2), eye(2)[none])",
+            "no factors of shape (1, 2, 2) are kept of the rows",
+        ),
         ("none[0]", "only arrays can be indexed"),
         ("all(top_left)", "'top_left' is not a boolean"),
         ("where(zeros, 1, 2)", "'zeros' is not a boolean"),

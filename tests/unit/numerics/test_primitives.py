@@ -142,29 +142,6 @@ def test_what_rounds_to_the_same_significand_errs_alike(n: int) -> None:
     assert (alike * step**2 / 3).tolist() == p.stored(Number(x, grade=FP32), "float32", FP32).variance.tolist()
 
 
-# From step to step
-
-
-@pytest.mark.parametrize("grade", [FP32, BF16], ids=str)
-def test_the_bound_of_states_holds_what_each_step_rounds(grade: Grade) -> None:
-    a, b, start = (Stream(name).normal(shape) for name, shape in (("a", (9, 3, 3)), ("b", (9, 3, 2)), ("c", (3, 2))))
-    a, b, start = (rounded(0.7 * x, FLOAT32) for x in (a, b, start))
-    bounded = p.recurred(*(Number(x, grade=grade) for x in (a, b, start)))
-    state, steps = np.float32(start), []
-    for t in range(9):
-        factor = np.float32(rounded(state, grade.operand) if grade.operand else state)
-        state = np.float32(rounded(a[t], grade.operand) if grade.operand else a[t]) @ factor + np.float32(b[t])
-        steps.append(state)
-    np.testing.assert_allclose(p.recurred(a, b, start), bounded.value, rtol=1e-14)
-    assert 1 >= exceeded(np.array(steps, float), bounded, bounded.radius)
-
-
-def test_an_error_of_the_start_goes_on_into_every_state() -> None:
-    a, b = Number(np.full((3, 1, 1), 2.0)), Number(np.ones((3, 1, 1)))
-    found = p.recurred(a, b, Number.within([[1.0]], np.array([[0.5]])))
-    np.testing.assert_allclose([1, 2, 4], found.radius.ravel(), rtol=1e-9)
-
-
 # Along an axis
 
 
