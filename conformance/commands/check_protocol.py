@@ -23,7 +23,7 @@ def check_protocol(command: str, device: str, time_limit: float) -> None:
     Exit codes: 0 where every clause is kept, 1 where one is not, 6 where there is no such program.
     """  # noqa: D301 - click leaves the lines alone that follow the character itself
     with mended(False):
-        from ..execution.programs import EXEC
+        from ..execution.addresses import EXEC
         from ..execution.supervisor import supervisor
         from ..runs.protocol import kept
 

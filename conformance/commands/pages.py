@@ -172,7 +172,7 @@ def _mechanism_page(m: Mechanism) -> Iterator[str]:
     yield from _section("Subjects", _subjects(m))
     yield from _section("Sources", (line for source in m.sources for line in _hanging(source)))
     yield ""
-    yield f"attnspec audit --mechanism {m.name}{_further(m)} --table shows which law refutes which mistake."
+    yield f"attnspec audit --mechanism {m.name}{_further(m)} --table shows what each law refutes."
     yield f"Written in {m.path}."
 
 

@@ -41,8 +41,8 @@ def plan(
     them as one. The other options are those of 'attnspec check', and go into every command.
 
     \b
-    attnspec plan my_kernels.py --device cpu --device cuda          # a matrix of GitHub
-    attnspec plan --all --balance last/results.ndjson --tasks lines # for an array of Slurm
+    attnspec plan my_kernels.py --device cpu --device cuda
+    attnspec plan --all --balance last/results.ndjson --tasks lines
     """  # noqa: D301 - click leaves the lines alone that follow the character itself
     with mended(False):
         from ..runs.durations import durations

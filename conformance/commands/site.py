@@ -17,8 +17,8 @@ def site(folder: Path, results: tuple[Path, ...], specs: tuple[str, ...]) -> Non
     """Build a site into DIR, of the specifications and of RESULTS: files of results or baselines, or folders of them.
 
     \b
-    attnspec site public                            # the semantics, and what is declared
-    attnspec site public results attnspec-report    # and how implementations stand
+    attnspec site public                          # the semantics
+    attnspec site public results attnspec-report  # and how implementations stand
 
     It has a page for each mechanism and each implementation, the matrix, what has changed from run to run, findings, a
     search, and a badge for each implementation. Pages are static, and can be opened from a disk.

@@ -23,7 +23,7 @@ from attnspec import adapters
 
 from ..data.texts import safe
 from ..errors import TargetError
-from .programs import EXEC
+from .addresses import EXEC
 
 OLDEST = (3, 11)
 """The first version of Python that can run a worker."""

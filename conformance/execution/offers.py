@@ -14,12 +14,10 @@ from attnspec.adapters import Adapter
 
 from ..data.texts import safe
 from ..errors import TargetError, UsageError, did_you_mean
+from .addresses import EXEC
 from .declarations import checked
 from .messages import Elsewhere
-from .programs import EXEC, Served
-
-PLACE = "::"
-"""What stands between a command and the name of one of its functions."""
+from .programs import Served
 
 
 class Offered(Elsewhere):
@@ -28,12 +26,6 @@ class Offered(Elsewhere):
     def __init__(self, name: str, signature: inspect.Signature, served: Served) -> None:
         super().__init__(name, f"{EXEC}{served.command}", signature)
         self.served = served
-
-
-def parted(target: str) -> tuple[str, str]:
-    """The command of a target, and the name of a function of it; nothing where all are meant."""
-    command, _, name = target.removeprefix(EXEC).partition(PLACE)
-    return command.strip(), name.strip()
 
 
 @functools.cache

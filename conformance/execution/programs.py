@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import select
-import shlex
 import signal
 import subprocess
 import time
@@ -19,16 +18,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..data.texts import safe
-from ..errors import TargetError, UsageError
+from ..errors import TargetError
 from . import orphans
+from .addresses import words_of
 from .faults import Fault
 from .process import ended
 from .threads import ONE
 
 VERSION = 1
 """The version of the protocol that is spoken here."""
-EXEC = "exec:"
-"""What a target begins with that is a command."""
 LONGEST = 1 << 20
 """Bytes of an answer."""
 SHOWN = 200
@@ -68,17 +66,6 @@ class Served:
     arrays: str
     strides: bool = False
     """Whether the function that is asked reads arrays of any strides."""
-
-
-def words_of(command: str) -> list[str]:
-    """The program of a command, and its arguments; a `UsageError` where it has none."""
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise UsageError(f"{EXEC}{safe(command)}: {error}") from None
-    if not words:
-        raise UsageError(f"{EXEC} is followed by a command, as in '{EXEC}./my_kernels --serve'")
-    return words
 
 
 class Program:

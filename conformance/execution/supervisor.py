@@ -27,7 +27,8 @@ from attnspec.adapters import Adapter
 
 from ..data.texts import safe
 from ..errors import Error, TargetError
-from . import exchange, offers, orphans
+from . import addresses, exchange, offers, orphans
+from .addresses import EXEC, words_of
 from .apart import Apart, ApartError, Place
 from .beside import stamp_of
 from .calling import Interface
@@ -36,7 +37,7 @@ from .messages import Begin, Open, Start
 from .offers import Offered
 from .process import LostError, OrphanedError, StrayError
 from .processes import ForkServer, Worker, divided, spawned
-from .programs import EXEC, Served, words_of
+from .programs import Served
 from .survey import Role, Survey
 from .transport import GoneError
 
@@ -125,7 +126,7 @@ class Supervisor:
 
     def offered(self, target: str) -> list[Adapter]:
         """The functions that a program has, as adapters, or the one that a target names; the program then ends."""
-        command, name = offers.parted(target)
+        command, name = addresses.parted(target)
         words_of(command)
         self._arrays = self._arrays or exchange.folder()
         served = Served(command, str(Path.cwd()), self._arrays)

@@ -53,7 +53,9 @@ class Margins:
     def add(self, margin: Margin, label: str, sizes: Mapping[str, Any]) -> None:
         """Count a case, and keep it if it is the worst of its length."""
         self.counts += margin.counts
-        length = max((int(sizes[name]) for name in LENGTHS if name in sizes), default=0)
+        # an array of such a name is an input, as the lengths of items are
+        found = [sizes[name] for name in LENGTHS if isinstance(sizes.get(name), int | np.integer)]
+        length = int(max(found, default=0))
         known = self.by_length.get(length)
         if length > 0 and (known.worst < margin.worst if known else len(self.by_length) < MOST):
             self.by_length[length] = CaseMargin(label, length, margin.worst, margin.row, margin.rows)

@@ -16,9 +16,9 @@ from ..data.texts import safe
 from ..diagnosis.history import prepared
 from ..diagnosis.stored import find, library_of, read_case
 from ..errors import TargetError, UsageError
-from ..execution import offers
+from ..execution import addresses
+from ..execution.addresses import EXEC, words_of
 from ..execution.interpreters import parted
-from ..execution.programs import EXEC, words_of
 from ..execution.supervisor import SECONDS, available, supervisor
 from ..judging.bench import Bench
 from ..judging.cells import Failure, Request, every_name, is_large, law_of
@@ -94,7 +94,7 @@ def _admit(kept: Kept, target: str) -> None:
     """Say which file and interpreter a case names before they are run; a `UsageError` if nobody has vouched for one."""
     python = parted(target)[1]
     programs = {path: path.resolve() for path in files_of(target)}
-    if target.startswith(EXEC) and not Path(command := words_of(offers.parted(target)[0])[0]).is_file():
+    if target.startswith(EXEC) and not Path(command := words_of(addresses.parted(target)[0])[0]).is_file():
         programs[Path(command)] = Path(shutil.which(command) or f"/{command}")  # wherever the system finds it
     if python:  # in an environment this is a link to what lies elsewhere
         programs[Path(python)] = Path(python).parent.resolve() / Path(python).name

@@ -19,9 +19,9 @@ from typing import Any
 
 from ..data.texts import safe
 from ..errors import UsageError, did_you_mean
-from ..execution import offers
+from ..execution import addresses
+from ..execution.addresses import EXEC, PLACE, words_of
 from ..execution.interpreters import parted
-from ..execution.programs import EXEC, words_of
 from .options import FILE, TYPES, Option, given_at
 
 NAME = "pyproject.toml"
@@ -67,9 +67,9 @@ def _value(known: Mapping[str, Option], name: str, x: Any, folder: Path, shown: 
 def _target(target: str, folder: Path) -> str:
     """A target whose files are seen from the present folder: its own, and the interpreter that calls it."""
     if target.startswith(EXEC):
-        command, function = offers.parted(target)
+        command, function = addresses.parted(target)
         words = [_run_from(word, folder) if (folder / word).is_file() else word for word in words_of(command)]
-        return EXEC + shlex.join(words) + (f"{offers.PLACE}{function}" if function else "")
+        return EXEC + shlex.join(words) + (f"{PLACE}{function}" if function else "")
     name, python = parted(target)
     name = _placed(name, folder) if ".py" in name else name
     return f"{name}@{_placed(python, folder)}" if python else name

@@ -11,9 +11,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ..errors import Error
+from ..execution.addresses import parted
 from ..execution.calling import Call
 from ..execution.exchange import Exchange, MisfitError, folder
-from ..execution.offers import Offered, adapters_of, parted, wrong
+from ..execution.offers import Offered, adapters_of, wrong
 from ..execution.programs import VERSION, AnswerError, EndedError, Program, Served
 from ..execution.supervisor import Supervisor
 from ..frameworks.numpy import NumpyFramework

@@ -18,10 +18,10 @@ from ..data.texts import safe
 from ..diagnosis.history import prepared
 from ..diagnosis.stored import runnable
 from ..errors import Error, UsageError
+from ..execution.addresses import EXEC
 from ..execution.backward import COTANGENT
 from ..execution.calling import Call, Interface
 from ..execution.interpreters import parted
-from ..execution.programs import EXEC
 from ..judging.bench import Bench
 from ..judging.cells import Failure, law_of, sentence_of
 from ..judging.judge import judged

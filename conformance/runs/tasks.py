@@ -10,9 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypedDict
 
 from ..errors import UsageError
+from ..execution.addresses import EXEC, PLACE
 from ..execution.interpreters import parted
-from ..execution.offers import PLACE
-from ..execution.programs import EXEC
 from ..frameworks.framework import kind_of
 from ..subjects.subject import AdapterSubject, Subject
 from ..subjects.targets import file_of, resolve, runs_on

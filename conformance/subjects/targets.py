@@ -29,11 +29,11 @@ from attnspec import adapters
 from attnspec.adapters import Adapter
 
 from ..errors import TargetError, UsageError, did_you_mean
-from ..execution import interpreters, offers, sources
+from ..execution import addresses, interpreters, sources
+from ..execution.addresses import EXEC, words_of
 from ..execution.calling import Caller, Interface
 from ..execution.declarations import checked
 from ..execution.interpreters import Interpreter, examined, parted
-from ..execution.programs import EXEC, words_of
 from ..execution.supervised import supervised
 from ..frameworks.framework import kind_of
 from ..frameworks.known import FRAMEWORKS, is_installed
@@ -158,7 +158,7 @@ def _check_device(found: Sequence[AdapterSubject], device: str | None) -> None:
 def files_of(target: str) -> list[Path]:
     """The files that a target names: its own, or those of the words of a command that are files."""
     if target.startswith(EXEC):
-        return [path for word in words_of(offers.parted(target)[0]) if (path := Path(word)).is_file()]
+        return [path for word in words_of(addresses.parted(target)[0]) if (path := Path(word)).is_file()]
     path = file_of(target)
     return [path] if path is not None else []
 

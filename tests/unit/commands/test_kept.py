@@ -48,7 +48,8 @@ def test_a_list_is_made_again_when_something_is_installed(monkeypatch, tmp_path)
     assert ["b"] == printed(["b"])
 
 
-def test_what_is_kept_is_printed_without_numpy():
+def test_what_is_kept_is_printed_without_numpy(tmp_path, monkeypatch):
+    monkeypatch.setenv("ATTNSPEC_CACHE", str(tmp_path / "cache"))
     script = "import sys; from attnspec.cli import main\ntry: main(['list', 'functions'])\nexcept SystemExit: pass\n"
     script += "print('numpy' in sys.modules, file=sys.stderr)"
     first, second = (

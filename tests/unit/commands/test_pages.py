@@ -74,7 +74,7 @@ def test_whatever_is_listed_can_be_explained(what):
             "    floored_maximum      The maximum starts at a finite number, and rows that lie below it vanish.",
         ),
         ("softmax", "                         Seen: flashinfer-ai/flashinfer#4267, flashinfer-ai/flashinfer#4401."),
-        ("softmax", "attnspec audit --mechanism softmax --table shows which law refutes which mistake."),
+        ("softmax", "attnspec audit --mechanism softmax --table shows what each law refutes."),
         ("alibi_slopes", "    some: heads > 0"),
         ("alibi_slopes", "    no_heads             There is at least one head. (should)"),
         ("einsum", "    matrix_product       'ij,jk->ik'"),

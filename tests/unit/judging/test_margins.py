@@ -45,3 +45,9 @@ def test_a_case_without_a_length_is_counted_alone():
     found = Margins()
     found.add(margin(), "plain", {"n": 8})
     assert ({}, PLACES) == (found.by_length, found.counts.sum())
+
+
+def test_an_input_that_is_called_like_a_size_is_none():
+    found = Margins()
+    found.add(margin(), "case", {"length": np.array([3, 5]), "q_len": 7})
+    assert [7] == [*found.by_length]

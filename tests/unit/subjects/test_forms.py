@@ -105,7 +105,8 @@ def test_a_call_is_arranged_for_every_known_interface(name):
     m = library()[one.operator]
     own = subject(Adapter("mine", "", dummy(one, m), "numpy", like=name))
     sample = next(sample for sample in plan(m, own.claims, PROFILES["quick"], 0, "float32").scenarios)
-    call = Call({n: sample.values[n] for n in m.required}, {}, "float32")
+    wanted = {n: sample.values[n] for n in m.options if n not in m.defaults}
+    call = Call({n: sample.values[n] for n in m.required}, wanted, "float32")
     made = own.form.arranged(call)
     assert {*made.inputs, *made.options} <= {*one.parameters}
     arrays = own.form.layout.arranged(call.inputs)
