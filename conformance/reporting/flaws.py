@@ -10,7 +10,7 @@ from typing import Any, Literal
 from ..data.texts import safe_data
 from .blocks import failure
 from .blocks import line as in_one_line
-from .results import Line, group_of
+from .results import Line, place_of, witnessed
 from .standings import lacking, unfinished
 
 Weight = Literal["error", "warning", "note"]
@@ -64,12 +64,14 @@ def flaws(lines: Sequence[Line], folder: str) -> list[Flaw]:
 
 def _failing(lines: Sequence[Line], folder: str, fail_on: str, places: Mapping[str, str]) -> Iterator[Flaw]:
     cells = [line for line in lines if line["kind"] == "cell"]
-    told = {(*group_of(cell), law) for cell in cells for law in cell.get("witness", {}).get("broken", ())}
+    shown = witnessed(cells)
     for line in cells:
         weight = weight_of(line, fail_on)
         cell = safe_data(line)
         witness = cell.get("witness", {})
-        if weight is None or not witness.get("full", True) or (*group_of(line), line["law"]) in told:
+        if weight is None or not witness.get("full", True):
+            continue
+        if not witness and place_of(line) in shown:
             continue
         file, number = _parted(places.get(cell["subject"], ""))
         yield Flaw(

@@ -6,9 +6,13 @@ import base64
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import UsageError
 from .page import Source, page
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 TEMPLATES = Path(__file__).with_name("templates")
 
@@ -28,18 +32,23 @@ def rendered(sources: Sequence[Source]) -> str:
     Every text is escaped but for the style sheet and the script, which are our own, and for formulas, which `formulas`
     makes anew.
     """
+    templates = templates_of(TEMPLATES)
+    style, script = ((TEMPLATES / name).read_text("utf-8") for name in ("report.css", "copy.js"))
+    template = templates.get_template("report.html")
+    return template.render(page=page(sources), style=style, script=script, policy=policy(style, script))
+
+
+def templates_of(folder: Path) -> Environment:
+    """The templates of a folder, which escape every text, and refuse a name that they are not given."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    templates = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+    return Environment(
+        loader=FileSystemLoader(folder),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style, script = ((TEMPLATES / name).read_text("utf-8") for name in ("report.css", "copy.js"))
-    template = templates.get_template("report.html")
-    return template.render(page=page(sources), style=style, script=script, policy=policy(style, script))
 
 
 def policy(style: str, script: str) -> str:

@@ -212,6 +212,17 @@ def group_of(cell: Line) -> tuple[str, ...]:
     return cell["subject"], cell["mechanism"], cell["dtype"], cell["digest"]
 
 
+def place_of(cell: Line, law: str = "") -> tuple[str, str, str, str]:
+    """Which cell of a run it is, or that of another law beside it."""
+    return cell["subject"], cell["mechanism"], cell["dtype"], law or cell["law"]
+
+
+def witnessed(cells: Iterable[Line]) -> set[tuple[str, str, str, str]]:
+    """The places of the cells that some case shows, and of those that the same fault breaks."""
+    shown = [cell for cell in cells if "witness" in cell]
+    return {place_of(cell, law) for cell in shown for law in (cell["law"], *cell["witness"]["broken"])}
+
+
 def subject_lines(
     cells: Sequence[Line], found: Mapping[str, Standing], *, strict: bool = False
 ) -> Iterable[SubjectLine]:

@@ -12,7 +12,7 @@ from ..data.texts import safe_data, safe_lines
 from .blocks import texts, told_of_others
 from .findings import named
 from .prevalence import rarity
-from .results import NAME, Line, grades, observed
+from .results import NAME, Line, grades, observed, place_of, witnessed
 from .standings import altered, whole
 from .typesetting import WIDTH, fitted, page_width
 
@@ -162,9 +162,9 @@ def _count(cells: Sequence[Line]) -> str:
 
 def unwitnessed(cells: Sequence[Line]) -> Iterator[str]:
     """The violations that no single case shows, such as conventions that nobody has declared; one line each."""
-    shown = {(*_group(c), law) for c in cells if "witness" in c for law in (c["law"], *c["witness"]["broken"])}
+    shown = witnessed(cells)
     bad = [c for c in cells if c["verdict"] in ("fail", "error") and c["level"] == "must"]
-    rest = [c for c in bad if (*_group(c), c["law"]) not in shown]
+    rest = [c for c in bad if place_of(c) not in shown]
     for cell in rest:
         of = f"   known: {cell['finding']}" if cell.get("finding") else ""
         yield f"{cell['subject']}   {_address(cell)}   {cell['dtype']}   {cell['says']}{of}"

@@ -115,14 +115,6 @@ def badge(templates: Any, verdict: str, text: str) -> str:
 
 
 def _templates() -> Any:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    found = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    found = rendering.templates_of(TEMPLATES)
     found.globals["places"] = places
     return found
