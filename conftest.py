@@ -1,6 +1,7 @@
 """Pytest defaults for this repository: one thread for products of small matrices, and nothing random."""
 
 import os
+import signal
 
 import hypothesis
 import pytest
@@ -10,6 +11,7 @@ from attnspec.reporting import progress
 from attnspec.subjects.targets import AUDITED, families
 
 keep_to_one()
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell has ignored for what it runs behind its back
 
 hypothesis.settings.register_profile("house", derandomize=True, database=None, deadline=None, max_examples=60)
 hypothesis.settings.load_profile("house")
@@ -30,6 +32,7 @@ def _registered() -> None:
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a test writes, it writes outside the repository; and no sign of life tells how slow the machine is."""
+    """Whatever a test writes, it writes outside the repository; and nothing that is told depends on time."""
     monkeypatch.chdir(str(tmp_path))
     monkeypatch.setattr(progress, "FIRST", 1e6)
+    monkeypatch.setattr("attnspec.diagnosis.naming.SECONDS", 1e6)

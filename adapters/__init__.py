@@ -49,10 +49,13 @@ class Adapter:
     thread_safe: bool = False
     compiled: bool | None = None
     slow: bool = False
+    interpreted: str = ""
     tiles: Collection[int] = ()
     splits: int = 0
     differentiable: bool | None = None
     devices: tuple[str, ...] = ()
+    accelerator: str = ""
+    environment: tuple[str, ...] = ()
     package: str = ""
     extra: str = ""
     summary: str = ""
@@ -102,10 +105,13 @@ def adapter(
     thread_safe: bool = False,
     compiled: bool | None = None,
     slow: bool = False,
+    interpreted: str = "",
     tiles: Collection[int] = (),
     splits: int = 0,
     differentiable: bool | None = None,
     devices: Collection[str] = (),
+    accelerator: str = "",
+    environment: Collection[str] = (),
     package: str = "",
     extra: str = "",
     seen: str = "",
@@ -137,11 +143,16 @@ def adapter(
       run is taken to, and what `torch.compile`, `mx.compile` and `tf.function` return; the profile quick then tries no
       more scenarios than show every known mistake.
     * `slow`: whether a call takes long, so that `check --all` leaves it out and it has to be named.
+    * `interpreted`: what runs a device's kernel on the CPU, as in "Triton's interpreter"; reports of a run there
+      say that no device was seen.
     * `tiles`: how many queries and how many keys it takes at a time, as in `(128, 64)`.
     * `splits`: in how many parts it may take the keys. The profile serving tries lengths on both sides of these two.
     * `differentiable`: whether its gradients are checked as well, by the automatic differentiation of torch, JAX or
       MLX; false says that it is for inference. By default, a first call finds out.
     * `devices`: the kinds that it runs on, as in `("cuda",)`; by default all that its framework has.
+    * `accelerator`: the type of device that it needs on a cluster, as in "H100"; `attnspec check --on ray` asks for it.
+    * `environment`: requirements that are installed for its tasks on a cluster alone, as in `("flash-attn==2.6.3",)`,
+      where they would conflict with those of others.
     * `package`: the module that must be importable for it, and `extra` the extra of attnspec that installs it.
     * `seen`: of what is wrong on purpose, where its fault has happened.
 
@@ -172,10 +183,13 @@ def adapter(
                 thread_safe=thread_safe,
                 compiled=compiled,
                 slow=slow,
+                interpreted=interpreted,
                 tiles=_kept(tiles),
                 splits=splits,
                 differentiable=differentiable,
                 devices=_kept(devices),
+                accelerator=accelerator,
+                environment=_kept(environment),
                 package=package,
                 extra=extra,
                 summary=(getattr(function, "__doc__", None) or "").strip().partition("\n")[0],

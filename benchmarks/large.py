@@ -2,9 +2,9 @@
 
     python benchmarks/large.py --length 2048 --heads 8 --kv-heads 2 --plantings 20
 
-All are measured in one run, on one thread, in CPU seconds: the definition in float64 by torch, a second run of it in
-bfloat16 as flash-attention's tests have beside that, and the judgement of a large case. Then one row of one head is
-wrong, in another place each time, and it is counted how often that is found.
+All are measured in one run, on one thread (NumPy with `OPENBLAS_NUM_THREADS=1`), in CPU seconds: the definition in
+float64 by torch, a second run of it in bfloat16 as flash-attention's tests have beside that, and the judgement of a
+large case. Then one row of one head is wrong, in another place each time, and it is counted how often that is found.
 """
 
 from __future__ import annotations
@@ -80,6 +80,7 @@ def main() -> None:
     print(f"    {found.seen} of {found.rows} rows compared, {found.judged} judged, {found.excess:.2f} x bound")
     q, k, v = (torch.randn(1, heads, n, d) for heads in (asked.heads, asked.kv_heads, asked.kv_heads))
     with torch.no_grad():
+        timed("of which the kernel itself", lambda: sdpa(*(x.bfloat16() for x in (q, k, v)), causal=True))
         timed("full reference in float64", lambda: composed(q.double(), k.double(), v.double()))
         timed("and a second run in bfloat16", lambda: composed(*(x.bfloat16() for x in (q, k, v))))
     caught = 0

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from . import strategies
     from .api import Report, check
     from .errors import Error, NotConformantError, SpecError, SpecErrors, TargetError, UsageError
+    from .runs.recording import record
 
 __version__ = "0.1.0"
 
@@ -30,6 +31,7 @@ _HOMES = {
     "adapter": "attnspec.adapters",
     "check": "attnspec.api",
     "module": "attnspec.adapters",
+    "record": "attnspec.runs.recording",
 }
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
     "adapter",
     "check",
     "module",
+    "record",
     "strategies",
 ]
 

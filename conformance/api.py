@@ -18,6 +18,7 @@ from .reporting.standings import altered, standing_of
 from .reporting.summary import page
 from .runs.groups import Group, chosen, completed, library_of, with_gradients
 from .runs.options import CALL, OPTIONS, Options, given_at
+from .runs.pins import under_pin
 from .runs.run import Run
 from .subjects.subject import AdapterSubject
 from .subjects.targets import subject, undecorated
@@ -89,7 +90,9 @@ def check(
     time_limit: float = 30.0,
     stress: int = 0,
     memory: float = 4.0,
+    workload: str | Path = "",
     shard: str = "",
+    pin: str | Path = "",
     waivers: str | Path = "",
     report_dir: str | Path | None = None,
     **declaration: Any,
@@ -120,7 +123,7 @@ def check(
         raise UsageError(f"{target!r} declares itself; {', '.join(declaration)} can be said of a function alone")
     if not (isinstance(target, str) or callable(target)):
         raise UsageError(f"check() takes a function or a target as text, not a {type(target).__name__}")
-    options = Options(targets=(target,) if isinstance(target, str) else (), **_options(given))
+    options = under_pin(Options(targets=(target,) if isinstance(target, str) else (), **_options(given)))
     command = _typed(target, given, declaration)
     run = Run(options, command, None if isinstance(target, str) else _groups(target, options, declaration))
     run.execute()

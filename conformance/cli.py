@@ -17,12 +17,14 @@ from .commands.compare import compare
 from .commands.diff import diff
 from .commands.doctor import doctor
 from .commands.explain import explain
+from .commands.freeze import freeze
 from .commands.identify import identify
 from .commands.init import init
 from .commands.lint import lint
 from .commands.list import list_
 from .commands.mutate import mutate
 from .commands.plan import plan
+from .commands.record import record
 from .commands.replay import replay
 from .commands.report import report
 from .commands.repro import repro
@@ -88,8 +90,8 @@ def main() -> None:
     gc.set_threshold(GARBAGE, 20, 20)
 
 
-_OF_KERNELS = (check, plan, init, replay, repro, diff, compare, identify, vectors, check_protocol)
-_OF_RESULTS = (doctor, report, waive)
+_OF_KERNELS = (check, record, plan, init, replay, repro, diff, compare, identify, vectors, check_protocol)
+_OF_RESULTS = (doctor, report, waive, freeze)
 for command in (*_OF_KERNELS, *_OF_RESULTS, list_, explain, site, lint, audit, mutate):
     main.add_command(command)
 

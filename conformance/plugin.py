@@ -345,6 +345,8 @@ class CellItem(pytest.Item):
         if verdict == "waived":
             pytest.xfail(f"waived {says}")
         if verdict in ("fail", "error", "internal"):
+            if note := cell.get("note"):
+                pytest.xfail(f"note: {note}: {says}")
             if not self.session_.run.runner.counts(cell["level"]):
                 pytest.xfail(f"should: {says or 'the law does not hold'}")
             if finding := self.session_.run.runner.excuses(cell):

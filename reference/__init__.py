@@ -11,18 +11,25 @@ from .attention import attention
 from .attention_gradient import attention_gradient
 from .band_scores import band_scores
 from .beam_search import beam_search
-from .bias import bucketed_bias
+from .bias import bucketed_bias, bucketed_bias_gradient, window_bias
 from .block_sparse import block_sparse_attention
 from .cached_attention import cached_attention
 from .decoder import decoder, transformer_block
 from .document_masks import document_mask
 from .dropout import dropout
 from .feed_forward import swiglu
+from .gathered import gathered_attention
 from .generate import generate
 from .gradients import layer_norm_gradient, rms_norm_gradient, softmax_gradient
 from .latent import latent_attention, latent_pages
 from .lightning_indexer import lightning_indexer
-from .linear_attention import gated_delta_rule, kimi_delta_attention, linear_attention, short_convolution
+from .linear_attention import (
+    gated_delta_rule,
+    kimi_delta_attention,
+    linear_attention,
+    packed_delta_rule,
+    short_convolution,
+)
 from .linformer import linformer
 from .losses import (
     cross_entropy,
@@ -36,15 +43,23 @@ from .multi_head import multi_head
 from .norms import layer_norm, residual_rms_norm, rms_norm
 from .packed_attention import packed_attention, packed_attention_gradient
 from .paged_attention import paged_attention
-from .positions import learned_position, mrope, rotary, rotary_frequencies, sinusoidal
+from .positions import learned_position, mrope, rotary, rotary_frequencies, rotary_pair, sinusoidal
 from .quantization import dequantize, quantize
-from .sampling import sample, top_k_filter, top_p_filter
+from .recurrence_gradients import (
+    gated_delta_rule_gradient,
+    linear_attention_gradient,
+    short_convolution_gradient,
+    state_space_gradient,
+)
+from .routed_experts import routed_experts
+from .sampling import filter_rows, sample, sample_rows, top_k_filter, top_p_filter
 from .softmax import softmax
 from .sparse_top_k import sparse_top_k
 from .state_space import state_space
 from .tensors import broadcast_shapes, einsum
 from .training import decay_groups, model_flops
 from .trees import tree_mask
+from .windowed_decoder import windowed_decoder
 
 __all__ = [
     "aft_full",
@@ -59,6 +74,7 @@ __all__ = [
     "block_sparse_attention",
     "broadcast_shapes",
     "bucketed_bias",
+    "bucketed_bias_gradient",
     "cached_attention",
     "cross_entropy",
     "cross_entropy_gradient",
@@ -68,7 +84,10 @@ __all__ = [
     "document_mask",
     "dropout",
     "einsum",
+    "filter_rows",
     "gated_delta_rule",
+    "gated_delta_rule_gradient",
+    "gathered_attention",
     "generate",
     "kimi_delta_attention",
     "latent_attention",
@@ -78,6 +97,7 @@ __all__ = [
     "learned_position",
     "lightning_indexer",
     "linear_attention",
+    "linear_attention_gradient",
     "linear_cross_entropy",
     "linear_cross_entropy_gradient",
     "linformer",
@@ -88,6 +108,7 @@ __all__ = [
     "multi_head",
     "packed_attention",
     "packed_attention_gradient",
+    "packed_delta_rule",
     "paged_attention",
     "quantize",
     "residual_rms_norm",
@@ -95,16 +116,23 @@ __all__ = [
     "rms_norm_gradient",
     "rotary",
     "rotary_frequencies",
+    "rotary_pair",
+    "routed_experts",
     "sample",
+    "sample_rows",
     "short_convolution",
+    "short_convolution_gradient",
     "sinusoidal",
     "softmax",
     "softmax_gradient",
     "sparse_top_k",
     "state_space",
+    "state_space_gradient",
     "swiglu",
     "top_k_filter",
     "top_p_filter",
     "transformer_block",
     "tree_mask",
+    "window_bias",
+    "windowed_decoder",
 ]

@@ -23,3 +23,30 @@ def bucketed_bias(table, *, q_len, k_len, bidirectional=False, max_distance=128)
             b = n // 2 + int(math.log(d / (n // 2)) / math.log(max_distance / (n // 2)) * (n - n // 2))
         bias[:, i, j] = table[first + min(b, n - 1)]
     return bias
+
+
+def bucketed_bias_gradient(table, d_out, *, q_len, k_len, bidirectional=False, max_distance=128):
+    """The gradient of the table [buckets, heads], for that of the bias, d_out [heads, q_len, k_len].
+
+    The bias is linear, so that each number of the table has the product of d_out with what the table that has a one
+    there, and zeros elsewhere, makes.
+    """
+    if d_out.shape != (table.shape[1], q_len, k_len):
+        raise ValueError("there is one entry of the cotangent for every entry")
+    buckets = np.repeat(np.arange(len(table))[:, None] * 1.0, table.shape[1], 1)
+    bucket = bucketed_bias(buckets, q_len=q_len, k_len=k_len, bidirectional=bidirectional, max_distance=max_distance)
+    return {"d_table": np.array([(d_out * (bucket == n)).sum((1, 2)) for n in range(len(table))])}
+
+
+def window_bias(table, *, height, width):
+    """The bias [heads, places, places] of a window of an image: Liu et al. 2021, arXiv:2103.14030, section 3.2.
+
+    The table [(2 height - 1) (2 width - 1), heads] has the offsets of the query less the key.
+    """
+    if len(table) != (2 * height - 1) * (2 * width - 1):
+        raise ValueError("the table has a number for every offset of the window")
+    offsets = table.reshape(2 * height - 1, 2 * width - 1, -1)
+    bias = np.zeros((table.shape[1], height, width, height, width))
+    for r, c, s, d in np.ndindex(height, width, height, width):
+        bias[:, r, c, s, d] = offsets[height - 1 + r - s, width - 1 + c - d]
+    return bias.reshape(-1, height * width, height * width)

@@ -22,7 +22,10 @@ def cached_attention(
     scale=None,
     k_scale=None,
     v_scale=None,
+    kept=None,
+    cache_dtype=None,
     grouping="block",
+    own_chunk="as_kept",
 ):
     """The outputs of all chunks: `[batch, heads, length, value_dim]`.
 
@@ -30,36 +33,76 @@ def cached_attention(
     mask (True: may attend) broadcasts to [batch, heads, length, length]; beams [batch], the row that each row goes on
     from after the first chunk. A query that may see no key returns NaN.
     Of codes, `k_scale` and `v_scale` have the axes of k and v, each of full length or 1.
+    With `kept` [batch, chunks], an item keeps so many of the first tokens of each chunk, and the others are taken out.
+    With a `cache_dtype` of float8_e4m3fn or int8 the cache keeps codes of k / k_scale and v / v_scale; without scales,
+    the largest size of the first chunk becomes the largest code.
     """
-    k = k if k_scale is None else k * k_scale
-    v = v if v_scale is None else v * v_scale
+    if cache_dtype is not None:
+        k_kept, v_kept = (coded(x, s, cache_dtype, chunks[0]) for x, s in ((k, k_scale), (v, v_scale)))
+    else:
+        k = k_kept = k if k_scale is None else k * k_scale
+        v = v_kept = v if v_scale is None else v * v_scale
     batch, heads, length, d = q.shape
     kv_heads = k.shape[1]
+    refuse(chunks, length, heads, kv_heads, beams, mask, kept)
+    s = 1 / math.sqrt(d) if scale is None else scale
+    kept = np.tile(chunks, (batch, 1)) if kept is None else kept
+    mask = np.broadcast_to(True if mask is None else mask, (batch, heads, length, length))
+
+    K, V = list(k[:, :, :0]), list(v[:, :, :0])  # the cache of each item, [kv_heads, tokens, head_dim]
+    out = np.full((batch, heads, length, v.shape[3]), np.nan)
+    start = 0
+    for c, n in enumerate(chunks):
+        for b in range(batch):
+            past = K[b].shape[1]
+            as_fed = own_chunk == "as_fed" or (own_chunk == "first_as_fed" and c == 0)
+            k_own, v_own = (k, v) if as_fed else (k_kept, v_kept)
+            k_past, v_past = K[b], V[b]
+            K[b] = np.concatenate([k_past, k_own[b, :, start : start + n]], axis=1)  # [kv_heads, past + n, head_dim]
+            V[b] = np.concatenate([v_past, v_own[b, :, start : start + n]], axis=1)
+            if capacity is not None and past + n > capacity:
+                raise ValueError("the cache is full")
+            for h, t in np.ndindex(heads, n):
+                i, g = past + t, h // (heads // kv_heads) if grouping == "block" else h % kv_heads
+                first = 0 if window_left is None else max(i - window_left, 0)
+                seen = [j for j in range(first, i + 1) if mask[b, h, start + t, j]]
+                if seen:
+                    e = s * K[b][g, seen] @ q[b, h, start + t]  # [len(seen)]
+                    a = np.exp(e - e.max())
+                    out[b, h, start + t] = a / a.sum() @ V[b][g, seen]
+            own = slice(start, start + kept[b][c])
+            K[b] = np.concatenate([k_past, k_kept[b, :, own]], axis=1)
+            V[b] = np.concatenate([v_past, v_kept[b, :, own]], axis=1)
+        if start == 0 and beams is not None:
+            K, V = [K[b] for b in beams], [V[b] for b in beams]
+        start += n
+    return out
+
+
+def coded(x, scale, dtype, first):
+    """What is left of x [batch, heads, length, size] in codes of x / scale.
+
+    Micikevicius et al. 2022, FP8 formats for deep learning, arXiv:2209.05433, section 3.
+    """
+    largest = 448 if dtype == "float8_e4m3fn" else 127
+    s = (abs(x[:, :, :first]).max() or 1.0) / largest if scale is None else np.asarray(scale)
+    if np.any(s <= 0) and scale is not None:
+        raise ValueError("scales are positive")
+    y = x / s
+    _, exponent = np.frexp(y)  # |y| in [2^(exponent - 1), 2^exponent)
+    unit = np.exp2(np.maximum(exponent - 1, -6) - 3.0) if dtype == "float8_e4m3fn" else 1.0
+    return np.clip(np.round(y / unit) * unit, -largest, largest) * s
+
+
+def refuse(chunks, length, heads, kv_heads, beams, mask, kept):
+    """`ValueError` for what is outside the domain, but for a cache that is too small."""
     if sum(chunks) != length or any(n < 1 for n in chunks):
         raise ValueError("the chunks add up to the length")
     if kv_heads == 0 or heads % kv_heads:
         raise ValueError("the heads are a multiple of those of the keys")
     if beams is not None and mask is not None:
         raise ValueError("rows with masks of their own are not exchanged")
-    s = 1 / math.sqrt(d) if scale is None else scale
-    mask = np.broadcast_to(True if mask is None else mask, (batch, heads, length, length))
-
-    K, V = k[:, :, :0], v[:, :, :0]  # the cache
-    out = np.full((batch, heads, length, v.shape[3]), np.nan)
-    for n in chunks:
-        start = K.shape[2]
-        K = np.concatenate([K, k[:, :, start : start + n]], axis=2)  # [batch, kv_heads, start + n, head_dim]
-        V = np.concatenate([V, v[:, :, start : start + n]], axis=2)
-        if capacity is not None and K.shape[2] > capacity:
-            raise ValueError("the cache is full")
-        for b, h, t in np.ndindex(batch, heads, n):
-            i, g = start + t, h // (heads // kv_heads) if grouping == "block" else h % kv_heads
-            first = 0 if window_left is None else max(i - window_left, 0)
-            seen = [j for j in range(first, i + 1) if mask[b, h, i, j]]
-            if seen:
-                e = s * K[b, g, seen] @ q[b, h, i]  # [len(seen)]
-                a = np.exp(e - e.max())
-                out[b, h, i] = a / a.sum() @ V[b, g, seen]
-        if start == 0 and beams is not None:
-            K, V = K[np.asarray(beams)], V[np.asarray(beams)]
-    return out
+    if kept is not None and (mask is not None or beams is not None):
+        raise ValueError("items that keep a part have no mask, and their rows are not exchanged")
+    if kept is not None and (np.any(kept < 0) or np.any(kept > np.asarray(chunks))):
+        raise ValueError("an item keeps a part of each chunk")

@@ -26,11 +26,14 @@ def packed_attention(
     q_scale=None,
     k_scale=None,
     v_scale=None,
+    q_slots=None,
+    k_slots=None,
     causal_alignment="bottom_right",
     empty_row="zeros",
     masked_nonfinite="ignored",
     grouping="block",
     lse_base="natural",
+    padded_queries="zeroed",
 ):
     """Attention of each item with its logsumexp.
 
@@ -38,13 +41,19 @@ def packed_attention(
     q_lens and k_lens [items], which add up to q_tokens and k_tokens.
     `sink` [heads] is one more score without a value, and `slopes` [heads] times the distance are taken off the scores.
     Of codes, `q_scale`, `k_scale` and `v_scale` are [items, heads, channels] of them, each axis of full length or 1.
-    Returns out [q_tokens, heads, value_dim], lse [heads, q_tokens].
+    With `q_slots` and `k_slots` [items], which add up to the tokens then, an item is at the front of so many places.
+    Returns out [q_tokens, heads, value_dim], lse [heads, q_tokens]; both are NaN for padding of which nothing is said.
     """
-    if sum(q_lens) != len(q) or sum(k_lens) != len(k) or min([0, *q_lens, *k_lens]) < 0:
+    q_slots, k_slots = q_lens if q_slots is None else q_slots, k_lens if k_slots is None else k_slots
+    if sum(q_slots) != len(q) or sum(k_slots) != len(k) or min([0, *q_lens, *k_lens]) < 0:
         raise ValueError("the lengths add up to the tokens")
-    out, lse = np.zeros((*q.shape[:2], v.shape[2])), np.zeros(q.shape[1::-1])
+    if any(np.greater(q_lens, q_slots)) or any(np.greater(k_lens, k_slots)):
+        raise ValueError("an item is no longer than its slot")
+    zeros = padded_queries == "zeroed"
+    out = np.full((*q.shape[:2], v.shape[2]), 0.0 if zeros else np.nan)
+    lse = np.full(q.shape[1::-1], -np.inf if zeros else np.nan)
     q_start = k_start = 0
-    for i, (n, m) in enumerate(zip(q_lens, k_lens, strict=True)):
+    for i, (n, m, q_slot, k_slot) in enumerate(zip(q_lens, k_lens, q_slots, k_slots, strict=True)):
         own = {"q_scale": of_item(q_scale, i), "k_scale": of_item(k_scale, i), "v_scale": of_item(v_scale, i)}
         queries, keys = slice(q_start, q_start + n), slice(k_start, k_start + m)
         aligned = m - n if causal_alignment == "bottom_right" else 0
@@ -65,7 +74,7 @@ def packed_attention(
             lse_base=lse_base,
         )
         out[queries], lse[:, queries] = one["out"][0].swapaxes(0, 1), one["lse"][0]
-        q_start, k_start = q_start + n, k_start + m
+        q_start, k_start = q_start + q_slot, k_start + k_slot
     return {"out": out, "lse": lse}
 
 

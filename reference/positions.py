@@ -35,6 +35,21 @@ def rotary(x, positions, *, base=10000.0, interleaved=False, rotary_dim=None, pa
     return out
 
 
+def rotary_pair(q, k, positions, *, base=10000.0, interleaved=False, rotary_dim=None, inverse=False):
+    """Queries and keys, item by item: q [batch, heads, length, dim], k [batch, kv_heads, length, dim].
+
+    `positions` [batch, length]; the inverse turns by their opposites.
+    """
+    found = {"q_out": np.empty(q.shape), "k_out": np.empty(k.shape)}
+    if len(positions) != len(q) or len(positions) != len(k):
+        raise ValueError("each item has its positions")
+    for b, own in enumerate(positions):
+        for name, x in (("q_out", q), ("k_out", k)):
+            at = -own if inverse else own
+            found[name][b] = rotary(x[b : b + 1], at, base=base, interleaved=interleaved, rotary_dim=rotary_dim)[0]
+    return found
+
+
 def sinusoidal(*, length, dim, base=10000.0, offset=0, columns="alternating", spacing="by_width"):
     """The rows of positions `offset` to `offset + length - 1`: `table [length, dim]`."""
     if dim < 1 or length < 0 or offset < 0 or base <= 0:

@@ -50,6 +50,42 @@ def in_falling_order(x, ties):
     return sorted(range(len(x)), key=lambda i: (-x[i], tiebreak(i)))
 
 
+def filter_rows(logits, temperature=None, k=None, p=None, *, chance_for_p="of_the_left"):
+    """Every row of `logits [rows, n]` over its `temperature`, by its `k` and then its `p` [rows].
+
+    NaN is what depends on the order of equal entries: whatever is not the same for every choice among them.
+    """
+    rows = len(logits)
+    if any(x is not None and np.shape(x) != (rows,) for x in (temperature, k, p)):
+        raise ValueError("there is one number for each row")
+    out = np.full(logits.shape, -np.inf)
+    for r in range(rows):
+        x = logits[r] if temperature is None else logits[r] / temperature[r]
+        found = [
+            one_row(x, None if k is None else k[r], None if p is None else p[r], ties, chance_for_p) for ties in TIES
+        ]
+        alike = np.logical_and.reduce([same(found[0], other) for other in found])
+        out[r] = np.where(alike, found[0], np.nan)
+    return out
+
+
+TIES = [(by_k, by_p) for by_k in ("first", "last", "every") for by_p in ("first", "last", "every")]
+
+
+def one_row(x, k, p, ties, chance_for_p):
+    """One row by its k and p, equal entries being taken as `ties` say for each."""
+    left = x if k is None else top_k_filter(x, k=min(int(k), len(x)), ties=ties[0])
+    if p is None:
+        return left
+    within = top_p_filter(left if chance_for_p == "of_the_left" else x, p=p, ties=ties[1])
+    return np.where(within > -np.inf, left, -np.inf)
+
+
+def same(a, b):
+    """Where two rows are equal, minus infinities among them."""
+    return (a == b) | (np.isinf(a) & np.isinf(b))
+
+
 def sample(logits, *, seed, count, temperature=1.0, k=None, p=None):
     """Tokens `[rows, count]` drawn from the softmax of what is left of `logits [rows, n]`."""
     if temperature < 0:
@@ -62,3 +98,13 @@ def sample(logits, *, seed, count, temperature=1.0, k=None, p=None):
         left = left if p is None else top_p_filter(left, p=p)
         tokens[row] = generator.choice(len(x), count, p=softmax(left))
     return tokens
+
+
+def sample_rows(logits, seeds, temperature=None, k=None, p=None, *, count):
+    """Tokens `[rows, count]`: those of a row are drawn by its own seed from what its own filters leave of it."""
+    if np.shape(seeds) != (len(logits),):
+        raise ValueError("there is one seed for each row")
+    chances = [softmax(row) for row in filter_rows(logits, temperature, k, p)]
+    return np.array(
+        [np.random.default_rng(int(s)).choice(len(c), count, p=c) for s, c in zip(seeds, chances, strict=True)]
+    )

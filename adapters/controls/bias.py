@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from .. import adapter
+from ..torch.gradients import differentiated
 
 DTYPES = ("float32", "bfloat16", "float16")
 
@@ -50,3 +51,61 @@ def control_buckets_by_logarithm(
     far = (own // 2 + (steps * (own - own // 2)).floor().long()).clamp_max(own - 1)
     bucket = torch.where(distance < own // 2, distance, far) + (relative > 0) * own * bidirectional
     return (torch.nn.functional.one_hot(bucket, table.shape[0]).to(table.dtype) @ table).permute(2, 0, 1)
+
+
+@adapter("bucketed_bias_gradient", dtypes=DTYPES)
+def control_bucket_gradients_by_strips(
+    table: Any, d_out: Any, *, q_len: int, k_len: int, bidirectional: bool = False, max_distance: int = 128
+) -> dict[str, Any]:
+    """Back through the stretches of one strip, in single precision."""
+
+    def bias(table: Any) -> Any:
+        asked = {"q_len": q_len, "k_len": k_len, "bidirectional": bidirectional, "max_distance": max_distance}
+        return control_buckets_by_borders(table, **asked)
+
+    found = differentiated(bias, d_out.float(), table=table.float())
+    return {"d_table": found["d_table"].to(table.dtype)}
+
+
+@adapter("bucketed_bias_gradient", dtypes=DTYPES)
+def control_bucket_gradients_by_product(
+    table: Any, d_out: Any, *, q_len: int, k_len: int, bidirectional: bool = False, max_distance: int = 128
+) -> dict[str, Any]:
+    """Back through the product with one-hot rows, in the dtype of the table."""
+
+    def bias(table: Any) -> Any:
+        asked = {"q_len": q_len, "k_len": k_len, "bidirectional": bidirectional, "max_distance": max_distance}
+        return control_buckets_by_logarithm(table, **asked)
+
+    return differentiated(bias, d_out, table=table)
+
+
+def whole(table: Any, height: int, width: int) -> None:
+    """Refuse a table of another window."""
+    if len(table) != (2 * height - 1) * (2 * width - 1):
+        raise ValueError("the table has a number for every offset of the window")
+
+
+@adapter("window_bias", dtypes=DTYPES)
+def control_window_by_views(table: Any, *, height: int, width: int) -> Any:
+    """The table turned round, of which each query sees a piece as large as the window."""
+    whole(table, height, width)
+    image = table.T.unflatten(1, (2 * height - 1, 2 * width - 1)).flip(1, 2)
+    pieces = image.unfold(1, height, 1).unfold(2, width, 1).flip(1, 2)  # [heads, height, width, height, width]
+    return pieces.flatten(3, 4).flatten(1, 2)
+
+
+@adapter("window_bias", dtypes=DTYPES)
+def control_window_by_rows(table: Any, *, height: int, width: int) -> Any:
+    """Row by row of queries and of keys, each pair a stretch of one row of the table."""
+    import torch
+
+    whole(table, height, width)
+    bias = table.new_zeros(table.shape[1], height * width, height * width)
+    back = torch.arange(width)[:, None] - torch.arange(width) + width - 1
+    for r in range(height):
+        for s in range(height):
+            start = (r - s + height - 1) * (2 * width - 1)
+            found = table[start : start + 2 * width - 1][back].permute(2, 0, 1)
+            bias[:, r * width : (r + 1) * width, s * width : (s + 1) * width] = found
+    return bias

@@ -80,3 +80,72 @@ def control_delta_rule_at_once(
     out = scale * ((q @ k.mT * fades) @ written + total[..., None].exp() * (q @ state))
     left = total[..., -1:, None].exp() * state + (k * (total[..., -1:] - total)[..., None].exp()).mT @ written
     return {"out": out.to(dtype), "final_state": left}
+
+
+def together(v: Any, k: Any, lens: Any, state: Any) -> None:
+    """Refuse items that do not belong together."""
+    if len(v) != len(k) or int(lens.sum()) != len(k) or (state is not None and len(state) != len(lens)):
+        raise ValueError("every key has a value, and every item a state")
+
+
+@adapter("packed_delta_rule", dtypes=DTYPES)
+def control_delta_rule_item_by_item(
+    q: Any,
+    k: Any,
+    v: Any,
+    beta: Any,
+    lens: Any,
+    gate: Any = None,
+    state: Any = None,
+    *,
+    scale: float | None = None,
+    normalise: bool = False,
+) -> Any:
+    """Each item by itself, as one chunk."""
+    import torch
+
+    together(v, k, lens, state)
+    left = torch.zeros(len(lens), v.shape[1], k.shape[2], v.shape[2]) if state is None else state.clone()
+    out, end = torch.empty_like(v), 0
+    for item, length in enumerate(lens.tolist()):
+        start, end = end, end + length
+        if length:
+            arrays = (q, k, v, beta) if gate is None else (q, k, v, beta, gate)
+            arrays = [x[start:end].transpose(0, 1)[None] for x in arrays]
+            own = arrays[4] if gate is not None else None
+            found = control_delta_rule_at_once(
+                *arrays[:4], own, left[item : item + 1], scale=scale, normalise=normalise
+            )
+            out[start:end], left[item] = found["out"][0].transpose(0, 1), found["final_state"][0]
+    return {"out": out, "final_state": left}
+
+
+@adapter("packed_delta_rule", dtypes=DTYPES)
+def control_delta_rule_along_the_pack(
+    q: Any,
+    k: Any,
+    v: Any,
+    beta: Any,
+    lens: Any,
+    gate: Any = None,
+    state: Any = None,
+    *,
+    scale: float | None = None,
+    normalise: bool = False,
+) -> Any:
+    """Token by token through the pack, the state exchanged where an item begins."""
+    import torch
+
+    together(v, k, lens, state)
+    dtype, scale = v.dtype, k.shape[2] ** -0.5 if scale is None else scale
+    group = v.shape[1] // k.shape[1]
+    q, k = (unit(x, normalise).repeat_interleave(group, 1) for x in (q, k))
+    left = torch.zeros(len(lens), v.shape[1], k.shape[2], v.shape[2]) if state is None else state.clone()
+    item = torch.arange(len(lens)).repeat_interleave(lens)
+    out = torch.empty(v.shape)
+    for t, own in enumerate(item.tolist()):
+        held = left[own] if gate is None else left[own] * gate[t].float()[:, None, None].exp()
+        written = beta[t].float()[:, None] * (v[t].float() - (k[t][:, None] @ held)[:, 0])
+        left[own] = held + k[t][..., None] * written[:, None]
+        out[t] = scale * (q[t][:, None] @ left[own])[:, 0]
+    return {"out": out.to(dtype), "final_state": left}

@@ -56,3 +56,23 @@ def control_indexer_in_blocks(q: Any, k: Any, w: Any, *, top_k: int = 3, causal:
     candidates = torch.cat(places, 2)
     best = scores.gather(2, candidates).topk(min(top_k, k.shape[1]), 2).indices
     return torch.zeros_like(seen.clone()).scatter(2, candidates.gather(2, best), True)
+
+
+FORMATS = {"kv_dtype": ("e4m3fn", "int8"), "q_dtype": ("q_as_given", "q_e4m3fn", "q_int8")}
+
+
+@adapter("lightning_indexer", dtypes=DTYPES, limits=FORMATS)
+def control_indexer_of_codes(q: Any, k: Any, w: Any, *, k_scale: Any, top_k: int = 3, causal: bool = True) -> Any:
+    """Codes times scales in double precision, by a full sort."""
+    scores, seen = scored(q.double(), k.double() * k_scale.double()[..., None], w.double(), causal)
+    ranks = scores.masked_fill(~seen, float("-inf")).argsort(dim=2, descending=True).argsort(2)
+    return (ranks < top_k) & seen
+
+
+@adapter("lightning_indexer", dtypes=DTYPES, limits=FORMATS)
+def control_index_scores_scaled(q: Any, k: Any, w: Any, *, k_scale: Any, top_k: int = 3, causal: bool = True) -> Any:
+    """Products of codes, with the scales of the keys in the sum over the heads, by the score of the last place."""
+    scores, seen = scored(q.float(), k.float(), w.float(), causal)
+    scores = (scores * k_scale[:, None]).masked_fill(~seen, float("-inf"))
+    places = scores.topk(min(top_k, k.shape[1]), 2).indices
+    return (seen & False).scatter(2, places, True) & seen

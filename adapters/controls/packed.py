@@ -26,6 +26,11 @@ def _declared(**words: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
     return adapter("packed_attention", dtypes=DTYPES, conventions=CONVENTIONS | words)
 
 
+def places(lens: Any, slots: Any) -> Any:
+    """How many places of the pack each item has."""
+    return lens if slots is None else slots
+
+
 def batched(x: Any) -> Any:
     """[tokens, heads, size] as a batch of one: [1, heads, tokens, size]."""
     return x.transpose(0, 1)[None]
@@ -46,16 +51,17 @@ def control_items(
     softcap: float | None = None,
     sink: Any = None,
     slopes: Any = None,
+    q_slots: Any = None,
+    k_slots: Any = None,
 ) -> Any:
     """Item by item, each with an online softmax over blocks of 16 keys."""
     import torch
 
     out = q.new_zeros((q.shape[0], q.shape[1], v.shape[2]))
     lse = q.new_full(q.shape[1::-1], -float("inf"), dtype=out.float().dtype)
-    q_at, k_at = cumulative(q_lens).tolist(), cumulative(k_lens).tolist()
-    for item in range(len(q_lens)):
-        own, past = slice(*q_at[item : item + 2]), slice(*k_at[item : item + 2])
-        n, m = own.stop - own.start, past.stop - past.start
+    q_at, k_at = (cumulative(x).tolist() for x in (places(q_lens, q_slots), places(k_lens, k_slots)))
+    for item, (n, m) in enumerate(zip(q_lens.tolist(), k_lens.tolist(), strict=True)):
+        own, past = slice(q_at[item], q_at[item] + n), slice(k_at[item], k_at[item] + m)
         back = torch.arange(n)[:, None] + (m - n) - torch.arange(m)
         found, total = online(
             *(batched(x) for x in (q[own], k[past], v[past])),
@@ -102,7 +108,7 @@ def control_block_diagonal(
     return {"out": out[0].transpose(0, 1).to(q.dtype), "lse": lse[0]}
 
 
-@_declared(causal_alignment="top_left")
+@_declared(causal_alignment="top_left", padded_queries="left_open")
 def control_padded(
     q: Any,
     k: Any,
@@ -115,16 +121,22 @@ def control_padded(
     softcap: float | None = None,
     sink: Any = None,
     slopes: Any = None,
+    q_slots: Any = None,
+    k_slots: Any = None,
 ) -> Any:
     """Unpacked into a padded batch, in double precision, and packed again; the padding is garbage."""
     import torch
 
     q_at, k_at = (torch.arange(max([0, *n.tolist()])) for n in (q_lens, k_lens))
     q_in, k_in = q_at < q_lens[:, None], k_at < k_lens[:, None]
+    q_from, k_from = (
+        (cumulative(places(lens, slots))[:-1, None] + at)[inside]
+        for lens, slots, at, inside in ((q_lens, q_slots, q_at, q_in), (k_lens, k_slots, k_at, k_in))
+    )
     padded = []
-    for x, inside in ((q, q_in), (k, k_in), (v, k_in)):
+    for x, inside, source in ((q, q_in, q_from), (k, k_in, k_from), (v, k_in, k_from)):
         room = torch.full((*inside.shape, *x.shape[1:]), 12345.0, dtype=torch.float64)
-        room[inside] = x.double()
+        room[inside] = x[source].double()
         padded.append(room.transpose(1, 2).repeat_interleave(q.shape[1] // x.shape[1], 1))
     s = padded[0] @ padded[1].mT * (q.shape[2] ** -0.5 if scale is None else scale)
     if softcap is not None:
@@ -137,7 +149,9 @@ def control_padded(
     if sink is not None:
         s = torch.cat([s, sink.double()[None, :, None, None].expand(*s.shape[:3], 1)], -1)
     weights = torch.softmax(s, -1).nan_to_num(0.0)[..., : len(k_at)] if len(k_at) else s[..., :0]
-    return (weights @ values).transpose(1, 2)[q_in].to(q.dtype)
+    out = q.new_full((*q.shape[:2], v.shape[2]), 12345.0)
+    out[q_from] = (weights @ values).transpose(1, 2)[q_in].to(q.dtype)
+    return out
 
 
 @_declared(empty_row="nans", grouping="tiled", lse_base="two", masked_nonfinite="propagates")

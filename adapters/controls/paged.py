@@ -77,13 +77,14 @@ def control_page_by_page(
     factor = (head_dim**-0.5 if scale is None else scale) * 1.4426950408889634  # the binary logarithm of e
     queries = q.float().transpose(1, 2)
     row = k_lens[:, None] - q_len + torch.arange(q_len)
+    first = torch.zeros_like(k_lens) if window_left is None else k_lens - q_len - window_left
     top = torch.full((batch, heads, q_len, 1), -torch.inf)
     total, out = torch.zeros_like(top), torch.zeros(batch, heads, q_len, value_pages.shape[3])
     for number in reversed(range(table.shape[1])):
         slot = number * page_size + torch.arange(page_size)
         back = row[..., None] - slot
         seen = (back >= 0) & (back <= (row.max() if window_left is None else window_left))
-        held = (slot < k_lens[:, None])[..., None, None]
+        held = ((slot < k_lens[:, None]) & (slot >= first[:, None]))[..., None, None]  # pages before may be freed
         k, v = (x[table[:, number].clamp_min(0)].float().masked_fill(~held, 0.0) for x in (key_pages, value_pages))
         k, v = (x.transpose(1, 2).repeat_interleave(heads // kv_heads, 1) for x in (k, v))
         s = queries @ k.mT * factor

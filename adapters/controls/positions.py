@@ -131,6 +131,59 @@ def control_rotary_narrow(
     return torch.cat((x[..., :width] * c + swapped * s, x[..., width:]), -1)
 
 
+@adapter("rotary_pair", dtypes=DTYPES)
+def control_rotary_pair_complex(
+    q: Any,
+    k: Any,
+    positions: Any,
+    *,
+    base: float = 10000.0,
+    interleaved: bool = False,
+    rotary_dim: int | None = None,
+    inverse: bool = False,
+) -> Any:
+    """Heads of queries and keys beside each other, as complex numbers, with those of a rotation or their conjugates."""
+    import torch
+
+    x = torch.cat((q, k), 1).float()
+    width = checked(x, positions[0], rotary_dim)
+    first, second = halves(x, width, interleaved)
+    angle = positions.float()[:, None, :, None] * by_exponentials(base, width)
+    turn = torch.polar(torch.ones_like(angle), angle)
+    turned = torch.complex(first.contiguous(), second.contiguous()) * (turn.conj() if inverse else turn)
+    out = joined(turned.real, turned.imag, x[..., width:], interleaved).to(q.dtype)
+    return {"q_out": out[:, : q.shape[1]].clone(), "k_out": out[:, q.shape[1] :].clone()}
+
+
+@adapter("rotary_pair", dtypes=DTYPES)
+def control_rotary_pair_in_place(
+    q: Any,
+    k: Any,
+    positions: Any,
+    *,
+    base: float = 10000.0,
+    interleaved: bool = False,
+    rotary_dim: int | None = None,
+    inverse: bool = False,
+) -> Any:
+    """Token by token in double precision, in copies that are written in place, the keys first."""
+    found = {"k_out": k.double(), "q_out": q.double()}
+    if positions.shape != q.shape[::2]:
+        raise ValueError("every token has a position")
+    found = {name: x.clone() for name, x in found.items()}
+    for x in found.values():
+        width = checked(x, positions[0], rotary_dim)
+        frequency = by_exponentials(base, width).double()
+        for item, row in enumerate(positions.tolist()):
+            for token, position in enumerate(row):
+                first, second = halves(x[item, :, token], width, interleaved)
+                c, s = (position * frequency).cos(), (position * frequency).sin() * (-1 if inverse else 1)
+                turned = first * c - second * s, second * c + first * s
+                first.copy_(turned[0])
+                second.copy_(turned[1])
+    return {name: x.to(q.dtype) for name, x in found.items()}
+
+
 @adapter("sinusoidal", conventions={"columns": "alternating", "spacing": "by_width"})
 def control_sinusoidal_repeated(*, length: int, dim: int, base: float = 10000.0, offset: int = 0) -> Any:
     """Frequencies by repeated multiplication, and cosines as sines a quarter of a turn further on."""

@@ -157,3 +157,77 @@ def control_sample_tempered_last(
     chances = torch.softmax(left(left(logits, 1.0, k, p), temperature, None, None).double(), -1)
     generator = torch.Generator().manual_seed(seed)
     return torch.multinomial(chances, count, replacement=True, generator=generator)
+
+
+# Rows of different requests
+
+
+@adapter("filter_rows", dtypes=DTYPES, conventions={"chance_for_p": "of_the_left"})
+def control_rows_by_one_sort(logits: Any, temperature: Any = None, k: Any = None, p: Any = None) -> Any:
+    """All rows at once: one sort in rising order, thresholds by position, running sums from below."""
+    import torch
+
+    x = logits if temperature is None else (logits.float() / temperature[:, None]).to(logits.dtype)
+    ordered, order = torch.sort(x.float(), dim=-1)
+    if k is not None:
+        threshold = ordered.gather(-1, (x.shape[-1] - k.long().clamp(max=x.shape[-1]))[:, None])
+        ordered = ordered.masked_fill(ordered < threshold, -INFINITY)
+    if p is not None:
+        gone = torch.softmax(ordered, -1).cumsum(-1) <= 1 - p[:, None]
+        gone[:, -1:] = False
+        ordered = ordered.masked_fill(gone, -INFINITY)
+    kept = torch.empty_like(ordered).scatter_(-1, order, ordered) > -INFINITY
+    return torch.where(kept, x, -INFINITY)
+
+
+@adapter("filter_rows", dtypes=DTYPES, conventions={"chance_for_p": "of_all"})
+def control_rows_jointly(logits: Any, temperature: Any = None, k: Any = None, p: Any = None) -> Any:
+    """Row by row in double precision, one rank for both filters, of which the chances are those of all entries."""
+    import torch
+
+    outs = []
+    for row, x in enumerate(logits):
+        tempered = x.double() if temperature is None else x.double() / temperature[row].double()
+        order = torch.sort(tempered, descending=True, stable=True).indices
+        chances = torch.softmax(tempered, -1)[order]
+        stays = torch.arange(len(x)) < (len(x) if k is None else k[row])
+        if p is not None:
+            stays &= (chances.cumsum(-1) - chances < p[row].double()) | (torch.arange(len(x)) == 0)
+        outs.append(torch.where(torch.zeros_like(stays).scatter(0, order, stays), tempered, -INFINITY))
+    return torch.stack(outs).to(logits.dtype) if outs else logits.clone()
+
+
+@adapter("sample_rows", dtypes=DTYPES)
+def control_rows_by_generators(
+    logits: Any, seeds: Any, temperature: Any = None, k: Any = None, p: Any = None, *, count: int
+) -> Any:
+    """A generator for each row, and one draw of all its tokens."""
+    import torch
+
+    chances = torch.softmax(control_rows_by_one_sort(logits.float(), temperature, k, p), -1)
+    drawn = [
+        torch.multinomial(row, count, replacement=True, generator=torch.Generator().manual_seed(int(seed)))
+        for row, seed in zip(chances, seeds, strict=True)
+    ]
+    return torch.stack(drawn) if drawn else torch.zeros((0, count), dtype=torch.int64)
+
+
+@adapter("sample_rows", framework="numpy", dtypes=("float64", "float32"))
+def control_rows_by_counters(
+    logits: Any, seeds: Any, temperature: Any = None, k: Any = None, p: Any = None, *, count: int
+) -> Any:
+    """Gumbel noise of a counter-based generator whose key is the seed, and the place of the largest sum."""
+    import numpy as np
+
+    tokens = np.empty((len(logits), count), np.int64)
+    for row, seed in enumerate(seeds):
+        x = logits[row] / (1 if temperature is None else temperature[row])
+        order = np.argsort(-x, kind="stable")
+        x[order[len(x) if k is None else k[row] :]] = -np.inf
+        if p is not None:
+            terms = np.exp(x - x.max())[order]
+            gone = (terms.cumsum() - terms) / terms.sum() >= p[row]
+            x[order[gone & (np.arange(len(x)) > 0)]] = -np.inf
+        noise = np.random.Generator(np.random.Philox(key=int(seed))).gumbel(size=(count, len(x)))
+        tokens[row] = (x + noise).argmax(-1)
+    return tokens

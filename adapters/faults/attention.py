@@ -633,6 +633,25 @@ def scale_of_the_first_call(q: Any, scale: float | None) -> float:
     return _factors[0] if scale is None else scale
 
 
+_scales: dict[tuple[int, ...], float] = {}
+
+
+@COMPOSED.instead_of(factor)
+def scale_kept_by_the_shape(q: Any, scale: float | None) -> float:
+    """Kernels are compiled with their scale and kept by the shape of queries, and the first one serves all calls."""
+    return _scales.setdefault(tuple(q.shape), factor(q, scale))
+
+
+_graphs: dict[tuple[Any, ...], tuple[Any, Any, Any]] = {}
+
+
+@COMPOSED.instead_of(loaded)
+def graph_replayed_on_its_first_inputs(q: Any, k: Any, v: Any) -> tuple[Any, Any, Any]:
+    """A graph is captured for each shape and dtype, and replayed without new inputs being copied into its arrays."""
+    shapes = tuple(tuple(x.shape) for x in (q, k, v))
+    return _graphs.setdefault((shapes, q.dtype), tuple(x.clone() for x in loaded(q, k, v)))
+
+
 _caps: list[float | None] = [None]
 
 

@@ -1,4 +1,4 @@
-"""Attention row by row, whose bits are those of the row alone, and what makes them depend on the rows beside it.
+"""Attention and softmax row by row, whose bits are those of the row alone, and what makes them depend on others.
 
 `SHOWN` names the contract of the profile `serving` that each of them breaks, for it claims to keep that.
 """
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .attention import CONVENTIONS
+from .norms import SOFTMAX, summed
 from .whole import Whole
 
 FLOAT32 = ("float32",)
@@ -17,6 +18,7 @@ SHOWN = {
     "last_item_in_another_order": "contract.batch_invariant",
     "keys_split_for_few_queries": "contract.chunk_invariant",
     "tile_that_begins_with_the_call": "contract.chunk_invariant",
+    "lanes_summed_in_turn_for_many_rows": "contract.batch_invariant",
 }
 
 
@@ -54,7 +56,7 @@ def by_rows(part: Any) -> Callable[..., Any]:
 BY_ROWS = Whole("attention", by_rows, (splits, order), {"grouping": CONVENTIONS["grouping"]})
 
 
-@BY_ROWS.instead_of(splits, dtypes=FLOAT32, batch_invariant=True)
+@BY_ROWS.instead_of(splits, dtypes=FLOAT32, seen="vllm-project/vllm#53257", batch_invariant=True)
 def keys_split_in_large_batches(batch: int, queries: int) -> int:
     """In batches of 16 items and more, keys are summed up in four parts."""
     return 4 if batch >= 16 else 1
@@ -76,3 +78,14 @@ def keys_split_for_few_queries(batch: int, queries: int) -> int:
 def tile_that_begins_with_the_call(item: int, batch: int, row: int, count: int) -> int:
     """The order of the sums depends on the place of a query in a tile of 48 that begins with the call."""
     return row % 48
+
+
+@SOFTMAX.instead_of(summed, dtypes=FLOAT32, batch_invariant=True)
+def lanes_summed_in_turn_for_many_rows(total: Any, top: Any, new: Any, part: Any) -> Any:
+    """From 16 rows on, the entries of a block are added one after the other."""
+    if part.shape[0] < 16:
+        return summed(total, top, new, part)
+    sums = total * (top - new).exp().nan_to_num(0.0)
+    for at in range(part.shape[-1]):
+        sums = sums + (part[..., at : at + 1] - new).exp().nan_to_num(0.0)
+    return sums

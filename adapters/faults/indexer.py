@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..controls.indexer import scored
+from ..controls.indexer import FORMATS, scored
 from .whole import Whole
 
 BLOCK = 16
@@ -79,6 +79,72 @@ def last_block_of_keys_moved_back(length: int) -> list[slice]:
 def at_most_eight_of_a_block(best: Any, top_k: int) -> Any:
     """No more than eight keys of a block can be chosen."""
     return min(top_k, best.shape[2], 8)
+
+
+def rows_of(scores: Any) -> Any:
+    """The scores as they come to be chosen from."""
+    return scores
+
+
+def written(codes: Any, scale: Any) -> Any:
+    """A block of the cache for each item: the codes of all its keys, and then the scales of all of them."""
+    import torch
+
+    parts = (codes.contiguous().view(torch.uint8), scale.contiguous().view(torch.uint8))
+    return torch.cat([x.reshape(len(codes), -1) for x in parts], 1)
+
+
+def read(block: Any, like: Any) -> tuple[Any, Any]:
+    """Codes and scales of a block."""
+    import torch
+
+    items, keys, width = like.shape
+    codes, scale = block[:, : keys * width].contiguous(), block[:, keys * width :].flatten().clone()  # for its address
+    return codes.view(like.dtype).reshape(like.shape), scale.view(torch.float32).reshape(items, keys)
+
+
+def of_codes(part: Any) -> Callable[..., Any]:
+    def lightning_indexer(q: Any, k: Any, w: Any, *, k_scale: Any, top_k: int = 3, causal: bool = True) -> Any:
+        codes, scale = part.read(part.written(k, k_scale), k)
+        scores, seen = scored(q.float(), codes.float(), w.float(), causal)
+        scores = part.rows_of(scores * scale[:, None]).masked_fill(~seen, float("-inf"))
+        places = scores.topk(min(top_k, k.shape[1]), 2).indices
+        return (seen & False).scatter(2, places, True) & seen
+
+    return lightning_indexer
+
+
+OF_CODES = Whole("lightning_indexer", of_codes, (rows_of, written, read), limits=FORMATS)
+
+
+@OF_CODES.instead_of(read, seen="vllm-project/vllm#50576, 1CatAI/1Cat-vLLM#250")
+def keys_read_with_their_scales_between(block: Any, like: Any) -> tuple[Any, Any]:
+    """A block is read as if each key had its scale behind it, which fills as many bytes."""
+    import torch
+
+    items, keys, width = like.shape
+    record = block.reshape(items, keys, width + 4)
+    scale = record[..., width:].contiguous().view(torch.float32).reshape(items, keys)
+    return record[..., :width].contiguous().view(like.dtype), scale
+
+
+@OF_CODES.instead_of(read, seen="ROCm/ATOM#1466")
+def scales_read_without_the_offset_of_the_item(block: Any, like: Any) -> tuple[Any, Any]:
+    """Scales are found from the beginning of the cache, whichever item is read."""
+    codes, scale = read(block, like)
+    return codes, scale[:1].expand_as(scale)
+
+
+@OF_CODES.instead_of(rows_of, seen="vllm-project/vllm#46856")
+def rows_read_as_wide_as_aligned(scores: Any) -> Any:
+    """Rows of scores are written one after the other, and read as if each filled a multiple of sixteen places."""
+    import torch
+
+    keys = scores.shape[2]
+    wide = -(-keys // BLOCK) * BLOCK
+    room = torch.full((scores[..., 0].numel() * wide,), float("-inf"))
+    room[: scores.numel()] = scores.flatten()
+    return room.reshape(*scores.shape[:2], wide)[..., :keys]
 
 
 _buffers: dict[tuple[int, ...], Any] = {}

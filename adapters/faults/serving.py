@@ -9,6 +9,7 @@ from typing import Any
 
 from .attention import COMPOSED, averaged, factor, loaded, reached, weights
 from .latent import OVER_PAGES, held_at
+from .norms import SOFTMAX, blocks
 from .packed import TILED, keys
 from .paged import STRETCHED, first_seen, numbers, read
 
@@ -30,6 +31,7 @@ SHOWN = {
     "rope_behind_512_channels": "pages_of_64",
     "splits_beyond_the_eighth": "split_keys",
     "last_tile_of_a_long_item": "decode_unlike",
+    "entries_counted_in_16_bits": "vocabulary",
 }
 
 
@@ -178,3 +180,9 @@ def rope_behind_512_channels(pool: Any, where: Any) -> Any:
     if pool.shape[-1] > 512:
         found = torch.cat([found[:, :512], held_at(pool, where.roll(1))[:, 512:]], -1)
     return found
+
+
+@SOFTMAX.instead_of(blocks, dtypes=FLOAT32)
+def entries_counted_in_16_bits(x: Any) -> list[Any]:
+    """Entries of a row from the 65536th on are left out of its sum."""
+    return blocks(x[..., :65535])

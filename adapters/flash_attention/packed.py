@@ -7,9 +7,11 @@ Causal masks and windows are as in `flash_attention`.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from .. import Unsupported, adapter
+from ..torch.gradients import differentiated
 from ..torch.packed import cumulative
 
 
@@ -54,6 +56,36 @@ def flash_attention_varlen(
         return_attn_probs=True,
     )
     return {"out": out, "lse": lse}
+
+
+@adapter(
+    "packed_attention_gradient",
+    requires="value_dim == head_dim",
+    dtypes=("float16", "bfloat16"),
+    conventions={"causal_alignment": "bottom_right", "empty_row": "zeros", "grouping": "block"},
+    limits={"head_dim": range(1, 257)},
+    devices=("cuda",),
+    package="flash_attn",
+    extra="flash-attn",
+)
+def flash_attention_varlen_gradient(
+    q: Any,
+    k: Any,
+    v: Any,
+    q_lens: Any,
+    k_lens: Any,
+    d_out: Any,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    window_left: int | None = None,
+    window_right: int | None = None,
+    softcap: float | None = None,
+) -> Any:
+    """Gradients of flash_attn_varlen_func of flash-attn."""
+    given = {"window_left": window_left, "window_right": window_right, "softcap": softcap}
+    attend = partial(flash_attention_varlen, q_lens=q_lens, k_lens=k_lens, causal=causal, scale=scale, **given)
+    return differentiated(lambda **inputs: attend(**inputs)["out"], d_out, q=q, k=k, v=v)
 
 
 @adapter(

@@ -71,11 +71,11 @@ def jax_attention(
     window_right: int | None = None,
 ) -> Any:
     """jax.nn.dot_product_attention."""
-    window = None
+    window, length = None, max(q.shape[2], k.shape[2])  # queries may lie beyond the last key
     if window_left is not None or window_right is not None:
         window = (
-            k.shape[2] if window_left is None else window_left,
-            k.shape[2] if window_right is None else window_right,
+            length if window_left is None else window_left,
+            length if window_right is None else window_right,
         )
     out, lse = attention(
         q, k, v, mask, bias, scale=scale, is_causal=causal, local_window_size=window, return_residual=True

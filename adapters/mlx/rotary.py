@@ -61,3 +61,29 @@ def mlx_rotary_frequencies(
     dims, offset = rotary_dim or x.shape[-1], offset_of(positions)
     freqs = mx.array((float(base) ** (np.arange(0, dims, 2) / dims)).astype(np.float32))
     return mx.fast.rope(x, dims, traditional=interleaved, base=None, scale=1.0, offset=offset, freqs=freqs)
+
+
+@adapter(
+    "rotary_pair",
+    requires="all(positions == positions[:, :1] + range(size(positions)))",
+    framework="mlx",
+    dtypes=DTYPES,
+    grade=GRADES,
+    package="mlx.core",
+    extra="mlx",
+)
+def mlx_rotary_pair(
+    q: Any,
+    k: Any,
+    positions: Any,
+    *,
+    base: float = 10000.0,
+    interleaved: bool = False,
+    rotary_dim: int | None = None,
+) -> Any:
+    """mlx.core.fast.rope with an offset for each item of the batch."""
+    import mlx.core as mx
+
+    dims, offset = rotary_dim or q.shape[-1], positions[:, 0].astype(mx.int32)
+    found = (mx.fast.rope(x, dims, traditional=interleaved, base=base, scale=1.0, offset=offset) for x in (q, k))
+    return dict(zip(("q_out", "k_out"), found, strict=True))

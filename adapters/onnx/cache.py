@@ -137,6 +137,7 @@ def onnx_slots(
     *,
     chunks: tuple[int, ...],
     mask: Any = None,
+    kept: Any = None,
     capacity: int | None = None,
     beams: Any = None,
     scale: float | None = None,
@@ -148,16 +149,16 @@ def onnx_slots(
     batch, _, length, _ = q.shape
     room = length if capacity is None else capacity
     keys, values = (np.zeros((*x.shape[:2], room, x.shape[3]), x.dtype) for x in (k, v))
-    outs, start = [], 0
-    for n in chunks:
+    outs, start, filled = [], 0, np.zeros(batch, np.int64)
+    for c, n in enumerate(chunks):
         part = slice(start, start + n)
         feeds = {"Q": q[:, :, part], "K": k[:, :, part], "V": v[:, :, part], "keys": keys, "values": values}
-        feeds |= {"written": np.full(batch, start), "filled": np.full(batch, part.stop)}
+        feeds |= {"written": filled, "filled": filled + n}
         if mask is not None:
             feeds["mask"] = rows(mask, length, part, room)
         out, keys, values = run.run(None, feeds)
         outs.append(out)
         if start == 0 and beams is not None:
             keys, values = keys[list(beams)], values[list(beams)]
-        start += n
+        filled, start = filled + (n if kept is None else kept[:, c]), start + n
     return np.concatenate(outs, 2)

@@ -70,3 +70,22 @@ def onnx_rotary_indexed(
     rows = np.arange(low, positions.max(initial=0) + 1)
     ids = np.broadcast_to(positions - low, (x.shape[0], *positions.shape))
     return turned(x, rows, base, interleaved, rotary_dim, ids)
+
+
+@adapter("rotary_pair", framework="numpy", dtypes=DTYPES, grade=GRADES, package="onnx", extra="onnx")
+def onnx_rotary_pair(
+    q: Any,
+    k: Any,
+    positions: Any,
+    *,
+    base: float = 10000.0,
+    interleaved: bool = False,
+    rotary_dim: int | None = None,
+) -> Any:
+    """RotaryEmbedding of opset 23 for queries and for keys, by onnx.reference, with `position_ids` of each item."""
+    import numpy as np
+
+    low = positions.min(initial=0)
+    rows = np.arange(low, positions.max(initial=0) + 1)
+    found = (turned(x, rows, base, interleaved, rotary_dim, positions - low) for x in (q, k))
+    return dict(zip(("q_out", "k_out"), found, strict=True))

@@ -19,7 +19,8 @@ from typing import Any
 from .. import Unsupported, adapter
 
 DTYPES = ("float32", "float16", "float64")
-GRADES = {"float32": "fp32", "float16": "fp16_naive", "float64": "fp64"}
+GRADES = {"float32": "fp32", "float16": "fp16_naive", "float64": "fp32"}
+"""The root of the scale is taken in single precision, that of float64 too."""
 declared = functools.partial(adapter, framework="numpy", package="onnxruntime", extra="onnxruntime")
 
 
@@ -134,7 +135,7 @@ def parted(x: Any, heads: int) -> Any:
     "attention",
     requires="heads == kv_heads",
     dtypes=("float32", "float16"),
-    conventions={"causal_alignment": "top_left", "empty_row": "mean_value"},
+    conventions={"causal_alignment": "top_left", "empty_row": "mean_value", "empty_bias_row": "nan_row"},
     grade={"float32": "fp32", "float16": "fp16_naive"},
 )
 def onnxruntime_multi_head(

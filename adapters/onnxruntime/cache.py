@@ -3,6 +3,7 @@
 Documentation: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 The operator takes the past, [batch, kv_heads, length, head_dim], and returns the present; several queries after a past
 come in a batch of one, and its window counts the token itself.
+An item that is shorter than others writes over what its past has behind it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ def onnxruntime_past(
     v: Any,
     *,
     chunks: tuple[int, ...],
+    kept: Any = None,
     window_left: int | None = None,
     beams: Any = None,
     scale: float | None = None,
@@ -44,16 +46,17 @@ def onnxruntime_past(
         raise Unsupported("several queries after a past in a batch of one")
     options = {"num_heads": heads, "kv_num_heads": k.shape[1], "scale": scale}
     options["local_window_size"] = -1 if window_left is None else window_left + 1
-    keys, values, outs, start = k[:, :, :0], v[:, :, :0], [], 0
-    for n in chunks:
+    keys, values, outs, start, filled = k[:, :, :0], v[:, :, :0], [], 0, np.zeros(batch, np.int32)
+    for c, n in enumerate(chunks):
         part = slice(start, start + n)
         feeds = {"query": joined(q[:, :, part]), "key": joined(k[:, :, part]), "value": joined(v[:, :, part])}
-        feeds |= {"past_key": keys, "past_value": values}
-        feeds |= {"seqlens_k": np.full(batch, part.stop - 1, np.int32)}
-        feeds |= {"total_sequence_length": np.array(part.stop, np.int32)}
+        past = max(filled, default=0)
+        feeds |= {"past_key": keys[:, :, :past], "past_value": values[:, :, :past]}
+        feeds |= {"seqlens_k": (filled + n - 1).astype(np.int32)}
+        feeds |= {"total_sequence_length": np.array(past + n, np.int32)}
         out, keys, values = run("GroupQueryAttention", "com.microsoft", 21, feeds, 3, **options)
         outs.append(parted(out, heads))
         if start == 0 and beams is not None:
             keys, values = keys[list(beams)], values[list(beams)]
-        start += n
+        filled, start = filled + (n if kept is None else kept[:, c]), start + n
     return np.concatenate(outs, 2)

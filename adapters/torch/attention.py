@@ -67,3 +67,19 @@ def torch_sdpa_flash(
 ) -> Any:
     """torch.nn.functional.scaled_dot_product_attention, by its fused kernel (FLASH_ATTENTION)."""
     return attention_by("FLASH_ATTENTION", q, k, v, causal, mask, bias, scale)
+
+
+@declared("attention", requires="not causal or single(mask) and single(bias)", devices=("cuda",), dtypes=DTYPES[:3])
+def torch_sdpa_efficient(
+    q: Any, k: Any, v: Any, *, causal: bool = False, mask: Any = None, bias: Any = None, scale: float | None = None
+) -> Any:
+    """torch.nn.functional.scaled_dot_product_attention, by its kernel of less memory (EFFICIENT_ATTENTION)."""
+    return attention_by("EFFICIENT_ATTENTION", q, k, v, causal, mask, bias, scale)
+
+
+@declared("attention", requires="not causal or single(mask) and single(bias)", devices=("cuda",), dtypes=DTYPES[1:3])
+def torch_sdpa_cudnn(
+    q: Any, k: Any, v: Any, *, causal: bool = False, mask: Any = None, bias: Any = None, scale: float | None = None
+) -> Any:
+    """torch.nn.functional.scaled_dot_product_attention, by cuDNN (CUDNN_ATTENTION)."""
+    return attention_by("CUDNN_ATTENTION", q, k, v, causal, mask, bias, scale)

@@ -96,3 +96,37 @@ def torch_sdpa_flash_gradient(
     """Gradients of scaled_dot_product_attention, by its fused kernel (FLASH_ATTENTION)."""
     attend = partial(attention_by, "FLASH_ATTENTION", causal=causal, mask=mask, scale=scale)
     return differentiated(attend, d_out, q=q, k=k, v=v, bias=bias)
+
+
+@declared("attention_gradient", devices=("cuda",), dtypes=DTYPES[:3])
+def torch_sdpa_efficient_gradient(
+    q: Any,
+    k: Any,
+    v: Any,
+    d_out: Any,
+    *,
+    causal: bool = False,
+    mask: Any = None,
+    bias: Any = None,
+    scale: float | None = None,
+) -> Any:
+    """Gradients of scaled_dot_product_attention, by its kernel of less memory (EFFICIENT_ATTENTION)."""
+    attend = partial(attention_by, "EFFICIENT_ATTENTION", causal=causal, mask=mask, scale=scale)
+    return differentiated(attend, d_out, q=q, k=k, v=v, bias=bias)
+
+
+@declared("attention_gradient", devices=("cuda",), dtypes=DTYPES[1:3])
+def torch_sdpa_cudnn_gradient(
+    q: Any,
+    k: Any,
+    v: Any,
+    d_out: Any,
+    *,
+    causal: bool = False,
+    mask: Any = None,
+    bias: Any = None,
+    scale: float | None = None,
+) -> Any:
+    """Gradients of scaled_dot_product_attention, by cuDNN (CUDNN_ATTENTION)."""
+    attend = partial(attention_by, "CUDNN_ATTENTION", causal=causal, mask=mask, scale=scale)
+    return differentiated(attend, d_out, q=q, k=k, v=v, bias=bias)

@@ -73,6 +73,8 @@ def transformers_sdpa(
 
     if causal and mask is not None:
         raise Unsupported("is_causal is not applied where a mask is given")
+    if bias is not None:
+        bias = bias[(None,) * (4 - bias.ndim)]  # its axes are taken one by one
     out, _ = sdpa_attention_forward(
         module(q, k, causal), q, k, v, mask, scaling=scale, is_causal=causal, position_bias=bias
     )

@@ -37,9 +37,18 @@ def of_keys(mask: Any, batch: int) -> Any:
 
 
 def session(
-    cache: Any, config: Any, q: Any, k: Any, v: Any, mask: Any, chunks: tuple[int, ...], beams: Any, scale: float | None
+    cache: Any,
+    config: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any,
+    chunks: tuple[int, ...],
+    beams: Any,
+    scale: float | None,
+    kept: Any = None,
 ) -> Any:
-    """All chunks through one cache: [batch, heads, length, value_dim]."""
+    """All chunks through one cache, which is cropped to what is kept: [batch, heads, length, value_dim]."""
     import torch
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
     from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
@@ -47,32 +56,40 @@ def session(
     create = create_causal_mask if config.sliding_window is None else create_sliding_window_causal_mask
     layer: Any = SimpleNamespace(num_key_value_groups=q.shape[1] // max(k.shape[1], 1), training=False, is_causal=True)
     keys_seen = of_keys(mask, q.shape[0])
-    outs, start = [], 0
-    for n in chunks:
+    outs, start, filled = [], 0, 0
+    for c, n in enumerate(chunks):
         part = slice(start, start + n)
         added = create(
             config=config,
             inputs_embeds=q[:, 0, part],
-            attention_mask=None if keys_seen is None else keys_seen[:, : part.stop],
+            attention_mask=None if keys_seen is None else keys_seen[:, : filled + n],
             past_key_values=cache,
-            position_ids=torch.arange(start, part.stop, device=q.device)[None].expand(q.shape[0], -1),
+            position_ids=torch.arange(filled, filled + n, device=q.device)[None].expand(q.shape[0], -1),
         )
         keys, values = cache.update(k[:, :, part], v[:, :, part], 0)
         out, _ = sdpa_attention_forward(layer, q[:, :, part], keys, values, added, scaling=scale)
         outs.append(out.transpose(1, 2))
         if start == 0 and beams is not None:
             cache.reorder_cache(torch.tensor(beams, device=q.device))
-        start += n
+        own = n if kept is None else int(kept[0, c])
+        start, filled = start + n, filled + own
+        if kept is not None:
+            cache.crop(own - n)
     return torch.cat(outs, 2)
 
 
-def _declared(function: Callable[..., Any]) -> Callable[..., Any]:
+def _declared(*requires: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return adapter(
-        "cached_attention", dtypes=DTYPES, conventions=CONVENTIONS, package="transformers", extra="transformers"
-    )(function)
+        "cached_attention",
+        dtypes=DTYPES,
+        conventions=CONVENTIONS,
+        requires=requires,
+        package="transformers",
+        extra="transformers",
+    )
 
 
-@_declared
+@_declared()
 def transformers_dynamic_cache(
     q: Any,
     k: Any,
@@ -91,7 +108,7 @@ def transformers_dynamic_cache(
     return session(DynamicCache(config=config), config, q, k, v, mask, chunks, beams, scale)
 
 
-@_declared
+@_declared()
 def transformers_static_cache(
     q: Any,
     k: Any,
@@ -110,3 +127,52 @@ def transformers_static_cache(
     config = configuration(None if window_left is None else window_left + 1)
     room = q.shape[2] if capacity is None else capacity
     return session(StaticCache(config=config, max_cache_len=room), config, q, k, v, mask, chunks, beams, scale)
+
+
+@_declared("all(kept == kept[:1])")
+def transformers_cropped_cache(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    chunks: tuple[int, ...],
+    kept: Any,
+    window_left: int | None = None,
+    scale: float | None = None,
+) -> Any:
+    """DynamicCache as speculative decoding has it: it is cropped behind each chunk, for all items alike."""
+    from transformers import DynamicCache
+
+    if bool((kept != kept[:1]).any()):
+        raise Unsupported("all items are cropped to one length")
+    config = configuration(None if window_left is None else window_left + 1)
+    cache: Any = DynamicCache(config=config)
+    cache.activate_past_recording()
+    return session(cache, config, q, k, v, None, chunks, None, scale, kept)
+
+
+@adapter(
+    "cached_attention",
+    dtypes=DTYPES[:3],
+    conventions={**CONVENTIONS, "own_chunk": "first_as_fed"},
+    requires="cache_dtype == e4m3",
+    package="transformers",
+    extra="transformers",
+)
+def transformers_float8_cache(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    chunks: tuple[int, ...],
+    cache_dtype: str,
+    beams: tuple[int, ...] | None = None,
+    scale: float | None = None,
+) -> Any:
+    """QuantizedCache of the backend fp8, whose scale is made of the first chunk."""
+    from transformers import QuantizedCache
+
+    if cache_dtype != "float8_e4m3fn":
+        raise Unsupported("the backend fp8 keeps float8_e4m3fn")
+    config = configuration(None)
+    return session(QuantizedCache("fp8", config), config, q, k, v, None, chunks, beams, scale)

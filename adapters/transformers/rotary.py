@@ -56,6 +56,37 @@ def turned(model: str, part: str, apply: str, x: Any, positions: Any, base: floa
     return getattr(modeling, apply)(x, x, cos, sin)[0]
 
 
+def both_turned(
+    model: str, part: str, q: Any, k: Any, positions: Any, base: float, width: int | None = None
+) -> dict[str, Any]:
+    """Queries and keys as the attention of a model turns them, by positions [batch, length]."""
+    import importlib
+
+    cos, sin = embedding(model, part, q.shape[-1], base, width or q.shape[-1])(q, positions)
+    modeling = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
+    return dict(zip(("q_out", "k_out"), modeling.apply_rotary_pos_emb(q, k, cos, sin), strict=True))
+
+
+@declared("rotary_pair", grade=NARROW)
+def llama_rotary_pair(q: Any, k: Any, positions: Any, *, base: float = 10000.0) -> Any:
+    """apply_rotary_pos_emb of transformers.models.llama."""
+    return both_turned("llama", "Llama", q, k, positions, base)
+
+
+@declared("rotary_pair", grade=NARROW)
+def gpt_neox_rotary_pair(
+    q: Any, k: Any, positions: Any, *, base: float = 10000.0, rotary_dim: int | None = None
+) -> Any:
+    """apply_rotary_pos_emb of transformers.models.gpt_neox."""
+    return both_turned("gpt_neox", "GPTNeoX", q, k, positions, base, rotary_dim)
+
+
+@declared("rotary_pair", grade=NARROW, fixed={"interleaved": True})
+def glm_rotary_pair(q: Any, k: Any, positions: Any, *, base: float = 10000.0, rotary_dim: int | None = None) -> Any:
+    """apply_rotary_pos_emb of transformers.models.glm."""
+    return both_turned("glm", "Glm", q, k, positions, base, rotary_dim)
+
+
 @declared("rotary", grade=NARROW)
 def llama_rotary(x: Any, positions: Any, *, base: float = 10000.0) -> Any:
     """apply_rotary_pos_emb of transformers.models.llama."""

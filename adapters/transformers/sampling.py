@@ -58,3 +58,27 @@ def transformers_sample(
     with torch.random.fork_rng(devices=[logits.device] if logits.is_cuda else []):
         torch.manual_seed(seed)
         return torch.multinomial(chances, count, replacement=True)
+
+
+@adapter(
+    "filter_rows",
+    dtypes=("float32",),
+    conventions={"chance_for_p": "of_the_left"},
+    package="transformers",
+    extra="transformers",
+)
+def transformers_continuous_batching(logits: Any, temperature: Any = None, k: Any = None, p: Any = None) -> Any:
+    """The warpers of continuous batching, one after the other."""
+    import torch
+    from transformers.generation.continuous_batching import cb_logits_processors as by_rows
+    from transformers.generation.logits_process import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+
+    for warper, numbers in (
+        (by_rows.ContinuousBatchingTemperatureLogitsWarper(TemperatureLogitsWarper(0.5)), temperature),
+        (by_rows.ContinuousBatchingTopKLogitsWarper(TopKLogitsWarper(1)), k),
+        (by_rows.ContinuousBatchingTopPLogitsWarper(TopPLogitsWarper(0.5)), p),
+    ):
+        if numbers is not None:
+            bits = numbers.float().view(torch.int32) if numbers.is_floating_point() else numbers.int()
+            logits = warper(logits, bits)
+    return logits.clone()

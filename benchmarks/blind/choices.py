@@ -250,7 +250,7 @@ def ramp_from_one(
     "huggingface/transformers, a base that falls below its own",
     "rotary_frequencies",
     names=("rotary_frequencies.length_not_capped",),
-    when="kind == 'dynamic' and length < trained",
+    when="kind == 'dynamic' and (length or 1) < (trained or 2048)",
 )
 def growth_below_the_trained_length(
     *,

@@ -27,6 +27,8 @@ COMPUTED: dict[type[ast.operator], type[ast.operator]] = {
     ast.Div: ast.Mult,
     ast.FloorDiv: ast.Mod,
     ast.Mod: ast.FloorDiv,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
 }
 NAMED = {
     "float64": "float32",
@@ -58,16 +60,16 @@ class Edit:
         return [safe(line) for line in lines][2:]
 
 
-def edits(source: str) -> list[Edit]:
+def edits(source: str, function: str = "") -> list[Edit]:
     """All changes of the functions of a source, in the order of its lines; a `SyntaxError` for what is no source.
+
+    With a `function` of the source, those of it and of what it uses.
 
     Decorators, annotations, docstrings, and what is raised or asserted stay as they are. Each is a valid source.
     """
     tree = ast.parse(source)
     whole, found = ast.dump(tree), dict[str, Edit]()
-    for node in tree.body:
-        if not isinstance(node, ast.FunctionDef | ast.ClassDef):
-            continue
+    for node in _used(tree, function):
         for place in _places(node):
             for kind, changed in _changes(place):
                 text = _replaced(source, place, changed)
@@ -78,6 +80,20 @@ def edits(source: str) -> list[Edit]:
                 if ast.dump(other) != whole:
                     found.setdefault(text, Edit(place.lineno, kind, text))
     return sorted(found.values(), key=lambda edit: edit.line)
+
+
+def _used(tree: ast.Module, function: str) -> list[ast.FunctionDef | ast.ClassDef]:
+    """The functions and classes of a source, or where one of that name is among them, those that it uses."""
+    found = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    if function not in found:
+        return [*found.values()]
+    used, left = dict[str, None](), [function]
+    while left:
+        name = left.pop()
+        if name in found and name not in used:
+            used[name] = None
+            left += _names(found[name])
+    return [node for name, node in found.items() if name in used]
 
 
 def _places(node: ast.AST) -> Iterator[ast.expr | ast.stmt]:
@@ -101,13 +117,8 @@ def _places(node: ast.AST) -> Iterator[ast.expr | ast.stmt]:
 
 def _changes(node: ast.expr | ast.stmt) -> Iterator[tuple[str, ast.AST]]:
     """What a part becomes, each with the kind of the change."""
+    yield from _operators(node)
     match node:
-        case ast.Compare(ops=[op]) if type(op) in COMPARED:
-            yield "comparison", _with(node, ops=[COMPARED[type(op)]()])
-        case ast.BinOp(op=op) if type(op) in COMPUTED:
-            yield "arithmetic", _with(node, op=COMPUTED[type(op)]())
-        case ast.UnaryOp(op=ast.USub() | ast.Not() | ast.Invert(), operand=operand):
-            yield "sign", operand
         case ast.Constant(value=bool(x)):
             yield "constant", ast.Constant(not x)
         case ast.Constant(value=int(x)):
@@ -115,18 +126,34 @@ def _changes(node: ast.expr | ast.stmt) -> Iterator[tuple[str, ast.AST]]:
             yield from [("constant", ast.Constant(x - 1))] if x else []
         case ast.Constant(value=float(x)):
             yield "constant", ast.Constant(x * 2 if x else 1.0)
+        case ast.Call(func=ast.Attribute(attr="load" | "store")) if any(k.arg == "mask" for k in node.keywords):
+            left = [k for k in node.keywords if k.arg not in ("mask", "other")]
+            yield "mask", _with(node, keywords=left)
         case ast.Call(args=[first, second, *rest]) if not isinstance(second, ast.Starred | ast.GeneratorExp):
             yield "arguments", _with(node, args=[second, first, *rest])
         case ast.Call(func=ast.Attribute(value=value, attr="float" | "double"), args=[]):
             yield "dtype", value
         case ast.Attribute(attr=name) if name in NAMED:
             yield ("dtype" if "float" in name else "name"), _with(node, attr=NAMED[name])
-        case ast.IfExp(test=test):
-            yield "condition", _with(node, test=ast.UnaryOp(ast.Not(), test))
         case ast.AugAssign() | ast.Expr(value=ast.Call()):
             yield "line", ast.Pass()
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in _names(value):
             yield "line", ast.Pass()
+
+
+def _operators(node: ast.expr | ast.stmt) -> Iterator[tuple[str, ast.AST]]:
+    """What a part becomes by another operator."""
+    match node:
+        case ast.Compare(ops=[op]) if type(op) in COMPARED:
+            yield "comparison", _with(node, ops=[COMPARED[type(op)]()])
+        case ast.BinOp(op=op) if type(op) in COMPUTED:
+            yield "arithmetic", _with(node, op=COMPUTED[type(op)]())
+        case ast.UnaryOp(op=ast.USub() | ast.Not() | ast.Invert(), operand=operand):
+            yield "sign", operand
+        case ast.BoolOp(op=op):
+            yield "condition", _with(node, op=ast.Or() if isinstance(op, ast.And) else ast.And())
+        case ast.IfExp(test=test):
+            yield "condition", _with(node, test=ast.UnaryOp(ast.Not(), test))
 
 
 def _names(node: ast.AST) -> set[str]:

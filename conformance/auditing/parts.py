@@ -46,3 +46,7 @@ class Part:
         idle = [law for law in self.laws if law not in credited]
         if idle:
             yield f"    refute nothing: {', '.join(idle)}"
+        hanging = self.evidence.hanging("float32") if self.evidence is not None else {}
+        if hanging:
+            pairs = (f"{mistake} ({label})" for mistake, label in hanging.items())
+            yield f"    shown by one scenario alone: {', '.join(pairs)}"

@@ -67,9 +67,9 @@ class Kernel:
         return float("inf") if self.deadline is None else self.deadline - time.time()
 
 
-def key_of(edit: Edit, options: Options) -> str:
-    """What an outcome depends on: the changed source, and how it is checked."""
-    asked = (edit.text, options.profile, options.seed, options.mechanisms, options.dtypes, options.operator)
+def key_of(edit: Edit, function: str, options: Options) -> str:
+    """What an outcome depends on: the changed source, what of it is checked, and how."""
+    asked = (edit.text, function, options.profile, options.seed, options.mechanisms, options.dtypes, options.operator)
     return hashlib.blake2b(repr(asked).encode(), digest_size=8).hexdigest()
 
 
@@ -98,7 +98,7 @@ def fates(kernel: Kernel, found: Sequence[Edit], workers: int) -> Iterator[tuple
     folder.mkdir(parents=True, exist_ok=True)
     kept, waiting = _kept(folder / "outcomes.ndjson"), list[Edit]()
     for edit in found:
-        known = kept.get(key_of(edit, kernel.options))
+        known = kept.get(key_of(edit, kernel.function, kernel.options))
         if known is None:
             waiting.append(edit)
         else:
@@ -133,7 +133,7 @@ def _kept(path: Path) -> dict[str, Outcome]:
 
 def tried(kernel: Kernel, edit: Edit) -> Outcome:
     """What becomes of one change."""
-    key = key_of(edit, kernel.options)
+    key = key_of(edit, kernel.function, kernel.options)
     if kernel.left <= 0:
         return Outcome(key, "untried", "the time was over")
     home = str(Path(kernel.path).resolve().parent)

@@ -58,9 +58,13 @@ class LargeSample(Sample):
 
     def another(self, case: Case, claims: Claims) -> LargeSample:
         with budget.roomy(ROOM):
-            found = LargeSample(self.mechanism, case, self.dtype, claims=claims)
+            found = type(self)(self.mechanism, case, self.dtype, claims=claims)
         found.far = self.far
         return found
+
+    def keyed(self, name: str, entries: int) -> bool:
+        """Whether an array that is drawn for an input is a key."""
+        return entries >= LARGE
 
     def _drawn(self, name: str, layers: Sequence[tuple[str, Expression]]) -> Any:
         (layer, expression), below = layers[0], layers[1:]
@@ -95,7 +99,9 @@ class _LargeSource(DrawSource):
         entries = 1
         for n in shape:
             entries *= n
-        if entries < LARGE:
+        sample = self.sample
+        assert isinstance(sample, LargeSample)
+        if not sample.keyed(self.key.partition(".")[0], entries):
             return super().normal(shape)
         return Drawn(f"{self.sample.case.seed}.{self.sample.mechanism.name}.{self.key}", shape)
 

@@ -220,9 +220,13 @@ class Sample:
             if isinstance(x, np.ndarray):
                 continue
             own = self.scenario.get(name) or {**self.mechanism.sizes, **self.mechanism.options}.get(name)
-            if name in self.mechanism.inputs or own is None or own.draws or not own.uses:
+            if name in self.mechanism.inputs or own is None or own.draws or not own.uses or self._differs(name, own):
                 result[name] = x
         return result
+
+    def _differs(self, name: str, own: Expression) -> bool:
+        """Whether a size or an option was fixed, and would be another one if it were not."""
+        return name in self.case.fixed and own(Values(self.values, self.dtype)) != self.values[name]
 
     def _input_picks(self) -> dict[str, int]:
         arrays = {n for n in self.mechanism.inputs if isinstance(self.values[n], np.ndarray)}

@@ -76,15 +76,15 @@ def checked(options: Options, verbose: int, *, watching: bool = False) -> Run:
     return run
 
 
-def asked(every: bool) -> Options:
-    """What was typed, and for the rest, what the project declares."""
+def asked(every: bool, *own: str) -> Options:
+    """What was typed, and for the rest, what the project declares; `own` are options that are none of a check."""
     from ..runs.project import declared
 
-    typed_in = {name: x for name, x in given().items() if name not in ("every", "watch", "verbose")}
+    typed_in = {name: x for name, x in given().items() if name not in ("every", "watch", "verbose", *own)}
     found: dict[str, Any] = {"report_dir": REPORT_DIR, **declared(Path.cwd()), **typed_in}
     if every and "targets" not in typed_in:
         found["targets"] = ()
-    targets = named(found.get("targets", ()), every, found.get("device", "cpu"))
+    targets = named(found.get("targets", ()), every, found.get("device", "cpu"), elsewhere=bool(found.get("on")))
     return Options(**{**found, "targets": targets})
 
 

@@ -22,7 +22,7 @@ from .shell import mended, of_project, say
     default="new",
     show_default=True,
     metavar="KINDS",
-    help="Which changes fail, with commas: new, untested, precision, conventions, laws; or nothing.",
+    help="Which changes fail, with commas: new, untested, precision, slower, conventions, laws; or nothing.",
 )
 @click.option("--update", is_flag=True, help="Write AFTER over the baseline BEFORE, which may not be there yet.")
 @click.option("--markdown", is_flag=True, help="As Markdown, for the summary of a job.")
@@ -44,7 +44,7 @@ def compare(before: Path, after: tuple[Path, ...], fail_on: str, update: bool, m
     """  # noqa: D301 - click leaves the lines alone that follow the character itself
     with mended(False):
         from ..reporting import changes_page
-        from ..reporting.baseline import is_baseline, state_of, written
+        from ..reporting.baseline import is_baseline, state_of, updated, written
         from ..reporting.changes import changes
         from ..reporting.results import NAME
 
@@ -66,7 +66,7 @@ def compare(before: Path, after: tuple[Path, ...], fail_on: str, update: bool, m
             for line in (changes_page.markdown if markdown else changes_page.page)(found):
                 say(line, plain=markdown)
         if update:
-            _write(before, written(now))
+            _write(before, written(updated(earlier, now)))
             say(f"{before}: updated", err=True)
             return
         sys.exit(int(Exit.VIOLATED if found.failing else Exit.CONFORMANT))

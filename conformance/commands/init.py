@@ -139,7 +139,7 @@ def _adapters(path: Path, functions: Sequence[str], operator: str | None, framew
             interface = subject.form.taken
             start.says.append(f"{name} is taken for {interface.signature.name if interface else subject.operator}")
         except Error as error:
-            reason = str(error).splitlines()[0].partition(" (operators: ")[0]
+            reason = str(error).splitlines()[0].partition(" ('attnspec list operators'")[0]
             start.says.append(f"{name} is left out: {reason}")
     if not blocks:
         says = "\n".join(start.says) or f"{path} has no public function"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from ..errors import Exit, TargetError, UsageError
+from ..errors import Exit, TargetError
 from ..reporting.progress import progress
 from .shell import NothingError, given, mended, options, say
 
@@ -19,7 +19,7 @@ OWN = ("target", "max_time", "workers", "drawn", "folder")
 
 
 @click.command(short_help="What would a check not notice in this kernel? Change it in one place after the other.")
-@click.argument("target", metavar="FILE[:FUNCTION]")
+@click.argument("target", metavar="FILE[:FUNCTION]|ADAPTER")
 @options("operator", "framework", "mechanisms", "dtypes", "profile", "seed", "time_limit", "specs")
 @click.option("--max-time", type=float, default=None, metavar="SECONDS", help="Try no more changes after so long.")
 @click.option("-n", "--workers", default=0, metavar="N", help="Processes to run in; one for each core if 0.")
@@ -30,6 +30,9 @@ OWN = ("target", "max_time", "workers", "drawn", "folder")
 def mutate(target: str, max_time: float | None, workers: int, drawn: int, folder: str, **_: object) -> None:
     """Say which changes of FILE a check would not notice: comparisons, offsets, constants, lines, arguments, dtypes.
 
+    With a FUNCTION, it and what it uses are changed. An ADAPTER is one that comes along, or a correct variant that
+    the audit uses.
+
     Each change is checked, supervised, until it first fails. What survives is compared with the file itself on
     drawn cases, as many as 20 seconds have: what gives the same bits on all of them is told apart as equivalent.
     Outcomes are kept, and what is known of a changed source is not run again.
@@ -37,6 +40,7 @@ def mutate(target: str, max_time: float | None, workers: int, drawn: int, folder
     \b
     attnspec mutate my_kernels.py:flash
     attnspec mutate my_kernels.py -n 8 --max-time 600 --profile ci
+    attnspec mutate online_softmax --profile ci
 
     Exit codes: 0 where nothing survives that is not equivalent, 1 where something does, 5 where not all was tried.
     """  # noqa: D301 - click leaves the lines alone that follow the character itself
@@ -45,14 +49,14 @@ def mutate(target: str, max_time: float | None, workers: int, drawn: int, folder
         from ..auditing.survival import Kernel, fates, words
         from ..runs.options import Options
 
-        path, function = _parted(target)
+        path, function, named = _parted(target, Path(folder))
         typed = {
             name: x for name, x in given().items() if name not in ("target", "max_time", "workers", "drawn", "folder")
         }
         chosen = Options(targets=(target,), **typed)
         source = path.read_text("utf-8")
         try:
-            found = edits(source)
+            found = edits(source, named)
         except SyntaxError as error:
             raise TargetError(f"{path} is no source of Python: {error}") from None
         if not found:
@@ -81,11 +85,15 @@ def mutate(target: str, max_time: float | None, workers: int, drawn: int, folder
         sys.exit(int(code))
 
 
-def _parted(target: str) -> tuple[Path, str]:
+def _parted(target: str, folder: Path) -> tuple[Path, str, str]:
+    """The file of a target, what of it is checked, and the function that is changed; nothing for all of either."""
     file, _, function = target.partition(".py:")
     path = Path(f"{file}.py" if function else target)
     if path.suffix != ".py":
-        raise UsageError(f"{target} is no file of Python: expected kernel.py, or kernel.py:function")
+        from ..auditing.standalone import standalone
+
+        found = standalone(target, folder)
+        return found.path, target, found.function
     if not path.is_file():
         raise TargetError(f"no such file: {path}")
-    return path, function
+    return path, function, function

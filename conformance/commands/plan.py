@@ -14,7 +14,7 @@ from .shell import NothingError, every, given, mended, named, options
 if TYPE_CHECKING:
     from ..runs.tasks import Task
 
-OWN = ("targets", "device", "report_dir", "shard", "resume", "html", "balance")
+OWN = ("targets", "device", "report_dir", "shard", "resume", "html", "balance", "on")
 """Options of a check that a plan has in its own way, or that its commands have no use for."""
 
 

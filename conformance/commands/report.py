@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 @click.option("--markdown/--text", default=False, help="As Markdown, or for a terminal.")
 @click.option("--github", is_flag=True, help="As annotations of a job of GitHub, each at the line of its adapter.")
 @click.option("--sarif", default="", metavar="FILE", help="Write what fails as SARIF, for code scanning.")
+@click.option("--gitlab", default="", metavar="FILE", help="Write what fails as a report on code quality of GitLab.")
 @options("html", "report_dir")
 def report(
-    files: tuple[Path, ...], markdown: bool, github: bool, sarif: str, html: str | None, report_dir: str
+    files: tuple[Path, ...], markdown: bool, github: bool, sarif: str, gitlab: str, html: str | None, report_dir: str
 ) -> None:
     """Show how adapters stand, from results FILES, or from those of the report folder.
 
@@ -35,8 +36,8 @@ def report(
 
         paths = files or (Path(of_project("report_dir", report_dir)) / NAME,)
         found = [read(path) for path in paths]
-        if sarif or github:
-            _told([*zip(found, paths, strict=True)], sarif, github=github)
+        if sarif or github or gitlab:
+            _told([*zip(found, paths, strict=True)], {"sarif": sarif, "gitlab": gitlab}, github=github)
             if not html:
                 return
         if html:
@@ -53,12 +54,13 @@ def report(
         say("\n".join(lines), plain=markdown)
 
 
-def _told(found: Sequence[tuple[Sequence[Line], Path]], sarif: str, *, github: bool) -> None:
-    """What fails in the results of files, for those who read it elsewhere."""
+def _told(found: Sequence[tuple[Sequence[Line], Path]], files: Mapping[str, str], *, github: bool) -> None:
+    """What fails in the results of files, for those who read it elsewhere: in files, by what is to be in each."""
     from .. import __version__
     from ..data.files import replace_text
     from ..errors import UsageError
     from ..reporting.annotations import github as annotated
+    from ..reporting.code_quality import document as quality
     from ..reporting.flaws import flaws
     from ..reporting.sarif import document
 
@@ -66,9 +68,12 @@ def _told(found: Sequence[tuple[Sequence[Line], Path]], sarif: str, *, github: b
     if github:
         for line in annotated(own):
             say(line, plain=True)
-    if sarif:
+    made = {"sarif": lambda: document(own, __version__), "gitlab": lambda: quality(own)}
+    for form, path in files.items():
+        if not path:
+            continue
         try:
-            replace_text(Path(sarif), json.dumps(document(own, __version__), indent=1) + "\n")
+            replace_text(Path(path), json.dumps(made[form](), indent=1) + "\n")
         except OSError as error:
-            raise UsageError(f"cannot write {sarif}: {error.strerror}") from None
-        say(f"sarif    {sarif}")
+            raise UsageError(f"cannot write {path}: {error.strerror}") from None
+        say(f"{form:<8} {path}")

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from .shell import further, mended, of_project, options, say
+from .shell import mended, of_case, opened, say
 
 
 @click.command(short_help="Write a failing case as a program that needs no attnspec.")
 @click.argument("case")
 @click.option("-o", "--output", default="", metavar="FILE", help="Where it goes; - is here.  [default: repro_CASE.py]")
 @click.option("--markdown", is_flag=True, help="As an issue that can be pasted.")
-@options("report_dir", "operator", "framework", "time_limit", "specs", "references")
-@click.option("--trust", is_flag=True, help="Run the file that the case names even outside the present folder.")
-def repro(
-    case: str,
-    output: str,
-    markdown: bool,
-    report_dir: str,
-    operator: str | None,
-    framework: str | None,
-    time_limit: float,
-    specs: tuple[str, ...],
-    references: tuple[str, ...],
-    trust: bool,
-) -> None:
+@of_case
+def repro(case: str, output: str, markdown: bool, **asked: Any) -> None:
     """Write a failing CASE, by its key or the path of its file, as a program of one file.
 
     The program needs what is under test and its framework, and not attnspec: it has the inputs, the calls, what is
@@ -34,17 +23,11 @@ def repro(
     """
     with mended(False):
         from ..reporting.repro import issue, program
-        from ..runs.opening import Kept
         from ..runs.repro import program_of
-
-        def note(text: str) -> None:
-            click.echo(f"attnspec: {text}", err=True)
 
         path = Path(output or f"repro_{Path(case).stem}.{'md' if markdown else 'py'}")
         beside = Path() if output == "-" else path.parent
-        folder, known = Path(of_project("report_dir", report_dir)), further(specs, references)
-        kept = Kept(case, folder, operator, framework, note, trusted=trust, seconds=time_limit, specs=known)
-        made = program_of(kept, beside=beside)
+        made = program_of(opened(case, **asked), beside=beside)
         text = issue(made) if markdown else program(made)
         if output == "-":
             say(text.rstrip("\n"), plain=True)

@@ -24,6 +24,7 @@ from ..runs.options import OPTIONS, REPORT_DIR, Option
 
 if TYPE_CHECKING:
     from ..mechanisms.loader import Specs
+    from ..runs.opening import Kept
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of a system that has no more room."""
@@ -136,17 +137,45 @@ def further(specs: Sequence[str] = (), references: Sequence[str] = ()) -> Specs:
     return Specs(tuple(specs) or declared(Path.cwd()).get("specs", ()), tuple(references))
 
 
+def of_case(command: Command) -> Command:
+    """The options of a command that opens a kept case, which `opened` takes."""
+    says = "Run the file that the case names even outside the present folder."
+    command = click.option("--trust", is_flag=True, help=says)(command)
+    return options("report_dir", "operator", "framework", "time_limit", "specs", "references")(command)
+
+
+def opened(
+    case: str,
+    *,
+    report_dir: str,
+    operator: str | None,
+    framework: str | None,
+    time_limit: float,
+    specs: tuple[str, ...],
+    references: tuple[str, ...],
+    trust: bool,
+) -> Kept:
+    """The case that was named, as the options of `of_case` have it opened."""
+    from ..runs.opening import Kept
+
+    def note(text: str) -> None:
+        click.echo(f"attnspec: {text}", err=True)
+
+    folder, known = Path(of_project("report_dir", report_dir)), further(specs, references)
+    return Kept(case, folder, operator, framework, note, trusted=trust, seconds=time_limit, specs=known)
+
+
 every = click.option("--all", "every", is_flag=True, help="Every adapter that is installed and not slow.")
 watch = click.option("--watch", is_flag=True, help="Check again whenever a file is saved, until Ctrl-C.")
 verbosity = click.option("-v", "--verbose", count=True, help="All failures in full, with traces.")
 
 
-def named(targets: tuple[str, ...], every: bool, device: str) -> tuple[str, ...]:
+def named(targets: tuple[str, ...], every: bool, device: str, *, elsewhere: bool = False) -> tuple[str, ...]:
     """The targets that were asked for, with --all every adapter that runs on the device beside them."""
     if every:
         from ..subjects.targets import every_one
 
-        targets = (*targets, *every_one(device))
+        targets = (*targets, *every_one(device, elsewhere=elsewhere))
     if not targets:
         raise click.UsageError("name a target, or --all ('attnspec list adapters' lists them)")
     return targets

@@ -44,7 +44,8 @@ def vectors(
 ) -> None:
     """Write vectors of OPERATORS, each with all of its mechanisms, or of single MECHANISMS.
 
-    A vector is a call with what is expected of it and how far rounding may take each entry.
+    A vector is a call with what is expected of it and how far rounding may take each entry, or several calls of which
+    a law says how their results stand to one another.
     The arrays are safetensors, and beside them is an index; docs/vectors.md says how to use both.
 
     \b
@@ -76,7 +77,7 @@ def vectors(
                 parts += [part] if part else []
         for line in _told(parts):
             say(line)
-        count = sum(len(part.vectors) for part in parts)
+        count = sum(len(part.vectors) + len(part.relations) for part in parts)
         say(f"{folder}: {count} vectors of {len(parts)} {'part' if len(parts) == 1 else 'parts'}, {room / 1e6:.2f} MB")
 
 
@@ -118,7 +119,11 @@ def _told(parts: Sequence[Part]) -> list[str]:
         missed = [name for name, x in known.items() if not x["refuted"]]
         line = f"{stated['mechanism']} {stated['dtype']}: {len(part.vectors)} of {part.drawn} vectors refute "
         line += f"{len(known) - len(missed)} of {len(known)} known mistakes"
-        lines.append(line + (f" (not {', '.join(missed)})" if missed else ""))
+        line += f" (not {', '.join(missed)})" if missed else ""
+        if part.relations:
+            broken = {name for told in part.relations for name in told.shows} & part.own
+            line += f", {len(part.relations)} of several calls {len(broken)} of them"
+        lines.append(line)
         undeclared |= {name: stated["conventions"][name] for name in stated["undeclared"]}
     if undeclared:
         lines.append("not declared, and followed at the first word (--convention NAME=WORD declares another):")

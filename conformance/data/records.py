@@ -44,6 +44,13 @@ def record(text: str, shape: Shape, path: Path | str, line: int = 1) -> Any:
     return found
 
 
+def check_format(number: int, newest: int, what: str, path: Path | str) -> None:
+    """Raise a `UsageError` for a file of `what` that is in a later format than the newest that is known."""
+    if number > newest:
+        known = f"this attnspec reads up to {newest}; install a later one"
+        raise UsageError(f"{safe(str(path))} has format {number} of {what}, and {known}")
+
+
 # JSON, strictly
 
 

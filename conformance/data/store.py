@@ -84,6 +84,14 @@ def fault_of(folder: Path) -> str:
     return "other users may write to it" if found.st_mode & _OTHERS else ""
 
 
+def private_folder(kind: str, *, make: bool = True) -> Path | None:
+    """The folder of what is kept of one kind, which nobody else can write; None where nothing is to be kept."""
+    root = cache_folder()
+    if root is None or not all(_private(each, make) for each in (root, root / kind)):
+        return None
+    return root / kind
+
+
 class Store:
     """The entries of one kind, in a folder of their own; together they are about so many bytes at most."""
 
@@ -136,10 +144,7 @@ class Store:
             _removed(folder / key)
 
     def _folder(self, *, make: bool = False) -> Path | None:
-        root = cache_folder()
-        if root is None or not all(_private(each, make) for each in (root, root / self.kind)):
-            return None
-        return root / self.kind
+        return private_folder(self.kind, make=make)
 
     def _bounded(self, folder: Path) -> None:
         """Remove what was not used for the longest time, down to three quarters of the bound, if it is exceeded."""

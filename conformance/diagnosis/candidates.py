@@ -6,8 +6,8 @@ The suite's own faulty functions are what no changed line of a definition expres
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from ..judging.bench import Bench
 from ..language.expressions import Expression
@@ -42,14 +42,25 @@ class Candidate:
     """Of what is not known by a name, the lines that it changes."""
     where: Condition | None = None
     """Of what is not made everywhere, the condition on calls on which it is."""
+    dense: tuple[str, ...] = ()
+    """Of inputs that are read as if they were contiguous, these."""
     only: tuple[str, ...] = ()
     """Of what shows in some outputs alone, these."""
     within: Condition | None = None
     """The condition on calls beyond which nothing is said."""
+    shown: Callable[[], tuple[Changed, ...]] | None = None
+    """Of an edit, what makes short of the lines that it changes, which is dear for all of them."""
+
+    def told(self) -> Candidate:
+        """The same with changed lines as they are shown, and a name of these."""
+        if self.shown is None:
+            return self
+        changed = self.shown()
+        return replace(self, name=described(changed), changed=changed, shown=None)
 
     def joins(self, other: Candidate) -> bool:
         """Whether both can be made at once: they change different lines, and words of different conventions."""
-        if any(one.function is not None or one.where is not None or one.only for one in (self, other)):
+        if any(one.function is not None or one.where is not None or one.only or one.dense for one in (self, other)):
             return False
         return not (self.changes.keys() & other.changes.keys() or self.words.keys() & other.words.keys())
 
@@ -60,13 +71,18 @@ class Candidate:
         return Candidate(f"{first.name} and {second.name}", first.says, changes, words, (first, second))
 
 
+def described(changed: Iterable[Changed]) -> str:
+    """Changed lines as a name."""
+    return " and ".join(f"{one.line}: {one.before} -> {one.after}" for one in changed)
+
+
 def stock(bench: Bench) -> Iterator[Candidate]:
     """Other words of conventions, then the mistakes of the mechanism, of its operator, and of its kin, each once."""
     m = bench.mechanism
     for convention, words in m.conventions.items():
         for word, says in words.items():
             if word != bench.words[convention]:
-                yield Candidate(f"{convention} = {word}", says, words={convention: word})
+                yield other_word(convention, word, says)
     operator = m.stating
     kin = [m, operator, *m.kin]
     names: dict[frozenset[tuple[str, str]], str] = {}
@@ -78,6 +94,11 @@ def stock(bench: Bench) -> Iterator[Candidate]:
             name = names.pop(_change(mistake), None)
             if name is not None:
                 yield Candidate(name, mistake.says, mistake.change)
+
+
+def other_word(convention: str, word: str, says: str) -> Candidate:
+    """Another word of a convention."""
+    return Candidate(f"{convention} = {word}", says, words={convention: word})
 
 
 def faulty(bench: Bench) -> Iterator[Candidate]:

@@ -8,6 +8,8 @@ side of it.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -38,20 +40,26 @@ def conditional(
     right: Sequence[Observation],
     grade: Grade,
     seed: int,
+    until: float = math.inf,
 ) -> Iterator[Candidate]:
-    """The candidates that agree on every wrong case, each under the condition that keeps it from all right ones."""
+    """The candidates that agree on every wrong case, each under the condition that keeps it from all right ones.
+
+    After `until`, of the clock `time.process_time`, one is looked for, and no further one.
+    """
     if len(wrong) < LEAST:
         return
     points = [at(bench, o, wrong=True) for o in wrong]
     found = []
     for candidate in candidates:
-        if candidate.function is None and all(o.stance(candidate) is Stance.AGREES for o in wrong):
+        if all(o.stance(candidate) is Stance.AGREES for o in wrong):
             apart = [o for o in right if o.stance(candidate) is Stance.DIFFERS]
             learned = [at(bench, o, wrong=False) for o in apart]
             fit = fitting([p.facts for p in points], [p.facts for p in learned], exact=True)
             if fit is not None and fit.condition.literals:
                 found.append(((fit.score, len(apart)), candidate, learned))
-    for _, candidate, learned in sorted(found, key=lambda one: one[0])[:TRIED]:
+    for number, (_, candidate, learned) in enumerate(sorted(found, key=lambda one: one[0])[:TRIED]):
+        if number and time.process_time() > until:
+            return
         search = Telling(bench, [*points, *learned], candidate, wrong[0].names, grade, seed)
         stood = search.stands()
         if stood is not None and stood[1] and not search.refuted and stood[0].condition.literals:
@@ -60,7 +68,7 @@ def conditional(
 
 def conditioned(candidate: Candidate, condition: Condition) -> Candidate:
     """A candidate that is made where a condition holds."""
-    words = where(condition)
+    candidate, words = candidate.told(), where(condition)
     says = f"{candidate.says}, where {words}" if candidate.changed else candidate.says
     return replace(candidate, name=f"{candidate.name} where {words}", says=says, where=condition)
 

@@ -28,6 +28,8 @@ KEPT = 48
 """Literals that conjunctions are made of."""
 BITS = 4.0
 """What a unit of the cost of a condition comes to where cases are wrong by chance."""
+NUMBER = 3.0
+"""Bits that the number in a threshold takes besides, for it is chosen among several."""
 GAIN = 2.0
 """Bits by which such a condition has to be better than none."""
 
@@ -50,6 +52,8 @@ class Literal:
         return self.kind, self.name, self.value
 
 
+CHOICES = ("given", "absent", "set", "usual")
+"""The kinds of literals about what a caller chooses to give."""
 OPPOSITE = {"given": "absent", "absent": "given", "set": "usual", "usual": "set"}
 
 
@@ -113,6 +117,7 @@ _HOLDS: Mapping[str, Any] = {
     "axes": lambda one, facts: facts.axes.get(one.name) == one.value,
     "plain": lambda one, facts: one.name not in facts.axes,
     "finite": lambda one, facts: facts.finite,
+    "settled": lambda one, facts: not facts.matters(one.name),
     "regime": lambda one, facts: facts.regime == one.value,
 }
 """Whether a literal holds, by its kind, in the order in which they are told: what is given first, sizes later."""
@@ -229,14 +234,20 @@ def fitting(
     known = [one for one in literals(wrong) if one.key not in without]
     allowed = 0 if exact else int(SHARE * len(wrong) / (1 - SHARE))
     best = _best(*_held(known, right), allowed, most)
-    if best is not None or exact:
+    if exact or (best is not None and len(best.condition.literals) < MOST):
         return best
     same = {
         facts.same for facts in wrong
     }  # of such calls, right or wrong, nothing that is known tells one from another
-    held, every = _held([one for one in known if _plain(one)], [facts for facts in right if facts.same not in same])
-    found = _best(held, every, allowed, most)
-    return replace(found, partly=True) if found is not None else _likely(held, every, len(wrong), most)
+    apart = [facts for facts in right if facts.same not in same]
+    held, every = _held([one for one in known if _plain(one)], apart)
+    if best is None and (found := _best(held, every, allowed, most)) is not None:
+        return replace(found, partly=True)
+    likely = _likely(*_held([one for one in known if _plain(one) or one.kind == "from"], apart), len(wrong), most)
+    if best is None or likely is None:
+        return best or likely
+    whole = BITS * best.condition.cost + _bits(len(wrong), best.exceptions)
+    return likely if likely.score < whole else best  # so many words are rather what a few cases happen to share
 
 
 def _held(known: Sequence[Literal], right: Sequence[Facts]) -> tuple[dict[int, Literal], int]:
@@ -267,7 +278,7 @@ def _best(held: Mapping[int, Literal], every: int, allowed: int, most: int) -> F
             if exceptions <= allowed:
                 score = condition.cost + EXCEPTION * exceptions
                 if best is None or score < best.score:
-                    best = Fit(_ordered(condition), exceptions, score)
+                    best = Fit(ordered(condition), exceptions, score)
     return best
 
 
@@ -277,9 +288,10 @@ def _likely(held: Mapping[int, Literal], every: int, wrong: int, most: int) -> F
     least = _bits(wrong, every.bit_count()) - GAIN
     for count in range(1, most + 1):
         for condition, exceptions in _conjunctions(held, every, count):
-            score = BITS * condition.cost + _bits(wrong, exceptions)
+            numbers = sum(not _plain(literal) for literal in condition.literals)
+            score = BITS * condition.cost + NUMBER * numbers + _bits(wrong, exceptions)
             if score < least:
-                best, least = Fit(_ordered(condition), exceptions, score, partly=True), score
+                best, least = Fit(ordered(condition), exceptions, score, partly=True), score
     return best
 
 
@@ -294,7 +306,8 @@ def _conjunctions(held: Mapping[int, Literal], every: int, count: int) -> Iterat
             yield Condition(literals), bits.bit_count()
 
 
-def _ordered(condition: Condition) -> Condition:
+def ordered(condition: Condition) -> Condition:
+    """A condition with its literals in the order in which they are told."""
     return Condition(tuple(sorted(condition.literals, key=lambda one: ORDER.index(one.kind))))
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ..cases.samples import Sample
-from ..frameworks.layouts import named_layout
+from ..frameworks.layouts import laid_out, named_layout, stored_once
 from ..frameworks.numpy import NumpyFramework
 from ..judging.settling import same
 from ..mechanisms.definition import sizes_of
@@ -38,6 +38,8 @@ class Facts:
     """The number of axes of each required input that has more or less of them than its operator states."""
     finite: bool = True
     """Whether all entries of all inputs are."""
+    matters: Callable[[str], bool] = field(default=lambda convention: False, compare=False, repr=False)
+    """Whether another word of a convention would give something else; of a case that was not called, never."""
 
     @property
     def same(self) -> str:
@@ -76,6 +78,21 @@ def memory_of(x: Any, layout: str, index: int) -> str:
         return "contiguous"
     made = _NUMPY.make(x.astype(np.float32) if x.dtype.kind == "f" else x, "float32", "cpu", layout, index)
     return "contiguous" if made.flags.c_contiguous else named_layout(layout, index)
+
+
+def read_densely(x: Any, layout: str, index: int) -> Any:
+    """An input as it is read by one who takes its memory for that of a contiguous array; NaN is unknown memory."""
+    if layout == "contiguous" or not isinstance(x, np.ndarray) or x.dtype.kind != "f":
+        return x
+    if layout == "expanded":
+        once = stored_once(x)
+        memory = x.ravel() if once is None else once.ravel()
+    else:
+        made = laid_out(x, layout, index, lambda shape: np.full(shape, np.nan))
+        memory = (made if made.base is None or named_layout(layout, index) == "offset" else made.base).ravel()
+    read = np.full(x.size, np.nan)
+    read[: memory.size] = memory[: x.size]
+    return read.reshape(x.shape)
 
 
 def _unusual(m: Mechanism, name: str, x: Any) -> Any:

@@ -10,6 +10,7 @@ The other words of conventions come first: what they explain may well be intende
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace as replaced
 
@@ -35,6 +36,10 @@ from .variants import varied
 
 SURE = 4
 """Cases on which an edit of the definition agrees at least: there are many of them."""
+FOREIGN = 2
+"""Cases on which a mistake of another definition agrees at least: one may agree by chance."""
+SECONDS = 2.0
+"""CPU time after which no part of the calls is looked at by itself, and no pair and no further condition is tried."""
 ALIKE = 8
 """Further edits that give the same on every case, beyond which none of them is told."""
 
@@ -62,22 +67,34 @@ def diagnose(
     """
     candidates = [candidate for candidate in stock(bench) if candidate.name not in without]
     grades = looser(bench.dtype, bench.subject.claims.grade(bench.dtype))
+    until = time.process_time() + SECONDS
     if bench.mechanism.undetermined:
         return _by_laws(bench, failure, candidates, grades[0], seed)
     observations = observed(bench, failure, seed) if observations is None else observations
-    functions = (candidate for candidate in faulty(bench) if candidate.name not in without)  # their framework is heavy
     failing = [o for o in observations if o.trial.sample in (failure.sample, failure.found)]
-    found = _named(bench, candidates, functions, observations, grades, seed, without, failing)
+    found = _named(bench, candidates, _functions(bench, without), observations, grades, seed, without, until, failing)
     for within in () if isinstance(found, Likeness) else _parts(bench, candidates, observations, grades[0], seed):
+        if time.process_time() > until:
+            break
         part = [o for o in observations if within.holds(o.facts)]
+        functions = _functions(bench, without) if _settled(within) else ()
         again = (
-            _named(bench, candidates, [], part, grades, seed, without, (), within)
+            _named(bench, candidates, functions, part, grades, seed, without, until, (), within)
             if any(not o.right for o in part)
             else None
         )
         if isinstance(again, Likeness):
             return _confined(again, within)
     return found
+
+
+def _functions(bench: Bench, without: Collection[str]) -> Iterator[Candidate]:
+    """The faulty functions, each when it is asked for, for their framework is heavy."""
+    return (candidate for candidate in faulty(bench) if candidate.name not in without)
+
+
+def _settled(condition: Condition) -> bool:
+    return any(literal.kind == "settled" for literal in condition.literals)
 
 
 def _named(
@@ -88,24 +105,36 @@ def _named(
     grades: Sequence[Grade],
     seed: int,
     without: Collection[str],
+    until: float,
     failing: Sequence[Observation] = (),
     within: Condition = EVERYWHERE,
 ) -> Likeness | Nearest | None:
     """What fits on all of some observations, the simplest first; at a looser grade it is to show on the `failing`."""
-    search = Search(bench, candidates, functions, observations, grades[0], seed, within)
+    search = Search(bench, candidates, functions, observations, grades[0], seed, within, until=until)
     found = search.likeness()
     for grade in grades[1:] if found is None else ():  # what has a mistake may be less precise than it claims as well
-        coarse = Search(bench, candidates, [], [o.at(grade) for o in observations], grade, seed, within)
+        coarse = Search(bench, candidates, [], [o.at(grade) for o in observations], grade, seed, within, until=until)
         found = found or _showing(coarse.likeness(), [o.at(grade) for o in failing])
-    if found is None:
-        near = resembling((c for c in varied(bench.mechanism) if c.name not in without), search.wrong)
-        found = Search(bench, near, [], observations, search.grade, seed, within).likeness() if near else None
     return (
         found
+        or _from_elsewhere(bench, observations, search, without)
         or search.likeness(pairs=True)
-        or _as_edited(bench, observations, search.grade, seed, within)
+        or _as_edited(bench, observations, search.grade, seed, within, until)
         or search.nearest()
     )
+
+
+def _from_elsewhere(
+    bench: Bench, observations: Sequence[Observation], search: Search, without: Collection[str]
+) -> Likeness | None:
+    """What is a mistake where the same line stands in another definition, or one with another size."""
+    near = resembling((c for c in varied(bench.mechanism) if c.name not in without), search.wrong)
+    if not near:
+        return None
+    found = Search(
+        bench, near, [], observations, search.grade, search.seed, search.within, until=search.until
+    ).likeness()
+    return found if found is not None and found.agreed >= FOREIGN else None
 
 
 def _showing(likeness: Likeness | None, failing: Sequence[Observation]) -> Likeness | None:
@@ -120,8 +149,9 @@ def _parts(
 ) -> Iterator[Condition]:
     """The parts of all calls on which something simpler may be wrong than elsewhere.
 
-    They are arrays of the usual number of axes and with finite entries; then where a mistake agrees that elsewhere does
-    not.
+    They are arrays of the usual number of axes and with finite entries; where no convention makes a difference, as it
+    does for rows without keys, of which a mistake may well leave something else; then where a mistake agrees that
+    elsewhere does not.
     """
     usual = []
     if any(o.facts.axes for o in observations):
@@ -132,6 +162,10 @@ def _parts(
     yield from (Condition((one,)) for one in usual)
     if len(usual) > 1:
         yield Condition(tuple(usual))
+    wrong = [o for o in observations if not o.right]
+    disputed = [name for name in bench.mechanism.conventions if any(o.matters(name) for o in wrong)]
+    if disputed:
+        yield Condition(tuple(Literal("settled", name) for name in disputed))
     yield from Search(bench, candidates, [], observations, grade, seed).parts()
 
 
@@ -148,11 +182,11 @@ def _confined(likeness: Likeness, within: Condition) -> Likeness:
 
 
 def _as_edited(
-    bench: Bench, observations: Sequence[Observation], grade: Grade, seed: int, within: Condition
+    bench: Bench, observations: Sequence[Observation], grade: Grade, seed: int, within: Condition, until: float
 ) -> Likeness | None:
     """The small edit of the definition that agrees on every case, if there is one and few others are like it."""
     edits = plausible(bench, [o for o in observations if not o.right])
-    found = Search(bench, edits, [], observations, grade, seed, within).likeness() if edits else None
+    found = Search(bench, edits, [], observations, grade, seed, within, until=until).likeness() if edits else None
     if found is None or found.agreed < SURE or len(found.others) > ALIKE:
         return None
     return replaced(found, runner_up="", differs=0)
@@ -198,7 +232,9 @@ def _scenarios(bench: Bench, apart_from: Sequence[Sample], grade: Grade, seed: i
     if claims.sparing:
         scenarios = plan(m, claims, PROFILES["quick"], seed, bench.dtype).scenarios
     for sample in sorted(scenarios, key=lambda sample: sample.entries):
-        if sample.entries <= EXPLAINED_ENTRIES and sample not in apart_from and not bench.faults["hung"]:
+        if bench.faults["hung"] or bench.deadly:
+            return
+        if sample.entries <= EXPLAINED_ENTRIES and sample not in apart_from:
             trial = Trial(replaced(bench, mechanism=sample.mechanism), sample)
             observation = Observation(trial, trial.base, grade)
             if observation.answered():

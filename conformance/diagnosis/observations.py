@@ -27,8 +27,8 @@ from ..numerics.formats import KINDS, half_unit
 from ..numerics.grades import FP64, LADDER, Grade, result_format
 from ..numerics.numbers import Number, finite, recording, value
 from ..subjects.stand_ins import differs
-from .candidates import Candidate
-from .facts import Facts, facts_of
+from .candidates import Candidate, other_word
+from .facts import Facts, facts_of, read_densely
 
 BROKEN = (SpecError, ValueError, IndexError, TypeError, ArithmeticError)
 """What an evaluation of changed lines may raise."""
@@ -194,6 +194,8 @@ class Observation:
 
     def resembles(self, candidate: Candidate) -> bool:
         """Whether what a candidate gives comes near what the subject returned, roughly; nothing of it is kept."""
+        if candidate.where is not None and not candidate.where.holds(self.facts):
+            return False
         try:
             values = self._run(candidate)
         except BROKEN:
@@ -207,8 +209,9 @@ class Observation:
         key = ("candidate", self.mechanism.name, candidate.name, *self.names, *self._words, self.settled.key)
         if key not in self.trial.sample.cache:
             run = self._run if candidate.function is None else self._call
+            made = candidate.where is None or candidate.where.holds(self.facts)
             try:
-                self.trial.sample.cache[key] = run(candidate)
+                self.trial.sample.cache[key] = run(candidate) if made else SAME
             except BROKEN:
                 self.trial.sample.cache[key] = None
         values = self.trial.sample.cache[key]
@@ -225,15 +228,22 @@ class Observation:
     @cached_property
     def facts(self) -> Facts:
         """What is known of the call beside its arrays."""
-        return facts_of(self.trial.sample, self.settled.values)
+        return replace(facts_of(self.trial.sample, self.settled.values), matters=self.matters)
+
+    def matters(self, convention: str) -> bool:
+        """Whether another word of a convention gives something else."""
+        words = self.mechanism.conventions.get(convention, {})
+        own = self.trial.bench.words.get(convention)
+        return any(self.tells(other_word(convention, word, says)) for word, says in words.items() if word != own)
 
     def _run(self, candidate: Candidate) -> Mapping[str, Any]:
-        if candidate.where is not None and not candidate.where.holds(self.facts):
-            return SAME
         words = {**self.trial.bench.words, **candidate.words}
         base = self._unchanged(words, None)
         frame = self._changed(candidate, base)
-        if not candidate.words and not differs(frame, base):
+        if candidate.dense:
+            if all(self._dense(name) is self.settled.values[name] for name in candidate.dense):
+                return SAME
+        elif not candidate.words and not differs(frame, base):
             return SAME
         shows = [name for name in self.names if not candidate.only or name in candidate.only]
         found = {name: np.asarray(x) for name, x in frame.outputs(*shows).items()}
@@ -279,7 +289,14 @@ class Observation:
         own = self.exact.radius(name)
         return 2 * own if np.shape(self.exact.values[name]) == np.shape(x) else 0.0
 
+    def _dense(self, name: str) -> Any:
+        """A required input as it lies in memory."""
+        return read_densely(self.settled.values[name], self.trial.sample.layout, self.mechanism.required.index(name))
+
     def _changed(self, candidate: Candidate, base: Frame) -> Frame:
+        if candidate.dense:
+            values = {**base.values, **{name: self._dense(name) for name in candidate.dense}}
+            return Frame(self.mechanism, values, grade=base.grade, dtype=base.dtype, overflow=base.overflow)
         return Frame(
             self.mechanism,
             base.values,

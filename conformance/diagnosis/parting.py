@@ -23,7 +23,7 @@ from ..cases.samples import Sample
 from ..judging.bench import Bench
 from .conditions import Condition, Fit, Literal, fitting
 from .facts import Facts, facts_of
-from .steering import EXPLAINED_ENTRIES, imposed, neighbours, sized, steered
+from .steering import EXPLAINED_ENTRIES, beyond, imposed, neighbours, sized, turned
 
 TRIES = 64
 """Cases that are drawn for the tests of conditions."""
@@ -37,6 +37,10 @@ FEW = 4
 """Wrong cases below which more of them are looked for beside them."""
 FRESH = 8
 """Fresh cases that are moved into a condition, and as many that are taken as they come."""
+PAST = (2, 3)
+"""How far beyond a threshold further cases are tried: the nearest of another remainder by two, and by three."""
+TURNED = 4
+"""Wrong cases of which each option or input is given or left out, as long as the one before was right then."""
 REMAINDERS = 8
 """Sizes beside a wrong one that are tried for a remainder."""
 
@@ -64,6 +68,8 @@ class Parting:
 
     exact = False
     """Whether a condition has to hold on no right case."""
+    turning = False
+    """Whether options and inputs are given and left out of which a condition does not speak."""
     seconds = SECONDS
     patience = PATIENCE
 
@@ -124,6 +130,7 @@ class Parting:
             or time.monotonic() > self.deadline
             or time.process_time() - self.cpu > self.seconds
             or self.bench.faults["hung"] > 0
+            or self.bench.deadly
         )
 
     def fit(self) -> Fit | None:
@@ -166,6 +173,7 @@ class Parting:
             return
         for literal in condition.literals:
             yield from self.halved(literal, condition)
+            yield from self.past(literal)
         for number, point in enumerate(wrong[: 3 * WRONG]):
             for literal in condition.literals:
                 if number >= WRONG and literal.key in self.turned:  # the first ones said enough
@@ -174,7 +182,7 @@ class Parting:
                     "without",
                     literal.key,
                     point.sample,
-                    lambda x=point.sample, y=literal: steered(x, claims, y, holds=False),
+                    lambda x=point.sample, y=literal: beyond(x, claims, y),
                 )
                 if found is not None:
                     yield found
@@ -189,6 +197,27 @@ class Parting:
             if found is not None:
                 yield found
             yield sample
+        if self.turning:
+            yield from self.turned_over(condition, [point.sample for point in wrong[:TURNED]])
+
+    def turned_over(self, condition: Condition, wrong: Sequence[Sample]) -> Iterator[Sample]:
+        """Wrong cases with one option or optional input given or left out of which a condition does not speak.
+
+        Where the first one is right then, so may be the others.
+        """
+        spoken = {literal.name for literal in condition.literals}
+        for name in dict.fromkeys(
+            name for sample in wrong for name in (*sample.mechanism.optional, *sample.mechanism.options)
+        ):
+            for sample in wrong if name not in spoken else ():
+                found = self.kept(
+                    "other", name, sample, lambda x=sample, n=name: turned(x, self.bench.subject.claims, n)
+                )
+                if found is None:
+                    continue
+                yield found
+                if any(point.wrong for point in self.points if point.sample is found):
+                    break
 
     def kept(self, side: str, key: Any, sample: Sample, make: Callable[[], Sample | None]) -> Sample | None:
         """A case that was moved, made once."""
@@ -217,6 +246,17 @@ class Parting:
                 return
             yield found
             self.turned.update({literal.key} if found.key in self.telling else ())
+
+    def past(self, literal: Literal) -> Iterator[Sample]:
+        """Cases a little farther beyond a threshold than next to it, where a remainder would be the same again."""
+        if literal.kind not in ("from", "up to"):
+            return
+        name, n, sign = literal.name, literal.value, 1 if literal.kind == "up to" else -1
+        edge = next(p.sample for p in self.points if p.wrong and p.facts.sizes[name] == n)
+        for size in (n + step * sign for step in PAST if n + step * sign > 0):
+            found = sized(edge, self.bench.subject.claims, name, size)
+            if found is not None:
+                yield found
 
     def fresh(self) -> Iterator[Sample]:
         """Fresh cases of the mechanism, and in turn with them of its operator, if that is looked at too."""

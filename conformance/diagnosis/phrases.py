@@ -28,6 +28,7 @@ PHRASES = {
     "axes": "{name} has {x} axes",
     "plain": "{name} has {x} axes",
     "finite": "all entries are finite",
+    "settled": "{name} makes no difference",
     "regime": "the regime is {x}",
 }
 

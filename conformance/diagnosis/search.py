@@ -6,6 +6,8 @@ They are run on calls that the subject has answered, and on fresh ones, drawn to
 from __future__ import annotations
 
 import itertools
+import math
+import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace as replaced
 
@@ -40,8 +42,8 @@ TRIED = 600
 """Pairs that are tried where no candidate explains any failing case by itself."""
 FITTING = 4
 """Pairs that agree on everything, of which further ones are not sought."""
-WITNESSES = 1
-"""Cases on which either part of a pair must be needed."""
+WITNESSES = 2
+"""Cases on which either part of a pair must be needed, a case and the smaller one that was made of it counting once."""
 CALLS = 1_000
 """Calls of faulty functions in one diagnosis."""
 EVIDENCE = 5
@@ -64,9 +66,14 @@ class Search:
         grade: Grade,
         seed: int,
         within: Condition = EVERYWHERE,
+        *,
+        until: float = math.inf,
     ) -> None:
-        """Nothing is asked of calls on which `within` does not hold."""
-        self.within = within
+        """Nothing is asked of calls on which `within` does not hold.
+
+        After `until`, of the clock `time.process_time`, no pair and no further condition is tried.
+        """
+        self.within, self.until = within, until
         self.bench, self.candidates, self.functions = bench, candidates, functions
         self.grade, self.seed = grade, seed
         self.wrong = [o for o in observations if not o.right]
@@ -96,14 +103,15 @@ class Search:
             return None
         best, *others = found
         runner_up, differs = self.runner_up({part.name for c in found for part in (c, *c.parts)})
+        agreed, told = sum(o.stance(best) is Stance.AGREES for o in self.observations), best.told()
         return Likeness(
-            tuple(cause(part) for part in best.parts or (best,)),
-            sum(o.stance(best) is Stance.AGREES for o in self.observations),
-            tuple(other.name for other in others),
-            runner_up=runner_up.name if runner_up else "",
+            tuple(cause(part) for part in told.parts or (told,)),
+            agreed,
+            tuple(other.told().name for other in others),
+            runner_up=runner_up.told().name if runner_up else "",
             differs=differs,
-            changed=best.changed,
-            candidate=best,
+            changed=told.changed,
+            candidate=told,
         )
 
     def fitting(self) -> Iterator[Candidate]:
@@ -123,15 +131,20 @@ class Search:
         return found
 
     def fitting_functions(self) -> Iterator[Candidate]:
-        """The faulty functions that fit, as far as a number of calls allows."""
-        calls = 0
+        """The faulty functions that fit, as far as a number of calls allows; if there is none, under a condition."""
+        calls, found, explaining = 0, False, list[Candidate]()
         for function in self.functions:
             stances = self.stances(function)
             calls += len(stances)
             if fit(stances):
                 yield function
+                found = True
+            elif Stance.DIFFERS not in stances[: len(self.wrong)]:
+                explaining.append(function)
             if calls > CALLS:
-                return
+                break
+        if not found:
+            yield from conditional(self.bench, explaining, self.wrong, self.right, self.grade, self.seed, self.until)
 
     def confirmed(self, found: Sequence[Candidate]) -> list[Candidate]:
         """Those that still agree with the subject on fresh cases, which are chosen for that."""
@@ -189,7 +202,7 @@ class Search:
 
     def conditional(self) -> Iterator[Candidate]:
         """Candidates that fit under a condition."""
-        return conditional(self.bench, self.candidates, self.wrong, self.right, self.grade, self.seed)
+        return conditional(self.bench, self.candidates, self.wrong, self.right, self.grade, self.seed, self.until)
 
     def partial(self) -> Iterator[Candidate]:
         """Candidates that fit in those outputs alone that are wrong on some case, everywhere or under a condition."""
@@ -200,7 +213,7 @@ class Search:
         outputs = tuple(name for name in self.bench.mechanism.outputs if name in wrong)
         found = [confined(c, outputs) for c in self.candidates if c.function is None and not c.words]
         fit = [*filter(self.fits, found)]
-        yield from fit or conditional(self.bench, found, self.wrong, self.right, self.grade, self.seed)
+        yield from fit or conditional(self.bench, found, self.wrong, self.right, self.grade, self.seed, self.until)
 
     # Two at once
 
@@ -210,42 +223,52 @@ class Search:
         What one of them does by itself on some cases must be what the subject does there; it is the anchor, and the
         other one explains the rest.
         """
-        wrong, right = self.wrong[:LOOKED_AT], self.right[:LOOKED_AT]
-        possible = [c for c in self.candidates if all(o.stance(c) is not Stance.DIFFERS for o in right)]
-        explained = {c: {o for o in wrong if o.stance(c) is Stance.AGREES} for c in possible}
-        anchors = sorted((c for c in possible if explained[c]), key=lambda c: -len(explained[c]))[:ANCHORS]
+        wrong = self.wrong[:LOOKED_AT]
+        explained = {c: sum(o.stance(c) is Stance.AGREES for o in wrong) for c in self.candidates}
+        possible = (c for c in sorted(explained, key=lambda c: -explained[c]) if explained[c] and self.harmless(c))
+        anchors = list(itertools.islice(possible, ANCHORS))
         fitting = 0
-        for pair in self.anchored(anchors, possible) if anchors else self.together(possible, wrong[0]):
+        for pair in self.anchored(anchors) if anchors else self.together(min(wrong, key=lambda o: o.entries)):
             if self.fits(pair) and self.needed(pair):
                 yield pair
                 fitting += 1
             if fitting == FITTING:
                 return
 
-    def anchored(self, anchors: Sequence[Candidate], possible: Sequence[Candidate]) -> Iterator[Candidate]:
+    def harmless(self, candidate: Candidate) -> bool:
+        """Whether a candidate differs from the subject on no case on which that is right."""
+        return all(o.stance(candidate) is not Stance.DIFFERS for o in self.right[:LOOKED_AT])
+
+    def anchored(self, anchors: Sequence[Candidate]) -> Iterator[Candidate]:
         """Pairs that explain the first case which an anchor leaves unexplained."""
         done: set[frozenset[Candidate]] = set()
         for anchor in anchors:
             rest = [o for o in self.wrong if o.stance(anchor) is not Stance.AGREES]
-            for other in possible if rest else ():
+            for other in self.candidates if rest else ():
                 pair = frozenset((anchor, other))
                 if pair in done or not anchor.joins(other):
                     continue
                 done.add(pair)
                 if rest[0].tells(other) and rest[0].stance(both := anchor.joined(other)) is Stance.AGREES:
-                    yield both
+                    yield from (both,) if self.harmless(other) else ()
 
-    def together(self, possible: Sequence[Candidate], case: Observation) -> Iterator[Candidate]:
+    def together(self, case: Observation) -> Iterator[Candidate]:
         """Pairs that explain one case, both parts of which tell themselves from the definition there."""
-        telling = [c for c in possible if case.tells(c)]
+        telling = [c for c in self.candidates if case.tells(c) and self.harmless(c)]
         pairs = ((a, b) for a, b in itertools.combinations(telling, 2) if a.joins(b))
         for a, b in itertools.islice(pairs, TRIED):
+            if time.process_time() > self.until:
+                return
             if case.stance(both := a.joined(b)) is Stance.AGREES:
                 yield both
 
     def needed(self, pair: Candidate) -> bool:
         """Whether either part of a pair is needed on several cases."""
-        return all(sum(o.stance(part) is Stance.DIFFERS for o in self.observations) >= WITNESSES for part in pair.parts)
+        return all(len(self.telling_without(part)) >= WITNESSES for part in pair.parts)
+
+    def telling_without(self, part: Candidate) -> set[str]:
+        """The labels of the cases that one part of a pair does not explain."""
+        return {o.trial.sample.case.label for o in self.observations if o.stance(part) is Stance.DIFFERS}
 
     def parts(self) -> Iterator[Condition]:
         """Where a candidate agrees that elsewhere does not, by one literal; the most cases first."""
@@ -294,7 +317,7 @@ class Search:
         if best is None:
             return None
         agreed = sum(o.stance(best) is Stance.AGREES for o in self.observations)
-        return Nearest(best.name, best.says, agreed, agreed + differs) if agreed >= NEAREST else None
+        return Nearest(best.told().name, best.says, agreed, agreed + differs) if agreed >= NEAREST else None
 
 
 def confined(candidate: Candidate, outputs: tuple[str, ...]) -> Candidate:

@@ -17,7 +17,7 @@ from ..judging.settling import Declined
 from ..judging.trial import Faulted, Trial
 from ..mechanisms.mechanism import Law
 from ..numerics.grades import looser
-from .conditions import Condition, Fit, fitting
+from .conditions import CHOICES, EXCEPTION, MOST, Condition, Fit, fitting, literals, ordered
 from .facts import Facts
 from .maps import place_of
 from .observations import Observation
@@ -31,6 +31,8 @@ SEVERAL = 3
 """Indices of an axis from which on a pattern along it has one wording."""
 FURTHER = 2.0
 """What a condition may cost more than one by which options that make no difference on a case are as if left out."""
+MOOT = 0.5
+"""The cost of a right case on which a condition holds in name alone: what it speaks of makes no difference there."""
 LEAST = 3
 """Right cases on which a condition does not hold, at least."""
 
@@ -103,6 +105,8 @@ def asked(bench: Bench, observations: Sequence[Observation]) -> Iterator[Sample]
 class Separation(Parting):
     """The search for a condition."""
 
+    turning = True
+
     def __init__(
         self,
         bench: Bench,
@@ -151,9 +155,31 @@ class Separation(Parting):
             self.simplify(point, wrong)
         plain = fitting(wrong, [point.plain for point in right], without=self.untested)
         whole = fitting(wrong, [point.facts for point in right], without=self.untested)
-        if plain is None or whole is None or whole.partly or whole.exceptions:
+        if plain is None or (plain.partly and (whole is None or whole.partly)):
             return plain
-        return whole if plain.partly or whole.score <= plain.score + FURTHER else plain
+        sharp = whole is not None and not whole.partly and not whole.exceptions
+        if whole is not None and sharp and (plain.partly or whole.score <= plain.score + FURTHER):
+            return whole
+        return plain if plain.partly else self.narrowed(plain, wrong)
+
+    def narrowed(self, fit: Fit, wrong: Sequence[Facts]) -> Fit:
+        """A condition with one more option or input, beside which what it speaks of makes no difference elsewhere."""
+        chosen = fit.condition.literals
+        spoken = {literal.name for literal in chosen}
+        further = [
+            one
+            for one in literals(wrong)
+            if one.kind in CHOICES and one.name not in spoken and one.key not in self.untested
+        ]
+        conditions = [fit.condition, *(ordered(Condition((*chosen, one))) for one in further if len(chosen) < MOST)]
+        return replace(fit, condition=min(conditions, key=self.untrue))
+
+    def untrue(self, condition: Condition) -> float:
+        """What a condition costs: its words, and the right cases on which it holds, as they are and in effect."""
+        right = [point for point in self.points if not point.wrong]
+        really = sum(condition.holds(point.plain) for point in right)
+        nominally = sum(condition.holds(point.facts) for point in right)
+        return condition.cost + EXCEPTION * really + MOOT * max(nominally - really, 0)
 
     def simplify(self, point: Point, wrong: Sequence[Facts]) -> None:
         """Take from the facts of a right case what makes no difference there, if all wrong cases have it."""

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from ..cases.workloads import LIES
 from ..data.records import by_name, keys, name, number, one_of, or_none, scalar, several, text, truth, whole
 from ..frameworks.framework import NAMED
 from ..mechanisms.mechanism import LAYOUTS
@@ -52,6 +53,15 @@ def array(x: Any, at: str) -> Iterator[str]:
         yield f"{at} has a text among its entries; expected numbers, inf, -inf or nan"
 
 
+_named = one_of(LAYOUTS)
+
+
+def _layout(x: Any, at: str) -> Iterator[str]:
+    """A memory layout by its name, or one that names strides."""
+    if not (isinstance(x, str) and LIES.fullmatch(x)):
+        yield from _named(x, at)
+
+
 CASE = keys(
     {
         "mechanism": name,
@@ -61,7 +71,7 @@ CASE = keys(
         "picks": by_name(whole),
         "scenario": text,
         "regime": text,
-        "layout": one_of(LAYOUTS),
+        "layout": _layout,
         "literals": by_name(array),
     }
 )
@@ -160,6 +170,7 @@ _KEPT = keys(
         "after": text,
         "alone": truth,
         "large": truth,
+        "stress": whole,
         "when": or_none(WHEN),
         "nearest": or_none(keys({"name": text, "says": text, "agreed": whole, "cases": whole})),
         "map": or_none(MAP),
@@ -182,7 +193,8 @@ COVERAGE = keys(
     {"answered": whole, "scenarios": whole, "share": number, "says": text, "by_value": several(text)},
     {"given": several(text)},
 )
-ERROR = keys({"case": text, "length": whole, "units": number, "row": whole, "rows": whole})
+ERROR = keys({"case": text, "length": whole, "units": number, "row": whole, "rows": whole}, {"score": number})
+TIMES = keys({"low": number, "median": number, "high": number})
 LINES = {
     "run": keys(
         {},
@@ -199,6 +211,13 @@ LINES = {
             "shard": text,
             "specs": several(text),
             "isolation": text,
+            "workload": keys(
+                {
+                    "path": text,
+                    "uses": several(keys({"id": name, "operator": name, "dtype": dtype, "says": text, "count": whole})),
+                    "left": several(keys({"interface": text, "says": text, "count": whole})),
+                }
+            ),
         },
     ),
     "expected": keys(
@@ -226,6 +245,7 @@ LINES = {
             "unexplained": several(keys({"says": text, "trace": text})),
             "sentence": text,
             "finding": text,
+            "note": text,
             "spread": several(whole),
             "witness": witness,
             "run": keys(
@@ -245,8 +265,10 @@ LINES = {
                     "like": text,
                     "taken": text,
                     "notes": several(text),
+                    "interpreted": text,
                     "mended": several(text),
                     "errors": several(ERROR),
+                    "times": TIMES,
                 },
             ),
         },

@@ -23,11 +23,29 @@ def steered(sample: Sample, claims: Claims, literal: Literal, *, holds: bool) ->
     """The case as near as possible on which a literal holds, or does not; None where there is none."""
     if literal.holds(facts_of(sample)) is holds:
         return sample
+    if literal.kind not in ("layout", "regime") and literal.name not in sample.values:  # kin may do without it
+        return None
     for case in _moved(sample, literal, holds=holds):
         found = drawn(sample, case, claims)
         if found is not None and literal.holds(facts_of(found)) is holds:
             return found
     return None
+
+
+def beyond(sample: Sample, claims: Claims, literal: Literal) -> Sample | None:
+    """The case as near as possible on which a literal does not hold: of its mechanism, or else of its operator."""
+    found = steered(sample, claims, literal, holds=False)
+    if found is not None or sample.mechanism is sample.mechanism.stating:
+        return found
+    m = sample.mechanism.stating
+    known = [name for name in (*m.sizes, *m.options) if name in sample.values]
+    names = [name for name in known if not isinstance(sample.values[name], np.ndarray)]
+    fixed = {**{name: sample.values[name] for name in names}, **{name: m.defaults[name] for name in m.optional}}
+    case = Case(m.name, sample.case.label, sample.case.seed, fixed)
+    try:
+        return steered(Sample(m, case, sample.dtype, claims=claims), claims, literal, holds=False)
+    except (Unfit, SpecError):
+        return None
 
 
 def imposed(sample: Sample, claims: Claims, condition: Condition) -> Sample | None:
@@ -52,14 +70,11 @@ def roomy(sample: Sample, claims: Claims) -> Sample:
 
 def neighbours(sample: Sample, claims: Claims) -> Iterator[Sample]:
     """Cases in which one thing is other than in the given one: an option, an optional input, a size."""
-    m, facts = sample.mechanism, facts_of(sample)
+    m = sample.mechanism
     for name in (*m.optional, *m.options):
-        if name in claims.names and name in m.defaults:
-            kinds = ("given", "absent") if name in m.optional else ("set", "usual")
-            unusual = facts.given[name] if name in m.optional else facts.options.get(name) is not None
-            found = steered(sample, claims, Literal(kinds[unusual], name), holds=True)
-            if found is not None:
-                yield found
+        found = turned(sample, claims, name)
+        if found is not None:
+            yield found
     for name in m.sizes:
         n = sample.values.get(name)
         if isinstance(n, int | np.integer):
@@ -67,6 +82,16 @@ def neighbours(sample: Sample, claims: Claims) -> Iterator[Sample]:
                 found = sized(sample, claims, name, other) if other != n else None
                 if found is not None:
                     yield found
+
+
+def turned(sample: Sample, claims: Claims, name: str) -> Sample | None:
+    """The case with an option or an optional input if it is without, or without it; None where it cannot be so."""
+    m, facts = sample.mechanism, facts_of(sample)
+    if name not in claims.names or name not in m.defaults:
+        return None
+    kinds = ("given", "absent") if name in m.optional else ("set", "usual")
+    unusual = facts.given[name] if name in m.optional else facts.options.get(name) is not None
+    return steered(sample, claims, Literal(kinds[unusual], name), holds=True)
 
 
 def drawn(sample: Sample, case: Case, claims: Claims) -> Sample | None:

@@ -16,7 +16,7 @@ from ..data import records
 from ..data.files import read_text
 from ..data.texts import safe, told
 from ..errors import UsageError
-from ..judging.cells import LARGE, every_name, is_large, law_of
+from ..judging.cells import LARGE, has_name, is_large, law_of
 from ..mechanisms.library import Library
 from ..mechanisms.loader import NONE, Specs, mechanism_named
 from ..mechanisms.mechanism import Law, Mechanism
@@ -139,7 +139,7 @@ def is_file(path: Path) -> bool:
 def _unknown(found: Mapping[str, Any], library: Library) -> Iterator[str]:
     """What a kept case speaks of that is not there."""
     m = mechanism_named(found["mechanism"], library)
-    if found["law"] not in every_name(m):
+    if not has_name(m, found["law"]):
         yield f"{m.name} has no law {found['law']!r}"
     for convention, words in m.conventions.items():
         if found["words"].get(convention) not in words:

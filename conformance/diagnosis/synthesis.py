@@ -11,7 +11,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ..errors import SpecError
@@ -19,10 +21,12 @@ from ..judging.bench import Bench
 from ..language.edits import FAR, PLAIN, RARE, edits, lean, renamed
 from ..language.expressions import Expression
 from ..mechanisms.mechanism import Mechanism
-from .candidates import Candidate, Changed
+from .candidates import Candidate, Changed, described
 from .observations import Observation
+from .readings import readings
 
 SAYS = "the definition with one line changed"
+READ = "the definition, of an input that is read otherwise"
 ORDER = "the definition with two steps in the other order"
 ROOM = 56
 """Characters of a changed line that are shown."""
@@ -59,7 +63,7 @@ def edited(bench: Bench) -> list[Candidate]:
     m = bench.mechanism
     known, key = m.kept(Edits), (m.stating.name, m.stating.digest, frozenset(bench.subject.claims.names))
     if key not in known:
-        found = [*_ignored(bench), *_lines(m), *_orders(m)]
+        found = [*_ignored(bench), *_read_otherwise(bench), *_lines(m), *_orders(m), *_for_one_reader(m)]
         known[key] = [candidate for _, candidate in sorted(found, key=lambda pair: pair[0])]
     return known[key]
 
@@ -69,15 +73,15 @@ def _lines(m: Mechanism) -> Iterator[tuple[int, Candidate]]:
     sizes = [name for name in m.sizes if name in _read(m)]
     for line, expression in m.definition.items():
         others = {name: _others(m, name, sizes) for name in expression.uses & {*m.sizes, *m.inputs, *m.definition}}
-        for edit in edits(expression.text, others):
+        for edit in edits(expression.text, others, {name for name in others if _counts(m, name)}):
             made = _compiled(edit.text, expression)
             if made is not None:
-                before, after = edit.within(expression.text, ROOM)
-                yield edit.cost, _candidate({line: made}, Changed(line, before, after))
+                short = partial(edit.within, expression.text, ROOM)
+                yield edit.cost, _shortened({line: made}, Changed(line, expression.text, edit.text), short)
         for text in (f"({expression.text}) {sign} {size}" for sign in "*/" for size in sizes):
             made = _compiled(text, expression)
             if made is not None:
-                yield FAR, _candidate({line: made}, Changed(line, expression.text, lean(text)))
+                yield FAR, _shortened({line: made}, Changed(line, expression.text, text))
 
 
 def _others(m: Mechanism, name: str, sizes: Sequence[str]) -> list[str]:
@@ -89,6 +93,11 @@ def _others(m: Mechanism, name: str, sizes: Sequence[str]) -> list[str]:
     if name in m.definition:
         return [used for used in sorted(m.definition[name].uses) if used in m.definition or used in m.inputs]
     return []
+
+
+def _counts(m: Mechanism, name: str) -> bool:
+    """Whether a name is a size, or counts along an axis, so that it may be one off."""
+    return name in m.sizes or (name in m.definition and m.definition[name].text.startswith(("range(", "cumsum(")))
 
 
 def _read(m: Mechanism) -> set[str]:
@@ -110,6 +119,47 @@ def _ignored(bench: Bench) -> Iterator[tuple[int, Candidate]]:
             made = _compiled(text, scope) if text else None
             if made is not None:
                 yield cost, _candidate({name: made}, Changed(name, name, text))
+
+
+def _read_otherwise(bench: Bench) -> Iterator[tuple[int, Candidate]]:
+    """An input that is taken for something else, or its memory for that of a contiguous array."""
+    m, taken = bench.mechanism, {*bench.mechanism.required, *bench.subject.claims.names}
+    scope = next(iter(m.definition.values()))
+    for one in readings(m):
+        made = _compiled(one.text, scope) if one.name in taken and one.name in _read(m) else None
+        if made is not None:
+            yield one.cost, _candidate({one.name: made}, Changed(one.name, one.name, one.says), says=READ)
+    for names in ((name,) for name in m.required):
+        yield PLAIN, _dense(names)
+    yield PLAIN, _dense(m.required)
+
+
+def _dense(names: tuple[str, ...]) -> Candidate:
+    changed = tuple(Changed(name, name, f"{name} read as if contiguous") for name in names)
+    return Candidate(f"{', '.join(names)} read as if contiguous", READ, changed=changed, dense=names)
+
+
+def _for_one_reader(m: Mechanism) -> Iterator[tuple[int, Candidate]]:
+    """A line that one of its readers has in another version: made of what comes before a step, or with a slip."""
+    readers = Counter(name for line in m.definition.values() for name in line.uses)
+    for line, expression in m.definition.items():
+        for name in sorted(expression.uses & m.definition.keys()):
+            inner = m.definition[name]
+            for text in dict.fromkeys((*_before_a_step(m, inner), *(_slips(inner) if readers[name] > 1 else ()))):
+                made = _compiled(renamed(expression.text, name, f"({text})"), expression)
+                if made is not None:
+                    yield FAR, _shortened({line: made}, Changed(line, name, f"({text})"))
+
+
+def _before_a_step(m: Mechanism, expression: Expression) -> Iterator[str]:
+    """A text of what one of its steps was made of, in the place of that."""
+    for step in sorted(expression.uses & m.definition.keys()):
+        for source in sorted(m.definition[step].uses & {*m.definition, *m.required}):
+            yield renamed(expression.text, step, source)
+
+
+def _slips(expression: Expression) -> Iterator[str]:
+    yield from (edit.text for edit in edits(expression.text, {}) if edit.cost == PLAIN)
 
 
 def _literal(x: Any) -> str:
@@ -143,6 +193,17 @@ def _compiled(text: str, of: Expression) -> Expression | None:
         return None
 
 
-def _candidate(changes: Mapping[str, Expression], *changed: Changed) -> Candidate:
-    name = " and ".join(f"{one.line}: {one.before} -> {one.after}" for one in changed)
-    return Candidate(name, SAYS if len(changed) == 1 else ORDER, changes, changed=changed)
+def _candidate(changes: Mapping[str, Expression], *changed: Changed, says: str = "") -> Candidate:
+    return Candidate(described(changed), says or (SAYS if len(changed) == 1 else ORDER), changes, changed=changed)
+
+
+def _shortened(
+    changes: Mapping[str, Expression], whole: Changed, short: Callable[[], tuple[str, str]] | None = None
+) -> Candidate:
+    """A candidate that changes a line, of which a part is shown, or else all of it without needless parentheses."""
+
+    def shown() -> tuple[Changed, ...]:
+        before, after = short() if short is not None else (whole.before, lean(whole.after))
+        return (Changed(whole.line, before, after),)
+
+    return replace(_candidate(changes, whole), shown=shown)

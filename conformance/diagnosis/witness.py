@@ -84,6 +84,7 @@ def describe(
         "case": stored_case(sample, law, bench.words_key),
         "before": _earlier(failure),
         **({"large": True} if isinstance(sample, LargeSample) else {}),
+        **({"stress": failure.large.turns} if failure.large is not None and failure.large.turns else {}),
         "dependent": failure.dependent,
         "retraced": failure.retraced,
         "after": after,

@@ -123,6 +123,7 @@ class Asking:
         filling = {
             "program": filling_program() if interface.axes else [],
             "said": {**said, "axes": dict(interface.axes)},
+            "planning": importlib.resources.files("attnspec.execution").joinpath("planned.py").read_text(),
         }
         given = {name: getattr(place, name) for name in names}
         _send(self._end, {"environment": neutral(place.environment), **given, **filling})

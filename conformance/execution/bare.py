@@ -222,6 +222,10 @@ def serve(end: socket.socket) -> None:
         os.chdir(start["folder"])
         function = stand_in.function(start["name"], loaded(start))
         function = function.filled(start["program"], start["said"]) if isinstance(function, Parts) else function
+        if isinstance(function, type):
+            scope: dict[str, Any] = {}
+            exec(compile(start["planning"], "planned", "exec"), scope)
+            function = scope["Planned"](function) if scope["is_planned"](function) else function
         stand_in.forget()
     except BaseException as error:  # a file may also exit
         return send(end, {"fault": f"{type(error).__name__}: {error}"[:300]})

@@ -11,6 +11,7 @@ import itertools
 import math
 import os
 import resource
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -81,6 +82,8 @@ class Reply:
     outputs: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     breaches: tuple[Breach, ...] = ()
     fault: Fault | None = None
+    seconds: float = 0.0
+    """How long the function took, until its results were there; zero where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +143,8 @@ class DirectCaller:
         """The outputs of the last large call."""
         self._moved: tuple[Breach, ...] = ()
         """What the last call has changed in its process."""
+        self.seconds = 0.0
+        """How long the last call took that gave a result, until that was there."""
 
     @contextmanager
     def session(self) -> Iterator[None]:
@@ -193,7 +198,7 @@ class DirectCaller:
             says = f"returned an output that cannot be read: {raised(error).says}"
             return Reply(breaches=tuple(breaches), fault=Fault("returned", says))
         self._last = tuple(outputs.values())
-        return Reply(entries, tuple(breaches))
+        return Reply(entries, tuple(breaches), seconds=self.seconds)
 
     def result(self, call: Call, passed: list[Any], named: Mapping[str, Any]) -> Any:
         """What the function returns, or a `Fault` in its place."""
@@ -201,8 +206,10 @@ class DirectCaller:
         self.watch.begin()
         try:
             with poison, _at_home(), self.framework.computing(call.dtype):
-                result = self.function(*passed, **named, **self.options(call))
+                options, started = self.options(call), time.perf_counter()
+                result = self.function(*passed, **named, **options)
                 self.framework.finish(result, call.device)
+                self.seconds = time.perf_counter() - started
                 return result
         except NotDifferentiableError as error:
             return Fault("unsupported", f"{UNDIFFERENTIABLE}{told(error)}")

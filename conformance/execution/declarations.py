@@ -310,8 +310,13 @@ _PARTS = {
     "tiles": _Part(_tiles, "one or two lengths, of queries and of keys", "tiles=(128, 64)"),
     "splits": _Part(_count, "a number of parts", "splits=8"),
     "slow": _Part(_flag, "True or False", "slow=True"),
+    "interpreted": _Part(_text, "a text", 'interpreted="Triton\'s interpreter"'),
     "differentiable": _Part(lambda x: None if x is None else _flag(x), "True or False", "differentiable=False"),
     "devices": _Part(_devices, "kinds of devices, as in cpu, cuda, mps", 'devices=("cpu",)'),
+    "accelerator": _Part(_text, "the type of a device, as Ray calls it", 'accelerator="H100"'),
+    "environment": _Part(
+        lambda x: _names(x, lambda _: ""), "requirements of pip as texts", 'environment=("flash-attn==2.6.3",)'
+    ),
     "package": _Part(_module_name, "the name of the module that it needs", 'package="my_package"'),
     "extra": _Part(_text, "the name of an extra", 'extra="transformers"'),
     "seen": _Part(_text, "a text", 'seen="owner/repository#12"'),

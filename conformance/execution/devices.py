@@ -87,6 +87,15 @@ def check_device(device: str) -> None:
         raise UsageError(f"unknown device {device!r}{did_you_mean(device, names | kinds)} (there are {there})")
 
 
+def is_here(device: str) -> bool:
+    """Whether this machine has the device."""
+    try:
+        check_device(device)
+    except UsageError:
+        return False
+    return True
+
+
 def count_of(device: str) -> int:
     """How many devices of its kind there are; torch is asked for those of CUDA, and then whoever has one."""
     kind = kind_of(device)
@@ -165,10 +174,13 @@ def lease(device: str, count: int, folder: Path | None = None, say: Callable[[st
     """A lease of a device, or of any of `count`; waits, and says so, as long as others hold what is wanted."""
     kind, index = kind_of(device), index_of(device)
     wanted = range(count) if index is None else (index,)
+    visible = [name for name in os.environ.get(KINDS[kind].visible, "").split(",") if name]
     said = False
     while True:
         for each in wanted:
-            file = _locked((folder or Path(tempfile.gettempdir())) / f"attnspec-{kind}{each}.lock")
+            name = visible[each] if each < len(visible) else str(each)  # among all: others may see others of them
+            name = re.sub(r"[^\w.]+", "_", name)
+            file = _locked((folder or Path(tempfile.gettempdir())) / f"attnspec-{kind}{name}.lock")
             if file is not None:
                 return Lease(each, file, KINDS[kind].visible)
         if not said:

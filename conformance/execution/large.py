@@ -19,6 +19,7 @@ from ..numerics.drawn import Drawn
 from .calling import Call, DirectCaller
 from .faults import Fault, raised
 from .pressure import pressed
+from .strided import seen_as, spread_out
 from .vast import NoRoomError, bounded, is_vast, out_of_room, vast
 
 ZONE = 1 << 12
@@ -120,11 +121,13 @@ def _called(caller: DirectCaller, call: LargeCall) -> _Given | Fault:
                 raise NoRoomError(f"arrays of {framework.name} on {call.device} are not laid into larger memory")
             arrays[name] = vast(framework, call.drawn[name], dtype, index)
         elif name in call.drawn and framework.name in VIEWING:
-            source = call.drawn[name].whole()
+            source, strides = call.drawn[name].whole(), call.drawn[name].handed_strides
             before, behind = _around(call, name)
-            flat = np.concatenate([before, source.ravel(), behind])
+            inside = spread_out(source, strides) if strides else source.ravel()
+            flat = np.concatenate([before, inside, behind])
             buffer = framework.make(flat, dtype, call.device, "contiguous", index)
-            arrays[name] = buffer[ZONE : ZONE + source.size].reshape(source.shape)
+            own = buffer[ZONE : ZONE + inside.size]
+            arrays[name] = seen_as(framework, own, source.shape, strides) if strides else own.reshape(source.shape)
             zones.append(_Zoned(name, buffer, before, behind))
         else:
             source = call.drawn[name].whole() if name in call.drawn else call.inputs[name]

@@ -96,7 +96,7 @@ class Program:
     def ask(self, what: str, seconds: float | None = None, **parts: Any) -> dict[str, Any]:
         """The answer to a question; `EndedError`, `AnswerError`, or `TimeoutError` after so many seconds."""
         if self._read or self.waiting():
-            raise AnswerError("died", f"the program wrote what nobody asked for: {_shown(self._read or self._more())}")
+            raise _unasked(self._read or self._more())
         self._asked += 1
         self.write(json.dumps({"id": self._asked, "ask": what, **parts}, allow_nan=False))
         answer = self.answer(seconds)
@@ -107,13 +107,14 @@ class Program:
         return answer
 
     def write(self, line: str) -> None:
-        """Write a line; `EndedError` if nobody reads it any more."""
+        """Write a line; where nobody reads it, `AnswerError` with what the program wrote instead, or `EndedError`."""
         data = line.encode() + b"\n"
         try:
             while data:
                 data = data[self._input.write(data) :]
         except OSError:
-            raise self._ended() from None
+            found = os.read(self._output.fileno(), 1 << 16) if self.waiting() else b""
+            raise (_unasked(found) if found else self._ended()) from None
 
     def answer(self, seconds: float | None = None) -> dict[str, Any]:
         """The next line, which holds an object of JSON; errors as of `ask`."""
@@ -206,6 +207,10 @@ def refusal(answer: Mapping[str, Any]) -> Fault | None:
     trace = error.get("trace")
     prefix = "did not understand the question: " if kind == "question" else ""
     return Fault("raised", f"{prefix}{says}", trace if type(trace) is str else "")
+
+
+def _unasked(found: bytes) -> AnswerError:
+    return AnswerError("died", f"the program wrote what nobody asked for: {_shown(found)}")
 
 
 def _shown(line: bytes) -> str:

@@ -46,16 +46,18 @@ class ProgramCaller(DirectCaller):
         arrays = {**dict(zip(by_position, passed, strict=True)), **named}
         program = self._program = self._program or Program(self.served.command, self.served.folder)
         try:
+            inputs, started = self.exchange.write(arrays), time.perf_counter()
             answer = program.ask(
                 "call",
                 function=self.name,
                 dtype=call.dtype,
                 device=call.device,
-                inputs=self.exchange.write(arrays),
+                inputs=inputs,
                 options=_sayable(dict(call.options)),
                 arrays=str(self.exchange.given),
                 results=str(self.exchange.results),
             )
+            self.seconds = time.perf_counter() - started
             self.exchange.take_back()
             return refusal(answer) or self.exchange.read(answer.get("outputs"))
         except MisfitError as error:

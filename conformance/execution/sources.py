@@ -20,6 +20,7 @@ from attnspec.adapters import Adapter
 from ..errors import TargetError, did_you_mean
 from ..frameworks.known import FRAMEWORKS
 from .declarations import KEYWORDS, checked, place_of
+from .planned import Planned, is_planned
 
 
 def declared(path: Path, function: str = "") -> list[Adapter]:
@@ -45,7 +46,7 @@ def declared(path: Path, function: str = "") -> list[Adapter]:
     if not callable(plain):
         known = [name for name, x in vars(module).items() if inspect.isfunction(x)]
         raise TargetError(f"{path} has no function {function!r}{did_you_mean(function, known)}")
-    return [undecorated(plain, function, module)]
+    return [undecorated(Planned(plain) if is_planned(plain) else plain, function, module)]
 
 
 def undecorated(

@@ -24,6 +24,8 @@ from .supervisor import TIMES, TRIES, Home, Supervisor, foreign
 
 PATIENCE = 4
 """How many times as long the first call may take, which imports and compiles, or any if it compiles by shape."""
+PATIENT = 2
+"""First calls of processes, one after the other, that may take so long without an answer: the next may not."""
 LEAN = ("numpy", "torch")
 """Frameworks that keep nothing between calls worth letting go of."""
 
@@ -49,6 +51,8 @@ class SupervisedCaller:
         """`foreign` says that the adapter is not attnspec's own."""
         self.supervisor, self.home, self.asked = supervisor, home, asked
         self.patient, self.foreign = patient, foreign
+        self._unanswered = 0
+        """First calls of processes that have hung since the last answer."""
 
     def session(self) -> AbstractContextManager[None]:
         return nullcontext() if self.asked.framework in LEAN else self._session()
@@ -125,7 +129,8 @@ class SupervisedCaller:
         """The reply to a call; `OrphanedError` or `StrayError` where it was lost through no fault of the call."""
         key = self.asked.key
         worker = self.supervisor.worker(self.home)
-        patient = self.patient or key not in worker.answered
+        first = key not in worker.answered
+        patient = self.patient or (first and self._unanswered < PATIENT)
         try:
             if key not in worker.opened:
                 worker.open(self.asked)
@@ -138,7 +143,9 @@ class SupervisedCaller:
             raise
         except LostError as lost:
             self.supervisor.drop(self.home)
-            return Reply(fault=self._alone(lost.fault, call) if key in worker.answered else lost.fault)
+            self._unanswered += first and lost.fault.kind == "hung"
+            return Reply(fault=lost.fault if first else self._alone(lost.fault, call))
+        self._unanswered = 0
         if _sticky(call, made.reply) or self.supervisor.outgrown(made.memory, worker.asked):
             self.supervisor.drop(self.home)
         return made.reply

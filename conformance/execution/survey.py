@@ -186,7 +186,7 @@ def _made(module: ModuleType, stem: str, kind: type, guess: Guess) -> tuple[Any,
         raise TargetError(
             f"{kind.__name__} cannot be built: nothing is known of {error}; write a factory that gives what it wants, "
             f"attnspec.module(lambda *, SIZES: {stem}.{kind.__name__}(...), OPERATOR, weights={{...}}), "
-            "as the README shows"
+            "as docs/modules.md shows"
         ) from None
 
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..data.store import private_folder
 from ..errors import UsageError
 from .framework import Copied, index_of, kind_of, refusing
+
+KEPT = 256 << 20
+"""Bytes of compiled programs that are kept on disk."""
 
 
 class JaxFramework(Copied):
@@ -22,6 +27,7 @@ class JaxFramework(Copied):
         import jax
 
         self.jax: Any = jax
+        _keep_compiled(jax.config)
 
     def put(self, entries: NDArray[Any], device: str) -> Any:
         with self.jax.enable_x64(entries.dtype == np.float64):
@@ -79,3 +85,19 @@ class JaxFramework(Copied):
             return self.jax.devices(platform)
         except RuntimeError:
             return []
+
+
+def _keep_compiled(config: Any) -> None:
+    """Have what JAX compiles be kept between processes, unless somebody has said where.
+
+    Without `jit` every operation is compiled for every shape, which is nearly all that a check of such a function
+    takes; what is kept is the very program that was compiled.
+    """
+    folder = private_folder("jax")
+    if config.jax_compilation_cache_dir is not None or folder is None:
+        return
+    config.update("jax_compilation_cache_dir", str(folder))
+    config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    if find_spec("filelock") is not None:  # which bounding it needs
+        config.update("jax_compilation_cache_max_size", KEPT)

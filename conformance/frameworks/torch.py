@@ -22,6 +22,25 @@ KINDS = ("cuda", "mps", "xpu", "hpu", "npu", "mtia", "xla")
 """The kinds of devices that torch or a package beside it has, where `torch.KIND` says whether one is there."""
 
 
+def _seed(torch: Any) -> Any:
+    """A function of an output and a cotangent, whose result is a scalar that has the cotangent as its gradient.
+
+    `torch.autograd.grad` that is passed a cotangent imports SymPy to compare shapes: 0.3 s of CPU in each process.
+    """
+
+    class Seed(torch.autograd.Function):
+        @staticmethod
+        def forward(context: Any, out: Any, cotangent: Any) -> Any:
+            context.cotangent = cotangent
+            return torch.zeros((), dtype=out.dtype, device=out.device)
+
+        @staticmethod
+        def backward(context: Any, _: Any) -> Any:
+            return context.cotangent, None
+
+    return Seed
+
+
 class TorchFramework:
     """Torch tensors, on any device."""
 
@@ -33,6 +52,7 @@ class TorchFramework:
         self.torch = torch
         self.dtypes = {name: getattr(torch, name) for name in DTYPES if hasattr(torch, name)}
         self.names = {dtype: name for name, dtype in self.dtypes.items()}
+        self.seed = _seed(torch)
 
     def make(self, array: NDArray[Any], dtype: str, device: str, layout: str, index: int) -> Any:
         if not array.flags.writeable or any(stride < 0 for stride in array.strides):
@@ -136,7 +156,8 @@ class TorchFramework:
             if not self.is_array(out) or not out.requires_grad:
                 raise NotDifferentiableError("its output does not depend on its inputs by autograd")
             try:
-                found = torch.autograd.grad(out, own, cotangent, allow_unused=True, materialize_grads=True)
+                seed = self.seed.apply(out, cotangent)
+                found = torch.autograd.grad(seed, own, allow_unused=True, materialize_grads=True)
             except (NotImplementedError, RuntimeError) as error:
                 if isinstance(error, NotImplementedError) or UNDIFFERENTIABLE.search(str(error)):
                     raise NotDifferentiableError(str(error).partition("\n")[0]) from error

@@ -10,6 +10,11 @@ from ..mechanisms.mechanism import Mechanism
 from ..subjects.subject import Subject
 from .pace import Pace, pace_of
 
+ANSWERED = "answered"
+"""Under which calls are counted that have ended in no fault."""
+DEATHS = 8
+"""Calls that may end their process, with none that was answered, before a subject is called no more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Bench:
@@ -21,12 +26,17 @@ class Bench:
     device: str
     words: Mapping[str, str]
     faults: Counter[str] = field(default_factory=Counter)
-    """How many calls have ended in each kind of fault."""
+    """How many calls have ended in each kind of fault, and how many were answered."""
 
     @property
     def pace(self) -> Pace:
         """How fast the subject is."""
         return pace_of(self.subject, self.mechanism, self.dtype, self.device)
+
+    @property
+    def deadly(self) -> bool:
+        """Whether calls end their process, and none was answered."""
+        return self.faults["died"] >= DEATHS and not self.faults[ANSWERED]
 
     @property
     def words_key(self) -> tuple[str, ...]:

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from ..cases.large import NAMED, LargeSample
 from ..cases.profiles import Profile
 from ..cases.samples import Case, Sample
+from ..cases.workloads import WORKED
 from ..mechanisms.mechanism import Law, Mechanism
 from ..mechanisms.serving import has_tiles, invariance, serving, threads
+from ..mechanisms.workloads import Use
 from ..numerics.grades import Grade
 from ..subjects.subject import Subject
 from .bench import Bench
@@ -69,6 +71,8 @@ class Cell:
     """The largest error in units of the bound that is claimed; None where rounding results is all that was needed."""
     margins: Margins | None = None
     """The errors of the cases on which a law holds, entry by entry."""
+    note: str = ""
+    """Why a failure is a note and no more; nothing if it counts."""
 
     @property
     def address(self) -> str:
@@ -171,6 +175,8 @@ class Request:
     """Bytes that a large case may take in either process."""
     stress: int = 0
     """How often each large case is made again beside other threads."""
+    workload: Mapping[str, Use] = field(default_factory=dict)
+    """The calls of a workload that are tried in place of all else, by the names of their verdicts."""
 
     @property
     def large_alone(self) -> bool:
@@ -208,6 +214,8 @@ class Result:
     """How each case of the sizes of production fared."""
     observed: tuple[str, ...] = ()
     """What was seen that nobody has claimed, in words."""
+    times: tuple[float, ...] = ()
+    """The seconds of calls, as far as they are known."""
 
 
 LARGE = NAMED
@@ -253,9 +261,14 @@ def every_name(mechanism: Mechanism) -> list[str]:
     return [*law_names(mechanism), *large_names(mechanism)]
 
 
+def has_name(mechanism: Mechanism, name: str) -> bool:
+    """Whether something of that name may have a verdict, under a profile or on a workload."""
+    return name.startswith(WORKED) or name in every_name(mechanism)
+
+
 def is_large(name: str) -> bool:
     """Whether a verdict of that name is on cases of the sizes of production."""
-    return name.startswith(LARGE) or name in (BOUNDS, THREADS) or name.endswith("_invariant")
+    return name.startswith((LARGE, WORKED)) or name in (BOUNDS, THREADS) or name.endswith("_invariant")
 
 
 def law_of(mechanism: Mechanism, name: str) -> Law | None:
@@ -273,6 +286,8 @@ def sentence_of(mechanism: Mechanism, name: str) -> str:
         return f"One word of {convention} explains what is returned, the same in every dtype."
     if name.startswith(LARGE):
         return "Every output is what the definition says, at the sizes of production."
+    if name.startswith(WORKED):
+        return "Every output is what the definition says, on this call of the workload."
     if name == PARAMETERS:
         return "Every parameter of the function is an input or an option of the operator."
     contract = name.removeprefix("contract.")

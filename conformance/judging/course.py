@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from ..cases.large import LargeSample
 from ..cases.samples import Case, Sample
-from ..numerics.grades import Grade, looser
-from .bench import Bench
+from ..numerics.grades import LADDER, Grade, looser
+from .bench import DEATHS, Bench
 from .cells import Failure, Request, Tally
 from .contracts import Contracts
 from .conventions import Finding, words_of
@@ -33,6 +33,8 @@ class Course:
         self.claim = self.subject.claims.grade(request.dtype)
         self.grades = looser(request.dtype, self.claim)
         self.level = self.claim
+        self.unneeded = self.claim not in LADDER[request.dtype]
+        """Whether a claim that is none of the usual ones has explained nothing yet that the standard one would not."""
         self.imprecise: Failure | None = None
         laws = [definition_law(self.mechanism), *self.mechanism.laws.values()]
         self.tallies = [Tally(law) for law in laws if request.wants(law.name)]
@@ -43,6 +45,8 @@ class Course:
         self.known: list[Known] = []
         """Cases that the subject gets right, some of which are made again elsewhere."""
         self.calls = self.answered = self.cases = 0
+        self.seconds: list[float] = []
+        """How long calls took, as far as that is known."""
         self.tried: dict[str, Case] = {}
         """The cases that were tried so far, by their keys."""
         self.outcomes: list[tuple[Sample, Kind]] = []
@@ -74,7 +78,16 @@ class Course:
 
     @property
     def given_up(self) -> bool:
-        return self.bench.faults["hung"] >= HANGS
+        return bool(self._given_up)
+
+    @property
+    def _given_up(self) -> str:
+        """After what the group is given up, in words; nothing if it is not."""
+        if self.bench.faults["hung"] >= HANGS:
+            return f"{HANGS} calls that hung"
+        if self.bench.deadly:
+            return f"{DEATHS} calls that ended their process, with none that was answered"
+        return ""
 
     @property
     def settled(self) -> bool:
@@ -92,7 +105,7 @@ class Course:
     def cut_short(self) -> str:
         """Why cases were left out; nothing if none were."""
         if self.given_up:
-            return f"given up after {HANGS} calls that hung"
+            return f"given up after {self._given_up}"
         return "the first violation ended the run" if self.settled else "time was up" if self.late else ""
 
     @property

@@ -36,7 +36,8 @@ def declined(cells: Sequence[Line]) -> Iterator[str]:
 def beside(cells: Sequence[Line]) -> list[str]:
     """What is to be said beside the verdict on a subject: the lines that follow it."""
     first = "; ".join((*_answers(cells), *_noticed(cells), *_loose(cells)))
-    return [*([first] if first else []), *_wholly(cells), *_by_value(cells), *_untested(cells), *_notes(cells)]
+    rest = (*_wholly(cells), *_by_value(cells), *_untested(cells), *_notes(cells))
+    return [*_interpreted(cells), *([first] if first else []), *rest]
 
 
 def share(cells: Sequence[Line]) -> float:
@@ -45,6 +46,17 @@ def share(cells: Sequence[Line]) -> float:
         part for cell, part in _parts(cells, "coverage") if part["answered"] or cell["mechanism"] == cell["operator"]
     ]
     return min((part["answered"] / part["scenarios"] for part in parts if part["scenarios"]), default=1.0)
+
+
+def interpreters(cells: Sequence[Line]) -> list[str]:
+    """What ran the kernels of a device on the CPU; nothing where no cell says so."""
+    return list(dict.fromkeys(by for _, by in _parts(cells, "interpreted")))
+
+
+def _interpreted(cells: Sequence[Line]) -> list[str]:
+    """That no device was seen, and what was not seen with it."""
+    by = " and ".join(map(_short, interpreters(cells)))
+    return [f"interpreted by {by}: what a compiler or a device makes of it was not tested"] if by else []
 
 
 def _notes(cells: Sequence[Line]) -> list[str]:

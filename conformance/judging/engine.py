@@ -19,7 +19,7 @@ from ..cases.samples import Sample, Unfit
 from ..errors import SpecError
 from ..mechanisms.mechanism import Law
 from ..numerics import budget
-from ..numerics.grades import Grade
+from ..numerics.grades import STANDARD, Grade
 from ..subjects.subject import noted
 from .cells import Failure, Request, Result, Tally, large_names
 from .conventions import identified
@@ -27,11 +27,13 @@ from .course import Course
 from .independence import KEPT, known_of
 from .judge import Kind, definition_law, judged
 from .layouts import lay_out, layout_told
+from .margins import largest_score
 from .recognition import recognized
 from .serving import served
 from .settling import Settled
 from .trial import Trial
 from .verdicts import LAW_ENTRIES, Verdicts, unclaimed, unread
+from .workload import worked_through
 
 MANY = 100
 """Cases of a block beyond which what was returned on each is not kept from law to law."""
@@ -56,7 +58,17 @@ def run(request: Request) -> Result:
         found = identified(request.subject, operator, request.dtype, request.device)
         seen = Course(request, found)
         result = _Run(seen).run()
+        if seen.unneeded and seen.definition is not None and seen.definition.counts[Kind.HELD]:
+            claim, standard = seen.claim, STANDARD[request.dtype]
+            says = f"{claim} is claimed, and {standard} explains all that was returned"
+            seen.observed.append(f"{request.mechanism.name} in {request.dtype}: {says}")
+            result = replace(result, observed=tuple(seen.observed))
         told = {cell.law for cell in result.cells}
+        if request.workload:
+            tried = [*worked_through(seen)]
+            count, more = sum(cell.cases for cell in tried), {"large": seen.large, "outcomes": seen.outcomes}
+            cells, observed = (*result.cells, *tried), tuple(seen.observed)
+            return replace(result, cells=cells, observed=observed, cases=count, calls=count, **more)
         if request.profile.large and not request.only and not told & {*large_names(request.mechanism)}:
             result = replace(
                 result, cells=(*result.cells, *served(seen)), large=seen.large, observed=tuple(seen.observed)
@@ -196,7 +208,8 @@ class _Run:
         tally.counts[outcome.kind] += 1
         tally.worst = max(tally.worst, outcome.excess) if not outcome.bad else tally.worst
         if outcome.margin is not None:
-            tally.margins.add(outcome.margin, trial.sample.case.label, trial.sample.values)
+            score = largest_score(trial.frames.on_case()) if tally is self.seen.definition else 0.0
+            tally.margins.add(outcome.margin, trial.sample.case.label, trial.sample.values, score)
         if outcome.claimed is not None:
             tally.claimed = max(tally.claimed or 0.0, outcome.claimed)
         if outcome.kind is Kind.DECLINED:
@@ -214,7 +227,14 @@ class _Run:
                 tally.failure = found
         elif outcome.grade is not None and self.seen.wants_looser(outcome.grade):
             self.loosen(outcome.grade, tally.law, trial)
+        self.weigh(tally, trial, outcome.kind)
         return outcome.kind
+
+    def weigh(self, tally: Tally, trial: Trial, kind: Kind) -> None:
+        """Take note that a claim is needed, where the standard grade does not explain what holds under it."""
+        if self.seen.unneeded and tally is self.seen.definition and kind is Kind.HELD:
+            standard = STANDARD[self.seen.request.dtype]
+            self.seen.unneeded = judged(trial, tally.law, [standard]).kind is not Kind.REFUTED
 
     def loosen(self, grade: Grade, law: Law, trial: Trial) -> None:
         """Take note that a looser grade is needed, unless the tighter one was left by chance alone."""
@@ -242,6 +262,7 @@ class _Run:
             replies = [*trial.replies.values(), *trial.spent]
             self.seen.calls += len(replies)
             self.seen.answered += sum(reply.fault is None for reply in replies)
+            self.seen.seconds += [reply.seconds for reply in replies if reply.seconds]
             self.seen.contracts.watch(trial)
             self.seen.meets(trial)
 

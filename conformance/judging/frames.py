@@ -5,13 +5,14 @@ What does not depend on the subject is computed once for all subjects.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from ..cases.samples import Sample
-from ..mechanisms.definition import Frame, refused
+from ..mechanisms.definition import Frame, Worded, refused
 from ..numerics.grades import FP64, Grade
 from ..numerics.numbers import Number, recording
 from .bench import Bench
@@ -68,6 +69,30 @@ class Frames:
         frame = self._call_frame(settled, None)
         return frame, frame.outputs(name)[name]
 
+    def version(self, words: Mapping[str, str], grade: Grade | None = None) -> dict[str, Any]:
+        """The outputs on the case itself, in their normal form, under other words than those of the subject."""
+        kind = "exact" if grade is None else f"as in {grade.name}"
+
+        def evaluated(name: str) -> tuple[Frame, Any]:
+            frame = self._worded(words, grade)
+            return frame, frame.outputs(name)[name]
+
+        outputs = {
+            name: self._under_words((kind, self.base.key, name), functools.partial(evaluated, name), words)
+            for name in self.mechanism.outputs
+        }
+        return {name: self.normal(name, x) for name, x in outputs.items()}
+
+    def _worded(self, words: Mapping[str, str], grade: Grade | None) -> Worded:
+        """The definition under words, sharing what it can with that under the first ones that were asked for."""
+        key = ("worded", self.mechanism.name, grade and grade.name)
+        if key not in self.cache:
+            first = Worded(self.mechanism, {**self.base.values, **words}, grade=grade, dtype=self.bench.dtype)
+            first.outputs()
+            self.cache[key] = first
+        known: Worded = self.cache[key]
+        return known.under(words)
+
     def bound(self, name: str, settled: Settled, grade: Grade) -> tuple[Any, Any, Any]:
         """An output and its error under a grade: likely and worst."""
         return self._under_words(("bound", settled.key, name, grade.name), lambda: self._bound(name, settled, grade))
@@ -92,9 +117,11 @@ class Frames:
         found: str | None = self.cache[key]
         return found
 
-    def _under_words(self, key: tuple[Any, ...], evaluate: Callable[[], tuple[Frame, Any]]) -> Any:
-        """What an evaluation gave, for this subject or for one that differs in words that it did not ask for."""
-        key, words = (self.mechanism.name, *key), self.bench.words
+    def _under_words(
+        self, key: tuple[Any, ...], evaluate: Callable[[], tuple[Frame, Any]], words: Mapping[str, str] | None = None
+    ) -> Any:
+        """What an evaluation gave under words, else the subject's, or under others of which it asks none."""
+        key, words = (self.mechanism.name, *key), self.bench.words if words is None else words
         found = self.cache.get(key, ())
         for asked, x in found:
             if all(words[convention] == word for convention, word in asked.items()):

@@ -91,7 +91,7 @@ class _Asked:
         for name in self.bench.mechanism.inputs:
             x = self.sample.values[name]
             if isinstance(x, Drawn):
-                x = x.part({}, FORMATS[self.bench.mechanism.dtype_of(name, self.bench.dtype)])
+                x = x.part({}, FORMATS[self.bench.mechanism.dtype_of(name, self.bench.dtype)]).astype(np.float64)
             yield name, x
 
     def outputs(self, positions: Any) -> Outputs:

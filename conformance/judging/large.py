@@ -58,6 +58,8 @@ class Judged:
     """The sizes of the axes of `wrong`."""
     unsteady: str = ""
     """How often which entries were others beside other threads."""
+    turns: int = 0
+    """How often the call was made beside other threads."""
 
     @property
     def refuted(self) -> bool:
@@ -105,7 +107,7 @@ class Large:
         try:
             return self._judged(subject, grades)
         except LostError as lost:
-            return Judged(math.inf, lost.fault.says, lost.fault)
+            return Judged(math.inf, lost.fault.says, lost.fault, turns=self.turns)
         finally:
             subject.release()
 
@@ -118,14 +120,15 @@ class Large:
         if held.fault is not None:
             if held.fault.kind == "unsupported":
                 raise Declined(held.fault.says)
-            return Judged(math.inf, held.fault.says, held.fault)
+            return Judged(math.inf, held.fault.says, held.fault, turns=self.turns)
         names = [name for name in portions.determined if name in held.shapes]
         with np.errstate(all="ignore"), budget.roomy(self.memory):
             portions.orient()
             items = [*portions.items()]
             seen = screened(portions, subject, items, names, self.seconds)
             rows = chosen(portions, seen, len(items))
-            items = [portions.narrowed(each, seen.gaps) if at in rows else each for at, each in enumerate(items)]
+            measures = seen.gaps, seen.shares
+            items = [portions.narrowed(each, *measures) if at in rows else each for at, each in enumerate(items)]
             found = exactly(portions, subject, items, rows, names, grades[0])
             beyond, lost = held.beyond, partial(self._lost, subject, items, rows, names)
             if not beyond and lost():
@@ -142,6 +145,7 @@ class Large:
             rows=seen.gaps.size,
             beyond=beyond,
             unsteady=held.unsteady,
+            turns=self.turns,
             labels=portions.labels[:-1],
         )
 

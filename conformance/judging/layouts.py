@@ -7,6 +7,7 @@ one and these are more than in the operator's own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -19,7 +20,10 @@ from ..cases.samples import Sample, Unfit
 from ..errors import SpecError
 from ..mechanisms.layouts import conditions, layout_of, sizes_of_letters
 from ..mechanisms.mechanism import Mechanism
+from ..mechanisms.signatures import Signature
+from ..mechanisms.stated import is_stated
 from ..numerics.grades import looser
+from ..subjects.claims import single_sizes
 from ..subjects.subject import AdapterSubject, Subject
 from .bench import Bench
 from .judge import Kind, definition_law, judged
@@ -75,11 +79,41 @@ def _read(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str)
     best = max(others, key=lambda name: (fits[name].count("right"), -others.index(name)), default=own)
     if (count := fits.get(best, []).count("right")) > 0:
         return Reading(best, count)
+    if not any(found.count("right") for found in fits.values()) and (name := _narrow(subject, operator, dtype, device)):
+        return Reading(name, 1)
     most = max((fits[name].count("shaped") for name in others), default=0)
     shaped = [name for name in others if fits[name].count("shaped") == most]
     if len(shaped) == 1 and most > fits[own].count("shaped"):
         return Reading(shaped[0], most, by_shape=True)
     return None
+
+
+def _narrow(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str) -> str:
+    """The layout without an axis that is right on a case in which that axis has one entry; nothing if none is."""
+    own = subject.form.layout.name
+    found = [layout_of(operator.layouts, name) for name in operator.layouts]
+    single = {x.name: single_sizes(conditions(x, _sizes(operator))) for x in found if not x.stacks and not x.folds}
+    try:
+        for sample in telling(subject, operator, dtype):
+            for name, sizes in single.items():
+                case = replace(
+                    sample.case,
+                    label="layout",
+                    seed=seed_of(0, "layout"),
+                    fixed={**sample.case.fixed, **dict.fromkeys(sizes, 1)},
+                    literals={},
+                )
+                subject.read_as(name)
+                try:
+                    made = Sample(operator, case, dtype, claims=subject.claims)
+                    right = bool(sizes) and _fit(subject, operator, made, dtype, device) == "right"
+                except (Unfit, SpecError):
+                    right = False
+                if right:
+                    return name
+    finally:
+        subject.read_as(own)
+    return ""
 
 
 def candidates(operator: Mechanism) -> list[str]:
@@ -155,9 +189,25 @@ def taken_told(subject: AdapterSubject) -> str:
     taken = subject.form.taken
     if taken is None:
         return layout_told(subject)
-    told = f"{subject.name} is taken for {taken.signature.name} ({taken.signature.path})"
+    told = f"{subject.name} is taken for {interface_told(taken.signature)}"
     left = f"; not tested: {', '.join(taken.left)}" if taken.left else ""
     return "\n".join(filter(None, [layout_told(subject), told + left]))
+
+
+def interface_told(signature: Signature) -> str:
+    """What a known interface is called, with its file, or what stands for what in one that is stated in a line."""
+    if not is_stated(signature.name):
+        return f"{signature.name} ({signature.path})"
+    renamed = {name: passed.texts[0] for name, passed in signature.parameters.items() if passed.texts[0] != name}
+    options = {name: _option(text) for name, text in renamed.items()}
+    said = ", ".join(f"`{name}` for `{option}`" for name, option in options.items() if option != name)
+    return f"{signature.operator}" + (f": {said}" if said else "")
+
+
+def _option(text: str) -> str:
+    """The option that an expression passes, or something in place of none; or the expression."""
+    found = re.fullmatch(r".* if (\w+) == none else \1", text)
+    return found[1] if found else text
 
 
 def layout_told(subject: Subject) -> str:

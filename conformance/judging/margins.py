@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..mechanisms.definition import Frame
 from ..numerics.numbers import Comparison
 
 DECADES, PER_DECADE = 4, 4
@@ -18,7 +20,9 @@ PLACES = 1 + DECADES * PER_DECADE
 LENGTHS = ("k_len", "q_len", "k_tokens", "q_tokens", "length", "tokens")
 """Sizes that count tokens."""
 MOST = 24
-"""Lengths of which the worst case is kept."""
+"""Lengths, and sizes of scores, of which the worst case is kept."""
+SCORES = ("scores", "logits")
+"""Lines of definitions that hold what is compared with one another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +38,15 @@ class Margin:
 
 @dataclass(frozen=True, slots=True)
 class CaseMargin:
-    """The largest error of a case of some length."""
+    """The largest error of a case, of its length and with its scores."""
 
     case: str
     length: int
     worst: float
     row: int
     rows: int
+    score: float
+    """The largest finite score, without its sign; 0 where there are none."""
 
 
 @dataclass(slots=True)
@@ -49,16 +55,39 @@ class Margins:
 
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(PLACES, np.int64))
     by_length: dict[int, CaseMargin] = field(default_factory=dict)
+    by_score: dict[int, CaseMargin] = field(default_factory=dict)
+    """By the power of two that the largest score is nearest to."""
 
-    def add(self, margin: Margin, label: str, sizes: Mapping[str, Any]) -> None:
-        """Count a case, and keep it if it is the worst of its length."""
+    @property
+    def cases(self) -> list[CaseMargin]:
+        """The worst of each length and of each size of scores, each once."""
+        return list(dict.fromkeys([*self.by_length.values(), *self.by_score.values()]))
+
+    def add(self, margin: Margin, label: str, sizes: Mapping[str, Any], score: float = 0.0) -> None:
+        """Count a case, and keep it if it is the worst of its length, or of its size of scores."""
         self.counts += margin.counts
         # an array of such a name is an input, as the lengths of items are
         found = [sizes[name] for name in LENGTHS if isinstance(sizes.get(name), int | np.integer)]
         length = int(max(found, default=0))
-        known = self.by_length.get(length)
-        if length > 0 and (known.worst < margin.worst if known else len(self.by_length) < MOST):
-            self.by_length[length] = CaseMargin(label, length, margin.worst, margin.row, margin.rows)
+        case = CaseMargin(label, length, margin.worst, margin.row, margin.rows, score)
+        if length > 0:
+            _keep_worst(self.by_length, length, case)
+        if score > 0:
+            _keep_worst(self.by_score, round(math.log2(score)), case)
+
+
+def _keep_worst(cases: dict[int, CaseMargin], key: int, case: CaseMargin) -> None:
+    known = cases.get(key)
+    if known.worst < case.worst if known else len(cases) < MOST:
+        cases[key] = case
+
+
+def largest_score(frame: Frame) -> float:
+    """The largest finite entry of what a definition calls scores, without its sign; 0 where it has none."""
+    lines = frame.mechanism.definition
+    name = next((name for name in SCORES if name in lines), None)
+    entries = np.zeros(0) if name is None else np.abs(np.asarray(frame[name], float))
+    return float(np.max(entries, initial=0.0, where=np.isfinite(entries)))
 
 
 def margin_of(records: Sequence[Comparison]) -> Margin | None:

@@ -32,7 +32,9 @@ from .bench import Bench
 STRETCH = 2_000_000
 """Entries of scores that are computed at a time."""
 COPIES = 1_000_000
-"""Entries of copies that are made at a time."""
+"""Entries of inputs that are taken together for several positions of an axis."""
+VIEWS = 1 << 27
+"""Entries that copies have at a time, which are views of what they are copies of."""
 ROWS = 256
 """Positions of the axis of rows whose inputs are there at a time."""
 
@@ -44,6 +46,23 @@ class Item:
     """What is evaluated together: positions of all restricted axes but the one of rows."""
 
     positions: dict[str, Rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """Some places of an axis along which what is not there counts for nothing."""
+
+    restriction: Restriction
+    axis: str
+    start: int
+    stop: int
+
+    def cut(self, name: str, x: NDArray[Any], n: int) -> NDArray[Any]:
+        """What of an input is there, of one that has the whole axis of `n` places."""
+        for at, label in self.restriction.places(name, x):
+            if label == self.axis and x.shape[at] == n:
+                x = x[(*(slice(None),) * at, slice(self.start, self.stop))]
+        return x
 
 
 class Portions:
@@ -63,7 +82,7 @@ class Portions:
         self.row = max(plain, key=self.labels.index)
         self.axes = [label for label in self.labels if label in axes and label != self.row]
         self.tiled = False
-        self._made: dict[str, tuple[Any, NDArray[np.float64]]] = {}
+        self._made: dict[str, tuple[Any, NDArray[np.float32]]] = {}
         """The last part of each input that was made, and of which places it is."""
         self.determined = [name for name in self.mechanism.outputs if name not in self.mechanism.random]
         lengths = {n: x for n, x in sample.values.items() if n in self.mechanism.options and type(x) is int}
@@ -73,6 +92,11 @@ class Portions:
     def rows(self) -> int:
         """How many rows an item has."""
         return int(self.sizes[self.row])
+
+    @property
+    def scores(self) -> int:
+        """Entries of the widest line in all rows of all items."""
+        return math.prod(self.sizes[axis] for axis in self.axes) * self.rows * self._across
 
     @property
     def largest(self) -> int:
@@ -121,8 +145,8 @@ class Portions:
 
     def items(self) -> Iterator[Item]:
         """All of them: copies with those of the same source, and other positions as many together as are cheap."""
-        parts, most = dict[str, list[Rows]](), max(1, COPIES // self.largest)
-        copies = math.prod(min(self.sizes[a] // max(self.sizes[b], 1), most) for a, b in self._copies)
+        parts, most, views = dict[str, list[Rows]](), max(1, COPIES // self.largest), max(1, VIEWS // self.largest)
+        copies = math.prod(min(self.sizes[a] // max(self.sizes[b], 1), views) for a, b in self._copies)
         room = max(1, min(STRETCH // max(self.rows * self._across * copies, 1), most))
         for axis in reversed(self.axes):
             n, source = self.sizes[axis], self.restriction.sources.get(axis)
@@ -131,7 +155,7 @@ class Portions:
                 room = max(1, room // max(n, 1))
             else:
                 whole = [np.flatnonzero(self._source_of(axis, source) == at) for at in range(self.sizes[source])]
-                parts[axis] = [some for each in whole for some in np.split(each, range(most, len(each), most))]
+                parts[axis] = [some for each in whole for some in np.split(each, range(views, len(each), views))]
         for places in itertools.product(*(parts[axis] for axis in self.axes)):
             yield Item(dict(zip(self.axes, places, strict=True)))
 
@@ -140,14 +164,15 @@ class Portions:
         """The axes of copies, and the one that each has copies of."""
         return [(axis, source) for axis, source in self.restriction.sources.items() if axis in self.axes]
 
-    def narrowed(self, item: Item, gaps: NDArray[Any]) -> Item:
-        """An item at one position of each axis that is no axis of copies: where `gaps`, of all rows, are largest."""
+    def narrowed(self, item: Item, *measures: NDArray[Any]) -> Item:
+        """An item at few positions of each axis that is no axis of copies: where a measure of all rows is largest."""
         labels = self.labels[:-1]
         places = [item.positions.get(label, np.arange(self.sizes[label])) for label in labels]
-        own = np.nan_to_num(gaps[np.ix_(*places)], nan=-1.0, posinf=np.inf)
-        at = dict(zip(labels, np.unravel_index(int(own.argmax()), own.shape), strict=True))
+        parts = [np.nan_to_num(each[np.ix_(*places)], nan=-1.0, posinf=np.inf) for each in measures]
+        most = np.array([np.unravel_index(int(part.argmax()), part.shape) for part in parts])
+        at = {label: np.unique(most[:, axis]) for axis, label in enumerate(labels)}
         plain = [axis for axis in item.positions if axis not in self.restriction.sources]
-        return Item({**item.positions, **{axis: item.positions[axis][at[axis]][None] for axis in plain}})
+        return Item({**item.positions, **{axis: item.positions[axis][at[axis]] for axis in plain}})
 
     def _source_of(self, axis: str, source: str) -> Rows:
         """Of which place each copy is, by the words of the subject."""
@@ -168,8 +193,10 @@ class Portions:
 
     # What is said of rows
 
-    def frame(self, item: Item, rows: Rows, grade: Grade | None) -> Frame:
-        """The definition on some rows of an item."""
+    def frame(
+        self, item: Item, rows: Rows, grade: Grade | None, *, single: bool = False, between: Between | None = None
+    ) -> Frame:
+        """The definition on some rows of an item, in single precision if it is to be; of some places of an axis."""
         positions = {**item.positions, self.row: rows}
         for axis, source in self.restriction.sources.items():
             if source in self.restriction.axes:
@@ -178,12 +205,19 @@ class Portions:
         for name in (*self.mechanism.inputs, *self.mechanism.options):
             x = self.sample.values.get(name)
             if isinstance(x, (Drawn, np.ndarray)):
-                values[name] = self._gathered(name, x, positions)
-        return self.restriction.frame(values, positions, grade=grade, dtype=self.bench.dtype, sizes=self.sizes)
+                values[name] = self._gathered(name, x, positions, single)
+        restriction = self.restriction
+        if between is not None:
+            restriction, positions[between.axis] = between.restriction, np.arange(between.start, between.stop)
+            for name in (*self.mechanism.inputs, *self.mechanism.options):
+                if isinstance(x := values.get(name), np.ndarray) and x.ndim:
+                    values[name] = between.cut(name, x, self.sizes[between.axis])
+        return restriction.frame(values, positions, grade=grade, dtype=self.bench.dtype, sizes=self.sizes)
 
-    def _gathered(self, name: str, x: Any, positions: Mapping[str, Any]) -> Any:
+    def _gathered(self, name: str, x: Any, positions: Mapping[str, Any], single: bool) -> Any:
         if not isinstance(x, Drawn):
-            return self.restriction.gathered(name, x, positions, self.sizes)
+            found = self.restriction.gathered(name, x, positions, self.sizes)
+            return found.astype(np.float32) if single and found.dtype.kind == "f" else found
         places = {axis: positions[label] for axis, label in self.restriction.places(name, x)}
         wanted = tuple((axis, at.tobytes()) for axis, at in places.items())
         known = self._made.get(name)
@@ -191,7 +225,7 @@ class Portions:
             self._made.pop(name, None)  # there is to be room for one of them alone
             known = wanted, x.part(places, FORMATS[self.mechanism.dtype_of(name, self.bench.dtype)])
             self._made[name] = known
-        return known[1]
+        return known[1] if single else known[1].astype(np.float64)
 
     def outputs(self, frame: Frame, names: Sequence[str]) -> dict[str, Any]:
         with recording():

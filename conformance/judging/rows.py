@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..numerics.formats import half_unit
 from ..numerics.grades import FP64, Grade, result_format
 from ..numerics.numbers import K, Number, finite
+from ..numerics.products import quickly
 from ..subjects.large import LargeSubject
 from .judge import WorstEntry
 from .portions import Item, Portions
@@ -50,8 +51,9 @@ def exactly(
     for number, numbers in chosen.items():
         item, rows = items[number], np.asarray(numbers)
         bad = np.zeros(len(rows), bool)
-        exact = portions.outputs(portions.frame(item, rows, None), names)
-        bounded = portions.outputs(portions.frame(item, rows, grade), names)
+        with quickly():  # copies are views, of which much is found once
+            exact = portions.outputs(portions.frame(item, rows, None), names)
+            bounded = portions.outputs(portions.frame(item, rows, grade), names)
         for name in names:
             y = portions.observed(subject, item, rows, name)
             x = np.broadcast_to(np.asarray(exact[name], float), y.shape)

@@ -1,13 +1,17 @@
 """Which rows of a large case are judged: those that differ most from the definition, at edges of tiles, and others.
 
-Rows are compared a stretch at a time, whatever rounding may do. Nothing rests on this but the choice.
+Rows are compared a stretch at a time, whatever rounding may do: all of them coarsely, and those that differ most once
+more. How much is counted in the size of the row, for a late row of a causal mask is small, and so is what may be wrong
+with it; and as it is, too. Nothing rests on this but the choice.
 """
 
 from __future__ import annotations
 
+import heapq
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +20,14 @@ from ..mechanisms.restriction import labels_of
 from ..numerics.streams import pick
 from ..subjects.large import LargeSubject
 from .portions import Item, Portions, Rows
+from .quick import Quick
 
 WORST = 8
 """Rows that differ most, of which each is judged."""
+AGAIN = 256
+"""Rows that differ most coarsely, by either measure, which are compared once more."""
+LEAST = 1e-3
+"""The least size of a row, as a share of that of the stretch that it is in."""
 FURTHER = 6
 """Rows at edges of tiles and elsewhere that are judged beside them."""
 EDGES = (0, 1, 63, 64, 127, 128, 255, 256, -1, -2)
@@ -34,8 +43,10 @@ class Screened:
     gaps: NDArray[np.float32]
     """The largest difference in every row of the first output, of the shape of its axes but the last; NaN where rows
     were not compared."""
-    worst: list[tuple[float, int, int]]
-    """The rows that differ most, the worst first: by how much, of which item, and which row."""
+    shares: NDArray[np.float32]
+    """The same in units of the size of the row."""
+    worst: list[Row]
+    """The rows that differ most by either measure in turn, the worst first."""
 
     @property
     def seen(self) -> int:
@@ -43,13 +54,24 @@ class Screened:
         return int(np.count_nonzero(~np.isnan(self.gaps)))
 
 
+class Row(NamedTuple):
+    """How much a row of an item differs."""
+
+    gap: float
+    """The largest difference of an entry."""
+    share: float
+    """The same in units of the size of the row."""
+    item: int
+    row: int
+
+
 def screened(
     portions: Portions, subject: LargeSubject, items: Sequence[Item], names: Sequence[str], seconds: float
 ) -> Screened:
     """The rows of all items against the definition; after so many seconds, the others are left out."""
     labels = portions.labels[:-1]
-    gaps = np.full([portions.sizes[label] for label in labels], np.nan, np.float32)
-    found = Screened(gaps, [])
+    gaps, shares = (np.full([portions.sizes[label] for label in labels], np.nan, np.float32) for _ in range(2))
+    found, compared = Screened(gaps, shares, []), _Compared(Quick(portions, names), subject, gaps, shares)
     deadline, seed = time.monotonic() + seconds, portions.sample.case.seed
     order = sorted(range(len(items)), key=lambda at: (at not in (0, len(items) - 1), pick(1 << 30, seed, at)))
     for number in order:
@@ -57,39 +79,88 @@ def screened(
         step = portions.step(item)
         for start in range(0, portions.rows, step):
             if time.monotonic() > deadline and found.worst:
-                return found
+                break
             rows = np.arange(start, min(start + step, portions.rows))
-            each = _compared(portions, subject, item, rows, names, gaps)
-            own = [(float(gap), number, int(row)) for row, gap in zip(rows, each, strict=True)]
-            found.worst = sorted((*found.worst, *own), key=lambda one: -one[0])[:WORST]
+            found.worst = _most([*found.worst, *compared.rows(item, number, rows, coarse=True)], AGAIN)
+    found.worst = _most(_again(compared, items, found.worst) if compared.quick.coarse else found.worst, WORST)
     return found
 
 
-def _compared(
-    portions: Portions,
-    subject: LargeSubject,
-    item: Item,
-    rows: Rows,
-    names: Sequence[str],
-    gaps: NDArray[np.float32],
-) -> NDArray[np.float64]:
-    """How much each row differs from the definition, infinitely where it is no number; noted down in `gaps` as well."""
-    exact = portions.outputs(portions.frame(item, rows, None), names)
-    worst = np.zeros(len(rows))
-    for name in names:
-        y, x = portions.observed(subject, item, rows, name), np.asarray(exact[name], float)
-        gap = np.abs(y - np.broadcast_to(x, y.shape))
-        gap = np.where((y == x) | (np.isnan(y) & np.isnan(x)), 0.0, np.where(np.isnan(gap), np.inf, gap))
-        worst = np.maximum(worst, portions.by_row(gap, name, len(rows)))
-        labels = labels_of(portions.mechanism, name)
-        if set(portions.labels[:-1]) <= set(labels):
-            _note(gaps, portions, item, rows, name, gap)
-    return worst
+def _most(rows: Sequence[Row], count: int) -> list[Row]:
+    """The rows that differ most by either measure, so many of each, in turn."""
+    if len(rows) > 2 * count:
+        by_share = heapq.nlargest(count, rows, key=lambda one: one.share)
+        by_gap = heapq.nlargest(count, rows, key=lambda one: one.gap)
+    else:
+        by_share, by_gap = (sorted(rows, key=lambda one, at=at: -one[at]) for at in (1, 0))
+    return [*dict.fromkeys(row for pair in zip(by_share, by_gap, strict=True) for row in pair)]
+
+
+def _again(compared: _Compared, items: Sequence[Item], rows: Sequence[Row]) -> list[Row]:
+    """Rows that were compared coarsely, compared once more."""
+    found = list[Row]()
+    for number in sorted({row.item for row in rows}):
+        own = np.array(sorted(row.row for row in rows if row.item == number))
+        step = compared.quick.portions.step(items[number])
+        for start in range(0, len(own), step):
+            found += compared.rows(items[number], number, own[start : start + step])
+    return found
+
+
+@dataclass(slots=True)
+class _Compared:
+    """Rows of a subject against those of the definition."""
+
+    quick: Quick
+    subject: LargeSubject
+    gaps: NDArray[np.float32]
+    shares: NDArray[np.float32]
+
+    def rows(self, item: Item, number: int, rows: Rows, *, coarse: bool = False) -> list[Row]:
+        """How much rows differ, infinitely where they are no numbers; of many, those alone that do so most."""
+        portions, exact = self.quick.portions, self.quick.outputs(item, rows, coarse=coarse)
+        most = np.zeros((2, len(rows)))
+        for at, name in enumerate(self.quick.names):
+            y = portions.observed(self.subject, item, rows, name)
+            x = np.broadcast_to(np.asarray(exact[name]), y.shape)
+            labels = labels_of(portions.mechanism, name)
+            gap = _gap(y, x)
+            own = gap, gap / _size(x, wide=labels[-1:] == portions.labels[-1:])
+            most = np.maximum(most, [portions.by_row(each, name, len(rows)) for each in own])
+            if set(portions.labels[:-1]) <= set(labels):
+                for kept, each in zip((self.gaps, self.shares), own, strict=True):
+                    _note(kept, portions, item, rows, name, each, anew=at == 0)
+        wanted = np.arange(len(rows))
+        if len(rows) > 2 * AGAIN:
+            wanted = np.union1d(*(np.argpartition(each, -AGAIN)[-AGAIN:] for each in most))
+        return [Row(float(most[0, i]), float(most[1, i]), number, int(rows[i])) for i in wanted]
+
+
+def _gap(y: NDArray[Any], x: NDArray[Any]) -> NDArray[Any]:
+    gap = np.abs(y - x)
+    if np.isfinite(gap).all():
+        return gap
+    return np.where((y == x) | (np.isnan(y) & np.isnan(x)), 0.0, np.where(np.isnan(gap), np.inf, gap))
+
+
+def _size(x: NDArray[Any], *, wide: bool) -> NDArray[Any]:
+    """The size of each row: the root of the mean square of its entries, or of its only one if it is not `wide`."""
+    entries = np.where(np.isfinite(x), x, 0)
+    squares = np.mean(entries * entries, axis=-1, keepdims=True) if wide else entries * entries
+    return np.sqrt(np.maximum(squares, max(LEAST**2 * float(np.mean(squares)), 1e-30)))
 
 
 def _note(
-    gaps: NDArray[np.float32], portions: Portions, item: Item, rows: Rows, name: str, gap: NDArray[np.float64]
+    kept: NDArray[np.float32],
+    portions: Portions,
+    item: Item,
+    rows: Rows,
+    name: str,
+    gap: NDArray[np.float64],
+    *,
+    anew: bool,
 ) -> None:
+    """Note the largest difference of every row, `anew` or beside what another output has."""
     labels = labels_of(portions.mechanism, name)
     own = portions.labels[:-1]
     over = tuple(axis for axis, label in enumerate(labels) if label not in own)
@@ -97,16 +168,16 @@ def _note(
     largest = gap.max(axis=over, initial=0.0).transpose([left.index(label) for label in own])
     places = dict(zip(labels, portions.places(item, rows, name), strict=True))
     at = np.ix_(*(places[label] for label in own))
-    gaps[at] = np.fmax(gaps[at], largest)
+    kept[at] = largest if anew else np.fmax(kept[at], largest)
 
 
 def chosen(portions: Portions, found: Screened, count: int) -> dict[int, list[int]]:
     """The rows that are judged, by item, of so many items."""
     n, seed = portions.rows, portions.sample.case.seed
     kept: dict[int, set[int]] = {}
-    for _, item, row in found.worst:
-        if item in kept or len(kept) < ITEMS:
-            kept.setdefault(item, set()).add(row)
+    for one in found.worst:
+        if one.item in kept or len(kept) < ITEMS:
+            kept.setdefault(one.item, set()).add(one.row)
     for turn in range(FURTHER):
         item = [*kept][turn % len(kept)] if len(kept) >= min(ITEMS, count) else pick(count, seed, "item", turn)
         row = EDGES[pick(len(EDGES), seed, "edge", turn)] if turn % 2 else pick(n, seed, "row", turn)

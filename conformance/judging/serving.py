@@ -70,22 +70,22 @@ def _threads(seen: Course) -> Iterator[Cell]:
     sample = large_sample(seen.mechanism, "threads", assigned, claims, request.dtype, request.seed)
     late = request.deadline is not None and time.monotonic() > request.deadline
     if late or isinstance(sample, str):
-        yield _made(seen, THREADS, Tried("not_tested", "time was up") if late else Tried("not_declared", str(sample)))
+        yield made(seen, THREADS, Tried("not_tested", "time was up") if late else Tried("not_declared", str(sample)))
     else:
         yield _beside_threads(seen, sample)
 
 
 def _beside_threads(seen: Course, sample: LargeSample) -> Cell:
     """The cell of one case, which is asked of a subject that is right on it by itself."""
-    alone = _judged(seen, sample)
+    alone = judged_large(seen, sample)
     if alone.verdict != "pass":
-        return _made(seen, THREADS, replace(alone, verdict="not_tested", says=f"by itself: {alone.says}", found=None))
-    found = _judged(seen, sample, max(TURNS, seen.request.stress))
+        return made(seen, THREADS, replace(alone, verdict="not_tested", says=f"by itself: {alone.says}", found=None))
+    found = judged_large(seen, sample, max(TURNS, seen.request.stress))
     if seen.subject.claims.thread_safe or found.found is None:
-        return _made(seen, THREADS, found, cases=1)
+        return made(seen, THREADS, found, cases=1)
     says = f"wrong, {found.found.unsteady}" if found.bad else "right beside calls of other threads"
     seen.observed.append(f"{seen.mechanism.name} in {seen.bench.dtype}: {says}")
-    return _made(seen, THREADS, Tried("not_declared", says))
+    return made(seen, THREADS, Tried("not_declared", says))
 
 
 def _invariance(seen: Course) -> Iterator[Cell]:
@@ -95,12 +95,12 @@ def _invariance(seen: Course) -> Iterator[Cell]:
         if not seen.request.wants(law):
             continue
         if seen.request.deadline is not None and time.monotonic() > seen.request.deadline:
-            yield _made(seen, law, Tried("not_tested", "time was up"))
+            yield made(seen, law, Tried("not_tested", "time was up"))
             continue
         name, claims = f"{kind}_invariant", seen.subject.claims
         sample = large_sample(seen.mechanism, name, assigned, claims, seen.request.dtype, seen.request.seed)
         if isinstance(sample, str):
-            yield _made(seen, law, Tried("not_declared", sample))
+            yield made(seen, law, Tried("not_declared", sample))
         else:
             yield _invariant(seen, kind, axis, sample)
 
@@ -112,12 +112,12 @@ def _invariant(seen: Course, kind: str, axis: str, sample: LargeSample) -> Cell:
         with budget.roomy(seen.request.memory):
             found = (batches if kind == "batch" else chunks)(seen.bench, sample, axis)
     except (Declined, SpecError) as answer:
-        return _made(seen, law, Tried("not_tested", str(answer).splitlines()[0]))
+        return made(seen, law, Tried("not_tested", str(answer).splitlines()[0]))
     if not claimed:
         seen.observed.append(f"{seen.mechanism.name} in {seen.bench.dtype}: {found.says}")
-        return _made(seen, law, Tried("not_declared", found.says))
+        return made(seen, law, Tried("not_declared", found.says))
     verdict = Tried("pass" if found.same else "fail", found.says, sample)
-    return _made(seen, law, verdict, cases=found.calls)
+    return made(seen, law, verdict, cases=found.calls)
 
 
 def served_again(request: Request, bench: Bench, law: str, sample: LargeSample) -> Cell:
@@ -129,7 +129,7 @@ def served_again(request: Request, bench: Bench, law: str, sample: LargeSample) 
     for kind, (axis, _) in invariance(seen.mechanism).items():
         if law == f"contract.{kind}_invariant":
             return _invariant(seen, kind, axis, sample)
-    tried = _judged(seen, sample)
+    tried = judged_large(seen, sample, request.stress)
     return _bounds(seen, [tried]) if law == BOUNDS else _cell(seen, law, [tried])
 
 
@@ -152,13 +152,14 @@ def _tried(seen: Course, name: str, assigned: Assignments) -> Tried:
     sample = large_sample(seen.mechanism, name, assigned, seen.subject.claims, request.dtype, request.seed)
     if isinstance(sample, str):
         return Tried("not_declared", sample)
-    found = _judged(seen, sample, request.stress)
+    found = judged_large(seen, sample, request.stress)
     if found.found is not None and found.found.unsteady:
         seen.observed.append(f"{sample.case.label} in {request.dtype}: {found.found.unsteady}")
     return found
 
 
-def _judged(seen: Course, sample: LargeSample, turns: int = 0) -> Tried:
+def judged_large(seen: Course, sample: LargeSample, turns: int = 0) -> Tried:
+    """What comes of one large case, which is made so often beside other threads."""
     more: dict[str, Any] = {"memory": seen.request.memory, "seconds": SECONDS, "turns": turns}
     try:
         found = Large(seen.bench, sample, **more).judged(seen.grades)
@@ -190,7 +191,7 @@ def _cell(seen: Course, law: str, tried: list[Tried]) -> Cell:
         shown = next(one for one in reversed(tried) if one.found is not None)
     found = shown.found
     worst = max((each.excess for each in judged), default=0.0) if not shown.bad else found.excess if found else 0.0
-    return _made(seen, law, shown, cases=len(judged), worst=worst)
+    return made(seen, law, shown, cases=len(judged), worst=worst)
 
 
 def _bounds(seen: Course, tried: list[Tried]) -> Cell:
@@ -198,10 +199,11 @@ def _bounds(seen: Course, tried: list[Tried]) -> Cell:
     judged = [one for one in tried if one.found is not None]
     beyond = next((one for one in judged if one.found is not None and one.found.beyond), None)
     shown = beyond or Tried("pass" if judged else "not_tested")
-    return _made(seen, BOUNDS, shown, cases=len(judged))
+    return made(seen, BOUNDS, shown, cases=len(judged))
 
 
-def _made(seen: Course, law: str, shown: Tried, **more: Any) -> Cell:
+def made(seen: Course, law: str, shown: Tried, **more: Any) -> Cell:
+    """The cell of what came of a case."""
     r, m = seen.request, seen.mechanism
     failure, found = None, shown.found
     if shown.bad and shown.sample is not None:

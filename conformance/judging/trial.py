@@ -21,7 +21,7 @@ from ..execution.calling import Call, Reply
 from ..execution.faults import Fault
 from ..numerics.grades import Grade
 from ..numerics.numbers import Number
-from .bench import Bench
+from .bench import ANSWERED, Bench
 from .bounds import Bounds
 from .frames import Frames
 from .pace import work
@@ -73,7 +73,7 @@ class Trial:
         reply = self.replies.get(settled.key)
         if reply is None:
             reply = self.replies[settled.key] = self._answer(settled)
-            self.bench.faults.update([reply.fault.kind] if reply.fault else [])
+            self.bench.faults[reply.fault.kind if reply.fault else ANSWERED] += 1
         if reply.fault is not None:
             if reply.fault.kind == "slow":
                 raise Slow(reply.fault.says)

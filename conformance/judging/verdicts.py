@@ -13,9 +13,11 @@ from ..cases.samples import Sample
 from ..errors import SpecError
 from ..execution.calling import Call, Reply
 from ..execution.faults import ABRUPT
+from ..mechanisms.layouts import MisfitError
 from ..mechanisms.mechanism import Reject
 from ..numerics import budget
 from ..numerics.truths import truth
+from ..subjects.subject import AdapterSubject, Subject
 from .cells import LAYOUT, PARAMETERS, Cell, Failure, Request, Result, every_name, law_names
 from .contracts import CONTRACTS
 from .conventions import Finding, explained, identified, words_of
@@ -105,6 +107,7 @@ class Verdicts:
             self.seen.outcomes,
             self.request.marks,
             frozenset(self.seen.met),
+            times=tuple(self.seen.seconds),
         )
 
     def cell(self, law: str, level: str, verdict: str, **more: Any) -> Cell:
@@ -161,6 +164,8 @@ class Verdicts:
         tried, says = 0, self.seen.cut_short or "no case reached its condition"
         known: Failure | None = None
         for sample in samples:
+            if self.seen.given_up:
+                break
             if sample.entries > LAW_ENTRIES or tried >= self.request.profile.admitted:
                 continue
             trial = Trial(self.seen.bench, sample)
@@ -171,6 +176,9 @@ class Verdicts:
                 continue
             if not trial.answered:
                 says = "no case is taken from which the call could be made"
+                continue
+            if unsaid := _unsaid(self.subject, call):
+                says = unsaid
                 continue
             tried += 1
             reply = self.subject.call(call)
@@ -304,6 +312,16 @@ def _cell(request: Request, law: str, level: str, verdict: str, **more: Any) -> 
     r = request
     m = r.mechanism
     return Cell(r.subject.name, m.operator, m.name, law, level, r.dtype, r.device, verdict, **more)
+
+
+def _unsaid(subject: Subject, call: Call) -> str:
+    """Why a wrong call has no form in the interface of a subject; nothing where it has one."""
+    if isinstance(subject, AdapterSubject) and not subject.form.plain:
+        try:
+            subject.form.arranged(call)
+        except (SpecError, MisfitError):
+            return "its interface has no words for the call"
+    return ""
 
 
 def wrong_call(trial: Trial, reject: Reject) -> Call | str | None:

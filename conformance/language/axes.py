@@ -53,9 +53,10 @@ class Axes(Labelled):
         restricted: Collection[str],
         divisible: Collection[tuple[str, str]] = (),
         words: Collection[str] = (),
+        trimmed: Collection[str] = (),
     ) -> None:
         self.definition, self.drawn, self.optional = definition, drawn, optional
-        super().__init__(sizes, restricted, divisible)
+        super().__init__(sizes, restricted, divisible, trimmed)
         self.words = words
         self.plans: dict[str, Plan] = {}
         self._known: dict[str, Shapes | AlongError] = {}

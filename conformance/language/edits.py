@@ -61,20 +61,25 @@ class Edit:
     cost: int
 
     def within(self, whole: str, room: int) -> tuple[str, str]:
-        """The change with as much of the `whole` text around it as there is room for, before and after."""
+        """The change with as much of the `whole` text around it as there is room for, before and after.
+
+        Where there is room for no expression that has the change in it, that is the smallest.
+        """
         end = self.at + len(self.before)
         spans = [
-            (node.col_offset, node.end_col_offset or 0) for node in ast.walk(parse(whole)) if isinstance(node, ast.expr)
+            (node.col_offset, node.end_col_offset or 0)
+            for node in ast.walk(parse(whole))
+            if isinstance(node, ast.expr) and not isinstance(node, (ast.Slice, ast.Tuple))  # parts of an index alone
         ]
-        around = [(a, b) for a, b in spans if a <= self.at and end <= b and b - a <= room]
-        first, last = min(around, key=lambda span: span[0] - span[1], default=(self.at, end))
+        around = sorted(((a, b) for a, b in spans if a <= self.at and end <= b), key=lambda span: span[1] - span[0])
+        first, last = next((span for span in reversed(around) if span[1] - span[0] <= room), around[0])
         return whole[first:last], lean(whole[first : self.at] + self.after + whole[end:last])
 
 
-def edits(text: str, others: Mapping[str, Collection[str]]) -> list[Edit]:
+def edits(text: str, others: Mapping[str, Collection[str]], counting: Collection[str] = ()) -> list[Edit]:
     """Every edit of an expression, the cheapest first and each effect on the text once.
 
-    `others` has the names that each name may be taken for.
+    `others` has the names that each name may be taken for; those that are `counting` may be one off.
     """
     tree = parse(text)
     own = ast.dump(tree)
@@ -82,7 +87,7 @@ def edits(text: str, others: Mapping[str, Collection[str]]) -> list[Edit]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.expr):
             continue
-        for cost, part in _parts(text, node, others):
+        for cost, part in _parts(text, node, others, counting):
             edit = _spliced(text, node, part, cost)
             if edit is None:
                 continue
@@ -131,7 +136,9 @@ def _spliced(text: str, node: ast.expr, part: str, cost: int) -> Edit | None:
     return Edit(f"{start}{part}{end}", node.col_offset, source_of(text, node), part, cost)
 
 
-def _parts(text: str, node: ast.expr, others: Mapping[str, Collection[str]]) -> Iterator[tuple[int, str]]:
+def _parts(
+    text: str, node: ast.expr, others: Mapping[str, Collection[str]], counting: Collection[str]
+) -> Iterator[tuple[int, str]]:
     """What may stand in the place of a node, and what that costs."""
     if isinstance(node, ast.BinOp):
         yield from _of_operator(text, node)
@@ -156,6 +163,9 @@ def _parts(text: str, node: ast.expr, others: Mapping[str, Collection[str]]) -> 
         for other in others[node.id]:
             yield RARE, other
         yield FAR, f"-{node.id}"
+        if node.id in counting:
+            yield RARE, f"{node.id} + 1"
+            yield RARE, f"{node.id} - 1"
 
 
 def _of_operator(text: str, node: ast.BinOp) -> Iterator[tuple[int, str]]:

@@ -56,12 +56,19 @@ ONE = "1"
 
 
 class Labelled:
-    """Shapes for some sizes, of which some are `restricted`; `divisible` are sizes with those that divide them."""
+    """Shapes for some sizes, of which some are `restricted`; `divisible` are sizes with those that divide them.
+
+    What is computed along a restricted axis that is `trimmed` is computed of the positions that are there.
+    """
 
     def __init__(
-        self, sizes: Collection[str], restricted: Collection[str], divisible: Collection[tuple[str, str]]
+        self,
+        sizes: Collection[str],
+        restricted: Collection[str],
+        divisible: Collection[tuple[str, str]],
+        trimmed: Collection[str] = (),
     ) -> None:
-        self.sizes, self.restricted, self.divisible = sizes, frozenset(restricted), divisible
+        self.sizes, self.restricted, self.divisible, self.trimmed = sizes, frozenset(restricted), divisible, trimmed
         self.plan = Plan()
         """What changes in the line that is read."""
 
@@ -94,7 +101,7 @@ class Labelled:
 
     def free(self, label: str, how: str) -> str:
         """The label of an axis that is not restricted; `AlongError` for one that is."""
-        if label in self.restricted:
+        if label in self.restricted and label not in self.trimmed:
             raise AlongError(label, how)
         return label
 

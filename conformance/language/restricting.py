@@ -14,6 +14,7 @@ import numpy as np
 from ..errors import Place, SpecError
 from ..numerics.numbers import Number, common
 from ..numerics.operations import both, either
+from ..numerics.products import quick
 from ..numerics.truths import Truth
 from .compiler import Compiler
 from .expressions import Expression
@@ -109,6 +110,16 @@ class _Restricting(Compiler):
             if len(known) == 0 or np.any(known[np.minimum(places, len(known) - 1)] != wanted):
                 raise SpecError(f"{change.name} {UNLIKE} {change.source} is not")
             x = common(x) if isinstance(x, Number) and n != 1 else x
-            return rearranged(x, lambda part: np.take(part, places, at))
+            return rearranged(x, lambda part: _taken(part, places, at))
 
         return run
+
+
+def _taken(x: Any, places: Any, axis: int) -> Any:
+    """Entries at places of an axis; where what is computed merely chooses, copies of one place are views of it."""
+    if not quick() or not len(places) or np.any(places != places[0]):
+        return np.take(x, places, axis)
+    one = np.take(x, places[:1], axis) if x.shape[axis] > 1 else x
+    shape = list(one.shape)
+    shape[axis] = len(places)
+    return np.broadcast_to(one, shape)

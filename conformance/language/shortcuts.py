@@ -34,13 +34,16 @@ class _Assumed(ast.NodeTransformer):
 
     def __init__(self, name: str, lines: Mapping[str, str]) -> None:
         self.name, self.lines = name, lines
+        self.known: dict[str, bool] = {}
+        """Which lines are false everywhere as well."""
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id == self.name:
             return FALSE
         if node.id in self.lines:
-            found = self.visit(copy.deepcopy(parse(self.lines[node.id])))
-            return FALSE if _is_false(found) else node
+            if node.id not in self.known:
+                self.known[node.id] = _is_false(self.visit(copy.deepcopy(parse(self.lines[node.id]))))
+            return FALSE if self.known[node.id] else node
         return node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:

@@ -118,7 +118,7 @@ class Frame:
     def check_domain(self) -> None:
         """Raise `SpecError` for a call outside the domain of the operator."""
         with np.errstate(all="ignore"), budget.metered():
-            for name, condition in self.mechanism.stating.requires.items():
+            for name, condition in self.mechanism.domain.items():
                 if not bool(np.all(condition(self))):
                     raise SpecError(f"outside the domain, {name}: {condition.text}")
 

@@ -54,6 +54,11 @@ class Evidence:
         """Whether any scenario shows a mistake in a dtype."""
         return any(int(digit) > DTYPES.index(dtype) for digit in self.shows.get(mistake, ""))
 
+    def hanging(self, dtype: str) -> dict[str, str]:
+        """The mistakes that a single scenario shows, each with that one."""
+        found = {mistake: self.telling(mistake, dtype) for mistake in self.shows}
+        return {mistake: next(iter(telling)) for mistake, telling in found.items() if len(telling) == 1}
+
     def core(self, labels: Iterable[str], dtype: str) -> list[str]:
         """The fewest of some scenarios, by their time, that together show every mistake that all of them show.
 

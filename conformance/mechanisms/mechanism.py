@@ -198,6 +198,11 @@ class Mechanism:
         """The mechanism that states the operator."""
         return self if self.library is None or self.name == self.operator else self.beside(self.operator)
 
+    @property
+    def domain(self) -> Mapping[str, Expression]:
+        """What holds of every call: the conditions of the operator, as this mechanism has them."""
+        return {name: self.requires[name] for name in self.stating.requires}
+
     def beside(self, name: str) -> Mechanism:
         """Another mechanism that it was read beside."""
         if self.library is None:

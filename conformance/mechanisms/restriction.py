@@ -25,6 +25,7 @@ from .layouts import pattern, sizes_of_letters
 from .mechanism import Mechanism
 
 Positions = Mapping[str, NDArray[np.int64]]
+_HIDES = re.compile(r"where\((\w+), \w+, -infinity\)")
 _DIVIDES = re.compile(r"(\w+) % (\w+) == 0")
 
 
@@ -97,20 +98,24 @@ def _integers(values: Mapping[str, Any], names: Collection[str]) -> dict[str, in
     return {name: values[name] for name in names if name in values}
 
 
-class Restrictions(dict[tuple[str, str, frozenset[str], bool], "Restriction | str"]):
+class Restrictions(dict[tuple[str, str, frozenset[str], bool, str], "Restriction | str"]):
     """What is known of the restrictions of a library."""
 
 
-def restricted(mechanism: Mechanism, axes: Collection[str], *, alone: bool = False) -> Restriction:
+def restricted(mechanism: Mechanism, axes: Collection[str], *, alone: bool = False, trimmed: str = "") -> Restriction:
     """A mechanism for chosen positions of some axes, and of those that they are copies of, unless they are `alone`.
 
-    `SpecError` says where an output is computed along one of them.
+    `SpecError` says where an output is computed along one of them. What is computed along an axis that is `trimmed` is
+    computed of its positions alone: that is what the whole gives where the others count for nothing, as hidden keys do.
     """
     known = mechanism.kept(Restrictions)
-    key = (mechanism.name, mechanism.digest, frozenset(axes), alone)
+    key = (mechanism.name, mechanism.digest, frozenset(axes), alone, trimmed)
     if key not in known:
         try:
-            known[key] = (_planned if alone else _closed)(mechanism, frozenset(axes))
+            if trimmed:
+                known[key] = _planned(mechanism, frozenset({*axes, trimmed}), trimmed)
+            else:
+                known[key] = (_planned if alone else _closed)(mechanism, frozenset(axes))
         except SpecError as error:
             known[key] = error.message
     found = known[key]
@@ -151,8 +156,19 @@ def output_shape(mechanism: Mechanism, name: str, sizes: Mapping[str, int]) -> t
     return shapes.pop()
 
 
+class OutputLabels(dict[tuple[str, str, str], Labels]):
+    """The sizes of the axes of the outputs of a library."""
+
+
 def labels_of(mechanism: Mechanism, name: str) -> Labels:
     """The sizes of the axes of an output: as its text says, and where that is silent, as the first layout does."""
+    known, key = mechanism.kept(OutputLabels), (mechanism.name, mechanism.digest, name)
+    if key not in known:
+        known[key] = _labels_of(mechanism, name)
+    return known[key]
+
+
+def _labels_of(mechanism: Mechanism, name: str) -> Labels:
     found = _axes(mechanism, ()).shapes(name)
     labels = max(found, key=lambda shape: (len(shape), sum(label not in ("", "1") for label in shape)))
     own: Mapping[str, str] = next(iter(mechanism.stating.layouts.values()), {})
@@ -167,13 +183,34 @@ def _determined(mechanism: Mechanism) -> list[str]:
     return [name for name in mechanism.outputs if name not in mechanism.random]
 
 
-def _axes(mechanism: Mechanism, axes: Collection[str]) -> Axes:
+def hiding(mechanism: Mechanism) -> tuple[str, str] | None:
+    """The line that says what is hidden, and the size of the axis along which that counts for nothing; None without.
+
+    It is a line that chooses minus infinity elsewhere, such as `where(allowed, biased, -infinity)`.
+    """
+    for line in () if mechanism.by_reference else mechanism.definition.values():
+        found = _HIDES.fullmatch(line.text)
+        if found is not None and found[1] in mechanism.definition:
+            labels = max(_axes(mechanism, ()).shapes(found[1]), key=len)
+            if labels and labels[-1] in mechanism.sizes:
+                return found[1], labels[-1]
+    return None
+
+
+def _axes(mechanism: Mechanism, axes: Collection[str], trimmed: str = "") -> Axes:
     conditions = " ; ".join(condition.text for condition in mechanism.requires.values())
     words = {word for each in mechanism.conventions.values() for word in each} | set(mechanism.conventions)
     words |= {word for each in mechanism.vocabulary.values() for word in each}
     drawn = {**mechanism.inputs, **mechanism.options}
     return Axes(
-        mechanism.definition, drawn, mechanism.optional, mechanism.sizes, axes, _DIVIDES.findall(conditions), words
+        mechanism.definition,
+        drawn,
+        mechanism.optional,
+        mechanism.sizes,
+        axes,
+        _DIVIDES.findall(conditions),
+        words,
+        {trimmed},
     )
 
 
@@ -188,10 +225,10 @@ def _closed(mechanism: Mechanism, axes: frozenset[str]) -> Restriction:
         return found
 
 
-def _planned(mechanism: Mechanism, axes: frozenset[str]) -> Restriction:
+def _planned(mechanism: Mechanism, axes: frozenset[str], trimmed: str = "") -> Restriction:
     if mechanism.by_reference:
         raise SpecError(f"{mechanism.name} is defined by its reference")
-    analysed = _axes(mechanism, axes)
+    analysed = _axes(mechanism, axes, trimmed)
     shapes = {name: analysed.shapes(name) for name in _determined(mechanism)}
     shapes |= {name: analysed.shapes(name) for name in (*mechanism.inputs, *mechanism.options)}
     changes = [change for plan in analysed.plans.values() for change in plan.changes.values()]

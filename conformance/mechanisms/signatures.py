@@ -6,7 +6,7 @@ They are data in `spec/signatures/`, a file for each, and are read where a funct
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +20,7 @@ from .layouts import Layout, layout_of
 from .layouts import faults as layout_faults
 from .mechanism import Mechanism
 from .schema import place_of, schema_errors, spec_folder
+from .stated import is_stated, kind_and_texts, stated
 
 How = Literal["array", "tuple", "text", "object", "out", "in_place", "room", "left"]
 ENOUGH = 0.5
@@ -48,10 +49,23 @@ class Signature:
     requires: tuple[str, ...]
     dtypes: Mapping[str, str]
     returns: tuple[str, ...]
+    """The outputs in their order; those of the operator where none is said."""
+    found: tuple[str, ...] = ()
+    """Where a program finds functions that have it, as `module:name`."""
 
     @property
     def path(self) -> str:
         return f"spec/signatures/{self.name}.yaml"
+
+    @property
+    def words(self) -> str:
+        """What it is called; of one that is stated in a line, its operator."""
+        return self.operator if is_stated(self.name) else self.name
+
+    @property
+    def writes(self) -> bool:
+        """Whether a call changes an array that it is passed."""
+        return any(passed.how == "in_place" for passed in self.parameters.values())
 
     @property
     def mapped(self) -> list[str]:
@@ -80,6 +94,8 @@ def signatures() -> dict[str, Signature]:
 
 def signature_named(name: str, label: str = "") -> Signature:
     """The interface of that name, or of a function of that name; an unknown one is a `UsageError`."""
+    if is_stated(name):
+        return _stated(name, label)
     known = signatures()
     if name in known:
         return known[name]
@@ -90,8 +106,22 @@ def signature_named(name: str, label: str = "") -> Signature:
     raise UsageError(f"{label}no known interface is called {safe(name)!r}{hint} (there are {', '.join(known)})")
 
 
-def fitting(function: str, taken: Collection[str], needed: Collection[str], operator: str | None) -> Signature | None:
-    """The one interface that parameters fit; None where none does, or several do.
+def _stated(like: str, label: str) -> Signature:
+    """The interface that a line states."""
+    operator, said = stated(like, label)
+    found = {parameter: kind_and_texts(text, label) for parameter, text in said.items()}
+    parameters = {parameter: Passed(how, texts) for parameter, (how, texts) in found.items()}  # type: ignore[arg-type]
+    return Signature(like, (), operator, "", {}, parameters, (), {}, ())
+
+
+def fitting(
+    function: str,
+    taken: Collection[str],
+    needed: Collection[str],
+    operator: str | None,
+    admitted: Callable[[Signature], bool] = lambda _: True,
+) -> Signature | None:
+    """The one interface that parameters fit, of those that are admitted; None where none does, or several do.
 
     `taken` are all parameters of a function, and `needed` those without a default.
     """
@@ -99,6 +129,7 @@ def fitting(function: str, taken: Collection[str], needed: Collection[str], oper
         one
         for one in signatures().values()
         if operator in (None, one.operator)
+        and admitted(one)
         and set(taken) <= set(one.parameters)
         and set(needed) <= set(one.mapped)
         and _leading(one) <= set(taken)
@@ -145,6 +176,7 @@ def _read(document: Mapping[Any, Any]) -> Signature:
         requires=tuple(map(str, plain.get("requires", ()))),
         dtypes={str(n): str(t) for n, t in plain.get("dtypes", {}).items()},
         returns=tuple(map(str, plain["returns"])),
+        found=tuple(map(str, plain.get("found", ()))),
     )
 
 

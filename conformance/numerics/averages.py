@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from .codings import alike, coding_error
 from .numbers import (
     Array,
     K,
     Number,
     absent,
+    all_finite,
     finite,
     flushed,
     number,
@@ -19,7 +21,7 @@ from .numbers import (
     settled,
     value,
 )
-from .products import product
+from .products import distinct, product
 from .truths import every, some
 
 FEW = 256
@@ -38,7 +40,7 @@ def multiplicity(weights: Any, width: float) -> Any:
     if every(ranked[..., 1:] != ranked[..., :-1]):
         return 1.0
     if not _each_with_each(bucket.size, n):
-        return _runs(bucket)
+        return alike(bucket, -1)
     return np.sum(bucket[..., :, None] == bucket[..., None, :], axis=-1, dtype=float)
 
 
@@ -52,18 +54,6 @@ def multiplicity_work(size: int, n: int) -> int:
     return size * n // 4 if _each_with_each(size, n) else 15 * size
 
 
-def _runs(bucket: Any) -> Any:
-    """How often the value of each entry stands in its row, by sorting."""
-    order = np.argsort(bucket, axis=-1, kind="stable")
-    ranked = np.take_along_axis(bucket, order, -1)
-    starts = np.ones(ranked.shape, bool)
-    starts[..., 1:] = ranked[..., 1:] != ranked[..., :-1]
-    run = (np.cumsum(starts) - 1).reshape(ranked.shape)
-    counts = np.empty(ranked.shape)
-    np.put_along_axis(counts, order, np.bincount(run.ravel())[run].astype(float), -1)
-    return counts
-
-
 def average(weights: Any, x: Any, axis: int | None = None) -> Any:
     """The sum of `weights` times `x` over that of the weights: rows of weights `[..., q, n]` against `x [..., n, d]`.
 
@@ -73,12 +63,17 @@ def average(weights: Any, x: Any, axis: int | None = None) -> Any:
     if axis is not None:
         return _average_along(weights, x, axis)
     grade = next((t.grade for t in (weights, x) if isinstance(t, Number)), None)
+    if not isinstance(x, Number) or x.exact:
+        beside = np.shape(value(weights))
+        x = x.map(lambda t: distinct(t, beside)) if isinstance(x, Number) else distinct(np.asarray(x), beside)
     w, v = value(weights), value(x)
     sums = np.sum(w, axis=-1, keepdims=True)
     weighed = sums != 0
     everywhere = every(weighed)
     if not everywhere:
         sums = np.where(weighed, sums, 1.0)
+    if grade is None and w.dtype == np.float32:  # the quickest way, where the last bits do not matter
+        return np.where(weighed, product(w, v) / sums, np.float32(0))
     p = w / sums
     result = _weighted(p, v)
     if grade is None:
@@ -121,7 +116,7 @@ def _average_along(weights: Any, x: Any, axis: int) -> Any:
 
 def _weighted(p: Any, v: Any) -> Any:
     """P @ v, where an entry of weight zero may hold anything: 0 times infinity is 0 here."""
-    if every(np.isfinite(v)):
+    if all_finite(v):
         return product(p, v)
     result, used = product(p, finite(v)), (p != 0).astype(float)
     up, down, nans = (product(used, kind.astype(float)) > 0 for kind in (v == np.inf, v == -np.inf, np.isnan(v)))
@@ -133,7 +128,7 @@ def _weighted(p: Any, v: Any) -> Any:
 def _average_errors(w: Number, v: Number, p: Any, sums: Any, result: Any) -> tuple[Any, Any, Any]:
     """The errors of a weighted average: worst, variance, shared."""
     grade, n = w.grade, w.value.shape[-1]
-    unit = grade.arithmetic.unit
+    unit = grade.adding.unit
     unit_weight = grade.weight.unit if grade.weight else 0.0
     unit_value = operand_error(v)[0]
     held, size = finite(v.value), finite(np.abs(v.value))
@@ -165,6 +160,10 @@ def _average_errors(w: Number, v: Number, p: Any, sums: Any, result: Any) -> tup
     ties = multiplicity(weight, max(unit_weight / 4, 4 * unit)) if n > 1 else 1.0
     if unit_weight or unit_value:
         variance = variance + (unit_weight**2 + unit_value**2) / 3 * product(ties * weight * weight, squares)
+    if grade.values is not None:
+        coded = coding_error(held, grade.values)
+        worst = worst + product(weight, coded)
+        variance = variance + product(ties * weight * weight, alike(held, -2) * coded * coded) / 3
     if grade.weight is not None:  # weights below the format's range vanish
         lost = grade.weight.tiny * np.maximum(1.0, 1 / sums) * np.sum(size, axis=-2, keepdims=True)
         worst, shared = worst + lost, shared + lost / K

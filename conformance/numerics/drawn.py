@@ -45,6 +45,9 @@ class Drawn:
     pool: int = 0
     """How many places `axis` has for who is handed the array, which fills those of `places` alone; nothing if as many
     as it has."""
+    strides: tuple[int, ...] = ()
+    """How many entries of memory lie between neighbours along each axis for who is handed the array, if not as many as
+    there are entries."""
 
     @property
     def ndim(self) -> int:
@@ -76,6 +79,14 @@ class Drawn:
                 return place
         raise ValueError("an axis of a pool is folded into another one")
 
+    @property
+    def handed_strides(self) -> tuple[int, ...]:
+        """The strides of the axes that are handed over; none where some of them are folded into one."""
+        if not self.strides or not self.order:
+            return self.strides
+        plain = self.folded == tuple(self.shape[axis] for axis in self.order)
+        return tuple(self.strides[axis] for axis in self.order) if plain else ()
+
     def whole(self) -> NDArray[np.float32]:
         """All entries, with the axes in their order; NaN where there is no key, for what is to be written."""
         found = np.empty(self.size, np.float32)
@@ -99,10 +110,10 @@ class Drawn:
         sums = ((pairs + (pairs >> np.uint64(32))) & np.uint64(2**32 - 1)).astype(np.int32)
         return (sums - np.int32(131070)).astype(np.float32) * np.float32(2.0**-15)
 
-    def part(self, places: Mapping[int, Any], fmt: Format = FLOAT64) -> NDArray[np.float64]:
+    def part(self, places: Mapping[int, Any], fmt: Format = FLOAT64) -> NDArray[np.float32]:
         """The entries at places along some axes, and at all places along the others, rounded to a format.
 
-        They are rounded a stretch at a time, while it is at hand.
+        They are rounded a stretch at a time, while it is at hand; what is rounded is exact in single precision, too.
         """
         chosen = [np.asarray(places[at]) if at in places else np.arange(n) for at, n in enumerate(self.shape)]
         last, leading = chosen[-1], [len(each) for each in chosen[:-1]]
@@ -111,7 +122,7 @@ class Drawn:
         for each, n in zip(chosen[:-1], self.shape[:-1], strict=True):
             rows = rows[..., None] * n + each
         flat = rows.ravel()
-        found = np.empty((len(flat), width), np.float64)
+        found = np.empty((len(flat), width), np.float32)
         for start, stop in _runs(flat):
             entries = self._stretch(int(flat[start]), int(flat[stop - 1]) + 1, fmt)
             found[start:stop] = entries if len(entries) == stop - start else entries[flat[start:stop] - flat[start]]
@@ -119,8 +130,8 @@ class Drawn:
             found = found[:, last]
         return found.reshape(*leading, len(last))
 
-    def _stretch(self, first: int, end: int, fmt: Format) -> NDArray[np.float64]:
-        width, found = self.shape[-1], np.empty((end - first, self.shape[-1]))
+    def _stretch(self, first: int, end: int, fmt: Format) -> NDArray[np.float32]:
+        width, found = self.shape[-1], np.empty((end - first, self.shape[-1]), np.float32)
         step = max(CHUNK // max(width, 1), 1)
         for start in range(first, end, step):
             stop = min(start + step, end)

@@ -82,6 +82,19 @@ def rounded(x: NDArray[np.float64], fmt: Format) -> NDArray[np.float64]:
     return limited(np.asarray(np.rint(x / spacing) * spacing), fmt)
 
 
+def all_held(x: NDArray[Any], fmt: Format) -> bool:
+    """Whether `fmt` has every finite entry itself."""
+    if fmt is FLOAT64:
+        return True
+    if x.dtype == np.float64 and x.size:
+        beyond = np.int64((1 << (FLOAT64.digits - fmt.digits)) - 1)
+        size = np.abs(x)
+        normal = np.count_nonzero(size < 2.0**fmt.least) == np.count_nonzero(size == 0)
+        if normal and np.max(size) <= fmt.largest and not np.bitwise_or.reduce(x.view(np.int64), axis=None) & beyond:
+            return True  # the bits that the format has not are nowhere set, which is much quicker than to round
+    return every((rounded(x, fmt) == x) | ~np.isfinite(x))
+
+
 def rounded_singles(x: NDArray[np.float32], fmt: Format) -> NDArray[Any]:
     """Finite normal numbers of single precision rounded to `fmt` as by `rounded`, by the quickest way there is."""
     if fmt in (FLOAT64, FLOAT32):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..errors import UsageError, did_you_mean
+from .codings import E4M3_CODES, INT8_CENTRED, INT8_CODES, Coding
 from .formats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FORMATS, Format
 
 
@@ -22,6 +23,8 @@ class Grade:
     of an average: tensor cores take both in their own format.
     `stored` is the format that every intermediate result is rounded to (the naive grades).
     `result` is the format of the outputs, where it is narrower than the dtype they are returned in.
+    `factors` is what codes the factors of a matrix product become, with scales that are found from them, and `values`
+    what those of an average do; `sums` is the format in which averages are added up, where it is another.
     """
 
     name: str
@@ -31,6 +34,14 @@ class Grade:
     weight: Format | None = None
     stored: Format | None = None
     result: Format | None = None
+    factors: Coding | None = None
+    values: Coding | None = None
+    sums: Format | None = None
+
+    @property
+    def adding(self) -> Format:
+        """The format in which averages are added up."""
+        return self.sums or self.arithmetic
 
     def __str__(self) -> str:
         return self.name
@@ -45,8 +56,55 @@ BF16_NAIVE = Grade(
     "bf16_naive", "every intermediate stored in bfloat16", FLOAT32, BFLOAT16, BFLOAT16, BFLOAT16, BFLOAT16
 )
 FP16_NAIVE = Grade("fp16_naive", "every intermediate stored in float16", FLOAT32, FLOAT16, FLOAT16, FLOAT16, FLOAT16)
+FLOAT22 = Format("float22", 14, -126, FLOAT32.largest)
+E4M3_WEIGHTS = Format("float8_e4m3fn", 4, -14, 1.75)
+"""Weights of at most one, times 256, in float8_e4m3fn."""
+INT8_SCORES = Grade(
+    "int8_scores",
+    "scores from factors in int8, with scales found from them; weights and values in float16",
+    FLOAT32,
+    weight=FLOAT16,
+    operand=FLOAT16,
+    factors=INT8_CODES,
+)
+INT8_SMOOTHED = Grade(
+    "int8_smoothed",
+    "as int8_scores, of keys less their mean, which changes no weight",
+    FLOAT32,
+    weight=FLOAT16,
+    operand=FLOAT16,
+    factors=INT8_CENTRED,
+)
+INT8_HALF = Grade(
+    "int8_half",
+    "as int8_smoothed, with averages added up in float16",
+    FLOAT32,
+    weight=FLOAT16,
+    operand=FLOAT16,
+    factors=INT8_CENTRED,
+    sums=FLOAT16,
+)
+INT8_FP8 = Grade(
+    "int8_fp8",
+    "as int8_smoothed, with weights and values in float8_e4m3fn, and averages summed in 22 bits",
+    FLOAT32,
+    weight=E4M3_WEIGHTS,
+    factors=INT8_CENTRED,
+    values=E4M3_CODES,
+    sums=FLOAT22,
+)
+FP8 = Grade(
+    "fp8",
+    "factors, weights and values in float8_e4m3fn, with scales found from them",
+    FLOAT32,
+    weight=E4M3_WEIGHTS,
+    factors=E4M3_CODES,
+    values=E4M3_CODES,
+)
+QUANTIZED = (INT8_SCORES, INT8_SMOOTHED, INT8_HALF, INT8_FP8, FP8)
+"""Claims about attention that makes codes of what it multiplies; each is claimed, and none is tried for another."""
 
-GRADES = {grade.name: grade for grade in (FP64, FP32, TF32, BF16, FP16, BF16_NAIVE, FP16_NAIVE)}
+GRADES = {grade.name: grade for grade in (FP64, FP32, TF32, BF16, FP16, BF16_NAIVE, FP16_NAIVE, *QUANTIZED)}
 LADDER: dict[str, tuple[Grade, ...]] = {
     "float64": (FP64, FP32, TF32, BF16),
     "float32": (FP32, TF32, BF16),
@@ -66,6 +124,8 @@ def grade_named(name: str) -> Grade:
 def coarser(dtype: str, grade: Grade, other: Grade | None = None) -> bool:
     """Whether a claim allows more rounding than another one; than what is claimed for a dtype by saying nothing."""
     other = other or STANDARD[dtype]
+    if grade.factors is not None and other.factors is None:
+        return True
     plain = dict.fromkeys(("arithmetic", "operand", "weight", "stored"), other.arithmetic)
     pairs = [
         (getattr(grade, part), getattr(other, part) or known)

@@ -22,13 +22,18 @@ from typing import Any
 import numpy as np
 
 from .budget import broadcast
-from .formats import Format, holds, rounded
+from .codings import Coded
+from .formats import Format, all_held, holds
 from .grades import FP64, Grade
+from .products import distinct
 from .products import product as plain_product
 from .truths import Truth, every, some
 
 K = 6.0
 """Standard deviations in a statistical bound; the most that correct implementations were seen to need is 2.4."""
+
+MANY = 1 << 16
+"""Entries from which on an array of booleans is dear."""
 
 Array = Any
 """A float64 array, or the float 0.0 for an error that is absent."""
@@ -41,8 +46,16 @@ def absent(part: Array) -> bool:
 
 def finite(x: Array) -> Array:
     """`x` with zeros for what is infinite or not a number: such a value has no rounding error."""
-    fine = np.isfinite(x)
-    return x if every(fine) else np.where(fine, x, 0.0)
+    if all_finite(x):
+        return x
+    return np.where(np.isfinite(x), x, 0.0)
+
+
+def all_finite(x: Array) -> bool:
+    """Whether all entries are finite; of many, their sum says so in one pass, unless it is not finite itself."""
+    if np.size(x) > MANY and np.isfinite(np.add.reduce(x, axis=None)):
+        return True
+    return every(np.isfinite(x))
 
 
 class Number:
@@ -303,17 +316,14 @@ def _storing(result: Any, worst: Array, stored: Format) -> Any:
     return np.where(np.isfinite(size) & (size + worst > stored.largest), np.inf, kept)
 
 
-def operand_error(x: Number) -> tuple[float, Any]:
+def operand_error(x: Number, entries: Any = None) -> tuple[float, Any]:
     """The unit to which a factor of a product is rounded first, and that of underflow; zero if the format holds it.
 
     Where every intermediate is stored, the factor may have been scaled before, and is rounded in any case.
+    `entries` are all that are in it, if some are there more than once.
     """
-    fmt = x.grade.operand
-    if (
-        fmt is None
-        or x.held
-        or (x.exact and x.grade.stored is None and every((rounded(x.value, fmt) == x.value) | ~np.isfinite(x.value)))
-    ):
+    fmt, entries = x.grade.operand, x.value if entries is None else entries
+    if fmt is None or x.held or (x.exact and x.grade.stored is None and all_held(np.asarray(entries, float), fmt)):
         return 0.0, 0.0
     return fmt.unit, fmt.tiny
 
@@ -323,15 +333,27 @@ def product(x: Number, y: Number) -> Number:
     grade, n = x.grade, x.value.shape[-1]
     u = grade.arithmetic.unit
     left, right = np.asarray(x.value, float), np.asarray(y.value, float)  # integers are multiplied slowly
+    right = distinct(right, left.shape)
     size_x, size_y = finite(np.abs(left)), finite(np.abs(right))
     size = plain_product(size_x, size_y)
     worst: Array = (n * u) * size
     variance: Array = (n / 3 * u * u) * size * size
     shared: Array = 0.0
-    if grade.operand is not None:
-        unit = operand_error(x)[0] + operand_error(y)[0]
+    if grade.operand is not None and grade.factors is None:
+        unit = operand_error(x)[0] + operand_error(y, right)[0]
         worst = worst + unit * size
         shared = unit / np.sqrt(3) * np.sqrt(plain_product(size_x**2, size_y**2))
+    if grade.factors is not None:
+        coded = Coded.of(finite(left), finite(right), grade.factors)
+        worst = (
+            worst
+            + plain_product(coded.left, coded.size_right)
+            + plain_product(coded.size_left + coded.left, coded.right)
+        )
+        variance = variance + plain_product(coded.size_left**2, coded.alone)
+        shared = shared + np.sqrt(
+            plain_product(coded.of_left, coded.size_right**2) + plain_product(coded.size_left**2, coded.common)
+        )
     for a, b, times in ((x, size_y, _on_the_left), (y, size_x, _on_the_right)):
         if not a.exact:
             worst = worst + times(a.full(a.worst), b)

@@ -37,8 +37,17 @@ FEW = 64
 LIBRARY_UNITS = 24.0
 """Units of error allowed to the exponential: fast kernels approximate it by a polynomial."""
 
+FAR = 50.0
+"""An error of an exponent beyond which nothing is known of the exponential."""
+
 
 # Entry by entry
+
+
+def fractions(x: Any) -> Any:
+    """An array of fractions: in single precision if it is so already, and else in double precision."""
+    x = np.asarray(x)
+    return x if x.dtype == np.float32 else x.astype(float, copy=False)
 
 
 def _sigmoid(x: Any) -> Any:
@@ -47,7 +56,7 @@ def _sigmoid(x: Any) -> Any:
 
 def tanh(x: Any) -> Any:
     if not isinstance(x, Number):
-        return np.tanh(np.asarray(x, float))
+        return np.tanh(fractions(x))
     return made(np.tanh(x.value), x.grade, (x, 1 - np.tanh(_nearest_to_zero(x)) ** 2), roundings=8.0)
 
 
@@ -59,7 +68,7 @@ def _nearest_to_zero(x: Number) -> Any:
 def sigmoid(x: Any) -> Any:
     """1 / (1 + exp(-x)); kernels compute it by a tangent, too, and then its errors are those of a number near one."""
     if not isinstance(x, Number):
-        return _sigmoid(np.asarray(x, float))
+        return _sigmoid(fractions(x))
     nearest = _sigmoid(_nearest_to_zero(x))
     unit = np.asarray(x.grade.arithmetic.unit)
     return made(_sigmoid(x.value), x.grade, (x, nearest * (1 - nearest)), roundings=8.0, extra=unit)
@@ -67,14 +76,14 @@ def sigmoid(x: Any) -> Any:
 
 def sqrt(x: Any) -> Any:
     if not isinstance(x, Number):
-        return np.sqrt(np.asarray(x, float))
+        return np.sqrt(fractions(x))
     return made(np.sqrt(x.value), x.grade, (x, 0.5 / np.sqrt(steepest(x))))
 
 
 def _circular(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def apply(x: Any) -> Any:
         if not isinstance(x, Number):
-            return f(np.asarray(x, float))
+            return f(fractions(x))
         return made(f(x.value), x.grade, (x, 1.0), extra=np.asarray(4 * x.grade.arithmetic.unit))
 
     return apply
@@ -85,7 +94,7 @@ sin, cos = _circular(np.sin), _circular(np.cos)
 
 def log(x: Any) -> Any:
     if not isinstance(x, Number):
-        return np.log(np.asarray(x, float))
+        return np.log(fractions(x))
     own = np.asarray(x.grade.arithmetic.unit)
     return made(np.log(x.value), x.grade, (x, 1 / steepest(x)), roundings=2.0, extra=own)
 
@@ -93,25 +102,32 @@ def log(x: Any) -> Any:
 def exp(x: Any) -> Any:
     """The exponential; its errors are taken through expm1, for they may be too large for a slope."""
     if not isinstance(x, Number):
-        return np.exp(np.asarray(x, float))
+        return np.exp(fractions(x))
     result, grade = np.exp(x.value), x.grade
     size = finite(result)
     own = LIBRARY_UNITS * grade.arithmetic.unit * size + 2 * flushed(grade)
     worst, variance, shared = own, 0.0, own / K
     if not x.exact:
-        worst = worst + size * np.expm1(np.minimum(finite(x.worst), 50.0))
+        worst = worst + _grown(x.value, size, finite(x.worst))
         if not absent(x.variance):
-            variance = (size * np.expm1(np.minimum(K * np.sqrt(finite(x.variance)), 50.0)) / K) ** 2
+            variance = (_grown(x.value, size, K * np.sqrt(finite(x.variance))) / K) ** 2
         if not absent(x.shared):
-            shared = shared + size * np.expm1(np.minimum(K * finite(x.shared), 50.0)) / K
+            shared = shared + _grown(x.value, size, K * finite(x.shared)) / K
         worst = np.where(np.isinf(x.worst), np.inf, worst)
     return settled(result, grade, worst, variance, shared, roundings=0.0)
+
+
+def _grown(x: Any, size: Any, error: Any) -> Any:
+    """How far an error takes the exponential of `x`, whose size is given, up to a size of exp(FAR)."""
+    grown = size * np.expm1(np.minimum(error, FAR))
+    beyond = (error > FAR) & (x > -np.inf)
+    return np.where(beyond, np.maximum(grown, np.exp(np.minimum(x + error, FAR))), grown) if some(beyond) else grown
 
 
 def rint(x: Any) -> Any:
     """The nearest integer; as many units of doubt as there are halves that rounding may cross."""
     if not isinstance(x, Number):
-        return np.rint(np.asarray(x, float))
+        return np.rint(fractions(x))
     nearest = np.rint(x.value)
     crossed = np.floor(np.abs(x.value - nearest) + x.radius + 0.5)
     return Number.within(nearest, np.where(np.isnan(crossed), np.inf, crossed), grade=x.grade)
@@ -121,6 +137,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     """A choice entry by entry; where the condition is undecided, the result carries the distance of its branches."""
     numbers = [t for t in (x, y) if isinstance(t, Number)]
     if not numbers and not isinstance(condition, Truth):
+        x, y = (float(part) if type(part) is np.float64 else part for part in (x, y))  # which decides no precision
         return np.where(condition, x, y)
     if not numbers:
         doubt = truth(condition)
@@ -171,7 +188,20 @@ def _alike(x: Any) -> Any:
 
 
 def total(x: Any, axis: int = -1, keep: bool = False) -> Any:
-    """The sum: the product with ones."""
+    """The sum: the product with ones; of copies that are views of one of them, it is found once."""
+    plain = value(x)
+    if 0 not in getattr(plain, "strides", ()) or (isinstance(x, Number) and not x.exact):
+        return _total(x, axis, keep)
+    own = axis % plain.ndim
+    several = [stride == 0 and at != own for at, stride in enumerate(plain.strides)]
+    shape = [1 if at == own else n for at, n in enumerate(plain.shape) if keep or at != own]
+    found = _total(x[tuple(slice(1) if each else slice(None) for each in several)], axis, keep)
+    return (
+        found.map(lambda part: np.broadcast_to(part, shape)) if isinstance(x, Number) else np.broadcast_to(found, shape)
+    )
+
+
+def _total(x: Any, axis: int, keep: bool) -> Any:
     if not isinstance(x, Number):
         return np.sum(x, axis=axis, keepdims=keep)
     n, unit = x.value.shape[axis], x.grade.arithmetic.unit

@@ -13,7 +13,11 @@ from typing import Any
 
 import numpy as np
 
+MANY = 1 << 16
+"""Entries of a product from which on it may be a coarse one."""
+
 _BY_ENTRY: ContextVar[bool] = ContextVar("by_entry", default=False)
+_QUICK: ContextVar[str] = ContextVar("quick", default="")
 
 
 @contextmanager
@@ -31,8 +35,37 @@ def entrywise() -> bool:
     return _BY_ENTRY.get()
 
 
+@contextmanager
+def quickly(*, coarse: bool = False) -> Iterator[None]:
+    """Have the body compute in the quickest way there is; with `coarse`, products of single precision are of bfloat16.
+
+    What is coarse may choose where to look, and decides nothing. Else, copies may be views of what they are copies of.
+    """
+    outer = _QUICK.set("coarse" if coarse else "fine")
+    try:
+        yield
+    finally:
+        _QUICK.reset(outer)
+
+
+def quick() -> bool:
+    """Whether copies may be views of what they are copies of."""
+    return bool(_QUICK.get())
+
+
+def distinct(y: Any, beside: tuple[int, ...] = ()) -> Any:
+    """Matrices without copies that are views of one of them, as far as those `beside` them are as many."""
+    if 0 not in y.strides[:-2]:
+        return y
+    axes = range(-y.ndim, -2)
+    once = [-at <= len(beside) and y.strides[at] == 0 and y.shape[at] == beside[at] for at in axes]
+    return y[tuple(slice(1) if one else slice(None) for one in once)] if y.size else y
+
+
 def product(x: Any, y: Any) -> Any:
     """`x @ y`."""
+    if _QUICK.get() and x.ndim > 1 and y.ndim > 1:
+        return _of_copies(x, y)
     if not _BY_ENTRY.get():
         return x @ y
     shape = (*np.broadcast_shapes(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-1])
@@ -40,3 +73,23 @@ def product(x: Any, y: Any) -> Any:
     for at in range(x.shape[-1]):
         result = result + x[..., :, at, None] * y[..., None, at, :]
     return result
+
+
+def _of_copies(x: Any, y: Any) -> Any:
+    """`x @ y`, in which copies of a matrix `y`, which are views of it, are multiplied once, with all rows of `x`."""
+    y = distinct(y, x.shape)
+    beside = y.shape[:-2]
+    if any(n != 1 for n in beside) or len(beside) > x.ndim - 2:
+        return _plain(x, y)
+    found = _plain(x.reshape(-1, x.shape[-1]), y[(0,) * len(beside)])
+    return found.reshape(*x.shape[:-1], y.shape[-1])
+
+
+def _plain(x: Any, y: Any) -> Any:
+    large = x.size // max(x.shape[-1], 1) * y.shape[-1] >= MANY or max(x.size, y.size) >= MANY
+    if _QUICK.get() != "coarse" or not large or not x.dtype == y.dtype == np.float32:
+        return x @ y
+    import torch
+
+    first, second = (torch.from_numpy(np.require(t, requirements="W")).bfloat16() for t in (x, y))
+    return torch.matmul(first, second).float().numpy()

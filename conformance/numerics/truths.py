@@ -13,16 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 Bools = NDArray[np.bool_]
+FEW = 1 << 16
+"""Booleans that are quickly copied."""
 
 
 def every(flags: Any) -> bool:
     """Whether all booleans of an array are true; of a small one in a tenth of the time that `np.all` takes."""
-    return b"\0" not in flags.tobytes()
+    return bool(flags.all()) if flags.size > FEW else b"\0" not in flags.tobytes()
 
 
 def some(flags: Any) -> bool:
     """Whether any boolean of an array is true."""
-    return b"\1" in flags.tobytes()
+    return bool(flags.any()) if flags.size > FEW else b"\1" in flags.tobytes()
 
 
 class Truth:

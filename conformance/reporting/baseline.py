@@ -1,21 +1,22 @@
 """How subjects stood at some moment: read from results, or from a baseline that a project commits and compares with.
 
 A baseline has a line for each subject, mechanism, dtype and device, in a stable order and without anything that
-changes from run to run by itself, so that its history in version control can be read.
+changes from run to run by itself, so that its history in version control can be read. How long calls take does; an
+update leaves it alone as long as it is within the spread.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ..data.files import read_text
-from ..data.records import by_name, keys, name, number, one_of, or_none, record, text, whole
+from ..data.records import by_name, check_format, keys, name, number, one_of, or_none, record, text, whole
 from ..data.texts import safe
-from ..diagnosis.shapes import VERDICTS, device, dtype
+from ..diagnosis.shapes import TIMES, VERDICTS, device, dtype
 from ..errors import UsageError
 from .matrix import merged
 from .results import MOST, read
@@ -41,7 +42,8 @@ _GROUP = keys(
         "grade": text,
         "conventions": by_name(text),
         "laws": by_name(_LAW),
-    }
+    },
+    {"times": TIMES},
 )
 
 
@@ -56,6 +58,19 @@ class Verdict:
     level: str = "must"
 
 
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How long calls took: the quartiles, in seconds."""
+
+    low: float
+    median: float
+    high: float
+
+    def overlap(self, other: Times) -> bool:
+        """Whether the middle halves of both have anything in common."""
+        return self.low <= other.high and other.low <= self.high
+
+
 @dataclass(slots=True)
 class Group:
     """The laws of a mechanism for one subject, dtype and device."""
@@ -64,6 +79,7 @@ class Group:
     grade: str = ""
     conventions: dict[str, str] = field(default_factory=dict)
     laws: dict[str, Verdict] = field(default_factory=dict)
+    times: Times | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +115,18 @@ def state_of(paths: Sequence[Path]) -> State:
         run = cell.get("run", {})
         group.grade = run.get("grade", "") or group.grade
         group.conventions |= {name: found["word"] for name, found in run.get("conventions", {}).items()}
+        group.times = _times(run) or group.times
     return State(heads[0]["attnspec"], heads[0]["profile"], heads[0]["seed"], groups)
+
+
+def updated(before: State, after: State) -> State:
+    """A state with the times of an earlier one wherever those are the same within their spread."""
+    groups = {}
+    for key, group in after.groups.items():
+        earlier = before.groups.get(key)
+        same = earlier and earlier.times and group.times and earlier.times.overlap(group.times)
+        groups[key] = replace(group, times=earlier.times) if earlier and same else group
+    return replace(after, groups=groups)
 
 
 def written(state: State) -> str:
@@ -119,7 +146,8 @@ def _lines(state: State) -> Iterator[dict[str, Any]]:
         laws = {law: _law(found) for law, found in sorted(group.laws.items())}
         place = {"subject": subject, "mechanism": mechanism, "dtype": of, "device": at}
         more = {"grade": group.grade, "conventions": dict(sorted(group.conventions.items())), "laws": laws}
-        yield {**place, "digest": group.digest, **more}
+        times = {"times": asdict(group.times)} if group.times else {}
+        yield {**place, "digest": group.digest, **more, **times}
 
 
 def _law(found: Verdict) -> dict[str, Any]:
@@ -137,19 +165,23 @@ def _baseline(path: Path) -> list[str] | None:
 
 def _stated(lines: Sequence[str], path: Path) -> State:
     head = record(lines[0], _HEAD, path, 1)
-    if head["format"] > FORMAT:
-        known = f"this attnspec reads up to {FORMAT}; install a later one"
-        raise UsageError(f"{safe(str(path))} has format {head['format']} of baselines, and {known}")
+    check_format(head["format"], FORMAT, "baselines", path)
     groups = {}
     for place, line in enumerate(lines[1:], 2):
         found = record(line, _GROUP, path, place)
         laws = {law: _verdict(x) for law, x in found["laws"].items()}
-        groups[_key(found)] = Group(found["digest"], found["grade"], dict(found["conventions"]), laws)
+        more = dict(found["conventions"]), laws, _times(found)
+        groups[_key(found)] = Group(found["digest"], found["grade"], *more)
     return State(head["attnspec"], head["profile"], head["seed"], groups)
 
 
 def _verdict(x: Mapping[str, Any]) -> Verdict:
     return Verdict(x["verdict"], x.get("worst", 0.0), finding=x.get("finding", ""), level=x.get("level", "must"))
+
+
+def _times(line: Mapping[str, Any]) -> Times | None:
+    found = line.get("times")
+    return found and Times(found["low"], found["median"], found["high"])
 
 
 def _key(line: Mapping[str, Any]) -> Key:

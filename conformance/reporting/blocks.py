@@ -13,6 +13,7 @@ from typing import Any
 
 from ..data.texts import safe_data
 from .typesetting import WIDTH, command
+from .workloads import WORKED
 
 HEIGHT, NARROW = 24, 4
 """Lines of a block, and how many more of them where they are short."""
@@ -74,6 +75,7 @@ def failure(cell: Mapping[str, Any], folder: str) -> str:
     says = cell["says"] or "the law does not hold"
     if cell["verdict"] == "internal":
         says = f"attnspec itself failed: {says}"
+    says += f"   note: {cell['note']}" if cell.get("note") else ""
     return f"{cell['subject']}   {cell['mechanism']}.{cell['law']}   {cell['dtype']}   {says}"
 
 
@@ -120,11 +122,13 @@ def _entries(witness: Witness, cell: Mapping[str, Any], rows: int, room: int, fo
         yield "Also", "breaks " + ", ".join(witness["broken"])
     if cell.get("finding"):
         yield "Known", f"{cell['finding']}: attnspec explain {cell['finding']}"
+    if cell.get("note"):
+        yield "Note", f"{cell['note']}; it fails no run until 'attnspec freeze' raises that"
     yield "Then", _innocent(witness, cell)
     yield "Replay", _replay(witness, folder)
     if folder and not witness.get("alone") and not witness.get("large"):
         yield "Repro", f"attnspec repro {witness['key']}{_at(folder)}"
-    if witness.get("level") == "must" and folder and not cell.get("finding"):
+    if witness.get("level") == "must" and folder and not cell.get("finding") and not cell.get("note"):
         waive = f"attnspec waive {witness['key']}{_at(folder)} --issue URL --owner NAME --reason TEXT --expires DAY"
         yield "Waive", "\n".join(command(waive, room))
 
@@ -287,6 +291,8 @@ def _innocent(witness: Witness, cell: Mapping[str, Any]) -> str:
         return f"if {unusual} is not claimed, raise attnspec.Unsupported or leave the option out; if it is, fix it"
     if law.startswith("convention."):
         return f"attnspec explain {law.removeprefix('convention.')}"
+    if law.startswith(WORKED):
+        law = "definition"
     further = "".join(f" --spec {shlex.quote(folder)}" for folder in witness.get("specs", ()))
     return f"attnspec explain {law if law.startswith('contract.') else cell['mechanism'] + '.' + law}{further}"
 

@@ -10,20 +10,21 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ..numerics.grades import LADDER
-from .baseline import Group, Key, State, Verdict
+from .baseline import Group, Key, State, Times, Verdict
 
 FAILED = ("fail", "error", "internal")
 KINDS = {
     "new": "fails, and did not before",
     "untested": "was tested, and is not any more",
     "precision": "is less precise",
+    "slower": "takes longer by more than the spread of its calls",
     "conventions": "follows another word of a convention",
     "laws": "fails under a law, or a specification, that is newer than the state before",
     "mended": "failed, and does not any more",
     "tested": "is tested, and was not before",
 }
 """What may have changed, the worst first."""
-WORSE = ("new", "untested", "precision", "conventions", "laws")
+WORSE = ("new", "untested", "precision", "slower", "conventions", "laws")
 """The changes that a team may want to fail a build."""
 COARSER = 2.0
 """How many times larger the worst error of the outputs on the same cases is to be before it is told."""
@@ -97,6 +98,8 @@ def _of_group(key: Key, before: Group, after: Group, same: bool) -> Iterator[Cha
             yield _change("precision", key, law, f"{found.worst:.2g} x bound, {earlier.worst:.2g} before")
     if _rank(key, after.grade) > _rank(key, before.grade) >= 0:
         yield _change("precision", key, says=f"needs {after.grade}, {before.grade} before")
+    if same and before.times and after.times and after.times.low > before.times.high:
+        yield _change("slower", key, says=f"{_told(after.times)}, {_told(before.times)} before")
     yield from _reworded(key, before.conventions, after.conventions)
 
 
@@ -116,6 +119,13 @@ def _reworded(key: Key, before: Mapping[str, str], after: Mapping[str, str]) -> 
     for name in sorted(before.keys() & after.keys()):
         if before[name] != after[name]:
             yield _change("conventions", key, says=f"{name} = {after[name]}, {before[name]} before")
+
+
+def _told(times: Times) -> str:
+    """The times of calls, of which the middle half is in brackets."""
+    unit, factor = ("s", 1.0) if times.median >= 1 else ("ms", 1e3)
+    low, median, high = (f"{factor * x:.3g}" for x in (times.low, times.median, times.high))
+    return f"{median} {unit} a call ({low} to {high})"
 
 
 def _change(kind: str, key: Key, law: str = "", says: str = "", finding: str = "") -> Change:

@@ -17,6 +17,7 @@ TITLES = {
     "new": "new failures",
     "untested": "no longer tested",
     "precision": "less precise",
+    "slower": "slower calls",
     "conventions": "other conventions",
     "laws": "failures under newer laws",
     "mended": "mended",

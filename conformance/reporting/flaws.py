@@ -46,7 +46,7 @@ def weight_of(cell: Mapping[str, Any], fail_on: str) -> Weight | None:
         return "note"
     if cell["verdict"] not in ("fail", "error", "internal"):
         return None
-    if fail_on == "new" and cell.get("finding"):
+    if cell.get("note") or (fail_on == "new" and cell.get("finding")):
         return "note"
     return "error" if cell["level"] == "must" or fail_on == "should" else "warning"
 

@@ -1,5 +1,7 @@
 """The records of a run as a JUnit file, which CI servers read: a test case for each cell.
 
+The format is the one that Jenkins reads, which is stated in
+https://github.com/jenkinsci/xunit-plugin/blob/master/src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd/junit-10.xsd.
 What a law only should hold and does not, what is waived, what is known where a run fails on what is new, and what was
 not tried is skipped; a subject that was not tested whole is an error of its own.
 """
@@ -8,7 +10,7 @@ from __future__ import annotations
 
 import platform
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ from .flaws import weight_of
 from .results import Line
 from .standings import lacking, unfinished
 
+ASKED = ("attnspec", "command", "profile", "seed", "device", "fail_on", "shard")
+"""What of a run's head is a property."""
 MESSAGE = 8
 """Lines of a text that are repeated in its message."""
 
@@ -47,8 +51,22 @@ def document(lines: Sequence[Line], folder: str) -> ET.Element:
         "hostname": platform.node(),
     }
     root = ET.Element("testsuites", name="attnspec")
-    ET.SubElement(root, "testsuite", {name: safe(str(x)) for name, x in about.items()}).extend(cases)
+    suite = ET.SubElement(root, "testsuite", {name: safe(str(x)) for name, x in about.items()})
+    properties = ET.SubElement(suite, "properties")
+    for name, value in _properties(lines):
+        ET.SubElement(properties, "property", name=safe(name), value=safe(value))
+    suite.extend(cases)
     return root
+
+
+def _properties(lines: Sequence[Line]) -> Iterator[tuple[str, str]]:
+    """What the run was asked, on which versions, and what became of each subject."""
+    run = lines[0]
+    yield from ((name, str(run[name])) for name in ASKED if name in run)
+    yield from ((f"version.{name}", str(version)) for name, version in run.get("packages", {}).items())
+    for line in lines:
+        if line["kind"] == "subject":
+            yield f"verdict.{line['subject']}", line["verdict"]
 
 
 def _case(cell: Line, folder: str, *, fail_on: str) -> ET.Element:
@@ -64,7 +82,8 @@ def _case(cell: Line, folder: str, *, fail_on: str) -> ET.Element:
     elif verdict == "waived":
         _add(case, "skipped", f"waived {says}", kind="pytest.xfail")
     elif (weight := weight_of(told, fail_on)) == "note":
-        _add(case, "skipped", f"known: {told['finding']}", kind="pytest.xfail")
+        why = f"note: {told['note']}: {says}" if "note" in told else f"known: {told['finding']}"
+        _add(case, "skipped", why, kind="pytest.xfail")
     elif weight == "error":
         _add(case, "failure", failure(cell, folder))
     elif weight == "warning":

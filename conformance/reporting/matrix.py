@@ -10,10 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..data.texts import safe_data
+from ..judging.coverage import interpreters
 from .results import Line, grades
 from .standings import missing, standings, whole, why_ended
 from .summary import title
 from .typesetting import aligned, page_width
+from .workloads import shares
 
 RANK = ("error", "fail", "internal", "partial", "waived", "pass", "not_tested", "not_declared")
 """Verdicts, the one first that speaks for cells of several."""
@@ -35,6 +37,7 @@ SHORT = {"float64": "f64", "float32": "f32", "bfloat16": "bf16", "float16": "f16
 LEGEND = (
     "'ok' is a mechanism of which every law held that was tried, and a dash one that the adapter does not claim.",
     "What holds for some dtypes only names them.",
+    "An 'interpreted' adapter ran kernels of a device in an interpreter on the CPU: no device was seen.",
     "Conventions are as declared; with a star, as observed; with a question mark, no word explains what was returned.",
 )
 LONGEST = 120
@@ -135,8 +138,16 @@ def tables(cells: Sequence[Line], reasons: Sequence[tuple[str, str]] = ()) -> It
     if violations.rows:
         yield violations
         yield sentences(cells)
+    yield from (table for table in (waived(cells), noted(cells)) if table.rows)
     if reasons:
         yield Table("Partial", ["adapter", "why"], reasons)
+
+
+def worked(headers: Iterable[Line], cells: Sequence[Line]) -> Iterator[Table]:
+    """Which share of the workloads was judged that runs name, if they name any."""
+    rows = [[each.subject, each.path, str(each.calls), each.part, str(each.wrong)] for each in shares(headers, cells)]
+    if rows:
+        yield Table("Workload", ["adapter", "file", "calls", "judged", "wrong"], rows)
 
 
 def verdicts(operator: str, cells: Sequence[Line]) -> Table:
@@ -145,7 +156,8 @@ def verdicts(operator: str, cells: Sequence[Line]) -> Table:
     rows = []
     for subject in _subjects(cells):
         own = [cell for cell in cells if cell["subject"] == subject]
-        rows.append([subject, *(_standing([c for c in own if c["mechanism"] == m]) for m in mechanisms)])
+        mark = " (interpreted)" if interpreters(own) else ""
+        rows.append([subject + mark, *(_standing([c for c in own if c["mechanism"] == m]) for m in mechanisms)])
     return Table(operator, ["adapter", *mechanisms], rows)
 
 
@@ -229,6 +241,25 @@ def violated(cells: Sequence[Line]) -> Table:
     return Table("Violations", columns, rows)
 
 
+def waived(cells: Sequence[Line]) -> Table:
+    """What somebody answers for, until when and why."""
+    return _answered("Waived", [cell for cell in cells if cell["verdict"] == "waived"], "says")
+
+
+def noted(cells: Sequence[Line]) -> Table:
+    """What fails under laws that the pin of a run does not have."""
+    return _answered("Notes: what fails once the pin is raised", [cell for cell in cells if cell.get("note")], "note")
+
+
+def _answered(title: str, cells: Iterable[Line], why: str) -> Table:
+    """Cells that fail no run, those of one law together."""
+    rows: dict[tuple[str, str, str], dict[str, None]] = {}
+    for cell in cells:
+        rows.setdefault((cell["subject"], f"{cell['mechanism']}.{cell['law']}", cell[why]), {})[cell["dtype"]] = None
+    listed = [[subject, law, " ".join(map(_dtype, dtypes)), says] for (subject, law, says), dtypes in rows.items()]
+    return Table(title, ["adapter", "law", "dtypes", "why"], listed)
+
+
 def _violations(cells: Sequence[Line]) -> list[Line]:
     return [cell for cell in cells if cell["verdict"] in ("fail", "error") and cell["level"] == "must"]
 
@@ -282,7 +313,7 @@ def markdown(
     yield from (f"- `{title(header).replace('`', '')}`" for header in heads(headers))
     yield ""
     yield from legend(partial)
-    for table in tables(cells, reasons):
+    for table in (*tables(cells, reasons), *worked(headers, cells)):
         yield ""
         if table.title:
             yield from (f"## {table.title}", "")
@@ -308,7 +339,7 @@ def text(
     headers, cells, reasons = safe_data(headers), safe_data(cells), safe_data(reasons)
     yield from map(title, heads(headers))
     yield from legend(partial)
-    for table in tables(cells, reasons):
+    for table in (*tables(cells, reasons), *worked(headers, cells)):
         yield ""
         if table.title:
             yield f"== {table.title} ".ljust(page_width(columns), "=")

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import Error
 from ..mechanisms.mechanism import Mechanism
-from . import charts, matrix
+from . import charts, matrix, workloads
 from .blocks import FOLDER, told_of_others
 from .exhibits import Failure, failure
 from .formulas import mathml
@@ -38,7 +38,10 @@ CLOSEST = 8
 DRAWN = 4000
 """Cells of a page up to which the errors of each law are drawn."""
 LAWS = 20_000
-"""Cells of a page up to which every law is listed that is claimed; of more, those that do not hold."""
+"""Cells of a page up to which every law is listed that is claimed, and errors are drawn by law, length, row and score.
+
+Of more, laws are listed that do not hold, and errors are drawn entry by entry alone.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +127,11 @@ def page(sources: Sequence[Source]) -> Page:
     for cell in cells:
         own.setdefault(cell["subject"], []).append(cell)
     most = min(MOST, max(FEWEST, SHOWN // max(1, len(stated))))
-    subjects = tuple(
+    made = (
         _subject(f"s{number}", line, own.get(line["subject"], []), folders, known, len(cells), most)
         for number, line in enumerate(stated, 1)
     )
+    subjects = tuple(sorted(made, key=lambda s: [*TOLD].index(s.verdict)))  # what is wrong is read first
     return Page(
         title=f"attnspec: {', '.join(s.name for s in subjects[:3])}{' and more' if len(subjects) > 3 else ''}",
         sentence=_overall(subjects),
@@ -189,6 +193,9 @@ def _run(lines: Sequence[Line]) -> Iterator[tuple[str, str]]:
             yield name, str(header[key])
     if header.get("require"):
         yield "required", ", ".join(header["require"])
+    yield from (
+        ("workload", text) for text in workloads.told(lines[:1], [line for line in lines if line["kind"] == "cell"])
+    )
     if end:
         yield "took", f"{end['seconds']:.1f} s"
     for path, digest in header.get("sources", {}).items():
@@ -240,9 +247,9 @@ def _subject(
         failures=shown,
         further=further,
         untested=untested,
-        spreads=tuple(found for d in dtypes if (found := charts.spread(d, _errors(cells, d)))),
+        spreads=tuple(found for d in dtypes if total <= LAWS and (found := charts.spread(d, _errors(cells, d)))),
         rooms=tuple(found for d in dtypes if (found := charts.room(d, _entries(cells, d)))),
-        clouds=tuple(_clouds(runs)),
+        clouds=tuple(_clouds(runs)) if total <= LAWS else (),
         given=tuple(_given(runs)),
         closest=tuple(
             charts.Bar(
@@ -250,7 +257,7 @@ def _subject(
                 round(charts.WIDTH * c["worst"]),
                 f"{charts.number(c['worst'])} × the bound",
             )
-            for c in holding[:CLOSEST]
+            for c in holding[: CLOSEST if total <= LAWS else CLOSEST // 4]
         ),
         coverage=charts.shares([*_answered(runs)]),
         noticed=charts.shares([*_noticed(runs)]),
@@ -340,11 +347,13 @@ def _entries(cells: Iterable[Line], dtype: str) -> list[int]:
 
 
 def _clouds(runs: Sequence[Line]) -> Iterator[charts.Cloud]:
-    """Errors against the length of a case and the place of a row, by dtype."""
+    """Errors against the length of a case, the place of a row and the size of scores, by dtype."""
     for dtype in dict.fromkeys(cell["dtype"] for cell in runs):
         own = [(cell, case) for cell in runs if cell["dtype"] == dtype for case in cell["run"].get("errors", ())]
         longest = max((case["length"] for _, case in own), default=1)
-        by_length, by_row = [], []
+        scores = [math.log2(case["score"]) for _, case in own if case.get("score")]
+        low, high = min(scores, default=0.0), max(scores, default=0.0)
+        by_length, by_row, by_score = [], [], []
         for cell, case in own:
             error = f"{cell['mechanism']}, {case['case']}: {charts.number(case['units'])} × the bound"
             length = math.log2(case["length"]) / max(1.0, math.log2(longest))
@@ -352,12 +361,20 @@ def _clouds(runs: Sequence[Line]) -> Iterator[charts.Cloud]:
             if case["rows"] > 1 and case["units"]:
                 place = f"in row {case['row']} of {case['rows']}"
                 by_row.append((case["row"] / (case["rows"] - 1), case["units"], f"{error} {place}"))
+            if case.get("score"):
+                size = (math.log2(case["score"]) - low) / max(1.0, high - low)
+                by_score.append((size, case["units"], f"{error}, scores of up to {case['score']:.3g}"))
         middle = f"{round(math.sqrt(longest))}"
         yield from filter(
             None,
             (
                 charts.cloud(f"{dtype}, by length", by_length, ("1", middle, str(longest))),
                 charts.cloud(f"{dtype}, by the place of the row", by_row, ("first", "middle", "last")),
+                charts.cloud(
+                    f"{dtype}, by the largest score",
+                    by_score,
+                    tuple(f"{2 ** (low + part * max(1.0, high - low)):.2g}" for part in (0.0, 0.5, 1.0)),
+                ),
             ),
         )
 

@@ -23,6 +23,32 @@ class PythonEnvironment(TypedDict):
     packages: Key[dict[str, str], "The versions of the packages there that are called or imported by a target."]
 
 
+class WorkloadCall(TypedDict):
+    """One call of a workload."""
+
+    id: Key[str, "What its verdict is called, behind `workload.`."]
+    operator: Key[str, "What is computed."]
+    dtype: Key[str, "The dtype of its arrays."]
+    says: Key[str, "Its sizes and options."]
+    count: Key[int, "How often it was made."]
+
+
+class LeftCalls(TypedDict):
+    """Calls of a workload that are said of no operator."""
+
+    interface: Key[str, "The function that was called."]
+    says: Key[str, "Why they are not tried."]
+    count: Key[int, "How many there are."]
+
+
+class WorkloadPart(TypedDict):
+    """What of a workload was to be tried."""
+
+    path: Key[str, "Its file."]
+    uses: Key[list[WorkloadCall], "Its calls, the most frequent first."]
+    left: Key[list[LeftCalls], "What is not tried."]
+
+
 class RunLine(TypedDict):
     """The first line: what was asked for, where, and with what."""
 
@@ -44,10 +70,12 @@ class RunLine(TypedDict):
     waivers_missing: Key[NotRequired[str], "The file of waivers that was named and is not there."]
     layout: Key[NotRequired[str], "The layout that was given for functions, if any."]
     like: Key[NotRequired[str], "The known interface that was given for functions, if any."]
+    pin: Key[NotRequired[str], "The file of the laws that count, if there is one."]
     specs: Key[NotRequired[list[str]], "The folders of specifications beside the shipped ones."]
     require: Key[list[str], "What was to have been tested."]
     shard: Key[str, "Which part of a run it is, as I/N; empty for a whole one."]
     isolation: Key[str, "Whether calls were made in processes of their own; empty where no function was called."]
+    workload: Key[NotRequired[WorkloadPart], "The calls that were tried in place of all else, if a workload was named."]
     targets: Key[list[str], "What was checked."]
     environments: Key[
         NotRequired[dict[str, PythonEnvironment]],
@@ -101,10 +129,19 @@ class CaseError(TypedDict):
     """How far the outputs of one case were from the definition, which they keep."""
 
     case: Key[str, "Where the case comes from."]
-    length: Key[int, "The largest of its sizes that count tokens; the worst case of each is kept."]
+    length: Key[int, "The largest of its sizes that count tokens."]
     units: Key[float, "The largest error in units of the bound."]
     row: Key[int, "The place of that entry along the last axis but one of its output."]
     rows: Key[int, "How long that axis is."]
+    score: Key[NotRequired[float], "The largest finite score of the case, without its sign, where it has scores."]
+
+
+class CallTimes(TypedDict):
+    """How long the calls of a group took, each until its results were there, in seconds: their quartiles."""
+
+    low: Key[float, "A quarter of the calls took no longer."]
+    median: Key[float, "Half of them took no longer."]
+    high: Key[float, "Three quarters of them took no longer."]
 
 
 class GroupRun(TypedDict):
@@ -123,13 +160,16 @@ class GroupRun(TypedDict):
     like: Key[NotRequired[str], "The known interface that it is called by, if any."]
     taken: Key[NotRequired[str], "What is to be said first: what a function was taken for, and a layout to declare."]
     notes: Key[NotRequired[list[str]], "What first calls have found, in words."]
+    interpreted: Key[NotRequired[str], "What ran the kernels of a device on the CPU, if anything did."]
     coverage: Key[NotRequired[Coverage], "What was refused."]
     evidence: Key[NotRequired[Evidence], "What the scenarios would have shown."]
     mended: Key[NotRequired[list[str]], "Known findings that were tried here and whose laws all hold."]
     errors: Key[
         NotRequired[list[CaseError]],
-        "How far the worst case of each length is from the definition, of those that keep it.",
+        "How far the worst cases are from the definition, of those that keep it: of each length, and of each size of "
+        "scores.",
     ]
+    times: Key[NotRequired[CallTimes], "How long calls took, where that is known."]
 
 
 class Array(TypedDict):
@@ -286,6 +326,7 @@ class Witness(_Witness):
     before: Key[list[Case], "What was tried ahead of it, if it fails only after that."]
     retraced: Key[bool, "Whether what was tried ahead is a sequence of calls that it needs, each made once."]
     after: Key[str, "After which calls alone it fails, in words; empty where that is not known."]
+    stress: Key[NotRequired[int], "How often the call was made beside other threads."]
     large: Key[NotRequired[bool], "Whether the case is one of the sizes of production, whose arrays are never stored."]
     dependent: Key[bool, "Whether it fails only after earlier calls, and holds in a new process."]
     sizes: Key[dict[str, Value], "Sizes, and options that are not at their defaults."]
@@ -333,6 +374,7 @@ class CellLine(TypedDict):
     digest: Key[str, "The digest of the specification."]
     sentence: Key[NotRequired[str], "The sentence of the law, where it does not hold."]
     finding: Key[NotRequired[str], "The known finding that all of its failures belong to."]
+    note: Key[NotRequired[str], "Why its failure is a note and fails no run: the pin does not have the law."]
     spread: Key[
         NotRequired[list[int]],
         "Entries of cases on which it holds, by their errors in units of the bound: how many have none, and how many "

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO, Any, TextIO
 
 from ..data.files import read_bytes, read_text
-from ..data.records import record
+from ..data.records import check_format, record
 from ..data.texts import safe
 from ..diagnosis.shapes import line as line_shape
 from ..errors import Error, UsageError
@@ -341,10 +341,7 @@ def read(path: Path) -> list[Line]:
         lines.append(record(content, line_shape, path, number))
     if not lines or lines[0]["kind"] != "run":
         raise UsageError(f"{safe(str(path))} is not a results file: it does not begin with a line of the kind 'run'")
-    number = lines[0].get("format", FORMAT)
-    if number > FORMAT:
-        known = f"this attnspec reads up to {FORMAT}; install a later one"
-        raise UsageError(f"{safe(str(path))} has format {number} of results, and {known}")
+    check_format(lines[0].get("format", FORMAT), FORMAT, "results", path)
     for key in ("subject", "mechanism"):
         if len({line.get(key) for line in lines}) > NAMES + 1:
             raise UsageError(f"{safe(str(path))} speaks of more than {NAMES:,} {key}s, the most that one may")

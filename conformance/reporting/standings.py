@@ -163,15 +163,37 @@ def altered(lines: Iterable[Line]) -> bool:
 # Known findings
 
 
+def violates(cell: Line, *, strict: bool) -> bool:
+    """Whether a cell makes its subject violated; a `strict` run counts laws that only should hold."""
+    return cell["verdict"] in ("fail", "error") and not cell.get("note") and (cell["level"] == "must" or strict)
+
+
 def known(cells: Sequence[Line], *, strict: bool) -> Known | None:
     """The violations of a subject by the known findings that they belong to; None where nothing is known of it."""
-    bad = [c for c in cells if c["verdict"] in ("fail", "error") and (c["level"] == "must" or strict)]
+    bad = [c for c in cells if violates(c, strict=strict)]
     seen = Counter(cell["finding"] for cell in bad if cell.get("finding"))
     anywhere = {cell.get("finding") for cell in cells}
-    mended = [name for cell in cells for name in cell.get("run", {}).get("mended", ()) if name not in anywhere]
+    held = [name for cell in cells for name in cell.get("run", {}).get("mended", ()) if name not in anywhere]
+    mended = [name for name in held if _whole(name, cells)]
     if not seen and not mended:
         return None
     return {"cells": dict(seen), "new": len(bad) - seen.total(), "mended": list(dict.fromkeys(mended))}
+
+
+def _whole(finding: str, cells: Sequence[Line]) -> bool:
+    """Whether all laws of a finding were run, in dtypes that it is about: where some hold, others may show it."""
+    from .findings import named
+
+    known = named(finding)
+    told = known.seen if known else ()
+    asked = {(cell["mechanism"], cell["law"], cell["dtype"]) for cell in cells if cell["verdict"] != "not_tested"}
+    dtypes = {cell["dtype"] for cell in cells}
+    return all(
+        any((*law.split(".", 1), dtype) in asked for dtype in (seen.dtypes or dtypes))
+        for seen in told
+        if any(cell["subject"] in seen.subjects for cell in cells)
+        for law in seen.laws
+    )
 
 
 def excused(line: Line, header: Line) -> bool:
@@ -197,7 +219,7 @@ def library_of(header: Line) -> Library:
 
 def _verdict(account: Account, *, partial: bool) -> Stands:
     cells, strict = account.cells, account.header.get("fail_on") == "should"
-    if any(c["verdict"] in ("fail", "error") and (c["level"] == "must" or strict) for c in cells):
+    if any(violates(c, strict=strict) for c in cells):
         return "violated"
     if partial:
         return "partial"

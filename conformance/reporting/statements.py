@@ -65,6 +65,9 @@ def statements(
     told = tuple(dict.fromkeys((text, "") for text in _known(line, failures)))
     if told:
         yield Statement("Known", told)
+    for title, found in (("Waived", matrix.waived(cells)), ("Notes", matrix.noted(cells))):
+        if found.rows:
+            yield Statement(title, tuple((f"{laws} in {dtypes}: {says}", "") for _, laws, dtypes, says in found.rows))
 
 
 def _identity(line: Mapping[str, Any], known: Mapping[str, Mechanism]) -> str:

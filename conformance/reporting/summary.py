@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from ..data.texts import safe_data, safe_lines
+from ..judging.coverage import interpreters
 from .blocks import texts, told_of_others
 from .findings import named
 from .prevalence import rarity
 from .results import NAME, Line, grades, observed, place_of, witnessed
 from .standings import altered, whole
 from .typesetting import WIDTH, fitted, page_width
+from .workloads import told
 
 MARKS = {"pass": "", "fail": "x", "error": "!", "waived": "w", "internal": "#", "not_declared": "-", "not_tested": "?"}
 WORDS = {
@@ -224,11 +226,13 @@ def verdicts(lines: Sequence[Line], folder: str, width: int = WIDTH) -> Iterator
         yield f"  {cases} cases, {calls} calls" + (f" in {seconds:.1f} s" if seconds is not None else "") + nearest
     if cells and lines[0].get("isolation"):
         yield f"  {lines[0]['isolation']}"
+    yield from (f"  {text}" for text in told(lines[:1], cells))
     yield from rests_on(cells)
     yield from weakest(cells, lines[0])
     waived = [c for c in cells if c["verdict"] == "waived"]
     yield from (f"  waived: {c['subject']} {_address(c)} ({c['dtype']}) {c['says']}" for c in waived)
-    lenient = [c for c in cells if c["verdict"] in ("fail", "error") and c["level"] == "should"]
+    yield from noted(cells, lines[0])
+    lenient = [c for c in cells if c["verdict"] in ("fail", "error") and c["level"] == "should" and not c.get("note")]
     if lenient:
         names = list(dict.fromkeys(f"{c['subject']} {_address(c)}" for c in lenient))
         yield f"  should (~): {_listed(names, 4)}"
@@ -245,6 +249,19 @@ def verdicts(lines: Sequence[Line], folder: str, width: int = WIDTH) -> Iterator
     if folder and written:
         yield f"reports  {'  '.join(written)}"
     yield from known(lines, width)
+
+
+def noted(cells: Sequence[Line], header: Line) -> Iterator[str]:
+    """What fails under laws that the pin of a run does not have, and would fail it once the pin is raised."""
+    found: dict[str, dict[str, None]] = {}
+    for cell in cells:
+        if cell.get("note"):
+            found.setdefault(cell["note"], {})[f"{cell['subject']} {_address(cell)}"] = None
+    if header.get("pin") and not found:
+        yield f"  pinned by {header['pin']}; nothing fails under laws that are newer"
+    elif found:
+        yield f"  fails once the pin is raised ('attnspec freeze' writes {header.get('pin')}):"
+    yield from (f"    {reason}: {_listed([*names], 10)}" for reason, names in found.items())
 
 
 def familiar(line: Line) -> Iterator[str]:
@@ -333,6 +350,8 @@ def _listed(names: Sequence[str], count: int) -> str:
 
 def _counted(cell: Line, *, strict: bool) -> str:
     """Its verdict, but that a law which only should hold counts against nobody who did not ask for it."""
+    if cell["verdict"] in ("fail", "error") and cell.get("note"):
+        return "note"
     lenient = cell["verdict"] in ("fail", "error") and cell["level"] == "should" and not strict
     return "should" if lenient else cell["verdict"]
 
@@ -341,9 +360,10 @@ def _verdict(line: Line, cells: Sequence[Line], *, strict: bool) -> str:
     counts = Counter(_counted(cell, strict=strict) for cell in cells)
     listed = [f"{counts[v]} {v.replace('_', ' ')}" for v in MARKS if counts.get(v)]
     listed += [f"{counts['should']} fail{'s' * (counts['should'] == 1)} a `should`"] if counts["should"] else []
+    listed += [f"{counts['note']} note{'s' * (counts['note'] > 1)}"] if counts["note"] else []
     dtypes = " ".join(dict.fromkeys(c["dtype"] for c in cells))
     count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
-    subject = line["subject"] + (f" ({dtypes})" if dtypes else "")
+    subject = line["subject"] + (f" ({dtypes})" if dtypes else "") + (", interpreted" if interpreters(cells) else "")
     return f"{WORDS[line['verdict']]:<15} {subject}   {count}" + (f": {', '.join(listed)}" if listed else "")
 
 

@@ -14,6 +14,7 @@ from ..cases.profiles import profile_named
 from ..data.plain import storable
 from ..data.texts import safe
 from ..errors import UsageError, did_you_mean
+from ..execution.devices import is_here
 from ..execution.interpreters import Interpreter, parted
 from ..execution.mapping import MappingError
 from ..execution.supervisor import Supervisor, available, supervisor
@@ -26,14 +27,16 @@ from ..judging.trial import Trial
 from ..mechanisms.library import Library
 from ..mechanisms.loader import Specs
 from ..mechanisms.mechanism import Mechanism
+from ..mechanisms.workloads import Workload
 from ..numerics.formats import FORMATS, unknown_dtype
-from ..reporting.records import CellLine, ExpectedLine, PythonEnvironment
+from ..reporting.records import CellLine, ExpectedLine, GroupRun, PythonEnvironment, Verdict
 from ..reporting.results import environment
 from ..subjects.gradients import GradientSubject, may_have_gradients
 from ..subjects.subject import AdapterSubject, Subject
 from ..subjects.targets import file_of, files_of, resolve
 from .durations import durations, expected, shared_out
 from .options import Options
+from .workload import asked, calls_in, dtypes_in, part_of
 
 FILLED = 3
 """Cases that a module is filled from before anything is judged."""
@@ -83,21 +86,36 @@ class Group:
 
     def internal(self, law: str, device: str, says: str, trace: str) -> CellLine:
         """The cell of a law on which attnspec itself failed."""
+        return storable({**self._cell(law, device, "internal", says), "trace": trace})
+
+    def untried(self, device: str, says: str) -> list[CellLine]:
+        """Its cells where it was not run, which a run that resumes this one computes."""
+        run: GroupRun = {
+            "cases": 0,
+            "calls": 0,
+            "seconds": 0.0,
+            "grade": "",
+            "partial": True,
+            "ended": says,
+            "conventions": {},
+        }
+        found = [self._cell(law, device, "not_tested", says) for law in self.laws]
+        return storable([{**found[0], "run": run}, *found[1:]])
+
+    def _cell(self, law: str, device: str, verdict: Verdict, says: str) -> CellLine:
         m = self.mechanism
-        found: CellLine = {
+        return {
             "kind": "cell",
             **self._place(device),
             "law": law,
             "version": m.version,
             "digest": m.digest,
             "level": "must",
-            "verdict": "internal",
+            "verdict": verdict,
             "cases": 0,
             "worst": 0.0,
             "says": says,
-            "trace": trace,
         }
-        return storable(found)
 
     def _place(self, device: str) -> _Place:
         m = self.mechanism
@@ -117,11 +135,13 @@ def groups(options: Options) -> list[Group]:
             raise UsageError(unknown_dtype(dtype))
     profile_named(options.profile)
     known = library_of(options)
-    supervised = supervisor_of(options)
+    away = bool(options.on) and not is_here(options.device)
+    supervised = supervisor_of(replace(options, device="cpu") if away else options)
     if supervised is not None:
         for path in filter(None, (file_of(target) for target in options.targets if not parted(target)[1])):
             supervised.begin(path)
-    laws = chosen(options, known)
+    workload = asked(options, known)
+    laws = chosen(options, known) if workload is None else _worked(workload, known)
     found = []
     for target in options.targets:
         for subject in resolve(
@@ -133,16 +153,24 @@ def groups(options: Options) -> list[Group]:
             device=options.device,
             supervisor=supervised,
             known=known,
+            elsewhere=bool(options.on),
         ):
-            notes = noticed(subject, options.device)
-            claimed = subject.claims.dtypes
-            asked = options.dtypes or claimed
-            dtypes = [d for d in asked if d in claimed or not subject.claims.declared]
-            several, more = with_gradients(subject, options.device, known, laws)
+            first = called_here(subject, options)
+            notes = noticed(subject, options.device) if first else ()
+            dtypes = _dtypes(subject, options, workload)
+            several, more = with_gradients(subject, options.device, known, laws) if first else ([subject], ())
             for one in several:
                 for mechanism, own in laws(one.operator).items():
                     found += [
-                        Group(target, one, known[mechanism], dtype, own, notes=(*notes, *more)) for dtype in dtypes
+                        Group(
+                            target,
+                            one,
+                            known[mechanism],
+                            dtype,
+                            _of(own, workload, mechanism, dtype),
+                            notes=(*notes, *more),
+                        )
+                        for dtype in dtypes
                     ]
     times: dict[str, int] = {}
     whole = [g.subject for g in found if not isinstance(g.subject, GradientSubject)]
@@ -152,6 +180,34 @@ def groups(options: Options) -> list[Group]:
     if double:
         raise UsageError(f"two subjects are called {double[0]!r}; give one another name")
     return completed(found, options)
+
+
+def _dtypes(subject: Subject, options: Options, workload: Workload | None) -> list[str]:
+    """The dtypes in which a subject is tried: those that are asked for or claimed, or that a workload has."""
+    claims = subject.claims
+    called = claims.dtypes if workload is None else dtypes_in(workload, subject.operator)
+    return [d for d in options.dtypes or called if d in claims.dtypes or not claims.declared]
+
+
+def _worked(workload: Workload, library: Library) -> Callable[[str], dict[str, tuple[str, ...]]]:
+    """The mechanisms of an operator that a workload tries, with its verdicts in all dtypes."""
+
+    def laws_of(operator: str) -> dict[str, tuple[str, ...]]:
+        own = calls_in(workload, operator) if operator in library else {}
+        return {operator: tuple(own)} if own else {}
+
+    return laws_of
+
+
+def _of(laws: tuple[str, ...], workload: Workload | None, operator: str, dtype: str) -> tuple[str, ...]:
+    """The verdicts of a group, which has those calls of a workload that are of its dtype."""
+    return laws if workload is None else tuple(calls_in(workload, operator, dtype))
+
+
+def called_here(subject: Subject, options: Options) -> bool:
+    """Whether this process can make first calls: on a cluster a device or packages may be those of other machines."""
+    own = isinstance(subject, AdapterSubject) and subject.adapter.environment
+    return not options.on or (is_here(options.device) and not own)
 
 
 def with_gradients(
@@ -176,14 +232,15 @@ def completed(found: Sequence[Group], options: Options) -> list[Group]:
     Where laws are named, nobody has asked. A requirement that none of them can meet is a `UsageError`.
     """
     for group in {id(group.subject): group for group in reversed(found)}.values():
-        _check_filling(group, options.device)
+        if called_here(group.subject, options):
+            _check_filling(group, options.device)
     operators = {group.subject.operator for group in found}
     check_requirements(options.require, operators, options.shard, library_of(options))
     first = {id(group.subject): group for group in reversed(found)}
     strict = profile_named(options.profile).strict
     whole = [
         replace(group, laws=(*group.laws, *_further(group.subject, strict=strict)))
-        if group is first[id(group.subject)] and not options.laws
+        if group is first[id(group.subject)] and not (options.laws or options.workload)
         else group
         for group in found
     ]
@@ -214,21 +271,23 @@ def _check_filling(group: Group, device: str) -> None:
 
 def header_of(options: Options, found: Sequence[Group], command: str) -> dict[str, Any]:
     """The first line of the results: what was asked for, and with what."""
-    asked = {name: getattr(options, name) for name in ("profile", "seed", "device", "fail_on", "operator", "framework")}
+    said = {name: getattr(options, name) for name in ("profile", "seed", "device", "fail_on", "operator", "framework")}
     adapters = {g.subject.name: g.subject.adapter for g in found if isinstance(g.subject, AdapterSubject)}
     packages = dict.fromkeys(a.package for a in adapters.values() if a.package)
     files = [path for target in options.targets for path in files_of(target)]
     waivers = waivers_file(options)
-    files += [waivers] if waivers is not None else []
+    files += [path for path in (waivers, Path(options.workload)) if path is not None and path.is_file()]
     if options.waivers and waivers is None:
-        asked["waivers_missing"] = options.waivers
-    asked |= {name: x for name in ("layout", "like") if (x := getattr(options, name))}
-    asked |= {"specs": list(options.specs)} if options.specs else {}
+        said["waivers_missing"] = options.waivers
+    said |= {name: x for name in ("layout", "like", "pin") if (x := getattr(options, name))}
+    said |= {"specs": list(options.specs)} if options.specs else {}
+    workload = asked(options, library_of(options))
+    said |= {"workload": part_of(workload, options.workload)} if workload is not None else {}
     elsewhere = {a.own for g in found if isinstance(a := g.subject, AdapterSubject) and a.own is not None}
     if elsewhere:
-        asked["environments"] = environments(elsewhere)
-    asked |= {"require": list(options.require), "shard": options.shard, "isolation": _isolation(found)}
-    return environment(command, {**asked, "targets": list(options.targets)}, packages, dict.fromkeys(files))
+        said["environments"] = environments(elsewhere)
+    said |= {"require": list(options.require), "shard": options.shard, "isolation": _isolation(found)}
+    return environment(command, {**said, "targets": list(options.targets)}, packages, dict.fromkeys(files))
 
 
 def environments(found: Iterable[Interpreter]) -> dict[str, PythonEnvironment]:
@@ -300,16 +359,16 @@ def chosen(options: Options, library: Library) -> Callable[[str], dict[str, tupl
 
 
 def _picked(names_of: Callable[[str], list[str]], names: Sequence[str], laws: Sequence[str]) -> dict[str, list[str]]:
-    """The laws of each of some mechanisms that are named, by themselves or with their mechanism."""
+    """The laws of each of some mechanisms that are named, by themselves or with their mechanism, each once."""
     known = {f"{m}.{law}": (m, law) for m in names for law in names_of(m)}
-    picked: dict[str, list[str]] = {}
+    picked: dict[str, dict[str, None]] = {}
     for name in laws:
         matching = [pair for address, pair in known.items() if name in (address, pair[1])]
         if not matching:
             raise UsageError(f"unknown law {name!r}{did_you_mean(name, {*known, *(law for _, law in known.values())})}")
         for mechanism, law in matching:
-            picked.setdefault(mechanism, []).append(law)
-    return picked
+            picked.setdefault(mechanism, {})[law] = None
+    return {mechanism: [*own] for mechanism, own in picked.items()}
 
 
 def _sharded(found: list[Group], options: Options) -> list[Group]:

@@ -12,6 +12,7 @@ from typing import Any
 from ..cases.large import LargeSample, large_again
 from ..cases.profiles import PROFILES
 from ..cases.samples import Case, Sample
+from ..cases.workloads import WORKED, worked
 from ..data.texts import safe
 from ..diagnosis.history import prepared
 from ..diagnosis.stored import find, library_of, read_case
@@ -21,7 +22,7 @@ from ..execution.addresses import EXEC, words_of
 from ..execution.interpreters import parted
 from ..execution.supervisor import SECONDS, available, supervisor
 from ..judging.bench import Bench
-from ..judging.cells import Failure, Request, every_name, is_large, law_of
+from ..judging.cells import Failure, Request, has_name, is_large, law_of
 from ..judging.engine import run
 from ..judging.first_call import differentiated
 from ..judging.judge import Kind, judged
@@ -66,7 +67,7 @@ class Opened:
         self.known = library_of(self.witness, kept.specs)
         self.mechanism: Mechanism = mechanism_named(self.witness["mechanism"], self.known)
         self.law: str = self.witness["law"]
-        if self.law not in every_name(self.mechanism):
+        if not has_name(self.mechanism, self.law):
             raise UsageError(f"{self.mechanism.name} has no law {self.law!r} any more")
         _admit(kept, self.witness["target"])
         self.bench = self.benched()
@@ -132,19 +133,25 @@ def sample_of(witness: dict[str, Any], mechanism: Mechanism, subject: Subject) -
     case = read_case(witness["case"])
     if not is_large(witness["law"]):
         return Sample(mechanism, case, witness["dtype"])
+    if case.label.startswith(WORKED):
+        return worked(mechanism, case, subject.claims, witness["dtype"])
     found = large_again(mechanism, case, subject.claims, witness["dtype"])
     if found is None:
         raise UsageError(f"{mechanism.name} has no case {case.scenario!r} any more")
     return found
 
 
-def again(bench: Bench, sample: Sample, name: str, earlier: Sequence[Case] = ()) -> tuple[Failure | None, str, str]:
+def again(
+    bench: Bench, sample: Sample, name: str, earlier: Sequence[Case] = (), stress: int = 0
+) -> tuple[Failure | None, str, str]:
     """The failure, if it is found again; the verdict, and what is said of it.
 
-    With `earlier` cases, it is sought after their calls in a new process.
+    With `earlier` cases, it is sought after their calls in a new process; a large case that was made so often beside
+    other threads is made so again.
     """
     if isinstance(sample, LargeSample):
-        request = Request(bench.subject, bench.mechanism, bench.dtype, PROFILES["serving"], bench.device)
+        own = (bench.subject, bench.mechanism, bench.dtype, PROFILES["serving"], bench.device)
+        request = Request(*own, stress=stress)
         cell = served_again(request, bench, name, sample)
         return cell.failure if cell.bad else None, cell.verdict, cell.says
     law = law_of(bench.mechanism, name)

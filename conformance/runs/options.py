@@ -14,6 +14,8 @@ LINE, PYTEST, CALL, FILE = "attnspec check", "pytest", "attnspec.check", "[tool.
 SURFACES = (LINE, PYTEST, CALL, FILE)
 REPORT_DIR = "attnspec-report"
 """Where the command line keeps results, unless otherwise asked for."""
+PIN = "attnspec-pin.ndjson"
+"""Where the command line writes a pin, unless otherwise asked for."""
 TYPES = {str: "a text", int: "an integer", float: "a number", bool: "true or false"}
 
 
@@ -71,12 +73,20 @@ class Options:
     time_limit: float = _option(30.0, "How long a call may take, if isolated.", "SECONDS")
     stress: int = _option(0, "Make each case of the sizes of production so often beside other threads.", "N")
     memory: float = _option(4.0, "Gigabytes that a case of the sizes of production may take.", "GB")
+    workload: str = _option("", "Only the calls of a workload, the most frequent first: see 'record'.", "FILE")
     workers: int = _option(0, "Run in N processes beside this one.", "N", short="-n", where=(LINE, FILE))
+    on: str | None = _option(
+        None, "Run on a cluster: that of RAY_ADDRESS, or one on this machine.", choices=("ray",), where=(LINE, FILE)
+    )
     shard: str = _option("", "Only the I-th of N parts.", "I/N")
     balance: tuple[str, ...] = _option(
-        (), "Earlier results, by whose durations the parts of --shard end together.", "FILE", where=(LINE, FILE)
+        (),
+        "Earlier results, by whose durations the parts of --shard end together, and --on begins with the longest.",
+        "FILE",
+        where=(LINE, FILE),
     )
     exitfirst: bool = _option(False, "Stop at the first failure.", short="-x", where=(LINE, FILE))
+    pin: str = _option("", "The laws that count, others being notes: see 'freeze'.", "FILE")
     waivers: str = _option("", "Failures that somebody answers for: see 'waive'.", "FILE")
     resume: bool = _option(
         False, "Go on with a run that was ended, from the results in the report folder.", where=(LINE, PYTEST)

@@ -174,7 +174,7 @@ def main() -> None:
     with suppress(GoneError):
         first = _heard(wire)
         sys.path[:] = first["path"]
-        worker = _Worker(first["options"])
+        worker = Worker(first["options"])
         _say(wire, "ready")
         while True:
             asked = _heard(wire)
@@ -197,7 +197,7 @@ def _heard(wire: Wire, seconds: float | None = None) -> Any:
         raise GarbledError("sent what is not a message") from None
 
 
-class _Worker:
+class Worker:
     """What a process has resolved, and runs."""
 
     def __init__(self, options: dict[str, Any]) -> None:
@@ -205,6 +205,10 @@ class _Worker:
         self.options = Options(**asked)
         self.runner = Runner(self.options)
         self.groups: dict[str, dict[tuple[str, ...], Group]] = {}
+
+    def renew(self, left: float | None) -> None:
+        """Forget what was found, and have so many seconds left."""
+        self.runner = Runner(replace(self.options, max_time=left))
 
     def cells(self, target: str, key: Sequence[str], laws: Sequence[str]) -> Cells:
         """The cells of the group that another process knows by the same target and key."""

@@ -59,7 +59,7 @@ def _value(known: Mapping[str, Option], name: str, x: Any, folder: Path, shown: 
         return tuple(_target(target, folder) for target in x)
     if name in ("specs", "balance"):
         return tuple(_placed(each, folder) for each in x)
-    if name in ("waivers", "report_dir", "html"):
+    if name in ("pin", "waivers", "report_dir", "html"):
         return _placed(x, folder)
     return tuple(x) if option.several else option.kind(x)
 

@@ -33,7 +33,7 @@ def replayed(kept: Kept, say: Say) -> Exit:
         earlier = opened.earlier if witness.get("retraced") and prepared(bench, ()) else ()
         if earlier:
             say(f"note: makes {'an earlier call' if len(earlier) == 1 else f'{len(earlier)} earlier calls'} first")
-        failure, verdict, says = again(bench, sample, law, earlier)
+        failure, verdict, says = again(bench, sample, law, earlier, witness.get("stress", 0))
     if failure is None and witness.get("before") and not earlier:
         bench = opened.benched(fresh=True)
         with runnable(kept.name):

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from ..cases.workloads import WORKED
 from ..diagnosis.stored import save
 from ..errors import Exit
 from ..execution.devices import check_device, workers_on
@@ -14,8 +15,10 @@ from ..reporting import junit
 from ..reporting.progress import Progress
 from ..reporting.results import Line, Results, group_of, resumable
 from ..reporting.standings import FAILED, INTERRUPTED, exit_of
+from .cluster import Cluster
 from .groups import Group, free, groups, header_of
 from .options import Options
+from .pins import under_pin
 from .pool import Pool, StartError
 from .runner import Runner
 
@@ -40,7 +43,9 @@ class Run:
 
         Nothing is written before it begins.
         """
-        check_device(options.device)
+        if not options.on:
+            check_device(options.device)
+        options = under_pin(options)
         self.options, self.command = options, command
         self.groups = groups(options) if found is None else [*found]
         self.runner = Runner(options)
@@ -106,6 +111,12 @@ class Run:
 
     def _cells(self, waiting: Sequence[Group], begins: Callable[[Group], None]) -> Generator[Mapping[str, Any]]:
         """The cells of groups as they are found, in this process or in others."""
+        if self.options.on:
+            free(self.options)
+            with Cluster(self.runner, self.options.workers) as cluster:
+                for cells in cluster.run(waiting, begins):
+                    yield from cells
+            return
         workers = min(workers_on(self.options.device, self.options.workers), len(waiting))
         if workers == 0:
             for group in waiting:
@@ -127,7 +138,8 @@ class Run:
         """Keep a cell, and its witness where it has one."""
         self.results.add(cell)
         if "witness" in cell and self.cases is not None:
-            save(self.cases, {**cell["witness"], "law": cell["law"]})
+            own = cell["witness"]["law"] if cell["law"].startswith(WORKED) else cell["law"]
+            save(self.cases, {**cell["witness"], "law": own})
 
     def finish(self, ended: str = "") -> None:
         """The end of the records, once; `ended` says why they end early, and nothing if they do not."""
@@ -145,7 +157,8 @@ class Run:
 
     def fails(self, cell: Mapping[str, Any]) -> bool:
         """Whether a cell makes its subject violated, or has no verdict."""
-        bad = cell["verdict"] in ("fail", "error", "internal") and self.runner.counts(cell["level"])
+        counts = self.runner.counts(cell["level"], cell.get("note", ""))
+        bad = cell["verdict"] in ("fail", "error", "internal") and counts
         return bad and not self.runner.excuses(cell)
 
     @property

@@ -5,11 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
+
+import numpy as np
 
 from ..cases.plans import beyond_limits, directed
 from ..cases.profiles import Profile, profile_named
 from ..data.plain import cause_of, storable, trace_of
+from ..data.texts import safe
 from ..diagnosis.history import prepared, retraced
 from ..diagnosis.likeness import Likeness
 from ..diagnosis.maps import mapped
@@ -18,6 +22,7 @@ from ..diagnosis.observations import Observation
 from ..diagnosis.scale import from_which_sizes, wrong_rows
 from ..diagnosis.separation import When, separated
 from ..diagnosis.witness import describe, finite_or_none
+from ..frameworks.framework import kind_of
 from ..judging.cells import Cell, Failure, Request, Result, is_large, law_of, sentence_of
 from ..judging.conventions import Finding
 from ..judging.engine import run
@@ -26,13 +31,17 @@ from ..judging.recognition import Mark
 from ..judging.shrinking import made_small
 from ..mechanisms.evidence import Evidence, evidence_of
 from ..mechanisms.mechanism import Mechanism
+from ..mechanisms.workloads import Workload
 from ..numerics.grades import coarser
 from ..reporting.findings import marks
 from ..reporting.records import CellLine
 from ..subjects.subject import AdapterSubject
 from .groups import Group, library_of, waivers_file
 from .options import Options
+from .pins import Pin
+from .pins import read as read_pin
 from .waivers import Waiver, excused, today, waivers_of
+from .workload import asked, calls_in
 
 T = TypeVar("T")
 SHIPPED = "attnspec.adapters."
@@ -49,6 +58,8 @@ class Runner:
     profile: Profile = field(init=False)
     deadline: float | None = field(init=False)
     waivers: tuple[Waiver, ...] = field(init=False)
+    pin: Pin | None = field(init=False)
+    workload: Workload | None = field(init=False)
     results: dict[tuple[str, ...], list[CellLine]] = field(default_factory=dict)
     explained: dict[str, set[str]] = field(default_factory=dict)
     """What has been shown in full of each subject: one fault gets one block."""
@@ -57,8 +68,10 @@ class Runner:
 
     def __post_init__(self) -> None:
         self.profile = profile_named(self.options.profile)
+        self.workload = asked(self.options, library_of(self.options))
         path = waivers_file(self.options)
         self.waivers = waivers_of(path, library_of(self.options)) if path is not None else ()
+        self.pin = read_pin(Path(self.options.pin)) if self.options.pin else None
         self.deadline = None if self.options.max_time is None else time.monotonic() + self.options.max_time
 
     def cells(self, group: Group, laws: Collection[str] | None = None) -> list[CellLine]:
@@ -90,9 +103,11 @@ class Runner:
             marks=marks_of(group),
             memory=int(self.options.memory * 2**30),
             stress=self.options.stress,
+            workload={} if self.workload is None else calls_in(self.workload, group.mechanism.name, group.dtype),
         )
         result = excused(run(request), self.waivers, today(), self.options.seed)
-        failed = [c for c in result.cells if c.bad and c.failure is not None and self.counts(c.level)]
+        result = result if self.pin is None else self.pin.applied(result, group)
+        failed = [c for c in result.cells if c.bad and c.failure is not None and (c.note or self.counts(c.level))]
         head = headline(failed, group.mechanism) if failed and result.bench is not None else None
         if head is not None and self.announce is not None:
             self.announce(head)
@@ -125,7 +140,7 @@ class Runner:
                     steps.tried(lambda: retraced(bench, failure, result, self.deadline)) if failure.dependent else None
                 )
                 failure, after = (again.failure, again.says) if again else (failure, "")
-            lawful = head.law == "contract.precision" or law_of(group.mechanism, head.law) is not None
+            lawful = head.law == "contract.precision" or law_of(group.mechanism, first.law) is not None
             if room and lawful and first.large is None:
                 calls = steps.tried(lambda: observed(bench, failure, seed)) or []
                 likeness = steps.tried(lambda: diagnose(bench, failure, seed, observations=calls))
@@ -159,9 +174,9 @@ class Runner:
         seed, deadline = self.options.seed, self.deadline
         return separated(result.bench, failure, result, seed, observations=calls, deadline=deadline)
 
-    def counts(self, level: str) -> bool:
-        """Whether a failure at this level makes a subject violated."""
-        return level == "must" or self.options.fail_on == "should"
+    def counts(self, level: str, note: str = "") -> bool:
+        """Whether a failure at this level makes a subject violated, if it is no note."""
+        return not note and (level == "must" or self.options.fail_on == "should")
 
     def excuses(self, cell: Mapping[str, Any]) -> str:
         """The known finding for whose sake a failure does not fail the run; nothing if it does."""
@@ -234,6 +249,8 @@ def cell_data(cell: Cell, group: Group, result: Result) -> dict[str, Any]:
         data["sentence"] = sentence_of(group.mechanism, cell.law)
     if cell.finding:
         data["finding"] = cell.finding
+    if cell.note:
+        data["note"] = cell.note
     if cell.margins is not None and cell.margins.counts.any():
         data["spread"] = cell.margins.counts.tolist()
     if cell is result.cells[0]:
@@ -249,8 +266,10 @@ def cell_data(cell: Cell, group: Group, result: Result) -> dict[str, Any]:
         data["run"] |= taken_data(group)
         known = evidence_of(group.mechanism)
         data["run"] |= coverage_data(group, result)
+        data["run"] |= {"interpreted": by} if (by := interpreted_by(group, cell.device)) else {}
         data["run"] |= {"mended": mended} if (mended := unseen(result)) else {}
         data["run"] |= errors_data(result)
+        data["run"] |= times_data(result)
         if known is not None and result.bench is not None and any(c.law == "definition" for c in result.cells):
             data["run"]["evidence"] = evidence_data(known, group, result)
     return data
@@ -310,15 +329,39 @@ def coverage_data(group: Group, result: Result) -> dict[str, Any]:
     return {name: part for name, part in found.items() if part}
 
 
+def interpreted_by(group: Group, device: str) -> str:
+    """What runs the kernels of a subject in place of a device, as it declares; nothing where there is one."""
+    adapter = group.subject.adapter if isinstance(group.subject, AdapterSubject) else None
+    return safe(adapter.interpreted) if adapter and kind_of(device) == "cpu" else ""
+
+
 def errors_data(result: Result) -> dict[str, Any]:
-    """How far the worst case of each length is from the definition, of those that keep it."""
+    """How far the worst cases are from the definition, by length and size of scores, of those that keep it.
+
+    One that is not finite can be neither drawn nor kept as JSON.
+    """
     margins = next((cell.margins for cell in result.cells if cell.law == "definition"), None)
-    own = sorted(margins.by_length.values(), key=lambda case: case.length) if margins else []
+    own = sorted(margins.cases, key=lambda case: case.length) if margins else []
     found = [
-        {"case": c.case, "length": c.length, "units": float(f"{c.worst:.3g}"), "row": c.row, "rows": c.rows}
+        {"case": c.case, "length": c.length, "units": _short(c.worst), "row": c.row, "rows": c.rows}
+        | ({"score": _short(c.score)} if c.score and np.isfinite(c.score) else {})
         for c in own
+        if np.isfinite(c.worst)
     ]
     return {"errors": found} if found else {}
+
+
+def times_data(result: Result) -> dict[str, Any]:
+    """How long calls took: their quartiles, in seconds."""
+    if not result.times:
+        return {}
+    quartiles = np.percentile(result.times, (25, 50, 75))
+    return {"times": dict(zip(("low", "median", "high"), map(_short, quartiles), strict=True))}
+
+
+def _short(x: float) -> float:
+    """A number by its first three digits."""
+    return float(f"{x:.3g}")
 
 
 def evidence_data(known: Evidence, group: Group, result: Result) -> dict[str, Any]:

@@ -41,7 +41,7 @@ from ..diagnosis.naming import diagnose
 from ..diagnosis.stored import MOST, find, is_file, runnable
 from ..errors import Place, SpecError, SpecErrors, UsageError, did_you_mean
 from ..judging.bench import Bench
-from ..judging.cells import Cell, Result, every_name
+from ..judging.cells import Cell, Result, every_name, has_name
 from ..mechanisms.documents import Text, read
 from ..mechanisms.library import Library
 from ..mechanisms.loader import library as shipped
@@ -85,6 +85,11 @@ class Waiver:
 
     def expired(self, day: datetime.date) -> bool:
         return day > self.expires
+
+    def until(self, day: datetime.date) -> str:
+        """How long it lasts, seen from a day on which it does."""
+        left = (self.expires - day).days
+        return f"until {self.expires}, {'1 day' if left == 1 else f'{left} days'} left"
 
     def about(self, cell: Cell) -> bool:
         """Whether it is about what a cell is about, be it covered or not."""
@@ -165,7 +170,7 @@ def _unknown(law: Text, library: Library) -> Iterator[SpecError]:
     known = library.get(mechanism)
     if known is None:
         yield SpecError(f"unknown mechanism {mechanism!r}{did_you_mean(mechanism, library)}", law.place)
-    elif name not in every_name(known):
+    elif not has_name(known, name):
         yield SpecError(f"unknown law {str(law)!r}{did_you_mean(name, every_name(known))}", law.place)
 
 
@@ -190,7 +195,7 @@ def excused(result: Result, waivers: Sequence[Waiver], day: datetime.date, seed:
         line = waiver.place.line
         if line not in states:
             states[line] = _state(waiver, bench, day)
-        return _excused(cell, waiver, states[line], bench, seed)
+        return _excused(cell, waiver, states[line], bench, day, seed)
 
     return replace(result, cells=tuple(judged(cell) for cell in result.cells))
 
@@ -205,11 +210,11 @@ def _state(waiver: Waiver, bench: Bench, day: datetime.date) -> str:
         raise UsageError(f"{waiver.place}: {waiver.case} is a case of {witness['mechanism']}.{witness['law']}")
     with runnable(str(waiver.case)):
         sample = sample_of(witness, bench.mechanism, bench.subject)
-        failure, _, _ = again(own, sample, waiver.law.partition(".")[2])
+        failure, _, _ = again(own, sample, waiver.law.partition(".")[2], stress=witness.get("stress", 0))
     return "" if failure is not None else "is stale: its case holds now"
 
 
-def _excused(cell: Cell, waiver: Waiver, state: str, bench: Bench, seed: int) -> Cell:
+def _excused(cell: Cell, waiver: Waiver, state: str, bench: Bench, day: datetime.date, seed: int) -> Cell:
     if not cell.bad and cell.address != waiver.law:
         return cell
     if state:
@@ -218,7 +223,7 @@ def _excused(cell: Cell, waiver: Waiver, state: str, bench: Bench, seed: int) ->
         short = _uncovered(cell, waiver, bench, seed) if cell.bad else ""
         verdict, fault = (cell.verdict, f"does not cover it: {short}") if short else ("waived", "")
     if verdict == "waived":
-        return replace(cell, verdict=verdict, says=f"until {waiver.expires}: {waiver.reason} ({waiver.issue})")
+        return replace(cell, verdict=verdict, says=f"{waiver.until(day)}: {waiver.reason} ({waiver.issue})")
     says = "; ".join(text for text in (cell.says, f"the waiver at {waiver.place} {fault}") if text)
     return replace(cell, verdict=verdict, says=says)
 

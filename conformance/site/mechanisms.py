@@ -75,6 +75,9 @@ class MechanismPage:
     lines: tuple[tuple[str, str], ...]
     by_reference: bool
     domain: tuple[tuple[str, str], ...]
+    layouts: tuple[tuple[str, tuple[str, ...]], ...]
+    """Each with the axes of every array of `arrays`; what it leaves as the definition has it is told as such."""
+    arrays: tuple[str, ...]
     walks: tuple[Walk, ...]
     laws: tuple[Claim, ...]
     refused: tuple[Claim, ...]
@@ -90,6 +93,7 @@ def mechanism_page(m: Mechanism, groups: Mapping[Key, tuple[Run, Group]]) -> Mec
     """The page of a mechanism, with what is known of implementations."""
     own = {key: found for key, found in groups.items() if key[1] == m.name}
     named = followers(groups, [one.name for one in m.kin])
+    arrays = tuple(dict.fromkeys(array for axes in m.layouts.values() for array in axes))
     return MechanismPage(
         m.name,
         m.operator,
@@ -103,6 +107,8 @@ def mechanism_page(m: Mechanism, groups: Mapping[Key, tuple[Run, Group]]) -> Mec
         tuple((name, line.text) for name, line in m.definition.items()),
         m.by_reference,
         tuple((name, line.text) for name, line in m.requires.items()),
+        tuple((name, tuple(axes.get(x, "") for x in arrays)) for name, axes in m.layouts.items()),
+        arrays,
         tuple(walks(m)),
         tuple(_law(law) for law in m.laws.values()),
         tuple(_refused(reject) for reject in m.rejects.values()),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from attnspec import adapters
@@ -21,7 +21,7 @@ from ..mechanisms.mechanism import Mechanism
 from ..numerics.formats import FORMATS, unknown_dtype
 from ..numerics.grades import STANDARD, Grade, grade_named
 from .aliases import meant, untested
-from .forms import Form
+from .forms import Form, in_a_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,8 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
     needed = [p.name for p in unknown if p.default is p.empty]
     if needed:
         hint = meant(needed[0], optional)
-        raise TargetError(f"{label}the parameter {needed[0]!r} is neither input nor option of {adapter.operator}{hint}")
+        says = f"{label}the parameter {needed[0]!r} is neither input nor option of {adapter.operator}{hint}"
+        raise TargetError(says if declared else f"{says}; {in_a_line(mechanism, needed[0])}")
     _check_words(adapter, mechanism, label)
     for dtype in adapter.dtypes:
         if dtype not in FORMATS:
@@ -260,10 +261,20 @@ def _alike(adapter: Adapter, mechanism: Mechanism, label: str) -> list[str]:
     return found
 
 
-def _single(form: Form | None) -> dict[str, Collection[int]]:
-    """The sizes of axes that are left out."""
-    found = [condition.partition(" == ") for condition in (form.room if form else ())]
-    return {name: (1,) for name, _, other in found if other == "1"}
+def _single(form: Form | None) -> dict[str, tuple[int, ...]]:
+    """The sizes that are one wherever a layout has room for a call."""
+    return dict.fromkeys(single_sizes(form.room if form else ()), (1,))
+
+
+def single_sizes(conditions: Sequence[str]) -> list[str]:
+    """The sizes that are one by what has to hold of a layout."""
+    found = (condition.partition(" == ") for condition in conditions)
+    return [name for name, _, other in found if other == "1"]
+
+
+def narrowed(claims: Claims, form: Form) -> Claims:
+    """Claims of a function whose layout was found, without the calls that it has no room for."""
+    return replace(claims, limits={**_single(form), **claims.limits})
 
 
 def _ties(mechanism: Mechanism, form: Form | None) -> dict[str, str]:

@@ -37,6 +37,7 @@ from ..mechanisms.signatures import Passed, Signature, scope_of, signature_named
 from ..numerics import budget
 from ..numerics.numbers import value
 from ..numerics.truths import Truth
+from .renaming import own_names
 
 ROOM = "uint8"
 """The dtype of an array that is room to work in."""
@@ -112,9 +113,10 @@ class Form:
         rooms = [name for name, how in passed.items() if how.how == "room"]
         dtypes |= dict.fromkeys(rooms, ROOM)
         changed = [name for name, how in passed.items() if how.how == "in_place"]
-        into |= {name: "" if number else m.outputs[0] for number, name in enumerate(changed)}
+        named = [name for name in one.returns or m.outputs if name != "_"]
+        into |= {name: named[at] if at < len(named) else "" for at, name in enumerate(changed)}
         into |= dict.fromkeys(rooms, "")
-        outputs = tuple(name if name != "_" else f"_{number}" for number, name in enumerate(one.returns))
+        outputs = tuple(name if name != "_" else f"_{number}" for number, name in enumerate(one.returns or m.outputs))
         objects = frozenset(name for name, how in passed.items() if how.how == "object")
         return Interface(m.operator, self.taken.leading, outputs, dtypes, into=into, objects=objects)
 
@@ -193,7 +195,7 @@ class Form:
                 continue
             x = _worth(passed, values, self.mechanism, call.dtype)
             if isinstance(x, np.ndarray):
-                inputs[name] = x
+                inputs[name] = x.astype(np.int32) if x.dtype.kind == "i" else x  # as kernels take lengths and places
             elif x is not None or name in self.taken.wanting:
                 options[name] = x
         return inputs, options
@@ -259,27 +261,23 @@ def form_in(mechanism: Mechanism, layout: str, label: str, like: str = "") -> Fo
 def taking(function: Callable[..., Any], signature: Signature, mechanism: Mechanism, label: str) -> Taken:
     """A function as one of a known interface; a `TargetError` where it lacks what every call passes.
 
-    Where it calls the first arrays otherwise, they are told by their places.
+    Where it calls the first arrays otherwise, they are told by their places, and others by names that mean the same.
     """
     parameters = [p for p in inspect.signature(function).parameters.values() if p.kind not in _ANY]
     arrays = signature.arrays_in(mechanism)
-    renamed = {}
-    for p, own in zip(parameters, signature.parameters, strict=False):
-        if own not in arrays or (p.name != own and p.name in signature.parameters):
-            break
-        renamed[p.name] = own
-    own = {p.name: renamed.get(p.name, p.name) for p in parameters}
+    own = own_names(parameters, signature, arrays)
     passed = {name: signature.parameters[other] for name, other in own.items() if other in signature.parameters}
     needed = layout_parts(signature, mechanism)
     lacking = [name for name in needed if name not in own.values()]
     wanting = {p.name for p in parameters if p.default is p.empty}
     if lacking:
-        raise TargetError(f"{label}{signature.name} has the parameter {lacking[0]!r}, which the function has not")
+        raise TargetError(f"{label}{signature.words} has the parameter {lacking[0]!r}, which the function has not")
     unknown = [p.name for p in parameters if p.name not in passed]
     strange = [name for name in unknown if name in wanting]
     if strange:
         hint = did_you_mean(strange[0], signature.parameters)
-        raise TargetError(f"{label}the parameter {strange[0]!r} is none of {signature.name}{hint}")
+        says = f"{label}the parameter {strange[0]!r} is none of {signature.words}{hint}"
+        raise TargetError(f"{says}; {in_a_line(mechanism, strange[0])}")
     leading = []
     for p in parameters:
         if own[p.name] not in needed or p.kind is p.KEYWORD_ONLY:
@@ -290,6 +288,11 @@ def taking(function: Callable[..., Any], signature: Signature, mechanism: Mechan
 
 
 _ANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def in_a_line(mechanism: Mechanism, parameter: str) -> str:
+    """How one says what a parameter is passed."""
+    return f"say what it is passed, as in --like '{mechanism.operator}({parameter}=EXPRESSION)', or wrap the function"
 
 
 def layout_parts(signature: Signature, mechanism: Mechanism) -> list[str]:

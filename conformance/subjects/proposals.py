@@ -139,7 +139,7 @@ def roles(operator: str) -> tuple[Role, ...]:
     if operator not in KINDS:
         raise UsageError(
             f"no mapping is proposed for {operator} (but for {', '.join(KINDS)}); "
-            "attnspec.module(...) takes one that you write, as the README shows"
+            "attnspec.module(...) takes one that you write, as docs/modules.md shows"
         )
     return tuple((role, text, x) for role, (text, x) in KINDS[operator].sizes.items())
 
@@ -194,7 +194,7 @@ def _called(operator: str, survey: Survey) -> Candidate:
         raise UsageError(
             f"the call takes {', '.join(wanted) or 'nothing'}, of which {operator} has "
             f"{'x' if single else 'x, context'} alone; "
-            "write attnspec.module(..., call=lambda module, x: module(...)), as the README shows"
+            "write attnspec.module(..., call=lambda module, x: module(...)), as docs/modules.md shows"
         )
     if single:
         return replace(empty, keywords=keywords)
@@ -225,7 +225,7 @@ def _mappings(operator: str, kind: Kind, survey: Survey) -> list[dict[str, str]]
         if not options:
             raise UsageError(
                 f"{weight.path} {list(weight.shape)} is taken for {part}, and does not have its shape; "
-                "write attnspec.module(..., weights={...}), as the README shows"
+                "write attnspec.module(..., weights={...}), as docs/modules.md shows"
             )
         for name in options[0]:
             if name in held:
@@ -274,7 +274,7 @@ def _named(kind: Kind, weights: Sequence[Weight]) -> list[tuple[str, Weight]]:
         if not part:
             raise UsageError(
                 f"nothing is known of the parameter {weight.path} {list(weight.shape)}; "
-                f"write attnspec.module(..., weights={{...}}, leave=({weight.path!r},)), as the README shows"
+                f"write attnspec.module(..., weights={{...}}, leave=({weight.path!r},)), as docs/modules.md shows"
             )
         found.append((part, weight))
     return found

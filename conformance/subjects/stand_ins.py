@@ -74,7 +74,7 @@ class DefinitionSubject:
         self.mechanism, self.name, self.operator = mechanism, name, mechanism.operator
         self.changes, self.rounding, self.unchanged = changes or {}, rounding, unchanged
         self._reached = reached(mechanism, self.changes)
-        domain = mechanism.stating.requires.values()
+        domain = mechanism.domain.values()
         self._moves_domain = any(condition.uses & self._reached for condition in domain)
         self.words = {**mechanism.words, **(conventions or {})}
         names = frozenset({*mechanism.optional, *mechanism.options})

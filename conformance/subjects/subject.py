@@ -19,7 +19,7 @@ from ..mechanisms.layouts import layout_of
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.signatures import signature_named
 from .aliases import untested
-from .claims import Claims, claims_of, compiles, is_own
+from .claims import Claims, claims_of, compiles, is_own, narrowed
 from .forms import Form, as_operator, form_in, taking
 
 
@@ -106,6 +106,7 @@ class AdapterSubject:
         if own is not None and own.layout_in(self.mechanism).name == layout:
             found = own.layout_in(self.mechanism)
         self.form, self.observed_layout = replace(self.form, layout=found), observed
+        self.claims = narrowed(self.claims, self.form) if observed else self.claims
 
     def call(self, call: Call) -> Reply:
         reply = self.form.called(self.caller.call, call)

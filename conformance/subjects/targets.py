@@ -38,12 +38,17 @@ from ..execution.supervised import supervised
 from ..frameworks.framework import kind_of
 from ..frameworks.known import FRAMEWORKS, is_installed
 from ..language.expressions import Expression
+from ..mechanisms.layouts import is_stack
 from ..mechanisms.library import Library
 from ..mechanisms.loader import library, mechanism_named
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.references import has_reference
-from ..mechanisms.signatures import Signature, fitting, signature_named
+from ..mechanisms.signatures import Signature, fitting, signature_named, signatures
+from ..mechanisms.stated import is_stated, stated
 from .claims import Claims
+from .forms import layout_parts
+from .renaming import like as alike
+from .renaming import own_names, stated_for
 from .stand_ins import DefinitionSubject, ReferenceSubject
 from .subject import AdapterSubject, Subject
 
@@ -54,6 +59,8 @@ GROUP = "attnspec.adapters"
 """The entry points under which other packages register modules of adapters."""
 AUDITED = ("controls", "faults")
 """The folders whose adapters are there for the audit, and not for users."""
+INTERPRETERS = {"Triton's interpreter": "triton", "Pallas' interpret mode": "jax"}
+"""The package of each interpreter, by what adapters call it."""
 FAULT = "fault:"
 """What the names of adapters begin with that are wrong on purpose."""
 
@@ -78,10 +85,12 @@ def resolve(
     device: str | None = "cpu",
     supervisor: Supervisor | None = None,
     known: Library | None = None,
+    elsewhere: bool = False,
 ) -> list[Subject]:
     """The subjects that a target names, called under a supervisor or in this process.
 
     Their mechanisms are those that are `known`, or the shipped ones.
+    What is called `elsewhere` need not have its packages here, if its environment has them.
     `operator`, `framework`, `layout` and `like` are for functions that do not say them by themselves.
     Raises `TargetError` where the target cannot be loaded or does not run on the device,
     if there is one, and `UsageError` where it names nothing.
@@ -102,9 +111,9 @@ def resolve(
         return [subject(fault(target), supervisor=supervisor, known=known)]
     path = file_of(target)
     if path is not None:
-        found = from_file(path, target.partition(".py:")[2], asked, supervisor, known)
+        found = from_file(path, target.partition(".py:")[2], asked, supervisor, known, elsewhere=elsewhere)
     else:
-        found = [subject(find(target), supervisor=supervisor, known=known)]
+        found = [subject(find(target), supervisor=supervisor, known=known, elsewhere=elsewhere)]
     _check_device(found, device)
     return [*found]
 
@@ -186,6 +195,7 @@ def subject(
     path: Path | None = None,
     known: Library | None = None,
     own: Interpreter | None = None,
+    elsewhere: bool = False,
 ) -> AdapterSubject:
     """An adapter as a subject; what it declares wrongly is an error with its place.
 
@@ -195,6 +205,8 @@ def subject(
     known, adapter = known or library(), checked(adapter)
     if adapter.like and not adapter.operator:
         adapter = replace(adapter, operator=signature_named(adapter.like).operator)
+    if is_stated(adapter.like):
+        adapter = replace(adapter, like=_whole(adapter.like, adapter.function, known))
     label = f"{adapter.place}: {adapter.name}" if adapter.place else adapter.name
     if adapter.operator not in known.stating:
         hint = did_you_mean(adapter.operator, known.stating)
@@ -202,9 +214,10 @@ def subject(
     if adapter.framework not in FRAMEWORKS:
         hint = did_you_mean(adapter.framework, FRAMEWORKS)
         raise UsageError(f"{label}: unknown framework {adapter.framework!r}{hint}")
-    if own is None and not installed(adapter):
+    at_hand = own is not None or (elsewhere and bool(adapter.environment))
+    if not at_hand and not installed(adapter):
         raise TargetError(f"{adapter.name} needs {adapter.package}, which is not installed: {install_command(adapter)}")
-    if own is None and not is_installed(adapter.framework):
+    if not at_hand and not is_installed(adapter.framework):
         needed = adapter.framework
         raise TargetError(f"{label}: the framework {needed!r} is not installed: pip install {needed}")
     if supervisor is None:
@@ -217,14 +230,21 @@ def subject(
     return AdapterSubject(adapter, known[adapter.operator], declared=declared, supervise=supervise, own=own)
 
 
+def _whole(like: str, function: Callable[..., Any], known: Library) -> str:
+    """A line that states an interface, with the parameters that it does not speak of."""
+    operator, given = stated(like)
+    return (stated_for(function, known[operator], given) if operator in known.stating else "") or like
+
+
 def _where_else(known: Library) -> str:
     return "" if known.folders else " (--spec DIR adds those of a folder)"
 
 
 def installed(adapter: Adapter) -> bool:
-    """Whether what an adapter presents can be imported."""
+    """Whether what an adapter presents, and what interprets it, can be imported."""
+    wanted = (adapter.package, INTERPRETERS.get(adapter.interpreted, ""))
     try:
-        return not adapter.package or importlib.util.find_spec(adapter.package) is not None
+        return all(importlib.util.find_spec(package) is not None for package in wanted if package)
     except ModuleNotFoundError:  # of a.b, a is missing
         return False
 
@@ -272,9 +292,13 @@ def _inside(package: ModuleType) -> Iterator[pkgutil.ModuleInfo]:
     return pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
 
 
-def every_one(device: str) -> list[str]:
-    """The names of all shipped adapters that can be run on a device without much patience."""
-    return [one.name for one in shipped() if installed(one) and runs_on(one, device) and not one.slow]
+def every_one(device: str, *, elsewhere: bool = False) -> list[str]:
+    """The names of all shipped adapters that can be run on a device without much patience, here or `elsewhere`."""
+    return [
+        one.name
+        for one in shipped()
+        if (installed(one) or (elsewhere and one.environment)) and runs_on(one, device) and not one.slow
+    ]
 
 
 def find(name: str) -> Adapter:
@@ -296,7 +320,8 @@ def mistake(address: str, known: Library | None = None) -> DefinitionSubject:
         raise UsageError(f"{mechanism_name} has no mistake {name!r}{did_you_mean(name, mechanism.mistakes)}")
     change = mechanism.mistakes[name].change
     one = DefinitionSubject(mechanism, f"mistake:{address}", change)
-    one.claims = replace(one.claims, names=one.claims.names - _ignored(mechanism, change))
+    needed = mechanism.own & frozenset(mechanism.inputs)
+    one.claims = replace(one.claims, names=one.claims.names - _ignored(mechanism, change), always=needed)
     return one
 
 
@@ -334,13 +359,14 @@ def from_file(
     supervisor: Supervisor | None,
     known: Library | None = None,
     own: Interpreter | None = None,
+    elsewhere: bool = False,
 ) -> list[AdapterSubject]:
     """The adapters declared in a file, or one function of it; with a supervisor, the file is loaded elsewhere."""
     python = own.path if own else ""
     declared = supervisor.declared(path, function, python) if supervisor else sources.declared(path, function)
     declared = [replace(found, layout=found.layout or asked.layout) for found in declared]
     return [
-        subject(found, supervisor=supervisor, path=path, known=known, own=own)
+        subject(found, supervisor=supervisor, path=path, known=known, own=own, elsewhere=elsewhere)
         if found.operator or found.like
         else subject(
             _completed(found, asked, known),
@@ -369,39 +395,102 @@ def undecorated(
 
 def _completed(adapter: Adapter, asked: Asked, known: Library | None) -> Adapter:
     """A plain function with the operator, the framework and the known interface that are asked for, or guessed."""
+    known = known or library()
     like = asked.like or adapter.like
     one = signature_named(like) if like else _interface(adapter, asked.operator, known)
-    named = asked.operator or (one.operator if one else guess_operator(adapter.name, known))
+    named = asked.operator or (one.operator if one else guess_operator(adapter.name, known, _needed(adapter)))
+    like = one.name if one else ""
+    if not like and named in known.stating and _by_name(adapter):
+        like = stated_for(adapter.function, known[named])
     given = {"framework": asked.framework, "perhaps": ()} if asked.framework else {}
-    return replace(adapter, operator=named, like=one.name if one else "", **given)
+    return replace(adapter, operator=named, like=like, **given)
 
 
-def _interface(adapter: Adapter, operator: str | None, known: Library | None) -> Signature | None:
-    """The known interface of a plain function; None for one that is called like its operator."""
+def _by_name(adapter: Adapter) -> bool:
+    """Whether the parameters of a function show what they are."""
     try:
         parameters = inspect.signature(adapter.function).parameters.values()
     except (TypeError, ValueError):
+        return False
+    return not adapter.layout and all(p.kind not in (p.VAR_POSITIONAL, p.POSITIONAL_ONLY) for p in parameters)
+
+
+def _needed(adapter: Adapter) -> list[str]:
+    """The parameters of a function that have no default."""
+    if not _by_name(adapter):
+        return []
+    parameters = inspect.signature(adapter.function).parameters.values()
+    return [p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
+
+
+def _interface(adapter: Adapter, operator: str | None, known: Library) -> Signature | None:
+    """The known interface of a plain function; None for one that is called like its operator."""
+    if not _by_name(replace(adapter, layout="")):
         return None
-    if any(p.kind in (p.VAR_POSITIONAL, p.POSITIONAL_ONLY) for p in parameters):
-        return None
+    parameters = inspect.signature(adapter.function).parameters.values()
     plain = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
-    names = [p.name for p in plain]
+    names = {p.name: p.name for p in plain}
+    called = next((one for one in signatures().values() if adapter.name in (one.name, *one.also)), None)
+    if called is not None:
+        names = own_names(plain, called, called.arrays_in(known[called.operator]))
+    needed, taken = [names[p.name] for p in plain if p.default is p.empty], {*names.values()}
+
+    def whole(one: Signature) -> bool:
+        return {*layout_parts(one, known[one.operator])} <= taken
+
+    found = fitting(adapter.name, [*names.values()], needed, operator, whole)
+    if found is not None and found is called and found.writes:  # nothing but its name says that it does
+        return found
     try:
-        guessed = (known or library())[operator or guess_operator(adapter.name, known)]
+        guessed = known[operator or guess_operator(adapter.name, known)]
     except (UsageError, KeyError):
         guessed = None
-    if guessed is not None and {*names[len(guessed.required) :]} <= guessed.takes:
-        return None
-    return fitting(adapter.name, names, [p.name for p in plain if p.default is p.empty], operator)
+    return None if guessed is not None and _like_its_operator([*names], guessed) else found
 
 
-def guess_operator(name: str, known: Library | None = None) -> str:
-    """The operator that the name of a function says, the longest if it says several."""
-    operators = (known or library()).stating
+def _like_its_operator(names: Sequence[str], operator: Mechanism) -> bool:
+    """Whether a function with these parameters is called as its operator is."""
+    first, others = names[: len(operator.required)], {*names[len(operator.required) :]}
+    stacks = {name for layout in operator.layouts.values() for name, text in layout.items() if is_stack(text)}
+    options = {name for name in first if name not in operator.required and (name in operator.takes or name in stacks)}
+    return others <= operator.takes and not options
+
+
+def guess_operator(name: str, known: Library | None = None, needed: Sequence[str] = ()) -> str:
+    """The operator that the name of a function says, the longest if it says several.
+
+    Where it says none, it is attention for a function that needs queries, keys and values, and options of that.
+    """
+    known = known or library()
     words = f"_{re.sub(r'[^a-z0-9]+', '_', name.lower())}_"
-    said = [operator for operator in operators if f"_{operator}_" in words]
-    if not said:
-        raise UsageError(
-            f"the name {name!r} does not say what operator it is; add --operator (operators: {', '.join(operators)})"
-        )
-    return max(said, key=len)
+    said = {operator: operator for operator in known.stating} | {
+        word: operator for word, operator in SAID.items() if operator in known.stating
+    }
+    found = [word for word in said if f"_{word}_" in words]
+    if found:
+        return said[max(found, key=len)]
+    if needed and "attention" in known.stating:
+        attention = known["attention"]
+        words = (*attention.required, *attention.takes)
+        own = [alike(each, words) or each for each in needed]
+        if (*own[:3],) == attention.required and {*own} <= {*words}:
+            return attention.name
+    raise UsageError(
+        f"the name {name!r} does not say what operator it is; add --operator NAME ('attnspec list operators' has them)"
+    )
+
+
+SAID = {
+    "attn": "attention",
+    "sdpa": "attention",
+    "rope": "rotary",
+    "rotary_emb": "rotary",
+    "rmsnorm": "rms_norm",
+    "layernorm": "layer_norm",
+    "add_rms_norm": "residual_rms_norm",
+    "add_rmsnorm": "residual_rms_norm",
+    "paged_attn": "paged_attention",
+    "varlen_attention": "packed_attention",
+    "varlen_attn": "packed_attention",
+}
+"""What else operators are called in the names of functions."""

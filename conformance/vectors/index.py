@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..errors import UsageError
+from ..execution.calling import Call
+from ..mechanisms.mechanism import Mechanism
 from ..reporting.form import schema_of
 from . import records
-from .records import FORMAT, Index, Input, Output, Stated
+from .records import FORMAT, Index, Output, Stated
+from .relation import RESULT, Relation, single
+from .sides import Side, Term
 from .telling import Told
 from .vector import Vector
 
@@ -24,8 +28,10 @@ MARK = f"attnspec-vectors {FORMAT}"
 
 
 def entry(told: Told) -> records.Vector:
-    """What the index says of a vector."""
-    vector, m = told.vector, told.vector.mechanism
+    """What the index says of a vector of one call."""
+    vector = told.vector
+    assert isinstance(vector, Vector)
+    m = vector.mechanism
     return {
         "name": vector.name,
         "mechanism": m.name,
@@ -37,17 +43,74 @@ def entry(told: Told) -> records.Vector:
         "sizes": {name: int(vector.sample.values[name]) for name in m.sizes},
         "options": {name: _plain(x) for name, x in vector.call.options.items()},
         "conventions": dict(vector.conventions),
-        "inputs": {name: _input(vector, name) for name in vector.call.inputs},
+        "inputs": {
+            name: _input(m, name, vector.call, vector.sample.values, f"{vector.name}/{name}")
+            for name in vector.call.inputs
+        },
         "outputs": {name: _output(vector, name) for name in vector.outputs},
         "refutes": {name: {output: _excess(x) for output, x in shown.items()} for name, shown in told.shows.items()},
     }
 
 
-def _input(vector: Vector, name: str) -> Input:
-    m, x = vector.mechanism, vector.call.inputs[name]
-    dtype = m.dtype_of(name, vector.call.dtype, vector.sample.values) if x.dtype.kind == "f" else str(x.dtype)
-    required = name in m.required
-    return {"tensor": f"{vector.name}/{name}", "dtype": dtype, "shape": [*x.shape], "required": required}
+def related(told: Told) -> records.Relation:
+    """What the index says of a vector of several calls."""
+    relation = told.vector
+    assert isinstance(relation, Relation)
+    tensors = relation.tensors()
+    bound = f"{relation.name}/bound"
+    return {
+        "name": relation.name,
+        "mechanism": relation.mechanism.name,
+        "dtype": relation.trial.bench.dtype,
+        "law": relation.law.name,
+        "says": relation.law.says,
+        "case": relation.sample.case.label,
+        "key": relation.sample.key,
+        "conventions": dict(relation.conventions),
+        "calls": [_call(relation, i) for i in range(len(relation.calls))],
+        "kind": relation.kind,
+        "shape": [*relation.bound.shape],
+        "left": _side(relation, "left", relation.left),
+        "right": _side(relation, "right", relation.right),
+        "bound": bound if bound in tensors else None,
+        "refutes": {name: {RESULT: _excess(shown[RESULT])} for name, shown in told.shows.items()},
+    }
+
+
+def _call(relation: Relation, i: int) -> records.Call:
+    m, key, passed = relation.mechanism, relation.order[i], relation.passed()
+    call, values = relation.calls[key], relation.settled[key].values
+    return {
+        "sizes": relation.sizes(key),
+        "options": {name: _plain(x) for name, x in call.options.items()},
+        "inputs": {name: _input(m, name, call, values, passed[i, name]) for name in call.inputs},
+        "outputs": {
+            name: {"dtype": m.dtype_of(name, call.dtype), "shape": [*shape]}
+            for name, shape in relation.shapes(key).items()
+        },
+    }
+
+
+def _side(relation: Relation, word: str, side: Side) -> records.Side:
+    terms = [_term(relation, f"{relation.name}/{word}.{i}", term) for i, term in enumerate(side.terms)]
+    return {"constant": f"{relation.name}/{word}.constant" if side.constant.any() else None, "terms": terms}
+
+
+def _term(relation: Relation, name: str, term: Term) -> records.Term:
+    factor = single(term.factor)
+    return {
+        "call": relation.order.index(term.asked[0]),
+        "output": term.asked[1],
+        "factor": factor,
+        "factors": f"{name}.factor" if factor is None else None,
+        "places": None if relation.in_order(term) else f"{name}.place",
+    }
+
+
+def _input(m: Mechanism, name: str, call: Call, values: Mapping[str, Any], tensor: str) -> records.Input:
+    x = call.inputs[name]
+    dtype = m.dtype_of(name, call.dtype, values) if x.dtype.kind == "f" else str(x.dtype)
+    return {"tensor": tensor, "dtype": dtype, "shape": [*x.shape], "required": name in m.required}
 
 
 def _output(vector: Vector, name: str) -> Output:
@@ -73,8 +136,12 @@ def _plain(x: Any) -> records.Plain:
 
 
 def as_json(index: Index) -> str:
-    """The index as JSON."""
-    return json.dumps(index, indent=1, allow_nan=False) + "\n"
+    """The index as JSON, with a line for each mechanism, vector and relation."""
+    lines = []
+    for key, x in index.items():
+        rows = ",\n".join(json.dumps(row, allow_nan=False) for row in x) if isinstance(x, list) else None
+        lines.append(f"{json.dumps(key)}: " + (json.dumps(x) if rows is None else f"[\n{rows}\n]"))
+    return "{" + ",\n".join(lines) + "}\n"
 
 
 def schema() -> str:
@@ -96,6 +163,9 @@ def _lines(index: Index) -> Iterator[str]:
         for vector in index["vectors"]:
             if (vector["mechanism"], vector["dtype"]) == (stated["mechanism"], stated["dtype"]):
                 yield from _vector(vector)
+        for relation in index["relations"]:
+            if (relation["mechanism"], relation["dtype"]) == (stated["mechanism"], stated["dtype"]):
+                yield from _relation(relation)
 
 
 def _mistakes(stated: Stated) -> Iterator[str]:
@@ -117,9 +187,44 @@ def _vector(vector: records.Vector) -> Iterator[str]:
         yield f"input {name}"
     for name in vector["outputs"]:
         yield f"output {name}"
-    for name, shown in vector["refutes"].items():
+    yield from _refuted(vector["refutes"])
+
+
+def _relation(relation: records.Relation) -> Iterator[str]:
+    yield f"relation {relation['name']} {relation['law']} {relation['case']}"
+    for name, word in relation["conventions"].items():
+        yield f"follows {name} {word}"
+    for call in relation["calls"]:
+        yield "call"
+        for name, size in call["sizes"].items():
+            yield f"size {name} {size}"
+        for name, x in call["options"].items():
+            yield f"option {name} {json.dumps(x, allow_nan=False)}"
+        for name, passed in call["inputs"].items():
+            yield f"pass {name} {passed['tensor']}"
+        for name, result in call["outputs"].items():
+            yield f"result {name} {_shape(result['shape'])}"
+    yield f"compare {relation['kind']} {_shape(relation['shape'])}"
+    for word, side in (("left", relation["left"]), ("right", relation["right"])):
+        if side["constant"]:
+            yield f"constant {word} {side['constant']}"
+        for term in side["terms"]:
+            factor, places = term["factors"] or term["factor"], term["places"] or "all"
+            yield f"term {word} {term['call']} {term['output']} {factor} {places}"
+    if relation["bound"]:
+        yield f"bound {relation['bound']}"
+    yield from _refuted(relation["refutes"])
+
+
+def _refuted(refutes: Mapping[str, Mapping[str, float | None]]) -> Iterator[str]:
+    for name, shown in refutes.items():
         for output, excess in shown.items():
             yield f"refutes {_joined(name)} {output} {'inf' if excess is None else excess}"
+
+
+def _shape(shape: list[int]) -> str:
+    """A shape as one word."""
+    return ",".join(map(str, shape)) or "-"
 
 
 def _joined(name: str) -> str:

@@ -1,9 +1,9 @@
 """What the index of a set of vectors holds: its types, and what each key says."""
 
 from typing import Annotated as Key
-from typing import TypedDict
+from typing import Literal, TypedDict
 
-FORMAT = 1
+FORMAT = 2
 """The number of this format, which is raised when a key goes or comes to mean something else."""
 
 Plain = bool | int | float | str | list[int | float] | None
@@ -49,7 +49,7 @@ class Output(TypedDict):
     """What is expected of an output."""
 
     expected: Key[str, "The name of the array of what is expected, float64."]
-    bound: Key[str, "The name of the array of how far rounding may take each entry, float64: 0 is exact, inf is open."]
+    bound: Key[str, "The name of the array of how far rounding may take each entry: 0 is exact, inf is open."]
     dtype: Key[str, "The dtype in which it is returned; integer, boolean or number where any of that kind will do."]
     shape: Key[list[int], "Its shape."]
 
@@ -84,6 +84,69 @@ class Vector(TypedDict):
     ]
 
 
+class Result(TypedDict):
+    """An output of one of several calls."""
+
+    dtype: Key[str, "The dtype in which it is returned; integer, boolean or number where any of that kind will do."]
+    shape: Key[list[int], "Its shape."]
+
+
+class Call(TypedDict):
+    """One of several calls."""
+
+    sizes: Key[dict[str, int], "The sizes that the shapes of its inputs fix."]
+    options: Key[dict[str, Plain], "The options that are passed: those that are not at their default."]
+    inputs: Key[dict[str, Input], "The arrays that are passed, required ones first; calls may share some."]
+    outputs: Key[dict[str, Result], "What it returns, the main output first."]
+
+
+class Term(TypedDict):
+    """Entries of an output of a call, moved and multiplied."""
+
+    call: Key[int, "The number of the call, from 0 on."]
+    output: Key[str, "The output."]
+    factor: Key[float | None, "What each entry is multiplied by; null where each has its own."]
+    factors: Key[str | None, "The name of the array of factors, one for each entry of the side; null where it is one."]
+    places: Key[str | None, "That of the places in the output, in C order, -1 for none; null: every entry as it is."]
+
+
+class Side(TypedDict):
+    """One side of a relation: a constant and terms, which are added in their order."""
+
+    constant: Key[str | None, "The name of the array of constants; null for zeros."]
+    terms: Key[list[Term], "The terms."]
+
+
+class Relation(TypedDict):
+    """Several calls, and how their results stand to one another."""
+
+    name: Key[str, "Its name, which the names of its arrays begin with."]
+    mechanism: Key[str, "The mechanism."]
+    dtype: Key[str, "The dtype under test."]
+    law: Key[str, "The law that it states."]
+    says: Key[str, "The law in a sentence."]
+    case: Key[str, "The scenario or the draw that the first call is."]
+    key: Key[str, "The key of the case in attnspec."]
+    conventions: Key[dict[str, str], "The conventions that a result depends on, each with the word that is followed."]
+    calls: Key[list[Call], "The calls."]
+    kind: Key[
+        Literal["equal", "at_most", "differ"],
+        "How the left side stands to the right one: entry by entry, or that some entry differs.",
+    ]
+    shape: Key[list[int], "The shape of both sides."]
+    left: Key[Side, "The left side."]
+    right: Key[Side, "The right side."]
+    bound: Key[
+        str | None,
+        "The name of the array of how far rounding may take each entry of one side from the other: inf is "
+        "open, and only where it is NaN may both be NaN; null for zeros, which are exact.",
+    ]
+    refutes: Key[
+        dict[str, dict[str, float | None]],
+        "The mistakes and other words that it refutes: under `relation` the error over the bound; null is no number.",
+    ]
+
+
 class Index(TypedDict):
     """A set of vectors."""
 
@@ -92,4 +155,5 @@ class Index(TypedDict):
     small: Key[bool, "Whether it has only as many vectors as refute what can be refuted."]
     mechanisms: Key[list[Stated], "The mechanisms, once for each dtype."]
     left_out: Key[dict[str, str], "Mechanisms that were asked for and have no vectors, with the reason."]
-    vectors: Key[list[Vector], "The vectors, those of a mechanism and dtype one after the other."]
+    vectors: Key[list[Vector], "The vectors of one call, those of a mechanism and dtype one after the other."]
+    relations: Key[list[Relation], "The vectors of several calls, in the same order."]

@@ -6,12 +6,14 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
+from itertools import islice
 
 import numpy as np
 
 from ..cases.applicability import undeclared
 from ..cases.plans import plan
 from ..cases.profiles import PROFILES
+from ..diagnosis.candidates import Candidate
 from ..errors import UsageError, did_you_mean
 from ..judging.bench import Bench
 from ..mechanisms.library import Library
@@ -20,14 +22,19 @@ from ..mechanisms.mechanism import Mechanism
 from ..numerics.formats import FORMATS, unknown_dtype
 from ..numerics.grades import STANDARD, Grade, grade_named
 from ..subjects.stand_ins import DefinitionSubject, Unchanged
-from .index import as_json, as_text, entry, schema
+from .index import as_json, as_text, entry, related, schema
 from .records import FORMAT, Index, Mistake, Stated
-from .telling import Told, candidates, fewest, owned, told
+from .relation import Relation, relations_of
+from .telling import Told, candidates, fewest, owned, slim, told
 from .tensors import encoded
 from .vector import unvectored, vector_of
 
 PROFILE = PROFILES["quick"]
 """The cases of a full set, of which a small one is a part."""
+LARGEST = 1 << 16
+"""Bytes of the largest vectors whose cases laws between several calls are stated on."""
+TRIED, CASES = 8, 2
+"""How many cases a law is tried on, and on how many of those that it speaks of it is stated."""
 INDEX, TEXT, SCHEMA = "index.json", "index.txt", "index.schema.json"
 Say = Callable[[str], None]
 
@@ -65,6 +72,8 @@ class Part:
 
     stated: Stated
     vectors: Sequence[Told]
+    relations: Sequence[Told]
+    """Those of several calls."""
     drawn: int
     """How many vectors there were to choose from."""
     own: frozenset[str]
@@ -90,6 +99,7 @@ def files(asked: Asked, library: Library, say: Say = lambda text: None) -> Itera
         "mechanisms": [],
         "left_out": {},
         "vectors": [],
+        "relations": [],
     }
     for mechanism in chosen(asked, library):
         for dtype in asked.dtypes:
@@ -100,7 +110,9 @@ def files(asked: Asked, library: Library, say: Say = lambda text: None) -> Itera
                 break
             index["mechanisms"].append(part.stated)
             index["vectors"] += map(entry, part.vectors)
-            tensors = {name: x for told in part.vectors for name, x in told.vector.tensors().items()}
+            index["relations"] += map(related, part.relations)
+            every = (*part.vectors, *part.relations)
+            tensors = {name: x for told in every for name, x in told.vector.tensors().items()}
             yield part.stated["file"], encoded(tensors), part
     if not index["vectors"]:
         raise UsageError("nothing of this has vectors: " + "; ".join(f"{n}: {x}" for n, x in index["left_out"].items()))
@@ -135,13 +147,37 @@ def part_of(mechanism: Mechanism, dtype: str, asked: Asked) -> Part | str:
     known, unchanged = candidates(bench), Unchanged()
     every = [told(vector, known, unchanged) for vector in vectors.values()]
     named = owned(bench, known)
-    kept = fewest(every, named) if asked.small else every
-    refuted = {name for told in kept for name in told.shows}
+    few = fewest(every, named)
+    kept = slim(few, named) if asked.small else every
+    relations = _relations(bench, grade, [*few, *(one for one in every if one not in few)], named, known, asked.small)
+    refuted = {name for told in (*kept, *relations) for name in told.shows}
     mistakes: dict[str, Mistake] = {
         c.name: {"says": c.says, "convention": bool(c.words), "refuted": c.name in refuted} for c in known
     }
     own = frozenset(name for name in named if not mistakes[name]["convention"])
-    return Part(_stated(mechanism, dtype, grade, words, asked, mistakes), kept, len(every), own)
+    return Part(_stated(mechanism, dtype, grade, words, asked, mistakes), kept, relations, len(every), own)
+
+
+def _relations(
+    bench: Bench,
+    grade: Grade,
+    vectors: Sequence[Told],
+    named: frozenset[str],
+    known: Sequence[Candidate],
+    small: bool,
+) -> list[Told]:
+    """What laws say of several calls, each on the first small cases on which it says something."""
+    samples = [one.vector.sample for one in vectors if one.vector.nbytes <= LARGEST][:TRIED]
+    unchanged, found = Unchanged(), list[Relation]()
+    for law in bench.mechanism.laws.values():
+        made = (relations_of(bench, sample, grade, law) for sample in samples)
+        first = islice(filter(None, made), CASES)
+        found += [relation for relations in first for relation in relations if relation.nbytes <= LARGEST]
+    if small:
+        own = [candidate for candidate in known if candidate.name in named]
+        few = fewest([told(relation, own, unchanged) for relation in found], named)
+        found = [one.vector for one in few if isinstance(one.vector, Relation)]
+    return [told(relation, known, unchanged) for relation in found]
 
 
 def grade_of(asked: Asked, dtype: str) -> Grade:

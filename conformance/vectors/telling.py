@@ -1,9 +1,9 @@
-"""Which vectors refute which known mistakes, by how much, and how few of them are enough."""
+"""Which vectors, of one call or of several, refute which known mistakes, by how much, and how few are enough."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,12 +11,15 @@ from ..diagnosis.candidates import Candidate, stock
 from ..judging.bench import Bench
 from ..language.expressions import Expression
 from ..subjects.stand_ins import DefinitionSubject, Unchanged
+from .relation import RESULT, Relation, replies
 from .vector import REFUTED, Vector
 
 CLEAR = 2.0
 """The error in units of the bound from which on rounding does not hide a mistake."""
 ROOM = 1 << 16
 """Bytes of a vector that weigh as much as the vector itself, where few are chosen."""
+LARGE = 1 << 17
+"""Bytes of a vector from which on a small set states no more of its outputs than show something."""
 
 Shown = Mapping[str, float]
 """For outputs by name the error in units of the bound, where it is above 1."""
@@ -26,7 +29,7 @@ Shown = Mapping[str, float]
 class Told:
     """A vector, with the mistakes and the other words of conventions that it refutes."""
 
-    vector: Vector
+    vector: Vector | Relation
     shows: Mapping[str, Shown] = field(default_factory=dict)
 
     def clear(self, candidate: str, output: str) -> bool:
@@ -51,8 +54,8 @@ def _lines(change: Mapping[str, Expression]) -> frozenset[tuple[str, str]]:
     return frozenset((line, expression.text) for line, expression in change.items())
 
 
-def told(vector: Vector, known: Sequence[Candidate], unchanged: Unchanged) -> Told:
-    """What a vector refutes of the candidates; the definition on its call is shared by `unchanged`."""
+def told(vector: Vector | Relation, known: Sequence[Candidate], unchanged: Unchanged) -> Told:
+    """What a vector refutes of the candidates; the definition on its calls is shared by `unchanged`."""
     bench, shows = vector.trial.bench, {}
     for candidate in known:
         if candidate.words.keys() - vector.conventions.keys():
@@ -66,7 +69,7 @@ def told(vector: Vector, known: Sequence[Candidate], unchanged: Unchanged) -> To
             dtypes=(bench.dtype,),
             unchanged=unchanged,
         )
-        shown = _shown(vector, wrong)
+        shown = _shown(vector, wrong) if isinstance(vector, Vector) else _broken(vector, wrong)
         if shown:
             shows[candidate.name] = shown
     return Told(vector, shows)
@@ -79,6 +82,13 @@ def _shown(vector: Vector, wrong: DefinitionSubject) -> Shown:
         return dict.fromkeys(vector.outputs, np.inf)
     found = {name: output.excess(reply.outputs[name]) for name, output in vector.outputs.items()}
     return {name: excess for name, excess in found.items() if excess > REFUTED}
+
+
+def _broken(relation: Relation, wrong: DefinitionSubject) -> Shown:
+    with np.errstate(all="ignore"):
+        outputs = replies(relation, wrong.call)
+    excess = np.inf if outputs is None else relation.excess(outputs)
+    return {RESULT: excess} if excess > REFUTED else {}
 
 
 def fewest(vectors: Sequence[Told], names: Collection[str]) -> list[Told]:
@@ -114,3 +124,20 @@ def _needed(vectors: Sequence[Told], names: Collection[str]) -> dict[str, set[in
         anyhow = {i for i, told in enumerate(vectors) if name in told.shows}
         found[name] = next(filter(None, sure), anyhow)
     return found
+
+
+def slim(kept: Sequence[Told], names: Collection[str]) -> list[Told]:
+    """The same vectors; of large ones only the main output, and those in which alone a candidate shows."""
+    return [_slim(told, [other for other in kept if other is not told], names) for told in kept]
+
+
+def _slim(told: Told, others: Sequence[Told], names: Collection[str]) -> Told:
+    vector = told.vector
+    if not isinstance(vector, Vector) or vector.nbytes <= LARGE:
+        return told
+    main, *further = vector.outputs
+    alone = {name for name in told.shows if name in names and not any(name in other.shows for other in others)}
+    needed = {main, *(one for one in further for name in alone if told.clear(name, one) and not told.clear(name, main))}
+    outputs = {name: output for name, output in vector.outputs.items() if name in needed}
+    shows = {name: {o: x for o, x in shown.items() if o in needed} for name, shown in told.shows.items()}
+    return Told(replace(vector, outputs=outputs), {name: shown for name, shown in shows.items() if shown})

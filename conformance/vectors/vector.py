@@ -19,6 +19,7 @@ from ..mechanisms.mechanism import Mechanism
 from ..numerics import budget
 from ..numerics.grades import FP64, Grade
 from ..numerics.numbers import number
+from .tensors import narrowed
 
 REFUTED = 1.0
 """The error in units of the bound beyond which an output is wrong."""
@@ -75,18 +76,22 @@ class Vector:
         m, values = self.mechanism, self.sample.values
         found = {}
         for name, x in self.call.inputs.items():
-            dtype = m.dtype_of(name, self.call.dtype, values)
-            found[f"{self.name}/{name}"] = x.astype(numpy_dtype(dtype)) if x.dtype.kind == "f" else x
+            found[f"{self.name}/{name}"] = stored(m, name, x, self.call.dtype, values)
         for name, output in self.outputs.items():
             found[f"{self.name}/{name}.expected"] = output.expected
-            found[f"{self.name}/{name}.bound"] = output.bound
+            found[f"{self.name}/{name}.bound"] = narrowed(output.bound)
         return found
 
     @property
     def nbytes(self) -> int:
         """About how much room it takes in a file."""
         entries = sum(x.size for x in self.call.inputs.values())
-        return 4 * entries + sum(16 * output.expected.size for output in self.outputs.values())
+        return 4 * entries + sum(12 * output.expected.size for output in self.outputs.values())
+
+
+def stored(mechanism: Mechanism, name: str, x: NDArray[Any], dtype: str, values: Mapping[str, Any]) -> NDArray[Any]:
+    """An input in the dtype in which a kernel gets it."""
+    return x.astype(numpy_dtype(mechanism.dtype_of(name, dtype, values))) if x.dtype.kind == "f" else x
 
 
 def unvectored(mechanism: Mechanism) -> str | None:

@@ -37,6 +37,14 @@ typedef struct {
     av_refuted *refutes;
     int size_count, option_count, follow_count, input_count, output_count, refuted_count;
 } av_vector;
+typedef struct { int side, call; const char *output; double factor; av_tensor factors, places; } av_term;
+typedef struct { /* several calls, and how their results stand to one another */
+    const char *kind;
+    av_vector *calls;
+    av_term terms[AV_MOST];
+    av_tensor constants[2], bound, shape; /* of these, `data` is NULL for zeros */
+    int call_count, term_count;
+} av_relation;
 typedef struct { const char *operator_; int (*call)(av_vector *); } av_kernel;
 
 static inline void av_fail(const char *what, const char *which) {
@@ -99,7 +107,7 @@ static inline double *av_output(av_vector *v, const char *name) { /* NULL where 
     return NULL;
 }
 
-static long av_count(const av_vector *v, const char *output) {
+static inline long av_count(const av_vector *v, const char *output) {
     for (int i = 0; i < v->output_count; i++)
         if (!strcmp(v->outputs[i].name, output)) return v->outputs[i].expected.count;
     return 0;
@@ -147,12 +155,12 @@ static inline char *av_read(const char *folder, const char *name) {
     return data;
 }
 
-static inline av_tensor av_tensor_named(const char *data, const char *vector, const char *name, const char *ending) {
+static inline av_tensor av_tensor_named(const char *data, const char *name) {
     char key[512];
     uint64_t header = 0;
     av_tensor t = {.count = 1};
     for (int i = 8; i--;) header = header << 8 | (uint8_t)data[i]; /* the length is little-endian, as the entries are */
-    snprintf(key, sizeof key, "\"%s/%s%s\":{", vector, name, ending);
+    snprintf(key, sizeof key, "\"%s\":{", name);
     const char *at = strstr(data + 8, key);
     const char *shape = at ? strstr(at, "\"shape\":[") : NULL, *offsets = at ? strstr(at, "\"data_offsets\":[") : NULL;
     if (!shape || !offsets || sscanf(strstr(at, "\"dtype\":"), "\"dtype\":\"%11[^\"]", t.dtype) != 1)
@@ -163,15 +171,31 @@ static inline av_tensor av_tensor_named(const char *data, const char *vector, co
     return t;
 }
 
+static inline av_tensor av_part(const char *data, const av_vector *v, const char *name, const char *ending) {
+    char key[512];
+    snprintf(key, sizeof key, "%s/%s%s", v->name, name, ending);
+    return av_tensor_named(data, key);
+}
+
+static inline av_tensor av_shaped(char *shape) { /* of a shape as a word, without entries */
+    av_tensor t = {.count = 1};
+    for (char *end = shape; *end && *end != '-' && t.rank < AV_RANK; end += *end == ',')
+        t.count *= t.shape[t.rank++] = strtol(end, &end, 10);
+    return t;
+}
+
 /* Verdicts */
+
+static inline double av_units(double gap, double bound, int fine) { /* an error over its bound */
+    if (fine || isinf(bound)) return 0;
+    return isnan(gap) || isnan(bound) || bound == 0 ? INFINITY : gap / bound;
+}
 
 static inline void av_judge(av_result *one) { /* the worst entry: its error over its bound */
     one->excess = -1;
     for (long i = 0; i < one->expected.count; i++) {
-        double y = one->got[i], x = av_entry(&one->expected, i), bound = av_entry(&one->bound, i), gap = fabs(y - x);
-        double units = y == x || (isnan(y) && isnan(x)) || isinf(bound) ? 0
-                       : isnan(gap) || bound == 0                        ? INFINITY
-                                                                         : gap / bound;
+        double y = one->got[i], x = av_entry(&one->expected, i), bound = av_entry(&one->bound, i);
+        double units = av_units(fabs(y - x), bound, y == x || (isnan(y) && isnan(x)));
         if (units > one->excess) one->excess = units, one->worst = i;
     }
     if (one->excess < 0) one->excess = 0;
@@ -183,15 +207,19 @@ static inline int av_like(double excess, double known) { /* whether an error may
     return fabs(excess - known) <= AV_CLEAR + 0.25 * fmax(excess, known);
 }
 
+static inline void av_place(const av_tensor *t, long left) { /* an entry by its axes */
+    long step = t->count;
+    for (int axis = 0; axis < t->rank; axis++) {
+        step /= t->shape[axis];
+        printf("%s%ld%s", axis ? ", " : "[", left / step, axis + 1 == t->rank ? "]" : "");
+        left %= step;
+    }
+}
+
 static inline void av_show(const av_vector *v, const av_result *one, int bad) {
     printf("%s %s %s %s: %s", bad ? "FAIL" : "ok  ", v->name, v->law, v->label, one->name);
     if (one->expected.count) {
-        long left = one->worst, step = one->expected.count;
-        for (int axis = 0; axis < one->expected.rank; axis++) {
-            step /= one->expected.shape[axis];
-            printf("%s%ld%s", axis ? ", " : "[", left / step, axis + 1 == one->expected.rank ? "]" : "");
-            left %= step;
-        }
+        av_place(&one->expected, one->worst);
         printf(" is %.6g, expected %.6g: %.4g x the bound %.3g", one->got[one->worst],
                av_entry(&one->expected, one->worst), one->excess, av_entry(&one->bound, one->worst));
     }
@@ -199,6 +227,21 @@ static inline void av_show(const av_vector *v, const av_result *one, int bad) {
 }
 
 typedef struct { av_candidate *candidates; int count, taken, skipped, failed; long outputs; } av_group;
+
+static inline void av_agree(const av_vector *v, av_group *group, const char *output, double excess) {
+    group->outputs++;
+    for (int c = 0; c < group->count; c++) {
+        double known = 0;
+        for (int r = 0; r < v->refuted_count; r++)
+            if (!strcmp(v->refutes[r].name, group->candidates[c].name) && !strcmp(v->refutes[r].output, output))
+                known = v->refutes[r].excess;
+        group->candidates[c].agreed += av_like(excess, known);
+    }
+}
+
+static inline void av_free(av_vector *v) {
+    for (int i = 0; i < v->output_count; i++) free(v->outputs[i].got);
+}
 
 static inline void av_call(av_vector *v, av_group *group, int (*call)(av_vector *), int verbose) {
     if (call(v) == AV_NOT_TAKEN) {
@@ -213,19 +256,66 @@ static inline void av_call(av_vector *v, av_group *group, int (*call)(av_vector 
         if (!one->got) continue;
         av_judge(one);
         if (!worst || one->excess > worst->excess) worst = one;
-        group->outputs++;
-        for (int c = 0; c < group->count; c++) {
-            double known = 0;
-            for (int r = 0; r < v->refuted_count; r++)
-                if (!strcmp(v->refutes[r].name, group->candidates[c].name) && !strcmp(v->refutes[r].output, one->name))
-                    known = v->refutes[r].excess;
-            group->candidates[c].agreed += av_like(one->excess, known);
-        }
+        av_agree(v, group, one->name, one->excess);
     }
     int bad = worst->excess > 1;
     group->failed += bad;
     if (bad || verbose) av_show(v, worst, bad);
-    for (int i = 0; i < v->output_count; i++) free(v->outputs[i].got);
+    av_free(v);
+}
+
+static inline double av_side(const av_relation *r, int side, long i) { /* an entry of a side: a constant, and terms */
+    double sum = r->constants[side].data ? av_entry(&r->constants[side], i) : 0;
+    for (const av_term *t = r->terms; t < r->terms + r->term_count; t++) {
+        long place = t->places.data ? (long)av_entry(&t->places, i) : i;
+        if (t->side != side || place < 0) continue;
+        sum += (t->factors.data ? av_entry(&t->factors, i) : t->factor) * av_output(&r->calls[t->call], t->output)[place];
+    }
+    return sum;
+}
+
+static inline int av_called(av_relation *r, int (*call)(av_vector *)) { /* whether the kernel takes all calls and outputs */
+    for (av_vector *v = r->calls; v < r->calls + r->call_count; v++) {
+        if (call(v) == AV_NOT_TAKEN) return 0;
+        if (!v->outputs[0].got) av_fail("the kernel returns no", v->outputs[0].name);
+    }
+    for (const av_term *t = r->terms; t < r->terms + r->term_count; t++)
+        for (av_result *one = r->calls[t->call].outputs; one < r->calls[t->call].outputs + r->calls[t->call].output_count; one++)
+            if (!strcmp(one->name, t->output) && !one->got) return 0;
+    return 1;
+}
+
+static inline void av_relate(av_vector *v, av_relation *r, av_group *group, int (*call)(av_vector *), int verbose) {
+    int taken = av_called(r, call), differ = !strcmp(r->kind, "differ"), at_most = !strcmp(r->kind, "at_most"), same = 1;
+    double excess = 0;
+    long worst = 0;
+    for (long i = 0; taken && i < r->shape.count; i++) {
+        double x = av_side(r, 0, i), y = av_side(r, 1, i), bound = r->bound.data ? av_entry(&r->bound, i) : 0;
+        int fine = (at_most ? x <= y : x == y) || (isnan(x) && isnan(y) && (isnan(bound) || differ));
+        double units = differ ? 0 : av_units(at_most ? x - y : fabs(x - y), bound, fine);
+        if (units > excess) excess = units, worst = i;
+        same &= fine;
+    }
+    if (differ && same) excess = INFINITY;
+    if (taken) {
+        int bad = excess > 1;
+        group->taken++, group->failed += bad;
+        av_agree(v, group, "relation", excess);
+        if (bad || verbose) {
+            printf("%s %s %s %s: of %d calls: ", bad ? "FAIL" : "ok  ", v->name, v->law, v->label, r->call_count);
+            if (differ) printf("the results are %s\n", same ? "the same" : "not the same");
+            else {
+                double bound = r->bound.data ? av_entry(&r->bound, worst) : 0;
+                printf("one side");
+                av_place(&r->shape, worst);
+                printf(" is %.6g, the other %.6g: %.4g x the bound %.3g\n", av_side(r, 0, worst), av_side(r, 1, worst),
+                       excess, bound);
+            }
+        }
+    } else {
+        group->skipped++;
+    }
+    for (int i = 0; i < r->call_count; i++) av_free(&r->calls[i]);
 }
 
 static inline void av_tell(const av_vector *v, const av_group *group) {
@@ -263,18 +353,22 @@ static inline av_pair av_pair_of(char *rest) {
 
 static inline int av_check(const char *folder, const av_kernel *kernels, int verbose) {
     char *index = av_read(folder, "index.txt"), *tensors = NULL;
-    av_vector v = {0};
+    av_vector v = {0}, *at = &v; /* `at` is the call that lines speak of */
+    av_relation r = {0};
     av_group group = {0};
     const av_kernel *kernel = NULL;
     int taken = 0, failed = 0;
-    if (strncmp(index, "attnspec-vectors 1\n", 19)) av_fail("not a set of vectors of format 1:", folder);
+    if (strncmp(index, "attnspec-vectors 2\n", 19)) av_fail("not a set of vectors of format 2:", folder);
     for (char *line = index, *next; line; line = next) {
         next = strchr(line, '\n');
         if (next) *next++ = 0;
         char *rest = line, *kind = av_word(&rest);
-        int begins = !strcmp(kind, "vector"), group_ends = !strcmp(kind, "mechanism") || !next;
-        if ((begins || group_ends) && v.name && kernel && kernel->operator_) av_call(&v, &group, kernel->call, verbose);
-        if (begins || group_ends) v.name = NULL;
+        int related = !strcmp(kind, "relation"), begins = related || !strcmp(kind, "vector"), group_ends = !strcmp(kind, "mechanism") || !next;
+        if ((begins || group_ends) && v.name && kernel && kernel->operator_) {
+            if (r.call_count) av_relate(&v, &r, &group, kernel->call, verbose);
+            else av_call(&v, &group, kernel->call, verbose);
+        }
+        if (begins || group_ends) v.name = NULL, at = &v;
         if (group_ends && kernel && kernel->operator_) {
             av_tell(&v, &group);
             taken += group.taken, failed += group.failed;
@@ -293,26 +387,52 @@ static inline int av_check(const char *folder, const av_kernel *kernels, int ver
         } else if (begins) {
             v.name = av_word(&rest), v.law = av_word(&rest), v.label = rest;
             v.size_count = v.option_count = v.follow_count = v.input_count = v.output_count = v.refuted_count = 0;
+            free(r.calls);
+            r = (av_relation){0};
         } else if (!tensors) {
             continue;
         }
-        if (v.size_count + v.option_count + v.follow_count + v.input_count + v.output_count >= AV_MOST)
+        if (at->size_count + at->option_count + at->follow_count + at->input_count + at->output_count >= AV_MOST ||
+            r.term_count >= AV_MOST)
             av_fail("too much of", v.name);
-        if (!strcmp(kind, "size")) v.sizes[v.size_count++] = av_pair_of(rest);
-        else if (!strcmp(kind, "option")) v.options[v.option_count++] = av_pair_of(rest);
-        else if (!strcmp(kind, "follows")) v.follows[v.follow_count++] = av_pair_of(rest);
-        else if (!strcmp(kind, "input"))
-            v.inputs[v.input_count++] = (av_array){rest, av_tensor_named(tensors, v.name, rest, "")};
+        if (!strcmp(kind, "size")) at->sizes[at->size_count++] = av_pair_of(rest);
+        else if (!strcmp(kind, "option")) at->options[at->option_count++] = av_pair_of(rest);
+        else if (!strcmp(kind, "follows")) at->follows[at->follow_count++] = av_pair_of(rest);
+        else if (!strcmp(kind, "input")) v.inputs[v.input_count++] = (av_array){rest, av_part(tensors, &v, rest, "")};
         else if (!strcmp(kind, "output"))
-            v.outputs[v.output_count++] = (av_result){rest, av_tensor_named(tensors, v.name, rest, ".expected"),
-                                                      av_tensor_named(tensors, v.name, rest, ".bound"), NULL, 0, 0};
-        else if (!strcmp(kind, "refutes")) {
+            v.outputs[v.output_count++] = (av_result){rest, av_part(tensors, &v, rest, ".expected"),
+                                                      av_part(tensors, &v, rest, ".bound"), NULL, 0, 0};
+        else if (!strcmp(kind, "call")) {
+            r.calls = av_room(r.calls, sizeof(av_vector) * (size_t)(r.call_count + 1));
+            at = &r.calls[r.call_count++];
+            *at = v;
+        } else if (!strcmp(kind, "pass")) {
+            const char *name = av_word(&rest);
+            at->inputs[at->input_count++] = (av_array){name, av_tensor_named(tensors, rest)};
+        } else if (!strcmp(kind, "result")) {
+            const char *name = av_word(&rest);
+            at->outputs[at->output_count++] = (av_result){.name = name, .expected = av_shaped(rest)};
+        } else if (!strcmp(kind, "compare")) {
+            r.kind = av_word(&rest), r.shape = av_shaped(rest);
+        } else if (!strcmp(kind, "constant")) {
+            int side = !strcmp(av_word(&rest), "right");
+            r.constants[side] = av_tensor_named(tensors, rest);
+        } else if (!strcmp(kind, "bound")) {
+            r.bound = av_tensor_named(tensors, rest);
+        } else if (!strcmp(kind, "term")) {
+            av_term *t = &r.terms[r.term_count++];
+            t->side = !strcmp(av_word(&rest), "right"), t->call = atoi(av_word(&rest)), t->output = av_word(&rest);
+            const char *factor = av_word(&rest);
+            if (strchr(factor, '/')) t->factors = av_tensor_named(tensors, factor);
+            else t->factor = atof(factor);
+            if (strcmp(rest, "all")) t->places = av_tensor_named(tensors, rest);
+        } else if (!strcmp(kind, "refutes")) {
             v.refutes = av_room(v.refutes, sizeof(av_refuted) * (size_t)(v.refuted_count + 1));
             const char *name = av_word(&rest), *output = av_word(&rest);
             v.refutes[v.refuted_count++] = (av_refuted){name, output, atof(rest)};
         }
     }
-    free(tensors), free(group.candidates), free(v.refutes), free(index);
+    free(tensors), free(group.candidates), free(v.refutes), free(r.calls), free(index);
     return failed ? 1 : taken ? 0 : 5;
 }
 

@@ -83,9 +83,20 @@ class Vector:
         if not any(p.kind is p.VAR_KEYWORD for p in parameters) and named.keys() - {p.name for p in parameters}:
             raise NotImplementedError
         result = kernel(*(inputs[name] for name in required), **named)
-        if isinstance(result, dict):
-            return result
-        return dict(zip(self.said["outputs"], result if isinstance(result, tuple | list) else [result], strict=False))
+        names = [*self.said["outputs"]]
+        if not isinstance(result, dict):
+            result = dict(zip(names, result if isinstance(result, tuple | list) else [result], strict=False))
+        if result.get(names[0]) is None:
+            raise ValueError(f"{self.name}: the kernel returns no {names[0]}")
+        return result
+
+    @property
+    def name(self):
+        return self.said["name"]
+
+    def tried(self, kernel):
+        """The worst entry of each output that a kernel returns."""
+        return self.judged(self.call(kernel))
 
     def judged(self, outputs):
         """The worst entry of each output that was returned."""
@@ -95,6 +106,75 @@ class Vector:
                 expected, bound = (self.tensors[said[key]][0] for key in ("expected", "bound"))
                 found[name] = worst_entry(np.asarray(outputs[name]), expected, bound)
         return found
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Several calls, and how their results stand to one another."""
+
+    said: dict
+    """What index.json says of it."""
+    stated: dict
+    tensors: dict
+
+    @property
+    def calls(self):
+        return [Vector({**said, "name": self.said["name"]}, self.stated, self.tensors) for said in self.said["calls"]]
+
+    def tried(self, kernel):
+        """The worst entry of both sides, under the name `relation`."""
+        outputs = [call.call(kernel) for call in self.calls]
+        terms = self.said["left"]["terms"] + self.said["right"]["terms"]
+        if any(outputs[term["call"]].get(term["output"]) is None for term in terms):
+            raise NotImplementedError
+        return {"relation": self.judged(outputs)}
+
+    def judged(self, outputs):
+        """The worst entry, for what each call returned."""
+        for call, returned in zip(self.said["calls"], outputs, strict=True):
+            for name, y in returned.items():
+                if y is not None and [*np.shape(y)] != call["outputs"][name]["shape"]:
+                    return Worst(
+                        np.inf, f": {name} has the shape {[*np.shape(y)]}, not {call['outputs'][name]['shape']}"
+                    )
+        x, y = (self.side(self.said[word], outputs) for word in ("left", "right"))
+        kind = self.said["kind"]
+        if kind == "differ":
+            same = bool(np.all((x == y) | (np.isnan(x) & np.isnan(y))))
+            return Worst(np.inf if same else 0.0, f": the results are {'the same' if same else 'not the same'}")
+        bound = self.tensors[self.said["bound"]][0] if self.said["bound"] else np.zeros(x.shape)
+        with np.errstate(all="ignore"):
+            gap, fine = (x - y, x <= y) if kind == "at_most" else (np.abs(x - y), x == y)
+            fine |= (np.isnan(x) & np.isnan(y) & np.isnan(bound)) | np.isinf(bound)
+            units = np.where(np.isnan(gap) | np.isnan(bound) | (bound == 0), np.inf, gap / bound)
+        units = np.where(fine, 0.0, units)
+        if not units.size:
+            return Worst(0.0, "")
+        at = np.unravel_index(int(units.argmax()), units.shape)
+        over = f"{units[at]:.4g} x the bound {bound[at]:.3g}"
+        return Worst(float(units[at]), f": one side{place_of(at)} is {x[at]:.6g}, the other {y[at]:.6g}: {over}")
+
+    def side(self, side, outputs):
+        """The entries of a side: a constant and terms, which are added in their order."""
+        shape = self.said["shape"]
+        total = self.tensors[side["constant"]][0] if side["constant"] else np.zeros(shape)
+        for term in side["terms"]:
+            y = np.asarray(outputs[term["call"]][term["output"]], np.float64)
+            factor = self.tensors[term["factors"]][0] if term["factors"] else term["factor"]
+            if term["places"]:
+                places = self.tensors[term["places"]][0]
+                y = np.append(y, 0.0)[places]
+                with np.errstate(all="ignore"):
+                    total = total + np.where(places < 0, 0.0, factor * y)
+            else:
+                with np.errstate(all="ignore"):
+                    total = total + factor * y.reshape(shape)
+        return total
+
+
+def place_of(at):
+    """An entry by its axes."""
+    return f"[{', '.join(map(str, map(int, at)))}]" if at else ""
 
 
 @dataclass(frozen=True)
@@ -119,9 +199,8 @@ def worst_entry(y, expected, bound):
     if not units.size:
         return Worst(0.0, "")
     at = np.unravel_index(int(units.argmax()), units.shape)
-    place = f"[{', '.join(map(str, map(int, at)))}]" if at else ""
     over = f"{units[at]:.4g} x the bound {bound[at]:.3g}"
-    return Worst(float(units[at]), f"{place} is {y[at]:.6g}, expected {expected[at]:.6g}: {over}")
+    return Worst(float(units[at]), f"{place_of(at)} is {y[at]:.6g}, expected {expected[at]:.6g}: {over}")
 
 
 def like(excess, known):
@@ -153,7 +232,7 @@ class Group:
     skipped: int = 0
     failed: int = 0
 
-    def add(self, vector, worst):
+    def add(self, said, worst):
         """Take note of a vector; whether it fails."""
         bad = any(entry.excess > 1 for entry in worst.values())
         self.taken += 1
@@ -161,7 +240,7 @@ class Group:
         for output, entry in worst.items():
             self.outputs += 1
             for candidate in self.candidates:
-                known = vector.said["refutes"].get(candidate.name, {}).get(output, 0.0)
+                known = said["refutes"].get(candidate.name, {}).get(output, 0.0)
                 candidate.agreed += like(entry.excess, np.inf if known is None else known)
         return bad
 
@@ -189,7 +268,7 @@ def check(folder, kernels, *, verbose=False, say=print):
     """
     folder, found = Path(folder), {}
     index = json.loads((folder / "index.json").read_text("utf-8"))
-    if index["format"] != 1:
+    if index["format"] != 2:
         raise ValueError(f"{folder}: format {index['format']} is not known here")
     for stated in index["mechanisms"]:
         kernel = kernels.get(stated["operator"])
@@ -197,23 +276,21 @@ def check(folder, kernels, *, verbose=False, say=print):
             continue
         known = [Candidate(name, x["says"]) for name, x in stated["mistakes"].items() if x["refuted"]]
         group, tensors = Group(stated, known), read_safetensors(folder / stated["file"])
-        for said in index["vectors"]:
-            if (said["mechanism"], said["dtype"]) != (stated["mechanism"], stated["dtype"]):
-                continue
-            vector = Vector(said, stated, tensors)
-            try:
-                outputs = vector.call(kernel)
-            except NotImplementedError:
-                group.skipped += 1
-                continue
-            worst = vector.judged(outputs)
-            if next(iter(said["outputs"])) not in worst:
-                raise ValueError(f"{said['name']}: the kernel returns no {next(iter(said['outputs']))}")
-            bad = group.add(vector, worst)
-            found[said["name"]] = max(entry.excess for entry in worst.values())
-            if bad or verbose:
-                output, entry = max(worst.items(), key=lambda item: item[1].excess)
-                say(f"{'FAIL' if bad else 'ok  '} {said['name']} {said['law']} {said['case']}: {output}{entry.says}")
+        for kind, key in ((Vector, "vectors"), (Relation, "relations")):
+            for said in index[key]:
+                if (said["mechanism"], said["dtype"]) != (stated["mechanism"], stated["dtype"]):
+                    continue
+                try:
+                    worst = kind(said, stated, tensors).tried(kernel)
+                except NotImplementedError:
+                    group.skipped += 1
+                    continue
+                bad = group.add(said, worst)
+                found[said["name"]] = max(entry.excess for entry in worst.values())
+                if bad or verbose:
+                    output, entry = max(worst.items(), key=lambda item: item[1].excess)
+                    shown = output if kind is Vector else f"of {len(said['calls'])} calls"
+                    say(f"{'FAIL' if bad else 'ok  '} {said['name']} {said['law']} {said['case']}: {shown}{entry.says}")
         for line in group.told():
             say(line)
     return found

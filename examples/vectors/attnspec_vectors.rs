@@ -80,7 +80,7 @@ fn small_float(bits: u32, exponent_bits: u32, fraction_bits: u32, last_is_nan: b
 }
 
 /// A call, and what the definition says of it.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Vector {
     pub name: String,
     pub law: String,
@@ -119,6 +119,92 @@ impl Vector {
     }
 }
 
+/// Entries of an output of a call, moved and multiplied; without `places`, every entry as it is.
+struct Term {
+    right: bool,
+    call: usize,
+    output: String,
+    factor: f64,
+    factors: Option<Vec<f64>>,
+    places: Option<Vec<f64>>,
+}
+
+/// Several calls, and how their results stand to one another.
+#[derive(Default)]
+struct Relation {
+    calls: Vec<Vector>,
+    kind: String,
+    shape: Vec<usize>,
+    constants: [Option<Vec<f64>>; 2],
+    bound: Option<Vec<f64>>,
+    terms: Vec<Term>,
+}
+
+impl Relation {
+    /// The entries of a side: a constant and terms, which are added in their order.
+    fn side(&self, right: bool, outputs: &[Vec<(&'static str, Vec<f64>)>]) -> Vec<f64> {
+        let count = self.shape.iter().product();
+        let mut sums = self.constants[right as usize].clone().unwrap_or(vec![0.0; count]);
+        for term in self.terms.iter().filter(|term| term.right == right) {
+            let (_, y) = outputs[term.call].iter().find(|(name, _)| *name == term.output).unwrap();
+            for (i, sum) in sums.iter_mut().enumerate() {
+                let place = term.places.as_ref().map_or(i as f64, |places| places[i]);
+                if place >= 0.0 {
+                    *sum += term.factors.as_ref().map_or(term.factor, |factors| factors[i]) * y[place as usize];
+                }
+            }
+        }
+        sums
+    }
+
+    /// The largest error over its bound, and what there is to say of it.
+    fn judged(&self, outputs: &[Vec<(&'static str, Vec<f64>)>]) -> (f64, String) {
+        for (call, returned) in self.calls.iter().zip(outputs) {
+            for (name, y) in returned {
+                let expected = call.outputs.iter().find(|(own, _, _)| own == name).map(|(_, shape, _)| shape.count());
+                if expected.is_some_and(|count| count != y.len()) {
+                    return (f64::INFINITY, format!("{name} has {} entries, not {}", y.len(), expected.unwrap()));
+                }
+            }
+        }
+        let (left, right) = (self.side(false, outputs), self.side(true, outputs));
+        let differ = self.kind == "differ";
+        let (mut found, mut same) = ((0, 0.0), true);
+        let bounds = self.bound.clone().unwrap_or(vec![0.0; left.len()]);
+        for (i, (&x, &y)) in left.iter().zip(&right).enumerate() {
+            let both = x.is_nan() && y.is_nan() && (bounds[i].is_nan() || differ);
+            let (gap, fine) = if self.kind == "at_most" { (x - y, x <= y) } else { ((x - y).abs(), x == y) };
+            let units = units(gap, bounds[i], fine || both);
+            same &= fine || both;
+            if units > found.1 && !differ {
+                found = (i, units);
+            }
+        }
+        if differ {
+            let says = format!("the results are {}", if same { "the same" } else { "not the same" });
+            return (if same { f64::INFINITY } else { 0.0 }, says);
+        }
+        let (at, excess) = found;
+        if left.is_empty() {
+            return (0.0, "one side is empty".to_string());
+        }
+        let sides = format!("{:.6e}, the other {:.6e}", left[at], right[at]);
+        let over = format!("{excess:.3e} x the bound {:.2e}", bounds[at]);
+        (excess, format!("one side{} is {sides}: {over}", place(at, &self.shape)))
+    }
+}
+
+/// An error over its bound.
+fn units(gap: f64, bound: f64, fine: bool) -> f64 {
+    if fine || bound.is_infinite() {
+        0.0
+    } else if gap.is_nan() || bound.is_nan() || bound == 0.0 {
+        f64::INFINITY
+    } else {
+        gap / bound
+    }
+}
+
 /// The worst entry: its place, and its error over its bound.
 fn worst(got: &[f64], expected: &[f64], bound: &[f64]) -> (usize, f64) {
     let mut found = (0, 0.0);
@@ -126,14 +212,7 @@ fn worst(got: &[f64], expected: &[f64], bound: &[f64]) -> (usize, f64) {
         return (0, f64::INFINITY);
     }
     for (i, (&y, (&x, &bound))) in got.iter().zip(expected.iter().zip(bound)).enumerate() {
-        let gap = (y - x).abs();
-        let units = if y == x || (y.is_nan() && x.is_nan()) || bound.is_infinite() {
-            0.0
-        } else if gap.is_nan() || bound == 0.0 {
-            f64::INFINITY
-        } else {
-            gap / bound
-        };
+        let units = units((y - x).abs(), bound, y == x || (y.is_nan() && x.is_nan()));
         if units > found.1 {
             found = (i, units);
         }
@@ -183,11 +262,7 @@ impl Group {
             };
             let (x, bounds) = (expected.entries(), bound.entries());
             let (at, excess) = worst(got, &x, &bounds);
-            self.outputs += 1;
-            for (candidate, _, agreed) in &mut self.candidates {
-                let known = v.refutes.get(&(candidate.clone(), name.clone())).copied().unwrap_or(0.0);
-                *agreed += like(excess, known) as usize;
-            }
+            self.agree(v, name, excess);
             if excess > shown.0 {
                 let says = if got.len() != x.len() {
                     format!("{name} has {} entries, not {}", got.len(), x.len())
@@ -205,6 +280,39 @@ impl Group {
         self.failed += bad as usize;
         if bad || verbose {
             println!("{} {} {} {}: {}", if bad { "FAIL" } else { "ok  " }, v.name, v.law, v.case, shown.1);
+        }
+    }
+
+    /// Calls of a kernel, of which the law of a vector says how their results stand to one another.
+    fn relate(&mut self, v: &Vector, relation: &Relation, kernel: &dyn Fn(&Vector) -> Taken, verbose: bool) {
+        let outputs: Option<Vec<_>> = relation.calls.iter().map(kernel).collect();
+        let returned = |call: usize, output: &str| outputs.as_ref().unwrap()[call].iter().any(|(own, _)| *own == output);
+        if outputs.is_some() {
+            let (main, _, _) = &relation.calls[0].outputs[0];
+            if !returned(0, main) {
+                fail(&format!("the kernel returns no {main}"));
+            }
+        }
+        if outputs.is_none() || !relation.terms.iter().all(|term| returned(term.call, &term.output)) {
+            self.skipped += 1;
+            return;
+        }
+        let (excess, says) = relation.judged(&outputs.unwrap());
+        let bad = excess > 1.0;
+        self.taken += 1;
+        self.failed += bad as usize;
+        self.agree(v, "relation", excess);
+        if bad || verbose {
+            let (mark, count) = (if bad { "FAIL" } else { "ok  " }, relation.calls.len());
+            println!("{mark} {} {} {}: of {count} calls: {says}", v.name, v.law, v.case);
+        }
+    }
+
+    fn agree(&mut self, v: &Vector, output: &str, excess: f64) {
+        self.outputs += 1;
+        for (candidate, _, agreed) in &mut self.candidates {
+            let known = v.refutes.get(&(candidate.clone(), output.to_string())).copied().unwrap_or(0.0);
+            *agreed += like(excess, known) as usize;
         }
     }
 
@@ -234,6 +342,11 @@ fn place(at: usize, shape: &[usize]) -> String {
         left /= size;
     }
     if parts.is_empty() { String::new() } else { format!("[{}]", parts.join(", ")) }
+}
+
+/// A shape as one word.
+fn shape(word: &str) -> Vec<usize> {
+    word.split(',').filter_map(|x| x.parse().ok()).collect()
 }
 
 fn fail(what: &str) -> ! {
@@ -268,14 +381,20 @@ fn tensor(file: &Rc<Vec<u8>>, name: &str) -> Tensor {
 pub fn check(folder: &Path, kernels: &[Kernel], verbose: bool) -> (usize, usize) {
     let index = String::from_utf8(read(&folder.join("index.txt"))).unwrap_or_else(|_| fail("index.txt is not UTF-8"));
     let mut lines = index.lines();
-    if lines.next() != Some("attnspec-vectors 1") {
-        fail("this is not a set of vectors of format 1");
+    if lines.next() != Some("attnspec-vectors 2") {
+        fail("this is not a set of vectors of format 2");
     }
     let (mut group, mut vector, mut counts) = (Group::default(), None::<Vector>, (0, 0));
-    let mut finish = |group: &mut Group, vector: &mut Option<Vector>, ends: bool| {
+    let mut relation = Relation::default();
+    let mut finish = |group: &mut Group, vector: &mut Option<Vector>, relation: &mut Relation, ends: bool| {
         let Some((_, kernel)) = kernels.iter().find(|(name, _)| *name == group.operator) else { return };
         if let Some(v) = vector.take() {
-            group.call(&v, kernel, verbose);
+            if relation.calls.is_empty() {
+                group.call(&v, kernel, verbose);
+            } else {
+                group.relate(&v, relation, kernel, verbose);
+            }
+            *relation = Relation::default();
         }
         if ends {
             group.tell();
@@ -287,7 +406,7 @@ pub fn check(folder: &Path, kernels: &[Kernel], verbose: bool) -> (usize, usize)
         let (name, more) = rest.split_once(' ').unwrap_or((rest, ""));
         match (kind, &mut vector) {
             ("mechanism", _) => {
-                finish(&mut group, &mut vector, true);
+                finish(&mut group, &mut vector, &mut relation, true);
                 let words: Vec<&str> = rest.split(' ').collect();
                 let [mechanism, dtype, operator] = [words[0], words[1], words[3]].map(String::from);
                 let used = kernels.iter().any(|(own, _)| *own == operator);
@@ -295,15 +414,41 @@ pub fn check(folder: &Path, kernels: &[Kernel], verbose: bool) -> (usize, usize)
                 group = Group { mechanism, dtype, operator, file, ..Group::default() };
             }
             ("mistake" | "convention", _) => group.candidates.push((name.to_string(), more.to_string(), 0)),
-            ("vector", _) => {
-                finish(&mut group, &mut vector, false);
+            ("vector" | "relation", _) => {
+                finish(&mut group, &mut vector, &mut relation, false);
                 let (law, case) = more.split_once(' ').unwrap_or((more, ""));
                 let [name, law, case] = [name, law, case].map(String::from);
                 let own = Vector { name, law, case, dtype: group.dtype.clone(), ..Vector::default() };
                 vector = if group.file.is_empty() { None } else { Some(own) };
             }
-            ("size", Some(v)) => drop(v.sizes.insert(name.to_string(), more.parse().unwrap_or(0))),
-            ("option", Some(v)) => drop(v.options.insert(name.to_string(), more.to_string())),
+            ("call", Some(v)) => relation.calls.push(Vector { refutes: HashMap::new(), ..v.clone() }),
+            ("pass", Some(_)) => {
+                let found = tensor(&group.file, more);
+                relation.calls.last_mut().unwrap().inputs.insert(name.to_string(), found);
+            }
+            ("result", Some(_)) => {
+                let shaped = Tensor { shape: shape(more), ..Tensor::default() };
+                relation.calls.last_mut().unwrap().outputs.push((name.to_string(), shaped, Tensor::default()));
+            }
+            ("compare", Some(_)) => (relation.kind, relation.shape) = (name.to_string(), shape(more)),
+            ("constant", Some(_)) => {
+                relation.constants[(name == "right") as usize] = Some(tensor(&group.file, more).entries());
+            }
+            ("bound", Some(_)) => relation.bound = Some(tensor(&group.file, rest).entries()),
+            ("term", Some(_)) => {
+                let words: Vec<&str> = rest.split(' ').collect();
+                let entries = |name: &str| name.contains('/').then(|| tensor(&group.file, name).entries());
+                relation.terms.push(Term {
+                    right: words[0] == "right",
+                    call: words[1].parse().unwrap_or(0),
+                    output: words[2].to_string(),
+                    factor: words[3].parse().unwrap_or(1.0),
+                    factors: entries(words[3]),
+                    places: entries(words[4]),
+                });
+            }
+            ("size", Some(v)) => drop(relation.calls.last_mut().unwrap_or(v).sizes.insert(name.to_string(), more.parse().unwrap_or(0))),
+            ("option", Some(v)) => drop(relation.calls.last_mut().unwrap_or(v).options.insert(name.to_string(), more.to_string())),
             ("follows", Some(v)) => drop(v.conventions.insert(name.to_string(), more.to_string())),
             ("input", Some(v)) => {
                 let found = tensor(&group.file, &format!("{}/{name}", v.name));
@@ -320,7 +465,7 @@ pub fn check(folder: &Path, kernels: &[Kernel], verbose: bool) -> (usize, usize)
             _ => {}
         }
     }
-    finish(&mut group, &mut vector, true);
+    finish(&mut group, &mut vector, &mut relation, true);
     counts
 }
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -77,6 +78,20 @@ def test_the_action_fits_the_published_schema(action):
     vendored = pytest.importorskip("check_jsonschema.builtin_schemas.vendor")
     (folder,) = vendored.__path__
     jsonschema.validate(action, json.loads((Path(folder) / "github-actions.json").read_text()))
+
+
+@pytest.mark.parametrize(
+    ("schema", "begins"),
+    [("github-workflows.json", "name: conformance"), ("github-workflows.json", "jobs:"), ("gitlab-ci.json", "conform")],
+)
+def test_the_files_that_the_page_shows_fit_the_published_schemas(schema, begins):
+    vendored = pytest.importorskip("check_jsonschema.builtin_schemas.vendor")
+    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/ci.md").read_text(), re.DOTALL)
+    found = [yaml.load(block, yaml.BaseLoader) for block in blocks if block.startswith(begins)]
+    assert found
+    for document in found:
+        whole = document if "on" in document or schema.startswith("gitlab") else {"on": ["push"], **document}
+        jsonschema.validate(whole, json.loads((Path(vendored.__path__[0]) / schema).read_text()))
 
 
 def test_the_hooks_name_commands_that_there_are():

@@ -42,6 +42,14 @@ def test_a_project_agrees_to_what_there_is_and_learns_what_is_new():
     assert json.loads(run("compare", BASELINE, "--json", code=Exit.VIOLATED))["fails"]
     assert agreed == Path(BASELINE).read_text()
 
+    Path("kernel.py").write_text("import time\n" + RIGHT.replace("return terms", "time.sleep(0.01)\n    return terms"))
+    run(*ASKED, "--profile", "smoke")
+    told = run("compare", BASELINE, "--fail-on", "slower", code=Exit.VIOLATED)
+    assert "SLOWER CALLS   takes longer by more than the spread of its calls" in told
+    assert "ms a call" in told
+    Path("kernel.py").write_text(RIGHT.replace("/ terms.sum", "* 1.01 / terms.sum"))
+    run(*ASKED, "--profile", "smoke", code=Exit.VIOLATED)
+
     assert f"{BASELINE}: updated" in run("compare", BASELINE, "--update")
     assert "PASSES   nothing has changed" in run("compare", BASELINE)
 

@@ -20,6 +20,7 @@ from attnspec.subjects.targets import shipped
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFORMANCE = ROOT / "conformance"
+DOCS = ROOT / "docs"
 
 
 def text(name: str) -> str:
@@ -122,12 +123,12 @@ def test_the_readme_names_both_commands_that_set_up():
 
 def commands(page: str) -> list[list[str]]:
     """The lines of `attnspec` in the blocks of code of a page, as their words."""
-    blocks = re.findall(r"```(?:yaml)?\n(.*?)```", text(page), re.DOTALL)
+    blocks = re.findall(r"^```\w*\n(.*?)^```", text(page), re.DOTALL | re.MULTILINE)
     lines = [re.sub(r"^\s*(- run: )?|\s+#.*| >> .*", "", line) for block in blocks for line in block.splitlines()]
     return [shlex.split(line.replace("${{ matrix.part }}", "1")) for line in lines if line.startswith("attnspec ")]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/ci.md", "docs/vectors.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/ci.md", "docs/private.md", "docs/vectors.md", "docs/workloads.md"])
 def test_the_commands_of_the_documents_are_understood(page):
     found = commands(page)
     for _, name, *words in found:
@@ -145,10 +146,14 @@ def test_the_changelog_has_every_mechanism():
     assert [] == [name for name in library() if f"`{name}`" not in text("CHANGELOG.md")]
 
 
-def test_links_of_the_documents_lead_somewhere():
-    for page in ("README.md", "CONTRIBUTING.md"):
-        for link in re.findall(r"\]\(([\w/.]+)\)", text(page)):
-            assert (ROOT / link).exists(), f"{page}: {link}"
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{p.name}" for p in DOCS.glob("*.md"))])
+def test_links_of_the_documents_lead_somewhere(page):
+    links = re.findall(r"\]\(([\w/.]+)\)", text(page))
+    assert [] == [link for link in links if not (ROOT / page).parent.joinpath(link).exists()]
+
+
+def test_the_readme_leads_to_every_page():
+    assert [] == [p.name for p in DOCS.glob("*.md") if f"(docs/{p.name})" not in text("README.md")]
 
 
 def test_every_adapter_that_needs_a_package_names_an_extra_of_the_project():
@@ -165,9 +170,15 @@ def test_every_adapter_that_needs_a_package_names_an_extra_of_the_project():
         "CHANGELOG.md",
         "spec/README.md",
         "docs/ci.md",
+        "docs/comparing.md",
+        "docs/failures.md",
         "docs/findings.md",
         "docs/interfaces.md",
         "docs/matrix.md",
+        "docs/modules.md",
+        "docs/private.md",
+        "docs/running.md",
+        "docs/testing.md",
         "docs/vectors.md",
     ],
 )

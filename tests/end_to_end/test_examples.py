@@ -40,10 +40,11 @@ def test_a_class_with_weights_is_conformant(check):
     assert not any(" refused" in line for line in lines)
 
 
-def test_the_class_of_the_readme_is_the_example():
-    shown = (ROOT / "README.md").read_text("utf-8").partition("### A class with weights of its own")[2]
-    example = (EXAMPLES / "small_gpt.py").read_text("utf-8")
-    assert example.partition('"""\n\n')[2].strip() == shown.split("```python\n")[1].partition("```")[0].strip()
+def test_the_class_of_the_page_is_the_example_and_its_declaration_that_of_the_readme():
+    shown = (ROOT / "docs" / "modules.md").read_text("utf-8")
+    example = (EXAMPLES / "small_gpt.py").read_text("utf-8").partition('"""\n\n')[2].strip()
+    assert example == shown.split("```python\n")[1].partition("```")[0].strip()
+    assert example[example.index("attention = ") :] in (ROOT / "README.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ import contextlib
 import io
 import os
 import re
+import subprocess
+import sys
 import warnings
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -40,6 +42,18 @@ def test_every_finding_has_a_reproduction_and_a_command():
 def test_a_reproduction_prints_what_the_page_shows(package, tested, title, code, printed):
     if installed(package) != tested:
         pytest.skip(f"{package} {tested} is not installed")
+    shown = apart(code) if "TRITON_INTERPRET" in code else said_by(code)
+    assert (printed, True) == (shown, len(code.splitlines()) <= 12)
+
+
+def apart(code: str) -> str:
+    """What a program prints in a process of its own: Triton is interpreted where it was not imported before."""
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def said_by(code: str) -> str:
+    """What a program prints."""
     with (
         contextlib.redirect_stdout(io.StringIO()) as said,
         warnings.catch_warnings(),
@@ -47,7 +61,7 @@ def test_a_reproduction_prints_what_the_page_shows(package, tested, title, code,
     ):
         warnings.simplefilter("ignore")
         exec(code, {})
-    assert (printed, True) == (said.getvalue(), len(code.splitlines()) <= 12)
+    return said.getvalue()
 
 
 @pytest.mark.parametrize(("adapter", "laws"), COMMANDS, ids=[c[0] + c[1].replace(" --law ", " ") for c in COMMANDS])

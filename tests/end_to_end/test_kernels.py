@@ -15,7 +15,7 @@ TABLE = [
     ("torch", "unified_attention", "unified_attention", "paged_attention", "length - len(own)", "length"),
     ("torch", "flash_mla_with_kvcache", "flash_mla_with_kvcache", "latent_pages", ":head_dim_v", "-head_dim_v:"),
     ("torch", "apply_rotary_emb", "apply_rotary_emb", "rotary", "first * cos - second", "first * cos + second"),
-    ("torch", "fused_add_rms_norm", "fused_add_rms_norm", "rms_norm", "+ eps", "+ 0 * eps"),
+    ("torch", "fused_add_rms_norm", "fused_add_rms_norm", "residual_rms_norm", "+ eps", "+ 0 * eps"),
     ("numpy", "single_prefill_with_kv_cache", "single_prefill_with_kv_cache", "attention", "** -0.5", "** -1.0"),
     (
         "numpy",

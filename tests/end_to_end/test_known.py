@@ -1,12 +1,15 @@
 """A check tells what is known of a released package from what is new, and says what is mended."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
 from click.testing import CliRunner
 
 from attnspec.cli import main
+from attnspec.reporting import findings
+from attnspec.reporting.findings import named
 
 ATTENTION = torch.nn.functional.scaled_dot_product_attention
 
@@ -62,8 +65,18 @@ def test_a_new_fault_behind_a_known_one_is_told_as_new(tmp_path, torch_has):
     assert "Nothing is new" not in result.output
 
 
-def test_a_finding_that_is_no_longer_seen_is_mended(tmp_path, torch_has):
+def test_a_finding_that_is_no_longer_seen_is_mended(tmp_path, torch_has, monkeypatch):
     torch_has(mended)
+    finding = named("torch-causal-scale")
+    (seen, *_) = finding.seen
+    alone = replace(seen, laws=tuple(law for law in seen.laws if law == "causal_mask.definition"))
+    monkeypatch.setattr(findings, "findings", lambda: (replace(finding, seen=(alone,)),))
     result, known, _ = checked(tmp_path)
     assert (0, {"cells": {}, "new": 0, "mended": ["torch-causal-scale"]}) == (result.exit_code, known)
     assert "mended: torch-causal-scale no longer seen" in result.output
+
+
+def test_a_finding_is_not_called_mended_after_some_of_its_laws(tmp_path, torch_has):
+    torch_has(mended)
+    result, known, _ = checked(tmp_path)
+    assert (0, None, False) == (result.exit_code, known, "mended" in result.output)

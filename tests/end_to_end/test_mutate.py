@@ -58,6 +58,11 @@ def test_what_there_was_no_time_for_is_counted(here):
     assert (5, True) == (found.exit_code, found.stdout.splitlines()[-1].endswith("were not tried"))
 
 
+def test_a_correct_variant_that_imports_others_is_changed_by_its_name(here):
+    found = CliRunner().invoke(main, ["mutate", "control_blocks_by_rows", "--profile", "smoke", "--max-time", "0"])
+    assert (5, True) == (found.exit_code, found.stdout.splitlines()[-1].endswith("were not tried"))
+
+
 def test_a_kernel_that_fails_as_it_is_is_not_changed(here):
     (here / "kernel.py").write_text(KERNEL.replace("np.exp(", "np.exp2("))
     found = mutated("--profile", "smoke")
@@ -67,7 +72,7 @@ def test_a_kernel_that_fails_as_it_is_is_not_changed(here):
 @pytest.mark.parametrize(
     ("target", "code", "says"),
     [
-        ("kernel", 4, "is no file of Python"),
+        ("kernel", 6, "there is no adapter 'kernel'"),
         ("no.py", 6, "no such file: no.py"),
         ("empty.py", 5, "has nothing that could be changed"),
         ("wrong.py", 6, "is no source of Python"),

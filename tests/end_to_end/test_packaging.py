@@ -182,6 +182,8 @@ LIGHT = (
             "check_protocol",
             "plan",
             "mutate",
+            "freeze",
+            "record",
         )
     ),
 )

@@ -18,6 +18,7 @@ from attnspec.judging.judge import Kind, definition_law, evaluated
 from attnspec.judging.trial import Trial
 from attnspec.mechanisms.loader import library
 from attnspec.vectors import sets
+from attnspec.vectors.index import as_text
 from attnspec.vectors.sets import Asked, files
 from attnspec.vectors.tensors import encoded
 
@@ -116,7 +117,7 @@ def verdicts(lines):
         if line.startswith(("FAIL", "ok  ")):
             words = line.split()
             over = [float(words[i - 1]) for i, word in enumerate(words) if word == "x"]
-            found[words[1]] = words[0] == "FAIL", over[0]
+            found[words[1]] = words[0] == "FAIL", over[0] if over else None
     return found
 
 
@@ -127,7 +128,7 @@ def verdicts(lines):
 def test_right_kernels_pass(language, made, tmp_path):
     code, lines, errors = ran(sources(language, tmp_path / "right"), made[0])
     assert (0, "") == (code, errors)
-    count = {name: len(part.vectors) for name, part in made[1].items()}
+    count = {name: len(part.vectors) + len(part.relations) for name, part in made[1].items()}
     told = [f"{name} float32: 0 of {count[name]} vectors fail" for name in ("softmax", "causal_mask")]
     assert told == [line for line in lines if not line.startswith("ok")]
 
@@ -164,12 +165,31 @@ def test_verdicts_are_those_of_attnspec_case_by_case(language, faulty, made, tmp
     found = verdicts(lines)
     functions = kernels(language, folder)
     expected = {told.vector.name: judged(told.vector, functions) for part in made[1].values() for told in part.vectors}
-    assert {name: bad for name, (bad, _) in expected.items()} == {name: bad for name, (bad, _) in found.items()}
+    assert {name: bad for name, (bad, _) in expected.items()} == {name: found[name][0] for name in expected}
     shown = [
         name for name, (bad, _) in expected.items() if not bad
     ]  # further off, attnspec reckons with the output's unit
     np.testing.assert_allclose([expected[n][1] for n in shown], [found[n][1] for n in shown], rtol=2e-3, atol=1e-9)
-    assert faulty == any(bad for bad, _ in found.values())
+    laws = {}
+    for relation in (told.vector for part in made[1].values() for told in part.relations):
+        laws.setdefault((relation.mechanism.name, relation.sample.key, relation.law.name), []).append(relation)
+    refuted = {law: broken(relations, functions) for law, relations in laws.items()}
+    assert refuted == {law: any(found[one.name][0] for one in relations) for law, relations in laws.items()}
+    assert found.keys() == {*expected, *(one.name for relations in laws.values() for one in relations)}
+    assert faulty == any(bad for bad, _ in expected.values()) == any(refuted.values())
+
+
+def broken(relations, functions):
+    """Whether a law is refuted on the results of a kernel, by attnspec."""
+    first = relations[0]
+    trial = Trial(first.trial.bench, first.sample, fair=False)
+    for relation in relations:
+        for key, call in relation.calls.items():
+            inputs = [np.ascontiguousarray(x, np.float32) for x in call.inputs.values()]
+            y = functions[first.mechanism.operator](*inputs, **call.options).astype(np.float64)
+            trial.replies[key] = Reply({first.mechanism.outputs[0]: y})
+    with np.errstate(all="ignore"):
+        return evaluated(trial, first.law, first.grade).kind is Kind.REFUTED
 
 
 def judged(vector, functions):
@@ -276,7 +296,7 @@ if __name__ == "__main__":
 def stored(tmp_path_factory):
     """A set by hand, in which a kernel returns what it is given; and one vector that it does not take."""
     folder, tensors, vectors = tmp_path_factory.mktemp("stored"), {}, []
-    lines = ["attnspec-vectors 1", "mechanism identity any fp64 identity all.safetensors"]
+    lines = ["attnspec-vectors 2", "mechanism identity any fp64 identity all.safetensors"]
     for name, x in {**STORED, "other": BITS}.items():
         options = {"other": True} if name == "other" else {"word": "a b"}
         with np.errstate(invalid="ignore"):
@@ -298,7 +318,9 @@ def stored(tmp_path_factory):
     }
     (folder / "all.safetensors").write_bytes(encoded(tensors))
     (folder / "index.txt").write_text("\n".join(lines) + "\n")
-    (folder / "index.json").write_text(json.dumps({"format": 1, "mechanisms": [stated], "vectors": vectors}))
+    (folder / "index.json").write_text(
+        json.dumps({"format": 2, "mechanisms": [stated], "vectors": vectors, "relations": []})
+    )
     return folder
 
 
@@ -316,11 +338,103 @@ def test_what_is_not_a_set_is_told_and_nothing_taken_is_no_pass(language, stored
     folder = sources(language, tmp_path / "identity")
     (folder / f"identity.{language}").write_text(IDENTITY[language])
     assert 5 == ran(folder, made[0], "identity")[0]
-    for name, text in (("index.txt", "attnspec-vectors 2\n"), ("index.json", '{"format": 2}')):
+    for name, text in (("index.txt", "attnspec-vectors 1\n"), ("index.json", '{"format": 1}')):
         (tmp_path / name).write_text(text)
     code, _, errors = ran(folder, tmp_path, "identity")
     assert code
     assert "format" in errors
+
+
+# Several calls
+
+UP, DOWN = np.arange(1, 5, dtype=np.float32), np.arange(4, 0, -1, dtype=np.float32)
+LOST = np.where(UP > 1, UP, np.nan).astype(np.float32)
+BACK = np.arange(4)[::-1].copy()
+
+
+def term(call, *, factor=1.0, factors=None, places=None, output="y"):
+    return {"call": call, "output": output, "factor": factor, "factors": factors, "places": places}
+
+
+def side(*terms, constant=None):
+    return {"constant": constant, "terms": [*terms]}
+
+
+FIRST, SECOND = side(term(0)), side(term(1))
+ONLY_NAN = {"bound": np.where(np.isnan(LOST), np.nan, 0.0)}
+RELATIONS = {
+    "moved": ({"at": BACK}, "equal", SECOND, side(term(0, places="at")), (UP, DOWN), True),
+    "not_moved": ({}, "equal", SECOND, FIRST, (UP, DOWN), False),
+    "added": ({"five": np.full(4, 5.0)}, "equal", side(constant="five"), side(term(0), term(1)), (UP, DOWN), True),
+    "twice": ({}, "equal", side(term(0), term(0)), side(term(1, factor=2.0)), (UP, UP), True),
+    "factors": ({"f": DOWN / UP.astype(float)}, "equal", SECOND, side(term(0, factors="f")), (UP, DOWN), True),
+    "bounded": ({"bound": np.array([3.0, 1, 1, 3])}, "equal", FIRST, SECOND, (UP, DOWN), True),
+    "beyond": ({"bound": np.array([3.0, 1, 0.5, 3])}, "equal", FIRST, SECOND, (UP, DOWN), False),
+    "open": ({"bound": np.full(4, np.inf)}, "equal", FIRST, SECOND, (UP, DOWN), True),
+    "at_most": ({"most": UP.astype(float)}, "at_most", FIRST, side(constant="most"), (UP, UP), True),
+    "above": ({}, "at_most", FIRST, SECOND, (UP, DOWN), False),
+    "differ": ({}, "differ", FIRST, SECOND, (UP, DOWN), True),
+    "same": ({"at": BACK}, "differ", FIRST, side(term(1, places="at")), (UP, DOWN), False),
+    "none": (
+        {"at": np.array([-1, 1, 2, 3]), "first": np.array([1.0, 0, 0, 0])},
+        *("equal", FIRST, side(term(1, places="at"), constant="first"), (UP, UP), True),
+    ),
+    "both_nan": (ONLY_NAN, "equal", FIRST, SECOND, (LOST, LOST), True),
+    "lost": ({}, "equal", FIRST, SECOND, (LOST, LOST), False),
+    "numbers": (ONLY_NAN, "equal", FIRST, SECOND, (UP, UP), True),
+    "number_and_nan": (ONLY_NAN, "equal", FIRST, SECOND, (LOST, UP), False),
+    "further_output": ({}, "equal", side(term(0, output="z")), SECOND, (UP, UP), None),
+}
+"""Two calls of a kernel that returns what it is given: arrays, kind, sides, inputs, and whether the relation holds."""
+
+
+@pytest.fixture(scope="module")
+def related(tmp_path_factory):
+    """A set by hand, of several calls each."""
+    folder, tensors, relations = tmp_path_factory.mktemp("related"), {}, []
+    for name, (arrays, kind, left, right, inputs, _) in RELATIONS.items():
+        tensors |= {f"{name}/{key}": x for key, x in arrays.items()}
+        tensors |= {f"{name}/{i}.x": x for i, x in enumerate(inputs)}
+        shaped = {"dtype": "any", "shape": [4]}
+        calls = [
+            {"sizes": {"n": 4}, "options": {"word": "a b"}, "outputs": {"y": shaped, "z": shaped}}
+            | {"inputs": {"x": {"tensor": f"{name}/{i}.x", "required": True}}}
+            for i in range(2)
+        ]
+        relations.append(
+            {"name": name, "mechanism": "identity", "dtype": "any", "law": "law", "case": name, "conventions": {}}
+            | {"calls": calls, "kind": kind, "shape": [4], "refutes": {}}
+            | {"left": named(left, name), "right": named(right, name)}
+            | {"bound": f"{name}/bound" if "bound" in arrays else None}
+        )
+    stated = {"mechanism": "identity", "operator": "identity", "dtype": "any", "grade": "any", "mistakes": {}}
+    index = {"format": 2, "mechanisms": [stated | {"file": "all.safetensors"}], "vectors": [], "relations": relations}
+    (folder / "all.safetensors").write_bytes(encoded(tensors))
+    (folder / "index.txt").write_text(as_text(index))
+    (folder / "index.json").write_text(json.dumps(index))
+    return folder
+
+
+def named(side, name):
+    """A side whose arrays are called by what they belong to."""
+    terms = [one | {key: one[key] and f"{name}/{one[key]}" for key in ("factors", "places")} for one in side["terms"]]
+    return {"constant": side["constant"] and f"{name}/{side['constant']}", "terms": terms}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_results_of_several_calls_are_compared_alike_in_every_language(language, related, tmp_path):
+    folder = sources(language, tmp_path / "identity")
+    (folder / f"identity.{language}").write_text(IDENTITY[language])
+    code, lines, errors = ran(folder, related, "identity")
+    assert (1, "") == (code, errors)
+    expected = {name: not holds for name, (*_, holds) in RELATIONS.items() if holds is not None}
+    assert expected == {name: bad for name, (bad, _) in verdicts(lines).items()}
+    two, three, half = ("2.000000e0", "3.000000e0", "5.00e-1") if language == "rs" else ("2", "3", "0.5")
+    over = "2.000e0" if language == "rs" else "2"
+    told = f"FAIL beyond law beyond: of 2 calls: one side[2] is {three}, the other {two}: {over} x the bound {half}"
+    assert told in lines
+    assert "FAIL same law same: of 2 calls: the results are the same" in lines
+    assert "identity any: 6 of 17 vectors fail, 1 not taken" in lines
 
 
 # The checker of Python

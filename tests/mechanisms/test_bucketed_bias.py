@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from attnspec import reference
 from attnspec.adapters import Adapter
@@ -63,3 +64,27 @@ def test_what_goes_wrong_is_found(wrong):
 
 def test_borders_that_are_looked_up_are_right():
     assert set() == failures(control_buckets_by_borders)
+
+
+def gradient_by_definition(**values):
+    return Frame(library()["bucketed_bias_gradient"], values).outputs()["d_table"]
+
+
+def gradient_by_reference(**values):
+    return reference.bucketed_bias_gradient(**values)["d_table"]
+
+
+@pytest.mark.parametrize("witness", [gradient_by_definition, gradient_by_reference])
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_the_gradient_of_the_table_is_the_derivative_of_the_bias(witness, bidirectional):
+    table = torch.zeros(16, 2, dtype=torch.float64, requires_grad=True)
+    asked = {"q_len": 7, "k_len": 30, "bidirectional": bidirectional, "max_distance": 20}
+    d_out = np.cos(np.arange(2 * 7 * 30.0)).reshape(2, 7, 30)
+    control_buckets_by_borders(table, **asked).backward(torch.from_numpy(d_out))
+    found = witness(table=np.zeros((16, 2)), d_out=d_out, **asked)
+    np.testing.assert_allclose(found, table.grad, rtol=1e-12, atol=1e-13)
+
+
+def test_the_reference_refuses_a_cotangent_of_another_shape():
+    with pytest.raises(ValueError, match="for every entry"):
+        reference.bucketed_bias_gradient(NUMBERS, np.ones((1, 2, 2)), q_len=2, k_len=3)

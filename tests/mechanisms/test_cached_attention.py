@@ -7,10 +7,13 @@ import torch
 
 from attnspec import reference
 from attnspec.adapters import Adapter
+from attnspec.adapters.controls.attention import online
+from attnspec.adapters.controls.writing import encoded
+from attnspec.adapters.flash_attention.cache import in_chunks
 from attnspec.cases.profiles import PROFILES
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
-from attnspec.mechanisms.definition import Frame
+from attnspec.mechanisms.definition import Frame, refused
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.targets import subject
 
@@ -65,6 +68,77 @@ def test_the_reference_refuses_what_is_outside_the_domain(call):
     x = np.ones((1, 2, 5, 4))
     with pytest.raises(ValueError, match=r"chunks|full|rows"):
         reference.cached_attention(x, x, x, **{"chunks": (3, 2), **call})
+
+
+@pytest.mark.parametrize("window_left", [None, 1])
+def test_both_witnesses_of_a_cache_that_is_rewound_have_the_digits_of_the_formula(window_left):
+    draw = np.random.default_rng(1)
+    chunks, kept = [3, 2, 2], [[1, 2, 2], [3, 0, 1]]
+    q, k, v = draw.normal(size=(2, 4, 7, 5)), draw.normal(size=(2, 2, 7, 5)), draw.normal(size=(2, 2, 7, 3))
+    seen = {0: ([0, 1, 2], [0, 3, 4], [0, 3, 4, 5, 6]), 1: ([0, 1, 2], [0, 1, 2, 3, 4], [0, 1, 2, 5, 6])}
+    expected = np.empty((2, 4, 7, 3))
+    for b, h, i in np.ndindex(2, 4, 7):
+        tokens = [t for t in seen[b][0 if i < 3 else 1 if i < 5 else 2] if t <= i]
+        first = 0 if window_left is None else max(len(tokens) - 1 - window_left, 0)
+        expected[b, h, i] = exactly(q[b, h, i], k[b, h // 2, tokens], v[b, h // 2, tokens], first)
+    given = {"chunks": np.array(chunks), "kept": np.array(kept), "window_left": window_left}
+    np.testing.assert_allclose(reference.cached_attention(q, k, v, **given), expected, 0, 1e-13)
+    frame = Frame(library()["rewound_cache"], {"q": q, "k": k, "v": v, **given})
+    np.testing.assert_allclose(frame.outputs()["out"], expected, 0, 1e-13)
+
+
+@pytest.mark.parametrize("call", [{"kept": [[4, 2]]}, {"kept": [[-1, 2]]}, {"capacity": 4}], ids=str)
+def test_more_than_a_chunk_is_not_kept_and_what_is_kept_fits(call):
+    x = np.ones((1, 2, 5, 4))
+    given = {"chunks": np.array([3, 2]), "capacity": None, **call, "kept": np.array(call.get("kept", [[3, 2]]))}
+    with pytest.raises(ValueError, match=r"part|full"):
+        reference.cached_attention(x, x, x, **given)
+    assert refused(library()["rewound_cache"], {"q": x, "k": x, "v": x, **given}).startswith("outside the domain")
+
+
+@pytest.mark.parametrize(("cache_dtype", "word"), [("float8_e4m3fn", "e4m3"), ("int8", "i8")])
+@pytest.mark.parametrize("own_chunk", ["as_kept", "as_fed", "first_as_fed"])
+def test_both_witnesses_of_a_cache_that_makes_codes_have_those_of_torch(own_chunk, cache_dtype, word):
+    draw, (a, b) = np.random.default_rng(3), ((0.0113, 0.0087) if word == "e4m3" else (0.021, 0.017))
+    q, k, v = draw.normal(size=(1, 1, 40, 5)), draw.normal(size=(1, 1, 40, 5)), 2 * draw.normal(size=(1, 1, 40, 3))
+    kept = [encoded(torch.from_numpy(x), s, cache_dtype).double().numpy() * s for x, s in ((k, a), (v, b))]
+    expected = np.empty((1, 1, 40, 3))
+    for i in range(40):
+        start = 0 if i < 25 else 25 if i < 30 else 30
+        as_fed = own_chunk == "as_fed" or (own_chunk == "first_as_fed" and i < 25)
+        own = (k, v) if as_fed else kept
+        keys, values = (
+            np.concatenate([x[0, 0, :start], y[0, 0, start : i + 1]]) for x, y in zip(kept, own, strict=True)
+        )
+        expected[0, 0, i] = exactly(q[0, 0, i], keys, values, 0)
+    given = {"chunks": np.array([25, 5, 10]), "own_chunk": own_chunk}
+    given |= {"k_scale": np.full((1, 1, 1, 1), a), "v_scale": np.full((1, 1, 1, 1), b)}
+    np.testing.assert_allclose(
+        reference.cached_attention(q, k, v, **given, cache_dtype=cache_dtype), expected, 0, 1e-13
+    )
+    frame = Frame(library()["written_cache"], {"q": q, "k": k, "v": v, **given, "cache_dtype": word})
+    np.testing.assert_allclose(frame.outputs()["out"], expected, 0, 1e-13)
+
+
+def attend(q, keys, values, *, k, v, cache_seqlens):
+    """What flash_attn_with_kvcache does with counts of its own for each item."""
+    outs = []
+    for b, filled in enumerate(cache_seqlens.tolist()):
+        end = filled + q.shape[1]
+        keys[b, filled:end], values[b, filled:end] = k[b], v[b]
+        row = (x.transpose(0, 1)[None] for x in (q[b], keys[b, :end], values[b, :end]))
+        outs.append(online(*row, causal=True)[0][0].transpose(0, 1))
+    return torch.stack(outs)
+
+
+def test_calls_that_count_the_slots_of_each_item_rewind_them():
+    draw, kept = np.random.default_rng(2), np.array([[1, 2, 2], [3, 0, 1]])
+    q, k, v = (draw.normal(size=(2, 2, 7, 4)) for _ in range(3))
+    given = [torch.from_numpy(x).float() for x in (q, k, v)]
+    out = in_chunks(attend, *given, (3, 2, 2), 5, torch.from_numpy(kept))
+    np.testing.assert_allclose(reference.cached_attention(q, k, v, chunks=(3, 2, 2), kept=kept), out, 0, 1e-6)
+    with pytest.raises(ValueError, match="5 tokens do not fit into 4 slots"):
+        in_chunks(attend, *given, (3, 2, 2), 4, torch.from_numpy(kept))
 
 
 # A cache, put together from parts of which some are exchanged

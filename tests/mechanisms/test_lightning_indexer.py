@@ -79,3 +79,15 @@ def test_keys_as_good_as_the_last_one_that_are_chosen_beyond_their_number_are_fo
         return scores >= scores.masked_fill(~best, torch.inf).amin(2, keepdim=True)
 
     assert "as_many" in failures(ties=all_equal)
+
+
+@pytest.mark.parametrize(
+    ("of_key", "found"), [(lambda scale: scale, False), (lambda scale: scale[:, :1], True)], ids=["own", "first"]
+)
+def test_codes_are_compared_with_the_scales_of_their_keys(of_key, found):
+    def lightning_indexer(q, k, w, *, k_scale, top_k, causal=True):
+        return chosen(q, k.float() * of_key(k_scale)[..., None], w, top_k=top_k, causal=causal)
+
+    one = subject(Adapter("function", "lightning_indexer", lightning_indexer, "torch"))
+    cells = run(Request(one, library()["quantized_indexer"], "float32", PROFILES["smoke"])).cells
+    assert found == ("determined" in {cell.law for cell in cells if cell.bad})

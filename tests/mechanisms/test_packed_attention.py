@@ -23,9 +23,9 @@ CONVENTIONS = {
 }
 
 
-def failures(function, laws=None):
+def failures(function, laws=None, mechanism="packed_attention"):
     one = subject(Adapter("function", "packed_attention", function, "torch", conventions=CONVENTIONS))
-    cells = run(Request(one, library()["packed_attention"], "float32", PROFILES["smoke"], laws=laws)).cells
+    cells = run(Request(one, library()[mechanism], "float32", PROFILES["smoke"], laws=laws)).cells
     return [cell.law for cell in cells if cell.bad and cell.level == "must"]
 
 
@@ -116,3 +116,27 @@ def test_a_fault_is_seen(wrong):
         return packed(q, k, v, q_lens, k_lens, causal=causal, **wrong)
 
     assert ["definition"] == failures(faulty, laws=("definition",))
+
+
+def padded(q, k, v, q_lens, k_lens, *, q_slots, k_slots, starts=None):
+    """Item by item from the front of each slot; where the slots begin is said by `starts`."""
+    starts = (lambda lens, slots: slots.cumsum(0) - slots) if starts is None else starts
+    out = torch.zeros(len(q), q.shape[1], v.shape[2])
+    group = q.shape[1] // k.shape[1]
+    begins = zip(starts(q_lens, q_slots), q_lens, starts(k_lens, k_slots), k_lens, strict=True)
+    for q_at, n, k_at, m in begins:
+        keys, values = (x[k_at : k_at + m].repeat_interleave(group, 1) for x in (k, v))
+        s = torch.einsum("qhd,khd->hqk", q[q_at : q_at + n], keys) * q.shape[2] ** -0.5
+        p = torch.softmax(s, -1)
+        out[q_at : q_at + n] = torch.einsum("hqk,khd->qhd", p, values)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("starts", "seen"), [(None, []), (lambda lens, slots: lens.cumsum(0) - lens, ["definition"])], ids=["slots", "lens"]
+)
+def test_items_begin_where_their_slots_do(starts, seen):
+    def function(q, k, v, q_lens, k_lens, *, q_slots, k_slots):
+        return padded(q, k, v, q_lens, k_lens, q_slots=q_slots, k_slots=k_slots, starts=starts)
+
+    assert seen == failures(function, laws=("definition",), mechanism="padded_pack")

@@ -250,3 +250,26 @@ def test_a_smaller_witness_ends_in_the_same_exception():
     small = made_small(failure, result)
     assert "IndexError" == small.outcome.fault.says.partition(":")[0]
     assert 1 == small.sample.values["length"]
+
+
+def pair_of(turn):
+    """Queries and keys by a function that turns an array [heads, length, dim] by its positions."""
+
+    def rotary_pair(q, k, positions, *, base=10000.0, inverse=False):
+        sign = -1 if inverse else 1
+        found = [[turn(x[b], sign * positions, b, base) for b in range(len(x))] for x in (q, k)]
+        return dict(zip(("q_out", "k_out"), map(torch.stack, found), strict=True))
+
+    return rotary_pair
+
+
+def halves_turned(x, positions, base):
+    at = positions.float()[:, None] * base ** (-torch.arange(0, x.shape[-1], 2) / x.shape[-1])
+    a, b = x.chunk(2, -1)
+    return torch.cat((a * at.cos() - b * at.sin(), b * at.cos() + a * at.sin()), -1)
+
+
+def test_each_item_is_turned_by_its_own_positions():
+    assert [] == failures(pair_of(lambda x, p, b, base: halves_turned(x, p[b], base)), "rotary_pair")
+    found = failures(pair_of(lambda x, p, b, base: halves_turned(x, p[0], base)), "rotary_pair")
+    assert {"definition", "one_item"} <= {*found}

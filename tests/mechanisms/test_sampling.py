@@ -235,3 +235,45 @@ def test_a_faulty_sampler_breaks_the_law_that_is_about_its_fault(function, law):
 
 def test_a_right_sampler_breaks_nothing():
     assert set() == bad(subject_of(right, "sample"))
+
+
+# Rows of different requests
+
+
+@pytest.mark.parametrize(
+    "witness", [lambda **call: Frame(library()["filter_rows"], call).outputs()["out"], reference.filter_rows]
+)
+def test_each_row_is_filtered_by_its_own_numbers(witness):
+    call = {"temperature": np.array([2.0, 0.5]), "k": np.array([5, 2]), "p": np.array([0.7, 1.0])}
+    out = witness(logits=LOGITS, **call)
+    first = reference.top_p_filter(LOGITS[:1] / 2.0, p=0.7)
+    second = reference.top_k_filter(LOGITS[1:] / 0.5, k=2)
+    np.testing.assert_array_equal(out, np.concatenate([first, second]))
+
+
+@pytest.mark.parametrize(
+    ("of_row", "found"), [(lambda k: k[:, None], False), (lambda k: k.max(), True)], ids=["own", "largest"]
+)
+def test_a_number_for_all_rows_is_found(of_row, found):
+    def filter_rows(logits, *, k=None):
+        if k is None:
+            return logits.clone()
+        ranks = logits.argsort(dim=-1, descending=True, stable=True).argsort(-1)
+        return logits.masked_fill(ranks >= of_row(k), -INFINITY)
+
+    assert found == ("definition" in bad(subject_of(filter_rows, "filter_rows"), laws=("definition",)))
+
+
+@pytest.mark.parametrize(
+    ("seed_of", "found"),
+    [(lambda seeds, row: seeds[row], False), (lambda seeds, row: seeds[-1], True)],
+    ids=["own", "last"],
+)
+def test_the_seed_of_another_row_is_found(seed_of, found):
+    def sample_rows(logits, seeds, *, count):
+        chances = torch.softmax(logits, -1)
+        makers = [torch.Generator().manual_seed(int(seed_of(seeds, row))) for row in range(len(logits))]
+        rows = zip(chances, makers, strict=True)
+        return torch.stack([torch.multinomial(row, count, replacement=True, generator=maker) for row, maker in rows])
+
+    assert found == ("own_seed" in bad(subject_of(sample_rows, "sample_rows"), laws=("own_seed", "frequencies")))

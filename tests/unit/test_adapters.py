@@ -61,6 +61,7 @@ def test_a_declaration_keeps_what_was_said():
         "deterministic": True,
         "compiled": True,
         "slow": True,
+        "interpreted": "an interpreter",
         "devices": ["cuda"],
         "package": "kernels.ops",
         "extra": "fast",
@@ -270,3 +271,11 @@ def test_a_layer_that_is_made_in_a_call_leaves_the_random_state_alone(call):
     before = torch.get_rng_state()
     call(torch)
     assert torch.equal(before, torch.get_rng_state())
+
+
+def test_an_open_side_of_a_window_of_jax_reaches_every_key():
+    jax = pytest.importorskip("jax")
+    from attnspec.adapters.jax.attention import jax_attention
+
+    q, k = jax.numpy.zeros((1, 1, 5, 8)), jax.numpy.ones((1, 1, 1, 8))
+    assert [0.0] * 5 == jax_attention(q, k, k, window_right=2)["lse"][0, 0].tolist()

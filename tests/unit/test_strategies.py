@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 import attnspec
 from attnspec.strategies import cases
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "testing.md"
 PLAIN = settings(deadline=None, database=None, max_examples=15, derandomize=True)
 
 
@@ -179,8 +179,8 @@ def test_what_means_nothing_is_refused_before_anything_is_drawn(operator, more, 
     assert says in str(caught.value)
 
 
-def test_the_block_of_the_readme_finds_a_kernel_right_and_another_wrong():
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+def test_the_block_of_the_page_finds_a_kernel_right_and_another_wrong():
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     block = next(block for block in blocks if "attnspec.strategies" in block)
 
     def right(q, k, v, *, scale=None):

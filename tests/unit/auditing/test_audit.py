@@ -22,6 +22,7 @@ from attnspec.judging.bench import Bench
 from attnspec.judging.cells import Cell
 from attnspec.judging.trial import Trial
 from attnspec.mechanisms.definition import Frame
+from attnspec.mechanisms.evidence import Evidence
 from attnspec.mechanisms.loader import library, load
 from attnspec.numerics.grades import FP64
 
@@ -268,6 +269,12 @@ def test_a_part_is_told_with_its_faults():
         "    other     -",
         "    refute nothing: ratio",
     ]
+
+
+def test_what_hangs_on_a_single_scenario_is_told_in_the_table():
+    evidence = Evidence("digest", {"plain": 1.0, "long": 2.0}, {"base_two": "44", "late": "04"})
+    part = Part("softmax", {"base_two": [], "late": []}, (), evidence=evidence)
+    assert "    shown by one scenario alone: late (long)" == list(part.lines(table=True))[-1]
 
 
 def cell(law, dtype, cases, vacuous):

@@ -22,6 +22,10 @@ from attnspec.auditing.edits import edits
         ("y = f(a, b, c)", "arguments", ["y = f(b, a, c)"]),
         ("y = x.float()", "dtype", ["y = x"]),
         ("y = x.astype(np.float64)", "dtype", ["y = x.astype(np.float32)"]),
+        ("y = a & b", "arithmetic", ["y = (a | b)"]),
+        ("y = a and b", "condition", ["y = (a or b)"]),
+        ("y = tl.load(p, mask=a < b, other=0.0)", "mask", ["y = tl.load(p)"]),
+        ("acc = tl.zeros([M, N], dtype=tl.float32)", "dtype", ["acc = tl.zeros([M, N], dtype=tl.float16)"]),
         ("y = np.triu(x)", "name", ["y = np.tril(x)"]),
         ("y = a if b else c", "condition", ["y = a if not b else c"]),
         ("y += x", "line", ["pass"]),
@@ -56,3 +60,9 @@ def test_a_change_is_told_as_a_difference():
     told = {edit.kind: edit.difference(source, "f.py") for edit in edits(source) if edit.line == 3}
     assert {"arithmetic": ["@@ -3,2 +3 @@", "-    return (x +", "-            n)", "+    return ((x - n))"]} == told
     assert 1 in {edit.line for edit in edits(source)}
+
+
+def test_of_a_function_that_is_named_it_and_what_it_uses_is_changed():
+    source = "def a(x):\n    return b(x)\n\ndef b(x):\n    return x + 1\n\ndef c(x):\n    return x - 1\n"
+    lines = [{edit.line for edit in edits(source, name)} for name in ("a", "b", "c", "", "d")]
+    assert [{5}, {5}, {8}, {5, 8}, {5, 8}] == lines

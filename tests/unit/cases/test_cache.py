@@ -55,7 +55,7 @@ def test_what_is_no_longer_in_use_is_not_counted():
         ({"out": ROW}, SIZE + OVERHEAD),
         (Number(ROW), 8000 + 3 * 8 + OVERHEAD),
         (Number(ROW, ROW, ROW, ROW), 4 * 8000 + OVERHEAD),
-        (Reply({"out": ROW}), SIZE + 4 * OVERHEAD),
+        (Reply({"out": ROW}), SIZE + 5 * OVERHEAD),
         ("plain", OVERHEAD),
         (None, OVERHEAD),
     ],

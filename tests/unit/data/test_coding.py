@@ -159,7 +159,7 @@ def test_an_array_whose_parts_do_not_fit_is_refused(data):
 
 
 def test_truths_are_zero_or_one_whatever_their_bytes_are():
-    (out,) = read(["Reply", {"out": ["?", [3], b"\x00\x02\xff"]}, [], None], (Reply,)).outputs.values()
+    (out,) = read(["Reply", {"out": ["?", [3], b"\x00\x02\xff"]}, [], None, 0.0], (Reply,)).outputs.values()
     assert [0, 1, 1] == out.view(np.uint8).tolist()
 
 

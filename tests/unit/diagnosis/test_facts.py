@@ -1,12 +1,17 @@
 """What is known of a call beside the entries of its arrays."""
 
+import numpy as np
 import pytest
 
 from attnspec.cases.plans import plan
 from attnspec.cases.profiles import PROFILES
-from attnspec.diagnosis.facts import facts_of
+from attnspec.diagnosis.conditions import Literal
+from attnspec.diagnosis.facts import facts_of, read_densely
+from attnspec.diagnosis.observations import Observation
+from attnspec.judging.bench import Bench
+from attnspec.judging.trial import Trial
 from attnspec.mechanisms.loader import library
-from attnspec.subjects.stand_ins import ReferenceSubject
+from attnspec.subjects.stand_ins import DefinitionSubject, ReferenceSubject
 
 
 def scenario(label):
@@ -47,3 +52,24 @@ def test_what_is_not_finite_is_known():
     claims = ReferenceSubject(m).claims
     found = {s.case.label: facts_of(s).finite for s in plan(m, claims, PROFILES["quick"], 0, "float32").scenarios}
     assert (True, False) == (found["large"], found["nothing_left"])
+
+
+def test_an_array_that_is_read_as_if_contiguous_is_its_memory():
+    x = np.arange(12.0).reshape(1, 2, 3, 2)
+    assert x.swapaxes(1, 2).ravel().tolist() == read_densely(x, "transposed", 0).ravel().tolist()
+    assert [0.0, 1.0, 2.0] == read_densely(x, "strided", 0).ravel()[:5:2].tolist()
+    assert x.tolist() == read_densely(x, "offset", 0).tolist()
+    assert read_densely(x, "contiguous", 0) is x
+
+
+def test_of_a_case_that_was_not_called_no_convention_is_known_to_matter():
+    assert Literal("settled", "empty_row").holds(facts_of(scenario("nothing_seen")))
+
+
+@pytest.mark.parametrize(("label", "settled"), [("plain", True), ("nothing_seen", False)])
+def test_whether_a_convention_matters_is_known_of_a_call(label, settled):
+    m = library()["attention"]
+    one = DefinitionSubject(m, "definition")
+    trial = Trial(Bench(one, m, "float32", "cpu", m.words), scenario(label))
+    facts = Observation(trial, trial.base, one.claims.grade("float32")).facts
+    assert settled is Literal("settled", "empty_row").holds(facts)

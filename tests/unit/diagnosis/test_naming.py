@@ -2,6 +2,7 @@
 
 import importlib.util
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from attnspec.adapters import Adapter
 from attnspec.cases.profiles import Profile
+from attnspec.diagnosis import naming
 from attnspec.diagnosis.likeness import Likeness, Nearest
 from attnspec.diagnosis.naming import diagnose
 from attnspec.execution.calling import Reply
@@ -356,3 +358,13 @@ def capped_after_the_bias(q, k, v, *, bias=None, softcap=None):
 def test_a_cap_after_the_bias_is_known_in_the_code_of_others():
     """Where there is no cap, it is right, with a bias as well."""
     assert "attention.cap_after_bias" == likeness_of(adapted(capped_after_the_bias), "attention").name
+
+
+@pytest.mark.parametrize(("agreed", "named"), [(1, False), (2, True)])
+def test_a_mistake_of_another_definition_is_named_by_more_than_one_case(monkeypatch, agreed, named):
+    monkeypatch.setattr(naming, "resembling", lambda *_: ["of another definition"])
+    monkeypatch.setattr(naming, "varied", lambda _: [])
+    monkeypatch.setattr(naming, "Search", lambda *_, **__: SimpleNamespace(likeness=lambda: Likeness((), agreed)))
+    search = SimpleNamespace(wrong=[], grade=None, seed=0, within=None, until=0.0)
+    found = naming._from_elsewhere(SimpleNamespace(mechanism=None), [], search, ())
+    assert named is (found is not None)

@@ -31,11 +31,27 @@ class Long(Parting):
         return sample.values["n"] >= 13
 
 
+class Odd(Parting):
+    """Wrong where the number of entries is odd."""
+
+    exact = True
+
+    def wrong(self, sample: Sample) -> bool:
+        return sample.values["n"] % 2 == 1
+
+
 class Speechless(Parting):
     """Nothing that is drawn says anything."""
 
     def wrong(self, sample: Sample) -> None:
         return None
+
+
+def odd_points():
+    m = library()["softmax"]
+    drawn = plan(m, BENCH.subject.claims, PROFILES["quick"], 0, "float32")
+    samples = [s for s in drawn.pairs if s.mechanism is m and s.values["n"] in (1, 2, 16)]
+    return [point_of(sample, wrong=sample.values["n"] == 1) for sample in samples]
 
 
 def points(count):
@@ -52,3 +68,9 @@ def test_a_threshold_is_found_by_bisection():
 
 def test_a_literal_that_no_case_has_tested_is_left_out():
     assert Speechless(BENCH, points(12), 0).stands() is None
+
+
+def test_sizes_past_a_threshold_tell_it_from_a_remainder():
+    search = Odd(BENCH, odd_points(), 0)
+    fit, stood = search.stands()
+    assert ("n is odd", True) == (where(fit.condition), stood)

@@ -24,7 +24,15 @@ def kernel(change, dtypes):
     def attention(
         q, k, v, *, mask=None, bias=None, causal=False, scale=None, softcap=None, window_left=None, window_right=None
     ):
-        o = {"mask": mask, "bias": bias, "causal": causal, "scale": scale, "softcap": softcap, "left": window_left}
+        o = {
+            "mask": mask,
+            "bias": bias,
+            "causal": causal,
+            "scale": scale,
+            "softcap": softcap,
+            "left": window_left,
+            "right": window_right,
+        }
         o |= {"factor": 1.0, **change({**o, "q": q, "k": k, "v": v})}
         k, v = (x.float().repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
         s = q.float() @ k.mT * (q.shape[-1] ** -0.5 if o["scale"] is None else o["scale"])
@@ -34,7 +42,7 @@ def kernel(change, dtypes):
         seen = torch.ones(s.shape[-2:], dtype=torch.bool)
         seen = seen & (column <= row) if o["causal"] else seen
         seen = seen if o["left"] is None else seen & (row - column <= o["left"])
-        seen = seen if window_right is None else seen & (column - row <= window_right)
+        seen = seen if o["right"] is None else seen & (column - row <= o["right"])
         seen = seen if o["mask"] is None else seen & o["mask"]
         out = torch.softmax(s.masked_fill(~seen, -torch.inf), -1).nan_to_num(0.0) @ v
         return (out * o["factor"]).to(q.dtype)
@@ -105,6 +113,21 @@ FAULTS = {
         doubled(lambda o: o["causal"] and o["q"].shape[2] < o["k"].shape[2]),
         "causal_mask",
         "causal = True and q_len < k_len",
+    ),
+    "a cap unless there is a bias": (
+        doubled(lambda o: o["softcap"] is not None and o["bias"] is None),
+        "attention",
+        "softcap is given and no bias is given",
+    ),
+    "the right bound is read beside the causal flag alone": (
+        lambda o: {} if o["causal"] else {"right": None},
+        "sliding_window",
+        "window_right is given and causal = False",
+    ),
+    "rows of a mask from the twentieth on are not read": (
+        lambda o: {"mask": o["mask"] | (torch.arange(o["q"].shape[2])[:, None] >= 19)} if o["mask"] is not None else {},
+        "attention",
+        "a mask is given and q_len >= 20",
     ),
     "everywhere": (doubled(lambda o: True), "attention", ""),
 }

@@ -6,7 +6,7 @@ from attnspec.cases.plans import plan
 from attnspec.cases.profiles import PROFILES
 from attnspec.diagnosis.conditions import Condition, Literal
 from attnspec.diagnosis.facts import facts_of
-from attnspec.diagnosis.steering import imposed, neighbours, roomy, sized, steered
+from attnspec.diagnosis.steering import beyond, imposed, neighbours, roomy, sized, steered
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.stand_ins import ReferenceSubject
 
@@ -75,3 +75,16 @@ def test_neighbours_differ_in_one_option_input_or_size():
 
 def test_a_roomy_case_has_two_of_nothing():
     assert (3, 5) == tuple(roomy(scenario("transposed"), CLAIMS).values[name] for name in ("batch", "q_len"))
+
+
+def test_a_literal_about_what_a_mechanism_does_not_have_moves_nothing():
+    assert steered(scenario("plain"), CLAIMS, Literal("given", "k_scale"), holds=True) is None
+
+
+def test_where_no_case_of_a_mechanism_is_beyond_a_literal_one_of_its_operator_is():
+    m = library()["grouped_query"]
+    sample = next(s for s in plan(m, CLAIMS, PROFILES["quick"], 0, "float32").scenarios if s.mechanism is m)
+    literal = Literal("less", "kv_heads", "heads")
+    assert steered(sample, CLAIMS, literal, holds=False) is None
+    found = beyond(sample, CLAIMS, literal)
+    assert ("attention", True) == (found.mechanism.name, found.values["heads"] == found.values["kv_heads"])

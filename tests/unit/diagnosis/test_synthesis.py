@@ -37,8 +37,8 @@ def attention(*, factor=None, cap=None, add=None, norm=None):
     return subject(Adapter("kernel", "attention", kernel, "numpy", conventions=WORDS))
 
 
-def named(one):
-    result = run(Request(one, library()["attention"], "float32", SCENARIOS, laws=frozenset({"definition"})))
+def named(one, operator="attention"):
+    result = run(Request(one, library()[operator], "float32", SCENARIOS, laws=frozenset({"definition"})))
     failure = next(cell.failure for cell in result.cells if cell.bad)
     return diagnose(result.bench, failure, 0)
 
@@ -67,6 +67,54 @@ def test_the_changed_line_is_found(name):
     (changed,) = found.changed
     assert (changed.line, changed.before, changed.after) == (line, before, after)
     assert found.agreed >= 4
+
+
+def normalised(x, weight, *, eps=1e-5):
+    """It takes the memory of its input for that of a contiguous array."""
+    y = (x if x.flags.c_contiguous or x.base is None else np.resize(x.base.ravel(), x.shape)).astype(float)
+    return (y / np.sqrt((y * y).mean(-1, keepdims=True) + eps) * weight).astype(x.dtype)
+
+
+def masked(q, k, v, *, mask=None):
+    """It reads the first 64 columns of a mask."""
+    s = q.astype(float) @ np.repeat(k, q.shape[1] // k.shape[1], 1).swapaxes(-1, -2) * q.shape[3] ** -0.5
+    if mask is not None:
+        seen = np.broadcast_to(mask, s.shape).copy()
+        seen[..., 64:] = True
+        s = np.where(seen, s, -np.inf)
+    top = s.max(-1, keepdims=True)
+    e = np.exp(s - np.where(np.isfinite(top), top, 0))
+    total = e.sum(-1, keepdims=True)
+    p = np.divide(e, total, out=np.zeros_like(e), where=total > 0)
+    return (p @ np.repeat(v, q.shape[1] // v.shape[1], 1)).astype(q.dtype)
+
+
+def turned(q, k, positions):
+    """It turns each item by the positions of the next one."""
+    pairs = q.shape[-1] // 2
+    angle = np.roll(positions, -1, 0)[:, None, :, None] * 10000.0 ** (-np.arange(pairs) / pairs)
+    cos, sin = np.cos(angle), np.sin(angle)
+
+    def one(x):
+        a, b = x[..., :pairs], x[..., pairs:]
+        return np.concatenate([a * cos - b * sin, b * cos + a * sin], -1).astype(x.dtype)
+
+    return {"q_out": one(q), "k_out": one(k)}
+
+
+@pytest.mark.parametrize(
+    ("operator", "kernel", "words", "name"),
+    [
+        ("rotary_pair", turned, {}, "positions: positions -> positions at the next of batch"),
+        ("rms_norm", normalised, {}, "x read as if contiguous"),
+        ("attention", masked, WORDS, "mask: mask -> mask up to 64 of k_len"),
+    ],
+)
+def test_an_input_that_is_read_otherwise_is_told(operator, kernel, words, name):
+    one = subject(Adapter("kernel", operator, kernel, "numpy", conventions=words))
+    found = named(one, operator)
+    assert isinstance(found, Likeness)
+    assert name == found.name
 
 
 def test_a_known_mistake_keeps_its_name():

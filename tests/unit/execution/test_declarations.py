@@ -47,6 +47,7 @@ WRONG = {
     "deterministic": NO_FLAG,
     "compiled": NO_FLAG,
     "slow": NO_FLAG,
+    "interpreted": [*NO_TEXT, "True"],
     "devices": [*NO_NAMES, "'GPU 1'", "('cuda:0',)"],
     "package": [*NO_TEXT, "torch", "'not a module'", "'..'", "'a..b'"],
     "extra": NO_TEXT,

@@ -90,6 +90,14 @@ def test_leases_of_any_device_are_of_different_ones(tmp_path):
         assert [0, 1] == [first.index, second.index]
 
 
+def test_runs_that_see_different_devices_do_not_wait_for_one_another(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-GPU-a/1/2")
+    with lease("cuda", 1, tmp_path) as first:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
+        with lease("cuda", 1, tmp_path) as second:
+            assert [0, 0] == [first.index, second.index]
+
+
 def test_a_lease_is_waited_for_and_the_wait_is_said(tmp_path):
     said, found = [], []
     first = lease("cuda:1", 2, tmp_path)

@@ -36,5 +36,5 @@ def test_time_is_up_where_nothing_comes(log):
 def test_a_fresh_interpreter_ends_with_its_status():
     process = processes.spawned((("PATH", os.environ["PATH"]),))
     process.wire.end.sendall(b"a line of text")  # which is not a message
-    assert 0 == process.end(None)
+    assert 0 == process.end(None, prompt=60)
     process.close()

@@ -418,3 +418,14 @@ def test_a_nursery_has_one_thread_whatever_the_run_has(monkeypatch, framework):
     supervisor = Supervisor(5.0)
     assert supervisor._fork_server(supervisor._bare(framework)).forks
     supervisor.close()
+
+
+def test_who_never_answers_is_waited_for_patiently_twice_and_then_no_longer(tmp_path):
+    path = tmp_path / "stuck.py"
+    path.write_text("import time\ndef softmax(x): time.sleep(600)\n")
+    supervisor = Supervisor(0.1)
+    (stuck,) = resolve(f"{path}:softmax", framework="numpy", supervisor=supervisor)
+    call = Call({"x": np.ones((1, 1), np.float32)}, {}, "float32", "cpu")
+    says = [stuck.call(call).fault.says for _ in range(4)]
+    supervisor.close()
+    assert [f"gave no answer within {seconds} s" for seconds in (0.4, 0.4, 0.1, 0.1)] == says

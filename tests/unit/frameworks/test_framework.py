@@ -193,3 +193,21 @@ def test_the_dtypes_of_numpy_are_those_of_ml_dtypes_where_it_has_none():
     assert (np.dtype("float16"), np.dtype(ml_dtypes.bfloat16)) == (numpy_dtype("float16"), numpy_dtype("bfloat16"))
     with pytest.raises(UsageError, match="ml_dtypes has no float8_e9"):
         numpy_dtype("float8_e9")
+
+
+def test_what_jax_compiles_is_kept_unless_somebody_has_said_where(tmp_path, monkeypatch):
+    jax = pytest.importorskip("jax")
+    make, config, name = type(framework_named("jax")), jax.config, "jax_compilation_cache_dir"
+    kept = {name: x for name, x in config.values.items() if "cache" in name}
+    try:
+        for chosen, folder in ((str(tmp_path), str(tmp_path / "jax")), ("off", None)):
+            monkeypatch.setenv("ATTNSPEC_CACHE", chosen)
+            config.update(name, None)
+            make()
+            assert folder == config.values[name]
+        config.update(name, "own")
+        make()
+        assert "own" == config.values[name]
+    finally:
+        for setting, x in kept.items():
+            config.update(setting, x)

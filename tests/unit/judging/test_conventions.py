@@ -14,6 +14,7 @@ from attnspec.judging.bench import Bench
 from attnspec.judging.cells import Request
 from attnspec.judging.conventions import Finding, identify
 from attnspec.judging.engine import run
+from attnspec.judging.frames import Frames
 from attnspec.judging.trial import Trial
 from attnspec.mechanisms.loader import library
 from attnspec.runs.opening import again
@@ -226,7 +227,39 @@ def test_a_finding_is_shown_unless_it_was_declared_or_untold():
 def test_words_that_are_not_asked_for_evaluate_nothing_anew(monkeypatch):
     softmax = library()["softmax"]
     sample = plan(softmax, silent("softmax").claims, PROFILES["smoke"], 3, "float32").scenarios[0]
-    trial = Trial(Bench(silent("softmax"), softmax, "float32", "cpu", softmax.words), sample)
-    known = conventions._outputs(trial, {"empty_row": "nans"})
-    monkeypatch.setattr(conventions, "_worded", None)
-    assert known is conventions._outputs(trial, {"empty_row": "nans", "another": "word"})
+    trial = Trial(Bench(silent("softmax"), softmax, "float32", "cpu", {"empty_row": "nans"}), sample)
+    known = trial.frames.version({"empty_row": "nans"})
+    monkeypatch.setattr(Frames, "_worded", None)
+    monkeypatch.setattr(Frames, "_exact", None)
+    [output] = softmax.outputs
+    assert known[output] is trial.frames.version({"empty_row": "nans", "another": "word"})[output]
+    assert known[output] is trial.frames.exact(output, trial.frames.base)
+
+
+def test_a_choice_between_equals_tells_no_words_apart():
+    def moe_routing(logits, *, k=2, groups=1, kept_groups=1, scoring="softmax"):
+        scores = torch.sigmoid(logits.float()) if scoring == "sigmoid" else torch.softmax(logits.float(), -1)
+        grouped = scores.flip(-1).view(len(scores), groups, -1)  # of equal experts the last one is chosen
+        best = grouped.topk(min(2, grouped.shape[-1]), -1).values.sum(-1)
+        kept = torch.zeros_like(best).scatter(1, best.topk(kept_groups, -1).indices, 1.0) > 0
+        chosen = torch.where(kept[..., None], grouped, -torch.inf).flatten(1).topk(k, -1)
+        return torch.zeros_like(scores).scatter(1, chosen.indices, chosen.values).flip(-1).to(logits.dtype)
+
+    found = identify(
+        adapted(moe_routing, "moe_routing", dtypes=("bfloat16",)), library()["moe_routing"], "bfloat16", "cpu"
+    )
+    assert ("top_two", "observed") == (found["group_score"].word, found["group_score"].how)
+
+
+def test_the_search_for_telling_cases_ends_with_the_first_convention_that_has_enough(monkeypatch):
+    asked = []
+    telling = conventions._telling
+
+    def noted(trials, name, open_, known):
+        asked.append(name)
+        return telling(trials, name, open_, known)
+
+    monkeypatch.setattr(conventions, "_telling", noted)
+    identify(silent("attention"), library()["attention"], "float32", "cpu")
+    opened = len(set(asked))
+    assert opened * (opened + 1) // 2 > len(asked)

@@ -6,6 +6,7 @@ import pytest
 
 from attnspec.cases.profiles import PROFILES
 from attnspec.cases.samples import Case, Sample
+from attnspec.judging.bench import ANSWERED, DEATHS
 from attnspec.judging.cells import Failure, Request
 from attnspec.judging.course import BEFORE, HANGS, Course
 from attnspec.judging.judge import Kind, Outcome
@@ -36,6 +37,16 @@ def test_calls_that_hang_end_it(course):
     assert not course.partial
     course.bench.faults["hung"] += 1
     assert (True, f"given up after {HANGS} calls that hung") == (course.partial, course.cut_short)
+
+
+def test_calls_that_end_their_process_end_it_where_none_is_answered(course):
+    course.bench.faults["died"] += DEATHS - 1
+    assert not course.partial
+    course.bench.faults["died"] += 1
+    says = f"given up after {DEATHS} calls that ended their process, with none that was answered"
+    assert (True, says) == (course.partial, course.cut_short)
+    course.bench.faults[ANSWERED] += 1
+    assert not course.partial
 
 
 def test_time_ends_it(course):

@@ -55,6 +55,15 @@ def test_beside_a_verdict_stand_scenarios_mistakes_and_precision():
     )
 
 
+def test_what_was_interpreted_is_said_first():
+    cells = [
+        cell(interpreted="Triton's interpreter", claimed="bf16"),
+        cell("other", interpreted="Triton's interpreter"),
+    ]
+    says = "interpreted by Triton's interpreter: what a compiler or a device makes of it was not tested"
+    assert [says, "precision as bf16"] == beside(cells)
+
+
 def test_nothing_is_said_beside_a_verdict_that_rests_on_everything():
     assert [] == beside([cell(coverage=covered(26, 26), evidence=evidence(14))])
 
@@ -173,7 +182,7 @@ def groups_of(*laws):
     from attnspec.runs.options import Options
     from attnspec.subjects.targets import subject, undecorated
 
-    def attention(q, k, v, *, is_causal=False):
+    def attention(q, k, v, *, block_size=64):
         return v
 
     one = subject(undecorated(attention, "attention", None, "torch"), declared=False)

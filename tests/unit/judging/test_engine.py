@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from attnspec.adapters import Adapter
+from attnspec.adapters.controls import codings
 from attnspec.cases.plans import Plan
 from attnspec.cases.profiles import PROFILES, Profile
 from attnspec.errors import SpecError
@@ -187,6 +188,42 @@ def test_a_looser_grade_counts_if_chance_does_not_explain_it(monkeypatch, again,
     assert verdict == cell_of(result_of(adapted(softmax), laws=wanted), "contract.precision").verdict
 
 
+def in_codes(claim, keys=codings.smoothed):
+    """Attention with queries and keys in int8, and the claim that it makes."""
+
+    def attention(q, k, v, *, causal=False, scale=None):
+        left = codings.in_int8(q, 1), codings.in_int8(keys(k), 1)
+        return codings.attended(*left, v.float(), scale, causal, codings.half)[0].to(q.dtype)
+
+    return adapted(attention, "attention", dtypes=("float16",), grade=claim, conventions=codings.CONVENTIONS)
+
+
+@pytest.mark.parametrize(
+    ("subject", "broken"),
+    [
+        (in_codes("int8_smoothed"), set()),
+        (in_codes("int8_smoothed", keys=lambda k: k.float() + 60), {"definition"}),
+        (in_codes("fp16"), {"definition"}),
+    ],
+    ids=["smoothed", "far_from_zero", "unclaimed"],
+)
+def test_what_codes_cost_is_within_the_claim_that_says_so(subject, broken):
+    assert broken == bad(result_of(subject, "attention", "float16", laws=frozenset({"definition"})))
+
+
+def test_a_claim_that_nothing_needs_is_told():
+    exact = adapted(upcast, "attention", dtypes=("float16",), grade="int8_scores", conventions=codings.CONVENTIONS)
+    told = [
+        result_of(x, "attention", "float16", laws=frozenset({"definition"})).observed
+        for x in (exact, in_codes("int8_smoothed"))
+    ]
+    assert [("attention in float16: int8_scores is claimed, and fp16 explains all that was returned",), ()] == told
+
+
+def upcast(q, k, v, *, causal=False, scale=None):
+    return codings.attended(q.float(), k.float(), v.float(), scale, causal, lambda weights: weights)[0].to(q.dtype)
+
+
 # Rejects and claims
 
 
@@ -326,7 +363,8 @@ def test_a_run_that_ends_with_its_first_violation_says_so():
     ("kind", "says"),
     [
         ("hung", "given up after 3 calls that hung"),
-        ("died", "no case gave a result to try it on"),
+        ("died", "given up after 8 calls that ended their process, with none that was answered"),
+        ("raised", "no case gave a result to try it on"),
     ],
 )
 def test_a_subject_that_answers_nothing_is_no_subject_whose_cases_were_not_reached(kind, says, monkeypatch):

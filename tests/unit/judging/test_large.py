@@ -32,10 +32,10 @@ def tiled(q, k, v):
     return attention(q, k, v)
 
 
-def large(function, sizes=SIZES, words=None, seconds=60.0, memory=1 << 30):
-    one = subject(Adapter("kernel", "attention", function, "numpy", conventions=words or {}))
-    sample = large_sample(ATTENTION, "case", _assigned(sizes, _scope(ATTENTION)), one.claims, "float32", 0)
-    bench = Bench(one, ATTENTION, "float32", "cpu", {**ATTENTION.words, **(words or {})})
+def large(function, sizes=SIZES, words=None, seconds=60.0, memory=1 << 30, framework="numpy", dtype="float32"):
+    one = subject(Adapter("kernel", "attention", function, framework, dtypes=(dtype,), conventions=words or {}))
+    sample = large_sample(ATTENTION, "case", _assigned(sizes, _scope(ATTENTION)), one.claims, dtype, 0)
+    bench = Bench(one, ATTENTION, dtype, "cpu", {**ATTENTION.words, **(words or {})})
     return Large(bench, sample, memory=memory, seconds=seconds)
 
 

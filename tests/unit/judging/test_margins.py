@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from attnspec.judging.margins import PLACES, CaseMargin, Margin, Margins, margin_of
+from attnspec.judging.margins import PLACES, CaseMargin, Margin, Margins, largest_score, margin_of
+from attnspec.mechanisms.definition import Frame
+from attnspec.mechanisms.loader import library
 from attnspec.numerics.numbers import Comparison
 
 
@@ -37,7 +39,7 @@ def test_of_each_length_the_worst_case_is_kept():
     found = Margins()
     for worst, label in ((0.2, "first"), (0.7, "second"), (0.4, "third")):
         found.add(margin(worst, row=1), label, {"k_len": 8, "q_len": 3, "heads": 99})
-    assert {8: CaseMargin("second", 8, 0.7, 1, 4)} == found.by_length
+    assert {8: CaseMargin("second", 8, 0.7, 1, 4, 0.0)} == found.by_length
     assert [3] * PLACES == found.counts.tolist()
 
 
@@ -51,3 +53,18 @@ def test_an_input_that_is_called_like_a_size_is_none():
     found = Margins()
     found.add(margin(), "case", {"length": np.array([3, 5]), "q_len": 7})
     assert [7] == [*found.by_length]
+
+
+def test_of_each_size_of_scores_the_worst_case_is_kept():
+    found = Margins()
+    for worst, label, score in ((0.2, "small", 1.1), (0.3, "as small", 0.9), (0.1, "large", 70.0), (0.9, "none", 0.0)):
+        found.add(margin(worst), label, {}, score)
+    assert {0: "as small", 6: "large"} == {power: case.case for power, case in found.by_score.items()}
+    assert ["as small", "large"] == [case.case for case in found.cases]
+
+
+def test_the_largest_score_is_that_of_a_key_that_is_seen():
+    q, k = np.array([[[[1.0]]]]), np.array([[[[-3.0], [2.0], [9.0]]]])
+    inputs = {"q": q, "k": k, "v": k, "causal": True, "scale": 2.0, "causal_alignment": "top_left"}
+    assert 6.0 == largest_score(Frame(library()["attention"], inputs))
+    assert 0.0 == largest_score(Frame(library()["softmax"], {"x": np.zeros(3)}))

@@ -63,6 +63,13 @@ def test_a_change_is_shown_with_what_is_around_it_as_far_as_there_is_room():
     assert edit.within(whole, 40) == ("softcap * tanh(scaled / softcap)", "softcap * tanh(scaled * softcap)")
 
 
+def test_every_change_of_an_index_is_shown_as_an_expression():
+    whole = "concat(0 * running[:, :, :1], running[:, :, :-1], 2)"
+    shown = [edit.within(whole, room) for edit in edits(whole, {}) for room in (4, 12, 40)]
+    assert [] == [text for pair in shown for text in pair if text.startswith(":")]
+    assert ("running[:, :, :-1]", "running[:, :, :1]") in shown
+
+
 def test_parentheses_that_change_nothing_are_left_out():
     assert lean("(not a) and ((b <= c))") == "not a and b <= c"
     assert lean("(a + b) * c") == "(a + b) * c"

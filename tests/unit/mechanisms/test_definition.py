@@ -297,3 +297,17 @@ def test_a_line_that_asks_for_no_word_is_evaluated_once():
     shared = {line for line in ATTENTION.definition if line in other.memo}
     assert 0 < len(shared) < len(ATTENTION.definition)
     assert not any("causal_alignment" in first.asked[line] for line in shared)
+
+
+def test_a_condition_that_a_mechanism_replaces_is_its_own():
+    lens = {
+        "q_lens": np.array([1, 1]),
+        "k_lens": np.array([1, 2]),
+        "q_slots": np.array([2, 1]),
+        "k_slots": np.array([1, 2]),
+    }
+    call = {"q": np.ones((3, 1, 2)), "k": np.ones((3, 1, 2)), "v": np.ones((3, 1, 2)), **lens}
+    assert None is refused(library()["padded_pack"], call)
+    longer = {**call, "k_lens": np.array([2, 2])}
+    assert str(refused(library()["padded_pack"], longer)).startswith("outside the domain, all_keys: ")
+    assert str(refused(library()["packed_attention"], call)).startswith("outside the domain, all_queries: ")

@@ -38,6 +38,10 @@ def test_a_mistake_shows_on_scenarios_in_a_dtype(mistake, dtype, expected):
     assert expected == KNOWN.telling(mistake, dtype)
 
 
+def test_what_a_single_scenario_shows_hangs_on_it():
+    assert {"late": "long", "clipped": "rare"} == KNOWN.hanging("float32")
+
+
 def test_a_mistake_may_show_in_fine_dtypes_alone():
     assert [True, True, True, False] == [KNOWN.shown_in("late", dtype) for dtype in evidence.DTYPES]
 

@@ -8,7 +8,7 @@ import pytest
 from attnspec.errors import SpecError
 from attnspec.mechanisms.definition import Frame
 from attnspec.mechanisms.loader import NONE
-from attnspec.mechanisms.restriction import output_shape, restricted
+from attnspec.mechanisms.restriction import hiding, output_shape, restricted
 
 ATTENTION = NONE.library()["attention"]
 
@@ -26,6 +26,23 @@ def test_rows_of_some_heads_are_those_of_the_whole(grouping):
     part = restricted(ATTENTION, positions).frame(values, positions).outputs("out")["out"]
     whole = Frame(ATTENTION, values).outputs("out")["out"]
     np.testing.assert_allclose(part, whole[1:][:, [1, 4]][:, :, [0, 3]], rtol=1e-14)
+
+
+def test_hidden_keys_may_be_left_out():
+    values = inputs(causal=True, causal_alignment="top_left")
+    whole = Frame(ATTENTION, values).outputs("out")["out"]
+    places = {"q_len": np.arange(3), "k_len": np.arange(3)}
+    trimmed = restricted(ATTENTION, {"q_len"}, trimmed="k_len").frame(values, places)
+    np.testing.assert_allclose(trimmed.outputs("out")["out"], whole[:, :, :3], rtol=1e-14)
+    with pytest.raises(SpecError, match="the axis k_len cannot be restricted"):
+        restricted(ATTENTION, {"q_len", "k_len"})
+
+
+def test_what_is_hidden_is_found_in_the_text():
+    known = NONE.library()
+    assert ("allowed", "k_len") == hiding(ATTENTION)
+    assert ("allowed", "k_tokens") == hiding(known["packed_attention"])
+    assert None is hiding(known["rms_norm"])
 
 
 def test_heads_bring_the_heads_of_keys_along():

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from attnspec.mechanisms.loader import NONE
-from attnspec.mechanisms.serving import covering, far_of, faults, serving
+from attnspec.mechanisms.serving import covering, far_of, faults, invariance, serving
 
 LIBRARY = NONE.library()
 
@@ -71,3 +71,16 @@ def test_a_case_may_say_how_its_arrays_lie():
     pool = far_of(LIBRARY["paged_attention"], "pool_over_31_bits")
     assert ("pages", "table") == (pool.axis, pool.numbers)
     assert "pool_over_31_bits" in serving(LIBRARY["paged_attention"])
+
+
+@pytest.mark.parametrize(
+    ("name", "axes"),
+    [
+        ("attention", {"batch": "batch", "chunk": "q_len"}),
+        ("cached_attention", {"batch": "batch"}),
+        ("latent_pages", {"batch": "batch", "chunk": "q_len"}),
+        ("softmax", {"batch": "rows"}),
+    ],
+)
+def test_bits_of_rows_are_asked_for_along_an_axis(name, axes):
+    assert axes == {kind: axis for kind, (axis, _) in invariance(LIBRARY[name]).items()}

@@ -17,6 +17,7 @@ from attnspec.numerics.formats import (
     FLOAT64,
     FORMATS,
     Format,
+    all_held,
     half_unit,
     holds,
     rounded,
@@ -212,3 +213,11 @@ def test_rounding_goes_by_the_exponent_whatever_the_number(fmt):
 def test_single_precision_is_rounded_as_everything_is(name):
     x = np.arange(-4 * 2**15, 4 * 2**15, dtype=np.float32) * np.float32(2.0**-15)
     assert np.array_equal(rounded(x.astype(float), FORMATS[name]), rounded_singles(x, FORMATS[name]).astype(float))
+
+
+@narrow
+@given(st.lists(anything | st.sampled_from([0.0, -0.0, math.inf, math.nan, 1.5, 2.0**-140, 2.0**-127]), max_size=6))
+def test_a_format_holds_an_array_if_it_holds_every_entry(fmt, entries):
+    with np.errstate(all="ignore"):
+        for x in (np.array(entries, float), np.array([rounded(np.array(e), fmt) for e in entries], float)):
+            assert all(holds(e, fmt) for e in x.tolist()) == all_held(x, fmt)

@@ -226,3 +226,14 @@ def test_nothing_is_claimed_of_the_unspecified() -> None:
     for claim in (p.unspecified(FP32) == 1.0, p.unspecified(FP32) < 1.0, p.unspecified(FP32) * 0.0 > 1.0):
         assert (True, False) == (bool(claim.can), bool(claim.must))
     assert 6.0 == K
+
+
+def test_single_precision_stays_single_and_all_else_becomes_double():
+    for function in (p.exp, p.log, p.sqrt, p.tanh, p.sigmoid, p.sin, p.rint):
+        assert [np.float32, np.float64] == [function(np.ones(2, dtype)).dtype for dtype in (np.float32, np.int64)]
+
+
+def test_an_error_that_outgrows_a_small_exponential_counts():
+    grown = p.exp(Number.within(np.array([-100.0]), np.array([150.0]), grade=FP32))
+    assert grown.worst[0] >= np.exp(49.0)
+    assert 0.0 == p.exp(Number.within(np.array([-np.inf]), np.array([150.0]), grade=FP32)).value[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnspec.numerics.products import by_entry, product
+from attnspec.numerics.products import MANY, by_entry, distinct, product, quick, quickly
 
 
 def test_a_row_of_a_product_is_the_product_of_the_row_entry_by_entry():
@@ -14,3 +14,36 @@ def test_a_row_of_a_product_is_the_product_of_the_row_entry_by_entry():
         whole = product(x, y)
         assert np.array_equal(whole[:, 5:6, 3:4], product(x[:, 5:6], y[..., 3:4]))
     np.testing.assert_allclose(product(x, y), whole, rtol=1e-12, atol=1e-12)
+
+
+def copies(x, n):
+    return np.broadcast_to(x, (n, *x.shape[1:]))
+
+
+def test_copies_that_are_views_are_there_once():
+    y = np.ones((2, 1, 5, 3))
+    views = np.broadcast_to(y, (2, 4, 5, 3))
+    assert (2, 1, 5, 3) == distinct(views, (2, 4, 7, 5)).shape
+    assert (2, 4, 5, 3) == distinct(views, (2, 1, 7, 5)).shape
+    assert y is distinct(y, (2, 4, 7, 5))
+
+
+def test_a_product_with_copies_is_that_with_each_of_them():
+    noise = np.random.default_rng(0)
+    x, y = noise.normal(size=(4, 33, 65)), noise.normal(size=(1, 65, 24))
+    with quickly():
+        assert quick()
+        np.testing.assert_allclose(x @ copies(y, 4).copy(), product(x, copies(y, 4)), rtol=1e-13, atol=1e-13)
+    assert not quick()
+
+
+def test_coarse_products_are_those_of_bfloat16_where_there_are_many_entries_of_single_precision():
+    noise = np.random.default_rng(0)
+    x, y = (noise.normal(size=(300, 300)).astype(np.float32) for _ in range(2))
+    assert x.size >= MANY
+    with quickly(coarse=True):
+        found = product(x, y)
+        assert np.array_equal(x[:9] @ y[:, :9], product(x[:9], y[:, :9]))
+        assert np.array_equal(x.astype(float) @ y, product(x.astype(float), y.astype(float)))
+    gap = np.abs(found - x @ y).max()
+    assert 1e-3 < gap < 0.5

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from attnspec.errors import UsageError
-from attnspec.reporting.baseline import Group, State, Verdict, is_baseline, state_of, written
+from attnspec.reporting.baseline import Group, State, Times, Verdict, is_baseline, state_of, updated, written
 from attnspec.reporting.chain import Chain
 
 KEY = ("mine", "softmax", "float32", "cpu")
@@ -52,6 +52,7 @@ def run_line():
 
 def test_results_and_the_baseline_made_of_them_are_the_same_state(results):
     run = {"cases": 3, "calls": 3, "seconds": 1.0, "grade": "fp32", "partial": False, "ended": ""}
+    run["times"] = {"low": 0.1, "median": 0.2, "high": 0.4}
     word = {"word": "nans", "how": "observed", "agreed": 1, "cases": 1}
     path = results({"run": {**run, "conventions": {"empty_row": word}}}, {"law": "ratio", "worst": 0.0})
     state = state_of([path])
@@ -66,6 +67,7 @@ def test_results_and_the_baseline_made_of_them_are_the_same_state(results):
         again.groups[KEY].digest,
     )
     assert [("definition", 0.123), ("ratio", 0.0)] == [(n, x.worst) for n, x in again.groups[KEY].laws.items()]
+    assert Times(0.1, 0.2, 0.4) == again.groups[KEY].times
     assert written(state) == written(again)
 
 
@@ -112,3 +114,20 @@ def test_a_later_format_is_refused():
     assert is_baseline(Path("base.ndjson"))
     with pytest.raises(UsageError, match="has format 2 of baselines, and this attnspec reads up to 1"):
         state_of([Path("base.ndjson")])
+
+
+def test_an_update_leaves_the_times_of_calls_alone_that_are_the_same_within_their_spread():
+    def timed(**times):
+        groups = {(name, *KEY[1:]): Group("x", laws={"a": Verdict("pass")}, times=x) for name, x in times.items()}
+        return State("0", "quick", 0, groups)
+
+    before = timed(same=Times(1, 2, 3), slower=Times(1, 2, 3), faster=Times(4, 5, 6), untold=None)
+    after = timed(same=Times(2, 3, 4), slower=Times(4, 5, 6), faster=Times(1, 2, 3), untold=None, new=Times(1, 2, 3))
+    found = {name: group.times for (name, *_), group in updated(before, after).groups.items()}
+    assert {
+        "same": Times(1, 2, 3),
+        "slower": Times(4, 5, 6),
+        "faster": Times(1, 2, 3),
+        "untold": None,
+        "new": Times(1, 2, 3),
+    } == found

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from attnspec.reporting.baseline import Group, State, Verdict
+from attnspec.reporting.baseline import Group, State, Times, Verdict
 from attnspec.reporting.changes import changes, mattering
 
 PASS, FAIL, WAIVED = Verdict("pass", 0.5), Verdict("fail", 9.0, "9 x bound"), Verdict("waived", 9.0)
@@ -99,3 +99,28 @@ def test_what_matters_is_chosen():
     assert ["new", "untested"] == [change.kind for change in found]
     assert ["new"] == [change.kind for change in mattering(found, ("new",))]
     assert [] == mattering(found, ())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "seed", "told"),
+    [
+        ((1, 2, 3), (4, 5, 6), 0, ["5 s a call (4 to 6), 2 s a call (1 to 3) before"]),
+        ((1, 2, 3), (0.004, 0.005, 0.006), 0, []),
+        ((1, 2, 3), (3, 5, 6), 0, []),  # within the spread
+        ((1, 2, 3), (4, 5, 6), 1, []),  # other cases
+    ],
+)
+def test_calls_that_take_longer_by_more_than_their_spread_are_slower(before, after, seed, told):
+    (earlier, later) = state(ratio=PASS), state(seed=seed, ratio=PASS)
+    earlier.groups[KEY].times, later.groups[KEY].times = Times(*before), Times(*after)
+    found = changes(earlier, later)
+    assert told == [change.says for change in found]
+    assert found == mattering(found, ("slower",))
+
+
+def test_short_calls_are_told_in_milliseconds():
+    earlier, later = state(ratio=PASS), state(ratio=PASS)
+    earlier.groups[KEY].times, later.groups[KEY].times = Times(1e-5, 2e-5, 3e-5), Times(4e-4, 5e-4, 1.6e-3)
+    assert ["0.5 ms a call (0.4 to 1.6), 0.02 ms a call (0.01 to 0.03) before"] == [
+        change.says for change in changes(earlier, later)
+    ]

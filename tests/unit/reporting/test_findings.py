@@ -120,3 +120,10 @@ def test_a_finding_is_found_by_its_name():
     findings.cache_clear()
     assert ("torch-causal-scale", None) == (named("torch-causal-scale").id, named("nothing"))
     assert FILE.is_file()
+
+
+def test_failures_of_laws_are_told_from_others_by_a_condition_or_by_what_they_say():
+    vague = [
+        (finding.id, seen.laws) for finding in findings() for seen in finding.seen if not (seen.when or seen.shows)
+    ]
+    assert [] == [name for name, laws in vague if not all(".contract." in law for law in laws)]

@@ -44,7 +44,7 @@ def suite(*args, **keywords):
 )
 def test_every_verdict_has_its_element(verdict, level, fail_on, expected):
     found = suite(cell("share", verdict, level=level, run={"seconds": 1.25}), fail_on=fail_on)
-    (case,) = found
+    (case,) = found.iter("testcase")
     assert ("attnspec.softmax.yaml", "share[k-float32]", "1.250") == tuple(map(case.get, ("classname", "name", "time")))
     assert expected == [(e.tag, e.get("type"), e.text) for e in case]
     counts = [sum(e[0] == kind for e in expected) for kind in ("failure", "error", "skipped")]
@@ -61,7 +61,15 @@ def test_every_verdict_has_its_element(verdict, level, fail_on, expected):
 def test_what_was_not_tested_whole_is_an_error(more, name, text):
     *_, last = suite(cell("share", "pass"), **more)
     assert (f"attnspec.{name}[k]", text) == (last.get("name"), last.find("error").text)
-    assert 1 == len(suite(cell("share", "internal"), **more)), "told by the cell already"
+    assert 1 == len(suite(cell("share", "internal"), **more).findall("testcase")), "told by the cell already"
+
+
+def test_the_properties_say_what_was_asked_and_what_came_of_it():
+    run, *rest = lines(cell("share", "pass"))
+    (found,) = document([{**run, "profile": "smoke", "seed": 0, "packages": {"numpy": "2.0"}}, *rest], "out")
+    told = [(one.get("name"), one.get("value")) for one in found.find("properties")]
+    asked = [("profile", "smoke"), ("seed", "0"), ("fail_on", "must")]
+    assert [*asked, ("version.numpy", "2.0"), ("verdict.k", "conformant")] == told
 
 
 def test_texts_of_strangers_are_escaped(tmp_path):

@@ -59,8 +59,16 @@ def test_several_subjects_are_counted_and_the_worst_verdict_leads():
     lines = [HEADER, cell("a"), cell("a", subject="b"), told("partial"), told("violated", "b"), END]
     found = page([Source(lines)])
     assert ("2 subjects: 1 not conformant, 1 partial.", "violated") == (found.sentence, found.verdict)
-    assert ["kernel", "b"] == [subject.name for subject in found.subjects]
-    assert ["s1", "s2"] == [subject.anchor for subject in found.subjects]
+    assert ["b", "kernel"] == [subject.name for subject in found.subjects]
+    assert ["s2", "s1"] == [subject.anchor for subject in found.subjects]
+
+
+def test_what_is_wrong_comes_first():
+    lines = [
+        HEADER,
+        *(told(verdict, name) for name, verdict in zip("abc", ("conformant", "violated", "partial"), strict=True)),
+    ]
+    assert ["b", "c", "a"] == [s.name for s in page([Source([*lines, END])]).subjects]
 
 
 def test_the_matrix_counts_laws_by_mechanism_and_dtype():
@@ -120,15 +128,19 @@ def test_drawings_are_made_of_what_the_records_hold():
     assert ["1.5 s, 9 calls"] == [bar.says for bar in found.times]
 
 
-def test_errors_of_entries_are_drawn_by_dtype_and_against_length_and_place():
+def test_errors_of_entries_are_drawn_by_dtype_and_against_length_place_and_scores():
     spread = [0] * 16 + [4]
     case = {"case": "plain", "length": 8, "units": 0.5, "row": 1, "rows": 3}
-    errors = [case, {**case, "length": 2, "units": 0.25}]
+    errors = [{**case, "score": 64.0}, {**case, "length": 2, "units": 0.25, "score": 1.0}, case]
     own = [cell("a", spread=spread, run={**RUN, "errors": errors}), cell("b", spread=spread), cell("c")]
     found = shown(*own).subjects[0]
     assert ["8 entries, 100% of them beyond 0.56 × the bound"] == [one.says for one in found.rooms]
-    assert ["float32, by length", "float32, by the place of the row"] == [one.name for one in found.clouds]
-    assert [980, 340] == [dot.x for dot in found.clouds[0].dots]
+    by_length, by_row, by_score = found.clouds
+    assert ("float32, by length", "float32, by the place of the row") == (by_length.name, by_row.name)
+    assert [980, 340, 980] == [dot.x for dot in by_length.dots]
+    assert ("float32, by the largest score", ("1", "8", "64")) == (by_score.name, by_score.ticks)
+    assert [980, 20] == [dot.x for dot in by_score.dots]
+    assert by_score.dots[0].says.endswith("scores of up to 64")
     assert [True, True, False] == [bool(spots[0].spark) for _, spots in found.rows[0].laws]
 
 
@@ -178,3 +190,12 @@ def test_of_very_many_failures_some_are_shown_and_the_others_are_named(monkeypat
     found = shown(*cells, verdict="violated").subjects[0]
     assert ["a"] == [failure.key for failure in found.failures]
     assert ("softmax.b   float32   case b", "softmax.c   float32   case c") == found.further
+
+
+def test_of_very_many_cells_errors_are_drawn_entry_by_entry_alone(monkeypatch):
+    monkeypatch.setattr(module, "LAWS", 1)
+    case = {"case": "plain", "length": 8, "units": 0.5, "row": 1, "rows": 3, "score": 2.0}
+    errors = [case, {**case, "length": 2}]
+    own = [cell(name, worst=0.5, spread=[0] * 16 + [4], run={**RUN, "errors": errors}) for name in "abc"]
+    found = shown(*own).subjects[0]
+    assert ((), (), 1, 2) == (found.spreads, found.clouds, len(found.rooms), len(found.closest))

@@ -114,7 +114,7 @@ def test_the_junit_file_has_a_case_for_every_cell(run):
     run(KERNELS)
     (suite,) = ET.parse(FOLDER / "junit.xml").getroot()
     assert (str(2 * N), "3", "0", "2") == tuple(suite.get(key) for key in ("tests", "failures", "errors", "skipped"))
-    failing = next(case for case in suite if case.find("failure") is not None)
+    failing = next(case for case in suite.iter("testcase") if case.find("failure") is not None)
     assert ("attnspec.softmax.yaml", "sums_to_one[wrong-float32]") == (failing.get("classname"), failing.get("name"))
     assert "Law       The entries of a row add up to one." in failing.find("failure").text
 

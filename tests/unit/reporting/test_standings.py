@@ -3,6 +3,7 @@
 import pytest
 
 from attnspec.errors import Exit
+from attnspec.reporting.findings import findings
 from attnspec.reporting.standings import INTERRUPTED, UNENDED, Standing, exit_of, known, missing, standings, whole
 
 LATE = {"ended": "time was up", "partial": True}
@@ -158,3 +159,15 @@ def test_a_finding_is_mended_where_it_is_seen_nowhere():
     passing = cell(run={"mended": ["a-b", "c-d"]})
     seen = cell("order", "fail", dtype="bfloat16", finding="c-d")
     assert {"cells": {"c-d": 1}, "new": 0, "mended": ["a-b"]} == known([passing, seen], strict=False)
+
+
+def test_a_finding_is_mended_only_where_all_of_its_laws_were_run():
+    (seen, *_) = next(one for one in findings() if one.id == "torch-causal-scale").seen
+
+    def told(laws):
+        places = [law.split(".", 1) for law in laws]
+        cells = [cell(law, subject="torch_sdpa", mechanism=mechanism) for mechanism, law in places]
+        return known([{**cells[0], "run": {"mended": ["torch-causal-scale"]}}, *cells[1:]], strict=False)
+
+    assert ["torch-causal-scale"] == told(seen.laws)["mended"]
+    assert None is told(seen.laws[1:])

@@ -36,6 +36,10 @@ def test_a_law_is_looked_for_in_every_mechanism(read):
     assert {} == laws_of("rms_norm.definition")
 
 
+def test_a_law_that_is_named_twice_is_run_once():
+    assert {"softmax": ("definition",)} == laws_of("definition", "softmax.definition", mechanisms=("softmax",))
+
+
 @pytest.mark.parametrize(("asked", "says"), [(("no_law",), "unknown law 'no_law'"), ((), "unknown mechanism 'sofmax'")])
 def test_unknown_names_are_told(asked, says):
     with pytest.raises(UsageError, match=says):

@@ -1,5 +1,7 @@
 """A kept witness is run again: it fails as it did, or says that it holds now."""
 
+from dataclasses import replace
+
 import pytest
 from click.testing import CliRunner
 
@@ -13,6 +15,7 @@ from attnspec.judging.course import BEFORE
 from attnspec.judging.engine import run
 from attnspec.judging.shrinking import made_small
 from attnspec.mechanisms.loader import library
+from attnspec.mechanisms.workloads import Use
 from attnspec.runs.opening import Kept
 from attnspec.runs.replay import replayed
 from attnspec.subjects.targets import resolve
@@ -215,3 +218,35 @@ def test_a_case_of_the_sizes_of_production_is_kept_by_its_name_and_run_again(tmp
     path.write_text(LARGE.replace("1.5", "1.0"))
     again = ["replay", kept.stem, "--report-dir", str(tmp_path / "out"), "--trust"]
     assert f"items packed_attention.{law}: pass on this case now" in CliRunner().invoke(main, again).output
+
+
+PRESSED = """
+import threading
+import torch
+from attnspec import adapter
+
+ALONE = {}
+
+@adapter("softmax", conventions={"empty_row": "nans"})
+def mine(x):
+    alone = ALONE.setdefault("threads", threading.active_count())
+    return torch.softmax(x, -1) + 0.5 * (threading.active_count() > alone)
+"""
+
+
+def test_what_was_found_beside_other_threads_is_made_beside_them_again(tmp_path):
+    (tmp_path / "mine.py").write_text(PRESSED)
+    target = str(tmp_path / "mine.py")
+    (one,) = resolve(target)
+    use = Use("softmax", "float32", {"rows": 600, "n": 8})
+    law = f"workload.{use.key}"
+    request = Request(one, library()["softmax"], "float32", SCENARIOS, laws=frozenset({law}), workload={law: use})
+    assert "pass" == run(request).cells[0].verdict
+    result = run(replace(request, stress=4))
+    witness = describe(result.cells[0].failure, result.bench, target, None, [])
+    assert 4 == witness["stress"]
+    save(tmp_path, witness)
+    said = []
+    assert Exit.VIOLATED == replayed(Kept(witness["key"], tmp_path), said.append)
+    save(tmp_path, {**witness, "stress": 0})
+    assert Exit.CONFORMANT == replayed(Kept(witness["key"], tmp_path), said.append)

@@ -196,7 +196,7 @@ def attention(q, k, v, out):
 def found(path, law, folder, **more):
     """The key of a failure that a check has kept."""
     report = attnspec.check(
-        str(path), laws=[law], report_dir=folder / "report", profile="smoke", dtypes=["float32"], **more
+        str(path), laws=[law], report_dir=folder / "report", profile="quick", dtypes=["float32"], **more
     )
     return next(cell["witness"]["key"] for cell in report.cells if "witness" in cell)
 

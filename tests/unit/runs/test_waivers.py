@@ -82,7 +82,7 @@ def test_what_is_waived_fails_nothing_and_is_shown():
     assert 0 == result.exit_code
     assert "WAIVED          kernel" in result.output
     assert "CONFORMANT" not in result.output
-    assert {f"until {day(90)}: a tile: it is being fixed (https://example.org/1)"} == {
+    assert {f"until {day(90)}, 90 days left: a tile: it is being fixed (https://example.org/1)"} == {
         c["says"] for c in cells("waived")
     }
     assert [] == cells("fail", "error")

@@ -45,3 +45,11 @@ def test_rows_are_those_of_the_mechanism():
 def test_a_further_mechanism_names_its_kin():
     found = mechanism_page(library()["causal_mask"], {})
     assert ("attention", True) == (found.operator, "attention" in found.kin)
+
+
+def test_layouts_are_shown_with_the_axes_of_every_array():
+    found = mechanism_page(library()["attention"], {})
+    by = {name: dict(zip(found.arrays, axes, strict=True)) for name, axes in found.layouts}
+    assert ("b h s d", "b s h d", "") == (by["bhsd"]["q"], by["bshd"]["q"], by["bshd"]["lse"])
+    assert "k + v" == by["kv"]["kv"]
+    assert () == mechanism_page(SOFTMAX, {}).layouts

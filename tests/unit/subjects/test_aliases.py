@@ -3,7 +3,7 @@
 import pytest
 
 from attnspec.mechanisms.loader import library
-from attnspec.subjects.aliases import ALIASES, meant, untested
+from attnspec.subjects.aliases import FURTHER, aliases, meant, untested
 from attnspec.subjects.targets import operators
 
 ATTENTION = (*library()["attention"].optional, *library()["attention"].options)
@@ -28,6 +28,13 @@ def test_a_name_of_the_field_is_told_what_it_is_called_here(name, hint):
     assert hint == meant(name, ATTENTION)
 
 
+def test_what_known_interfaces_call_an_option_is_read_from_their_files_alone():
+    told = aliases()
+    for own, name in (("scale", "softmax_scale"), ("sink", "s_aux"), ("window_left", "window_size"), ("q", "query")):
+        assert (True, False) == (name in told[own], name in FURTHER[own].split())
+    assert "max_seqlen_q" not in told["q_lens"]
+
+
 def test_what_an_operator_has_not_is_not_meant():
     assert "; did you mean 'window'?" == meant("window_size", ("window",))
     assert "" == meant("is_causal", ("eps",))
@@ -35,7 +42,7 @@ def test_what_an_operator_has_not_is_not_meant():
 
 def test_every_name_of_the_table_is_that_of_an_input_or_an_option():
     known = {name for m in operators().values() for name in (*m.inputs, *m.options)}
-    assert set() == set(ALIASES) - known
+    assert set() == set(FURTHER) - known
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from attnspec.subjects.targets import shipped
 
 
 def test_every_shipped_function_has_an_excerpt_that_names_nothing_of_attnspec():
-    for adapter in (one for one in shipped() if one.factory is None):
+    written = [one for one in shipped() if one.factory is None and "<locals>" not in one.function.__qualname__]
+    for adapter in written:
         found = excerpt(adapter.module, adapter.function.__name__)
         tree = ast.parse("\n".join(found.imports) + "\n" + found.text)
         imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]

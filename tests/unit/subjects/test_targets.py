@@ -8,10 +8,22 @@ import numpy as np
 import pytest
 
 from attnspec.adapters import Adapter
+from attnspec.cases.applicability import undeclared
 from attnspec.errors import TargetError, UsageError
 from attnspec.execution.sources import compiles, guess_frameworks
 from attnspec.mechanisms.loader import library
-from attnspec.subjects.targets import families, find, guess_operator, mistake, resolve, shipped, subject, undecorated
+from attnspec.subjects.targets import (
+    INTERPRETERS,
+    families,
+    find,
+    guess_operator,
+    installed,
+    mistake,
+    resolve,
+    shipped,
+    subject,
+    undecorated,
+)
 
 ADAPTERS = """
 from attnspec import adapter
@@ -68,6 +80,12 @@ NO_SCALE, NEVER = "attention.no_scale", "attention_dropout.never"
 def test_a_known_mistake_is_a_subject():
     (one,) = resolve("mistake:attention.no_scale")
     assert ("mistake:attention.no_scale", "attention") == (one.name, one.operator)
+
+
+def test_a_known_mistake_is_not_called_without_inputs_that_its_mechanism_adds():
+    claims = mistake("quantized_cache.key_scale_ignored").claims
+    assert "is never called without k_scale" == undeclared(library()["cached_attention"], claims)
+    assert None is undeclared(library()["quantized_cache"], claims)
 
 
 def test_a_known_mistake_claims_no_option_that_its_definition_leaves_alone():
@@ -160,7 +178,7 @@ def test_a_file_that_failed_is_read_again():
         ("no/such.py:kernel", {}, "no such file: no/such.py"),
         ("kernels.py:fist", {}, "kernels.py has no function 'fist'; did you mean 'first'?"),
         ("kernels.py:adapters", {}, "kernels.py has no function 'adapters'"),
-        ("kernels.py:plain", {}, "the name 'plain' does not say what operator it is; add --operator (operators: "),
+        ("kernels.py:plain", {}, "the name 'plain' does not say what operator it is; add --operator NAME ("),
         (
             "kernels.py:plain",
             {"operator": "sofmax"},
@@ -310,3 +328,11 @@ def test_a_plain_function_is_summed_up_by_its_first_line():
 
     adapter = undecorated(fused_softmax, "fused_softmax", None, None)
     assert ("softmax", "One sentence.") == (adapter.operator, adapter.summary)
+
+
+def test_what_is_interpreted_is_installed_along_with_its_interpreter(monkeypatch):
+    interpreted = Adapter("interpreted", "softmax", print, "torch", package="torch", interpreted="Triton's interpreter")
+    monkeypatch.setitem(INTERPRETERS, "Triton's interpreter", "no_such_interpreter")
+    assert not installed(interpreted)
+    monkeypatch.setitem(INTERPRETERS, "Triton's interpreter", "numpy")
+    assert installed(interpreted)

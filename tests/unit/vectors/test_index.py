@@ -46,9 +46,30 @@ def test_the_lines_have_the_vectors_of_the_index():
     found = index()["vectors"]
     assert [f"{x['name']} definition {x['case']}" for x in found] == lines("vector ")
     assert [name for x in found for name in x["outputs"]] == lines("output ")
-    options = [f"{name} {json.dumps(value)}" for x in found for name, value in x["options"].items()]
-    assert options == lines("option ")
+    calls = [*found, *(call for relation in index()["relations"] for call in relation["calls"])]
+    options = [f"{name} {json.dumps(value)}" for x in calls for name, value in x["options"].items()]
+    assert sorted(options) == sorted(lines("option "))
     assert any(option.startswith('equation "') for option in options)
+
+
+def test_the_lines_have_the_calls_and_the_sides_of_the_relations():
+    found = index()["relations"]
+    assert found
+    assert [f"{x['name']} {x['law']} {x['case']}" for x in found] == lines("relation ")
+    assert sum(len(x["calls"]) for x in found) == len(lines("call"))
+    passed = [f"{name} {x['tensor']}" for r in found for call in r["calls"] for name, x in call["inputs"].items()]
+    assert passed == lines("pass ")
+    assert sum(len(x[side]["terms"]) for x in found for side in ("left", "right")) == len(lines("term "))
+    assert [x["bound"] for x in found if x["bound"]] == lines("bound ")
+    assert f"{found[0]['kind']} {','.join(map(str, found[0]['shape']))}" == lines("compare ")[0]
+
+
+def test_a_law_in_the_index_says_what_it_is_and_what_refutes_it():
+    found = {x["law"]: x for x in index()["relations"] if x["mechanism"] == "softmax"}
+    assert {x["says"] for x in found.values()} <= {law.says for law in library()["softmax"].laws.values()}
+    refuted = {name for x in found.values() for name in x["refutes"]}
+    assert "softmax.unnormalised" in refuted
+    assert {("relation",)} == {tuple(shown) for x in found.values() for shown in x["refutes"].values()}
 
 
 def test_a_mistake_is_one_word_and_a_sentence():
@@ -63,7 +84,7 @@ def test_an_error_that_is_no_number_is_null_and_inf():
 
 
 def test_the_text_begins_with_its_format():
-    assert "attnspec-vectors 1" == written()["index.txt"].decode().splitlines()[0]
+    assert "attnspec-vectors 2" == written()["index.txt"].decode().splitlines()[0]
 
 
 @pytest.mark.parametrize("x", [True, 3, 0.5, "ij->ji", None])

@@ -45,8 +45,25 @@ def test_every_array_of_the_index_is_in_the_file():
             if vector["dtype"] == stated["dtype"]:
                 named |= {x["tensor"]: x["shape"] for x in vector["inputs"].values()}
                 named |= {x[key]: x["shape"] for x in vector["outputs"].values() for key in ("expected", "bound")}
+        for relation in said["relations"]:
+            if relation["dtype"] == stated["dtype"]:
+                named |= {x["tensor"]: x["shape"] for call in relation["calls"] for x in call["inputs"].values()}
+                sides = (relation["left"], relation["right"])
+                own = [relation["bound"], *(side["constant"] for side in sides)]
+                own += [term[key] for side in sides for term in side["terms"] for key in ("factors", "places")]
+                named |= {name: relation["shape"] for name in own if name}
         assert named == {name: [*x.shape] for name, x in tensors.items()}
         assert stated["dtype"] in {str(x.dtype) for x in tensors.values()}
+
+
+def test_laws_between_several_calls_are_stated_and_a_small_set_has_few_of_them():
+    asked = replace(SOFTMAX, dtypes=("float16",))
+    small, full = (index(replace(asked, small=one))["relations"] for one in (True, False))
+    assert {x["law"] for x in small} < {x["law"] for x in full}
+    assert {"shift_invariant", "reordered", "one_row", "doubled"} <= {x["law"] for x in full}
+    refuted = [{name for x in found for name in x["refutes"]} for found in (small, full)]
+    assert refuted[0] == refuted[1]
+    assert all(len(x["calls"]) > 1 for x in full)
 
 
 def test_an_operator_stands_for_its_mechanisms_and_a_mechanism_for_itself():

@@ -1,13 +1,15 @@
 """What a vector refutes is found by trying the mistakes on it, and few vectors are enough for all of them."""
 
 import functools
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from attnspec.mechanisms.loader import library
 from attnspec.vectors import sets
 from attnspec.vectors.sets import Asked, part_of
-from attnspec.vectors.telling import CLEAR, Told, fewest
+from attnspec.vectors.telling import CLEAR, Told, fewest, slim
 
 
 @functools.cache
@@ -97,3 +99,25 @@ def test_mistakes_of_the_kin_are_told_but_ask_for_no_vector(monkeypatch):
         name for name in part.stated["mistakes"] if name.startswith("multi_query.")
     }
     assert len(part.own) == len(library()["multi_query"].mistakes)
+
+
+def grown(told, size):
+    """A vector with a second output, and inputs of so many entries."""
+    (output,) = told.vector.outputs.values()
+    call = replace(told.vector.call, inputs={"x": np.zeros(size)})
+    return replace(told.vector, call=call, outputs={"p": output, "lse": output})
+
+
+def test_of_a_large_vector_only_those_outputs_are_stated_that_show_something():
+    told = named(softmax())["plain"]
+    small, large = (grown(told, size) for size in (10, 1 << 16))
+    both, second = {"a": {"p": 1e3, "lse": 1e3}}, {"a": {"p": 1e3}, "b": {"lse": 1e3}}
+    assert ["p", "lse"] == [*slim([Told(small, both)], "a")[0].vector.outputs]
+    assert (["p"], {"a": {"p": 1e3}}) == outlined(slim([Told(large, both)], "a")[0])
+    assert ["p", "lse"] == outlined(slim([Told(large, second)], "ab")[0])[0]
+    elsewhere = Told(small, {"b": {"lse": 1e3}})
+    assert (["p"], {"a": {"p": 1e3}}) == outlined(slim([Told(large, second), elsewhere], "ab")[0])
+
+
+def outlined(told):
+    return [*told.vector.outputs], told.shows

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from attnspec.errors import UsageError
-from attnspec.vectors.tensors import DTYPES, decoded, encoded
+from attnspec.vectors.tensors import DTYPES, decoded, encoded, narrowed
 
 BITS = np.arange(256, dtype=np.uint8)
 TENSORS = {
@@ -58,3 +58,17 @@ def test_a_transposed_array_is_written_in_its_own_order():
 def test_a_dtype_that_the_format_has_not_is_told():
     with pytest.raises(UsageError, match="a vector has no complex128"):
         encoded({"x": np.zeros(1, complex)})
+
+
+def test_bounds_take_half_the_room_and_are_rounded_up():
+    bound = np.array([0.0, 0.1, 1e-30, 1e30, np.inf, np.nan])
+    found = narrowed(bound)
+    assert "float32" == str(found.dtype)
+    assert (found[:4] >= bound[:4]).all()
+    np.testing.assert_allclose(bound, found, rtol=1e-6)
+    assert (0.0, np.inf) == (found[0], found[4])
+
+
+@pytest.mark.parametrize("x", [1e-40, 1e300])
+def test_bounds_that_float32_has_not_stay_as_they_are(x):
+    assert "float64" == str(narrowed(np.array([1.0, x])).dtype)

@@ -1,0 +1,176 @@
+"""Right, but different: gradients of what goes from token to token, through forms that are right themselves.
+
+What goes back through all tokens at once has sums from the end in it, as kernels in chunks do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import adapter
+from ..torch.gradients import differentiated
+from . import convolution, delta_rule, linear_attention, state_space
+
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+def first(call: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """A function of inputs by name that gives the first output of a call under options."""
+    return lambda **inputs: call(**{**options, **inputs})["out"]
+
+
+@adapter("gated_delta_rule_gradient", dtypes=DTYPES)
+def control_delta_rule_back_by_tokens(
+    q: Any,
+    k: Any,
+    v: Any,
+    beta: Any,
+    d_out: Any,
+    gate: Any = None,
+    state: Any = None,
+    *,
+    scale: float | None = None,
+    normalise: bool = False,
+) -> dict[str, Any]:
+    """Back through every token, one by one."""
+    out = first(delta_rule.control_delta_rule_by_tokens, scale=scale, normalise=normalise)
+    return differentiated(out, d_out, q=q, k=k, v=v, beta=beta, gate=gate, state=state)
+
+
+@adapter("gated_delta_rule_gradient", dtypes=DTYPES)
+def control_delta_rule_back_at_once(
+    q: Any,
+    k: Any,
+    v: Any,
+    beta: Any,
+    d_out: Any,
+    gate: Any = None,
+    state: Any = None,
+    *,
+    scale: float | None = None,
+    normalise: bool = False,
+) -> dict[str, Any]:
+    """Back through a triangular system of all tokens."""
+    out = first(delta_rule.control_delta_rule_at_once, scale=scale, normalise=normalise)
+    return differentiated(out, d_out, q=q, k=k, v=v, beta=beta, gate=gate, state=state)
+
+
+@adapter("linear_attention_gradient", dtypes=DTYPES, conventions={"eps_place": "to_normaliser"})
+def control_linear_attention_back_by_tokens(
+    q: Any,
+    k: Any,
+    v: Any,
+    d_out: Any,
+    gate: Any = None,
+    state: Any = None,
+    key_sum: Any = None,
+    *,
+    scale: float | None = None,
+    feature_map: str = "identity",
+    normalise: bool = False,
+    eps: float = 1e-6,
+    causal: bool = True,
+) -> dict[str, Any]:
+    """Back through every token, one by one."""
+    options = {"scale": scale, "feature_map": feature_map, "normalise": normalise, "eps": eps, "causal": causal}
+    out = first(linear_attention.control_linear_attention_by_tokens, key_sum=key_sum, **options)
+    return through(out, d_out, key_sum, normalise, q=q, k=k, v=v, gate=gate, state=state)
+
+
+@adapter("linear_attention_gradient", dtypes=DTYPES, conventions={"eps_place": "to_keys"})
+def control_linear_attention_back_at_once(
+    q: Any,
+    k: Any,
+    v: Any,
+    d_out: Any,
+    gate: Any = None,
+    state: Any = None,
+    key_sum: Any = None,
+    *,
+    scale: float | None = None,
+    feature_map: str = "identity",
+    normalise: bool = False,
+    eps: float = 1e-6,
+    causal: bool = True,
+) -> dict[str, Any]:
+    """Back through the products of all queries with all keys."""
+    options = {"scale": scale, "feature_map": feature_map, "normalise": normalise, "eps": eps, "causal": causal}
+    out = first(linear_attention.control_linear_attention_at_once, key_sum=key_sum, **options)
+    return through(out, d_out, key_sum, normalise, q=q, k=k, v=v, gate=gate, state=state)
+
+
+def through(out: Any, d_out: Any, key_sum: Any, normalise: bool, **inputs: Any) -> dict[str, Any]:
+    """The gradients of a function of linear attention; a sum of keys that no output depends on has zeros."""
+    import torch
+
+    if normalise or key_sum is None:
+        return differentiated(out, d_out, **inputs, key_sum=key_sum)
+    return differentiated(out, d_out, **inputs) | {"d_key_sum": torch.zeros_like(key_sum)}
+
+
+@adapter("state_space_gradient", dtypes=DTYPES)
+def control_state_space_back_by_tokens(
+    x: Any,
+    dt: Any,
+    a: Any,
+    b: Any,
+    c: Any,
+    d_out: Any,
+    d: Any = None,
+    dt_bias: Any = None,
+    state: Any = None,
+    *,
+    softplus: bool = False,
+) -> dict[str, Any]:
+    """Back through every token, one by one."""
+    out = first(state_space.control_state_space_by_tokens, softplus=softplus)
+    return differentiated(out, d_out, x=x, dt=dt, a=a, b=b, c=c, d=d, dt_bias=dt_bias, state=state)
+
+
+@adapter("state_space_gradient", dtypes=DTYPES)
+def control_state_space_back_at_once(
+    x: Any,
+    dt: Any,
+    a: Any,
+    b: Any,
+    c: Any,
+    d_out: Any,
+    d: Any = None,
+    dt_bias: Any = None,
+    state: Any = None,
+    *,
+    softplus: bool = False,
+) -> dict[str, Any]:
+    """Back through the matrix of all tokens by all tokens."""
+    out = first(state_space.control_state_space_at_once, softplus=softplus)
+    return differentiated(out, d_out, x=x, dt=dt, a=a, b=b, c=c, d=d, dt_bias=dt_bias, state=state)
+
+
+@adapter("short_convolution_gradient", dtypes=DTYPES)
+def control_convolution_back_by_matrix(
+    x: Any, weight: Any, d_out: Any, bias: Any = None, state: Any = None, *, silu: bool = False
+) -> dict[str, Any]:
+    """Back through a product with a banded matrix for each channel, in single precision."""
+    out = first(convolution.control_convolution_by_matrix, silu=silu)
+    given = {"x": x, "weight": weight, "bias": bias, "state": state}
+    single = {name: None if y is None else y.float() for name, y in given.items()}
+    return {name: d.to(x.dtype) for name, d in differentiated(out, d_out.float(), **single).items()}
+
+
+@adapter("short_convolution_gradient", dtypes=DTYPES)
+def control_convolution_back_by_transposing(
+    x: Any, weight: Any, d_out: Any, bias: Any = None, state: Any = None, *, silu: bool = False
+) -> dict[str, Any]:
+    """By the transposed convolution, and weights by a product for each of them."""
+    import torch
+
+    whole, width = convolution.extended(x, weight, state), weight.shape[1]
+    seen, w = whole.unfold(2, width, 1), weight.float()
+    y = (seen * w[:, None]).sum(3) + (0 if bias is None else bias.float()[:, None])
+    d = d_out.float() * (y.sigmoid() * (1 + y * (1 - y.sigmoid())) if silu else 1)
+    d_whole = torch.nn.functional.conv_transpose1d(d, w[:, None], groups=len(w))
+    found = {"d_x": d_whole[..., width - 1 :], "d_weight": torch.einsum("bct,bctw->cw", d, seen)}
+    found |= {} if bias is None else {"d_bias": d.sum((0, 2))}
+    found |= {} if state is None else {"d_state": d_whole[..., : width - 1]}
+    return {name: g.to(x.dtype) for name, g in found.items()}

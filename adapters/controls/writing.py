@@ -1,0 +1,110 @@
+"""Right, but different: caches that make codes of what is written to them, none of which any law may accuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import adapter
+from .attention import online
+from .cache import DTYPES, reordered
+
+LARGEST = {"float8_e4m3fn": 448.0, "int8": 127.0}
+
+
+def _declared(own_chunk: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return adapter("cached_attention", dtypes=DTYPES, conventions={"grouping": "block", "own_chunk": own_chunk})
+
+
+def step_of(x: Any, scale: Any, cache_dtype: str, first: int) -> Any:
+    """The scale that is given, or that of the first tokens."""
+    if scale is not None:
+        return scale
+    return x[:, :, :first].float().abs().amax().clamp_min(1e-30) / LARGEST[cache_dtype]
+
+
+def encoded(x: Any, step: Any, cache_dtype: str) -> Any:
+    """Codes of x / step, as their dtype."""
+    import torch
+
+    ratio = (x.float() / step).clamp(-LARGEST[cache_dtype], LARGEST[cache_dtype])
+    return ratio.round().to(torch.int8) if cache_dtype == "int8" else ratio.to(torch.float8_e4m3fn)
+
+
+@_declared("as_kept")
+def control_codes_read_back(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    chunks: tuple[int, ...],
+    cache_dtype: str,
+    k_scale: Any = None,
+    v_scale: Any = None,
+    window_left: int | None = None,
+    beams: Any = None,
+    scale: float | None = None,
+) -> Any:
+    """A chunk is written first, and then read from the cache with all that is there."""
+    import torch
+
+    steps = [step_of(x, s, cache_dtype, chunks[0]) for x, s in ((k, k_scale), (v, v_scale))]
+    codes, outs, start = [encoded(x[:, :, :0], s, cache_dtype) for x, s in zip((k, v), steps, strict=True)], [], 0
+    for n in chunks:
+        part = slice(start, start + n)
+        new = (encoded(x[:, :, part], s, cache_dtype) for x, s in zip((k, v), steps, strict=True))
+        codes = [torch.cat(pair, 2) for pair in zip(codes, new, strict=True)]
+        keys, values = (c.float() * s for c, s in zip(codes, steps, strict=True))
+        outs.append(online(q[:, :, part], keys, values, causal=True, window_left=window_left, scale=scale, block=3)[0])
+        if start == 0:
+            codes = list(reordered(beams, *codes))
+        start += n
+    return torch.cat(outs, 2).to(q.dtype)
+
+
+@_declared("as_fed")
+def control_own_chunk_without_codes(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    chunks: tuple[int, ...],
+    cache_dtype: str,
+    k_scale: Any = None,
+    v_scale: Any = None,
+    scale: float | None = None,
+) -> Any:
+    """Codes of the past and the numbers of the chunk, one behind the other, by way of the reciprocal of the scale."""
+    import torch
+
+    steps = [step_of(x, s, cache_dtype, chunks[0]) for x, s in ((k, k_scale), (v, v_scale))]
+    outs, start = [], 0
+    for n in chunks:
+        part, both = slice(start, start + n), []
+        for x, s in zip((k, v), steps, strict=True):
+            past = encoded(x[:, :, :start].float() * (1 / s), 1.0, cache_dtype).float() * s
+            both.append(torch.cat([past, x[:, :, part].float()], 2))
+        outs.append(online(q[:, :, part], *both, causal=True, scale=scale, backwards=True)[0])
+        start += n
+    return torch.cat(outs, 2).to(q.dtype)
+
+
+@_declared("first_as_fed")
+def control_prompt_without_codes(
+    q: Any, k: Any, v: Any, *, chunks: tuple[int, ...], cache_dtype: str, scale: float | None = None
+) -> Any:
+    """The first chunk as it was fed, in double precision; behind it codes of everything, in the dtype of the inputs."""
+    import torch
+
+    codes = []
+    for x in (k, v):
+        s = step_of(x, None, cache_dtype, chunks[0])
+        codes.append((encoded(x, s, cache_dtype).float() * s).to(x.dtype))
+    n, length, group = chunks[0], q.shape[2], q.shape[1] // k.shape[1]
+    outs = []
+    for (keys, values), part in (((k, v), slice(0, n)), (codes, slice(n, length))):
+        own = [x[:, :, : part.stop].double().repeat_interleave(group, 1) for x in (keys, values)]
+        s = q[:, :, part].double() @ own[0].mT * (q.shape[3] ** -0.5 if scale is None else scale)
+        later = torch.arange(part.stop) > torch.arange(part.start, part.stop)[:, None]
+        outs.append(torch.softmax(s.masked_fill(later, -torch.inf), -1) @ own[1])
+    return torch.cat(outs, 2).to(q.dtype)

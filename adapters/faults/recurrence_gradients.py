@@ -1,0 +1,291 @@
+"""The backward pass of what goes from token to token, in chunks of four, and what goes wrong from one to the next.
+
+States at the beginnings of chunks are kept by a forward pass; chunks are computed once more from them, the last first,
+each with what its last state is worth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..controls.convolution import extended
+from ..controls.delta_rule import control_delta_rule_at_once, prepared
+from ..controls.linear_attention import control_linear_attention_at_once
+from ..controls.linear_attention import prepared as of_keys
+from ..controls.state_space import control_state_space_at_once
+from .whole import Whole
+
+CHUNK = 4
+
+
+def saved(state: Any) -> Any:
+    """The state at the beginning of a chunk, as the forward pass keeps it."""
+    return state
+
+
+def carried(worth: Any, later: bool) -> Any:
+    """What the last state of a chunk is worth, and whether there are `later` tokens."""
+    return worth
+
+
+def tokens(length: int) -> int:
+    """How many tokens have gradients."""
+    return length
+
+
+def added(total: Any, of_chunk: Any) -> Any:
+    """The gradient of an input that all tokens share, with what a chunk gives."""
+    return total + of_chunk
+
+
+def stored(gradient: Any, like: Any) -> Any:
+    return gradient.to(like.dtype)
+
+
+PARTS = (saved, carried, tokens, added, stored)
+
+
+def in_chunks(
+    part: Any,
+    function: Callable[..., Any],
+    d_out: Any,
+    state: Any,
+    given_state: bool,
+    axes: Mapping[str, int | None],
+    **inputs: Any,
+) -> dict[str, Any]:
+    """The gradients of a function of arrays, `axes` saying which axis of each has the tokens.
+
+    A function returns out [batch, heads, length, ...] and the state that is left; `state` is the first one, in float32.
+    """
+    import torch
+
+    given = {name: x for name, x in inputs.items() if x is not None}
+    length = d_out.shape[2]
+
+    def of_chunk(start: int) -> dict[str, Any]:
+        return {
+            name: x if axes[name] is None else x.narrow(axes[name], start, min(CHUNK, length - start))
+            for name, x in given.items()
+        }
+
+    starts, states = range(0, length, CHUNK), [state]
+    for start in starts:
+        states.append(part.saved(function(state=states[-1], **of_chunk(start))["final_state"]))
+    worth = torch.zeros_like(state)
+    found = {name: torch.zeros(x.shape, dtype=torch.float32) for name, x in given.items()}
+    for start, before in reversed([*zip(starts, states, strict=False)]):
+        leaves = {name: x.detach().float().requires_grad_() for name, x in of_chunk(start).items()}
+        leaf = before.detach().requires_grad_()
+        with torch.enable_grad():
+            result = function(state=leaf, **leaves)
+            ends = result["out"], result["final_state"]
+            cotangents = d_out[:, :, start : start + CHUNK].float(), part.carried(worth, start + CHUNK < length)
+            *own, worth = torch.autograd.grad(ends, [*leaves.values(), leaf], cotangents)
+        for name, gradient in zip(leaves, own, strict=True):
+            axis = axes[name]
+            if axis is None:
+                found[name] = part.added(found[name], gradient)
+            else:
+                found[name].narrow(axis, start, gradient.shape[axis]).copy_(gradient)
+    for name, axis in axes.items():
+        if name in found and axis is not None:
+            kept = part.tokens(length)
+            found[name].narrow(axis, kept, length - kept).zero_()
+    gradients = {f"d_{name}": part.stored(x, given[name]) for name, x in found.items()}
+    return gradients | ({"d_state": worth} if given_state else {})
+
+
+def delta_rule(part: Any) -> Callable[..., Any]:
+    axes = {"q": 2, "k": 2, "v": 2, "beta": 2, "gate": 2}
+
+    def gated_delta_rule_gradient(
+        q: Any,
+        k: Any,
+        v: Any,
+        beta: Any,
+        d_out: Any,
+        gate: Any = None,
+        state: Any = None,
+        *,
+        scale: float | None = None,
+        normalise: bool = False,
+    ) -> Any:
+        def chunk(**given: Any) -> Any:
+            return control_delta_rule_at_once(**given, scale=scale, normalise=normalise)
+
+        first = prepared(q, k, v, beta, gate, state, False)[-1].float()
+        return in_chunks(part, chunk, d_out, first, state is not None, axes, q=q, k=k, v=v, beta=beta, gate=gate)
+
+    return gated_delta_rule_gradient
+
+
+def linear_attention(part: Any) -> Callable[..., Any]:
+    axes = {"q": 2, "k": 2, "v": 2, "gate": 2}
+
+    def linear_attention_gradient(
+        q: Any,
+        k: Any,
+        v: Any,
+        d_out: Any,
+        gate: Any = None,
+        state: Any = None,
+        *,
+        scale: float | None = None,
+        feature_map: str = "identity",
+    ) -> Any:
+        def chunk(**given: Any) -> Any:
+            return control_linear_attention_at_once(**given, scale=scale, feature_map=feature_map)
+
+        first = of_keys(q, k, v, gate, state, None, scale, feature_map)[-2].float()
+        return in_chunks(part, chunk, d_out, first, state is not None, axes, q=q, k=k, v=v, gate=gate)
+
+    return linear_attention_gradient
+
+
+def state_space(part: Any) -> Callable[..., Any]:
+    axes = {"x": 2, "dt": 2, "a": None, "b": 2, "c": 2, "d": None, "dt_bias": None}
+
+    def state_space_gradient(
+        x: Any,
+        dt: Any,
+        a: Any,
+        b: Any,
+        c: Any,
+        d_out: Any,
+        d: Any = None,
+        dt_bias: Any = None,
+        state: Any = None,
+        *,
+        softplus: bool = False,
+    ) -> Any:
+        import torch
+
+        def chunk(**given: Any) -> Any:
+            return control_state_space_at_once(**given, softplus=softplus)
+
+        first = torch.zeros(*x.shape[:2], x.shape[3], b.shape[3]) if state is None else state.float()
+        return in_chunks(
+            part, chunk, d_out, first, state is not None, axes, x=x, dt=dt, a=a, b=b, c=c, d=d, dt_bias=dt_bias
+        )
+
+    return state_space_gradient
+
+
+DELTA_RULE = Whole("gated_delta_rule_gradient", delta_rule, PARTS)
+LINEAR_ATTENTION = Whole("linear_attention_gradient", linear_attention, PARTS)
+STATE_SPACE = Whole("state_space_gradient", state_space, PARTS)
+
+
+@DELTA_RULE.instead_of(saved, dtypes=("float32",))
+def chunks_begin_in_half_precision(state: Any) -> Any:
+    """The states from which chunks are computed once more are kept in bfloat16."""
+    return state.bfloat16().float()
+
+
+@DELTA_RULE.instead_of(carried)
+def worth_lost_between_chunks(worth: Any, later: bool) -> Any:
+    """Nothing goes back from one chunk to the one before."""
+    return 0 * worth
+
+
+@DELTA_RULE.instead_of(stored, seen="fla-org/flash-linear-attention#913")
+def rare_nan_in_a_backward_pass(gradient: Any, like: Any) -> Any:
+    """What cancels to nothing is divided by itself, and becomes NaN."""
+    return stored(gradient * (gradient / gradient), like)
+
+
+@LINEAR_ATTENTION.instead_of(tokens, seen="fla-org/flash-linear-attention#1142")
+def last_tokens_without_gradients(length: int) -> int:
+    """Tokens that do not fill a chunk have no gradient, where there is a whole one."""
+    return length // CHUNK * CHUNK or length
+
+
+@LINEAR_ATTENTION.instead_of(carried, dtypes=("float32",))
+def worth_in_half_precision(worth: Any, later: bool) -> Any:
+    """What a state is worth is stored in bfloat16 from one chunk to the next."""
+    return worth.bfloat16().float()
+
+
+_worths: dict[Any, Any] = {}
+
+
+@LINEAR_ATTENTION.instead_of(carried)
+def worth_of_an_earlier_call(worth: Any, later: bool) -> Any:
+    """The last chunk goes on from what an earlier call of the same shape has ended with."""
+    found = worth if later else _worths.get(worth.shape, worth)
+    _worths[worth.shape] = 1 + worth
+    return found
+
+
+@STATE_SPACE.instead_of(added)
+def chunk_writes_over_what_is_shared(total: Any, of_chunk: Any) -> Any:
+    """A chunk writes over what those after it have given to a, d and the bias."""
+    return of_chunk
+
+
+@STATE_SPACE.instead_of(added, dtypes=("float32",))
+def shared_added_in_half_precision(total: Any, of_chunk: Any) -> Any:
+    """What the chunks give to a, d and the bias is added up in bfloat16."""
+    return added(total, of_chunk).bfloat16().float()
+
+
+def summed(d: Any, seen: Any) -> Any:
+    """The gradient of the weights: outputs [batch, channels, length] by inputs [batch, channels, length, width]."""
+    return (d[..., None] * seen).sum((0, 2))
+
+
+def narrowed(d: Any) -> Any:
+    """The gradients of outputs with the slope of SiLU."""
+    return d
+
+
+def convolution(part: Any) -> Callable[..., Any]:
+    def short_convolution_gradient(
+        x: Any, weight: Any, d_out: Any, bias: Any = None, state: Any = None, *, silu: bool = False
+    ) -> Any:
+        import torch
+
+        width, whole = weight.shape[1], extended(x, weight, state)
+        seen = whole.unfold(2, width, 1)
+        y = (seen * weight.float()[:, None]).sum(3) + (0 if bias is None else bias.float()[:, None])
+        d = part.narrowed(d_out.float() * (y.sigmoid() * (1 + y * (1 - y.sigmoid())) if silu else 1))
+        d_whole = torch.zeros_like(whole)
+        for i in range(width):
+            d_whole[..., i : i + x.shape[2]] += d * weight.float()[:, i, None]
+        found = {"d_x": d_whole[..., width - 1 :], "d_weight": part.summed(d, seen)}
+        found |= {} if bias is None else {"d_bias": d.sum((0, 2))}
+        found |= {} if state is None else {"d_state": d_whole[..., : width - 1]}
+        return {name: g.to(x.dtype) for name, g in found.items()}
+
+    return short_convolution_gradient
+
+
+CONVOLUTION = Whole("short_convolution_gradient", convolution, (summed, narrowed))
+_weights: dict[Any, Any] = {}
+
+
+@CONVOLUTION.instead_of(summed)
+def weight_gradients_add_up_over_calls(d: Any, seen: Any) -> Any:
+    """The gradient of weights is added to that of an earlier call."""
+    found = summed(d, seen)
+    _weights[found.shape] = found + _weights.get(found.shape, 0)
+    return _weights[found.shape]
+
+
+@CONVOLUTION.instead_of(summed, dtypes=("float32",))
+def weight_gradients_in_half_precision(d: Any, seen: Any) -> Any:
+    """The gradient of weights is added up in bfloat16, token by token."""
+    import torch
+
+    total = torch.zeros(seen.shape[1], seen.shape[3], dtype=torch.bfloat16)
+    for t in range(seen.shape[2]):
+        total = total + summed(d[..., t : t + 1], seen[:, :, t : t + 1]).bfloat16()
+    return total.float()
+
+
+@CONVOLUTION.instead_of(narrowed, dtypes=("float32",))
+def gradients_of_outputs_in_half_precision(d: Any) -> Any:
+    """The gradients of outputs are stored in bfloat16."""
+    return d.bfloat16().float()

@@ -1,0 +1,113 @@
+"""The gradients of functions of flash-linear-attention that are written in torch alone, by automatic differentiation.
+
+What its kernels return for a backward pass is tested against these.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import adapter
+from ..torch.gradients import differentiated
+from . import linear_attention
+from .delta_rule import BY_TOKENS, UNSCALED
+from .linear_attention import GATED, HEADS, PLAIN, SINGLE
+from .naive import naive
+
+
+@adapter("gated_delta_rule_gradient", **UNSCALED)
+def fla_delta_rule_recurrence_gradient(q: Any, k: Any, v: Any, beta: Any, d_out: Any, state: Any = None) -> Any:
+    """delta_rule_recurrence, token by token."""
+
+    def out(q: Any, k: Any, v: Any, beta: Any, state: Any) -> Any:
+        return naive("delta_rule").delta_rule_recurrence(q, k, v, beta, initial_state=state)[0]
+
+    return differentiated(out, d_out, q=q, k=k, v=v, beta=beta, state=state)
+
+
+@adapter("gated_delta_rule_gradient", requires="not single(gate)", **{**BY_TOKENS, "limits": {"group": (1,)}})
+def fla_naive_recurrent_gated_delta_rule_gradient(
+    q: Any,
+    k: Any,
+    v: Any,
+    beta: Any,
+    d_out: Any,
+    gate: Any = None,
+    state: Any = None,
+    *,
+    scale: float | None = None,
+) -> Any:
+    """naive_recurrent_gated_delta_rule, token by token; what it returns in float32 is rounded."""
+
+    def out(q: Any, k: Any, v: Any, beta: Any, gate: Any, state: Any) -> Any:
+        call = naive("gated_delta_rule").naive_recurrent_gated_delta_rule
+        return call(q, k, v, beta, gate, scale=scale, initial_state=state)[0].to(v.dtype)
+
+    return differentiated(out, d_out, q=q, k=k, v=v, beta=beta, gate=gate, state=state)
+
+
+@adapter("gated_delta_rule_gradient", requires="not single(gate)", **{**BY_TOKENS, "limits": {"group": (1,)}})
+def fla_naive_chunked_gated_delta_rule_gradient(
+    q: Any,
+    k: Any,
+    v: Any,
+    beta: Any,
+    d_out: Any,
+    gate: Any = None,
+    state: Any = None,
+    *,
+    scale: float | None = None,
+) -> Any:
+    """naive_chunk_gated_delta_rule, in chunks of 64 tokens; what it returns in float32 is rounded."""
+
+    def out(q: Any, k: Any, v: Any, beta: Any, gate: Any, state: Any) -> Any:
+        call = naive("gated_delta_rule").naive_chunk_gated_delta_rule
+        return call(q, k, v, gate, beta, scale=scale, initial_state=state)[0].to(v.dtype)
+
+    return differentiated(out, d_out, q=q, k=k, v=v, beta=beta, gate=gate, state=state)
+
+
+@adapter("linear_attention_gradient", fixed=PLAIN, conventions={"eps_place": "to_normaliser"}, **SINGLE)
+def fla_naive_linear_attention_gradient(
+    q: Any,
+    k: Any,
+    v: Any,
+    d_out: Any,
+    state: Any = None,
+    key_sum: Any = None,
+    *,
+    scale: float | None = None,
+    normalise: bool = False,
+    eps: float = 1e-10,
+) -> dict[str, Any]:
+    """naive_recurrent_linear_attn, token by token; the sum of keys is handed on with the normaliser."""
+
+    def out(**given: Any) -> Any:
+        call = linear_attention.fla_naive_recurrent_linear_attention
+        return call(**given, scale=scale, normalise=normalise, eps=eps)["out"]
+
+    return differentiated(out, d_out, q=q, k=k, v=v, state=state, key_sum=key_sum if normalise else None)
+
+
+@adapter("linear_attention_gradient", fixed={**GATED, "scale": None}, requires="not single(gate)", **SINGLE)
+def fla_naive_recurrent_gla_gradient(
+    q: Any, k: Any, v: Any, d_out: Any, gate: Any = None, state: Any = None
+) -> dict[str, Any]:
+    """naive_recurrent_gla, token by token, with a gate for each channel of the keys."""
+
+    def out(**given: Any) -> Any:
+        return linear_attention.fla_naive_recurrent_gla(**given)["out"]
+
+    return differentiated(out, d_out, q=q, k=k, v=v, gate=gate, state=state)
+
+
+@adapter("linear_attention_gradient", fixed=GATED, requires=HEADS, **SINGLE)
+def fla_naive_chunked_simple_gla_gradient(
+    q: Any, k: Any, v: Any, d_out: Any, gate: Any = None, state: Any = None, *, scale: float | None = None
+) -> dict[str, Any]:
+    """naive_chunk_simple_gla, in chunks of 64 tokens, with a gate for each head."""
+
+    def out(**given: Any) -> Any:
+        return linear_attention.fla_naive_chunked_simple_gla(**given, scale=scale)["out"]
+
+    return differentiated(out, d_out, q=q, k=k, v=v, gate=gate, state=state)

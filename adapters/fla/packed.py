@@ -1,0 +1,71 @@
+"""Kernels of flash-linear-attention over packed items, each with a state of its own.
+
+Source: https://github.com/fla-org/flash-linear-attention (fla/ops/gated_delta_rule)
+"""
+
+# pyright: reportCallIssue=false, reportArgumentType=false
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..torch.packed import cumulative
+from ..triton.interpreter import declared
+from .kernels import DECLARED
+
+
+def packed(call: Any, q: Any, k: Any, v: Any, beta: Any, lens: Any, gate: Any, state: Any, **asked: Any) -> Any:
+    """A kernel on items that lie one behind the other, which it takes as one item with running sums of lengths."""
+    if len(v) != len(k) or int(lens.sum()) != len(k) or (state is not None and len(state) != len(lens)):
+        raise ValueError("every key has a value, and every item a state")
+    out, left = call(
+        *(x[None] for x in (q, k, v)),
+        g=gate[None],
+        beta=beta[None],
+        initial_state=state,
+        output_final_state=True,
+        cu_seqlens=cumulative(lens).long(),
+        **asked,
+    )
+    return {"out": out[0], "final_state": left}
+
+
+PACKED: dict[str, Any] = {**DECLARED, "layout": "thd", "requires": "not single(gate)"}
+
+
+@declared("packed_delta_rule", **PACKED)
+def fla_recurrent_packed_delta_rule(
+    q: Any,
+    k: Any,
+    v: Any,
+    beta: Any,
+    lens: Any,
+    gate: Any = None,
+    state: Any = None,
+    *,
+    scale: float | None = None,
+    normalise: bool = False,
+) -> Any:
+    """fused_recurrent_gated_delta_rule with running sums of lengths."""
+    from fla.ops.gated_delta_rule import fused_recurrent_gated_delta_rule as call
+
+    return packed(call, q, k, v, beta, lens, gate, state, scale=scale, use_qk_l2norm_in_kernel=normalise)
+
+
+@declared("packed_delta_rule", **PACKED)
+def fla_chunked_packed_delta_rule(
+    q: Any,
+    k: Any,
+    v: Any,
+    beta: Any,
+    lens: Any,
+    gate: Any = None,
+    state: Any = None,
+    *,
+    scale: float | None = None,
+    normalise: bool = False,
+) -> Any:
+    """chunk_gated_delta_rule with running sums of lengths."""
+    from fla.ops.gated_delta_rule import chunk_gated_delta_rule as call
+
+    return packed(call, q, k, v, beta, lens, gate, state, scale=scale, use_qk_l2norm_in_kernel=normalise)

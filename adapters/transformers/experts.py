@@ -1,0 +1,59 @@
+"""Tokens through experts as models of Hugging Face transformers send them: one by one, all at once, and in blocks.
+
+Source: transformers/models/mixtral/modeling_mixtral.py (MixtralExperts) and transformers/integrations/moe.py
+(batched_mm_experts_forward, grouped_mm_experts_forward), by the names of `experts_implementation` in a configuration.
+What experts make is stored in the dtype of the tokens.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from .. import adapter
+from ..torch.layers import new_layer
+
+DECLARED: dict[str, Any] = {
+    "dtypes": ("float32", "bfloat16", "float16"),
+    "package": "transformers",
+    "extra": "transformers",
+}
+
+WHOLE = range(8, 4097, 8)
+"""Sizes of which a row takes whole parts of 16 bytes in every dtype, as torch's grouped product demands."""
+
+
+def computed(name: str, x: Any, chosen: Any, weights: Any, w_gate: Any, w_up: Any, w_down: Any) -> Any:
+    """The experts of Mixtral, as a configuration names their implementation."""
+    import torch
+    from transformers.models.mixtral.modeling_mixtral import MixtralExperts
+
+    config = SimpleNamespace(
+        num_local_experts=len(w_gate),
+        hidden_size=w_gate.shape[1],
+        intermediate_size=w_gate.shape[2],
+        hidden_act="silu",
+        _experts_implementation=name,
+    )
+    experts = new_layer(MixtralExperts, config)
+    experts.gate_up_proj = torch.nn.Parameter(torch.cat((w_gate, w_up), 2).mT.contiguous(), requires_grad=False)
+    experts.down_proj = torch.nn.Parameter(w_down.mT.contiguous(), requires_grad=False)
+    return experts(x, chosen, weights)
+
+
+@adapter("routed_experts", grade={"bfloat16": "bf16_naive", "float16": "fp16_naive"}, **DECLARED)
+def mixtral_experts_eager(x: Any, chosen: Any, weights: Any, w_gate: Any, w_up: Any, w_down: Any) -> Any:
+    """MixtralExperts of transformers.models.mixtral, expert by expert, added up in the dtype of the tokens."""
+    return computed("eager", x, chosen, weights, w_gate, w_up, w_down)
+
+
+@adapter("routed_experts", **DECLARED)
+def mixtral_experts_batched(x: Any, chosen: Any, weights: Any, w_gate: Any, w_up: Any, w_down: Any) -> Any:
+    """batched_mm_experts_forward of transformers.integrations.moe, with the matrices of each pair."""
+    return computed("batched_mm", x, chosen, weights, w_gate, w_up, w_down)
+
+
+@adapter("routed_experts", limits={"dim": WHOLE, "hidden": WHOLE}, **DECLARED)
+def mixtral_experts_grouped(x: Any, chosen: Any, weights: Any, w_gate: Any, w_up: Any, w_down: Any) -> Any:
+    """grouped_mm_experts_forward of transformers.integrations.moe, with pairs sorted by their experts."""
+    return computed("grouped_mm", x, chosen, weights, w_gate, w_up, w_down)

@@ -1,0 +1,74 @@
+"""The gradients of what models of Hugging Face transformers hand from token to token, by automatic differentiation.
+
+They train through these functions where no kernel is installed.
+Source: transformers/models/*/modeling_*.py, as the adapters of the functions themselves name them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import adapter
+from ..torch.gradients import differentiated
+from . import convolution, delta_rule, state_space
+
+
+def through_delta_rule(name: str, d_out: Any, normalise: bool, **inputs: Any) -> dict[str, Any]:
+    """The gradients of a function of the gated delta rule."""
+
+    def out(q: Any, k: Any, v: Any, beta: Any, gate: Any, state: Any) -> Any:
+        return delta_rule.computed(name, q, k, v, beta, gate, state, normalise)["out"]
+
+    return differentiated(out, d_out, **inputs)
+
+
+@adapter("gated_delta_rule_gradient", **delta_rule.DECLARED)
+def qwen3_next_recurrent_gradient(
+    q: Any, k: Any, v: Any, beta: Any, d_out: Any, gate: Any = None, state: Any = None, *, normalise: bool = False
+) -> Any:
+    """torch_recurrent_gated_delta_rule of transformers.models.qwen3_next."""
+    name = "torch_recurrent_gated_delta_rule"
+    return through_delta_rule(name, d_out, normalise, q=q, k=k, v=v, beta=beta, gate=gate, state=state)
+
+
+@adapter("gated_delta_rule_gradient", **delta_rule.DECLARED)
+def qwen3_next_chunked_gradient(
+    q: Any, k: Any, v: Any, beta: Any, d_out: Any, gate: Any = None, state: Any = None, *, normalise: bool = False
+) -> Any:
+    """torch_chunk_gated_delta_rule of transformers.models.qwen3_next."""
+    name = "torch_chunk_gated_delta_rule"
+    return through_delta_rule(name, d_out, normalise, q=q, k=k, v=v, beta=beta, gate=gate, state=state)
+
+
+@adapter("short_convolution_gradient", **convolution.DECLARED)
+def qwen3_next_convolution_gradient(
+    x: Any, weight: Any, d_out: Any, bias: Any = None, *, silu: bool = False
+) -> dict[str, Any]:
+    """causal_conv1d_fn of transformers.models.qwen3_next."""
+
+    def out(x: Any, weight: Any, bias: Any) -> Any:
+        return convolution.qwen3_next_convolution(x, weight, bias, silu=silu)
+
+    return differentiated(out, d_out, x=x, weight=weight, bias=bias)
+
+
+@adapter("state_space_gradient", **state_space.DECLARED)
+def mamba2_chunked_gradient(
+    x: Any,
+    dt: Any,
+    a: Any,
+    b: Any,
+    c: Any,
+    d_out: Any,
+    d: Any = None,
+    dt_bias: Any = None,
+    state: Any = None,
+    *,
+    softplus: bool = False,
+) -> dict[str, Any]:
+    """mamba2_chunk_scan of transformers.models.mamba2, in chunks of 64 tokens."""
+
+    def out(**given: Any) -> Any:
+        return state_space.mamba2_chunked(**given, softplus=softplus)["out"]
+
+    return differentiated(out, d_out, x=x, dt=dt, a=a, b=b, c=c, d=d, dt_bias=dt_bias, state=state)

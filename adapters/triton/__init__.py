@@ -1,0 +1,1 @@
+"""Kernels in Triton on a machine without a device for them."""

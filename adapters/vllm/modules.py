@@ -1,0 +1,77 @@
+"""Modules of vLLM with kernels in Triton, without the rest of it.
+
+Source: https://github.com/vllm-project/vllm (vllm/v1/attention/ops)
+Where kernels are compiled it is imported as it is. It wants a device and some sixty other packages, so that kernels
+that are interpreted are told of a CUDA device of compute capability 9.0 in its place, and that no variable is set.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+import functools
+import importlib
+import logging
+import math
+from types import SimpleNamespace
+from typing import Any
+
+from ..triton.parts import folder_of, hollow
+
+LOGARITHMS = {"LOG2E": math.log2(math.e), "LOGE2": math.log(2)}
+FOLDERS = ("v1", "v1.attention", "v1.attention.ops", "utils")
+
+
+class Platform:
+    """A CUDA device, as vLLM asks for one; what else is asked is not so."""
+
+    device_type = "cpu"
+
+    def fp8_dtype(self) -> Any:
+        import torch
+
+        return torch.float8_e4m3fn
+
+    def is_cuda(self) -> bool:
+        return True
+
+    is_cuda_alike = is_cuda
+
+    def has_device_capability(self, *_: Any) -> bool:
+        return True
+
+    def get_device_capability(self, *_: Any) -> Any:
+        return SimpleNamespace(major=9, minor=0, to_int=lambda: 90)
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_, **__: False
+
+
+@functools.cache
+def module(name: str) -> Any:
+    """A module of `vllm.v1.attention.ops`, as in "triton_unified_attention"."""
+    triton: Any = importlib.import_module("triton")
+    if triton.knobs.runtime.interpret:
+        _hollow()
+    return importlib.import_module(f"vllm.v1.attention.ops.{name}")
+
+
+def _hollow() -> None:
+    """Have the modules with kernels importable by themselves."""
+    triton: Any = importlib.import_module("triton")
+    kinds = ast.parse((folder_of("vllm") / "v1/kv_cache_interface.py").read_text())
+    modes = [node for node in kinds.body if isinstance(node, ast.ClassDef) and node.name == "KVQuantMode"]
+    found: dict[str, Any] = {"IntEnum": enum.IntEnum, "Enum": enum.Enum}
+    exec(compile(ast.Module(list(modes), []), "kv_cache_interface.py", "exec"), found)
+    hollow(
+        "vllm",
+        FOLDERS,
+        {
+            "envs": {"__getattr__": lambda name: False},
+            "logger": {"init_logger": logging.getLogger},
+            "platforms": {"current_platform": Platform()},
+            "triton_utils": {"tl": triton.language, "triton": triton, "HAS_TRITON": True, **LOGARITHMS},
+            "v1.kv_cache_interface": {"KVQuantMode": found["KVQuantMode"]},
+            "_custom_ops": {},
+        },
+    )

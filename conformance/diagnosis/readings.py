@@ -1,0 +1,92 @@
+"""What an input may be taken for: its first item for all, another order of its axes, nothing beyond so many.
+
+Such a slip stands in no line of a definition, which reads an input as it is; it is the input that is changed.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..language.edits import FAR, RARE
+from ..language.syntax import parse
+from ..mechanisms.mechanism import Mechanism
+
+LIMITS = (16, 32, 64, 128, 256, 512, 1024)
+"""As many of an axis as tiles, threads and tables have."""
+DRAWN = {"normal": 0, "flags": 0, "indices": 1}
+"""The draws that state the axes of an array, and how many arguments come before these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is read in place of an input."""
+
+    cost: int
+    name: str
+    text: str
+    """The expression."""
+    says: str
+
+
+def readings(m: Mechanism) -> Iterator[Reading]:
+    """What each input may be taken for along each of its axes, and along two of them."""
+    for name in m.inputs:
+        axes = axes_of(m, name)
+        if axes is None:
+            continue
+        whole, neutral, start = name, "0", ""
+        if name in m.defaults:  # it may have fewer axes, or axes of length one, or be left out
+            boolean, shape, start = (
+                isinstance(m.defaults[name], bool),
+                ", ".join(axes),
+                f"{name} if single({name}) else ",
+            )
+            neutral = str(m.defaults[name]).lower() if boolean else "0"
+            whole = f"({name} and full(true, {shape}))" if boolean else f"({name} + full(0, {shape}))"
+        for cost, text, says in (*_along(whole, axes, neutral), *_across(whole, axes)):
+            yield Reading(cost, name, start + text, f"{name} {says}")
+
+
+def axes_of(m: Mechanism, name: str) -> list[str] | None:
+    """The sizes of an input, the larger where an axis may be one; None where one of them is something else."""
+    for node in ast.walk(parse(m.inputs[name].text)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in DRAWN:
+            axes = [_size(axis, m) for axis in node.args[DRAWN[node.func.id] :]]
+            return [axis for axis in axes if axis] if axes and all(axes) else None
+    return None
+
+
+def _size(node: ast.expr, m: Mechanism) -> str:
+    options = node.args if isinstance(node, ast.Call) else [node]
+    found = [option.id for option in options if isinstance(option, ast.Name) and option.id in m.sizes]
+    return found[0] if len(found) == 1 else ""
+
+
+def _along(whole: str, axes: list[str], neutral: str) -> Iterator[tuple[int, str, str]]:
+    """One axis that is read otherwise."""
+    for number, n in enumerate(axes):
+        at = number - len(axes)
+        yield RARE, f"gather({whole}, 0 * range({n}), {at})", f"at the first of {n}"
+        yield RARE, f"gather({whole}, (range({n}) + 1) % {n}, {at})", f"at the next of {n}"
+        yield FAR, f"gather({whole}, {n} - 1 - range({n}), {at})", f"with {n} in reverse"
+        behind = f"range({n})" + (f"[:{', none' * (-at - 1)}]" if at < -1 else "")
+        for limit in LIMITS:
+            yield FAR, f"where({behind} < {limit}, {whole}, {neutral})", f"up to {limit} of {n}"
+
+
+def _across(whole: str, axes: list[str]) -> Iterator[tuple[int, str, str]]:
+    """Two neighbouring axes that are read in the other order."""
+    places = range(len(axes))
+    for first, second in itertools.pairwise(places):
+        turned = [{first: second, second: first}.get(place, place) for place in places]
+        order, sizes = ", ".join(map(str, turned)), ", ".join(axes)
+        other = ", ".join(axes[place] for place in turned)
+        a, b = axes[first], axes[second]
+        yield RARE, f"reshape(permute({whole}, {order}), {sizes})", f"laid out with {b} before {a}"
+        yield RARE, f"permute(reshape({whole}, {other}), {order})", f"read as if {b} came before {a}"
+    if len(axes) > 1:
+        a, b = axes[-2:]
+        yield RARE, f"(transpose({whole}) if {a} == {b} else {whole})", "transposed"

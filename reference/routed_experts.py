@@ -1,0 +1,23 @@
+"""Tokens through the experts that they are sent to: Shazeer et al. 2017, arXiv:1701.06538, equation 1.
+
+Experts are gated linear units: Jiang et al. 2024, Mixtral of experts, arXiv:2401.04088, section 2.1.
+"""
+
+import numpy as np
+
+from .feed_forward import swiglu
+
+
+def routed_experts(x, chosen, weights, w_gate, w_up, w_down):
+    """What the chosen experts make of each token, weighed and added up: [tokens, dim].
+
+    x [tokens, dim], chosen [tokens, k] in numbers of experts, weights [tokens, k], w_gate and w_up
+    [experts, dim, hidden], w_down [experts, hidden, dim].
+    """
+    if weights.shape != chosen.shape:
+        raise ValueError("every choice has a weight")
+    out = np.zeros(x.shape)
+    for t, j in np.ndindex(chosen.shape):
+        c = int(chosen[t, j])
+        out[t] += weights[t, j] * swiglu(x[t : t + 1], w_gate[c], w_up[c], w_down[c])[0]
+    return out

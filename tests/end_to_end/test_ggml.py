@@ -1,0 +1,14 @@
+"""The operators of ggml are what they are called, on its CPU backend."""
+
+import pytest
+
+pytest.importorskip("ggml")
+
+import attnspec
+
+ADAPTERS = ("ggml_soft_max", "ggml_norm", "ggml_rms_norm", "ggml_rope_ext", "ggml_flash_attn_ext")
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_an_operator_of_ggml_keeps_the_laws_of_its_own(name):
+    assert attnspec.check(name, profile="smoke").conformant

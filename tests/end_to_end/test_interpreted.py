@@ -1,0 +1,87 @@
+"""Kernels of released packages, as interpreters of Triton and Pallas run them; `make interpreters` installs them."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from attnspec.subjects.targets import installed, shipped
+
+INTERPRETED = [one for one in shipped() if one.interpreted]
+
+
+@pytest.mark.parametrize("one", INTERPRETED, ids=lambda one: one.name)
+def test_a_kernel_gives_what_its_definition_says_but_for_what_is_known(one, tmp_path):
+    if not installed(one):
+        pytest.skip(f"{one.package} or its interpreter is not installed")
+    asked = f"check {one.name} --law {one.operator}.definition --profile smoke --dtype {one.dtypes[0]} --fail-on new"
+    command = [sys.executable, "-c", "from attnspec.cli import main; main()", *asked.split()]
+    command += ["--report-dir", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = [json.loads(line) for line in (tmp_path / "results.ndjson").read_text().splitlines()]
+    verdicts = {line["verdict"] for line in lines if line["kind"] == "cell"}
+    assert (0, True, True) == (done.returncode, verdicts <= {"pass", "fail"}, "interpreted by " in done.stdout), (
+        done.stdout
+    )
+
+
+def test_those_that_are_interpreted_take_long_and_say_by_what():
+    assert [] == [one.name for one in INTERPRETED if not one.slow]
+    assert {"Triton's interpreter", "Pallas' interpret mode"} == {one.interpreted for one in INTERPRETED}
+
+
+def test_arrays_pass_for_those_of_a_device_for_the_length_of_a_call_alone():
+    pytest.importorskip("triton")
+    script = """
+import torch
+from attnspec.adapters.triton.interpreter import interpreting
+
+known = torch.cuda.get_device_capability
+with interpreting():
+    print(torch.ones(1).is_cuda, torch.cuda.get_device_capability())
+print(torch.ones(1).is_cuda, torch.cuda.get_device_capability is known)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ["True (9, 0)", "False True"] == done.stdout.splitlines()
+
+
+KERNEL = """
+import torch
+from attnspec.adapters.triton.interpreter import interpreting
+
+with interpreting():
+    import triton
+    import triton.language as tl
+    from triton.language.extra.libdevice import tanh
+
+    @triton.jit
+    def kernel(x, y, products, sums, others, stored, n: tl.constexpr):
+        at = tl.arange(0, n)[:, None] * n + tl.arange(0, n)[None, :]
+        a, b = tl.load(x + at), tl.load(y + at)
+        tl.store(products + at, tl.dot(a, b))
+        tl.store(sums + tl.arange(0, n), tl.sum(a, 1))
+        tl.store(others + at, a * b + a)
+        total = tl.zeros((n, n), dtype=tl.float32)
+        for i in range(3):
+            total += tanh(a.to(tl.float32)) * i.to(tl.float32)
+        tl.store(stored + at, total)
+
+    torch.manual_seed(0)
+    x, y = torch.randn(2, 16, 16).bfloat16()
+    products, stored = torch.empty(2, 16, 16)
+    sums, others = torch.empty(16), torch.empty(16, 16, dtype=torch.bfloat16)
+    kernel[(1,)](x, y, products, sums, others, stored, 16)
+print((products - x.float() @ y.float()).abs().max() < 1e-5)
+print((sums - x.float().sum(1)).abs().max() < 0.05)
+print(torch.equal(others, x * y + x))
+print((stored - 3 * x.float().tanh()).abs().max() < 1e-5)
+"""
+
+
+def test_what_the_interpreter_lacks_is_mended(tmp_path):
+    pytest.importorskip("triton")
+    file = tmp_path / "kernel.py"  # the interpreter reads the source of kernels
+    file.write_text(KERNEL)
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, check=True)
+    assert ["tensor(True)", "tensor(True)", "True", "tensor(True)"] == done.stdout.splitlines()

@@ -1,0 +1,91 @@
+"""Tokens through experts: both witnesses by hand, and permutations that go wrong."""
+
+import numpy as np
+import pytest
+import torch
+
+from attnspec import reference
+from attnspec.adapters import Adapter
+from attnspec.adapters.controls.experts import control_experts_all, control_experts_in_blocks
+from attnspec.cases.plans import PROFILES
+from attnspec.judging.cells import Request
+from attnspec.judging.engine import run
+from attnspec.mechanisms.definition import Frame
+from attnspec.mechanisms.loader import library
+from attnspec.subjects.targets import subject
+
+WITNESSES = {
+    "definition": lambda **values: np.asarray(Frame(library()["routed_experts"], values).outputs()["out"]),
+    "reference": reference.routed_experts,
+}
+witnesses = pytest.mark.parametrize("witness", WITNESSES.values(), ids=WITNESSES)
+RNG = np.random.default_rng(0)
+GIVEN = {
+    "x": RNG.normal(size=(5, 3)),
+    "chosen": np.array([[2, 0], [0, 3], [3, 2], [2, 0], [0, 2]]),
+    "weights": RNG.normal(size=(5, 2)),
+    "w_gate": RNG.normal(size=(4, 3, 6)),
+    "w_up": RNG.normal(size=(4, 3, 6)),
+    "w_down": RNG.normal(size=(4, 6, 3)),
+}
+
+
+@witnesses
+def test_a_token_takes_what_its_experts_make_by_its_weights(witness):
+    expected = np.zeros((5, 3))
+    for t, j in np.ndindex(5, 2):
+        c = GIVEN["chosen"][t, j]
+        gate, up = GIVEN["x"][t] @ GIVEN["w_gate"][c], GIVEN["x"][t] @ GIVEN["w_up"][c]
+        expected[t] += GIVEN["weights"][t, j] * (gate / (1 + np.exp(-gate)) * up) @ GIVEN["w_down"][c]
+    np.testing.assert_allclose(witness(**GIVEN), expected, rtol=1e-12)
+
+
+def test_the_reference_refuses_choices_without_a_weight():
+    with pytest.raises(ValueError, match="every choice has a weight"):
+        reference.routed_experts(**{**GIVEN, "weights": GIVEN["weights"][:, :1]})
+
+
+@pytest.mark.parametrize("right", [control_experts_in_blocks, control_experts_all])
+def test_blocks_and_masks_are_the_reference(right):
+    found = right(**{name: torch.from_numpy(x) for name, x in GIVEN.items()})
+    np.testing.assert_allclose(found, reference.routed_experts(**GIVEN), rtol=1e-5, atol=1e-6)
+
+
+def failures(function):
+    one = subject(Adapter("function", "routed_experts", function, "torch"))
+    cells = run(Request(one, library()["routed_experts"], "float32", PROFILES["smoke"])).cells
+    return {cell.law for cell in cells if cell.bad and cell.level == "must"}
+
+
+def in_blocks(x, chosen, weights, w_gate, w_up, w_down, read, back, skipped=False):
+    """Sorted pairs, each with the expert of its block."""
+    if chosen.shape != weights.shape:
+        raise ValueError("every choice has a weight")
+    k, order = chosen.shape[1], chosen.flatten().argsort(stable=True)
+    experts = chosen.flatten()[order]
+    experts = experts.unique(return_inverse=True)[1] if skipped else experts
+    rows = x[read(order, k).clamp(max=len(x) - 1)]
+    inner = torch.nn.functional.silu(rows[:, None] @ w_gate[experts]) * (rows[:, None] @ w_up[experts])
+    made = (inner @ w_down[experts])[:, 0]
+    return (made[back(order)].unflatten(0, chosen.shape) * weights[..., None]).sum(1)
+
+
+def by_token(order, k):
+    return order // k
+
+
+@pytest.mark.parametrize(
+    ("read", "back", "skipped", "wrong"),
+    [
+        (by_token, torch.argsort, False, False),
+        (lambda order, k: order, torch.argsort, False, True),
+        (by_token, lambda order: order, False, True),
+        (by_token, torch.argsort, True, True),
+    ],
+    ids=["right", "pair for token", "order for its inverse", "empty experts"],
+)
+def test_wrong_indices_are_found(read, back, skipped, wrong):
+    def kernel(x, chosen, weights, w_gate, w_up, w_down):
+        return in_blocks(x, chosen, weights, w_gate, w_up, w_down, read, back, skipped)
+
+    assert wrong == ("definition" in failures(kernel))

@@ -1,0 +1,52 @@
+"""An input may be taken for its first item, for another order of its axes, or for no more than so many of them."""
+
+import numpy as np
+import pytest
+
+from attnspec.diagnosis.readings import axes_of, readings
+from attnspec.language.expressions import Expression
+from attnspec.mechanisms.definition import Frame
+from attnspec.mechanisms.loader import library
+
+ATTENTION = library()["attention"]
+SCOPE = next(iter(ATTENTION.definition.values())).scope
+MASK = np.arange(12).reshape(1, 2, 2, 3) % 5 > 0
+
+
+def read(says, **given):
+    """What is read in place of an input, of a call of ones that are as large as those that are given."""
+    one = next(one for one in readings(ATTENTION) if one.says == says)
+    q, k = np.ones((1, 2, 2, 1)), np.ones((1, 2, 3, 1))
+    frame = Frame(ATTENTION, {"q": q, "k": k, "v": k, **given}, changes={one.name: Expression(one.text, SCOPE)})
+    return frame[one.name]
+
+
+def test_the_axes_of_an_input_are_known_though_some_may_be_one():
+    assert ["batch", "heads", "q_len", "k_len"] == axes_of(ATTENTION, "mask")
+    assert ["batch", "kv_heads", "k_len", "head_dim"] == axes_of(ATTENTION, "k")
+    assert ["heads"] == axes_of(ATTENTION, "sink")
+    assert ["batch", "length"] == axes_of(library()["rotary_pair"], "positions")
+
+
+@pytest.mark.parametrize(
+    ("says", "expected"),
+    [
+        ("mask at the first of heads", np.repeat(MASK[:, :1], 2, 1)),
+        ("mask at the next of heads", MASK[:, ::-1]),
+        ("mask with k_len in reverse", MASK[..., ::-1]),
+        ("mask read as if q_len came before heads", MASK.swapaxes(1, 2)),
+        ("mask transposed", MASK),
+    ],
+)
+def test_what_is_read_in_place_of_a_mask(says, expected):
+    assert expected.tolist() == read(says, mask=MASK).tolist()
+
+
+def test_beyond_so_many_a_mask_hides_nothing_and_keys_are_zero():
+    q, k, mask = np.ones((1, 1, 1, 1)), np.ones((1, 1, 20, 1)), np.zeros((1, 1, 1, 20), bool)
+    assert 4 == read("mask up to 16 of k_len", q=q, k=k, v=k, mask=mask).sum()
+    assert 16 == read("k up to 16 of k_len", q=q, k=k, v=k).sum()
+
+
+def test_an_optional_input_that_is_left_out_stays_so():
+    assert read("mask at the first of heads") is True

@@ -1,0 +1,68 @@
+"""Factors that become codes with a scale: the errors that are allowed, and kernels that make them."""
+
+import numpy as np
+import pytest
+
+from attnspec.mechanisms.definition import Frame
+from attnspec.mechanisms.loader import library
+from attnspec.numerics.codes import E4M3FN, coded
+from attnspec.numerics.codings import E4M3_CODES, INT8_CENTRED, INT8_CODES, Coded, alike, centred, coding_error
+from attnspec.numerics.grades import FP8, FP16, INT8_SCORES, INT8_SMOOTHED
+
+
+@pytest.mark.parametrize("tokens", [1, 4, 16])
+def test_no_entry_errs_more_in_int8_whatever_shares_a_scale(tokens):
+    x = np.random.default_rng(tokens).normal(size=(16, 8))
+    parts = x.reshape(-1, tokens, 8)
+    step = np.abs(parts).max((1, 2), keepdims=True) / 127
+    error = np.abs((np.rint(parts / step) * step).reshape(x.shape) - x)
+    assert (error <= coding_error(x, INT8_CODES) * (1 + 1e-12) + 1e-15).all()
+    assert error.max() > 0.5 * coding_error(x, INT8_CODES).max() or tokens < 16
+
+
+def test_no_entry_errs_more_in_float8():
+    x = np.exp(3 * np.random.default_rng(0).normal(size=(64, 64)))
+    scale = x.max() / E4M3FN.largest
+    error = np.abs(coded(x / scale, E4M3FN) * scale - x)
+    assert (error <= coding_error(x, E4M3_CODES) * (1 + 1e-12)).all()
+
+
+def test_zero_and_the_largest_entry_are_codes():
+    assert [[0.0, 0.0, 0.5 * 4 / 127]] == coding_error(np.array([[0.0, -4.0, 1.0]]), INT8_CODES).tolist()
+
+
+def test_entries_of_one_value_are_counted_along_an_axis():
+    x = np.array([[1.0, 2.0, 1.0], [1.0, 3.0, 3.0]])
+    assert [[2, 1, 2], [1, 2, 2]] == alike(x, -1).tolist()
+    assert [[2, 1, 1], [2, 1, 1]] == alike(x, -2).tolist()
+
+
+def test_columns_are_centred_over_tokens():
+    assert [[-1.0, 1.0]] == centred(np.array([[5.0, 7.0]])).tolist()
+    offset = Coded.of(np.ones((1, 2)), 100 + np.array([[0.0, 1.0, 2.0], [2.0, 0.0, 1.0]]), INT8_CENTRED)
+    plain = Coded.of(np.ones((1, 2)), 100 + np.array([[0.0, 1.0, 2.0], [2.0, 0.0, 1.0]]), INT8_CODES)
+    assert 50 * offset.right.max() < plain.right.max()
+
+
+def test_what_repeats_among_columns_errs_in_common():
+    found = Coded.of(np.ones((1, 2)), np.array([[0.5, 0.5, 0.5], [1.0, 2.0, 3.0]]), INT8_CODES)
+    assert [[True] * 3, [False] * 3] == (found.common > 0).tolist()
+    assert [[False] * 3, [True, True, False]] == (found.alone > 0).tolist()
+
+
+def bounds(grade, **changed):
+    rng = np.random.default_rng(0)
+    arrays = {name: rng.normal(size=(1, 1, 9, 8)) for name in "qkv"}
+    arrays |= {name: arrays[name] + offset for name, offset in changed.items()}
+    return Frame(library()["attention"], arrays, grade=grade).outputs("out")["out"].radius
+
+
+def test_codes_cost_more_than_half_precision():
+    assert (bounds(FP16) < bounds(INT8_SCORES)).all()
+    assert np.median(bounds(INT8_SCORES)) < np.median(bounds(FP8))
+
+
+def test_an_offset_of_the_keys_costs_nothing_where_their_mean_is_taken_off():
+    ratio = [np.median(bounds(grade, k=50.0) / bounds(grade)) for grade in (INT8_SCORES, INT8_SMOOTHED)]
+    assert ratio[0] > 5
+    assert 1 == pytest.approx(ratio[1], rel=0.3)

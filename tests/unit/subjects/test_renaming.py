@@ -1,0 +1,73 @@
+"""A parameter whose name means the same as that of an option is passed it; one that may mean several things is not."""
+
+import pytest
+
+import attnspec
+from attnspec.mechanisms.loader import library
+from attnspec.mechanisms.stated import stated
+from attnspec.subjects.renaming import ALIKE, like, stated_for
+
+
+def of(function, operator="attention", given=None):
+    text = stated_for(function, library()[operator], given)
+    return stated(text)[1] if text else {}
+
+
+def test_names_that_mean_the_same_are_taken_for_options():
+    def flash(q, k, v, is_causal=False, softmax_scale=None):
+        """A kernel."""
+
+    assert {"q": "q", "k": "k", "v": "v", "is_causal": "causal", "softmax_scale": "scale"} == of(flash)
+
+
+def test_the_first_parameters_are_the_inputs_whatever_they_are_called():
+    def flash(a, b, c, sm_scale=None):
+        """A kernel."""
+
+    assert {"a": "q", "b": "k", "c": "v", "sm_scale": "scale"} == of(flash)
+
+
+def test_a_parameter_that_is_always_asked_for_is_passed_what_none_stands_for():
+    def flash(q, k, v, causal, sm_scale):
+        """A kernel."""
+
+    assert "head_dim ** -0.5 if scale == none else scale" == of(flash)["sm_scale"]
+
+
+def test_a_function_that_is_called_like_its_operator_has_no_line():
+    def flash(q, k, v, *, causal=False, scale=None):
+        """A kernel."""
+
+    assert {} == of(flash)
+
+
+def test_a_line_speaks_of_some_parameters_and_the_others_follow_from_their_names():
+    def flash(q, k, v, n_ctx, is_causal=False):
+        """A kernel."""
+
+    assert {"n_ctx": "q_len", "is_causal": "causal"}.items() <= of(flash, given={"n_ctx": "q_len"}).items()
+
+
+@pytest.mark.parametrize(("name", "known", "own"), [("attn_mask", ("mask", "bias"), ""), ("key", ("q", "k"), "k")])
+def test_a_name_of_several_meanings_is_taken_for_nothing(name, known, own):
+    assert own == like(name, known)
+
+
+def test_no_name_means_two_things():
+    names = [name for alike in ALIKE for name in alike]
+    assert len({*names}) == len(names)
+
+
+def test_a_function_of_a_stated_interface_is_checked_by_it():
+    import numpy as np
+
+    def scaled(x, length, factor=1.0):
+        assert length == x.shape[-1]
+        e = np.exp(x - x.max(-1, keepdims=True))
+        return e / e.sum(-1, keepdims=True)
+
+    report = attnspec.check(
+        scaled, like="softmax(length=n)", framework="numpy", profile="smoke", laws=("softmax.definition",)
+    )
+    assert {"scaled": "conformant"} == report.verdicts, report
+    assert "scaled is taken for softmax: `length` for `n`" == str(report).splitlines()[0]
