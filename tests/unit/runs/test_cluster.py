@@ -17,25 +17,36 @@ from attnspec.runs.cluster import asked_of, tasks_of
 from attnspec.runs.options import Options
 from attnspec.runs.run import Run
 
-KERNELS = """
+SHIFTED = """
 import numpy as np
-from attnspec import adapter
 
 
 def shifted(x):
     with np.errstate(invalid="ignore"):
         p = np.exp(x - x.max(-1, keepdims=True, initial=-1e30))
     return (p / p.sum(-1, keepdims=True)).astype(x.dtype)
+"""
+KERNELS = f"""
+import time
+from pathlib import Path
+
+from attnspec import adapter
+{SHIFTED}
+
+def waiting(x):
+    while Path(__file__).with_name("closed").exists():
+        time.sleep(0.05)
+    return x
 
 
 @adapter("softmax", framework="numpy", dtypes=("float32", "float64"))
 def first(x):
-    return shifted(x)
+    return shifted(waiting(x))
 
 
 @adapter("softmax", framework="numpy")
 def second(x):
-    return shifted(x) * 1.001
+    return shifted(waiting(x)) * 1.001
 """
 PACKAGED = """
 from attnspec import adapter
@@ -116,7 +127,7 @@ def test_nodes_that_are_killed_in_the_middle_cost_nothing_and_one_that_comes_is_
     lost = []
     given = runs_on_a_cluster.Cluster._lost
     monkeypatch.setattr(runs_on_a_cluster.Cluster, "_lost", lambda *args: (lost.append(args[1]), given(*args))[1])
-    found = ran(Options((kernels,), on="ray", **FAST), lambda: renewed(nodes))
+    found = ran(Options((kernels,), on="ray", **FAST), renewed(nodes, kernels))
     assert cells(ran(Options((kernels,), **FAST))) == cells(found)
     assert (True, {1}) == (bool(lost), {task.tries - 1 for task in lost})
 
@@ -125,7 +136,7 @@ def test_what_is_lost_in_every_try_says_why_and_is_resumed(nodes, kernels, tmp_p
     monkeypatch.setattr(runs_on_a_cluster, "TRIES", 1)
     report = {"on": "ray", "report_dir": str(tmp_path / "report"), "dtypes": ("float32",), **FAST}
     options = Options((f"{kernels}:first",), **report)
-    found = ran(options, lambda: renewed(nodes))
+    found = ran(options, renewed(nodes, kernels))
     (said,) = {(cell["verdict"], cell["says"].partition(":")[0]) for cell in cells(found).values()}
     assert ("not_tested", "its task was lost in each of 1 tries") == said
     again = ran(Options((f"{kernels}:first",), resume=True, **report))
@@ -142,7 +153,7 @@ def test_what_no_node_has_is_given_up(nodes, kernels, monkeypatch):
 def test_the_packages_of_an_environment_are_there_for_its_tasks_alone(nodes, tmp_path):
     wheel = tmp_path / "tiny_softmax-1.0-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("tiny_softmax.py", "".join(KERNELS.partition("@adapter")[0].splitlines(keepends=True)))
+        archive.writestr("tiny_softmax.py", SHIFTED)
         archive.writestr(
             "tiny_softmax-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny_softmax\nVersion: 1.0\n"
         )
@@ -180,9 +191,16 @@ def test_a_task_asks_for_what_its_adapter_says(tmp_path):
     assert {"num_cpus": 1, **needs} == asked_of(group, "cpu")
 
 
-def renewed(nodes):
-    """All nodes that run something are killed, and others come."""
-    for node in [*nodes.worker_nodes]:
-        nodes.remove_node(node, allow_graceful=False)
-    for _ in range(2):
-        nodes.add_node(num_cpus=1)
+def renewed(nodes, kernels):
+    """What kills all nodes that run something and adds others. No call of the kernels ends before it is through."""
+    closed = Path(kernels).with_name("closed")
+    closed.touch()
+
+    def others():
+        for node in [*nodes.worker_nodes]:
+            nodes.remove_node(node, allow_graceful=False)
+        for _ in range(2):
+            nodes.add_node(num_cpus=1)
+        closed.unlink()
+
+    return others
