@@ -94,7 +94,12 @@ class Observation:
     def exact(self) -> Version:
         """What the definition gives."""
         values = {name: np.asarray(self.trial.frames.exact(name, self.settled)) for name in self.names}
-        return Version(values, lambda name: self.trial.frames.bound(name, self.settled, self.grade)[1])
+        return Version(values, self._bound)
+
+    def _bound(self, name: str) -> Any:
+        """What rounding may do to an output of the definition; infinite where it may do anything."""
+        radius = self.trial.frames.bound(name, self.settled, self.grade)[1]
+        return np.where(np.isnan(radius), np.inf, radius)
 
     @cached_property
     def wrong(self) -> frozenset[str]:

@@ -36,6 +36,8 @@ class Course:
         self.unneeded = self.claim not in LADDER[request.dtype]
         """Whether a claim that is none of the usual ones has explained nothing yet that the standard one would not."""
         self.imprecise: Failure | None = None
+        self.unexplained: list[tuple[Tally, Sample, Grade]] = []
+        """Where a law fails at the claim, and no looser grade explains that, but the bounds of one say nothing."""
         laws = [definition_law(self.mechanism), *self.mechanism.laws.values()]
         self.tallies = [Tally(law) for law in laws if request.wants(law.name)]
         self.definition = next((t for t in self.tallies if t.law.name == "definition"), None)
@@ -90,11 +92,15 @@ class Course:
         return ""
 
     @property
+    def violated(self) -> bool:
+        """Whether a law is violated."""
+        return any(tally.violated for tally in self.tallies)
+
+    @property
     def settled(self) -> bool:
         """Whether there is a violation, and nothing more is to be known."""
         imprecise = self.imprecise is not None and self.request.wants("contract.precision")
-        broken = any(t.violated for t in self.tallies)
-        return self.request.first and (broken or imprecise or self.contracts.broken)
+        return self.request.first and (self.violated or imprecise or self.contracts.broken)
 
     @property
     def partial(self) -> bool:

@@ -28,6 +28,7 @@ from .independence import KEPT, known_of
 from .judge import Kind, definition_law, judged
 from .layouts import lay_out, layout_told
 from .margins import largest_score
+from .precision import examined
 from .recognition import recognized
 from .serving import served
 from .settling import Settled
@@ -96,6 +97,8 @@ class _Run:
                 break
         if planned and not self.seen.partial:
             self.top_up(samples.further(8 * request.profile.admitted))
+        if planned:
+            examined(self.seen, samples.scenarios, self.defined, self.judge)
         return Verdicts(self.seen).result(samples.scenarios if planned else only or (), started)
 
     def ended(self) -> bool:
@@ -226,7 +229,10 @@ class _Run:
             else:
                 tally.failure = found
         elif outcome.grade is not None and self.seen.wants_looser(outcome.grade):
-            self.loosen(outcome.grade, tally.law, trial)
+            if outcome.kind is Kind.VACUOUS:
+                self.seen.unexplained.append((tally, trial.sample, outcome.grade))
+            else:
+                self.loosen(outcome.grade, tally.law, trial)
         self.weigh(tally, trial, outcome.kind)
         return outcome.kind
 

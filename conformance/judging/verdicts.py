@@ -274,7 +274,7 @@ class Verdicts:
         """Whether answers are the same elsewhere; of one that is wrong here already it is not asked."""
         if "state" in self.seen.contracts.breaches:  # elsewhere, nothing is set back
             return self.cell(law, "must", "not_tested", says="it is asked of what leaves its process as it was")
-        wrong = any(tally.violated for tally in self.seen.tallies)
+        wrong = self.seen.violated
         found = (
             Elsewhere(says="it is asked of right answers")
             if wrong
@@ -291,7 +291,7 @@ class Verdicts:
         return recognized(self.request.marks, self.seen.bench, law, failure.outcome, failure.sample)
 
     def precision_cell(self, law: str) -> Cell:
-        if any(t.violated for t in self.seen.tallies):
+        if self.seen.violated:
             return self.cell(law, "must", "not_tested", says="no grade explains what was returned")
         tried = sum(t.counts[Kind.HELD] for t in self.seen.tallies)
         if self.seen.imprecise is None:
