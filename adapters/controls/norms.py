@@ -85,7 +85,7 @@ def control_backward_blocks(x: Any, weight: Any, *, eps: float = 1e-5) -> Any:
 @adapter("rms_norm", dtypes=DTYPES, conventions=PLAIN)
 def control_by_largest(x: Any, weight: Any, *, eps: float = 1e-5) -> Any:
     """Divided by the largest entry first, so that no square is out of range."""
-    top = x.float().abs().amax(-1, keepdim=True).clamp(min=1e-30)
+    top = x.float().abs().amax(-1, keepdim=True).clamp(min=1e-12)
     y = x.float() / top
     root = (y.square().mean(-1, keepdim=True) + eps / top / top).sqrt()
     return (y / root * weight.float()).to(x.dtype)
