@@ -21,7 +21,7 @@ from ..cases.exploring import explored
 from ..cases.profiles import profile_named
 from ..errors import Error, UsageError
 from ..judging.bench import Bench
-from ..judging.cells import Request
+from ..judging.cells import Cell, Request
 from ..judging.conventions import words_of
 from ..judging.engine import run
 from ..judging.settling import Declined
@@ -82,8 +82,8 @@ def words(path: str, function: str, options: Options) -> dict[str, dict[str, str
             result = run(_request(group, options))
         if bad := [cell for cell in result.cells if cell.bad and cell.level == "must"]:
             raise UsageError(
-                f"{group.name} fails {bad[0].address} in {group.dtype} as it is: {bad[0].says}; "
-                "what is changed in a kernel that fails is not noticed by that"
+                f"{group.name} fails {bad[0].address} in {group.dtype} as it is: {_why(bad[0])}; what is changed in a "
+                f"kernel that fails is not noticed by that. 'attnspec check {_asked(path, function)}' says more"
             )
         told = {c: one.word for c, one in result.conventions.items() if one.how in ("declared", "observed")}
         found.setdefault(group.subject.name, {}).update(told)
@@ -167,7 +167,7 @@ def _tried(kernel: Kernel, place: Path, key: str) -> Outcome:
             result = run(_request(group, kernel.options, deadline, first=True))
         bad = [cell for cell in result.cells if cell.bad and cell.level == "must"]
         if bad:
-            return Outcome(key, "killed", f"{bad[0].address} {group.dtype}: {bad[0].says}")
+            return Outcome(key, "killed", f"{bad[0].address} {group.dtype}: {_why(bad[0])}")
         if not result.cases:
             return Outcome(key, "killed", f"{group.mechanism.name} {group.dtype}: nothing is answered")
         if kernel.left <= 0:
@@ -207,6 +207,14 @@ def _request(group: Group, options: Options, deadline: float | None = None, *, f
     return Request(*parts, options.device, options.seed, frozenset(group.laws), deadline, first=first)
 
 
+def _why(cell: Cell) -> str:
+    """Why a cell is bad, in a few words."""
+    return cell.says or f"an error of {cell.worst:.3g} x the bound"
+
+
+def _asked(path: str, function: str) -> str:
+    return f"{path}:{function}" if function else path
+
+
 def _groups(path: str, function: str, options: Options) -> list[Group]:
-    target = f"{path}:{function}" if function else path
-    return groups(replace(options, targets=(target,)))
+    return groups(replace(options, targets=(_asked(path, function),)))

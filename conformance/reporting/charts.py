@@ -50,6 +50,15 @@ class Spread:
     columns: tuple[Column, ...]
     says: str
 
+    @property
+    def outlines(self) -> tuple[tuple[bool, str], ...]:
+        """The columns within bounds and those beyond as one path each."""
+        return tuple(
+            (beyond, "".join(f"M{c.x} {HEIGHT}v-{c.height}h{c.width}v{c.height}z" for c in own))
+            for beyond in (False, True)
+            if (own := [c for c in self.columns if c.beyond is beyond])
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Tick:

@@ -36,7 +36,7 @@ MOST, FEWEST, SHOWN = 40, 2, 200
 CLOSEST = 8
 """Laws that are named which hold with the least room."""
 DRAWN = 4000
-"""Cells of a page up to which the errors of each law are drawn."""
+"""Cells of a page up to which the errors of each law are drawn, and each column of a drawing says its number."""
 LAWS = 20_000
 """Cells of a page up to which every law is listed that is claimed, and errors are drawn by law, length, row and score.
 
@@ -107,6 +107,8 @@ class Page:
     warnings: tuple[str, ...]
     ticks: tuple[charts.Tick, ...]
     room_ticks: tuple[str, ...]
+    brief: bool
+    """Whether drawings are single shapes, which name no number: a browser lays out thousands of columns slowly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,7 @@ def page(sources: Sequence[Source]) -> Page:
         warnings=tuple(_warnings(files)),
         ticks=charts.ticks(),
         room_ticks=charts.room_ticks(),
+        brief=len(cells) > DRAWN,
     )
 
 
@@ -323,18 +326,28 @@ def _untested(cells: Sequence[Line]) -> Iterator[Untested]:
             if cell["verdict"] == verdict:
                 groups.setdefault((verdict, cell["says"] or NAMES[verdict]), []).append(cell)
     for (verdict, reason), own in groups.items():
-        by: dict[str, dict[str, None]] = {}
+        by: dict[tuple[str, str], list[str]] = {}
         for cell in own:
-            by.setdefault(f"{cell['mechanism']} in {cell['dtype']}", {})[cell["law"]] = None
-        yield Untested(reason, len(own), verdict, tuple((name, ", ".join(laws)) for name, laws in by.items()))
-    blind: dict[str, str] = {}
+            by.setdefault((cell["mechanism"], cell["dtype"]), []).append(cell["law"])
+        yield Untested(reason, len(own), verdict, tuple(_by_dtypes(by)))
+    blind: dict[tuple[str, str], list[str]] = {}
     for cell in cells:
         unshown = cell.get("run", {}).get("evidence", {}).get("unshown", ())
         if unshown:
-            blind[f"{cell['mechanism']} in {cell['dtype']}"] = ", ".join(unshown)
+            blind[cell["mechanism"], cell["dtype"]] = list(unshown)
     if blind:
-        count = sum(text.count(",") + 1 for text in blind.values())
-        yield Untested("known mistakes that nothing which ran is known to show", count, "not_tested", (*blind.items(),))
+        count = sum(map(len, blind.values()))
+        told = tuple(_by_dtypes(blind))
+        yield Untested("known mistakes that nothing which ran is known to show", count, "not_tested", told)
+
+
+def _by_dtypes(found: Mapping[tuple[str, str], Sequence[str]]) -> Iterator[tuple[str, str]]:
+    """Names by mechanism and dtype, those of a mechanism together whose names are the same."""
+    dtypes: dict[tuple[str, str], list[str]] = {}
+    for (mechanism, dtype), names in found.items():
+        dtypes.setdefault((mechanism, ", ".join(dict.fromkeys(names))), []).append(dtype)
+    for (mechanism, told), own in dtypes.items():
+        yield f"{mechanism} in {', '.join(own)}", told
 
 
 # Drawings

@@ -81,3 +81,38 @@ def test_a_page_is_gone_through_by_keyboard(page):
     assert {"SUMMARY", "A", "scroll", "CODE", "BUTTON"} <= set(seen)
     page.locator("summary").first.press("Enter")
     assert page.evaluate("document.querySelector('details').open")
+
+
+@pytest.fixture(scope="module")
+def whole_matrix(tmp_path_factory):
+    """The page of 360 subjects of 100 cells each, about as many as adapters and their laws."""
+    path = tmp_path_factory.mktemp("matrix") / "page.html"
+    given = runpy.run_path(str(UNIT))
+    head, cell, *_, end = given["lines"]("kernel")
+    spread = [400, *range(1, 17)]
+    found, reasons = [], [f"takes no {option}" for option in ("mask", "bias", "window", "sink", "softcap")]
+    for subject in (f"kernel_{number}" for number in range(360)):
+        for dtype in ("float32", "bfloat16", "float16", "float64"):
+            failing = {**cell, "subject": subject, "dtype": dtype, "spread": spread}
+            own = {key: x for key, x in failing.items() if key not in ("witness", "run")}
+            own |= {"verdict": "pass", "worst": 0.9}
+            found.append({**own, "run": given["RUN"]})
+            found += [{**own, "law": f"law_{n}"} for n in range(18)]
+            found += [{**own, "law": reason, "verdict": "not_tested", "says": reason} for reason in reasons]
+            found.append({**failing, "run": {}} if subject.endswith("7") else {**own, "law": "last"})
+        stood = {"reasons": [], "beside": [], "unmet": [], "operator": "softmax"}
+        found.append({"kind": "subject", "subject": subject, "verdict": "conformant", "cells": {}, **stood})
+    write(path, [Source([head, *found, end])])
+    return path
+
+
+@pytest.mark.parametrize("width", [360, 1440])
+def test_a_page_of_all_adapters_is_small_and_opens_within_a_second_of_work(browser, whole_matrix, width):
+    assert whole_matrix.stat().st_size < 5e6
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    inside = page.context.new_cdp_session(page)
+    inside.send("Performance.enable", {"timeDomain": "threadTicks"})  # whatever else the machine does
+    page.goto(whole_matrix.as_uri())
+    told = {metric["name"]: metric["value"] for metric in inside.send("Performance.getMetrics")["metrics"]}
+    assert told["TaskDuration"] < 1.0
+    page.close()

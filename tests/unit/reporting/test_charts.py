@@ -71,6 +71,14 @@ def test_entries_are_drawn_by_how_much_of_their_bounds_they_take():
     )
 
 
+def test_columns_are_drawn_as_one_path_within_the_bound_and_one_beyond_it():
+    found = spread("float32", [0.5, 0.5, 20.0])
+    (within, left), (beyond, right) = found.outlines
+    low, high = found.columns
+    assert (False, True) == (within, beyond)
+    assert (f"M{low.x} 100v-100h{low.width}v100z", f"M{high.x} 100v-50h{high.width}v50z") == (left, right)
+
+
 def test_entries_without_any_error_are_no_drawing():
     assert (None, None, "") == (room("x", [5, 0, 0]), room("x", []), spark([5, 0, 0]))
 

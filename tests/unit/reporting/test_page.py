@@ -119,6 +119,12 @@ def test_what_was_not_tested_is_told_by_reason():
     ] == [(one.reason, one.count, one.what) for one in found]
 
 
+def test_what_is_not_tested_of_several_dtypes_alike_is_told_once():
+    cells = [cell(law, "not_tested", says="late", dtype=dtype) for dtype in ("float32", "float64") for law in "ab"]
+    (found,) = shown(*cells, cell("c", "not_tested", says="late", dtype="float16")).subjects[0].untested
+    assert (5, (("softmax in float32, float64", "a, b"), ("softmax in float16", "c"))) == (found.count, found.what)
+
+
 def test_drawings_are_made_of_what_the_records_hold():
     found = shown(cell("a", run=RUN), cell("b", worst=0.5)).subjects[0]
     assert ["2 of 2 within their bounds"] == [one.says for one in found.spreads]
@@ -190,6 +196,12 @@ def test_of_very_many_failures_some_are_shown_and_the_others_are_named(monkeypat
     found = shown(*cells, verdict="violated").subjects[0]
     assert ["a"] == [failure.key for failure in found.failures]
     assert ("softmax.b   float32   case b", "softmax.c   float32   case c") == found.further
+
+
+def test_of_very_many_cells_drawings_are_single_shapes(monkeypatch):
+    assert not shown(cell("a"), cell("b")).brief
+    monkeypatch.setattr(module, "DRAWN", 1)
+    assert shown(cell("a"), cell("b")).brief
 
 
 def test_of_very_many_cells_errors_are_drawn_entry_by_entry_alone(monkeypatch):
