@@ -246,7 +246,7 @@ def module(
     operator: str = "",
     *,
     weights: Mapping[str, str | Sequence[str]],
-    inputs: Sequence[str] | Mapping[str, int | str] = ("x",),
+    inputs: Sequence[str] | Mapping[str, int | str] | None = None,
     options: Sequence[str] | Mapping[str, str] = (),
     same: Mapping[str, str] | None = None,
     keywords: Mapping[str, Any] | None = None,
@@ -274,6 +274,7 @@ def module(
       `layers.*.path` holds a weight layer by layer.
       A parameter whose weight is not given in a case, as a bias may be, holds what the operator has in its place.
     * `inputs`: what the module is called with: names by position, or a dict of names and positions or keywords.
+      By default it is called with `x` alone, or with `tokens` where an embedding is among its weights.
     * `options`: those that it is called with, or a dict of them and its own keywords.
     * `same`: inputs that the module takes once, as in `{"context": "x"}` for self-attention.
     * `keywords`: what else it is called with.
@@ -290,7 +291,7 @@ def module(
         operator,
         (frame.f_globals.get("__name__", ""), frame.f_code.co_filename, frame.f_lineno),
         weights=weights,
-        inputs=() if call is not None else inputs,
+        inputs=() if call is not None else _first_input(weights) if inputs is None else inputs,
         options=options,
         same={} if same is None else same,
         keywords=keywords or {},
@@ -300,6 +301,10 @@ def module(
         name=name,
     )
     return adapter(operator, name=made.__name__, **declaration)(made)
+
+
+def _first_input(weights: Any) -> tuple[str, ...]:
+    return ("tokens",) if "embedding" in _named(weights) else ("x",)
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:

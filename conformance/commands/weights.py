@@ -22,23 +22,26 @@ from ..judging.trial import Trial
 from ..numerics.grades import looser
 from ..runs.groups import library_of, supervisor_of
 from ..runs.options import Options
-from ..subjects.proposals import KINDS, Candidate, candidates, extensions, guessed_by_order, roles
+from ..subjects.handed import helpers
+from ..subjects.kinds import KINDS
+from ..subjects.proposals import Candidate, candidates, extensions, guessed_by_order, roles
 from ..subjects.subject import AdapterSubject
 from ..subjects.targets import resolve
 
-CASES = 8
-"""Cases on which a candidate is tried."""
+CASES, ALL = 8, 64
+"""Cases on which a candidate is tried, and those on which candidates are that are right in all of them."""
 WRONG = 2
 """Cases that are wrong after which it is not tried further."""
 DTYPE = "float32"
-SEVERAL = "the module returned "
-"""What a fault says where a class returns more than its output."""
+SEVERAL = {"the module returned ": "0", "returned an output ": ""}
+"""What a fault says where a class returns more than its output, and where that is; by name where nothing is said."""
 NAMES = {
     "multi_head": ("attention", "mha", "gqa", "mqa", "attn"),
     "swiglu": ("swiglu", "feedforward", "mlp", "ffn"),
     "rms_norm": ("rmsnorm",),
     "layer_norm": ("layernorm",),
-    "transformer_block": ("block", "decoderlayer"),
+    "transformer_block": ("block", "decoderlayer", "transformerlayer"),
+    "decoder": ("transformer", "gpt", "llama", "languagemodel", "causallm"),
 }
 """What the names of classes say."""
 
@@ -67,18 +70,22 @@ def declaration(path: Path, name: str, operator: str | None) -> tuple[str, list[
     survey = supervised.surveyed(path, name, roles(operator))
     found = candidates(operator, survey)
     scores = _scored(path, found)
-    if any(score.says.startswith(SEVERAL) for score in scores):
-        scores = _scored(path, [replace(one, returns="0") for one in found])
+    for says, place in SEVERAL.items():
+        if any(score.says.startswith(says) for score in scores):
+            scores = _scored(path, [replace(one, returns=place or repr(output_of(operator))) for one in found])
     if not any(score.holds for score in scores):
-        scores = [*scores, *_scored(path, [max(scores, key=_share).candidate], changed=True)]
-    holding = [score for score in scores if score.holds]
+        changed = _scored(path, [max(scores, key=_share).candidate], changed=True)
+        words = next((score.words for score in changed if score.holds), {})
+        scores = [*scores, *changed] if not words else _scored(path, [score.candidate for score in scores], words=words)
+    holding = _parted(path, [score for score in scores if score.holds])
     best = holding[0] if holding else max(scores, key=_share)
     doubts = _doubts(best, holding, len(found))
     if guessed_by_order(operator, survey):
         doubts.append("names of parameters say nothing: their order is taken for that of queries, keys, values, output")
     best, left = _extended(path, best, survey) if holding else (best, [])
     count = len(best.candidate.weights)
-    says = f"{name} is taken for {operator}: {count} weights, right in {best.held} of {best.tried} cases"
+    several = f"{count} weight{'s' * (count != 1)}"
+    says = f"{name} is taken for {operator}: {several}, right in {best.held} of {best.tried} cases"
     text = _written(best, name, [*(f"uncertain: {doubt}" for doubt in doubts), *left])
     return text, [says, *(f"{name} is uncertain: {doubt}" for doubt in doubts), *(f"{name}: {one}" for one in left)]
 
@@ -96,6 +103,20 @@ def operator_of(name: str) -> str:
 
 def _share(score: Score) -> float:
     return score.held / max(score.tried, 1)
+
+
+def _parted(path: Path, holding: list[Score]) -> list[Score]:
+    """Those that hold; where they differ in what is fixed, such as an epsilon, those that hold of all cases."""
+    told = {tuple(score.candidate.fixed.items()) for score in holding}
+    if len(told) < 2:
+        return holding
+    further = _scored(path, [score.candidate for score in holding], words=holding[0].words, cases=ALL)
+    return [one for one in further if one.holds] or holding
+
+
+def output_of(operator: str) -> str:
+    """The name of the first output of an operator."""
+    return next(iter(library_of(Options())[operator].outputs))
 
 
 def _doubts(best: Score, holding: Sequence[Score], count: int) -> list[str]:
@@ -138,8 +159,19 @@ def _extended(path: Path, best: Score, survey: Survey) -> tuple[Score, list[str]
 # Trying
 
 
-def _scored(path: Path, found: Sequence[Candidate], *, option: str = "", changed: bool = False) -> list[Score]:
-    """How candidates fare; where words are to be `changed`, under one other word of a convention at a time, too."""
+def _scored(
+    path: Path,
+    found: Sequence[Candidate],
+    *,
+    option: str = "",
+    words: Mapping[str, str] | None = None,
+    changed: bool = False,
+    cases: int = CASES,
+) -> list[Score]:
+    """How candidates fare; where words are to be `changed`, under one other word of a convention at a time, too.
+
+    On more cases than a few, they are judged by the precision that is claimed alone, which tells epsilons apart.
+    """
     options = Options()
     with tempfile.TemporaryDirectory(prefix="attnspec-") as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -152,35 +184,46 @@ def _scored(path: Path, found: Sequence[Candidate], *, option: str = "", changed
             score
             for candidate, subject in zip(found, subjects, strict=True)
             if isinstance(subject, AdapterSubject)
-            for score in _scores(candidate, subject, option, changed)
+            for score in _scores(candidate, subject, option, words or {}, changed, cases)
         ]
 
 
-def _scores(candidate: Candidate, subject: AdapterSubject, option: str, changed: bool) -> Iterator[Score]:
+def _scores(
+    candidate: Candidate,
+    subject: AdapterSubject,
+    option: str,
+    known: Mapping[str, str],
+    changed: bool,
+    cases: int,
+) -> Iterator[Score]:
     operator = subject.mechanism.stating
     others = [{c: word} for c, words in operator.conventions.items() for word in words if word != operator.words[c]]
     with subject.session():
-        for words in ({}, *(others if changed else ())):
-            score = _score(candidate, subject, words, option)
+        for words in (known, *(others if changed else ())):
+            score = _score(candidate, subject, words, option, cases)
             yield score
             if score.holds:
                 break
 
 
-def _score(candidate: Candidate, subject: AdapterSubject, words: Mapping[str, str], option: str) -> Score:
+def _score(candidate: Candidate, subject: AdapterSubject, words: Mapping[str, str], option: str, cases: int) -> Score:
     operator = subject.mechanism.stating
     bench = Bench(subject, operator, DTYPE, "cpu", {**operator.words, **words})
-    grade = looser(DTYPE, subject.claims.grade(DTYPE))
+    claimed = subject.claims.grade(DTYPE)
     held = tried = 0
     says = ""
     for sample in _samples(subject, option):
-        outcome = judged(Trial(bench, sample), definition_law(operator), grade, weighed=False)
+        trial = Trial(bench, sample)
+        grades = looser(DTYPE, claimed) if cases == CASES else (claimed,)
+        outcome = judged(trial, definition_law(operator), grades, weighed=False)
+        if outcome.kind is Kind.VACUOUS:  # of many steps, such as a model, a looser precision says nothing
+            outcome = judged(trial, definition_law(operator), (claimed,), weighed=False)
         if outcome.fault is not None:
             says = says or outcome.fault.says.removeprefix("MappingError: ")
         if outcome.kind not in (Kind.HELD, Kind.REFUTED, Kind.FAULTED):
             continue
         tried, held = tried + 1, held + (outcome.kind is Kind.HELD)
-        if tried - held >= WRONG or tried >= CASES:
+        if tried - held >= WRONG or tried >= cases:
             break
     return Score(candidate, words, held, tried, says)
 
@@ -201,7 +244,9 @@ def head(module: str, texts: Sequence[str]) -> str:
     """The imports of a file of such declarations."""
     namespace = "from types import SimpleNamespace\n\n" if any("SimpleNamespace(" in text for text in texts) else ""
     flax = "from flax import nnx\n" if any("nnx." in text for text in texts) else ""
-    return f"{namespace}import {module}\n{flax}\nimport attnspec"
+    own = list(dict.fromkeys(one for text in texts for one in helpers(text)))
+    torch = "import torch\n" if own else ""
+    return "\n\n".join([f"{namespace}import {module}\n{torch}{flax}\nimport attnspec", *own])
 
 
 def _written(score: Score, name: str, remarks: Sequence[str]) -> str:

@@ -35,7 +35,7 @@ class Parts:
     def __init__(self, factory: Any, name: str, given: dict[str, Any]) -> None:
         self.factory, self.__name__ = factory, name
         once = {
-            "inputs": () if given.get("call") else ("x",),
+            "inputs": () if given.get("call") else ("tokens",) if "embedding" in given["weights"] else ("x",),
             "options": (),
             "returns": None,
             "leave": (),

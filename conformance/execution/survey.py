@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,9 @@ WORDS = {
     "heads": "heads num_heads n_heads n_head num_attention_heads nheads nhead num_q_heads n_q_heads num_query_heads h",
     "kv_heads": "kv_heads num_kv_heads n_kv_heads n_kv_head num_key_value_heads num_kv n_head_kv nkv",
     "head_dim": "head_dim d_head dim_head head_size d_k d_v d_kv",
+    "vocab": "vocab_size n_vocab vocab num_embeddings num_tokens n_tokens vocabulary_size vocab_len padded_vocab_size",
+    "layers": "n_layer n_layers num_layers num_hidden_layers depth layers num_blocks n_blocks nlayers n_block",
+    "bias": "bias qkv_bias use_bias attention_bias mlp_bias out_bias proj_bias attn_bias",
     "eps": "eps epsilon norm_eps variance_epsilon layer_norm_eps rms_norm_eps layer_norm_epsilon",
     "base": "base theta rope_theta rotary_base rope_base",
     "length": "length block_size max_len max_length max_seq_len max_seq_length seq_len context_length n_positions "
@@ -79,6 +83,8 @@ class Survey:
     """The parameters of its call, and whether each has to be given."""
     framework: str
     """The framework of the arrays that it is called with."""
+    inner: tuple[str, ...] = ()
+    """The classes of the same file that it is made of, as far as its framework tells them."""
 
 
 class _UnknownError(Exception):
@@ -105,7 +111,9 @@ def surveyed(path: Path, name: str, roles: Sequence[Role]) -> Survey:
     else:
         shapes = {at: (shape, "") for at, shape in _shapes(made, roles, takes).items()}
     weights = tuple(Weight(at, shape, holder) for at, (shape, holder) in shapes.items())
-    return Survey(built, tuple(uses), weights, takes, framework)
+    own = [type(one) for one in made.modules()] if framework == "torch" else []
+    inner = dict.fromkeys(one.__name__ for one in own if one.__module__ == kind.__module__ and one is not kind)
+    return Survey(built, tuple(uses), weights, takes, framework, tuple(inner))
 
 
 def _calling(kind: type) -> tuple[str, Callable[..., Any] | None]:
@@ -122,7 +130,9 @@ def _shapes(made: Any, roles: Sequence[Role], takes: Sequence[tuple[str, bool]])
     """The parameters of a module that may be built by its first call only, which is made."""
     width = next((int(x) for role, _, x in roles if role == "width"), 1)
     count = sum(needed for name, needed in takes if "mask" not in name)
-    arrays = [np.zeros((1, LENGTH, width), np.float32)] * max(count, 1)
+    tokens = any(role == "vocab" for role, _, _ in roles)
+    one = np.zeros((1, LENGTH), np.int32) if tokens else np.zeros((1, LENGTH, width), np.float32)
+    arrays = [one] * max(count, 1)
     try:
         return filling(made, arrays, lambda module: module(*arrays)).shapes
     except Exception as error:
@@ -144,7 +154,8 @@ def _guesses(roles: Sequence[Role], uses: dict[str, None]) -> Guess:
     def guess(name: str) -> tuple[str, Any] | None:
         for role, words in WORDS.items():
             if role in known and name.lower() in words.split():
-                uses[role] = None
+                if role != "bias":
+                    uses[role] = None
                 return known[role]
         if name == "rngs" and (nnx := sys.modules.get("flax.nnx")) is not None:
             return "nnx.Rngs(0)", nnx.Rngs(0)
@@ -163,7 +174,7 @@ def _made(module: ModuleType, stem: str, kind: type, guess: Guess) -> tuple[Any,
         required = p.default is p.empty
         if p.name in CONFIGS and required:
             configured = p.name
-        elif not required and (p.name in FIXED or p.name in LEFT):
+        elif not required and _as_it_is(p.name, guess):
             continue
         elif (found := guess(p.name)) is not None:
             passed[p.name] = found
@@ -181,13 +192,18 @@ def _made(module: ModuleType, stem: str, kind: type, guess: Guess) -> tuple[Any,
             x, text = _called(f"{stem}.{config.__name__}", config, fields)
             passed[configured] = (text, x)
             return _called(f"{stem}.{kind.__name__}", kind, passed)
-        return _with_namespace(f"{stem}.{kind.__name__}", kind, passed, configured, guess)
+        return _with_namespace(module, kind, passed, configured, guess)
     except _UnknownError as error:
         raise TargetError(
             f"{kind.__name__} cannot be built: nothing is known of {error}; write a factory that gives what it wants, "
             f"attnspec.module(lambda *, SIZES: {stem}.{kind.__name__}(...), OPERATOR, weights={{...}}), "
             "as docs/modules.md shows"
         ) from None
+
+
+def _as_it_is(name: str, guess: Guess) -> bool:
+    """Whether a default is kept: those of sizes of heads, and of what does not say that the operator wants another."""
+    return name in LEFT or (name in FIXED and guess(name) == (repr(FIXED[name]), FIXED[name]))
 
 
 def _called(label: str, kind: Callable[..., Any], passed: Mapping[str, tuple[str, Any]]) -> tuple[Any, str]:
@@ -218,7 +234,7 @@ def _fields(config: Any, guess: Guess) -> Iterator[tuple[str, tuple[str, Any]]]:
     unknown = []
     for one in dataclasses.fields(config):
         required = one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING
-        if not one.init or (not required and (one.name in FIXED or one.name in LEFT)):
+        if not one.init or (not required and _as_it_is(one.name, guess)):
             continue
         if (found := guess(one.name)) is not None:
             yield one.name, found
@@ -229,10 +245,12 @@ def _fields(config: Any, guess: Guess) -> Iterator[tuple[str, tuple[str, Any]]]:
 
 
 def _with_namespace(
-    label: str, kind: type, passed: dict[str, tuple[str, Any]], name: str, guess: Guess
+    module: ModuleType, kind: type, passed: dict[str, tuple[str, Any]], name: str, guess: Guess
 ) -> tuple[Any, str]:
-    """An instance that is given the attributes of a configuration as it asks for them."""
-    fields: dict[str, tuple[str, Any]] = {}
+    """An instance that is given the attributes of a configuration as it, or the file, asks for them."""
+    label = f"{Path(str(module.__file__)).stem}.{kind.__name__}"
+    asked = re.findall(rf"\b{name}\.([a-zA-Z]\w*)", inspect.getsource(module))  # by calls, too
+    fields = {one: found for one in dict.fromkeys(asked) if (found := guess(one)) is not None and one not in FIXED}
     while True:
         config = SimpleNamespace(**{field: x for field, (_, x) in fields.items()})
         text = f"SimpleNamespace({', '.join(f'{field}={text}' for field, (text, _) in fields.items())})"

@@ -11,95 +11,29 @@ from dataclasses import dataclass, field, replace
 
 from ..errors import UsageError
 from ..execution.survey import Role, Survey, Weight
+from .handed import call_of
+from .kinds import (
+    CAUSAL,
+    CONTEXTS,
+    DIM,
+    HEAD_DIM,
+    HEADS,
+    HIDDEN,
+    KINDS,
+    KV_HEADS,
+    LAYERS,
+    MASKS,
+    SECTIONS,
+    VOCAB,
+    Kind,
+    part_of,
+)
+from .layers import layered
+from .unfit import differences
 
-HEADS, KV_HEADS, HEAD_DIM, DIM, HIDDEN = 6, 2, 10, 60, 88
-"""Sizes at which a class is built: no two are the same, so that a shape says what its axes are."""
 MOST = 48
 """Candidates that are tried."""
 EPSILONS = (1e-5, 1e-6, 1e-8)
-
-PARTS = {
-    "qkv": "in_proj c_attn qkv wqkv qkv_proj query_key_value to_qkv attn_qkv w_qkv proj_qkv qkv_linear b_qkv w_pack",
-    "kv": "kv kv_proj wkv to_kv w_kv key_value b_kv",
-    "gate_up": "gate_up_proj gate_up w12 w_gate_up wi",
-    "q": "q_proj wq query to_q q q_linear query_proj linear_q w_q q_lin w_query proj_q fc_q bq b_q qproj query_linear",
-    "k": "k_proj wk key to_k k k_linear key_proj linear_k w_k k_lin w_key proj_k fc_k bk b_k kproj key_linear keys",
-    "v": "v_proj wv value to_v v v_linear value_proj linear_v w_v v_lin w_value proj_v fc_v bv b_v vproj value_linear "
-    "values",
-    "o": "o_proj out_proj wo c_proj dense out to_out proj output fc_out o out_lin w_o w_out fc_o linear_out "
-    "output_proj bo b_o proj_out oproj o_linear output_linear",
-    "gate": "gate_proj w1 gate wg w_gate fc_gate wi_0 linear_gate gate_linear",
-    "up": "up_proj w3 up wu w_up fc_up wi_1 linear_up up_linear",
-    "down": "down_proj w2 down wd w_down fc_down linear_down down_linear",
-    "attention_norm": "attention_norm input_layernorm ln_1 ln1 norm1 attn_norm norm_1 pre_attention_norm ln_attn",
-    "mlp_norm": "mlp_norm post_attention_layernorm ln_2 ln2 norm2 ffn_norm norm_2 pre_mlp_norm ln_mlp",
-    "norm": "norm ln layer_norm layernorm rms_norm",
-}
-SECTIONS = {"qkv": ("q", "k", "v"), "kv": ("k", "v"), "gate_up": ("gate", "up")}
-MASKS = ("mask", "attn_mask", "attention_mask", "key_padding_mask")
-CAUSAL = ("causal", "is_causal")
-CONTEXTS = ("context", "encoder_hidden_states", "key_value_states", "memory", "kv", "cond")
-LAST = ("weight", "bias", "kernel", "scale")
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """What a class of one operator may be built from, and what it is to hold."""
-
-    sizes: Mapping[str, tuple[str, int | float]]
-    """By role, as it is written in sizes of a case, and its value at which the class is built."""
-    weights: Mapping[str, tuple[str, tuple[str, ...]]]
-    """By weight, the part that it is and its axes."""
-    epsilon: bool = False
-
-
-ATTENTION = {"heads": ("heads", HEADS), "kv_heads": ("kv_heads or heads", KV_HEADS), "width": ("dim", DIM)}
-FEED_FORWARD = {"w_gate": ("gate", ("dim", "hidden")), "w_up": ("up", ("dim", "hidden"))} | {
-    "w_down": ("down", ("hidden", "dim"))
-}
-KINDS = {
-    "multi_head": Kind(
-        {**ATTENTION, "head_dim": ("dim // heads", HEAD_DIM), "length": ("q_len", 64)},
-        {
-            "wq": ("q", ("dim", "width")),
-            "wk": ("k", ("dim", "kv_width")),
-            "wv": ("v", ("dim", "kv_width")),
-            "wo": ("o", ("width", "dim")),
-            "bq": ("q", ("width",)),
-            "bk": ("k", ("kv_width",)),
-            "bv": ("v", ("kv_width",)),
-            "bo": ("o", ("dim",)),
-        },
-    ),
-    "swiglu": Kind({"hidden": ("hidden", HIDDEN), "width": ("dim", DIM)}, FEED_FORWARD),
-    "rms_norm": Kind({"width": ("n", DIM), "eps": ("eps", 1e-5)}, {"weight": ("norm", ("n",))}, epsilon=True),
-    "layer_norm": Kind(
-        {"width": ("n", DIM), "eps": ("eps", 1e-5)},
-        {"weight": ("norm", ("n",)), "bias": ("norm", ("n",))},
-        epsilon=True,
-    ),
-    "transformer_block": Kind(
-        {
-            "hidden": ("hidden", HIDDEN),
-            **ATTENTION,
-            "head_dim": ("dim // heads", HEAD_DIM),
-            "length": ("length", 64),
-            "eps": ("eps", 1e-5),
-            "base": ("base", 10000.0),
-        },
-        {
-            "attention_norm": ("attention_norm", ("dim",)),
-            "wq": ("q", ("dim", "dim")),
-            "wk": ("k", ("dim", "kv_dim")),
-            "wv": ("v", ("dim", "kv_dim")),
-            "wo": ("o", ("dim", "dim")),
-            "mlp_norm": ("mlp_norm", ("dim",)),
-            **FEED_FORWARD,
-        },
-        epsilon=True,
-    ),
-}
-"""The operators for which a mapping is proposed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +42,7 @@ class Candidate:
 
     factory: str
     operator: str
-    weights: Mapping[str, str]
+    weights: Mapping[str, str | tuple[str, ...]]
     inputs: str = ""
     call: str = ""
     same: bool = False
@@ -122,7 +56,7 @@ class Candidate:
         """The declaration under a name, with remarks before it."""
         lines = [*(f"# {remark}" for remark in remarks), f"{name} = attnspec.module(", f"    {self.factory},"]
         lines += [f'    "{self.operator}",', f'    name="{name}",', "    weights={"]
-        lines += [f'        "{weight}": "{text}",' for weight, text in self.weights.items()] + ["    },"]
+        lines += [f'        "{weight}": {_quoted(text)},' for weight, text in self.weights.items()] + ["    },"]
         lines += [f"    inputs={self.inputs},"] * bool(self.inputs) + [f"    call={self.call},"] * bool(self.call)
         lines += ['    same={"context": "x"},'] * self.same
         for part in ("options", "keywords", "fixed"):
@@ -132,6 +66,10 @@ class Candidate:
         lines += [f"    returns={self.returns},"] * bool(self.returns)
         lines += [f'    framework="{self.framework}",', '    dtypes=("float32",),  # and the others that it takes', ")"]
         return "\n".join(lines)
+
+
+def _quoted(text: str | tuple[str, ...]) -> str:
+    return f'"{text}"' if isinstance(text, str) else f"({', '.join(map(_quoted, text))})"
 
 
 def roles(operator: str) -> tuple[Role, ...]:
@@ -147,6 +85,11 @@ def roles(operator: str) -> tuple[Role, ...]:
 def candidates(operator: str, survey: Survey) -> list[Candidate]:
     """What the class may be, the likeliest first; a `UsageError` says which parameter is of no known part."""
     kind = KINDS[operator]
+    if "layers" in kind.sizes:
+        survey = replace(survey, weights=layered(survey.weights, LAYERS))
+    if unlike := differences(operator, survey.weights):
+        name = survey.built.partition("(")[0].rpartition(".")[2]
+        raise UsageError(f"{name} is no {operator} as attnspec has it: {'; '.join(unlike)}{_inner(survey)}")
     mappings = _mappings(operator, kind, survey)
     called = _called(operator, survey)
     fixed: list[dict[str, str]] = [{}]
@@ -154,11 +97,17 @@ def candidates(operator: str, survey: Survey) -> list[Candidate]:
         fixed = [{"causal": "True"}, {}] if called.same else [{}, {"causal": "True"}]
     if kind.epsilon and "eps" not in survey.uses:
         fixed = [{**one, "eps": repr(eps)} for one in fixed for eps in EPSILONS]
-    if operator == "transformer_block" and "base" not in survey.uses:
+    if "base" in kind.sizes and "base" not in survey.uses and "base" not in called.call:
         fixed = [{**one, "base": "10000.0"} for one in fixed]
     head = replace(called, factory=_factory(kind, survey), operator=operator, framework=survey.framework)
     made = [replace(head, weights=weights, fixed=one) for weights in mappings for one in fixed]
     return made[:MOST]
+
+
+def _inner(survey: Survey) -> str:
+    """What of it can be checked by itself: the class of its attention."""
+    found = [name for name in survey.inner if "attention" in name.lower() or "attn" in name.lower()]
+    return f"; its parts may be checked by themselves, such as {found[0]}" if found else ""
 
 
 def extensions(candidate: Candidate, survey: Survey) -> Iterator[tuple[str, Candidate]]:
@@ -190,11 +139,14 @@ def _called(operator: str, survey: Survey) -> Candidate:
     keywords = {name: "None" for name, required in survey.takes if required and name in MASKS}
     keywords |= {name: "False" for name, required in survey.takes if required and name in CAUSAL}
     single = operator != "multi_head"
+    if operator == "transformer_block" and (len(wanted) > 1 or keywords) and (call := call_of(survey.takes)):
+        return replace(empty, call=call)
+    taken = "tokens" if operator == "decoder" else "x"
     if not wanted or len(wanted) > (1 if single else 3):
         raise UsageError(
             f"the call takes {', '.join(wanted) or 'nothing'}, of which {operator} has "
-            f"{'x' if single else 'x, context'} alone; "
-            "write attnspec.module(..., call=lambda module, x: module(...)), as docs/modules.md shows"
+            f"{taken if single else 'x, context'} alone; "
+            f"write attnspec.module(..., call=lambda module, {taken}: module(...)), as docs/modules.md shows"
         )
     if single:
         return replace(empty, keywords=keywords)
@@ -212,23 +164,26 @@ def _called(operator: str, survey: Survey) -> Candidate:
 # Weights
 
 
-def _mappings(operator: str, kind: Kind, survey: Survey) -> list[dict[str, str]]:
-    sizes = {"dim": DIM, "n": DIM, "width": DIM, "hidden": HIDDEN}
+def _mappings(operator: str, kind: Kind, survey: Survey) -> list[dict[str, str | tuple[str, ...]]]:
+    sizes = {"vocab": VOCAB, "dim": DIM, "n": DIM, "width": DIM, "hidden": HIDDEN}
     grouped = "kv_heads" in survey.uses
     sizes["kv_width"] = sizes["kv_dim"] = KV_HEADS * HEAD_DIM if grouped else DIM
     parts = {(part, len(axes)): name for name, (part, axes) in kind.weights.items()}
     choices: list[list[dict[str, str]]] = []
     held: dict[str, Weight] = {}
-    for one in _named(kind, survey.weights):
-        part, weight = one
-        options = list(_held(weight, part, parts, kind, sizes, grouped))
+    named = told_by_shape(_named(kind, survey.weights))
+    for part, weight in named:
+        options = list(_held(weight, part.rstrip("?"), parts, kind, sizes, grouped))
+        if part in EXCHANGED:  # names that say neither
+            options += _held(weight, EXCHANGED[part], parts, kind, sizes, grouped)
         if not options:
             raise UsageError(
-                f"{weight.path} {list(weight.shape)} is taken for {part}, and does not have its shape; "
+                f"{weight.path} {list(weight.shape)} is taken for {part}, and does not have its shape"
+                f"{_wanted_shape(part, kind, sizes, survey)}; "
                 "write attnspec.module(..., weights={...}), as docs/modules.md shows"
             )
         for name in options[0]:
-            if name in held:
+            if name in held and {part, *(p for p, w in named if w is held[name])} != {"embedding", "head"}:
                 raise UsageError(f"{weight.path} and {held[name].path} are both taken for {name}")
             held[name] = weight
         choices.append(options)
@@ -236,10 +191,21 @@ def _mappings(operator: str, kind: Kind, survey: Survey) -> list[dict[str, str]]
     if missing:
         known = ", ".join(f"{w.path} {list(w.shape)}" for w in survey.weights)
         raise UsageError(f"no parameter is known to hold {', '.join(missing)} of {operator} (there are: {known})")
-    return [
-        {name: text for name in kind.weights for chosen in each for own, text in chosen.items() if own == name}
-        for each in itertools.islice(_alike(choices), MOST)
-    ]
+    return [_joined(kind, each) for each in itertools.islice(_alike(choices), MOST)]
+
+
+def _joined(kind: Kind, chosen: Sequence[Mapping[str, str]]) -> dict[str, str | tuple[str, ...]]:
+    """The mapping of what was chosen for each parameter; a weight that several hold has all of their texts."""
+    texts = {name: tuple(one[name] for one in chosen if name in one) for name in kind.weights}
+    return {name: each[0] if len(each) == 1 else each for name, each in texts.items() if each}
+
+
+def _wanted_shape(part: str, kind: Kind, sizes: Mapping[str, int], survey: Survey) -> str:
+    """The shape that a part is to have, in words; and which size the constructor does not take."""
+    axes = next((axes for own, axes in kind.weights.values() if own == part), ())
+    missing = "hidden" in axes and "hidden" not in survey.uses
+    untold = ", for the constructor takes no hidden size" if missing else ""
+    return f" [{', '.join(f'{axis}={sizes[axis]}' for axis in axes)}]{untold}" if axes else ""
 
 
 def _wanted(name: str, axes: tuple[str, ...], operator: str) -> bool:
@@ -260,13 +226,14 @@ def _named(kind: Kind, weights: Sequence[Weight]) -> list[tuple[str, Weight]]:
     parts = list(dict.fromkeys(part for part, _ in kind.weights.values()))
     if parts == ["norm"]:
         return [("norm", weight) for weight in weights]
-    wanted = parts + [whole for whole, sections in SECTIONS.items() if set(sections) <= set(parts)]
+    wanted = _with_sections(parts)
     found, unnamed = [], []
     for weight in weights:
-        part = _part(weight.path, wanted)
+        part = part_of(weight.path, wanted)
         found.append((part, weight)) if part else unnamed.append(weight)
     said = {own for part, _ in found for own in SECTIONS.get(part, (part,))}
-    left = iter([part for part in parts if part not in said])
+    ordered = parts if "attention_norm" not in parts else []  # the order of a whole block says little
+    left = iter([part for part in ordered if part not in said])
     holders = dict.fromkeys(weight.path.rpartition(".")[0] or weight.path for weight in unnamed)
     guessed = {holder: next(left, "") for holder in holders}
     for weight in unnamed:
@@ -280,22 +247,32 @@ def _named(kind: Kind, weights: Sequence[Weight]) -> list[tuple[str, Weight]]:
     return found
 
 
+def told_by_shape(named: list[tuple[str, Weight]]) -> list[tuple[str, Weight]]:
+    """The parts as they are, but for those of a feed-forward whose names are numbers, where shapes tell the last.
+
+    Which of the two others is the gate is then open, which a `?` says.
+    """
+    matrices = {w.path: w.shape for part, w in named if part in ("gate", "up", "down") and _turned(w)}
+    parts = {w.path: part for part, w in named}
+    if all((shape == (DIM, HIDDEN)) == (parts[path] == "down") for path, shape in matrices.items()):
+        return named
+    others = iter(("gate?", "up?"))
+    told = {path: "down" if shape == (DIM, HIDDEN) else next(others, parts[path]) for path, shape in matrices.items()}
+    return [(told.get(w.path, part), w) for part, w in named]
+
+
+EXCHANGED = {"gate?": "up", "up?": "gate"}
+
+
 def guessed_by_order(operator: str, survey: Survey) -> bool:
     """Whether some parameter's name says nothing, so that its place was guessed from the order."""
     parts = list(dict.fromkeys(part for part, _ in KINDS[operator].weights.values()))
-    return parts != ["norm"] and any(not _part(weight.path, [*parts, *SECTIONS]) for weight in survey.weights)
+    return parts[0] == "q" and any(not part_of(weight.path, _with_sections(parts)) for weight in survey.weights)
 
 
-def _part(path: str, wanted: Sequence[str]) -> str:
-    """The part that a path names, its last segment first."""
-    for segment in reversed(path.lower().split(".")):
-        bare = segment
-        for last in LAST:
-            bare = bare.removesuffix(f"_{last}")
-        for part in wanted:
-            if bare in PARTS[part].split():
-                return part
-    return ""
+def _with_sections(parts: list[str]) -> list[str]:
+    """Parts, and the parameters that may hold several of them."""
+    return parts + [whole for whole, sections in SECTIONS.items() if set(sections) <= set(parts)]
 
 
 def _held(
@@ -320,11 +297,6 @@ def _held(
         yield from _fused(weight, own, kind, sizes, grouped)
         return
     name = own[0]
-    if part in ("attention_norm", "mlp_norm") and weight.path.rpartition(".")[2] in ("bias", "beta"):
-        raise UsageError(
-            f"{weight.path} is a bias, and the norms of transformer_block have none (they are those of rms_norm); "
-            "a block with LayerNorm is checked by its parts"
-        )
     expected = tuple(sizes[axis] for axis in kind.weights[name][1])
     plain, turned = [{name: weight.path}], [{name: f"{weight.path}.T"}]
     if len(weight.shape) == 3:

@@ -151,7 +151,8 @@ class Block(nn.Module):
 """
     Path("block.py").write_text(block)
     result = called("init", "block.py:Block")
-    assert "ln1.bias is a bias, and the norms of transformer_block have none" in result.stderr
+    says = "Block is no transformer_block as attnspec has it: ln1 is a LayerNorm, and the norms of"
+    assert says in result.stderr
 
 
 def test_where_nothing_agrees_the_likeliest_is_written_and_called_uncertain():
