@@ -12,7 +12,7 @@ from .attention_gradient import attention_gradient
 from .band_scores import band_scores
 from .beam_search import beam_search
 from .bias import bucketed_bias, bucketed_bias_gradient, window_bias
-from .block_sparse import block_sparse_attention
+from .block_sparse import block_sparse_attention, block_sparse_attention_gradient
 from .cached_attention import cached_attention
 from .decoder import decoder, transformer_block
 from .document_masks import document_mask
@@ -72,6 +72,7 @@ __all__ = [
     "band_scores",
     "beam_search",
     "block_sparse_attention",
+    "block_sparse_attention_gradient",
     "broadcast_shapes",
     "bucketed_bias",
     "bucketed_bias_gradient",

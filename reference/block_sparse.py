@@ -1,4 +1,4 @@
-"""Attention to blocks of keys, one query at a time.
+"""Attention to blocks of keys, one query at a time, and its gradients.
 
 Child et al. 2019, arXiv:1904.10509, section 5.3: kernels over blocks.
 Dong et al. 2024, arXiv:2412.05496, section 3: the mask of blocks, whose last ones may be short.
@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from .attention import shares, within
+from .attention_gradient import attention_gradient
 
 
 def block_sparse_attention(
@@ -59,3 +60,45 @@ def block_sparse_attention(
         elif empty_row != "zeros":
             out[b, h, i] = math.nan if empty_row == "nans" else v[b, g].mean(0)
     return {"out": out, "lse": lse}
+
+
+def block_sparse_attention_gradient(
+    q,
+    k,
+    v,
+    blocks,
+    d_out,
+    *,
+    q_block_size,
+    k_block_size,
+    scale=None,
+    causal=False,
+    window_left=None,
+    window_right=None,
+    causal_alignment="bottom_right",
+    empty_row="zeros",
+    grouping="block",
+):
+    """The gradients of sum(out * d_out), as those of attention under a mask: d_q, d_k and d_v, like q, k and v.
+
+    The arrays are those of `block_sparse_attention`, and d_out [batch, heads, q_len, value_dim] is like its output.
+    """
+    q_len, k_len = q.shape[2], k.shape[2]
+    if blocks.shape != (*q.shape[:2], -(-q_len // q_block_size), -(-k_len // k_block_size)):
+        raise ValueError("a layout has a row for every block of queries and a column for every block of keys")
+    rows, columns = np.arange(q_len) // q_block_size, np.arange(k_len) // k_block_size
+    found = attention_gradient(
+        q,
+        k,
+        v,
+        d_out,
+        mask=blocks[:, :, rows[:, None], columns],
+        scale=scale,
+        causal=causal,
+        window_left=window_left,
+        window_right=window_right,
+        causal_alignment=causal_alignment,
+        empty_row=empty_row,
+        grouping=grouping,
+    )
+    return {name: found[name] for name in ("d_q", "d_k", "d_v")}
