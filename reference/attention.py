@@ -28,6 +28,7 @@ def attention(
     q_scale=None,
     k_scale=None,
     v_scale=None,
+    out_scale=None,
     scale_block=None,
     causal_alignment="bottom_right",
     empty_row="zeros",
@@ -41,7 +42,7 @@ def attention(
     q [batch, heads, q_len, head_dim], k [batch, kv_heads, k_len, head_dim], v [batch, kv_heads, k_len, value_dim];
     mask (True: may attend) and bias broadcast to [batch, heads, q_len, k_len]; sink [heads].
     Of codes, `q_scale`, `k_scale` and `v_scale` have the axes of q, k and v, each of full length or 1, and as many keys
-    as `scale_block` says share one scale.
+    as `scale_block` says share one scale. With an `out_scale` the output is codes in float8_e4m3fn.
     With `dropout_p`, weights are dropped after the softmax; those that are returned are not.
     Returns out [batch, heads, q_len, value_dim], lse [batch, heads, q_len], weights [batch, heads, q_len, k_len].
     """
@@ -84,7 +85,16 @@ def attention(
         weights[b, h, i, left] = a
         out[b, h, i] = (a * kept[b, h, i, left]) @ V[left]
         lse[b, h, i] = total / math.log(2) if lse_base == "two" else total
-    return {"out": out, "lse": lse, "weights": weights}
+    return {"out": codes_of(out, out_scale), "lse": lse, "weights": weights}
+
+
+def codes_of(x, scale):
+    """What the codes in float8_e4m3fn of x / scale represent, the largest ones beyond the range; x without a scale."""
+    if scale is None:
+        return x
+    x = x / scale
+    unit = np.ldexp(1.0, np.maximum(np.frexp(x)[1] - 1, -6) - 3)  # four digits, and no binade below 2 ** -6
+    return np.clip(np.rint(x / unit) * unit, -448.0, 448.0)
 
 
 def unscaled(codes, scale, block):

@@ -5,7 +5,7 @@ Krell et al. 2021, Efficient sequence packing without cross-contamination, arXiv
 
 import numpy as np
 
-from .attention import attention
+from .attention import attention, codes_of
 from .attention_gradient import attention_gradient
 
 
@@ -26,6 +26,7 @@ def packed_attention(
     q_scale=None,
     k_scale=None,
     v_scale=None,
+    out_scale=None,
     q_slots=None,
     k_slots=None,
     causal_alignment="bottom_right",
@@ -41,6 +42,7 @@ def packed_attention(
     q_lens and k_lens [items], which add up to q_tokens and k_tokens.
     `sink` [heads] is one more score without a value, and `slopes` [heads] times the distance are taken off the scores.
     Of codes, `q_scale`, `k_scale` and `v_scale` are [items, heads, channels] of them, each axis of full length or 1.
+    With an `out_scale` the output is codes in float8_e4m3fn.
     With `q_slots` and `k_slots` [items], which add up to the tokens then, an item is at the front of so many places.
     Returns out [q_tokens, heads, value_dim], lse [heads, q_tokens]; both are NaN for padding of which nothing is said.
     """
@@ -75,7 +77,7 @@ def packed_attention(
         )
         out[queries], lse[:, queries] = one["out"][0].swapaxes(0, 1), one["lse"][0]
         q_start, k_start = q_start + q_slot, k_start + k_slot
-    return {"out": out, "lse": lse}
+    return {"out": codes_of(out, out_scale), "lse": lse}
 
 
 def packed_attention_gradient(

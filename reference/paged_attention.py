@@ -6,7 +6,7 @@ section 4.1: token t of an item lies in page table[t // page_size], at place t %
 
 import numpy as np
 
-from .attention import attention
+from .attention import attention, codes_of
 
 
 def paged_attention(
@@ -23,6 +23,7 @@ def paged_attention(
     slopes=None,
     k_scale=None,
     v_scale=None,
+    out_scale=None,
     empty_row="zeros",
     masked_nonfinite="ignored",
     unused_entries="unread",
@@ -36,6 +37,7 @@ def paged_attention(
     Returns out [batch, q_len, heads, value_dim], lse [batch, heads, q_len].
     `sink` [heads] is one more score without a value, and `slopes` [heads] times the distance are taken off the scores.
     Of codes, `k_scale` and `v_scale` have the axes of their pages, each of full length or 1.
+    With an `out_scale` the output is codes in float8_e4m3fn.
     """
     key_pages = key_pages if k_scale is None else key_pages * k_scale
     value_pages = value_pages if v_scale is None else value_pages * v_scale
@@ -58,4 +60,4 @@ def paged_attention(
             lse_base=lse_base,
         )
         out[b], lse[b] = one["out"][0].swapaxes(0, 1), one["lse"][0]
-    return {"out": out, "lse": lse}
+    return {"out": codes_of(out, out_scale), "lse": lse}

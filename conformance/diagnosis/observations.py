@@ -23,6 +23,7 @@ from ..judging.trial import Faulted, Trial
 from ..mechanisms.definition import Frame, reached
 from ..mechanisms.mechanism import Mechanism
 from ..numerics import budget
+from ..numerics.codes import CODES
 from ..numerics.formats import KINDS, half_unit
 from ..numerics.grades import FP64, LADDER, Grade, result_format
 from ..numerics.numbers import Number, finite, recording, value
@@ -183,7 +184,7 @@ class Observation:
     def _own(self, name: str, x: Any, y: Any) -> Any:
         """Half a unit of what outputs are returned in."""
         dtype = self.mechanism.dtype_of(name, self.dtype)
-        if dtype in KINDS:
+        if dtype in KINDS or dtype in CODES:
             return 0.0
         size = np.maximum(np.abs(finite(np.asarray(x, float))), np.abs(finite(np.asarray(y, float))))
         return half_unit(size, result_format(dtype, self.grade))

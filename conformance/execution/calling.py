@@ -57,7 +57,7 @@ class Call:
     layout: str = "contiguous"
     poisoned: bool = False
     dtypes: Mapping[str, str] = field(default_factory=dict)
-    """The dtypes of inputs that are others than the interface says."""
+    """The dtypes of inputs and outputs that are others than the interface says."""
 
 
 LASTING = {"inputs_overwritten": "inputs_unchanged", "state": "state", "random_state": "state"}
@@ -321,7 +321,8 @@ class DirectCaller:
         for name, x in outputs.items():
             if not self.framework.is_array(x):
                 continue
-            dtype, expected = self.framework.dtype(x), self.interface.dtype_of(name, call.dtype)
+            own = call.dtypes.get(name)
+            dtype, expected = self.framework.dtype(x), own or self.interface.dtype_of(name, call.dtype)
             wide_enough = name in self.interface.dtypes and dtype == "float64" and expected not in KINDS
             whole = dtype.startswith(("int", "uint")) if expected == "integer" else dtype.startswith(expected[:4])
             free = self.interface.dtypes.get(name) == NUMBER

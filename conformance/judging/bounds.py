@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..numerics.codes import CODES
 from ..numerics.formats import FORMATS, KINDS, half_unit
 from ..numerics.grades import Grade, result_format
 from ..numerics.numbers import Number, finite
@@ -31,20 +32,23 @@ class Bounds:
 
     def number(self, y: NDArray[Any], name: str, settled: Settled, grade: Grade | None, worst: bool, fair: bool) -> Any:
         """An output with its bound; `Stray` where it is none."""
-        if y.dtype.kind != "f" or self.mechanism.dtype_of(name, self.dtype) in KINDS:
+        dtype = self.mechanism.dtype_of(name, self.dtype)
+        if y.dtype.kind != "f" or dtype in KINDS or dtype in CODES:
             return self._whole(y, name, settled, grade, worst)
         radius = self._radius(y, name, settled, grade, worst, fair)
         self._check_numbers(y, radius, name, settled)
         return Number.within(y, radius)
 
     def _whole(self, y: NDArray[Any], name: str, settled: Settled, grade: Grade | None, worst: bool) -> Any:
-        """Integers or booleans: exact, but for what the definition itself leaves in doubt."""
+        """Integers, booleans or codes: exact, but for what the definition itself leaves in doubt."""
         if y.dtype.kind in "iu":
             y = y.astype(np.int64)  # laws compute with integers, and not in the type that holds them
         if y.dtype.kind == "b" or grade is None or name in self.mechanism.random:
             return y
         _, likely, certain = self.frames.bound(name, settled, grade)
         radius = certain if worst else likely
+        if y.dtype.kind == "f":
+            self._check_numbers(y, np.broadcast_to(radius, y.shape), name, settled)
         return Number.within(y.astype(np.float64), radius) if np.any(radius) else y
 
     def _check_numbers(self, y: NDArray[np.float64], radius: Any, name: str, settled: Settled) -> None:

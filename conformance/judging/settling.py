@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,14 +110,14 @@ def claimed(bench: Bench, sample: Sample, settled: Settled, *, poisoned: bool = 
             options[name] = m.passed(name, x)
     if (claims.limits or claims.requires) and settled.key:
         _check_limits(bench, settled, wrong=wrong)
-    dtypes = _own_dtypes(bench, settled, inputs) if m is not m.stating else {}
+    dtypes = _own_dtypes(bench, settled, (*inputs, *m.outputs)) if m is not m.stating else {}
     return Call(inputs, options, bench.dtype, bench.device, sample.layout, poisoned, dtypes)
 
 
-def _own_dtypes(bench: Bench, settled: Settled, inputs: Mapping[str, Any]) -> dict[str, str]:
-    """The dtypes of inputs that are others in a further mechanism of an operator than in the operator's own."""
+def _own_dtypes(bench: Bench, settled: Settled, names: Iterable[str]) -> dict[str, str]:
+    """The dtypes of arrays that are others in a further mechanism of an operator than in the operator's own."""
     m, stated = bench.mechanism, bench.mechanism.stating
-    found = {name: m.dtype_of(name, bench.dtype, settled.values) for name in inputs}
+    found = {name: m.dtype_of(name, bench.dtype, settled.values) for name in names}
     return {name: dtype for name, dtype in found.items() if dtype != stated.dtype_of(name, bench.dtype)}
 
 

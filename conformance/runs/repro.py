@@ -28,7 +28,8 @@ from ..judging.judge import judged
 from ..judging.settling import Settled
 from ..judging.trial import Faulted, Tracing, Trial
 from ..judging.verdicts import wrong_call
-from ..numerics.formats import FORMATS, KINDS, half_unit
+from ..numerics.codes import CODES
+from ..numerics.formats import KINDS, half_unit
 from ..numerics.grades import result_format
 from ..reporting.dialects import DIALECTS
 from ..reporting.findings import marks, named, prose
@@ -194,14 +195,15 @@ def _asked(bench: Bench, failure: Failure) -> Iterator[Asked]:
 
 def _of_contract(bench: Bench, trial: Tracing, contract: str, says: str) -> Asked:
     """The call that breaks a contract."""
-    call = _call(bench, trial.call(trial.base))
+    asked = trial.call(trial.base)
+    call = _call(bench, asked)
     if contract == "inputs_unchanged":
         return replace(call, unchanged=True)
     if contract == "repeatable":
         return replace(call, repeated=True)
     interface = _interface(bench)
     output = next(iter(re.findall(r"output '(\w+)'", says)), interface.outputs[0])
-    expected = interface.dtype_of(output, bench.dtype)
+    expected = asked.dtypes.get(output) or interface.dtype_of(output, bench.dtype)
     empty = np.zeros(0)
     return replace(call, outputs=[Output(output, interface.outputs.index(output), empty, empty, expected)])
 
@@ -234,10 +236,11 @@ def _bounded(bench: Bench, trial: Tracing, name: str, settled: Settled) -> tuple
     expected = np.asarray(trial.frames.exact(name, settled))
     value, likely, _ = trial.frames.bound(name, settled, grade)
     radius = np.broadcast_to(np.asarray(likely, np.float64), expected.shape)
+    if dtype in CODES:
+        return expected, np.where(np.isfinite(radius), radius, np.nan)
     if expected.dtype.kind == "f" and dtype not in KINDS:
         reach = np.abs(np.where(np.isfinite(value), value, 0.0)) + np.where(np.isfinite(radius), radius, 0.0)
-        target = result_format(dtype, grade) if dtype in FORMATS else FORMATS["float64"]
-        radius = radius + 1.01 * half_unit(reach, target)
+        radius = radius + 1.01 * half_unit(reach, result_format(dtype, grade))
         return expected, np.where(np.isfinite(radius), radius, np.nan)
     return expected, np.where(radius > 0, np.nan, 0.0)
 

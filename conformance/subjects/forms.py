@@ -142,6 +142,7 @@ class Form:
         for parameter, output in self.allocated.items():
             shape = [lengths[letter] for letter in pattern(self.layout.own[output]).letters]
             inputs[parameter] = self.layout.arranged({output: np.full(shape, np.nan)})[output]
+            dtypes |= {parameter: dtypes[output]} if output in dtypes else {}
         return replace(call, inputs=inputs, options=options, dtypes=dtypes)
 
     def returned(self, outputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

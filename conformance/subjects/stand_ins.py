@@ -17,7 +17,8 @@ from ..mechanisms.definition import Frame, reached
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.references import reference_outputs
 from ..numerics import budget
-from ..numerics.formats import FORMATS, KINDS, rounded
+from ..numerics.codes import stored_as
+from ..numerics.formats import FORMATS, KINDS
 from ..numerics.grades import LADDER
 from .claims import Claims
 
@@ -118,7 +119,7 @@ class DefinitionSubject:
             return array.astype(np.int64)
         if not self.rounding or array.dtype.kind != "f" or own in KINDS:
             return array
-        return rounded(array, FORMATS[own])
+        return stored_as(array, own)
 
 
 class ReferenceSubject(DefinitionSubject):
