@@ -18,6 +18,7 @@ from ..language.scopes import Values
 from ..mechanisms.definition import sizes_of
 from ..numerics import budget
 from ..numerics.codes import stored_as
+from ..numerics.drawn import Drawn
 from ..numerics.formats import KINDS
 from ..numerics.numbers import Number, value
 from ..numerics.truths import Truth
@@ -88,7 +89,7 @@ def claimed(bench: Bench, sample: Sample, settled: Settled, *, poisoned: bool = 
     inputs, options = {}, {}
     for name in m.inputs:
         x = settled.values[name]
-        if name not in m.required and not isinstance(x, np.ndarray):
+        if name not in m.required and not isinstance(x, np.ndarray | Drawn):
             if same(x, m.defaults.get(name)):
                 continue
             x = np.full((1, 1), x)

@@ -5,6 +5,7 @@ It fits on a screen, whatever the witness is.
 
 from __future__ import annotations
 
+import re
 import shlex
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -284,6 +285,8 @@ def _innocent(witness: Witness, cell: Mapping[str, Any]) -> str:
         return f"{first}, declare conventions={{{likeness['convention']!r}: {likeness['word']!r}}}; if not, compare"
     if cell["law"] == "contract.precision":
         return _innocent_precision(witness.get("elsewhere"))
+    if coarse := re.search(r"behaves as (\w+), claims (\w+)", cell["says"] or ""):
+        return f"as {coarse[1]} it would pass: {_innocent_precision(witness.get('elsewhere'))}"
     unusual = ", ".join(f"{name} = {_value(x)}" for name, x in witness["unusual"].items())
     if cell["verdict"] == "error":
         return "if it is not claimed, raise attnspec.Unsupported or declare limits; if it is, -v shows the trace"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..errors import Place, SpecError, SpecErrors, did_you_mean
-from ..judging.cells import law_names
+from ..judging.cells import every_name, has_name
 from ..judging.recognition import Mark, scope_of
 from ..language.expressions import Expression
 from ..mechanisms.documents import Text, read
@@ -50,7 +50,8 @@ class Seen:
     @property
     def command(self) -> str:
         """What finds it again."""
-        return f"attnspec check {self.subjects[0]} --law {self.laws[0]}"
+        profile = " --profile serving" if ".serving." in self.laws[0] else ""
+        return f"attnspec check {self.subjects[0]}{profile} --law {self.laws[0]}"
 
     def mark(self, finding: str, mechanism: Mechanism, dtype: str) -> Mark | None:
         """By what its failures are recognized on a mechanism in a dtype; None if there are none.
@@ -160,8 +161,8 @@ def unmeant(found: Iterable[Finding], library: Library) -> Iterator[SpecError]:
             mechanism, _, name = law.partition(".")
             if mechanism not in library:
                 yield SpecError(f"unknown mechanism {mechanism!r}{did_you_mean(mechanism, library)}", law.place)
-            elif name not in law_names(library[mechanism]):
-                hint = did_you_mean(name, law_names(library[mechanism]))
+            elif not has_name(library[mechanism], name):
+                hint = did_you_mean(name, every_name(library[mechanism]))
                 yield SpecError(f"unknown law {str(law)!r}{hint}", law.place)
             else:
                 try:

@@ -13,14 +13,14 @@ from unittest.mock import patch
 
 import pytest
 
-from attnspec.judging.cells import law_names
+from attnspec.judging.cells import has_name
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.targets import shipped
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "findings.md").read_text("utf-8")
 FINDING = re.compile(r"^## (\S+) (\S+): (.*?)\n.*?```python\n(.*?)```\n\n```text\n(.*?)```", re.MULTILINE | re.DOTALL)
 FINDINGS = FINDING.findall(PAGE)
-COMMAND = re.compile(r"`attnspec check (\w+)((?: --law [\w.]+)+)`")
+COMMAND = re.compile(r"`attnspec check (\w+)(?: --profile serving)?((?: --law [\w.]+)+)`")
 COMMANDS = COMMAND.findall(PAGE)
 
 
@@ -69,4 +69,4 @@ def test_a_command_names_an_adapter_and_laws_of_its_operator(adapter, laws):
     operator = next(a.operator for a in shipped() if a.name == adapter)
     for law in laws.split()[1::2]:
         mechanism, _, name = law.partition(".")
-        assert (operator, True) == (library()[mechanism].operator, name in law_names(library()[mechanism]))
+        assert (operator, True) == (library()[mechanism].operator, has_name(library()[mechanism], name))

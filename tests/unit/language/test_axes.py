@@ -40,6 +40,7 @@ def axes_of(restricted, optional=(), divisible=(), words=("first", "second"), **
         ("reshape(x, rows, n, 1)", ("rows", "n", "1")),
         ("range(rows)[:, none] - range(n)", ("rows", "n")),
         ("full(0.0, rows, 3)", ("rows", "")),
+        ("stored(x)", ("rows", "n")),
     ],
 )
 def test_every_axis_has_its_size(text, shape):
@@ -57,7 +58,6 @@ def test_every_axis_has_its_size(text, shape):
         "reshape(x, rows * n)",
         "concat(x, x, 0)",
         "all(x > 0)",
-        "stored(x)",
         "repeat(x, 2, 0)",
         "x + full(0.0, wide, 1)",
         "average(transpose(x), x)",

@@ -110,6 +110,11 @@ def test_the_condition_and_the_earlier_calls_that_it_needs_are_told_under_when()
             {"law": "contract.precision"},
             "fix attention.definition in float32 and 1 more first: this may follow from it",
         ),
+        (
+            {"elsewhere": [], "unusual": {"causal": True}},
+            {"law": "serving.long", "says": "behaves as bf16_naive, claims bf16: out[0] is 1"},
+            "as bf16_naive it would pass: right in every law: if intended, declare the grade; if",
+        ),
         ({}, {"verdict": "error"}, "if it is not claimed, raise attnspec.Unsupported or declare limits; if it is, -v"),
         ({"unusual": {"scale": 0.5}}, {}, "if scale = 0.5 is not claimed, raise attnspec.Unsupported or leave the"),
         (

@@ -1,0 +1,143 @@
+"""Norms, filters, feed-forward and gradients at the sizes of production: rows and channels out of reach.
+
+`SHOWN` names the case of the profile `serving` that shows each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .gradient import TILED, over_groups, stored, tiles, to_keys
+from .norms import LAYER_NORM, RMS_NORM, gained, pieces, square
+from .softmax_gradient import SOFTMAX_GRADIENT
+from .softmax_gradient import tiles as tiles_of_row
+from .whole import Whole
+
+FLOAT32 = ("float32",)
+SHOWN = {
+    "one_block_of_65536_channels": "wide",
+    "grid_of_65535_rows": "many_rows",
+    "channels_in_stretches_of_4096": "pair_5",
+    "products_of_the_first_pass": "vocabulary",
+    "candidates_within_16_bits": "vocabulary",
+    "tokens_of_the_first_65535": "many_rows",
+    "tail_tile_of_64_rows": "tail_of_64",
+    "first_four_heads_of_a_group": "grouped",
+    "sums_in_the_narrow_type": "long",
+    "channels_beyond_192": "wide",
+}
+
+
+@RMS_NORM.instead_of(square, dtypes=FLOAT32)
+def one_block_of_65536_channels(x: Any) -> Any:
+    """The mean square is that of as many channels as fit into one block."""
+    return square(x[..., :65536])
+
+
+@RMS_NORM.instead_of(gained, dtypes=FLOAT32)
+def grid_of_65535_rows(x: Any, root: Any, weight: Any) -> Any:
+    """Rows beyond the greatest grid are not written, and left as they came."""
+    out = gained(x, root, weight)
+    flat = out.reshape(-1, out.shape[-1])
+    flat[65535:] = x.reshape(flat.shape)[65535:]
+    return flat.reshape(out.shape)
+
+
+@LAYER_NORM.instead_of(pieces, dtypes=FLOAT32)
+def channels_in_stretches_of_4096(x: Any) -> list[Any]:
+    """Beyond 4096 channels, those that fill no vector of four are left out of the moments."""
+    n = x.shape[-1]
+    return pieces(x[..., : n // 4 * 4] if n > 4096 else x)
+
+
+@SOFTMAX_GRADIENT.instead_of(tiles_of_row, dtypes=FLOAT32)
+def products_of_the_first_pass(products: Any) -> list[Any]:
+    """Of a row that needs a second pass, the products of the first one alone are added up."""
+    return tiles_of_row(products[..., :131072])
+
+
+# Filters and feed-forward
+
+
+def candidates(logits: Any, k: int) -> Any:
+    """The k greatest entries of each row: [..., k]."""
+    return logits.topk(k, -1).values
+
+
+def filtered(part: Any) -> Callable[..., Any]:
+    def top_k_filter(logits: Any, *, k: int) -> Any:
+        least = part.candidates(logits, k)[..., -1:]
+        return logits.masked_fill(logits < least, -float("inf"))
+
+    return top_k_filter
+
+
+FILTER = Whole("top_k_filter", filtered, (candidates,), {"ties": "every"})
+
+
+@FILTER.instead_of(candidates, dtypes=FLOAT32)
+def candidates_within_16_bits(logits: Any, k: int) -> Any:
+    """Candidates are sought among the first 65536 entries of a row alone."""
+    return candidates(logits[..., :65536], min(k, 65536))
+
+
+def tokens(x: Any) -> Any:
+    return x.reshape(-1, x.shape[-1])
+
+
+def fed_forward(part: Any) -> Callable[..., Any]:
+    def swiglu(x: Any, w_gate: Any, w_up: Any, w_down: Any) -> Any:
+        import torch
+
+        rows = part.tokens(x)
+        out = x.new_zeros(x.numel() // max(x.shape[-1], 1), w_down.shape[-1])
+        out[: len(rows)] = (torch.nn.functional.silu(rows @ w_gate) * (rows @ w_up)) @ w_down
+        return out.reshape(*x.shape[:-1], -1)
+
+    return swiglu
+
+
+FED_FORWARD = Whole("swiglu", fed_forward, (tokens,))
+
+
+@FED_FORWARD.instead_of(tokens, dtypes=FLOAT32)
+def tokens_of_the_first_65535(x: Any) -> Any:
+    """Tokens beyond the greatest grid are not computed."""
+    return tokens(x)[:65535]
+
+
+# The gradient of attention
+
+
+@TILED.instead_of(tiles, dtypes=FLOAT32, seen="pytorch/pytorch#196678")
+def tail_tile_of_64_rows(length: int) -> list[slice]:
+    """Where half a tile of 128 is left over behind a whole one, its first row is left out."""
+    found = tiles(length)
+    return [*found[:-1], slice(found[-1].start + 1, length)] if length > 128 and length % 128 == 64 else found
+
+
+@TILED.instead_of(over_groups, dtypes=FLOAT32)
+def first_four_heads_of_a_group(x: Any, kv_heads: int) -> Any:
+    """Of more than four heads that share keys, four are added up."""
+    return x.unflatten(1, (kv_heads, -1))[:, :, :4].sum(2)
+
+
+@TILED.instead_of(to_keys, dtypes=("bfloat16",), seen="torch 2.13.0")
+def sums_in_the_narrow_type(parts: Iterable[Any], like: Any) -> Any:
+    """What the tiles of queries give keys and values is added up in bfloat16."""
+    import torch
+
+    found = torch.zeros(like.shape)
+    for part in parts:
+        found = (found + part).bfloat16().float()
+    return found
+
+
+@TILED.instead_of(stored, dtypes=FLOAT32)
+def channels_beyond_192(x: Any, like: Any) -> Any:
+    """Of more than 192 channels the last 64 are those before them."""
+    found = stored(x, like).clone()
+    if found.shape[-1] > 192:
+        found[..., 192:] = found[..., 128:192]
+    return found
