@@ -94,7 +94,7 @@ class Layout:
     @property
     def folds(self) -> bool:
         """Whether axes are folded, so that a function has to be told their lengths."""
-        return any(p.folded - {NEW} for p in self.patterns.values())
+        return any(len({*axis} - {NEW}) > 1 for p in self.patterns.values() for axis in p.axes)
 
     def text(self, name: str) -> str:
         """The pattern of an array."""
@@ -263,7 +263,7 @@ def faults(layouts: Mapping[str, Mapping[str, str]], known: set[str]) -> Iterato
         for name, text in given.items():
             if is_stack(text):
                 parts = text.split(" + ")
-                lacking = [part for part in parts if NEW not in given.get(part, "").replace("(", " ").split()]
+                lacking = [part for part in parts if NEW not in re.findall("[a-z_]", given.get(part, ""))]
                 if name in known:
                     yield layout, name, f"{name!r} is an array of the operator already"
                 elif lacking:

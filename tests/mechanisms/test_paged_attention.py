@@ -116,3 +116,47 @@ def test_a_fault_is_seen(wrong):
         return gathered(q, key_pages, value_pages, table, k_lens, scale=scale, **wrong)
 
     assert ["definition"] == failures(faulty, laws=("definition",))
+
+
+# Keys and values in one array
+
+
+SPLIT = {
+    "kv_nhd": lambda x: x.unbind(1),
+    "kv_hnd": lambda x: x.transpose(2, 3).unbind(1),
+    "kv_pools": lambda x: x.unbind(0),
+    "kv_heads_in_turn": lambda x: (x[:, :, ::2], x[:, :, 1::2]),
+    "kv_channels": lambda x: x.chunk(2, -1),
+    "kv_channels_hnd": lambda x: x.transpose(1, 2).chunk(2, -1),
+}
+
+
+def over_one_array(layout, order):
+    """Attention over `kv_cache`, which has keys and values in a layout."""
+
+    def paged_attention(q, kv_cache, table, k_lens, *, scale=None):
+        pools = SPLIT[layout](kv_cache)[::order]
+        out = torch.zeros(q.shape)
+        for item, count in enumerate(k_lens.tolist()):
+            pages = table[item, : -(-count // pools[0].shape[1])].long()
+            group = q.shape[2] // pools[0].shape[2]
+            keys, values = (x[pages].flatten(0, 1)[:count].repeat_interleave(group, 1) for x in pools)
+            scores = torch.einsum("qhd,khd->hqk", q[item], keys) * (q.shape[3] ** -0.5 if scale is None else scale)
+            row = torch.arange(q.shape[1])[:, None] + count - q.shape[1]
+            shares = torch.softmax(scores.masked_fill(torch.arange(count) > row, -torch.inf), -1).nan_to_num(0.0)
+            out[item] = torch.einsum("hqk,khd->qhd", shares, values)
+        return out
+
+    return paged_attention
+
+
+@pytest.mark.parametrize(("order", "bad"), [(1, []), (-1, ["definition"])], ids=["right", "exchanged"])
+@pytest.mark.parametrize("layout", SPLIT)
+def test_pages_of_keys_and_values_may_be_one_array(layout, order, bad):
+    words = {**CONVENTIONS, "unused_entries": "unread"}
+    one = subject(
+        Adapter("function", "paged_attention", over_one_array(layout, order), "torch", conventions=words, layout=layout)
+    )
+    request = Request(one, library()["paged_attention"], "float32", PROFILES["smoke"], laws=("definition",))
+    assert bad == [cell.law for cell in run(request).cells if cell.bad]
+    assert layout in library()["paged_attention"].layouts
