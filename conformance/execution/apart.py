@@ -67,9 +67,14 @@ class Apart:
         self._asking: tuple[Place, Asking] | None = None
         _send(self._end, {"framework": framework, "paths": [path for path in sys.path if path]})
 
-    def replies(self, place: Place, calls: Sequence[Call], seconds: float) -> list[Reply]:
-        """What calls give, one after the other, as far as time suffices; `ApartError` where that cannot be said."""
+    def replies(self, place: Place, calls: Sequence[Call], seconds: float, *, anew: bool = False) -> list[Reply]:
+        """What calls give, one after the other, as far as time suffices; `ApartError` where that cannot be said.
+
+        `anew` is a process in which no call was made before.
+        """
         until = time.monotonic() + seconds
+        if anew:
+            self._forget()
         asking = self._asked(place)
         found: list[Reply] = []
         try:

@@ -115,7 +115,7 @@ class SupervisedCaller:
         """Have the next call made in a new process."""
         self.supervisor.drop(self.home)
 
-    def apart(self, calls: Sequence[Call], seconds: float) -> list[Reply]:
+    def apart(self, calls: Sequence[Call], seconds: float, *, anew: bool = False) -> list[Reply]:
         """What calls give where nothing of attnspec is to be seen, as far as time suffices; `ApartError` for none."""
         if not self.foreign:
             raise ApartError("it comes with attnspec")
@@ -123,7 +123,7 @@ class SupervisedCaller:
             process, place = self.supervisor.apart(self.home[0], self.asked)
         except TargetError as error:
             raise ApartError(str(error)) from None
-        return process.replies(place, calls, seconds)
+        return process.replies(place, calls, seconds, anew=anew)
 
     def _made(self, call: Call) -> Reply:
         """The reply to a call; `OrphanedError` or `StrayError` where it was lost through no fault of the call."""

@@ -29,7 +29,7 @@ CONTRACTS = {
     "state": "A call leaves the settings of its process and its random state as they were.",
     "written": "Every entry of an output is written.",
     "repeatable": "The same call gives the same result.",
-    "independence": "A call gives what it gives where nothing of attnspec is to be seen.",
+    "independence": "A call gives what it gives where nothing of attnspec is seen, and after calls in another dtype.",
     "precision": "The rounding errors are those of the precision that is claimed.",
 }
 

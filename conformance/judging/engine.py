@@ -25,7 +25,7 @@ from .cells import Failure, Request, Result, Tally, large_names
 from .conventions import identified
 from .course import Course
 from .independence import KEPT, known_of
-from .judge import Kind, definition_law, judged
+from .judge import Kind, Outcome, definition_law, judged
 from .layouts import lay_out, layout_told
 from .margins import largest_score
 from .precision import examined
@@ -220,14 +220,7 @@ class _Run:
         if outcome.kind is Kind.SLOW:
             tally.slow = outcome.says
         if outcome.bad:
-            before = self.seen.before(trial.sample)
-            known = (self.request.marks, self.seen.bench, tally.law.name, outcome, trial.sample)
-            finding = recognized(*known, tally.law, self.seen.grades)
-            found = Failure(tally.law.name, outcome, trial.sample, trial.sample, before=before, finding=finding)
-            if finding:
-                tally.known = tally.known or found
-            else:
-                tally.failure = found
+            self.failed(tally, trial, outcome)
         elif outcome.grade is not None and self.seen.wants_looser(outcome.grade):
             if outcome.kind is Kind.VACUOUS:
                 self.seen.unexplained.append((tally, trial.sample, outcome.grade))
@@ -235,6 +228,17 @@ class _Run:
                 self.loosen(outcome.grade, tally.law, trial)
         self.weigh(tally, trial, outcome.kind)
         return outcome.kind
+
+    def failed(self, tally: Tally, trial: Trial, outcome: Outcome) -> None:
+        """Take note of a failure, of one that is no known finding before any other."""
+        before = self.seen.before(trial.sample)
+        known = (self.request.marks, self.seen.bench, tally.law.name, outcome, trial.sample)
+        finding = recognized(*known, tally.law, self.seen.grades)
+        found = Failure(tally.law.name, outcome, trial.sample, trial.sample, before=before, finding=finding)
+        if finding:
+            tally.known = tally.known or found
+        else:
+            tally.failure = found
 
     def weigh(self, tally: Tally, trial: Trial, kind: Kind) -> None:
         """Take note that a claim is needed, where the standard grade does not explain what holds under it."""

@@ -1,8 +1,10 @@
 """Whether a subject gives the same where nothing of attnspec is to be seen, and in another order of calls.
 
-A sample of the calls that it gets right is made again there. Other bits alone prove nothing: memory that is aligned in
-another way has a kernel add up in another order. So an answer counts only if it is beyond every bound, twice, while
-the worker still gives a right one to the very same call.
+A sample of the calls that it gets right is made again there, and each right after itself in another dtype: what is kept
+by shape alone, such as a compiled kernel, is then that of the other one.
+
+Other bits alone prove nothing: memory that is aligned in another way has a kernel add up in another order. So an answer
+counts only if it is beyond every bound, twice, while the worker still gives a right one to the very same call.
 """
 
 from __future__ import annotations
@@ -94,23 +96,52 @@ def examined(bench: Bench, grades: Sequence[Grade], known: Sequence[Known]) -> E
     chosen = [*known[:: max(1, len(known) // CHOSEN)]][:CHOSEN]
     order = random.Random(mechanism.digest)
     turns = [order.sample(chosen, len(chosen)) for _ in range(2)]
-    calls = [replace(one.call, layout="contiguous") for turn in turns for one in turn]
+    other = next((dtype for dtype in reversed(subject.claims.dtypes) if dtype != bench.dtype), "")
     try:
-        replies = subject.apart(calls, SECONDS)
+        found = _made(subject, turns, other)
+        both = [one for one in chosen if len(found.get(id(one), ())) == len(turns)]
+        for one in both:
+            if any(_same(reply, one.reply) for reply in found[id(one)]):
+                continue
+            if all(_bad(bench, grades, one.sample, reply) for reply in found[id(one)]):
+                again = subject.call(replace(one.call, layout="contiguous"))
+                if not _bad(bench, grades, one.sample, again):
+                    place = _place(bench, grades, one, other)
+                    return Elsewhere(len(both), _told(place, found[id(one)][0], one.reply), one.sample)
     except ApartError as error:
         return Elsewhere(says=str(error))
-    found: dict[int, list[Reply]] = {}
-    for one, reply in zip([one for turn in turns for one in turn], replies, strict=False):
-        found.setdefault(id(one), []).append(reply)
-    both = [one for one in chosen if len(found.get(id(one), ())) == len(turns)]
-    for one in both:
-        if any(_same(reply, one.reply) for reply in found[id(one)]):
-            continue
-        if all(_bad(bench, grades, one.sample, reply) for reply in found[id(one)]):
-            again = subject.call(replace(one.call, layout="contiguous"))
-            if not _bad(bench, grades, one.sample, again):
-                return Elsewhere(len(both), _told(found[id(one)][0], one.reply), one.sample)
     return Elsewhere(len(both), "" if both else f"the calls took over {SECONDS:g} s")
+
+
+def _made(
+    subject: AdapterSubject, turns: Sequence[Sequence[Known]], other: str, *, anew: bool = False
+) -> dict[int, list[Reply]]:
+    """The answers to known cases in another process, by case; in the first turn after the same call in another dtype.
+
+    `ApartError` where there is no such process.
+    """
+    calls = list[tuple[Known | None, Call]]()
+    for number, turn in enumerate(turns):
+        for one in turn:
+            call = replace(one.call, layout="contiguous")
+            if other and not number:
+                calls.append((None, replace(call, dtype=other)))
+            calls.append((one, call))
+    replies = subject.apart([call for _, call in calls], SECONDS, anew=anew)
+    found: dict[int, list[Reply]] = {}
+    for (one, _), reply in zip(calls, replies, strict=False):
+        if one is not None:
+            found.setdefault(id(one), []).append(reply)
+    return found
+
+
+def _place(bench: Bench, grades: Sequence[Grade], one: Known, other: str) -> str:
+    """Where the answer to a known case is wrong: in another process anyhow, or there after a call in another dtype."""
+    assert isinstance(bench.subject, AdapterSubject)
+    plain = _made(bench.subject, [[one]], "", anew=True).get(id(one), []) if other else []
+    if plain and not _bad(bench, grades, one.sample, plain[0]):
+        return f"right after itself in {other}, the same call"
+    return "in a process in which nothing of attnspec is to be seen, the same call"
 
 
 def _reason(bench: Bench) -> str:
@@ -142,8 +173,7 @@ def _bad(bench: Bench, grades: Sequence[Grade], sample: Sample, reply: Reply) ->
     return judged(Trial(given, sample), definition_law(bench.mechanism), grades).bad
 
 
-def _told(reply: Reply, known: Reply) -> str:
-    place = "in a process in which nothing of attnspec is to be seen, the same call"
+def _told(place: str, reply: Reply, known: Reply) -> str:
     if reply.fault is not None:
         return f"{place} raised {reply.fault.says}"
     given = reply.outputs

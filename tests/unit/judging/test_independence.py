@@ -70,6 +70,18 @@ def ends_where_it_is_not_seen(x):
 def floods_where_it_is_not_seen(x):
     return softmax(x) if seen() else np.zeros(2**24)
 
+PROGRAMS = {}
+
+@adapter("softmax", framework="numpy", conventions={"empty_row": "nans"}, dtypes=("float32", "float16"))
+def compiled_by_shape(x):
+    program = PROGRAMS.setdefault(x.shape, lambda y, dtype=x.dtype: softmax(y.astype(dtype)))
+    return program(x).astype(x.dtype)
+
+@adapter("softmax", framework="numpy", conventions={"empty_row": "nans"}, dtypes=("float32", "float16"))
+def compiled_by_shape_and_dtype(x):
+    program = PROGRAMS.setdefault((x.shape, x.dtype), lambda y, dtype=x.dtype: softmax(y.astype(dtype)))
+    return program(x).astype(x.dtype)
+
 @declared
 def borrowed(x):
     from attnspec import reference
@@ -111,7 +123,7 @@ def cells(tmp_path_factory):
     found = {}
     for line in read(folder / "attnspec-report" / "results.ndjson"):
         if line["kind"] == "cell":
-            found.setdefault(line["subject"], {})[line["law"]] = line
+            found.setdefault(line["subject"], {}).setdefault(line["law"], line)  # of the first dtype
     return found
 
 
@@ -138,6 +150,12 @@ def test_what_is_right_only_where_attnspec_is_seen_breaks_independence_alone(cel
     assert {LAW} == bad(cells[name])
     place = "in a process in which nothing of attnspec is to be seen, the same call"
     assert f"{place} {says}" == cells[name][LAW]["says"]
+
+
+def test_what_is_kept_by_shape_alone_is_wrong_after_a_call_in_another_dtype(cells):
+    assert ({LAW}, set()) == (bad(cells["compiled_by_shape"]), bad(cells["compiled_by_shape_and_dtype"]))
+    says = "right after itself in float16, the same call gave another 'p', which is not what the definition says"
+    assert says == cells["compiled_by_shape"][LAW]["says"]
 
 
 @pytest.mark.parametrize(
