@@ -48,7 +48,14 @@ def called(
         return made(x, context, attn_mask=whole)
 
 
-@adapter("multi_head", dtypes=DTYPES, conventions=CONVENTIONS, package="x_transformers", extra="x-transformers")
+@adapter(
+    "multi_head",
+    dtypes=DTYPES,
+    grade={"float64": "fp32"},
+    conventions=CONVENTIONS,
+    package="x_transformers",
+    extra="x-transformers",
+)
 def x_transformers_multi_head(
     x: Any,
     context: Any,
@@ -62,7 +69,7 @@ def x_transformers_multi_head(
     causal: bool = False,
     mask: Any = None,
 ) -> Any:
-    """x_transformers.Attention, composed of elementary operations."""
+    """x_transformers.Attention, composed of elementary operations; the softmax is taken in float32."""
     return called(x, context, (wq, wk, wv, wo), heads, kv_heads, causal, mask, flash=False)
 
 

@@ -10,7 +10,7 @@ from attnspec.adapters import Adapter
 
 from ..reporting.baseline import Group, Key, Verdict
 from ..reporting.findings import Finding, findings, standing
-from ..subjects.targets import install_command, installed, shipped
+from ..subjects.targets import install_command, shipped
 from .history import Run
 from .tables import Row, counted, framework_of, rows, verdict_of
 
@@ -53,6 +53,8 @@ class Implementation:
     counts: str
     capabilities: tuple[Capability, ...]
     install: str
+    absence: str
+    """Why it was not tested, where it was not; nothing if nothing speaks against it."""
     conventions: tuple[tuple[str, str], ...]
     grades: tuple[tuple[str, str], ...]
     rows: tuple[Row, ...]
@@ -88,12 +90,24 @@ def implementation(name: str, groups: Mapping[Key, tuple[Run, Group]]) -> Implem
         TOLD[verdict],
         counted(laws) if laws else "",
         tuple(_capabilities(adapter)) if adapter else (),
-        install_command(adapter) if adapter and not installed(adapter) else "",
+        install_command(adapter) if adapter and adapter.extra else "",
+        "" if laws or not adapter else absence(adapter),
         tuple(_conventions(own)),
         tuple(_grades(own)),
         tuple(rows(own)),
         tuple(Known(one, standing(one)) for one in findings() if any(name in seen.subjects for seen in one.seen)),
     )
+
+
+def absence(adapter: Adapter) -> str:
+    """What speaks against testing an implementation on any machine."""
+    if adapter.devices and "cpu" not in adapter.devices:
+        return f"runs on {' or '.join(adapter.devices)} alone"
+    if adapter.interpreted:
+        return f"takes {adapter.interpreted}, which is slow"
+    if adapter.slow:
+        return "is compiled for each shape, which is slow" if adapter.compiled else "is slow"
+    return f"needs {adapter.package.partition('.')[0]}" if adapter.extra else ""
 
 
 def _capabilities(adapter: Adapter) -> list[Capability]:

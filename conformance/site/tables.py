@@ -15,6 +15,15 @@ BAD = ("fail", "error", "internal")
 
 
 @dataclass(frozen=True, slots=True)
+class Failing:
+    """Laws that do not hold in one way, and the known finding that they belong to, if any."""
+
+    laws: tuple[str, ...]
+    told: str
+    finding: str
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """An implementation on a mechanism in a dtype on a device."""
 
@@ -30,17 +39,13 @@ class Row:
     text: str
     worst: str
     grade: str
-    failing: tuple[tuple[str, str, str], ...]
-    """Law, verdict, and known finding of what does not hold."""
+    failing: tuple[Failing, ...]
 
 
 def rows(groups: Mapping[Key, tuple[Run, Group]]) -> Iterator[Row]:
     """The rows of groups in which anything was tried."""
     for (subject, mechanism, dtype, device), (run, group) in sorted(groups.items()):
         if group.laws:
-            failing = tuple(
-                (law, _told(found), found.finding) for law, found in group.laws.items() if found.verdict in BAD
-            )
             worst = max((found.worst or 0.0 for found in group.laws.values() if found.verdict == "pass"), default=0.0)
             yield Row(
                 subject,
@@ -54,7 +59,7 @@ def rows(groups: Mapping[Key, tuple[Run, Group]]) -> Iterator[Row]:
                 counted(group.laws),
                 number(worst),
                 group.grade,
-                failing,
+                tuple(_failing(group.laws)),
             )
 
 
@@ -74,10 +79,17 @@ def counted(laws: Mapping[str, Verdict]) -> str:
     return f"{sum(found.verdict == 'pass' for found in laws.values())}/{len(laws)}"
 
 
-def _told(found: Verdict) -> str:
-    return {"fail": "fails", "error": "raises", "internal": "internal error"}[found.verdict] + (
-        " (should)" if found.level == "should" else ""
-    )
+def _failing(laws: Mapping[str, Verdict]) -> Iterator[Failing]:
+    """What does not hold, laws together that fail alike."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for law, found in laws.items():
+        if found.verdict in BAD:
+            alike.setdefault((found.verdict, found.level, found.finding), []).append(law)
+    for (verdict, level, finding), own in alike.items():
+        told = {"fail": "fail", "error": "raise", "internal": "end in an internal error"}[verdict]
+        if len(own) == 1:
+            told = {"fail": "fails", "error": "raises"}.get(verdict, "ends in an internal error")
+        yield Failing(tuple(own), f"{told}, and should hold" if level == "should" else told, finding)
 
 
 @functools.cache

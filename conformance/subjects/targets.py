@@ -255,9 +255,15 @@ def runs_on(adapter: Adapter, device: str) -> bool:
 
 
 def install_command(adapter: Adapter) -> str:
-    """The command that installs what an adapter presents."""
-    package = adapter.package.partition(".")[0]
-    return f"pip install 'attnspec[{adapter.extra}]'" if adapter.extra else f"pip install {package}"
+    """The command that installs what an adapter presents.
+
+    What comes along without an extra is on no index, where its name may be another package's.
+    """
+    if adapter.extra:
+        return f"pip install 'attnspec[{adapter.extra}]'"
+    if adapter.module.startswith(f"{adapters.__name__}."):
+        return "built from its source, as its project says"
+    return f"pip install {adapter.package.partition('.')[0]}"
 
 
 # Adapters by name

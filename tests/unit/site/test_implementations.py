@@ -1,5 +1,7 @@
 """What the page of an implementation shows."""
 
+import pytest
+
 from attnspec.reporting.baseline import Group, State, Verdict
 from attnspec.site.history import Run
 from attnspec.site.implementations import implementation, names
@@ -33,3 +35,28 @@ def test_a_kernel_from_elsewhere_has_a_page_as_well():
         (found := implementation("mine", own)) and (found.operator, found.install, found.capabilities, len(found.rows))
     )
     assert {"mine", "torch_sdpa"} <= set(names(own))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("flash_attention", "runs on cuda alone"),
+        ("liger_softmax", "takes Triton's interpreter, which is slow"),
+        ("timm_attention", "needs timm"),
+        ("torch_sdpa", ""),
+    ],
+)
+def test_what_was_not_tested_says_what_speaks_against_it(name, expected):
+    assert expected == implementation(name, {}).absence
+
+
+def test_what_was_tested_needs_no_excuse():
+    own = group("float32", subject="flash_attention")
+    assert "" == implementation("flash_attention", own).absence
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("timm_attention", "pip install 'attnspec[timm]'"), ("aiter_attention", "")]
+)
+def test_a_package_is_installed_by_its_extra_wherever_the_site_is_built(name, expected):
+    assert expected == implementation(name, {}).install

@@ -4,7 +4,7 @@ import pytest
 
 from attnspec.reporting.baseline import Group, State, Verdict
 from attnspec.site.history import Run
-from attnspec.site.tables import framework_of, rows, verdict_of
+from attnspec.site.tables import Failing, framework_of, rows, verdict_of
 
 RUN = Run("smoke", "2026-01-01", State("0.1.0", "smoke", 0, {}))
 
@@ -45,7 +45,20 @@ def test_a_row_has_what_holds_and_what_fails():
         row.worst,
         row.grade,
     )
-    assert (("definition", "fails", "torch-causal-scale"), ("sums", "raises (should)", "")) == row.failing
+    assert (
+        Failing(("definition",), "fails", "torch-causal-scale"),
+        Failing(("sums",), "raises, and should hold", ""),
+    ) == row.failing
+
+
+def test_laws_that_fail_alike_stand_together():
+    known = Verdict("fail", None, finding="torch-causal-scale")
+    laws = {"definition": known, "sums": Verdict("fail", None), "share": known}
+    (row,) = rows({("torch_softmax", "softmax", "float32", "cpu"): (RUN, Group("0", "fp32", {}, laws))})
+    assert (
+        Failing(("definition", "share"), "fail", "torch-causal-scale"),
+        Failing(("sums",), "fails", ""),
+    ) == row.failing
 
 
 def test_what_does_not_come_along_has_no_package():
