@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 from .attention import CONVENTIONS
 from .norms import SOFTMAX, summed
+from .packed import TILED, keys
 from .whole import Whole
 
 FLOAT32 = ("float32",)
@@ -19,6 +21,7 @@ SHOWN = {
     "keys_split_for_few_queries": "contract.chunk_invariant",
     "tile_that_begins_with_the_call": "contract.chunk_invariant",
     "lanes_summed_in_turn_for_many_rows": "contract.batch_invariant",
+    "stretches_of_the_longest_item": "contract.batch_invariant",
 }
 
 
@@ -89,3 +92,10 @@ def lanes_summed_in_turn_for_many_rows(total: Any, top: Any, new: Any, part: Any
     for at in range(part.shape[-1]):
         sums = sums + (part[..., at : at + 1] - new).exp().nan_to_num(0.0)
     return sums
+
+
+@TILED.instead_of(keys, dtypes=FLOAT32, batch_invariant=True, seen="vllm-project/vllm#51902")
+def stretches_of_the_longest_item(starts: list[int], item: int, split: int) -> list[slice]:
+    """How long the stretches of keys are depends on the longest item of the call."""
+    longest = max(end - start for start, end in itertools.pairwise(starts))
+    return keys(starts, item, split if longest < 512 else split // 4)

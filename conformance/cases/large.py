@@ -109,7 +109,7 @@ class _LargeSource(DrawSource):
 def large_again(mechanism: Mechanism, case: Case, claims: Claims, dtype: str) -> LargeSample | None:
     """A case that was kept, with its arrays; None where there is none of its name any more."""
     known = {**serving(mechanism), **at_tiles(mechanism, claims.tiles, claims.splits)}
-    known |= {f"{kind}_invariant": assigned for kind, (_, assigned) in invariance(mechanism).items()}
+    known |= {f"{kind}_invariant": company.assigned for kind, company in invariance(mechanism).items()}
     known |= {} if (beside := threads(mechanism)) is None else {"threads": beside}
     assigned = known.get(case.scenario.removeprefix(NAMED))
     if assigned is None:

@@ -5,7 +5,7 @@ All calls have the same rows in other company, so that nothing but equality is a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..cases.large import LargeSample
 from ..mechanisms.restriction import labels_of, restricted
+from ..mechanisms.serving import Company
 from ..numerics.drawn import Drawn
 from ..numerics.formats import FORMATS
 from .bench import Bench
@@ -22,7 +23,13 @@ from .settling import Declined, Settled, claimed
 CHUNKS = (2, 3, 4, 32, 256)
 """Parts of the rows of a case that are asked for by themselves: a half, a third, and less."""
 
-Outputs = Mapping[str, NDArray[Any]]
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a call for some positions of an axis gave."""
+
+    outputs: Mapping[str, NDArray[Any]]
+    positions: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +41,12 @@ class Observed:
     calls: int
 
 
-def batches(bench: Bench, sample: LargeSample, axis: str) -> Observed:
+def batches(bench: Bench, sample: LargeSample, company: Company) -> Observed:
     """The first row beside more and more others, in front of and behind others, and beside other ones.
 
     `Declined` where a call is refused or fails.
     """
-    asked = _Asked(bench, sample, axis)
+    asked = _asked_of(bench, sample, company)
     n = asked.count
     alone, whole = asked.outputs([0]), asked.outputs(range(n))
     counts = [1 << power for power in range(1, n.bit_length()) if 1 << power < n]
@@ -58,9 +65,9 @@ def batches(bench: Bench, sample: LargeSample, axis: str) -> Observed:
     return Observed(not told, "; ".join(told) or f"the same bits in batches of 1 to {n}, at any place", asked.calls)
 
 
-def chunks(bench: Bench, sample: LargeSample, axis: str) -> Observed:
+def chunks(bench: Bench, sample: LargeSample, company: Company) -> Observed:
     """The last rows of a case by themselves, fewer and fewer of them; `Declined` where a call is refused or fails."""
-    asked = _Asked(bench, sample, axis)
+    asked = _asked_of(bench, sample, company)
     n, whole = asked.count, asked.outputs(range(asked.count))
     lengths = sorted({max(n // part, 1) for part in CHUNKS}, reverse=True)
     rows = {length: range(n - length, n) for length in lengths}
@@ -76,16 +83,20 @@ def _listed(words: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
+def _asked_of(bench: Bench, sample: LargeSample, company: Company) -> _Asked:
+    return _AskedOfItems(bench, sample, company) if company.lengths else _Asked(bench, sample, company)
+
+
 class _Asked:
     """Calls of a case for some positions of an axis."""
 
-    def __init__(self, bench: Bench, sample: LargeSample, axis: str) -> None:
-        self.bench, self.sample, self.axis = bench, sample, axis
-        self.restriction = restricted(bench.mechanism, {axis})
+    def __init__(self, bench: Bench, sample: LargeSample, company: Company) -> None:
+        self.bench, self.sample, self.axis = bench, sample, company.axis
         self.sizes = {n: x for n, x in sample.values.items() if n in bench.mechanism.sizes}
         self.values = {name: x for name, x in sample.values.items() if name not in bench.mechanism.inputs}
         self.values |= dict(self._whole())
-        self.count, self.calls = int(self.sizes[axis]), 0
+        self.arrays = {n: x for n, x in self.values.items() if n in bench.mechanism.inputs and np.ndim(x)}
+        self.count, self.calls = int(self.sizes[company.axis]), 0
 
     def _whole(self) -> Iterator[tuple[str, Any]]:
         for name in self.bench.mechanism.inputs:
@@ -94,26 +105,61 @@ class _Asked:
                 x = x.part({}, FORMATS[self.bench.mechanism.dtype_of(name, self.bench.dtype)]).astype(np.float64)
             yield name, x
 
-    def outputs(self, positions: Any) -> Outputs:
+    def outputs(self, positions: Iterable[int]) -> Answer:
         """What a call for some positions gives."""
-        places, m = {self.axis: np.asarray(list(positions))}, self.bench.mechanism
-        arrays = {n: x for n, x in self.values.items() if n in m.inputs and isinstance(x, np.ndarray)}
-        own = {n: self.restriction.gathered(n, x, places, self.sizes) for n, x in arrays.items()}
-        call = claimed(self.bench, self.sample, Settled({**self.values, **own, self.axis: len(places[self.axis])}))
+        places = np.asarray(list(positions))
+        call = claimed(self.bench, self.sample, Settled({**self.values, **self.given(places), self.axis: len(places)}))
         self.calls += 1
         reply = self.bench.subject.call(call)
         if reply.fault is not None:
             raise Declined(reply.fault.says)
-        return reply.outputs
+        return Answer(reply.outputs, places)
 
-    def same(self, first: Outputs, second: Outputs, one: Any, other: Any) -> bool:
-        """Whether places of one answer have the bits of places of another, in all outputs that have the axis."""
-        for name in first:
-            labels = labels_of(self.bench.mechanism, name)
-            if self.axis not in labels or name in self.bench.mechanism.random:
-                continue
-            at = labels.index(self.axis)
-            x, y = np.take(first[name], list(one), at), np.take(second[name], list(other), at)
-            if not np.array_equal(x, y, equal_nan=x.dtype.kind == "f"):
-                return False
+    def given(self, places: NDArray[np.int64]) -> dict[str, Any]:
+        """The arrays at some positions, and sizes that are others there."""
+        part = restricted(self.bench.mechanism, {self.axis})
+        return {n: part.gathered(n, x, {self.axis: places}, self.sizes) for n, x in self.arrays.items()}
+
+    def entries(self, answer: Answer, rows: Sequence[int], label: str) -> NDArray[np.int64] | None:
+        """Where the rows of an answer are along an axis of an output; None along which they are not."""
+        return np.asarray(rows) if label == self.axis else None
+
+    def same(self, first: Answer, second: Answer, one: Sequence[int], other: Sequence[int]) -> bool:
+        """Whether rows of one answer have the bits of rows of another, in all outputs that have the axis."""
+        mechanism = self.bench.mechanism
+        for name in first.outputs:
+            for at, label in enumerate(labels_of(mechanism, name)):
+                places = self.entries(first, one, label), self.entries(second, other, label)
+                if name in mechanism.random or places[0] is None or places[1] is None:
+                    continue
+                x, y = np.take(first.outputs[name], places[0], at), np.take(second.outputs[name], places[1], at)
+                if not np.array_equal(x, y, equal_nan=x.dtype.kind == "f"):
+                    return False
         return True
+
+
+class _AskedOfItems(_Asked):
+    """Calls for some of the items that lie one after the other in packed arrays."""
+
+    def __init__(self, bench: Bench, sample: LargeSample, company: Company) -> None:
+        super().__init__(bench, sample, company)
+        self.lengths = {size: np.asarray(self.values[name], int) for name, size in company.lengths.items()}
+
+    def given(self, places: NDArray[np.int64]) -> dict[str, Any]:
+        everything = Answer({}, np.arange(self.count))
+        tokens = {size: self.entries(everything, [*places], size) for size in self.lengths}
+        found: dict[str, Any] = {size: int(own[places].sum()) for size, own in self.lengths.items()}
+        for name, x in self.arrays.items():
+            found[name] = x
+            for at, label in enumerate(self.bench.mechanism.stating.shapes[name]):
+                taken = places if label == self.axis else tokens.get(label)
+                if taken is not None:
+                    found[name] = np.take(found[name], taken, at)
+        return found
+
+    def entries(self, answer: Answer, rows: Sequence[int], label: str) -> NDArray[np.int64] | None:
+        if label not in self.lengths:
+            return super().entries(answer, rows, label)
+        own = self.lengths[label][answer.positions]
+        ends = np.cumsum(own)
+        return np.concatenate([np.arange(ends[row] - own[row], ends[row]) for row in rows])

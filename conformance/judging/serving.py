@@ -12,7 +12,7 @@ import numpy as np
 from ..cases.large import LargeSample, large_sample
 from ..errors import SpecError
 from ..mechanisms.mechanism import Assignments
-from ..mechanisms.serving import at_tiles, has_tiles, invariance, serving, threads
+from ..mechanisms.serving import Company, at_tiles, has_tiles, invariance, serving, threads
 from ..numerics import budget
 from .bench import Bench
 from .cells import BOUNDS, LARGE, THREADS, TILES, Cell, Failure, Request
@@ -90,7 +90,7 @@ def _beside_threads(seen: Course, sample: LargeSample) -> Cell:
 
 def _invariance(seen: Course) -> Iterator[Cell]:
     """The cells of what the bits of rows may depend on."""
-    for kind, (axis, assigned) in invariance(seen.mechanism).items():
+    for kind, company in invariance(seen.mechanism).items():
         law = f"contract.{kind}_invariant"
         if not seen.request.wants(law):
             continue
@@ -98,19 +98,19 @@ def _invariance(seen: Course) -> Iterator[Cell]:
             yield made(seen, law, Tried("not_tested", "time was up"))
             continue
         name, claims = f"{kind}_invariant", seen.subject.claims
-        sample = large_sample(seen.mechanism, name, assigned, claims, seen.request.dtype, seen.request.seed)
+        sample = large_sample(seen.mechanism, name, company.assigned, claims, seen.request.dtype, seen.request.seed)
         if isinstance(sample, str):
             yield made(seen, law, Tried("not_declared", sample))
         else:
-            yield _invariant(seen, kind, axis, sample)
+            yield _invariant(seen, kind, company, sample)
 
 
-def _invariant(seen: Course, kind: str, axis: str, sample: LargeSample) -> Cell:
+def _invariant(seen: Course, kind: str, company: Company, sample: LargeSample) -> Cell:
     """The cell of one of them: a contract where it is claimed, and else what was seen."""
     law, claimed = f"contract.{kind}_invariant", kind in seen.subject.claims.invariant
     try:
         with budget.roomy(seen.request.memory):
-            found = (batches if kind == "batch" else chunks)(seen.bench, sample, axis)
+            found = (batches if kind == "batch" else chunks)(seen.bench, sample, company)
     except (Declined, SpecError) as answer:
         return made(seen, law, Tried("not_tested", str(answer).splitlines()[0]))
     if not claimed:
@@ -126,9 +126,9 @@ def served_again(request: Request, bench: Bench, law: str, sample: LargeSample) 
     seen.bench = bench
     if law == THREADS:
         return _beside_threads(seen, sample)
-    for kind, (axis, _) in invariance(seen.mechanism).items():
+    for kind, company in invariance(seen.mechanism).items():
         if law == f"contract.{kind}_invariant":
-            return _invariant(seen, kind, axis, sample)
+            return _invariant(seen, kind, company, sample)
     tried = judged_large(seen, sample, request.stress)
     return _bounds(seen, [tried]) if law == BOUNDS else _cell(seen, law, [tried])
 

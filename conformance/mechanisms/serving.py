@@ -49,6 +49,17 @@ class Far:
     """The input that has numbers of these places."""
 
 
+@dataclass(frozen=True, slots=True)
+class Company:
+    """A case whose rows are asked for in different company."""
+
+    axis: str
+    """The axis whose positions are asked for by themselves."""
+    assigned: Assignments
+    lengths: Mapping[str, str]
+    """Where these are items of a packed array: the inputs that have their lengths, each with the size of the axis."""
+
+
 class Served(dict[str, Mapping[str, Assignments]]):
     """The cases of the operators of a library."""
 
@@ -76,13 +87,18 @@ def far_of(mechanism: Mechanism, name: str) -> Far | None:
     return Far(None, axis, pool, str(parts["numbers"]))
 
 
-def invariance(mechanism: Mechanism) -> dict[str, tuple[str, Assignments]]:
-    """The cases on which bits of rows are compared, by what they may depend on: batch or chunk; each with its axis."""
+def invariance(mechanism: Mechanism) -> dict[str, Company]:
+    """The cases on which bits of rows are compared, by what they may depend on: batch or chunk."""
     path = spec_folder() / "serving" / f"{mechanism.name}.yaml"
     if mechanism.name != mechanism.operator or not path.is_file():
         return {}
     stated = {str(k): {str(n): x for n, x in own.items()} for k, own in _read(path).get("invariance", {}).items()}
-    return {k: (str(own["axis"]), _assigned(own["case"], _scope(mechanism))) for k, own in stated.items()}
+    scope = _scope(mechanism)
+    return {k: Company(str(own["axis"]), _assigned(own["case"], scope), _lengths(own)) for k, own in stated.items()}
+
+
+def _lengths(own: Mapping[str, Any]) -> dict[str, str]:
+    return {str(name): str(size) for name, size in own.get("lengths", {}).items()}
 
 
 def threads(mechanism: Mechanism) -> Assignments | None:
@@ -236,7 +252,10 @@ def _contradictions(plain: Mapping[str, Any], stem: str, known: Mapping[str, Mec
     names = {*mechanism.sizes, *mechanism.inputs, *mechanism.options}
     for parts in plain.get("invariance", {}).values():
         own = {str(key): x for key, x in parts.items()}
-        if str(own["axis"]) not in restrictable(mechanism):
+        for name, size in _lengths(own).items():
+            if name not in mechanism.inputs or size not in mechanism.sizes:
+                yield SpecError(f"lengths: {name} has no lengths along {size}", place_of(own["axis"]))
+        if not _lengths(own) and str(own["axis"]) not in restrictable(mechanism):
             yield SpecError(f"axis: something is computed along {own['axis']!s}", place_of(own["axis"]))
         _assigned(own["case"], _scope(mechanism))
     tiles = [_TILE.sub("9", str(text)) for text in plain.get("tiles", {}).values()]

@@ -15,7 +15,7 @@ from attnspec.judging.invariance import batches, chunks
 from attnspec.judging.serving import served_again
 from attnspec.judging.settling import Declined
 from attnspec.mechanisms.loader import NONE
-from attnspec.mechanisms.serving import _assigned, _scope
+from attnspec.mechanisms.serving import Company, _assigned, _scope
 from attnspec.subjects.targets import fault, subject
 
 ATTENTION = NONE.library()["attention"]
@@ -25,9 +25,10 @@ LAWS = frozenset({"contract.batch_invariant", "contract.chunk_invariant"})
 
 
 def asked(function, look, text, axis):
+    company = Company(axis, _assigned(text, _scope(ATTENTION)), {})
     one = subject(Adapter("kernel", "attention", function, "torch"))
-    sample = large_sample(ATTENTION, "case", _assigned(text, _scope(ATTENTION)), one.claims, "float32", 0)
-    return look(Bench(one, ATTENTION, "float32", "cpu", dict(ATTENTION.words)), sample, axis)
+    sample = large_sample(ATTENTION, "case", company.assigned, one.claims, "float32", 0)
+    return look(Bench(one, ATTENTION, "float32", "cpu", dict(ATTENTION.words)), sample, company)
 
 
 def in_batches(wrong=lambda q, out: None):

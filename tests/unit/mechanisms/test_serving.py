@@ -79,8 +79,9 @@ def test_a_case_may_say_how_its_arrays_lie():
         ("attention", {"batch": "batch", "chunk": "q_len"}),
         ("cached_attention", {"batch": "batch"}),
         ("latent_pages", {"batch": "batch", "chunk": "q_len"}),
+        ("packed_attention", {"batch": "items"}),
         ("softmax", {"batch": "rows"}),
     ],
 )
 def test_bits_of_rows_are_asked_for_along_an_axis(name, axes):
-    assert axes == {kind: axis for kind, (axis, _) in invariance(LIBRARY[name]).items()}
+    assert axes == {kind: company.axis for kind, company in invariance(LIBRARY[name]).items()}
