@@ -88,6 +88,7 @@ def check(
     fail_on: str = "must",
     isolate: bool = True,
     time_limit: float = 30.0,
+    explain_time: float = 2.0,
     stress: int = 0,
     memory: float = 4.0,
     workload: str | Path = "",

@@ -54,7 +54,7 @@ class Literal:
 
 CHOICES = ("given", "absent", "set", "usual")
 """The kinds of literals about what a caller chooses to give."""
-OPPOSITE = {"given": "absent", "absent": "given", "set": "usual", "usual": "set"}
+OPPOSITE = {"given": "absent", "absent": "given", "set": "usual", "usual": "set", "some": "none"}
 
 
 def opposite(literal: Literal) -> Literal | None:
@@ -116,6 +116,10 @@ _HOLDS: Mapping[str, Any] = {
     "remainder": _between,
     "axes": lambda one, facts: facts.axes.get(one.name) == one.value,
     "plain": lambda one, facts: one.name not in facts.axes,
+    "shared": lambda one, facts: (one.name, one.value) in facts.shared,
+    "apart": lambda one, facts: (one.name, one.value) in facts.apart,
+    "some": lambda one, facts: (one.name, one.value) in facts.counted,
+    "none": lambda one, facts: (one.name, one.value) not in facts.counted,
     "finite": lambda one, facts: facts.finite,
     "settled": lambda one, facts: not facts.matters(one.name),
     "regime": lambda one, facts: facts.regime == one.value,
@@ -174,6 +178,9 @@ def _simple(facts: Facts) -> Iterator[Literal]:
             yield Literal("memory", name, memory, 1.6 + 0.01 * number)
     for name, axes in facts.axes.items():
         yield Literal("axes", name, axes, 1.5)
+    yield from (Literal("shared", name, axis, 1.5) for name, axis in sorted(facts.shared))
+    yield from (Literal("apart", name, axis, 1.5) for name, axis in sorted(facts.apart))
+    yield from (Literal("some", name, what, 1.6) for name, what in sorted(facts.counted))
     if facts.layout != "contiguous":
         yield Literal("layout", "layout", facts.layout, 1.7)
     if facts.regime:

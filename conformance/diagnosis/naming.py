@@ -10,6 +10,7 @@ The other words of conventions come first: what they explain may well be intende
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace as replaced
@@ -25,6 +26,7 @@ from ..judging.trial import Tracing, Trial
 from ..numerics.grades import Grade, looser
 from .candidates import Candidate, faulty, stock
 from .conditions import EVERYWHERE, Condition, Literal
+from .facts import stated
 from .likeness import Likeness, Nearest
 from .observations import Observation, Stance
 from .phrases import where
@@ -39,7 +41,9 @@ SURE = 4
 FOREIGN = 2
 """Cases on which a mistake of another definition agrees at least: one may agree by chance."""
 SECONDS = 2.0
-"""CPU time after which no part of the calls is looked at by itself, and no pair and no further condition is tried."""
+"""CPU time after which no pair and no further condition is tried."""
+MORE = 0.5
+"""The share of that time after which no part of the calls is looked at by itself."""
 ALIKE = 8
 """Further edits that give the same on every case, beyond which none of them is told."""
 
@@ -60,21 +64,24 @@ def diagnose(
     *,
     without: Collection[str] = (),
     observations: Sequence[Observation] | None = None,
+    times: float = 1.0,
 ) -> Likeness | Nearest | None:
     """What the subject behaves like, or comes nearest to, by what was `observed`.
 
     Candidates named by `without` are taken for unknown.
+    It takes so many `times` as long as usual at most.
     """
     candidates = [candidate for candidate in stock(bench) if candidate.name not in without]
     grades = looser(bench.dtype, bench.subject.claims.grade(bench.dtype))
-    until = time.process_time() + SECONDS
+    seconds = times * SECONDS
+    until = time.process_time() + seconds
     if bench.mechanism.undetermined:
         return _by_laws(bench, failure, candidates, grades[0], seed)
     observations = observed(bench, failure, seed) if observations is None else observations
     failing = [o for o in observations if o.trial.sample in (failure.sample, failure.found)]
     found = _named(bench, candidates, _functions(bench, without), observations, grades, seed, without, until, failing)
     for within in () if isinstance(found, Likeness) else _parts(bench, candidates, observations, grades[0], seed):
-        if time.process_time() > until:
+        if time.process_time() > until + MORE * seconds:
             break
         part = [o for o in observations if within.holds(o.facts)]
         functions = _functions(bench, without) if _settled(within) else ()
@@ -112,6 +119,8 @@ def _named(
     """What fits on all of some observations, the simplest first; at a looser grade it is to show on the `failing`."""
     search = Search(bench, candidates, functions, observations, grades[0], seed, within, until=until)
     found = search.likeness()
+    if within.literals and time.process_time() > until:
+        return found or _as_edited(bench, observations, search.grade, seed, within, until)
     for grade in grades[1:] if found is None else ():  # what has a mistake may be less precise than it claims as well
         coarse = Search(bench, candidates, [], [o.at(grade) for o in observations], grade, seed, within, until=until)
         found = found or _showing(coarse.likeness(), [o.at(grade) for o in failing])
@@ -154,9 +163,10 @@ def _parts(
     elsewhere does not.
     """
     usual = []
-    if any(o.facts.axes for o in observations):
-        name, axes = next(iter(bench.mechanism.shapes.items()))
-        usual.append(Literal("plain", name, len(axes)))
+    unusual = {name for o in observations for name in o.facts.axes}
+    shapes = {name: stated(bench.mechanism, name) for name in bench.mechanism.optional}
+    for stating in (dict(itertools.islice(bench.mechanism.shapes.items(), 1)), shapes):
+        usual += [Literal("plain", name, len(axes)) for name, axes in stating.items() if name in unusual]
     if any(not o.facts.finite for o in observations):
         usual.append(Literal("finite", "inputs"))
     yield from (Condition((one,)) for one in usual)

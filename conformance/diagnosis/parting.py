@@ -25,9 +25,9 @@ from .conditions import Condition, Fit, Literal, fitting
 from .facts import Facts, facts_of
 from .steering import EXPLAINED_ENTRIES, beyond, imposed, neighbours, sized, turned
 
-TRIES = 64
+TRIES = 128
 """Cases that are drawn for the tests of conditions."""
-SECONDS = 0.6
+SECONDS = 1.2
 """CPU time of this process after which no further one is drawn."""
 PATIENCE = 4.0
 """Seconds in which they are answered."""
@@ -37,6 +37,8 @@ FEW = 4
 """Wrong cases below which more of them are looked for beside them."""
 FRESH = 8
 """Fresh cases that are moved into a condition, and as many that are taken as they come."""
+MORE = 32
+"""Fresh cases, and as many beside wrong ones, on which a condition holds that does so on right ones as well."""
 PAST = (2, 3)
 """How far beyond a threshold further cases are tried: the nearest of another remainder by two, and by three."""
 TURNED = 4
@@ -73,17 +75,23 @@ class Parting:
     seconds = SECONDS
     patience = PATIENCE
 
-    def __init__(self, bench: Bench, points: Sequence[Point], seed: int, deadline: float | None = None) -> None:
+    def __init__(
+        self, bench: Bench, points: Sequence[Point], seed: int, deadline: float | None = None, times: float = 1.0
+    ) -> None:
+        """Draws so many `times` as many cases as usual at most, in as much time."""
         self.bench, self.seed = bench, seed
         self.points = [*points]
         self.tries, self.started, self.cpu = 0, time.monotonic(), time.process_time()
-        self.deadline = min(deadline or math.inf, self.started + self.patience)
+        self.seconds, self.most = times * self.seconds, int(times * TRIES)
+        self.deadline = min(deadline or math.inf, self.started + times * self.patience)
         self.known = {point.sample.key for point in points}
         self.telling = {*self.known}
         """The cases that were tried, and those of them that say something."""
         self.moved: dict[tuple[Any, ...], Sample | None] = {}
         self.turned: set[tuple[Any, ...]] = set()
         """The literals without which wrong cases were tried."""
+        self.inside = False
+        """Whether further cases on which a condition holds were tried."""
         self.untested: set[tuple[Any, ...]] = set()
         """The literals that no wrong case can be without, so that nobody knows what they have to do with it."""
 
@@ -98,11 +106,30 @@ class Parting:
                 return fit, False
             if not told or not self.speaks_against(told[-1], fit):
                 idle = [one.key for one in fit.condition.literals if one.key not in self.turned]
-                if not idle:
+                if not idle and not (fit.partly and self.sharpened(fit)):
                     return fit, True
                 self.untested.update(idle)
             fit = self.fit()
         return None
+
+    def sharpened(self, fit: Fit) -> bool:
+        """Whether further cases on which a condition holds were tried, for it may leave out what tells them apart.
+
+        They are the neighbours of wrong cases and fresh ones; that is done once.
+        """
+        if self.inside or self.bench.subject.claims.compiled:
+            return False
+        self.inside = True
+        claims = self.bench.subject.claims
+        wrong = [p.sample for p in sorted((p for p in self.points if p.wrong), key=lambda p: p.sample.entries)]
+        near = itertools.chain.from_iterable(neighbours(sample, claims) for sample in wrong[:TURNED])
+        fresh = filter(None, (imposed(sample, claims, fit.condition) for sample in self.fresh(MORE)))
+        samples = (one for pair in itertools.zip_longest(near, fresh) for one in pair if one is not None)
+        for sample in itertools.islice(samples, 2 * MORE):
+            if self.spent:
+                break
+            self.tried(sample)
+        return True
 
     def beside(self) -> Iterator[Sample]:
         """Cases that differ from a wrong one in one thing, as far as a quarter of the budget goes."""
@@ -126,7 +153,7 @@ class Parting:
     @property
     def spent(self) -> bool:
         return (
-            self.tries >= TRIES
+            self.tries >= self.most
             or time.monotonic() > self.deadline
             or time.process_time() - self.cpu > self.seconds
             or self.bench.faults["hung"] > 0
@@ -258,7 +285,7 @@ class Parting:
             if found is not None:
                 yield found
 
-    def fresh(self) -> Iterator[Sample]:
+    def fresh(self, count: int = FRESH) -> Iterator[Sample]:
         """Fresh cases of the mechanism, and in turn with them of its operator, if that is looked at too."""
         m, claims = self.bench.mechanism, self.bench.subject.claims
         operator = [m.stating] if any(point.sample.mechanism is m.stating for point in self.points) else []
@@ -266,6 +293,6 @@ class Parting:
             plan(one, claims, PROFILES["quick"], self.seed, self.bench.dtype)
             for one in (m, *(x for x in operator if x is not m))
         ]
-        turns = itertools.zip_longest(*(one.further(3 * FRESH) for one in plans))
+        turns = itertools.zip_longest(*(one.further(3 * count) for one in plans))
         small = (one for turn in turns for one in turn if one is not None and one.entries <= EXPLAINED_ENTRIES)
-        yield from itertools.islice(small, FRESH)
+        yield from itertools.islice(small, count)

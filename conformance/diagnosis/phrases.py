@@ -27,10 +27,29 @@ PHRASES = {
     "layout": "the layout is {x}",
     "axes": "{name} has {x} axes",
     "plain": "{name} has {x} axes",
+    "shared": "{name} is broadcast along {x}",
+    "apart": "{name} is not broadcast along {x}",
     "finite": "all entries are finite",
     "settled": "{name} makes no difference",
     "regime": "the regime is {x}",
 }
+SOME = {
+    "some": {
+        "zero": "some of {name} are 0",
+        "negative": "some of {name} are negative",
+        "unequal": "{name} differ",
+        "not": "some of {name} are not those of {x}",
+        "size": "some of {name} are no multiple of {x}",
+    },
+    "none": {
+        "zero": "none of {name} is 0",
+        "negative": "none of {name} is negative",
+        "unequal": "{name} are all the same",
+        "not": "{name} are {x}",
+        "size": "all of {name} are multiples of {x}",
+    },
+}
+"""What is so of some entries of a row of integers, or of none."""
 
 
 def where(condition: Condition) -> str:
@@ -71,6 +90,9 @@ def phrase(literal: Literal) -> str:
         return _remainder(name, *x)
     if literal.kind in ("set", "usual") and x is not None:
         return f"{name} = {x}"
+    if literal.kind in SOME:
+        kind = x if x in SOME[literal.kind] else "not" if x.startswith("not ") else "size"
+        return SOME[literal.kind][kind].format(name=name, x=x.removeprefix("not "))
     if literal.kind == "up to" and x == 1:
         return f"{name} = 1"
     return PHRASES[literal.kind].format(name=name, a=a(name), x=_number(x))

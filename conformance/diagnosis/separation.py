@@ -67,11 +67,13 @@ def separated(
     *,
     observations: Sequence[Observation] = (),
     deadline: float | None = None,
+    times: float = 1.0,
 ) -> When | None:
     """The condition under which the subject is wrong; None where none was found.
 
     `observations` are of cases of further mechanisms of the operator.
-    No case is begun after the `deadline`, of the clock `time.monotonic`.
+    No case is begun after the `deadline`, of the clock `time.monotonic`, and so many `times` as many as usual are drawn
+    at most.
     """
     kind = failure.outcome.kind
     told = [(sample, found) for sample, found in result.outcomes if found in (kind, Kind.HELD)]
@@ -90,7 +92,7 @@ def separated(
         points = [point for point in points if point.facts.finite or not point.wrong]
     if not any(point.wrong for point in points):
         return None
-    return Separation(bench, law, kind, result, points, seed, deadline).when()
+    return Separation(bench, law, kind, result, points, seed, deadline, times).when()
 
 
 def asked(bench: Bench, observations: Sequence[Observation]) -> Iterator[Sample]:
@@ -116,8 +118,9 @@ class Separation(Parting):
         points: Sequence[Point],
         seed: int,
         deadline: float | None,
+        times: float,
     ) -> None:
-        super().__init__(bench, points, seed, deadline)
+        super().__init__(bench, points, seed, deadline, times)
         self.law, self.kind, self.grades = law, kind, result.grades
 
     def when(self) -> When | None:

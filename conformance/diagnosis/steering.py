@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,8 @@ from .facts import facts_of
 
 EXPLAINED_ENTRIES = 20_000
 """Entries beyond which a case is too large to be called again and again for an explanation."""
+SEEDS = 6
+"""Seeds with which rows of integers are drawn again."""
 
 
 def steered(sample: Sample, claims: Claims, literal: Literal, *, holds: bool) -> Sample | None:
@@ -148,8 +151,24 @@ def _moved(sample: Sample, literal: Literal, *, holds: bool) -> Iterator[Case]:
         wanted = x or "transposed"
         layouts = (wanted, "strided", "mixed", "lone") if holds else ("contiguous",)
         yield from (replace(case, layout=layout, scenario="") for layout in layouts)
-    elif kind == "regime":
-        yield replace(case, regime=x if holds else "", scenario="")
+    else:
+        yield from _redrawn(sample, literal, holds=holds)
+
+
+def _redrawn(sample: Sample, literal: Literal, *, holds: bool) -> Iterator[Case]:
+    """Cases whose arrays are drawn otherwise: of another regime, of another shape, or with other entries."""
+    case = replace(sample.case, scenario="")
+    if literal.kind == "regime":
+        yield replace(case, regime=literal.value if holds else "")
+    elif literal.kind in ("shared", "apart"):
+        sizes = (sample.values[literal.value], 2) if literal.value in sample.mechanism.sizes else (0,)
+        for n in sizes if holds else sizes[:1]:
+            fixed = {**sample.case.fixed, literal.value: n} if n else sample.case.fixed
+            yield from _shaped_otherwise(sample, literal.name, fixed)
+        yield from () if holds else (_left_out(sample, literal.name),)
+    elif literal.kind in ("some", "none"):
+        for one in (sample.case, case):
+            yield from (replace(one, seed=case.seed + step, literals={}) for step in range(1, SEEDS + 1))
 
 
 def _related(sample: Sample, literal: Literal, *, holds: bool) -> Iterator[Case]:
@@ -174,6 +193,16 @@ def _given(sample: Sample, name: str) -> Case:
     fixed = {key: x for key, x in case.fixed.items() if key != name}
     literals = {key: x for key, x in case.literals.items() if key != name}
     return replace(case, fixed=fixed, picks={**case.picks, **picks}, literals=literals)
+
+
+def _shaped_otherwise(sample: Sample, name: str, fixed: Mapping[str, Any]) -> Iterator[Case]:
+    """The case with an optional input, for which every choice of its shape is made."""
+    given = _given(sample, name)
+    sites = [site for site in sample.mechanism.inputs[name].draws if site.name == "choice"]
+    for chosen in itertools.product(*(range(site.count or 1) for site in sites)):
+        picks = {f"{name}.{site.ordinal}": index for site, index in zip(sites, chosen, strict=True)}
+        kept = {key: x for key, x in fixed.items() if key != name}
+        yield replace(given, fixed=kept, picks={**given.picks, **picks}, literals={}, scenario="")
 
 
 def _left_out(sample: Sample, name: str) -> Case:

@@ -222,10 +222,7 @@ class _Run:
         if outcome.bad:
             self.failed(tally, trial, outcome)
         elif outcome.grade is not None and self.seen.wants_looser(outcome.grade):
-            if outcome.kind is Kind.VACUOUS:
-                self.seen.unexplained.append((tally, trial.sample, outcome.grade))
-            else:
-                self.loosen(outcome.grade, tally.law, trial)
+            self.loosen(tally, trial, outcome.grade, explained=outcome.kind is Kind.HELD)
         self.weigh(tally, trial, outcome.kind)
         return outcome.kind
 
@@ -246,8 +243,12 @@ class _Run:
             standard = STANDARD[self.seen.request.dtype]
             self.seen.unneeded = judged(trial, tally.law, [standard]).kind is not Kind.REFUTED
 
-    def loosen(self, grade: Grade, law: Law, trial: Trial) -> None:
+    def loosen(self, tally: Tally, trial: Trial, grade: Grade, *, explained: bool) -> None:
         """Take note that a looser grade is needed, unless the tighter one was left by chance alone."""
+        law = tally.law
+        if not explained:
+            self.seen.unexplained.append((tally, trial.sample, grade))
+            return
         tighter = judged(trial, law, [self.seen.level])
         if tighter.certain or self.again(law, trial.sample, [self.seen.level]):
             self.seen.level = grade

@@ -37,7 +37,7 @@ from ..reporting.findings import marks
 from ..reporting.records import CellLine
 from ..subjects.subject import AdapterSubject
 from .groups import Group, library_of, waivers_file
-from .options import Options
+from .options import OPTIONS, Options
 from .pins import Pin
 from .pins import read as read_pin
 from .waivers import Waiver, excused, today, waivers_of
@@ -130,6 +130,7 @@ class Runner:
         after = ""
         failure, room = first, len(shown) < BLOCKS
         others, seed = [c.law for c in failed if c is not head and c.finding == head.finding], self.options.seed
+        times = self._times
         with group.subject.session():
             if room and first.large is not None:
                 seen = wrong_rows(first)
@@ -143,7 +144,7 @@ class Runner:
             lawful = head.law == "contract.precision" or law_of(group.mechanism, first.law) is not None
             if room and lawful and first.large is None:
                 calls = steps.tried(lambda: observed(bench, failure, seed)) or []
-                likeness = steps.tried(lambda: diagnose(bench, failure, seed, observations=calls))
+                likeness = steps.tried(lambda: diagnose(bench, failure, seed, observations=calls, times=times))
                 seen = steps.tried(lambda: mapped(bench, failure, seed))
                 when = steps.tried(lambda: self._when(result, head, failure, calls))
             faults = _faults(likeness) if isinstance(likeness, Likeness) else {_unnamed(group, head)}
@@ -171,8 +172,13 @@ class Runner:
         """The condition under which a subject is wrong; precision and what earlier calls do are another matter."""
         if head.law == "contract.precision" or failure.dependent or result.bench is None:
             return None
-        seed, deadline = self.options.seed, self.deadline
-        return separated(result.bench, failure, result, seed, observations=calls, deadline=deadline)
+        seed, deadline, times = self.options.seed, self.deadline, self._times
+        return separated(result.bench, failure, result, seed, observations=calls, deadline=deadline, times=times)
+
+    @property
+    def _times(self) -> float:
+        """How many times as long as usual an explanation may take."""
+        return self.options.explain_time / float(OPTIONS["explain_time"].default)
 
     def counts(self, level: str, note: str = "") -> bool:
         """Whether a failure at this level makes a subject violated, if it is no note."""

@@ -73,3 +73,30 @@ def test_whether_a_convention_matters_is_known_of_a_call(label, settled):
     trial = Trial(Bench(one, m, "float32", "cpu", m.words), scenario(label))
     facts = Observation(trial, trial.base, one.claims.grade("float32")).facts
     assert settled is Literal("settled", "empty_row").holds(facts)
+
+
+@pytest.mark.parametrize(
+    ("label", "shared", "apart"),
+    [
+        ("mask_of_keys", {"heads", "q_len"}, {"batch", "k_len"}),
+        ("mask_for_each_head", set(), {"batch", "heads", "q_len", "k_len"}),
+        ("mask_of_three_axes", {"batch"}, {"heads", "q_len", "k_len"}),
+    ],
+)
+def test_along_which_axes_an_optional_input_is_broadcast(label, shared, apart):
+    facts = facts_of(scenario(label))
+    assert {("mask", axis) for axis in shared} == facts.shared
+    assert {("mask", axis) for axis in apart} == facts.apart
+    assert {"mask": 3} if label == "mask_of_three_axes" else {} == facts.axes
+
+
+def test_what_is_so_of_some_lengths():
+    m = library()["paged_attention"]
+    claims = ReferenceSubject(m).claims
+    drawn = plan(m, claims, PROFILES["quick"], 0, "float32").scenarios
+    found = {s.case.label: (s.values["k_lens"].tolist(), facts_of(s).counted) for s in drawn}
+    for lengths, counted in found.values():
+        assert (len(set(lengths)) > 1) is (("k_lens", "unequal") in counted)
+        assert (0 in lengths) is (("k_lens", "zero") in counted)
+    assert ("k_lens", "page_size") not in found["whole_pages"][1]
+    assert any(("k_lens", "page_size") in counted for _, counted in found.values())

@@ -6,6 +6,7 @@ from attnspec.adapters import Adapter
 from attnspec.cases.plans import plan
 from attnspec.cases.profiles import PROFILES
 from attnspec.cases.samples import Sample
+from attnspec.diagnosis.conditions import Condition, Fit, Literal
 from attnspec.diagnosis.parting import Parting, point_of
 from attnspec.diagnosis.phrases import where
 from attnspec.judging.cells import Request
@@ -74,3 +75,11 @@ def test_sizes_past_a_threshold_tell_it_from_a_remainder():
     search = Odd(BENCH, odd_points(), 0)
     fit, stood = search.stands()
     assert ("n is odd", True) == (where(fit.condition), stood)
+
+
+def test_of_a_condition_that_holds_on_right_cases_as_well_more_is_found_out_once():
+    search = Long(BENCH, points(12), 0)
+    fit, count = Fit(Condition((Literal("from", "n", 2, 1.6),)), 0, 1.6, partly=True), len(search.points)
+    assert [True, False] == [search.sharpened(fit), search.sharpened(fit)]
+    assert {True, False} == {point.wrong for point in search.points[count:]}
+    assert all(fit.condition.holds(point.facts) for point in search.points[count:] if point.wrong)

@@ -26,6 +26,13 @@ from attnspec.diagnosis.separation import When
         (Literal("equal", "scale", 0.5), "scale = 0.5"),
         (Literal("scattered", "q"), "q is not contiguous"),
         (Literal("layout", "layout", "expanded"), "the layout is expanded"),
+        (Literal("shared", "mask", "heads"), "mask is broadcast along heads"),
+        (Literal("apart", "mask", "heads"), "mask is not broadcast along heads"),
+        (Literal("some", "k_lens", "zero"), "some of k_lens are 0"),
+        (Literal("none", "k_lens", "zero"), "none of k_lens is 0"),
+        (Literal("some", "k_lens", "page_size"), "some of k_lens are no multiple of page_size"),
+        (Literal("none", "k_lens", "page_size"), "all of k_lens are multiples of page_size"),
+        (Literal("some", "k_lens", "not q_lens"), "some of k_lens are not those of q_lens"),
     ],
 )
 def test_a_literal_in_words(literal, words):

@@ -38,6 +38,8 @@ LITERALS = [
     Literal("memory", "k", "strided"),
     Literal("layout", "layout", "expanded"),
     Literal("regime", "regime", "ties"),
+    Literal("shared", "mask", "heads"),
+    Literal("apart", "mask", "batch"),
 ]
 
 
