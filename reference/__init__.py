@@ -17,7 +17,7 @@ from .cached_attention import cached_attention
 from .decoder import decoder, transformer_block
 from .document_masks import document_mask
 from .dropout import dropout
-from .feed_forward import swiglu
+from .feed_forward import swiglu, swiglu_gradient
 from .gathered import gathered_attention
 from .generate import generate
 from .gradients import layer_norm_gradient, rms_norm_gradient, softmax_gradient
@@ -130,6 +130,7 @@ __all__ = [
     "state_space",
     "state_space_gradient",
     "swiglu",
+    "swiglu_gradient",
     "top_k_filter",
     "top_p_filter",
     "transformer_block",

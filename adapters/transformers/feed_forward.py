@@ -1,4 +1,4 @@
-"""The gated feed-forward layers of models in Hugging Face transformers.
+"""The gated feed-forward layers of models in Hugging Face transformers, and the gradients of one.
 
 Source: transformers/models/llama/modeling_llama.py (LlamaMLP) and transformers/models/phi3/modeling_phi3.py (Phi3MLP).
 Phi-3's has one matrix for gate and input, side by side.
@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from .. import adapter
+from ..torch.gradients import differentiated
 from ..torch.layers import new_layer
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
@@ -37,6 +38,24 @@ def llama_mlp(x: Any, w_gate: Any, w_up: Any, w_down: Any) -> Any:
     loaded(module.up_proj, w_up)
     loaded(module.down_proj, w_down)
     return module(x)
+
+
+@adapter("swiglu_gradient", dtypes=DTYPES, package="transformers", extra="transformers")
+def llama_mlp_gradient(x: Any, w_gate: Any, w_up: Any, w_down: Any, d_out: Any) -> dict[str, Any]:
+    """The backward pass of LlamaMLP, by torch.autograd.grad."""
+    import torch
+    from transformers.models.llama.modeling_llama import LlamaMLP
+
+    dim, hidden = w_gate.shape
+    config = SimpleNamespace(hidden_size=dim, intermediate_size=hidden, mlp_bias=False, hidden_act="silu")
+    module = new_layer(LlamaMLP, config)
+
+    def mlp(x: Any, w_gate: Any, w_up: Any, w_down: Any) -> Any:
+        matrices = {"gate_proj": w_gate, "up_proj": w_up, "down_proj": w_down}
+        weights = {f"{name}.weight": matrix.mT for name, matrix in matrices.items()}
+        return torch.func.functional_call(module, weights, (x,))
+
+    return differentiated(mlp, d_out, x=x, w_gate=w_gate, w_up=w_up, w_down=w_down)
 
 
 @adapter("swiglu", dtypes=DTYPES, package="transformers", extra="transformers")

@@ -196,6 +196,39 @@ def test_gradients_are_judged_in_the_layout_of_the_function():
     assert (set(), {*MECHANISMS}) == verdicts(report)
 
 
+class Opened(torch.autograd.Function):
+    """silu(gate) * up, with the slope that it is given."""
+
+    @staticmethod
+    def forward(ctx, gate, up, slope):
+        ctx.save_for_backward(gate, up)
+        ctx.slope = slope
+        return torch.nn.functional.silu(gate) * up
+
+    @staticmethod
+    def backward(ctx, d):
+        gate, up = ctx.saved_tensors
+        return d * up * ctx.slope(gate, torch.sigmoid(gate)), d * torch.nn.functional.silu(gate), None
+
+
+@pytest.mark.parametrize(
+    ("slope", "failing"),
+    [
+        (lambda gate, share: share * (1 + gate * (1 - share)), set()),
+        (lambda gate, share: share, {"swiglu_gradient"}),
+        (lambda gate, share: share * (1 - share), {"swiglu_gradient"}),
+    ],
+    ids=["right", "slope_without_its_product", "slope_of_the_sigmoid"],
+)
+def test_the_gradient_of_a_gated_layer_is_checked_with_it(slope, failing):
+    def swiglu(x, w_gate, w_up, w_down):
+        return Opened.apply(x @ w_gate, x @ w_up, slope) @ w_down
+
+    laws = ("swiglu.definition", "swiglu_gradient.definition")
+    report = attnspec.check(swiglu, framework="torch", profile="smoke", laws=laws, isolate=False)
+    assert (failing, {"swiglu", "swiglu_gradient"}) == verdicts(report)
+
+
 @pytest.mark.parametrize(
     ("framework", "text"),
     [

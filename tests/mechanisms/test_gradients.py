@@ -105,6 +105,18 @@ def test_the_gradient_of_softmax_is_the_derivative_of_its_formula(n):
     witnessed("softmax_gradient", ("d_x",), derived(softmax, (x,), d_out), x, d_out)
 
 
+@pytest.mark.parametrize("hidden", [1, 3])
+def test_the_gradient_of_swiglu_is_the_derivative_of_its_formula(hidden):
+    def swiglu(x, w_gate, w_up, w_down):
+        gate = x @ w_gate
+        opened = gate / (1 + np.vectorize(mpmath.exp, otypes=[object])(-gate))
+        return (opened * (x @ w_up)) @ w_down
+
+    *inputs, d_out = arrays((2, 4), (4, hidden), (4, hidden), (hidden, 4), (2, 4), offset=0.5)
+    outputs = ("d_x", "d_w_gate", "d_w_up", "d_w_down")
+    witnessed("swiglu_gradient", outputs, derived(swiglu, inputs, d_out), *inputs, d_out)
+
+
 def test_the_reference_refuses_a_cotangent_of_another_shape():
     with pytest.raises(ValueError, match="one entry of the cotangent"):
         reference.rms_norm_gradient(np.ones((2, 3)), np.ones(3), np.ones((1, 3)))
