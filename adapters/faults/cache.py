@@ -162,7 +162,7 @@ def whole_pages_read(cache: Any, stop: int, window: int | None) -> Any:
     return padded[:, :, : -(-stop // PAGE) * PAGE] if stop > PAGE else cache[:, :, :stop]
 
 
-@SLOTTED.instead_of(filled, seen="rajveer43/VeloxQuant-MLX#370")
+@SLOTTED.instead_of(filled, seen="rajveer43/VeloxQuant-MLX#370, lablup/mlxcel#412")
 def evicted_before_the_chunk_is_read(cache: Any, stop: int, window: int | None) -> Any:
     """Under a window the cache drops what its newest token does not see, before older ones of a chunk have read it."""
     return cache[:, :, :stop] if window is None else cache[:, :, max(stop - window - 1, 0) : stop]

@@ -39,8 +39,8 @@ def audited_fault(name: str, specs: Specs = NONE) -> Part:
     one, own = subject(adapter, known=known), known.of(adapter.operator)
     shown: Mapping[str, str] = getattr(sys.modules[adapter.module], "SHOWN", {})
     law = shown.get(name.partition(":")[2], "")
-    laws = frozenset({law if law.startswith("contract.") else f"{LARGE}{law}"}) if shown else None
-    profile = PROFILES["serving" if shown else "quick"]
+    laws = frozenset({law if law.startswith("contract.") else f"{LARGE}{law}"}) if law else None
+    profile = PROFILES["serving" if law else "quick"]
     for dtype in adapter.dtypes:
         checks = 0
         for mechanism in own:
