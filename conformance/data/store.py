@@ -14,6 +14,7 @@ import os
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,10 @@ from .files import read_bytes
 VARIABLE = "ATTNSPEC_CACHE"
 """The variable that names the folder; `off` keeps nothing."""
 OFF = "off"
+MEASURED = "measured"
+"""The file whose time says when the folder of somebody else's entries was measured last."""
+INTERVAL = 3600.0
+"""Seconds for which it is not measured again."""
 ENTRY = 64 << 20
 """Bytes of one entry beyond which it is not kept."""
 _CHECK = hashlib.sha256().digest_size
@@ -142,6 +147,17 @@ class Store:
         """Forget an entry, as of one that its reader cannot make sense of."""
         if (folder := self._folder()) is not None:
             _removed(folder / key)
+
+    def bound(self) -> None:
+        """Keep a folder to its bound into which others write, unless that was done a short time ago."""
+        folder = self._folder()
+        if folder is None:
+            return
+        with contextlib.suppress(OSError):
+            mark = folder / MEASURED
+            if not mark.exists() or time.time() - mark.stat().st_mtime > INTERVAL:
+                mark.touch()
+                self._bounded(folder)
 
     def _folder(self, *, make: bool = False) -> Path | None:
         return private_folder(self.kind, make=make)

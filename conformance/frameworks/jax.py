@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.store import private_folder
+from ..data.store import Store, private_folder
 from ..errors import UsageError
 from .framework import Copied, index_of, kind_of, refusing
 
@@ -92,6 +91,7 @@ def _keep_compiled(config: Any) -> None:
 
     Without `jit` every operation is compiled for every shape, which is nearly all that a check of such a function
     takes; what is kept is the very program that was compiled.
+    JAX is given no bound, for it would read the whole folder, under a lock, whenever it adds a program to it.
     """
     folder = private_folder("jax")
     if config.jax_compilation_cache_dir is not None or folder is None:
@@ -99,5 +99,4 @@ def _keep_compiled(config: Any) -> None:
     config.update("jax_compilation_cache_dir", str(folder))
     config.update("jax_persistent_cache_min_compile_time_secs", 0)
     config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-    if find_spec("filelock") is not None:  # which bounding it needs
-        config.update("jax_compilation_cache_max_size", KEPT)
+    Store("jax", KEPT).bound()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from attnspec.data.store import Store, cache_folder, code_of, digest, fault_of, size_of
+from attnspec.data.store import MEASURED, Store, cache_folder, code_of, digest, fault_of, size_of
 
 KEY = digest("a", "b")
 
@@ -130,6 +130,25 @@ def test_a_full_disk_leaves_nothing_behind(store, folder, monkeypatch):
     monkeypatch.setattr(os, "replace", full)
     store.put(digest("new"), b"content")
     assert [KEY] == entries(folder)
+
+
+def test_a_folder_that_others_fill_is_bounded_once_in_a_while(store, folder):
+    store.put(KEY, b"content")
+
+    def filled(*names):
+        for at, name in enumerate(names):
+            (folder / "things" / name).write_bytes(b"x" * 400)
+            os.utime(folder / "things" / name, (1000 + at, 1000 + at))
+
+    filled("a", "b", "c")
+    store.bound()
+    assert [KEY, "c", MEASURED] == entries(folder)
+    filled("d", "e")
+    store.bound()
+    assert [KEY, "c", "d", "e", MEASURED] == entries(folder)
+    os.utime(folder / "things" / MEASURED, (0, 0))
+    store.bound()
+    assert [KEY, "c", MEASURED] == entries(folder)
 
 
 def test_nothing_is_kept_where_it_is_off(monkeypatch):

@@ -205,6 +205,8 @@ def test_what_jax_compiles_is_kept_unless_somebody_has_said_where(tmp_path, monk
             config.update(name, None)
             make()
             assert folder == config.values[name]
+            # a bound would have the whole folder read, under a lock, for each program that is added
+            assert -1 == config.values["jax_compilation_cache_max_size"]
         config.update(name, "own")
         make()
         assert "own" == config.values[name]
