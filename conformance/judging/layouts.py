@@ -189,9 +189,9 @@ def taken_told(subject: AdapterSubject) -> str:
     taken = subject.form.taken
     if taken is None:
         return layout_told(subject)
-    told = f"{subject.name} is taken for {interface_told(taken.signature)}"
-    left = f"; not tested: {', '.join(taken.left)}" if taken.left else ""
-    return "\n".join(filter(None, [layout_told(subject), told + left]))
+    layout = layout_told(subject)
+    told = f"{f'{layout}; it' if layout else subject.name} is taken for {interface_told(taken.signature)}"
+    return told + (f"; not tested: {', '.join(taken.left)}" if taken.left else "")
 
 
 def interface_told(signature: Signature) -> str:

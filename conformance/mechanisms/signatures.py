@@ -123,14 +123,15 @@ def fitting(
 ) -> Signature | None:
     """The one interface that parameters fit, of those that are admitted; None where none does, or several do.
 
-    `taken` are all parameters of a function, and `needed` those without a default.
+    `taken` are all parameters of a function, and `needed` those without a default. Of a function that is called like an
+    interface, further parameters that have a default are those of a later release.
     """
     found = [
         one
         for one in signatures().values()
         if operator in (None, one.operator)
         and admitted(one)
-        and set(taken) <= set(one.parameters)
+        and (set(taken) <= set(one.parameters) or function in (one.name, *one.also))
         and set(needed) <= set(one.mapped)
         and _leading(one) <= set(taken)
     ]

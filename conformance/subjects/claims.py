@@ -98,7 +98,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
     inputs += by_name
     serving = takes_any and len(inputs) < len(required)
     if adapter.factory is not None:
-        _check_filled(adapter, mechanism, inputs, label)
+        _check_filled(adapter, mechanism, plain, label)
     if len(inputs) < len(required) and not takes_any:
         wanted = ", ".join(required)
         raise TargetError(f"{label}{mechanism.operator} passes {len(required)} inputs by position ({wanted})")
@@ -197,17 +197,23 @@ def _built_from(adapter: Adapter, mechanism: Mechanism, label: str) -> set[str]:
     return found
 
 
-def _check_filled(adapter: Adapter, mechanism: Mechanism, inputs: Sequence[inspect.Parameter], label: str) -> None:
+def _check_filled(adapter: Adapter, mechanism: Mechanism, given: Sequence[inspect.Parameter], label: str) -> None:
     """Raise `TargetError` for a required input that a module is neither filled nor called with."""
     for name in itertools.chain(*adapter.same.items()):
         if name not in mechanism.required:
             hint = did_you_mean(name, mechanism.required)
             raise UsageError(f"{label}same speaks of inputs, not of {name!r}{hint}")
-    missing = [name for name in mechanism.required if name not in {p.name for p in inputs}]
+    names = [p.name for p in given]
+    missing = [name for name in mechanism.required if name not in names]
     if missing:
+        strange = [name for name in names if name not in mechanism.inputs and name not in mechanism.takes]
+        hint = (
+            f"{mechanism.operator} has no {strange[0]!r}{did_you_mean(strange[0], missing)}"
+            if strange
+            else f"if the module takes it together with another input, write same={{{missing[0]!r}: ...}}"
+        )
         raise TargetError(
-            f"{label}{missing[0]!r} of {mechanism.operator} is neither in weights= nor in inputs=; "
-            f"if the module takes it together with another input, write same={{{missing[0]!r}: ...}}"
+            f"{label}{missing[0]!r} of {mechanism.operator} is neither in weights= nor in inputs=; {hint}"
         )
 
 

@@ -41,6 +41,16 @@ def test_a_layout_is_named_first_and_judged(kernel):
     assert "bshd" == report.cells[0]["run"]["layout"]
 
 
+def test_a_layout_and_renamed_options_are_told_in_one_line(kernel, tmp_path):
+    target = kernel(scale="* (q.shape[-1] ** -0.5 if sm_scale is None else sm_scale)")
+    (tmp_path / "kernel.py").write_text(
+        (tmp_path / "kernel.py").read_text().replace("(q, k, v):", "(q, k, v, sm_scale=None):")
+    )
+    report = attnspec.check(target, laws=LAWS[:1])
+    first = f"{FIRST}; it is taken for attention: `sm_scale` for `scale`"
+    assert (first, {"attention": "conformant"}) == (str(report).splitlines()[0], report.verdicts)
+
+
 def test_a_fault_beside_another_layout_is_found_in_that_layout_and_replayed_in_it(kernel, tmp_path):
     report = attnspec.check(kernel(scale=""), laws=LAWS, report_dir=tmp_path / "report")
     assert FIRST == str(report).splitlines()[0]

@@ -98,6 +98,10 @@ def test_a_module_declares_itself():
         ),
         ("weights={n: t for n, t in W.items() if n != 'bo'}, same=S", "no weight fills 'o_proj.bias' [8]; name it in"),
         ("weights=W", "'context' of multi_head is neither in weights= nor in inputs=; if the module takes it together"),
+        (
+            "weights={('w_q' if n == 'wq' else n): t for n, t in W.items()}, same=S",
+            "'wq' of multi_head is neither in weights= nor in inputs=; multi_head has no 'w_q'; did you mean 'wq'?",
+        ),
         ("weights=W, same={'content': 'x'}", "same speaks of inputs, not of 'content'; did you mean 'context'?"),
         (
             "weights=W | {'wq': 'q_proj.weight['}, same=S",

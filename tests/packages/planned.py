@@ -1,5 +1,6 @@
 """FlashInfer's wrappers as somebody else writes them: planned for a batch, and then run; logsumexps are to base two."""
 
+import functools
 import itertools
 import math
 
@@ -96,7 +97,38 @@ class BatchPrefillWithRaggedKVCacheWrapper(Wrapper):
         return (out, base_two(lse.T)) if return_lse else out
 
 
-class BatchPrefillWithPagedKVCacheWrapper(Wrapper):
+def logged(function):
+    """What FlashInfer puts around each method of its interface."""
+
+    @functools.wraps(function)
+    def wrapped(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    return wrapped
+
+
+class BatchPrefillWithPagedKVCacheWrapper:
+    """With all parameters that flashinfer/prefill.py has."""
+
+    @logged
+    def __init__(
+        self,
+        float_workspace_buffer,
+        kv_layout="NHD",
+        use_cuda_graph=False,
+        qo_indptr_buf=None,
+        paged_kv_indptr_buf=None,
+        paged_kv_indices_buf=None,
+        paged_kv_last_page_len_buf=None,
+        custom_mask_buf=None,
+        mask_indptr_buf=None,
+        backend="auto",
+        jit_args=None,
+        jit_kwargs=None,
+    ):
+        assert (torch.uint8, "NHD", True) == (float_workspace_buffer.dtype, kv_layout, backend in BACKENDS)
+
+    @logged
     def plan(
         self,
         qo_indptr,
@@ -119,12 +151,46 @@ class BatchPrefillWithPagedKVCacheWrapper(Wrapper):
         rope_scale=None,
         rope_theta=None,
         q_data_type="float16",
+        kv_data_type=None,
+        o_data_type=None,
+        non_blocking=True,
+        prefix_len_ptr=None,
+        token_pos_in_items_ptr=None,
+        token_pos_in_items_len=0,
+        max_item_len_ptr=None,
+        seq_lens=None,
+        seq_lens_q=None,
+        block_tables=None,
+        max_token_per_sequence=None,
+        max_sequence_kv=None,
+        fixed_split_size=None,
+        disable_split_kv=False,
     ):
         self.sizes, self.dtype = (num_qo_heads, num_kv_heads, head_dim_qk, page_size), q_data_type
         self.starts, self.given = qo_indptr, (sm_scale, causal, (window_left, -1), logits_soft_cap)
         self.pages = whole(paged_kv_indptr, paged_kv_indices, paged_kv_last_page_len, page_size)
 
-    def run(self, q, paged_kv_cache, *args, out=None, lse=None, return_lse=False, lse_base="log2", lse_layout="NH"):
+    begin_forward = plan
+
+    @logged
+    def run(
+        self,
+        q,
+        paged_kv_cache,
+        *args,
+        q_scale=None,
+        k_scale=None,
+        v_scale=None,
+        out=None,
+        lse=None,
+        return_lse=False,
+        enable_pdl=None,
+        window_left=None,
+        sinks=None,
+        kv_cache_sf=None,
+        lse_base="log2",
+        lse_layout="NH",
+    ):
         keys, values = paged_kv_cache
         assert (self.sizes, self.dtype) == ((q.shape[1], keys.shape[2], q.shape[2], keys.shape[1]), q.dtype)
         (length,) = set(self.starts.diff().tolist())

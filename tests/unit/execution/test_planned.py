@@ -37,6 +37,7 @@ def test_a_class_with_a_plan_and_a_run_is_called_by_the_names_of_all_three():
     ("name", "operator", "right", "wrong"),
     [
         ("BatchDecodeWithPagedKVCacheWrapper", "paged_attention", "(counts - 1) * page_size", "counts * page_size"),
+        ("BatchPrefillWithPagedKVCacheWrapper", "paged_attention", "- (k.shape[2] - q.shape[2])", ""),
         ("BatchPrefillWithRaggedKVCacheWrapper", "packed_attention", "k[None, c:d]", "k[None, a:b]"),
     ],
 )

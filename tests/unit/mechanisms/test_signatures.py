@@ -53,6 +53,7 @@ def test_what_does_not_go_together_is_told_with_its_place(right, wrong, says, tm
         ("dot_product_attention", ["query", "key", "value"], "jax_dot_product_attention"),
         ("mine", ["q", "k", "v", "causal", "sm_scale"], ""),
         ("mine", ["q", "k", "v", "softmax_scale", "strange"], ""),
+        ("flash_attn_func", ["q", "k", "v", "softmax_scale", "strange"], "flash_attn_func"),
         ("mine", ["query", "key", "value"], ""),
     ],
 )
