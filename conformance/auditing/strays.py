@@ -109,7 +109,7 @@ class _Right:
     def on(self, sample: Sample, names: Sequence[str]) -> Frame | None:
         """The definition on a sample without the names; None where it refuses the call."""
         given = tuple(name for name in names if self.given(sample, name))
-        key = (sample.case.label, given)
+        key = (sample.key, given)
         if key not in self._frames:
             self._frames[key] = self._frame(sample, given)
         return self._frames[key]

@@ -42,12 +42,12 @@ def test_every_finding_has_a_reproduction_and_a_command():
 def test_a_reproduction_prints_what_the_page_shows(package, tested, title, code, printed):
     if installed(package) != tested:
         pytest.skip(f"{package} {tested} is not installed")
-    shown = apart(code) if "TRITON_INTERPRET" in code else said_by(code)
+    shown = apart(code) if "TRITON_INTERPRET" in code or "os.fork" in code else said_by(code)
     assert (printed, True) == (shown, len(code.splitlines()) <= 12)
 
 
 def apart(code: str) -> str:
-    """What a program prints in a process of its own: Triton is interpreted where it was not imported before."""
+    """What a program prints in a process of its own: it forks, or has Triton interpreted, which is not imported yet."""
     command = [sys.executable, "-W", "ignore", "-c", code]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 

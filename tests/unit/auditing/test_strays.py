@@ -79,6 +79,16 @@ def test_what_leaves_out_an_option_beside_what_it_is_about_is_found(tmp_path):
     assert "planted also leaves out cap, and is wrong on capped" in fault
 
 
+def test_an_example_and_a_scenario_of_one_name_are_two_cases(tmp_path):
+    example = "examples:\n  capped:\n    given: x = [1.0, 3.0]\n    gives: y = [1.0, 3.0]\n"
+    path = tmp_path / "scores.yaml"
+    path.write_text(SCORES.replace("CHANGE", "capped = x").replace("scenarios:", f"{example}scenarios:"))
+    m = load([path])["scores"]
+    cases = Plan(m, DefinitionSubject(m, "definition").claims, FEW, 0, "float64").scenarios
+    assert 2 == [case.case.label for case in cases].count("capped")
+    assert [] == list(strays(m, cases))
+
+
 def test_the_definition_is_evaluated_once_for_all_mistakes(tmp_path, monkeypatch):
     path, evaluated = tmp_path / "scores.yaml", []
     changes = ("capped = x", "y = capped", "capped = min(x, 0.1)")
