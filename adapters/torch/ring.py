@@ -32,7 +32,7 @@ declared = functools.partial(
 
 
 def attended(q: Any, k: Any, v: Any, *, causal: bool, scale: float | None, method: str, d_out: Any = None) -> Any:
-    """What a rank makes of its shards: the output and its logsumexp, or the gradients for that of the output."""
+    """What a rank makes of its shards: the output, or the gradients for that of the output."""
     import torch
     import torch.distributed as dist
     from torch.distributed.tensor.experimental import _attention
@@ -46,7 +46,7 @@ def attended(q: Any, k: Any, v: Any, *, causal: bool, scale: float | None, metho
     options = {"is_causal": causal, "dropout_p": 0.0, "scale": scale}
     out, lse, *_ = ring._templated_ring_attention(group, 2, kernel, q, k, v, **options)
     if d_out is None:
-        return out, lse
+        return out
     found = ring._templated_ring_attention_backward(group, 2, back, d_out, "grad_out", q, k, v, out, lse, **options)
     return found[:3]
 
@@ -72,8 +72,7 @@ def torch_ring(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | N
     """The ring of torch.distributed.tensor.experimental.context_parallel over two processes, keys gathered at once."""
     places, given = shards(causal, q, k, v)
     found = forward(*given, causal=causal, scale=scale, method="allgather")
-    out, lse = (joined([one[i] for one in found], places[0], 2)[:, :, : q.shape[2]] for i in (0, 1))
-    return {"out": out, "lse": lse}
+    return joined(found, places[0], 2)[:, :, : q.shape[2]]
 
 
 @declared("attention", conventions={"empty_row": "zeros", "grouping": "block"})
@@ -81,8 +80,7 @@ def torch_ring_alltoall(q: Any, k: Any, v: Any, *, causal: bool = False, scale: 
     """The ring of torch.distributed.tensor.experimental.context_parallel over two processes, keys sent on in turn."""
     places, given = shards(causal, q, k, v)
     found = forward(*given, causal=causal, scale=scale, method="alltoall")
-    out, lse = (joined([one[i] for one in found], places[0], 2)[:, :, : q.shape[2]] for i in (0, 1))
-    return {"out": out, "lse": lse}
+    return joined(found, places[0], 2)[:, :, : q.shape[2]]
 
 
 @declared("attention_gradient", conventions={"empty_row": "zeros", "grouping": "block"})
