@@ -92,7 +92,8 @@ static array input_of(const char *question, const char *name, FILE *file) {
 /* Write an output to the file of results, and answer with its shape: that of an input but for the last axis. */
 static void answer(long id, const char *path, const char *name, const float *out, const array *like, long last) {
     FILE *file = fopen(path, "wb");
-    long n = like->rank && like->shape[like->rank - 1] ? like->count / like->shape[like->rank - 1] * last : 0;
+    long n = last;
+    for (int i = 0; i + 1 < like->rank; i++) n *= like->shape[i];
     if (!file || fwrite(out, sizeof(float), (size_t)n, file) != (size_t)n || fclose(file)) exit(1);
     printf("{\"id\": %ld, \"outputs\": {\"%s\": {\"dtype\": \"float32\", \"shape\": [", id, name);
     for (int i = 0; i + 1 < like->rank; i++) printf("%ld, ", like->shape[i]);

@@ -111,7 +111,7 @@ def law(report, name):
 
 @C
 def test_kernels_in_c_are_conformant(here):
-    report = attnspec.check(f"exec:{built(here)}", mechanisms=("softmax", "causal_mask"))
+    report = attnspec.check(f"exec:{built(here)}")
     assert {"softmax_c": "conformant", "attention_c": "conformant"} == report.verdicts
 
 
