@@ -18,6 +18,8 @@ from ..judging.cells import Failure
 from ..judging.settling import Declined
 from ..judging.trial import Faulted, Trial
 from .patterns import in_words
+from .shares import MOST as HEADS
+from .shares import shared_outputs, shares_told
 from .steering import EXPLAINED_ENTRIES
 from .weights import Weights, all_finite, bounded, recovered, weighted
 
@@ -74,7 +76,7 @@ def mapped(bench: Bench, failure: Failure, seed: int) -> Map | None:
         with np.errstate(all="ignore"):
             has_weights = weighted(bench, failure.found)
             drawn = _weights(bench, failure, seed) if has_weights else None
-            return drawn or _output(bench, failure)
+            return drawn or _gradients(bench, failure, seed) or _output(bench, failure)
     except (Declined, Faulted, Stray, SpecError):
         return None
 
@@ -181,6 +183,24 @@ def _told(weights: Weights, wrong: Any, pattern: str) -> str:
 
 def _noun(axis: str | None) -> str:
     return NOUNS.get(axis or "", axis or "entry")
+
+
+# Gradients
+
+
+def _gradients(bench: Bench, failure: Failure, seed: int) -> Map | None:
+    """Which query heads have a share in the gradients of keys and values, if that is not as it should be."""
+    m, claims = bench.mechanism, bench.subject.claims
+    if not m.gradient_of or "d_out" not in m.required or not shared_outputs(m):
+        return None
+    scenarios = plan(m, claims, PROFILES["quick"], seed, bench.dtype).scenarios
+    fit = [s for s in scenarios if s.values["kv_heads"] < s.values["heads"] <= HEADS and s.mechanism is m]
+    for sample in sorted((s for s in fit if all_finite(s)), key=lambda s: s.entries)[:PROBED]:
+        trial = Trial(bench, sample)
+        words = "" if _place(bench, trial) is None else shares_told(trial)
+        if words:
+            return Map(words, sample.case.label)
+    return None
 
 
 # Entries of an output

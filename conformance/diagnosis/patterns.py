@@ -73,11 +73,11 @@ def _box(wrong: Truths, nouns: Sequence[str]) -> str:
         product = product[..., None] & some
     if (product != wrong).any():
         return ""
-    named = [_indices(some, noun) for some, noun in zip(sets, nouns, strict=True) if not some.all()]
+    named = [indices(some, noun) for some, noun in zip(sets, nouns, strict=True) if not some.all()]
     return " of ".join(reversed(named)) if all(named) else ""
 
 
-def _indices(some: Truths, noun: str) -> str:
+def indices(some: Truths, noun: str) -> str:
     """Some of the indices of an axis, nothing where they are without order."""
     n, chosen = len(some), np.flatnonzero(some).tolist()
     first, last = chosen[0], chosen[-1]
