@@ -24,6 +24,7 @@ def cached_attention(
     v_scale=None,
     kept=None,
     cache_dtype=None,
+    scale_policy=None,
     grouping="block",
     own_chunk="as_kept",
 ):
@@ -35,10 +36,13 @@ def cached_attention(
     Of codes, `k_scale` and `v_scale` have the axes of k and v, each of full length or 1.
     With `kept` [batch, chunks], an item keeps so many of the first tokens of each chunk, and the others are taken out.
     With a `cache_dtype` of float8_e4m3fn or int8 the cache keeps codes of k / k_scale and v / v_scale; without scales,
-    the largest size of the first chunk becomes the largest code.
+    the largest size of the first chunk becomes the largest code, or with the `scale_policy` `running` that of
+    all chunks up to each, which is written by it.
     """
     if cache_dtype is not None:
-        k_kept, v_kept = (coded(x, s, cache_dtype, chunks[0]) for x, s in ((k, k_scale), (v, v_scale)))
+        ends = np.cumsum(chunks)
+        reach = np.repeat(ends if scale_policy == "running" else ends[:1].repeat(len(ends)), chunks)
+        k_kept, v_kept = (coded(x, s, cache_dtype, reach) for x, s in ((k, k_scale), (v, v_scale)))
     else:
         k = k_kept = k if k_scale is None else k * k_scale
         v = v_kept = v if v_scale is None else v * v_scale
@@ -79,13 +83,16 @@ def cached_attention(
     return out
 
 
-def coded(x, scale, dtype, first):
+def coded(x, scale, dtype, reach):
     """What is left of x [batch, heads, length, size] in codes of x / scale.
+
+    Without a scale, that of a token is made of all tokens up to its reach [length].
 
     Micikevicius et al. 2022, FP8 formats for deep learning, arXiv:2209.05433, section 3.
     """
     largest = 448 if dtype == "float8_e4m3fn" else 127
-    s = (abs(x[:, :, :first]).max() or 1.0) / largest if scale is None else np.asarray(scale)
+    found = [[(abs(x[:, :, :n]).max() or 1.0) / largest] for n in reach]
+    s = np.asarray(found if scale is None else scale)
     if np.any(s <= 0) and scale is not None:
         raise ValueError("scales are positive")
     y = x / s

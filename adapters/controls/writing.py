@@ -108,3 +108,61 @@ def control_prompt_without_codes(
         later = torch.arange(part.stop) > torch.arange(part.start, part.stop)[:, None]
         outs.append(torch.softmax(s.masked_fill(later, -torch.inf), -1) @ own[1])
     return torch.cat(outs, 2).to(q.dtype)
+
+
+@_declared("as_kept")
+def control_scales_that_grow(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    chunks: tuple[int, ...],
+    cache_dtype: str,
+    scale_policy: str | None = None,
+    window_left: int | None = None,
+    beams: Any = None,
+    scale: float | None = None,
+) -> Any:
+    """Blocks of codes, each with the scale that it was written by, and the largest size so far beside them."""
+    import torch
+
+    blocks, outs, tops, start = [[], []], [], [torch.tensor(1e-30)] * 2, 0
+    for n in chunks:
+        part = slice(start, start + n)
+        for i, x in enumerate((k, v)):
+            if start == 0 or scale_policy == "running":
+                tops[i] = torch.maximum(tops[i], x[:, :, part].float().abs().amax())
+            step = tops[i] / LARGEST[cache_dtype]
+            blocks[i].append((encoded(x[:, :, part], step, cache_dtype), step))
+        keys, values = (torch.cat([codes.float() * step for codes, step in own], 2) for own in blocks)
+        outs.append(online(q[:, :, part], keys, values, causal=True, window_left=window_left, scale=scale)[0])
+        if start == 0 and beams is not None:
+            blocks = [[(codes[list(beams)], step) for codes, step in own] for own in blocks]
+        start += n
+    return torch.cat(outs, 2).to(q.dtype)
+
+
+@_declared("as_kept")
+def control_a_scale_for_each_token(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    chunks: tuple[int, ...],
+    cache_dtype: str,
+    scale_policy: str | None = None,
+    scale: float | None = None,
+) -> Any:
+    """Running maxima of all tokens at once, those of chunks being those of their last tokens, in double precision."""
+    import torch
+
+    ends = torch.tensor(chunks).cumsum(0)
+    last = ends.repeat_interleave(torch.tensor(chunks)) - 1 if scale_policy == "running" else ends[:1] - 1
+    group, length, kept = q.shape[1] // k.shape[1], q.shape[2], []
+    for x in (k, v):
+        tops = x.double().abs().amax((0, 1, 3)).cummax(0).values[last].clamp_min(1e-30)
+        step = (tops / LARGEST[cache_dtype]).float()[:, None]
+        kept.append((encoded(x, step, cache_dtype).double() * step).repeat_interleave(group, 1))
+    s = q.double() @ kept[0].mT * (q.shape[3] ** -0.5 if scale is None else scale)
+    s = s.masked_fill(torch.ones(length, length, dtype=torch.bool).triu(1), -torch.inf)
+    return (torch.softmax(s, -1) @ kept[1]).to(q.dtype)

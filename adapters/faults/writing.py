@@ -98,3 +98,90 @@ def scale_read_in_bfloat16(codes: Any, step: Any) -> Any:
     import torch
 
     return codes.float() * torch.as_tensor(step).to(torch.bfloat16).float()
+
+
+# Scales that grow with what is written
+
+
+def reach(top: Any, x: Any) -> Any:
+    """The largest size so far, with that of a chunk."""
+    import torch
+
+    return torch.maximum(top, x.float().abs().amax())
+
+
+def read_blocks(blocks: list[tuple[Any, Any]]) -> Any:
+    """The numbers of all blocks of codes, each with the scale that it was written by."""
+    import torch
+
+    return torch.cat([read(codes, step) for codes, step in blocks], 2)
+
+
+def growing(part: Any) -> Callable[..., Any]:
+    def cached_attention(
+        q: Any,
+        k: Any,
+        v: Any,
+        *,
+        chunks: tuple[int, ...],
+        cache_dtype: str,
+        scale_policy: str | None = None,
+        scale: float | None = None,
+    ) -> Any:
+        import torch
+
+        blocks, outs, tops, start = [[], []], [], [torch.tensor(1e-30)] * 2, 0
+        for n in chunks:
+            own = slice(start, start + n)
+            for i, x in enumerate((k, v)):
+                if start == 0 or scale_policy == "running":
+                    tops[i] = part.reach(tops[i], x[:, :, own])
+                step = tops[i] / LARGEST[cache_dtype]
+                blocks[i].append((encoded(x[:, :, own], step, cache_dtype), step))
+            both = [part.read_blocks(own) for own in blocks]
+            outs.append(online(q[:, :, own], *both, causal=True, scale=scale, block=64)[0])
+            start += n
+        return torch.cat(outs, 2).to(q.dtype)
+
+    return cached_attention
+
+
+GROWING = Whole("cached_attention", growing, (reach, read_blocks), {"grouping": "block", "own_chunk": "as_kept"})
+
+
+@GROWING.instead_of(read_blocks)
+def blocks_read_by_the_latest_scale(blocks: list[tuple[Any, Any]]) -> Any:
+    """The scale has grown, and codes that were written by a smaller one are read by it as they are."""
+    return read_blocks([(codes, blocks[-1][1]) for codes, _ in blocks])
+
+
+@GROWING.instead_of(read_blocks)
+def blocks_read_by_the_first_scale(blocks: list[tuple[Any, Any]]) -> Any:
+    """All codes are read by the scale of the first chunk."""
+    return read_blocks([(codes, blocks[0][1]) for codes, _ in blocks])
+
+
+@GROWING.instead_of(reach)
+def size_of_the_newest_token(top: Any, x: Any) -> Any:
+    """The scale grows with the last token of a chunk alone."""
+    return reach(top, x[:, :, -1:] if float(top) > 1e-29 else x)
+
+
+@GROWING.instead_of(reach)
+def growth_by_steps_of_two(top: Any, x: Any) -> Any:
+    """A scale that grows is doubled, as often as it takes."""
+    found = reach(top, x)
+    while 1e-29 < float(top) < float(found):
+        top = 2 * top
+    return top if float(top) > 1e-29 else found
+
+
+_tops: dict[tuple[int, ...], Any] = {}
+
+
+@GROWING.instead_of(reach)
+def largest_size_of_earlier_calls(top: Any, x: Any) -> Any:
+    """The largest size outlives the call."""
+    key = (x.shape[0], x.shape[1], x.shape[3])
+    _tops[key] = reach(_tops.get(key, top), x)
+    return _tops[key]

@@ -120,6 +120,25 @@ def test_both_witnesses_of_a_cache_that_makes_codes_have_those_of_torch(own_chun
     np.testing.assert_allclose(frame.outputs()["out"], expected, 0, 1e-13)
 
 
+@pytest.mark.parametrize(("cache_dtype", "word"), [("float8_e4m3fn", "e4m3"), ("int8", "i8")])
+def test_both_witnesses_have_scales_that_grow_chunk_by_chunk(cache_dtype, word):
+    draw, largest = np.random.default_rng(4), 448 if word == "e4m3" else 127
+    q, k, v = (draw.normal(size=(1, 1, 12, size)) for size in (5, 5, 3))
+    v[:, :, 4:6] *= 5
+    kept = []
+    for x in (k, v):
+        steps = [abs(x[:, :, :end]).max() / largest for end in (4, 6, 12)]
+        parts = zip((x[:, :, :4], x[:, :, 4:6], x[:, :, 6:]), steps, strict=True)
+        codes = [encoded(torch.from_numpy(part / s), 1.0, cache_dtype).double().numpy() * s for part, s in parts]
+        kept.append(np.concatenate(codes, 2))
+    expected = np.array([exactly(q[0, 0, i], kept[0][0, 0, : i + 1], kept[1][0, 0, : i + 1], 0) for i in range(12)])
+    given = {"q": q, "k": k, "v": v, "chunks": np.array([4, 2, 6])}
+    found = reference.cached_attention(**given, cache_dtype=cache_dtype, scale_policy="running")
+    np.testing.assert_allclose(found[0, 0], expected, 0, 1e-13)
+    frame = Frame(library()["written_cache"], {**given, "cache_dtype": word, "scale_policy": "of_all_so_far"})
+    np.testing.assert_allclose(frame.outputs()["out"][0, 0], expected, 0, 1e-13)
+
+
 def attend(q, keys, values, *, k, v, cache_seqlens):
     """What flash_attn_with_kvcache does with counts of its own for each item."""
     outs = []
