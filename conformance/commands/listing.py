@@ -133,7 +133,7 @@ def signature(m: Mechanism) -> Iterator[str]:
             f"returns {outputs}; the first one always, as one array, a tuple in this order, or a dict", "    "
         )
     if m.layouts:
-        yield f"    layouts: {', '.join(m.layouts)}"
+        yield from prose(f"layouts: {', '.join(m.layouts)}", "    ")
     for convention, words in m.conventions.items():
         yield f"    convention {convention}: {', '.join(words)}"
 
