@@ -332,7 +332,7 @@ def _code(subject: AdapterSubject, target: str, beside: Path) -> tuple[str, list
     if not adapter.module.startswith(SHIPPED):
         stand_in = STAND_IN
         return name, ["import sys", "import types"], f"{stand_in}from {adapter.module} import {name}"
-    found = excerpt(adapter.module, name)
+    found = excerpt(adapter.module, adapter.function)
     return name, found.imports, found.text
 
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from attnspec import adapters
 
@@ -56,16 +58,45 @@ class Source:
         return [*self.lines[node.lineno - 1 : node.end_lineno]]
 
 
-def excerpt(module: str, function: str) -> Excerpt:
-    """The source of a function of a module of adapters, with all that it uses.
+def excerpt(module: str, function: Callable[..., Any]) -> Excerpt:
+    """The source of a function of a module of adapters under its name, with all that it uses.
 
-    One that is not written as a function of its module is a `UsageError`.
+    One that another function has made is written down with what it was made for, as far as that is plain numbers and
+    texts; any other that is not written as a function of its module is a `UsageError`.
     """
-    made = _Made()
-    if not isinstance(_source(module).bound.get(function), ast.FunctionDef):
-        raise UsageError(f"{module} has no function {function!r} that could be written down by itself")
-    made.take(module, function)
+    made, name = _Made(), function.__name__
+    if isinstance(_source(module).bound.get(name), ast.FunctionDef):
+        made.take(module, name)
+        return made.excerpt
+    inner, free = _inner(module, function), _free(function)
+    if inner is None or not all(_plain(x) for x in free.values()):
+        raise UsageError(f"{module} has no function {name!r} that could be written down by itself")
+    lines = "\n".join(made.body(module, inner))
+    made.excerpt.statements += [f"{each} = {x!r}" for each, x in free.items()]
+    made.excerpt.statements.append(textwrap.dedent(lines).replace(f"def {inner.name}(", f"def {name}(", 1))
     return made.excerpt
+
+
+def _inner(module: str, function: Callable[..., Any]) -> ast.FunctionDef | None:
+    """The function within one of a module that is that one, by its place in the file."""
+    code = getattr(function, "__code__", None)
+    outer = [node for node in _source(module).bound.values() if isinstance(node, ast.FunctionDef)]
+    for node in (each for one in outer for each in ast.walk(one)):
+        if isinstance(node, ast.FunctionDef) and code is not None:
+            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            if (node.name, first) == (code.co_name, code.co_firstlineno):
+                return node
+    return None
+
+
+def _free(function: Callable[..., Any]) -> dict[str, Any]:
+    """What a function takes from the one that made it."""
+    cells = getattr(function, "__closure__", None) or ()
+    return {name: cell.cell_contents for name, cell in zip(function.__code__.co_freevars, cells, strict=True)}
+
+
+def _plain(x: Any) -> bool:
+    return x is None or isinstance(x, str | int | float)
 
 
 @cache

@@ -6,27 +6,42 @@ import pytest
 
 from attnspec.errors import UsageError
 from attnspec.subjects.excerpts import excerpt
-from attnspec.subjects.targets import shipped
+from attnspec.subjects.targets import find, shipped
 
 
 def test_every_shipped_function_has_an_excerpt_that_names_nothing_of_attnspec():
-    written = [one for one in shipped() if one.factory is None and "<locals>" not in one.function.__qualname__]
-    for adapter in written:
-        found = excerpt(adapter.module, adapter.function.__name__)
+    for adapter in (one for one in shipped() if one.factory is None):
+        found = excerpt(adapter.module, adapter.function)
         tree = ast.parse("\n".join(found.imports) + "\n" + found.text)
         imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
         assert [] == [node.module for node in imported if node.level or str(node.module).startswith("attnspec")]
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         assert "adapter" not in names, adapter.name
+        assert adapter.function.__name__ in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
 def test_what_a_function_uses_of_other_modules_comes_before_it():
-    found = excerpt("attnspec.adapters.torch.attention", "torch_sdpa_math")
+    found = excerpt("attnspec.adapters.torch.attention", find("torch_sdpa_math").function)
     heads = [text.splitlines()[0].partition("(")[0] for text in found.statements]
     assert ["class Unsupported", "def attention", "def attention_by", "def torch_sdpa_math"] == heads
     assert ["from typing import Any"] == found.imports
 
 
-def test_what_is_no_function_of_its_module_is_refused():
-    with pytest.raises(UsageError, match="has no function 'nothing' that could be written down"):
-        excerpt("attnspec.adapters.torch.attention", "nothing")
+def test_a_function_that_another_has_made_comes_with_what_it_was_made_for():
+    (one,) = [one for one in shipped() if one.name == "flashinfer_paged_fa2"]
+    found = excerpt(one.module, one.function)
+    assert "backend = 'fa2'" in found.statements
+    assert found.statements[-1].startswith("def flashinfer_paged(\n    q: Any,\n")
+
+
+def made_of(thing):
+    def nothing():
+        return thing
+
+    return nothing
+
+
+@pytest.mark.parametrize("function", [lambda: 0, made_of("text"), made_of(object())])
+def test_what_is_no_function_of_its_module_is_refused(function):
+    with pytest.raises(UsageError, match="has no function '.*' that could be written down"):
+        excerpt("attnspec.adapters.torch.attention", function)
