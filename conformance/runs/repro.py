@@ -32,6 +32,7 @@ from ..numerics.codes import CODES
 from ..numerics.formats import KINDS, half_unit
 from ..numerics.grades import result_format
 from ..reporting.dialects import DIALECTS
+from ..reporting.filling import IMPORTS, LINES, NOTED
 from ..reporting.findings import marks, named, prose
 from ..reporting.literals import Input
 from ..reporting.repro import Asked, Differentiated, Output, Program
@@ -68,8 +69,7 @@ LOADED = """path = Path(__file__).resolve().parent / {path!r}
 sys.path.insert(0, str(path.parent))
 spec = importlib.util.spec_from_file_location("under_test", path)
 module = sys.modules["under_test"] = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
-{name} = module.{name}"""
+spec.loader.exec_module(module)"""
 
 
 def program_of(kept: Kept, *, beside: Path) -> Program:
@@ -316,24 +316,41 @@ def _code(subject: AdapterSubject, target: str, beside: Path) -> tuple[str, list
     """The name of the function, what it imports, and what defines it."""
     path = file_of(target)
     adapter = subject.adapter
+    if adapter.factory is not None:
+        return _module(subject, path, beside)
     if path is not None:
         name = _function_of(path, parted(target)[0].partition(".py:")[2] or adapter.name, adapter.place)
         text = path.read_text("utf-8")
         stand_in = STAND_IN if re.search(r"^\s*(from|import) attnspec\b", text, re.MULTILINE) else ""
-        where = os.path.relpath(path.resolve(), beside.resolve())
         imports = [
             "import importlib.util",
             "import sys",
             *(["import types"] if stand_in else []),
             "from pathlib import Path",
         ]
-        return name, imports, stand_in + LOADED.format(path=where, name=name)
+        return name, imports, f"{stand_in}{_loaded(path, beside)}\n{name} = module.{name}"
     name = adapter.function.__name__
     if not adapter.module.startswith(SHIPPED):
         stand_in = STAND_IN
         return name, ["import sys", "import types"], f"{stand_in}from {adapter.module} import {name}"
     found = excerpt(adapter.module, adapter.function)
     return name, found.imports, found.text
+
+
+def _loaded(path: Path, beside: Path) -> str:
+    return LOADED.format(path=os.path.relpath(path.resolve(), beside.resolve()))
+
+
+def _module(subject: AdapterSubject, path: Path | None, beside: Path) -> tuple[str, list[str], str]:
+    """The same of a module of torch in a file, which is made and filled by the program."""
+    if path is None or subject.adapter.framework != "torch":
+        raise UsageError("modules are written down that are of torch, and in a file; 'attnspec replay' makes the call")
+    interface, name = subject.interface, re.sub(r"\W", "_", subject.adapter.name)
+    axes = {each: [*found] for each, found in interface.axes.items()}
+    given = f"{subject.adapter.name!r}, {[*interface.required]!r}, {axes!r}, {dict(interface.absent)!r}"
+    stand_in = f"{STAND_IN.rstrip()}\nstand_in.module = noted\n\n\n"
+    imports = ["import importlib.util", "import sys", "import types", "from pathlib import Path", *IMPORTS]
+    return name, imports, f"{NOTED}{stand_in}{_loaded(path, beside)}\n\n\n{LINES}{name} = filled({given})"
 
 
 def _function_of(path: Path, name: str, place: str) -> str:

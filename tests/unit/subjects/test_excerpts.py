@@ -43,5 +43,5 @@ def made_of(thing):
 
 @pytest.mark.parametrize("function", [lambda: 0, made_of("text"), made_of(object())])
 def test_what_is_no_function_of_its_module_is_refused(function):
-    with pytest.raises(UsageError, match="has no function '.*' that could be written down"):
+    with pytest.raises(UsageError, match=r"has no function .* that could be written down"):
         excerpt("attnspec.adapters.torch.attention", function)
