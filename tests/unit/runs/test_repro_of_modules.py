@@ -73,9 +73,7 @@ def called(*arguments):
     ("text", "operator", "faulty", "right"),
     [(ATTENTION, "multi_head", "mine.py", "q @ k.mT"), (DECODER, "decoder", "modern_gpt.py", "self.ln_f(self")],
 )
-def test_a_program_fills_a_module_and_fails_until_it_is_mended(
-    tmp_path, monkeypatch, text, operator, faulty, right, wrong
-):
+def test_a_program_fills_a_module_and_fails_until_it_is_mended(tmp_path, monkeypatch, text, operator, faulty, right):
     monkeypatch.chdir(tmp_path)
     Path("modern_gpt.py").write_text((MODELS / "modern_gpt.py").read_text())
     Path("mine.py").write_text(text)
