@@ -52,6 +52,8 @@ KINDS = {
     "cpu": Kind(),
     "cuda": Kind("CUDA_VISIBLE_DEVICES", "cuda|cublas|cudnn|device-side|accelerator"),
 }
+ELSEWHERE = ("mps", "xpu", "hpu", "npu", "tpu", "rocm", "metal")
+"""Kinds that are no misspelling where there is no device of them."""
 UNKNOWN = Kind(trouble="accelerator|device lost|out of memory")
 
 
@@ -84,6 +86,8 @@ def check_device(device: str) -> None:
     kinds = {kind_of(name) for name in names}
     if device not in names | kinds:
         there = "; ".join(f"{name}: {', '.join(found)}" for name, found in listed().items() if found)
+        if kind in ELSEWHERE:
+            raise UsageError(f"device {device!r}: no framework that is installed here sees one (there are {there})")
         raise UsageError(f"unknown device {device!r}{did_you_mean(device, names | kinds)} (there are {there})")
 
 

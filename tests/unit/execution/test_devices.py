@@ -50,6 +50,7 @@ def two(monkeypatch, tmp_path):
     ("device", "says"),
     [
         ("gpu", r"unknown device 'gpu'.* \(there are torch: cpu, cuda:0, cuda:1; jax: cpu:0, TPU_0\(1,2\)\)"),
+        ("mps", r"device 'mps': no framework that is installed here sees one \(there are torch: cpu, cuda:0"),
         ("c\npu", "unknown device "),
         ("cuda:", "unknown device 'cuda:'"),
         ("cuda:x", "unknown device 'cuda:x'"),
