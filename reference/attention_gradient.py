@@ -25,6 +25,7 @@ def attention_gradient(
     window_left=None,
     window_right=None,
     softcap=None,
+    d_lse=None,
     causal_alignment="bottom_right",
     empty_row="zeros",
     grouping="block",
@@ -34,11 +35,14 @@ def attention_gradient(
     q [batch, heads, q_len, head_dim], k [batch, kv_heads, k_len, head_dim], v [batch, kv_heads, k_len, value_dim],
     d_out [batch, heads, q_len, value_dim]; mask (True: may attend) and bias broadcast to [batch, heads, q_len, k_len];
     sink [heads]. Without a bias or a sink, its gradient is zero.
+    With `d_lse` [batch, heads, q_len] they are the gradients of sum(out * d_out) + sum(lse * d_lse).
     """
     batch, heads, q_len, d = q.shape
     kv_heads, k_len = k.shape[1:3]
     if d_out.shape != (batch, heads, q_len, v.shape[3]) or k.shape[3] != d or heads % kv_heads:
         raise ValueError(f"a gradient of the shape {d_out.shape} for queries {q.shape}, keys {k.shape}, {v.shape}")
+    if d_lse is not None and d_lse.shape != q.shape[:3]:
+        raise ValueError(f"a gradient of the logsumexp of the shape {d_lse.shape} for queries {q.shape}")
     s = 1 / math.sqrt(d) if scale is None else scale
     offset = k_len - q_len if causal_alignment == "bottom_right" else 0
     shape = (batch, heads, q_len, k_len)
@@ -67,7 +71,7 @@ def attention_gradient(
         O = P @ V  # noqa: E741 - as in the paper
         D = dO @ O
         dP = V @ dO
-        dS = P * (dP - D)
+        dS = P * (dP - D + (0 if d_lse is None else d_lse[b, h, i]))
         dB[b, h, i, seen] = dS
         dQ[b, h, i] = s * (dS * slope) @ K
         dK[b, g, seen] += s * np.outer(dS * slope, Q)

@@ -205,3 +205,25 @@ def test_the_gradient_of_a_bias_is_judged_where_the_case_itself_has_no_bias():
     outcomes = [judged(Trial(bench, sample), law, grades) for sample in samples[:12]]
     assert Kind.HELD in {outcome.kind for outcome in outcomes}
     assert "does not return d_bias" not in {outcome.says for outcome in outcomes}
+
+
+@pytest.mark.parametrize("softcap", [None, 2.0])
+@pytest.mark.parametrize("heads", [2, 4])
+def test_both_witnesses_have_the_gradients_of_the_logsumexp_as_well(heads, softcap):
+    draw = np.random.default_rng(0)
+    shapes = {"q": (2, heads, 3, 5), "k": (2, 2, 7, 5), "v": (2, 2, 7, 4), "d_out": (2, heads, 3, 4)}
+    given = {name: draw.normal(size=shape) for name, shape in shapes.items()} | {
+        "d_lse": draw.normal(size=(2, heads, 3))
+    }
+    q, k, v = (torch.from_numpy(given[name]).requires_grad_() for name in "qkv")
+    keys, values = (x.repeat_interleave(heads // 2, 1) for x in (k, v))
+    scores = q @ keys.mT * 5**-0.5
+    scores = scores if softcap is None else softcap * torch.tanh(scores / softcap)
+    outputs = torch.softmax(scores, -1) @ values, torch.logsumexp(scores, -1)
+    cotangents = [torch.from_numpy(given[name]) for name in ("d_out", "d_lse")]
+    expected = dict(zip(("d_q", "d_k", "d_v"), torch.autograd.grad(outputs, (q, k, v), cotangents), strict=True))
+    by_reference = reference.attention_gradient(**given, softcap=softcap)
+    by_definition = Frame(library()["lse_gradient"], {**given, "softcap": softcap}).outputs()
+    for name, gradient in expected.items():
+        np.testing.assert_allclose(by_reference[name], gradient, 0, 1e-12)
+        np.testing.assert_allclose(by_definition[name], gradient, 0, 1e-12)
