@@ -144,7 +144,9 @@ class Runner:
             lawful = head.law == "contract.precision" or law_of(group.mechanism, first.law) is not None
             if room and lawful and first.large is None:
                 calls = steps.tried(lambda: observed(bench, failure, seed)) or []
-                likeness = steps.tried(lambda: diagnose(bench, failure, seed, observations=calls, times=times))
+                likeness = steps.tried(
+                    lambda: diagnose(bench, failure, seed, observations=calls, times=times, likely=shown)
+                )
                 seen = steps.tried(lambda: mapped(bench, failure, seed))
                 when = steps.tried(lambda: self._when(result, head, failure, calls))
             faults = _faults(likeness) if isinstance(likeness, Likeness) else {_unnamed(group, head)}

@@ -368,3 +368,18 @@ def test_a_mistake_of_another_definition_is_named_by_more_than_one_case(monkeypa
     search = SimpleNamespace(wrong=[], grade=None, seed=0, within=None, until=0.0)
     found = naming._from_elsewhere(SimpleNamespace(mechanism=None), [], search, ())
     assert named is (found is not None)
+
+
+@pytest.mark.parametrize("likely", [(), ("sees_next",), ("strict",)])
+def test_what_was_named_elsewhere_is_tried_first_and_told_if_it_agrees(likely, monkeypatch):
+    tried, search = [], naming.Search
+    monkeypatch.setattr(
+        naming, "Search", lambda bench, found, *x, **y: tried.append(len(found)) or search(bench, found, *x, **y)
+    )
+    one = mistake("causal_mask.sees_next")
+    request = Request(one, library()["causal_mask"], "float32", SCENARIOS, laws=frozenset({"definition"}))
+    result = run(request)
+    failure = next(cell.failure for cell in result.cells if cell.bad)
+    found = diagnose(result.bench, failure, 0, likely=likely)
+    assert "causal_mask.sees_next" == found.name
+    assert (tried == [1]) is (likely == ("sees_next",))
