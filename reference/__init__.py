@@ -11,7 +11,7 @@ from .attention import attention
 from .attention_gradient import attention_gradient
 from .band_scores import band_scores
 from .beam_search import beam_search
-from .bias import bucketed_bias, bucketed_bias_gradient, window_bias
+from .bias import bucketed_bias, bucketed_bias_gradient, window_bias, window_bias_gradient
 from .block_sparse import block_sparse_attention, block_sparse_attention_gradient
 from .cached_attention import cached_attention
 from .decoder import decoder, transformer_block
@@ -136,5 +136,6 @@ __all__ = [
     "transformer_block",
     "tree_mask",
     "window_bias",
+    "window_bias_gradient",
     "windowed_decoder",
 ]

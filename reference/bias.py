@@ -50,3 +50,15 @@ def window_bias(table, *, height, width):
     for r, c, s, d in np.ndindex(height, width, height, width):
         bias[:, r, c, s, d] = offsets[height - 1 + r - s, width - 1 + c - d]
     return bias.reshape(-1, height * width, height * width)
+
+
+def window_bias_gradient(table, d_out, *, height, width):
+    """The gradient of the table [(2 height - 1) (2 width - 1), heads], for d_out [heads, places, places]."""
+    places = height * width
+    if len(table) != (2 * height - 1) * (2 * width - 1) or d_out.shape != (table.shape[1], places, places):
+        raise ValueError("the table has a number for every offset, and the cotangent an entry for every pair of places")
+    d_table = np.zeros((2 * height - 1, 2 * width - 1, table.shape[1]))
+    pairs = d_out.reshape(-1, height, width, height, width)
+    for r, c, s, d in np.ndindex(height, width, height, width):
+        d_table[height - 1 + r - s, width - 1 + c - d] += pairs[:, r, c, s, d]
+    return {"d_table": d_table.reshape(table.shape)}

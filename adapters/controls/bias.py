@@ -109,3 +109,39 @@ def control_window_by_rows(table: Any, *, height: int, width: int) -> Any:
             found = table[start : start + 2 * width - 1][back].permute(2, 0, 1)
             bias[:, r * width : (r + 1) * width, s * width : (s + 1) * width] = found
     return bias
+
+
+def cotangent(table: Any, d_out: Any, height: int, width: int) -> None:
+    """Refuse a table of another window, and a cotangent of other pairs."""
+    whole(table, height, width)
+    if d_out.shape != (table.shape[1], height * width, height * width):
+        raise ValueError("there is one entry of the cotangent for every pair of places")
+
+
+@adapter("window_bias_gradient", dtypes=DTYPES)
+def control_window_gradient_by_views(table: Any, d_out: Any, *, height: int, width: int) -> dict[str, Any]:
+    """Back through the pieces of the table that queries see, in single precision."""
+    cotangent(table, d_out, height, width)
+
+    def bias(table: Any) -> Any:
+        return control_window_by_views(table, height=height, width=width)
+
+    found = differentiated(bias, d_out.float(), table=table.float())
+    return {"d_table": found["d_table"].to(table.dtype)}
+
+
+@adapter("window_bias_gradient", dtypes=DTYPES)
+def control_window_gradient_by_offsets(table: Any, d_out: Any, *, height: int, width: int) -> dict[str, Any]:
+    """Offset by offset, the sum over the overlap of the window with itself moved by so much, in double precision."""
+    import torch
+
+    cotangent(table, d_out, height, width)
+    pairs = d_out.double().unflatten(1, (height, width)).unflatten(3, (height, width))
+    found = torch.zeros(2 * height - 1, 2 * width - 1, table.shape[1], dtype=torch.float64)
+    for down in range(1 - height, height):
+        for right in range(1 - width, width):
+            rows = torch.arange(max(down, 0), height + min(down, 0))
+            columns = torch.arange(max(right, 0), width + min(right, 0))
+            r, c = rows[:, None], columns[None]
+            found[down + height - 1, right + width - 1] = pairs[:, r, c, r - down, c - right].sum((1, 2))
+    return {"d_table": found.flatten(0, 1).to(table.dtype)}

@@ -64,6 +64,16 @@ def transformers_t5_bias_gradient(
     return differentiated(bias, d_out, table=table)
 
 
+def placed(table: Any, height: int, width: int) -> Any:
+    """The bias of a window with this table."""
+    from transformers.models.swin.modeling_swin import SwinRelativePositionBias
+
+    place: Any = SwinRelativePositionBias(table.shape[1], (height, width))
+    del place.relative_position_bias_table  # a parameter, in whose place a tensor keeps what it was made by
+    place.relative_position_bias_table = table
+    return place()[0]
+
+
 @adapter(
     "window_bias",
     dtypes=("float32", "bfloat16", "float16"),
@@ -72,9 +82,15 @@ def transformers_t5_bias_gradient(
 )
 def transformers_swin_bias(table: Any, *, height: int, width: int) -> Any:
     """SwinRelativePositionBias of transformers.models.swin."""
-    import torch
-    from transformers.models.swin.modeling_swin import SwinRelativePositionBias
+    return placed(table, height, width)
 
-    place: Any = SwinRelativePositionBias(table.shape[1], (height, width))
-    place.relative_position_bias_table = torch.nn.Parameter(table, requires_grad=False)
-    return place()[0]
+
+@adapter(
+    "window_bias_gradient",
+    dtypes=("float32", "bfloat16", "float16"),
+    package="transformers",
+    extra="transformers",
+)
+def transformers_swin_bias_gradient(table: Any, d_out: Any, *, height: int, width: int) -> dict[str, Any]:
+    """SwinRelativePositionBias of transformers.models.swin, by automatic differentiation."""
+    return differentiated(lambda table: placed(table, height, width), d_out, table=table)
