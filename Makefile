@@ -5,7 +5,7 @@ VENV := .venv
 READY := $(VENV)/.ready
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 
-.PHONY: setup check test browser interpreters cluster ggml vectors site lint types audit bench clean
+.PHONY: setup check test browser interpreters cluster ggml opencl vectors site lint types audit bench clean
 
 setup: $(READY)
 
@@ -42,6 +42,11 @@ cluster: setup
 ggml: setup
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ggml]'
 	$(VENV)/bin/python -m pytest tests/end_to_end/test_ggml.py
+
+# Kernels in OpenCL behind the protocol, on the CPU.
+opencl: setup
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[opencl]'
+	$(VENV)/bin/python -m pytest tests/end_to_end/test_opencl.py
 
 # The vectors of all mechanisms, for those who have no attnspec: below 20 MB, the same bytes for the same version.
 vectors: setup

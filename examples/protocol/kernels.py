@@ -80,4 +80,5 @@ def main():
         print(json.dumps(found), file=answers, flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()
