@@ -91,8 +91,9 @@ def phrase(literal: Literal) -> str:
     if literal.kind in ("set", "usual") and x is not None:
         return f"{name} = {x}"
     if literal.kind in SOME:
-        kind = x if x in SOME[literal.kind] else "not" if x.startswith("not ") else "size"
-        return SOME[literal.kind][kind].format(name=name, x=x.removeprefix("not "))
+        what = str(x)
+        kind = what if what in SOME[literal.kind] else "not" if what.startswith("not ") else "size"
+        return SOME[literal.kind][kind].format(name=name, x=what.removeprefix("not "))
     if literal.kind == "up to" and x == 1:
         return f"{name} = 1"
     return PHRASES[literal.kind].format(name=name, a=a(name), x=_number(x))
