@@ -13,6 +13,7 @@ from ..judging.judge import Kind
 from ..judging.large import Large, Unroomy
 from ..judging.serving import SECONDS
 from ..judging.settling import Declined
+from .conditions import Fit
 from .maps import NOUNS, Map
 from .parting import Parting, point_of
 from .patterns import in_words
@@ -78,6 +79,10 @@ class _AtScale(Parting):
             return None
         return kind is self.kind if kind in (self.kind, Kind.HELD) else None
 
-    def fresh(self) -> Iterator[Sample]:
+    def sharpened(self, fit: Fit) -> bool:
+        """Never: a case takes long."""
+        return False
+
+    def fresh(self, count: int = 0) -> Iterator[Sample]:
         """None: cases of the sizes of production are written out."""
         return iter(())
