@@ -28,12 +28,13 @@ Role = tuple[str, str, Any]
 
 WORDS = {
     "hidden": "hidden_dim hidden_features intermediate_size intermediate_dim d_ff dff ffn_dim ff_dim dim_feedforward "
-    "mlp_dim inner_dim d_hidden hidden n_inner ffn_hidden_size dim_ff",
+    "mlp_dim inner_dim d_hidden hidden n_inner ffn_hidden_size dim_ff f ff ffn n_ff d_mlp n_hidden",
     "width": "dim embed_dim embedding_dim emb_dim hidden_size d_model n_embd n_embed n_state model_dim dim_model "
     "embed_size width d_in d_out in_dim out_dim in_features out_features hidden_dim normalized_shape ndim "
     "num_features features d n hidden_dims embedding_size",
     "heads": "heads num_heads n_heads n_head num_attention_heads nheads nhead num_q_heads n_q_heads num_query_heads h",
-    "kv_heads": "kv_heads num_kv_heads n_kv_heads n_kv_head num_key_value_heads num_kv n_head_kv nkv",
+    "kv_heads": "kv_heads num_kv_heads n_kv_heads n_kv_head num_key_value_heads num_kv n_head_kv nkv kv n_kv kv_head "
+    "n_query_groups num_query_groups",
     "head_dim": "head_dim d_head dim_head head_size d_k d_v d_kv",
     "vocab": "vocab_size n_vocab vocab num_embeddings num_tokens n_tokens vocabulary_size vocab_len padded_vocab_size",
     "layers": "n_layer n_layers num_layers num_hidden_layers depth layers num_blocks n_blocks nlayers n_block",
@@ -85,6 +86,8 @@ class Survey:
     """The framework of the arrays that it is called with."""
     inner: tuple[str, ...] = ()
     """The classes of the same file that it is made of, as far as its framework tells them."""
+    left: tuple[str, ...] = ()
+    """Numbers that its constructor has by default and of which nothing is known, as `name=number`."""
 
 
 class _UnknownError(Exception):
@@ -102,7 +105,8 @@ def surveyed(path: Path, name: str, roles: Sequence[Role]) -> Survey:
     if calling is None:
         raise TargetError(f"{name} is no module of torch, Flax or Keras")
     uses: dict[str, None] = {}
-    made, built = _made(module, path.stem, kind, _guesses(roles, uses))
+    guess = _guesses(roles, uses)
+    made, built = _made(module, path.stem, kind, guess)
     called = [p for p in [*inspect.signature(calling).parameters.values()][1:] if p.kind not in _VARIADIC]
     takes = tuple((p.name, p.default is p.empty) for p in called)
     if framework == "torch":
@@ -111,9 +115,11 @@ def surveyed(path: Path, name: str, roles: Sequence[Role]) -> Survey:
     else:
         shapes = {at: (shape, "") for at, shape in _shapes(made, roles, takes).items()}
     weights = tuple(Weight(at, shape, holder) for at, (shape, holder) in shapes.items())
-    own = [type(one) for one in made.modules()] if framework == "torch" else []
-    inner = dict.fromkeys(one.__name__ for one in own if one.__module__ == kind.__module__ and one is not kind)
-    return Survey(built, tuple(uses), weights, takes, framework, tuple(inner))
+    parts = [type(one) for one in made.modules()] if framework == "torch" else []
+    inner = dict.fromkeys(one.__name__ for one in parts if one.__module__ == kind.__module__ and one is not kind)
+    own = inspect.signature(kind.__init__).parameters.values()
+    left = tuple(f"{p.name}={p.default}" for p in own if type(p.default) is int and guess(p.name) is None)
+    return Survey(built, tuple(uses), weights, takes, framework, tuple(inner), left)
 
 
 def _calling(kind: type) -> tuple[str, Callable[..., Any] | None]:

@@ -205,6 +205,8 @@ def _wanted_shape(part: str, kind: Kind, sizes: Mapping[str, int], survey: Surve
     axes = next((axes for own, axes in kind.weights.values() if own == part), ())
     missing = "hidden" in axes and "hidden" not in survey.uses
     untold = ", for the constructor takes no hidden size" if missing else ""
+    if survey.left:
+        untold += f"; nothing is known of {', '.join(survey.left)} in the constructor"
     return f" [{', '.join(f'{axis}={sizes[axis]}' for axis in axes)}]{untold}" if axes else ""
 
 
