@@ -1,5 +1,6 @@
-"""Mistakes that are known of something near: of another operator that has the same line, or with another number.
+"""Mistakes that are known of something near: of what a definition calls, of another operator, or with another number.
 
+A mistake of an operator that a definition calls is tried there: a model may have what is known of its blocks.
 A mistake of one operator is tried wherever its lines exist, as softmax over another axis or a window that is one too
 wide may happen in each of them.
 Where a mistake is made of tiles or limits, it is tried with other powers of two.
@@ -14,6 +15,7 @@ from dataclasses import replace
 from ..errors import SpecError
 from ..language.expressions import Expression
 from ..language.syntax import parse
+from ..mechanisms.definition import called_by
 from ..mechanisms.mechanism import Mechanism
 from .candidates import Candidate
 
@@ -26,13 +28,22 @@ class Variants(dict[tuple[str, str], list[Candidate]]):
 
 
 def varied(m: Mechanism) -> list[Candidate]:
-    """The mistakes of other operators that can be made here, and all of them with other numbers."""
+    """The mistakes of what it calls, those of other operators that can be made here, and all with other numbers."""
     known = m.kept(Variants)
     if (m.name, m.digest) not in known:
         own = [Candidate(one.address(x.name), x.says, x.change) for one in m.kin for x in one.mistakes.values()]
-        near = list(_of_kin(m, {_key(candidate.changes) for candidate in own}))
+        near = [*_inside(m), *_of_kin(m, {_key(candidate.changes) for candidate in own})]
         known[m.name, m.digest] = [*near, *(other for one in (*own, *near) for other in _renumbered(one))]
     return known[m.name, m.digest]
+
+
+def _inside(m: Mechanism) -> Iterator[Candidate]:
+    """The mistakes of the operators that its definition calls, and of those that these call."""
+    for name in sorted(called_by(m)):
+        for one in () if m.beside(name).by_reference else m.beside(name).kin:
+            for mistake in one.mistakes.values():
+                changes = {f"{name}.{line}": change for line, change in mistake.change.items()}
+                yield Candidate(one.address(mistake.name), mistake.says, changes)
 
 
 def _of_kin(m: Mechanism, seen: set[frozenset[tuple[str, str]]]) -> Iterator[Candidate]:

@@ -45,6 +45,7 @@ class Frame:
     ) -> None:
         """`values` has inputs and options, and the words of conventions; what is left out is at its default.
 
+        `changes` are by name; those of an operator that is called, or that one of these calls, as `operator.name`.
         With `overflow`, the lines are limited to the range of that format, as they would be in a kernel.
         `unchanged` is the same evaluation without the changes, from which every name is taken that is not `reached`.
         Raises `SpecError` where the shapes of the inputs contradict one another.
@@ -145,7 +146,8 @@ class Frame:
         mechanism = self.mechanism.beside(name)
         passed_on = {c: self.values[c] for c in mechanism.conventions if c in self.values and c not in arguments}
         arguments = {**passed_on, **arguments}
-        key = None if mechanism.by_reference else key_of(name, self.grade, self.dtype, arguments)
+        changes = within(self.changes, mechanism)
+        key = None if mechanism.by_reference or changes else key_of(name, self.grade, self.dtype, arguments)
         known = self.mechanism.kept(Called)
         if key is not None and (found := known.get(key)) is not None:
             budget.spend(found.work)
@@ -153,7 +155,7 @@ class Frame:
             self.turned_on.update(found.asked & passed_on.keys())
             return found.result
         before = budget.unspent()
-        inner = Frame(mechanism, arguments, grade=self.grade, dtype=self.dtype)
+        inner = Frame(mechanism, arguments, grade=self.grade, dtype=self.dtype, changes=changes)
         with budget.waiting(self.held):
             result = inner[mechanism.outputs[0]]
         if key is not None:
@@ -240,14 +242,46 @@ class _Unstored:
 
 def reached(mechanism: Mechanism, changes: Collection[str]) -> frozenset[str]:
     """The names that changes may give another value: those that are changed, and every line that reads one of them."""
-    found = set(changes)
+    found = {name for name in changes if "." not in name}
     if mechanism.by_reference:
         found.update(mechanism.outputs)
+    inner = {name.partition(".")[0] for name in changes} - found
+    if inner:
+        touched = {one for one in called_by(mechanism) if {one, *called_by(mechanism.beside(one))} & inner}
+        found |= {name for name, line in mechanism.definition.items() if line.calls & touched}
     while True:
         further = {name for name, line in mechanism.definition.items() if name not in found and line.uses & found}
         if not further:
             return frozenset(found)
         found |= further
+
+
+class CalledBy(dict[str, frozenset[str]]):
+    """Which operators the definitions of a library call."""
+
+
+def called_by(mechanism: Mechanism) -> frozenset[str]:
+    """The operators that a definition calls, and those that their definitions call."""
+    known = mechanism.kept(CalledBy)
+    if mechanism.name not in known:
+        own = {name for line in mechanism.definition.values() for name in line.calls}
+        known[mechanism.name] = frozenset(own.union(*(called_by(mechanism.beside(name)) for name in own)))
+    return known[mechanism.name]
+
+
+def within(changes: Mapping[str, Expression], operator: Mechanism) -> dict[str, Expression]:
+    """Those of the changes that are of an operator, by its own names, and those of operators that it calls."""
+    if not any("." in name for name in changes):
+        return {}
+    calls = called_by(operator)
+    found = {}
+    for name, change in changes.items():
+        home, _, own = name.rpartition(".")
+        if home == operator.name:
+            found[own] = change
+        elif home in calls:
+            found[name] = change
+    return found
 
 
 def _limited(x: Any, fmt: Format) -> Any:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from attnspec.adapters import Adapter
+from attnspec.adapters.controls.decoder import control_decoder
 from attnspec.cases.profiles import PROFILES
 from attnspec.diagnosis.naming import diagnose
 from attnspec.diagnosis.variants import varied
@@ -13,8 +14,8 @@ from attnspec.mechanisms.loader import library
 from attnspec.subjects.targets import subject
 
 
-def named(function, operator):
-    one = subject(Adapter("kernel", operator, function, "numpy"))
+def named(function, operator, framework="numpy", **claims):
+    one = subject(Adapter("kernel", operator, function, framework, **claims))
     result = run(Request(one, library()[operator], "float32", PROFILES["quick"], laws=frozenset({"definition"})))
     return diagnose(result.bench, next(cell.failure for cell in result.cells if cell.bad), 0).name
 
@@ -48,6 +49,18 @@ def test_mistakes_of_other_operators_are_tried_where_their_lines_are():
     names = {candidate.name for candidate in varied(library()["packed_attention"])}
     assert "attention.cap_multiplies" in names
     assert not any(name.startswith("packed_attention.cap") for name in names)
+
+
+def tiled(tokens, embedding, norm, wq, wk, wv, *weights, heads, kv_heads=None, eps=1e-5, base=1e4):
+    """A language model whose query heads take turns over the heads of keys and values."""
+    groups = heads if kv_heads is None else kv_heads
+    wk, wv = (w.unflatten(-1, (groups, -1)).tile(1, 1, heads // groups, 1).flatten(2) for w in (wk, wv))
+    return control_decoder(tokens, embedding, norm, wq, wk, wv, *weights, heads=heads, eps=eps, base=base)
+
+
+def test_a_mistake_of_what_a_definition_calls_is_named():
+    claims = {"dtypes": ("float32",), "conventions": {"pairing": "halves"}}
+    assert "transformer_block.tiled_groups" == named(tiled, "decoder", "torch", **claims)
 
 
 def test_variants_are_made_once():

@@ -10,7 +10,7 @@ from attnspec.cases.plans import Plan
 from attnspec.cases.profiles import Profile
 from attnspec.cases.samples import Sample
 from attnspec.errors import SpecError
-from attnspec.mechanisms.definition import Frame, Worded, refused, sizes_of
+from attnspec.mechanisms.definition import Frame, Worded, reached, refused, sizes_of
 from attnspec.mechanisms.loader import library
 from attnspec.mechanisms.references import by_reference, reference_outputs
 from attnspec.mechanisms.schema import spec_folder
@@ -196,6 +196,17 @@ def test_an_input_may_be_changed():
     q[..., 8:] = 0
     np.testing.assert_array_equal(q, changed["q"])
     np.testing.assert_array_equal(Frame(ATTENTION, {**values, "q": q})["out"], changed["out"])
+
+
+def test_a_line_of_an_operator_that_is_called_may_be_changed():
+    decoder, block = library()["decoder"], library()["transformer_block"]
+    values = next(one.values for one in samples(decoder, 30) if one.values["heads"] > 1 and one.values["length"] > 2)
+    of_blocks = {f"transformer_block.{line}": x for line, x in block.mistakes["no_scale"].change.items()}
+    of_attention = {f"attention.{line}": x for line, x in ATTENTION.mistakes["no_scale"].change.items()}
+    plain, first, second = (Frame(decoder, values, changes=each) for each in ({}, of_blocks, of_attention))
+    np.testing.assert_allclose(first["logits"], second["logits"], rtol=1e-12)
+    assert not np.allclose(plain["logits"], first["logits"])
+    assert {"first", "second", "blocks", "last", "logits"} == reached(decoder, of_attention)
 
 
 def test_lines_overflow_as_in_a_kernel():
