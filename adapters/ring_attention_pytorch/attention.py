@@ -28,7 +28,7 @@ declared = functools.partial(
 
 def ring(q: Any, k: Any, v: Any, mask: Any, *, causal: bool, softcap: float | None) -> Any:
     """One rank's part of ring_flash_attn: [batch, heads, length, head_dim]."""
-    from ring_attention_pytorch import ring_flash_attn
+    from ring_attention_pytorch.ring_flash_attention import ring_flash_attn
 
     capped = {} if softcap is None else {"softclamp_qk_sim": True, "softclamp_value": softcap}
     states = (x.swapaxes(1, 2) for x in (q, k, v))
@@ -46,7 +46,7 @@ def zig_zag(q: Any, k: Any, v: Any, rows: Any, columns: Any, *, causal: bool, le
 
 def tree(q: Any, k: Any, v: Any) -> Any:
     """What every rank has of tree_attn_decode, which cuts keys and values itself."""
-    from ring_attention_pytorch import tree_attn_decode
+    from ring_attention_pytorch.tree_attn_decoding import tree_attn_decode
 
     return tree_attn_decode(q, k, v)
 

@@ -152,7 +152,7 @@ class _AskedOfItems(_Asked):
         for name, x in self.arrays.items():
             found[name] = x
             for at, label in enumerate(self.bench.mechanism.stating.shapes[name]):
-                taken = places if label == self.axis else tokens.get(label)
+                taken = places if label == self.axis else tokens.get(label or "")
                 if taken is not None:
                     found[name] = np.take(found[name], taken, at)
         return found

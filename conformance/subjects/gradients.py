@@ -64,7 +64,7 @@ class GradientSubject(AdapterSubject):
             self.read_as(self.forward.form.layout.name, observed=True)
         return super().call(call)
 
-    def apart(self, calls: Sequence[Call], seconds: float) -> list[Reply]:
+    def apart(self, calls: Sequence[Call], seconds: float, *, anew: bool = False) -> list[Reply]:
         raise ApartError("its gradients are taken by attnspec; the function itself is asked")
 
 
