@@ -78,7 +78,7 @@ def declaration(path: Path, name: str, operator: str | None) -> tuple[str, list[
         words = next((score.words for score in changed if score.holds), {})
         scores = [*scores, *changed] if not words else _scored(path, [score.candidate for score in scores], words=words)
     holding = _parted(path, [score for score in scores if score.holds])
-    best = holding[0] if holding else max(scores, key=_share)
+    best = holding[0] if holding else _nearest(path, scores)
     doubts = _doubts(best, holding, len(found))
     if guessed_by_order(operator, survey):
         doubts.append("names of parameters say nothing: their order is taken for that of queries, keys, values, output")
@@ -114,6 +114,15 @@ def _parted(path: Path, holding: list[Score]) -> list[Score]:
     return [one for one in further if one.holds] or holding
 
 
+def _nearest(path: Path, scores: Sequence[Score]) -> Score:
+    """Where none holds, the one that is right in most cases; what may be fixed, such as an epsilon, by all cases."""
+    best = max(scores, key=_share)
+    alike = {str(s.candidate.fixed): s.candidate for s in scores if s.candidate.weights == best.candidate.weights}
+    if len(alike) < 2:
+        return best
+    return max(_scored(path, [*alike.values()], words=best.words, cases=ALL), key=_share)
+
+
 def output_of(operator: str) -> str:
     """The name of the first output of an operator."""
     return next(iter(library_of(Options())[operator].outputs))
@@ -121,7 +130,7 @@ def output_of(operator: str) -> str:
 
 def _doubts(best: Score, holding: Sequence[Score], count: int) -> list[str]:
     if not holding:
-        says = f" ({best.says})" if best.says else ""
+        says = f" ({best.says})" if best.says else ": attnspec check shows where it is wrong"
         several = f"none of {count} mappings agrees" if count > 1 else "the mapping does not agree"
         return [f"{several} with the definition; this one is right in {best.held} of {best.tried} cases{says}"]
     others = [one for one in holding[1:] if one.candidate.weights != best.candidate.weights]

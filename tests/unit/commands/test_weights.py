@@ -158,6 +158,7 @@ class Block(nn.Module):
 def test_where_nothing_agrees_the_likeliest_is_written_and_called_uncertain():
     result = called("init", "my_model.py:FaultyAttention")
     says = "none of 2 mappings agrees with the definition; this one is right in 0 of 2 cases"
+    says += ": attnspec check shows where it is wrong"
     assert f"FaultyAttention is uncertain: {says}\n" in result.stdout
     text = Path("my_model_attnspec.py").read_text()
     assert f"# uncertain: {says}\nfaulty_attention = attnspec.module(\n" in text

@@ -136,3 +136,12 @@ def test_a_call_that_wants_the_unknown_is_not_guessed():
         [("x", True), ("mask", True), ("start_pos", True), ("cache", False)]
     )
     assert "" == call_of([("x", True), ("strange", True)])
+
+
+def test_a_wrong_model_is_mapped_with_the_epsilon_that_it_has():
+    wrong = Path("meta_llama.py").read_text().replace("repeat_interleave(self.n_rep, 2)", "tile(1, 1, self.n_rep, 1)")
+    wrong = wrong.replace("norm_eps: float = 1e-5", "norm_eps: float = 1e-6").replace("norm_eps", "of_norms")
+    Path("wrong_llama.py").write_text(wrong)
+    result = called("init", "wrong_llama.py:Transformer")
+    assert "agrees with the definition; this one is right in" in result.output
+    assert 'fixed={"eps": 1e-06' in Path("wrong_llama_attnspec.py").read_text()
