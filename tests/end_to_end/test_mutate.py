@@ -59,7 +59,8 @@ def test_what_there_was_no_time_for_is_counted(here):
 
 
 def test_a_correct_variant_that_imports_others_is_changed_by_its_name(here):
-    found = CliRunner().invoke(main, ["mutate", "control_blocks_by_rows", "--profile", "smoke", "--max-time", "0"])
+    wanted = ["--mechanism", "block_sparse_attention", "--profile", "smoke", "--max-time", "0"]
+    found = CliRunner().invoke(main, ["mutate", "control_blocks_by_rows", *wanted])
     assert (5, True) == (found.exit_code, found.stdout.splitlines()[-1].endswith("were not tried"))
 
 

@@ -1,6 +1,6 @@
 """Restricted and whole evaluations of every definition agree bit for bit, in values and in bounds.
 
-What `stored` rounds alike is counted in what is there: the likely part of a bound may be less for a part of an array.
+What `stored` rounds alike is counted in what is there: a bound may be less for a part of an array.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def differing(mechanism, sample, axes, grade):
             chosen, y = taken(x, labels, positions), own.get(kind)
             pair = np.broadcast_arrays(chosen, y)
             same = y is not None and np.array_equal(*pair, equal_nan=chosen.dtype.kind == "f")
-            if counting and kind in ("variance", "shared"):
+            if counting and kind != "value":
                 same = same or (y is not None and bool(np.all(np.isnan(pair[0]) | (pair[1] <= pair[0] * (1 + 1e-9)))))
             found += [] if same else [(name, kind)]
     return found

@@ -14,7 +14,7 @@ AGAIN = """def answer(question, seen=[]):
     seen.append(1)
     if len(seen) == 4:
         return {}"""
-MAIN = "\n\nmain()\n"
+MAIN = "\n    main()\n"
 QUIET = """
         calls = globals().setdefault("calls", [])
         calls.append(found)
@@ -32,7 +32,7 @@ BROKEN = {
     "question": ('{"kind": "question", "says": "this is no', '{"kind": "failed", "says": "this is no'),
     "line": ('found = {"id": None, "error"', 'found = {"id": 0, "error"'),
     "quiet": (ANSWERED, ANSWERED + QUIET),
-    "leaving": (MAIN, f"{MAIN}sys.exit(3)\n"),
+    "leaving": (MAIN, f"{MAIN}    sys.exit(3)\n"),
 }
 
 
