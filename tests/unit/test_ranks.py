@@ -13,7 +13,6 @@ from attnspec.adapters.controls import ring
 from attnspec.adapters.faults.ring import ring_backward_of_own_queries, ring_hides_by_local_position
 from attnspec.adapters.torch.ranks import Ranks, cut, filled, in_order, joined, striped, zigzag
 
-pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # where another test has imported JAX
 ORDERS = pytest.mark.parametrize("order", [in_order, zigzag, striped])
 
 
