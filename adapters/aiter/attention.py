@@ -71,7 +71,7 @@ def aiter_attention_gradient(
 ) -> Any:
     """Gradients of flash_attn_func of aiter."""
     attend = partial(aiter_attention, causal=causal, scale=scale, window_left=window_left, window_right=window_right)
-    return differentiated(lambda **inputs: attend(**inputs)["out"], d_out, q=q, k=k, v=v)
+    return differentiated(attend, d_out, q=q, k=k, v=v)
 
 
 @declared("packed_attention")

@@ -7,6 +7,7 @@ the roundings of its kernels; the others differentiate functions that pass as at
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from .. import adapter
@@ -88,12 +89,9 @@ def control_differentiated_mask_of_blocks(
     window_right: int | None = None,
 ) -> Any:
     """Automatic differentiation of a plain softmax of all scores under a dense mask."""
-
-    def attend(q: Any, k: Any, v: Any) -> Any:
-        sizes = {"q_block_size": q_block_size, "k_block_size": k_block_size}
-        window = {"window_left": window_left, "window_right": window_right}
-        return control_blocks_as_mask(q, k, v, blocks, **sizes, scale=scale, causal=causal, **window)["out"]
-
+    options = {"scale": scale, "causal": causal, "window_left": window_left, "window_right": window_right}
+    sizes = {"q_block_size": q_block_size, "k_block_size": k_block_size}
+    attend = partial(control_blocks_as_mask, blocks=blocks, **sizes, **options)
     return differentiated(attend, d_out, q=q, k=k, v=v)
 
 
@@ -113,10 +111,7 @@ def control_differentiated_filled_blocks(
     window_right: int | None = None,
 ) -> Any:
     """Automatic differentiation in double precision, with the lowest number in place of scores that are left out."""
-
-    def attend(q: Any, k: Any, v: Any) -> Any:
-        sizes = {"q_block_size": q_block_size, "k_block_size": k_block_size}
-        window = {"window_left": window_left, "window_right": window_right}
-        return control_blocks_filled(q, k, v, blocks, **sizes, scale=scale, causal=causal, **window)
-
+    options = {"scale": scale, "causal": causal, "window_left": window_left, "window_right": window_right}
+    sizes = {"q_block_size": q_block_size, "k_block_size": k_block_size}
+    attend = partial(control_blocks_filled, blocks=blocks, **sizes, **options)
     return differentiated(attend, d_out, q=q, k=k, v=v)

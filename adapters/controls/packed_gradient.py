@@ -7,6 +7,7 @@ kernels; the others differentiate functions that pass as packed attention.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from .. import adapter
@@ -27,12 +28,7 @@ def gradients_of(
     attend: Callable[..., Any], q: Any, k: Any, v: Any, q_lens: Any, k_lens: Any, d_out: Any, **options: Any
 ) -> dict[str, Any]:
     """The gradients of a function of packed attention, by automatic differentiation."""
-
-    def first(q: Any, k: Any, v: Any) -> Any:
-        found = attend(q, k, v, q_lens, k_lens, **options)
-        return found["out"] if isinstance(found, dict) else found
-
-    return differentiated(first, d_out, q=q, k=k, v=v)
+    return differentiated(partial(attend, q_lens=q_lens, k_lens=k_lens, **options), d_out, q=q, k=k, v=v)
 
 
 @_declared()

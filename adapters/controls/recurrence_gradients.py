@@ -5,7 +5,7 @@ What goes back through all tokens at once has sums from the end in it, as kernel
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from .. import adapter
@@ -13,11 +13,6 @@ from ..torch.gradients import differentiated
 from . import convolution, delta_rule, linear_attention, state_space
 
 DTYPES = ("float32", "bfloat16", "float16")
-
-
-def first(call: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """A function of inputs by name that gives the first output of a call under options."""
-    return lambda **inputs: call(**{**options, **inputs})["out"]
 
 
 @adapter("gated_delta_rule_gradient", dtypes=DTYPES)
@@ -34,7 +29,7 @@ def control_delta_rule_back_by_tokens(
     normalise: bool = False,
 ) -> dict[str, Any]:
     """Back through every token, one by one."""
-    out = first(delta_rule.control_delta_rule_by_tokens, scale=scale, normalise=normalise)
+    out = partial(delta_rule.control_delta_rule_by_tokens, scale=scale, normalise=normalise)
     return differentiated(out, d_out, q=q, k=k, v=v, beta=beta, gate=gate, state=state)
 
 
@@ -52,7 +47,7 @@ def control_delta_rule_back_at_once(
     normalise: bool = False,
 ) -> dict[str, Any]:
     """Back through a triangular system of all tokens."""
-    out = first(delta_rule.control_delta_rule_at_once, scale=scale, normalise=normalise)
+    out = partial(delta_rule.control_delta_rule_at_once, scale=scale, normalise=normalise)
     return differentiated(out, d_out, q=q, k=k, v=v, beta=beta, gate=gate, state=state)
 
 
@@ -74,7 +69,7 @@ def control_linear_attention_back_by_tokens(
 ) -> dict[str, Any]:
     """Back through every token, one by one."""
     options = {"scale": scale, "feature_map": feature_map, "normalise": normalise, "eps": eps, "causal": causal}
-    out = first(linear_attention.control_linear_attention_by_tokens, key_sum=key_sum, **options)
+    out = partial(linear_attention.control_linear_attention_by_tokens, key_sum=key_sum, **options)
     return through(out, d_out, key_sum, normalise, q=q, k=k, v=v, gate=gate, state=state)
 
 
@@ -96,7 +91,7 @@ def control_linear_attention_back_at_once(
 ) -> dict[str, Any]:
     """Back through the products of all queries with all keys."""
     options = {"scale": scale, "feature_map": feature_map, "normalise": normalise, "eps": eps, "causal": causal}
-    out = first(linear_attention.control_linear_attention_at_once, key_sum=key_sum, **options)
+    out = partial(linear_attention.control_linear_attention_at_once, key_sum=key_sum, **options)
     return through(out, d_out, key_sum, normalise, q=q, k=k, v=v, gate=gate, state=state)
 
 
@@ -124,7 +119,7 @@ def control_state_space_back_by_tokens(
     softplus: bool = False,
 ) -> dict[str, Any]:
     """Back through every token, one by one."""
-    out = first(state_space.control_state_space_by_tokens, softplus=softplus)
+    out = partial(state_space.control_state_space_by_tokens, softplus=softplus)
     return differentiated(out, d_out, x=x, dt=dt, a=a, b=b, c=c, d=d, dt_bias=dt_bias, state=state)
 
 
@@ -143,7 +138,7 @@ def control_state_space_back_at_once(
     softplus: bool = False,
 ) -> dict[str, Any]:
     """Back through the matrix of all tokens by all tokens."""
-    out = first(state_space.control_state_space_at_once, softplus=softplus)
+    out = partial(state_space.control_state_space_at_once, softplus=softplus)
     return differentiated(out, d_out, x=x, dt=dt, a=a, b=b, c=c, d=d, dt_bias=dt_bias, state=state)
 
 
@@ -152,7 +147,7 @@ def control_convolution_back_by_matrix(
     x: Any, weight: Any, d_out: Any, bias: Any = None, state: Any = None, *, silu: bool = False
 ) -> dict[str, Any]:
     """Back through a product with a banded matrix for each channel, in single precision."""
-    out = first(convolution.control_convolution_by_matrix, silu=silu)
+    out = partial(convolution.control_convolution_by_matrix, silu=silu)
     given = {"x": x, "weight": weight, "bias": bias, "state": state}
     single = {name: None if y is None else y.float() for name, y in given.items()}
     return {name: d.to(x.dtype) for name, d in differentiated(out, d_out.float(), **single).items()}

@@ -5,6 +5,7 @@ What its kernels return for a backward pass is tested against these.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from .. import adapter
@@ -81,11 +82,8 @@ def fla_naive_linear_attention_gradient(
     eps: float = 1e-10,
 ) -> dict[str, Any]:
     """naive_recurrent_linear_attn, token by token; the sum of keys is handed on with the normaliser."""
-
-    def out(**given: Any) -> Any:
-        call = linear_attention.fla_naive_recurrent_linear_attention
-        return call(**given, scale=scale, normalise=normalise, eps=eps)["out"]
-
+    call = linear_attention.fla_naive_recurrent_linear_attention
+    out = partial(call, scale=scale, normalise=normalise, eps=eps)
     return differentiated(out, d_out, q=q, k=k, v=v, state=state, key_sum=key_sum if normalise else None)
 
 
@@ -94,11 +92,7 @@ def fla_naive_recurrent_gla_gradient(
     q: Any, k: Any, v: Any, d_out: Any, gate: Any = None, state: Any = None
 ) -> dict[str, Any]:
     """naive_recurrent_gla, token by token, with a gate for each channel of the keys."""
-
-    def out(**given: Any) -> Any:
-        return linear_attention.fla_naive_recurrent_gla(**given)["out"]
-
-    return differentiated(out, d_out, q=q, k=k, v=v, gate=gate, state=state)
+    return differentiated(linear_attention.fla_naive_recurrent_gla, d_out, q=q, k=k, v=v, gate=gate, state=state)
 
 
 @adapter("linear_attention_gradient", fixed=GATED, requires=HEADS, **SINGLE)
@@ -106,8 +100,5 @@ def fla_naive_chunked_simple_gla_gradient(
     q: Any, k: Any, v: Any, d_out: Any, gate: Any = None, state: Any = None, *, scale: float | None = None
 ) -> dict[str, Any]:
     """naive_chunk_simple_gla, in chunks of 64 tokens, with a gate for each head."""
-
-    def out(**given: Any) -> Any:
-        return linear_attention.fla_naive_chunked_simple_gla(**given, scale=scale)["out"]
-
+    out = partial(linear_attention.fla_naive_chunked_simple_gla, scale=scale)
     return differentiated(out, d_out, q=q, k=k, v=v, gate=gate, state=state)

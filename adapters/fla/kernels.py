@@ -50,6 +50,12 @@ def kernel(operator: str, **declaration: Any) -> Callable[[Callable[..., Any]], 
     return declare
 
 
+def stepped(function: Callable[..., Any], *arrays: Any, state: Any, **more: Any) -> dict[str, Any]:
+    """What a kernel that goes on from a state returns, by the names of the operators."""
+    out, left = function(*arrays, initial_state=state, output_final_state=True, **more)
+    return {"out": out, "final_state": left}
+
+
 @kernel("gated_delta_rule", requires="not single(gate)")
 def fla_recurrent_gated_delta_rule(
     q: Any,
@@ -65,18 +71,17 @@ def fla_recurrent_gated_delta_rule(
     """fused_recurrent_gated_delta_rule, token by token."""
     from fla.ops.gated_delta_rule import fused_recurrent_gated_delta_rule
 
-    out, left = fused_recurrent_gated_delta_rule(
+    return stepped(
+        fused_recurrent_gated_delta_rule,
         q,
         k,
         v,
         g=gate,
         beta=beta,
         scale=scale,
-        initial_state=state,
-        output_final_state=True,
+        state=state,
         use_qk_l2norm_in_kernel=normalise,
     )
-    return {"out": out, "final_state": left}
 
 
 @kernel("gated_delta_rule", requires="not single(gate)")
@@ -94,18 +99,9 @@ def fla_chunked_gated_delta_rule(
     """chunk_gated_delta_rule."""
     from fla.ops.gated_delta_rule import chunk_gated_delta_rule
 
-    out, left = chunk_gated_delta_rule(
-        q,
-        k,
-        v,
-        g=gate,
-        beta=beta,
-        scale=scale,
-        initial_state=state,
-        output_final_state=True,
-        use_qk_l2norm_in_kernel=normalise,
+    return stepped(
+        chunk_gated_delta_rule, q, k, v, g=gate, beta=beta, scale=scale, state=state, use_qk_l2norm_in_kernel=normalise
     )
-    return {"out": out, "final_state": left}
 
 
 @kernel("gated_delta_rule", limits={"group": (1,)})
@@ -115,17 +111,9 @@ def fla_recurrent_delta_rule(
     """fused_recurrent_delta_rule, token by token."""
     from fla.ops.delta_rule import fused_recurrent_delta_rule
 
-    out, left = fused_recurrent_delta_rule(
-        q,
-        k,
-        v,
-        beta,
-        scale=scale,
-        initial_state=state,
-        output_final_state=True,
-        use_qk_l2norm_in_kernel=normalise,
+    return stepped(
+        fused_recurrent_delta_rule, q, k, v, beta, scale=scale, state=state, use_qk_l2norm_in_kernel=normalise
     )
-    return {"out": out, "final_state": left}
 
 
 @kernel("gated_delta_rule", limits={"group": (1,)}, dtypes=("bfloat16", "float16"))
@@ -135,17 +123,7 @@ def fla_chunked_delta_rule(
     """chunk_delta_rule."""
     from fla.ops.delta_rule import chunk_delta_rule
 
-    out, left = chunk_delta_rule(
-        q,
-        k,
-        v,
-        beta,
-        scale=scale,
-        initial_state=state,
-        output_final_state=True,
-        use_qk_l2norm_in_kernel=normalise,
-    )
-    return {"out": out, "final_state": left}
+    return stepped(chunk_delta_rule, q, k, v, beta, scale=scale, state=state, use_qk_l2norm_in_kernel=normalise)
 
 
 @kernel("kimi_delta_attention")
@@ -163,18 +141,9 @@ def fla_recurrent_kda(
     """fused_recurrent_kda, token by token."""
     from fla.ops.kda import fused_recurrent_kda
 
-    out, left = fused_recurrent_kda(
-        q,
-        k,
-        v,
-        gate,
-        beta,
-        scale=scale,
-        initial_state=state,
-        output_final_state=True,
-        use_qk_l2norm_in_kernel=normalise,
+    return stepped(
+        fused_recurrent_kda, q, k, v, gate, beta, scale=scale, state=state, use_qk_l2norm_in_kernel=normalise
     )
-    return {"out": out, "final_state": left}
 
 
 @kernel("kimi_delta_attention")
@@ -192,18 +161,7 @@ def fla_chunked_kda(
     """chunk_kda."""
     from fla.ops.kda import chunk_kda
 
-    out, left = chunk_kda(
-        q,
-        k,
-        v,
-        gate,
-        beta,
-        scale=scale,
-        initial_state=state,
-        output_final_state=True,
-        use_qk_l2norm_in_kernel=normalise,
-    )
-    return {"out": out, "final_state": left}
+    return stepped(chunk_kda, q, k, v, gate, beta, scale=scale, state=state, use_qk_l2norm_in_kernel=normalise)
 
 
 @kernel("linear_attention", fixed=GATED)
@@ -214,8 +172,7 @@ def fla_recurrent_gla(
     from fla.ops.gla import fused_recurrent_gla
 
     gates = None if gate is None else gate.expand(k.shape).contiguous()
-    out, left = fused_recurrent_gla(q, k, v, gates, scale=scale, initial_state=state, output_final_state=True)
-    return {"out": out, "final_state": left}
+    return stepped(fused_recurrent_gla, q, k, v, gates, scale=scale, state=state)
 
 
 @kernel("linear_attention", fixed=GATED, requires="not single(gate)")
@@ -224,8 +181,7 @@ def fla_chunked_gla(q: Any, k: Any, v: Any, gate: Any = None, state: Any = None,
     from fla.ops.gla import chunk_gla
 
     gates = gate.expand(k.shape).contiguous()
-    out, left = chunk_gla(q, k, v, gates, scale=scale, initial_state=state, output_final_state=True)
-    return {"out": out, "final_state": left}
+    return stepped(chunk_gla, q, k, v, gates, scale=scale, state=state)
 
 
 @kernel("linear_attention", fixed=GATED, requires=HEADS)
@@ -236,8 +192,7 @@ def fla_recurrent_simple_gla(
     from fla.ops.simple_gla import fused_recurrent_simple_gla
 
     gates = gate[..., 0].contiguous()
-    out, left = fused_recurrent_simple_gla(q, k, v, gates, scale=scale, initial_state=state, output_final_state=True)
-    return {"out": out, "final_state": left}
+    return stepped(fused_recurrent_simple_gla, q, k, v, gates, scale=scale, state=state)
 
 
 @kernel("linear_attention", fixed=GATED, requires=HEADS)
@@ -248,8 +203,7 @@ def fla_chunked_simple_gla(
     from fla.ops.simple_gla import chunk_simple_gla
 
     gates = gate[..., 0].contiguous()
-    out, left = chunk_simple_gla(q, k, v, gates, scale=scale, initial_state=state, output_final_state=True)
-    return {"out": out, "final_state": left}
+    return stepped(chunk_simple_gla, q, k, v, gates, scale=scale, state=state)
 
 
 @kernel("linear_attention", fixed=GATED, requires=HEADS)
@@ -265,8 +219,7 @@ def fla_chunked_linear_attention(q: Any, k: Any, v: Any, state: Any = None, *, s
     """chunk_linear_attn without its normaliser."""
     from fla.ops.linear_attn import chunk_linear_attn
 
-    out, left = chunk_linear_attn(q, k, v, scale=scale, initial_state=state, output_final_state=True, normalize=False)
-    return {"out": out, "final_state": left}
+    return stepped(chunk_linear_attn, q, k, v, scale=scale, state=state, normalize=False)
 
 
 @kernel(

@@ -85,4 +85,4 @@ def flash_attention_gradient(
         window_right=window_right,
         softcap=softcap,
     )
-    return differentiated(lambda **inputs: attend(**inputs)["out"], d_out, q=q, k=k, v=v)
+    return differentiated(attend, d_out, q=q, k=k, v=v)

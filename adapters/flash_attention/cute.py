@@ -68,7 +68,7 @@ def flash_attention_4_gradient(
     """Gradients of flash_attn_func of FlashAttention 4."""
     given = {"window_left": window_left, "window_right": window_right, "softcap": softcap}
     attend = partial(flash_attention_4, causal=causal, scale=scale, **given)
-    return differentiated(lambda **inputs: attend(**inputs)["out"], d_out, q=q, k=k, v=v)
+    return differentiated(attend, d_out, q=q, k=k, v=v)
 
 
 @declared("packed_attention")
@@ -125,4 +125,4 @@ def flash_attention_4_varlen_gradient(
     """Gradients of flash_attn_varlen_func of FlashAttention 4."""
     given = {"window_left": window_left, "window_right": window_right, "softcap": softcap}
     attend = partial(flash_attention_4_varlen, q_lens=q_lens, k_lens=k_lens, causal=causal, scale=scale, **given)
-    return differentiated(lambda **inputs: attend(**inputs)["out"], d_out, q=q, k=k, v=v)
+    return differentiated(attend, d_out, q=q, k=k, v=v)

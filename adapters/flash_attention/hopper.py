@@ -75,7 +75,7 @@ def flash_attention_3_gradient(
     """Gradients of flash_attn_func of FlashAttention 3."""
     given = {"window_left": window_left, "window_right": window_right, "softcap": softcap}
     attend = partial(flash_attention_3, causal=causal, scale=scale, **given)
-    return differentiated(lambda **inputs: attend(**inputs)["out"], d_out, q=q, k=k, v=v)
+    return differentiated(attend, d_out, q=q, k=k, v=v)
 
 
 @declared("packed_attention")
@@ -128,7 +128,7 @@ def flash_attention_3_varlen_gradient(
     """Gradients of flash_attn_varlen_func of FlashAttention 3."""
     given = {"window_left": window_left, "window_right": window_right, "softcap": softcap}
     attend = partial(flash_attention_3_varlen, q_lens=q_lens, k_lens=k_lens, causal=causal, scale=scale, **given)
-    return differentiated(lambda **inputs: attend(**inputs)["out"], d_out, q=q, k=k, v=v)
+    return differentiated(attend, d_out, q=q, k=k, v=v)
 
 
 @declared("paged_attention", conventions={"empty_row": "zeros", "grouping": "block"})

@@ -17,6 +17,7 @@ from .norms import DTYPES, LAYER, ROOT_MEAN_SQUARE
 def differentiated(function: Callable[..., Any], d_out: Any, **inputs: Any) -> dict[str, Any]:
     """What a cotangent of the function's result is for each of its inputs, by their names with `d_` before.
 
+    Of outputs by name, `out` is differentiated.
     An input that is None has no gradient.
     Inputs and cotangent keep their memory and its layout: what a backward pass writes over, it writes over here.
     """
@@ -24,7 +25,9 @@ def differentiated(function: Callable[..., Any], d_out: Any, **inputs: Any) -> d
 
     with torch.enable_grad():
         leaves = {name: x.detach().requires_grad_() for name, x in inputs.items() if x is not None}
-        gradients = torch.autograd.grad(function(**inputs | leaves), list(leaves.values()), d_out)
+        found = function(**inputs | leaves)
+        out = found["out"] if isinstance(found, dict) else found
+        gradients = torch.autograd.grad(out, list(leaves.values()), d_out)
     return {f"d_{name}": _apart(x, d_out) for name, x in zip(leaves, gradients, strict=True)}
 
 

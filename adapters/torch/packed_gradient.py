@@ -85,9 +85,6 @@ def torch_varlen_gradient(
     window_right: int | None = None,
 ) -> Any:
     """Gradients of torch.nn.attention.varlen.varlen_attn."""
-
-    def attend(q: Any, k: Any, v: Any) -> Any:
-        more = {"causal": causal, "scale": scale, "window_left": window_left, "window_right": window_right}
-        return torch_varlen(q, k, v, q_lens, k_lens, **more)["out"]
-
+    more = {"causal": causal, "scale": scale, "window_left": window_left, "window_right": window_right}
+    attend = partial(torch_varlen, q_lens=q_lens, k_lens=k_lens, **more)
     return differentiated(attend, d_out, q=q, k=k, v=v)

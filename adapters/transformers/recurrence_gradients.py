@@ -6,6 +6,7 @@ Source: transformers/models/*/modeling_*.py, as the adapters of the functions th
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from .. import adapter
@@ -17,7 +18,7 @@ def through_delta_rule(name: str, d_out: Any, normalise: bool, **inputs: Any) ->
     """The gradients of a function of the gated delta rule."""
 
     def out(q: Any, k: Any, v: Any, beta: Any, gate: Any, state: Any) -> Any:
-        return delta_rule.computed(name, q, k, v, beta, gate, state, normalise)["out"]
+        return delta_rule.computed(name, q, k, v, beta, gate, state, normalise)
 
     return differentiated(out, d_out, **inputs)
 
@@ -67,8 +68,5 @@ def mamba2_chunked_gradient(
     softplus: bool = False,
 ) -> dict[str, Any]:
     """mamba2_chunk_scan of transformers.models.mamba2, in chunks of 64 tokens."""
-
-    def out(**given: Any) -> Any:
-        return state_space.mamba2_chunked(**given, softplus=softplus)["out"]
-
+    out = partial(state_space.mamba2_chunked, softplus=softplus)
     return differentiated(out, d_out, x=x, dt=dt, a=a, b=b, c=c, d=d, dt_bias=dt_bias, state=state)
