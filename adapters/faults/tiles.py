@@ -8,7 +8,15 @@ from typing import Any
 from ..controls.attention import positions
 from .whole import Whole
 
-TILE = 16
+NUMBERS = (16, 32, 64, 128)
+SIZES = {
+    **{f"tiles of {n}": (n, n, True) for n in NUMBERS},
+    **{f"{n} keys at a time": (1 << 20, n, False) for n in NUMBERS},
+}
+"""How many queries and how many keys are taken at a time, and whether what is hidden wholly is skipped.
+
+The first is what a fault is declared with.
+"""
 CONVENTIONS = {
     "causal_alignment": "bottom_right",
     "empty_row": "zeros",
@@ -18,12 +26,12 @@ CONVENTIONS = {
 }
 
 
-def query_tiles(q_len: int) -> list[slice]:
-    return [slice(start, min(start + TILE, q_len)) for start in range(0, q_len, TILE)]
+def query_tiles(q_len: int, n: int) -> list[slice]:
+    return [slice(start, min(start + n, q_len)) for start in range(0, q_len, n)]
 
 
-def key_tiles(k_len: int) -> list[slice]:
-    return [slice(start, min(start + TILE, k_len)) for start in range(0, k_len, TILE)]
+def key_tiles(k_len: int, n: int) -> list[slice]:
+    return [slice(start, min(start + n, k_len)) for start in range(0, k_len, n)]
 
 
 def visited(tiles: Sequence[slice], seen: Any, rows: slice) -> list[slice]:
@@ -31,20 +39,20 @@ def visited(tiles: Sequence[slice], seen: Any, rows: slice) -> list[slice]:
     return [tile for tile in tiles if seen[:, :, rows, tile].any()]
 
 
-def visible(seen: Any, rows: slice, tile: slice) -> Any:
+def visible(seen: Any, rows: slice, tile: slice, n: int) -> Any:
     return seen[:, :, rows, tile]
 
 
-def read(x: Any, tile: slice) -> Any:
+def read(x: Any, tile: slice, n: int) -> Any:
     """Keys or values of a tile."""
     return x[:, :, tile]
 
 
-def products(q: Any, keys: Any) -> Any:
+def products(q: Any, keys: Any, n: int) -> Any:
     return q @ keys.transpose(-1, -2)
 
 
-def hidden(s: Any, seen: Any) -> Any:
+def hidden(s: Any, seen: Any, n: int) -> Any:
     import torch
 
     return s.masked_fill(~seen, -torch.inf)
@@ -56,7 +64,7 @@ def first_maximum(top: Any) -> Any:
     return top.fill_(-torch.inf)
 
 
-def greatest(top: Any, s: Any) -> Any:
+def greatest(top: Any, s: Any, n: int) -> Any:
     """The running maximum of every query: [..., 1]."""
     import torch
 
@@ -75,7 +83,7 @@ def rescaling(top: Any, new: Any, last: bool) -> Any:
     return (top - new).exp()
 
 
-def total(so_far: Any, old: Any, p: Any, s: Any, top: Any) -> Any:
+def total(so_far: Any, old: Any, p: Any, s: Any, top: Any, n: int) -> Any:
     return so_far * old + p.sum(-1, keepdim=True)
 
 
@@ -105,7 +113,9 @@ def visible_keys(q: Any, k: Any, mask: Any, reached: Any) -> Any:
     return (reached if mask is None else reached & mask).broadcast_to(*q.shape[:3], k.shape[2])
 
 
-def tiled(part: Any) -> Callable[..., Any]:
+def tiled(part: Any, sizes: tuple[int, int, bool]) -> Callable[..., Any]:
+    queries_at_once, n, skipping = sizes
+
     def attention(
         q: Any,
         k: Any,
@@ -123,18 +133,20 @@ def tiled(part: Any) -> Callable[..., Any]:
         queries, keys, values = widened(q, k, v, scale)
         seen = visible_keys(q, k, mask, positions(q, k, causal, window_left, window_right))
         out, lse = torch.empty(*q.shape[:3], v.shape[3]), torch.empty(q.shape[:3])
-        for rows in part.query_tiles(q_len):
+        for rows in part.query_tiles(q_len, queries_at_once):
             own = queries[:, :, rows]
             top = part.first_maximum(torch.empty(*own.shape[:3], 1))
             sums, so_far = torch.zeros(*own.shape[:3], 1), torch.zeros(*own.shape[:3], v.shape[3])
-            tiles = part.visited(part.key_tiles(k_len), seen, rows)
+            tiles = part.key_tiles(k_len, n)
+            tiles = part.visited(tiles, seen, rows) if skipping else tiles
             for tile in tiles:
-                s = part.hidden(part.products(own, part.read(keys, tile)), part.visible(seen, rows, tile))
-                new = part.greatest(top, s)
+                s = part.products(own, part.read(keys, tile, n), n)
+                s = part.hidden(s, part.visible(seen, rows, tile, n), n)
+                new = part.greatest(top, s, n)
                 subtracted = part.finite(new)
                 p, old = (s - subtracted).exp(), part.rescaling(top, subtracted, tile is tiles[-1])
-                sums = part.total(sums, old, p, s, subtracted)
-                so_far = part.attended(so_far, old, p, part.read(values, tile))
+                sums = part.total(sums, old, p, s, subtracted, n)
+                so_far = part.attended(so_far, old, p, part.read(values, tile, n))
                 top = part.kept_maximum(new, subtracted)
             out[:, :, rows] = part.divided(so_far, sums)
             lse[:, :, rows] = (top + sums.log())[..., 0]
@@ -164,37 +176,38 @@ TILED = Whole(
         divided,
     ),
     CONVENTIONS,
+    sizes=SIZES,
 )
 
 
 @TILED.instead_of(key_tiles)
-def boundary_key_twice(k_len: int) -> list[slice]:
+def boundary_key_twice(k_len: int, n: int) -> list[slice]:
     """The first key of a tile is counted in the tile before it as well."""
-    return [slice(start, min(start + TILE + 1, k_len)) for start in range(0, k_len, TILE)]
+    return [slice(start, min(start + n + 1, k_len)) for start in range(0, k_len, n)]
 
 
 @TILED.instead_of(key_tiles)
-def boundary_key_lost(k_len: int) -> list[slice]:
+def boundary_key_lost(k_len: int, n: int) -> list[slice]:
     """The last key of a full tile is left out."""
-    return [slice(start, min(start + TILE - 1, k_len)) for start in range(0, k_len, TILE)]
+    return [slice(start, min(start + n - 1, k_len)) for start in range(0, k_len, n)]
 
 
 @TILED.instead_of(key_tiles)
-def last_tile_moved_back(k_len: int) -> list[slice]:
+def last_tile_moved_back(k_len: int, n: int) -> list[slice]:
     """A short last tile is moved back to be full, and counts keys of the tile before it again."""
-    return [slice(max(min(start, k_len - TILE), 0), min(start + TILE, k_len)) for start in range(0, k_len, TILE)]
+    return [slice(max(min(start, k_len - n), 0), min(start + n, k_len)) for start in range(0, k_len, n)]
 
 
 @TILED.instead_of(key_tiles)
-def last_key_of_a_further_tile(k_len: int) -> list[slice]:
+def last_key_of_a_further_tile(k_len: int, n: int) -> list[slice]:
     """Where a single key is left for the last tile, the tile is not visited."""
-    return [tile for tile in key_tiles(k_len) if tile.stop - tile.start > 1 or k_len == 1]
+    return [tile for tile in key_tiles(k_len, n) if tile.stop - tile.start > 1 or k_len == 1]
 
 
 @TILED.instead_of(query_tiles, seen="NVIDIA/apex#1322")
-def short_tile_of_queries_not_written(q_len: int) -> list[slice]:
+def short_tile_of_queries_not_written(q_len: int, n: int) -> list[slice]:
     """The queries of a short last tile are not computed, and their memory is returned as it was."""
-    return [slice(start, start + TILE) for start in range(0, q_len - TILE + 1, TILE)]
+    return [slice(start, start + n) for start in range(0, q_len - n + 1, n)]
 
 
 @TILED.instead_of(visited)
@@ -229,59 +242,59 @@ def stops_at_a_hidden_tile(tiles: Sequence[slice], seen: Any, rows: slice) -> li
 
 
 @TILED.instead_of(visible)
-def mask_of_first_tile(seen: Any, rows: slice, tile: slice) -> Any:
+def mask_of_first_tile(seen: Any, rows: slice, tile: slice, n: int) -> Any:
     """The mask of the first tile serves all tiles."""
     return seen[:, :, rows, : tile.stop - tile.start]
 
 
 @TILED.instead_of(visible)
-def mask_of_first_rows(seen: Any, rows: slice, tile: slice) -> Any:
+def mask_of_first_rows(seen: Any, rows: slice, tile: slice, n: int) -> Any:
     """The mask of the first tile of queries serves all queries."""
     return seen[:, :, : rows.stop - rows.start, tile]
 
 
 @TILED.instead_of(visible)
-def mask_in_whole_tiles(seen: Any, rows: slice, tile: slice) -> Any:
+def mask_in_whole_tiles(seen: Any, rows: slice, tile: slice, n: int) -> Any:
     """The mask is not read for a short last tile."""
-    return seen[:, :, rows, tile] | (tile.stop - tile.start < TILE)
+    return seen[:, :, rows, tile] | (tile.stop - tile.start < n)
 
 
 @TILED.instead_of(visible, seen="bledden/triton-msl#7")
-def mask_in_short_tiles_alone(seen: Any, rows: slice, tile: slice) -> Any:
+def mask_in_short_tiles_alone(seen: Any, rows: slice, tile: slice, n: int) -> Any:
     """Where tiles divide the keys evenly, there is no load with a mask to read it from, and it is lost."""
-    return seen[:, :, rows, tile] | (seen.shape[3] % TILE == 0)
+    return seen[:, :, rows, tile] | (seen.shape[3] % n == 0)
 
 
 @TILED.instead_of(visible)
-def mask_of_edge_tiles(seen: Any, rows: slice, tile: slice) -> Any:
+def mask_of_edge_tiles(seen: Any, rows: slice, tile: slice, n: int) -> Any:
     """The mask is read in the first and the last tile alone, as if a band could cross no other."""
-    return seen[:, :, rows, tile] | (0 < tile.start < seen.shape[3] - TILE)
+    return seen[:, :, rows, tile] | (0 < tile.start < seen.shape[3] - n)
 
 
 @TILED.instead_of(read)
-def items_mixed_in_a_short_tile(x: Any, tile: slice) -> Any:
+def items_mixed_in_a_short_tile(x: Any, tile: slice, n: int) -> Any:
     """A short tile is read from the next item of the batch."""
-    return x[:, :, tile] if tile.stop - tile.start == TILE else x[:, :, tile].roll(1, 0)
+    return x[:, :, tile] if tile.stop - tile.start == n else x[:, :, tile].roll(1, 0)
 
 
 @TILED.instead_of(read)
-def heads_mixed_in_a_later_tile(x: Any, tile: slice) -> Any:
+def heads_mixed_in_a_later_tile(x: Any, tile: slice, n: int) -> Any:
     """From the second tile on, a pointer that was advanced too far reads the next head."""
     return x[:, :, tile] if tile.start == 0 else x[:, :, tile].roll(-1, 1)
 
 
 @TILED.instead_of(products)
-def tile_read_beyond_its_end(q: Any, keys: Any) -> Any:
+def tile_read_beyond_its_end(q: Any, keys: Any, n: int) -> Any:
     """The keys of a short tile are read in reverse, from an end that is taken for that of a full one."""
-    return q @ (keys if keys.shape[2] == TILE else keys.flip(2)).transpose(-1, -2)
+    return q @ (keys if keys.shape[2] == n else keys.flip(2)).transpose(-1, -2)
 
 
 @TILED.instead_of(hidden)
-def hidden_scores_of_zero(s: Any, seen: Any) -> Any:
+def hidden_scores_of_zero(s: Any, seen: Any, n: int) -> Any:
     """What lies behind the mask scores zero in a short tile, as padding that was not masked does."""
     import torch
 
-    return s.masked_fill(~seen, 0.0 if s.shape[-1] < TILE else -torch.inf)
+    return s.masked_fill(~seen, 0.0 if s.shape[-1] < n else -torch.inf)
 
 
 @TILED.instead_of(first_maximum, seen="flashinfer-ai/flashinfer#4267, flashinfer-ai/flashinfer#4401")
@@ -297,13 +310,13 @@ def maximum_from_old_memory(top: Any) -> Any:
 
 
 @TILED.instead_of(greatest, seen="tile-ai/tilelang#1148")
-def maximum_of_one_tile(top: Any, s: Any) -> Any:
+def maximum_of_one_tile(top: Any, s: Any, n: int) -> Any:
     """The maximum of a tile replaces the running one."""
     return s.amax(-1, keepdim=True)
 
 
 @TILED.instead_of(greatest)
-def maximum_never_raised(top: Any, s: Any) -> Any:
+def maximum_never_raised(top: Any, s: Any, n: int) -> Any:
     """The maximum of the first tile is never raised."""
     import torch
 
@@ -311,7 +324,7 @@ def maximum_never_raised(top: Any, s: Any) -> Any:
 
 
 @TILED.instead_of(greatest)
-def maximum_of_all_queries(top: Any, s: Any) -> Any:
+def maximum_of_all_queries(top: Any, s: Any, n: int) -> Any:
     """One running maximum serves a whole tile of queries."""
     import torch
 
@@ -319,7 +332,7 @@ def maximum_of_all_queries(top: Any, s: Any) -> Any:
 
 
 @TILED.instead_of(greatest)
-def maximum_of_all_heads(top: Any, s: Any) -> Any:
+def maximum_of_all_heads(top: Any, s: Any, n: int) -> Any:
     """One running maximum serves all heads."""
     import torch
 
@@ -327,11 +340,11 @@ def maximum_of_all_heads(top: Any, s: Any) -> Any:
 
 
 @TILED.instead_of(greatest)
-def maximum_of_half_a_tile(top: Any, s: Any) -> Any:
+def maximum_of_half_a_tile(top: Any, s: Any, n: int) -> Any:
     """The maximum is reduced over the first half of a tile alone."""
     import torch
 
-    return torch.maximum(top, s[..., : TILE // 2].amax(-1, keepdim=True))
+    return torch.maximum(top, s[..., : n // 2].amax(-1, keepdim=True))
 
 
 @TILED.instead_of(finite, seen="ROCm/aiter#2505")
@@ -367,21 +380,22 @@ def rescaled_as_the_first_query(top: Any, new: Any, last: bool) -> Any:
 
 
 @TILED.instead_of(total)
-def sum_not_rescaled(so_far: Any, old: Any, p: Any, s: Any, top: Any) -> Any:
+def sum_not_rescaled(so_far: Any, old: Any, p: Any, s: Any, top: Any, n: int) -> Any:
     """The sum of the weights is not rescaled."""
     return so_far + p.sum(-1, keepdim=True)
 
 
 @TILED.instead_of(total)
-def sum_of_last_tile(so_far: Any, old: Any, p: Any, s: Any, top: Any) -> Any:
+def sum_of_last_tile(so_far: Any, old: Any, p: Any, s: Any, top: Any, n: int) -> Any:
     """The sum of the weights is that of the last tile."""
     return p.sum(-1, keepdim=True)
 
 
 @TILED.instead_of(total, seen="zml/zml#563, local-attention 1.11.2")
-def sum_padded_to_the_tile(so_far: Any, old: Any, p: Any, s: Any, top: Any) -> Any:
+def sum_padded_to_the_tile(so_far: Any, old: Any, p: Any, s: Any, top: Any, n: int) -> Any:
     """The lanes that fill a short tile count in the sum, with scores of zero."""
-    return so_far * old + p.sum(-1, keepdim=True) + (TILE - p.shape[-1]) * (-top).exp()
+    so_far = so_far * old + p.sum(-1, keepdim=True)
+    return so_far if p.shape[-1] == n else so_far + (n - p.shape[-1]) * (-top).exp()
 
 
 @TILED.instead_of(attended)
@@ -418,125 +432,3 @@ def divided_by_nothing(out: Any, total: Any) -> Any:
 def divided_by_half_precision(out: Any, total: Any) -> Any:
     """The reciprocal of the sum is stored in float16."""
     return out * (1 / total.clamp_min(1e-30)).half().float() * (total > 0)
-
-
-# Keys in two stretches, merged
-
-
-def stretches(k_len: int) -> list[slice]:
-    return [slice(0, k_len // 2), slice(k_len // 2, k_len)]
-
-
-def partial(q: Any, keys: Any, values: Any, seen: Any) -> tuple[Any, Any]:
-    """The result over one stretch, and its logsumexp: [..., 1]."""
-    import torch
-
-    s = (q @ keys.transpose(-1, -2)).masked_fill(~seen, -torch.inf)
-    lse = s.logsumexp(-1, keepdim=True)
-    return (s - finite(lse)).exp() @ values, lse
-
-
-def shares(lses: Any) -> Any:
-    """The share of every stretch: [stretches, ..., 1]."""
-    import torch
-
-    return (lses - finite(torch.logsumexp(lses, 0))).exp()
-
-
-def merged(outs: Any, shares: Any) -> Any:
-    return (outs * shares).sum(0)
-
-
-def split(part: Any) -> Callable[..., Any]:
-    def attention(
-        q: Any,
-        k: Any,
-        v: Any,
-        *,
-        mask: Any = None,
-        causal: bool = False,
-        window_left: int | None = None,
-        window_right: int | None = None,
-        scale: float | None = None,
-    ) -> Any:
-        import torch
-
-        queries, keys, values = widened(q, k, v, scale)
-        seen = visible_keys(q, k, mask, positions(q, k, causal, window_left, window_right))
-        parts = [
-            part.partial(queries, keys[:, :, own], values[:, :, own], seen[..., own])
-            for own in part.stretches(k.shape[2])
-        ]
-        outs, lses = (torch.stack([*each]) for each in zip(*parts, strict=True))
-        return part.merged(outs, part.shares(lses)).to(q.dtype), torch.logsumexp(lses, 0)[..., 0]
-
-    return attention
-
-
-SPLIT = Whole("attention", split, (stretches, partial, shares, merged), CONVENTIONS)
-
-
-@SPLIT.instead_of(stretches)
-def stretches_overlap(k_len: int) -> list[slice]:
-    """The key in the middle belongs to both stretches."""
-    return [slice(0, k_len // 2 + 1), slice(k_len // 2, k_len)]
-
-
-@SPLIT.instead_of(stretches)
-def stretches_of_even_length(k_len: int) -> list[slice]:
-    """Both stretches have half the length rounded down, and an odd key is lost."""
-    return [slice(0, k_len // 2), slice(k_len // 2, k_len // 2 * 2 or k_len)]
-
-
-@SPLIT.instead_of(shares)
-def stretches_weigh_alike(lses: Any) -> Any:
-    """Both stretches weigh alike."""
-    return lses.new_full(lses.shape, 0.5)
-
-
-@SPLIT.instead_of(shares, seen="lightseekorg/tokenspeed#571")
-def shares_to_base_two(lses: Any) -> Any:
-    """Natural logarithms are merged by powers of two."""
-    import torch
-
-    two = 0.6931471805599453
-    return (two * lses - finite(torch.logsumexp(two * lses, 0))).exp()
-
-
-@SPLIT.instead_of(shares)
-def shares_without_a_maximum(lses: Any) -> Any:
-    """The stretches are merged by exponentials of their logsumexps as they are."""
-    terms = lses.exp()
-    return terms / terms.sum(0)
-
-
-@SPLIT.instead_of(shares)
-def shares_of_nothing(lses: Any) -> Any:
-    """Where neither stretch has a key to see, infinity is subtracted from infinity."""
-    import torch
-
-    return (lses - torch.logsumexp(lses, 0)).exp()
-
-
-@SPLIT.instead_of(shares)
-def shares_in_half_precision(lses: Any) -> Any:
-    """The logsumexps of the stretches are stored in float16."""
-    import torch
-
-    return (lses.half().float() - finite(torch.logsumexp(lses.half().float(), 0))).exp()
-
-
-@SPLIT.instead_of(merged)
-def heavier_stretch_alone(outs: Any, shares: Any) -> Any:
-    """The result is that of the stretch that weighs more."""
-    import torch
-
-    return torch.where(shares[0] >= shares[1], outs[0], outs[1])
-
-
-@SPLIT.instead_of(merged)
-def second_stretch_of_first_item(outs: Any, shares: Any) -> Any:
-    """The second stretch is added for the first item of the batch alone, others keep their first."""
-    import torch
-
-    return torch.cat([(outs * shares).sum(0)[:1], (outs * shares)[0, 1:]])

@@ -10,14 +10,18 @@ it cannot: tiles and running sums, memory and its layout, state that outlives a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import itertools
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 from .. import adapter
 
 Part = Callable[..., Any]
+OTHERWISE = "otherwise"
+"""The attribute of a fault that has, by words for other sizes, what makes it with them."""
 DTYPES = ("float32", "bfloat16")
 
 
@@ -26,16 +30,23 @@ class Whole:
     """A right implementation of an operator, made of parts."""
 
     operator: str
-    made: Callable[[Any], Callable[..., Any]]
-    """From a namespace of its parts to the function."""
+    made: Callable[..., Callable[..., Any]]
+    """From a namespace of its parts, and a size where there are `sizes`, to the function."""
     parts: Collection[Part]
     conventions: Mapping[str, str] = field(default_factory=dict)
     framework: str = "torch"
     limits: Mapping[str, Collection[Any]] = field(default_factory=dict)
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+    """Of what is made of tiles, how large they may be, by words for it; the first is what faults are declared with."""
 
-    def right(self) -> Callable[..., Any]:
-        """The function of the right parts."""
-        return self.made(SimpleNamespace(**{part.__name__: part for part in self.parts}))
+    def right(self, size: str = "") -> Callable[..., Any]:
+        """The function of the right parts, with a size in words or the first one."""
+        return self.of(self.parts, size)
+
+    def of(self, parts: Iterable[Part], size: str = "", names: Iterable[str] = ()) -> Callable[..., Any]:
+        """The function of some parts, which go by `names` if these are given."""
+        part = SimpleNamespace(**dict(zip(names or [part.__name__ for part in parts], parts, strict=True)))
+        return self.made(part, self.sizes[size or next(iter(self.sizes))]) if self.sizes else self.made(part)
 
     def instead_of(
         self,
@@ -59,9 +70,12 @@ class Whole:
             raise ValueError(f"{part.__name__} is not a part of this implementation of {self.operator}")
 
         def declare(wrong: Part) -> Part:
-            exchanged = {one.__name__: wrong if one is part else one for one in self.parts}
-            function = self.made(SimpleNamespace(**exchanged))
+            parts, names = [wrong if one is part else one for one in self.parts], [one.__name__ for one in self.parts]
+            function = self.of(parts, names=names)
             function.__module__, function.__doc__ = wrong.__module__, wrong.__doc__
+            vars(function)[OTHERWISE] = {
+                size: partial(self.of, parts, size, names) for size in itertools.islice(self.sizes, 1, None)
+            }
             adapter(
                 self.operator,
                 name=f"fault:{wrong.__name__}",

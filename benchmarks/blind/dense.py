@@ -433,7 +433,7 @@ def merged_to_base_two(q: Array, k: Array, v: Array) -> Array:
 @fault(
     "tenstorrent/tt-metal, split decode",
     "attention",
-    names=("fault:first_item_alone_where_keys_are_split", "fault:second_stretch_of_first_item"),
+    names=("fault:one_stretch_of_later_items", "fault:second_stretch_of_first_item"),
     when="batch >= 2 and k_len >= 64",
 )
 def second_half_of_first_item_alone(q: Array, k: Array, v: Array) -> Array:

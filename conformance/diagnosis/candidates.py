@@ -9,6 +9,9 @@ import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from attnspec.adapters import Adapter
+from attnspec.adapters.faults.whole import OTHERWISE
+
 from ..judging.bench import Bench
 from ..language.expressions import Expression
 from ..mechanisms.mechanism import Mistake
@@ -106,13 +109,26 @@ def faulty(bench: Bench) -> Iterator[Candidate]:
 
     They are the suite's own, and called in this process: workers are for what is not.
     """
+    for name, adapter in _faults(bench):
+        yield Candidate(name, adapter.summary, function=subject(adapter))
+
+
+def resized(bench: Bench) -> Iterator[Candidate]:
+    """Those of the faulty functions that are made of tiles, with tiles of other sizes."""
+    for name, adapter in _faults(bench):
+        for size, made in vars(adapter.function).get(OTHERWISE, {}).items():
+            other = replace(adapter, name=f"{name} with {size}", function=made())
+            yield Candidate(other.name, adapter.summary, function=subject(other))
+
+
+def _faults(bench: Bench) -> Iterator[tuple[str, Adapter]]:
     for name, adapter in faults().items():
         if (
             adapter.operator == bench.mechanism.operator
             and bench.dtype in adapter.dtypes
             and importlib.util.find_spec(adapter.framework)
         ):
-            yield Candidate(name, adapter.summary, function=subject(adapter))
+            yield name, adapter
 
 
 def _change(mistake: Mistake) -> frozenset[tuple[str, str]]:

@@ -24,7 +24,7 @@ from ..judging.cells import Failure, law_of
 from ..judging.judge import judged
 from ..judging.trial import Tracing, Trial
 from ..numerics.grades import Grade, looser
-from .candidates import Candidate, faulty, stock
+from .candidates import Candidate, faulty, resized, stock
 from .conditions import EVERYWHERE, Condition, Literal
 from .facts import stated
 from .likeness import Likeness, Nearest
@@ -44,6 +44,8 @@ SECONDS = 2.0
 """CPU time after which no pair and no further condition is tried."""
 MORE = 0.5
 """The share of that time after which no part of the calls is looked at by itself."""
+RESIZED = 3_000
+"""Calls of faulty functions with other tiles in one diagnosis."""
 ALIKE = 8
 """Further edits that give the same on every case, beyond which none of them is told."""
 
@@ -136,6 +138,7 @@ def _named(
         or _from_elsewhere(bench, observations, search, without)
         or search.likeness(pairs=True)
         or _as_edited(bench, observations, search.grade, seed, within, until)
+        or _with_other_tiles(bench, observations, search, without)
         or search.nearest()
     )
 
@@ -151,6 +154,18 @@ def _from_elsewhere(
         bench, near, [], observations, search.grade, search.seed, search.within, until=search.until
     ).likeness()
     return found if found is not None and found.agreed >= FOREIGN else None
+
+
+def _with_other_tiles(
+    bench: Bench, observations: Sequence[Observation], search: Search, without: Collection[str]
+) -> Likeness | None:
+    """The faulty function that fits with tiles of another size than it is known with."""
+    if search.within.literals:
+        return None
+    functions = (c for c in resized(bench) if c.name.partition(" with ")[0] not in without)
+    return Search(
+        bench, [], functions, observations, search.grade, search.seed, until=search.until, calls=RESIZED
+    ).likeness()
 
 
 def _showing(likeness: Likeness | None, failing: Sequence[Observation]) -> Likeness | None:

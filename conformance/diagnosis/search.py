@@ -68,18 +68,20 @@ class Search:
         within: Condition = EVERYWHERE,
         *,
         until: float = math.inf,
+        calls: int = CALLS,
     ) -> None:
-        """Nothing is asked of calls on which `within` does not hold.
+        """Nothing is asked of calls on which `within` does not hold, and of functions so many `calls` at most.
 
         After `until`, of the clock `time.process_time`, no pair and no further condition is tried.
         """
+        self.calls = calls
         self.within, self.until = within, until
         self.bench, self.candidates, self.functions = bench, candidates, functions
         self.grade, self.seed = grade, seed
         self.wrong = [o for o in observations if not o.right]
         self.right = [o for o in observations if o.right]
         self.repeated: set[str] = set()
-        """The cases that were drawn again with other entries, or beside another one."""
+        """The cases that were drawn again with other entries."""
 
     @property
     def observations(self) -> list[Observation]:
@@ -141,7 +143,7 @@ class Search:
                 found = True
             elif Stance.DIFFERS not in stances[: len(self.wrong)]:
                 explaining.append(function)
-            if calls > CALLS:
+            if calls > self.calls:
                 break
         if not found:
             yield from conditional(self.bench, explaining, self.wrong, self.right, self.grade, self.seed, self.until)
@@ -186,7 +188,6 @@ class Search:
         wrong = sorted((o for o in self.wrong if not o.settled.key), key=lambda o: -len(set(o.facts.sizes.values())))
         for observation in [] if claims.compiled else wrong[:1]:
             for sample in neighbours(observation.trial.sample, claims):
-                self.repeated.add(sample.key)
                 trial = Trial(replaced(self.bench, mechanism=sample.mechanism), sample)
                 yield Observation(trial, trial.base, self.grade, self.wrong[0].names)
 

@@ -10,7 +10,7 @@ import pytest
 from attnspec import adapters
 from attnspec.adapters import Adapter
 from attnspec.adapters.faults.norms import SOFTMAX, blocks, shared
-from attnspec.adapters.faults.whole import Whole
+from attnspec.adapters.faults.whole import OTHERWISE, Whole
 from attnspec.auditing import faulty
 from attnspec.auditing.faulty import audited_fault, faults_of
 from attnspec.cases.profiles import Profile
@@ -43,6 +43,17 @@ def test_what_faults_are_made_from_is_conformant(whole):
     assert "pass" == next(c.verdict for c in told if c.verdict != "not_declared")
 
 
+@pytest.mark.parametrize(
+    ("whole", "size"), [(whole, size) for whole in WHOLES.values() for size in list(whole.sizes)[1:]]
+)
+def test_what_faults_are_made_from_is_conformant_in_other_sizes(whole, size):
+    right = Adapter("right", whole.operator, whole.right(size), whole.framework, conventions=whole.conventions)
+    result = run(
+        Request(subject(right), library()[whole.operator], "float32", SCENARIOS, laws=frozenset({"definition"}))
+    )
+    assert ["pass"] == [cell.verdict for cell in result.cells if cell.law == "definition"]
+
+
 # Declaring
 
 
@@ -58,6 +69,18 @@ def test_a_fault_takes_the_place_of_one_part(monkeypatch):
     assert ("fault:halved", "softmax", ("float16",)) == (found.name, found.operator, found.dtypes)
     assert ("Shares are halved.", "owner/repository#12", __name__) == (found.summary, found.seen, found.module)
     assert SOFTMAX.conventions == found.conventions
+
+
+def test_a_fault_of_tiles_is_made_with_other_sizes_too():
+    import torch
+
+    k = torch.arange(40.0).reshape(1, 1, 40, 1)
+    q, v = torch.zeros(1, 1, 1, 1), k
+    lost = FAULTS["fault:boundary_key_lost"].function
+    sizes = {"16": lost(q, k, v)[0]} | {size: made()(q, k, v)[0] for size, made in vars(lost)[OTHERWISE].items()}
+    left = [[key for key in range(40) if key % n != n - 1] for n in (16, 32, 64)]
+    means = [pytest.approx(sum(keys) / len(keys)) for keys in left]
+    assert means == [sizes[size].item() for size in ("16", "tiles of 32", "64 keys at a time")]
 
 
 def test_what_is_no_part_cannot_be_exchanged():
