@@ -46,6 +46,8 @@ MORE = 0.5
 """The share of that time after which no part of the calls is looked at by itself."""
 RESIZED = 3_000
 """Calls of faulty functions with other tiles in one diagnosis."""
+USUAL = ("plain", "finite", "settled")
+"""The literals of parts of the calls on which what is known is tried however late it is."""
 ALIKE = 8
 """Further edits that give the same on every case, beyond which none of them is told."""
 
@@ -90,9 +92,14 @@ def diagnose(
     failing = [o for o in observations if o.trial.sample in (failure.sample, failure.found)]
     found = _named(bench, candidates, _functions(bench, without), observations, grades, seed, without, until, failing)
     for within in () if isinstance(found, Likeness) else _parts(bench, candidates, observations, grades[0], seed):
-        if time.process_time() > until + MORE * seconds:
-            break
         part = [o for o in observations if within.holds(o.facts)]
+        if time.process_time() > until + MORE * seconds:
+            if any(literal.kind not in USUAL for literal in within.literals):
+                break
+            again = Search(bench, candidates, [], part, grades[0], seed, within, until=until).likeness(plainly=True)
+            if again is not None:
+                return _confined(again, within)
+            continue
         functions = _functions(bench, without) if _settled(within) else ()
         again = (
             _named(bench, candidates, functions, part, grades, seed, without, until, (), within)

@@ -87,19 +87,21 @@ class Search:
     def observations(self) -> list[Observation]:
         return [*self.wrong, *self.right]
 
-    def likeness(self, *, pairs: bool = False) -> Likeness | None:
+    def likeness(self, *, pairs: bool = False, plainly: bool = False) -> Likeness | None:
         """What agrees on every case: a mistake or a word, else one under a condition, else a faulty function.
 
-        With `pairs`, two mistakes at once.
+        With `pairs`, two mistakes at once; `plainly`, mistakes and words as they are alone.
         """
         if not self.wrong:
             return None
-        steps = (self.pairs,) if pairs else (self.fitting, self.conditional, self.fitting_functions, self.partial)
+        steps = (self.fitting, self.conditional, self.fitting_functions, self.partial)
+        steps = (self.pairs,) if pairs else steps[:1] if plainly else steps
         found: list[Candidate] = []
         count = len(self.observations)
         for step in steps:
             found = found or self.confirmed(list(step()))
-        if not found and not pairs and len(self.observations) > count:  # the last cases may have told of a condition
+        further = len(self.observations) > count  # which may tell of a condition
+        if not found and len(steps) > 1 and further:
             found = self.confirmed(list(self.conditional()))
         if not found:
             return None

@@ -383,3 +383,14 @@ def test_what_was_named_elsewhere_is_tried_first_and_told_if_it_agrees(likely, m
     found = diagnose(result.bench, failure, 0, likely=likely)
     assert "causal_mask.sees_next" == found.name
     assert (tried == [1]) is (likely == ("sees_next",))
+
+
+def zeros_for_what_is_removed(logits, *, k):
+    """Top-k whose removed entries are zero, those that were minus infinity among them."""
+    kept = np.argsort(np.argsort(-logits, -1, kind="stable"), -1, kind="stable") < k
+    return np.where(kept, logits, 0).astype(logits.dtype)
+
+
+def test_where_entries_are_finite_what_is_known_is_named_however_little_time_is_left():
+    one = subject(Adapter("zeros", "top_k_filter", zeros_for_what_is_removed, "numpy"))
+    assert "top_k_filter.zeros where all entries are finite" == likeness_of(one, "top_k_filter", times=0.0).name
