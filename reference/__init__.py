@@ -20,7 +20,7 @@ from .dropout import dropout
 from .feed_forward import swiglu, swiglu_gradient
 from .gathered import gathered_attention
 from .generate import generate
-from .gradients import layer_norm_gradient, rms_norm_gradient, softmax_gradient
+from .gradients import gated_rms_norm_gradient, layer_norm_gradient, rms_norm_gradient, softmax_gradient
 from .latent import latent_attention, latent_pages
 from .lightning_indexer import lightning_indexer
 from .linear_attention import (
@@ -40,7 +40,7 @@ from .losses import (
 from .merging import merge_states
 from .moe_routing import moe_routing
 from .multi_head import multi_head
-from .norms import layer_norm, residual_rms_norm, rms_norm
+from .norms import gated_rms_norm, layer_norm, residual_rms_norm, rms_norm
 from .packed_attention import packed_attention, packed_attention_gradient
 from .paged_attention import paged_attention
 from .positions import learned_position, mrope, rotary, rotary_frequencies, rotary_pair, sinusoidal
@@ -88,6 +88,8 @@ __all__ = [
     "filter_rows",
     "gated_delta_rule",
     "gated_delta_rule_gradient",
+    "gated_rms_norm",
+    "gated_rms_norm_gradient",
     "gathered_attention",
     "generate",
     "kimi_delta_attention",

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from .norms import checked
+from .norms import checked, rms_norm
 from .softmax import softmax_of_row
 
 
@@ -70,3 +70,27 @@ def alike(x, d_out):
     """A cotangent has the shape of what it is the cotangent of."""
     if d_out.shape != x.shape:
         raise ValueError("there is one entry of the cotangent for every entry")
+
+
+def gated_rms_norm_gradient(x, gate, weight, d_out, *, groups=1, norm_before_gate=False, activation="silu", eps=1e-5):
+    """Of gated_rms_norm, for cotangents d_out [batch, length, n]: `d_x` and `d_gate` [as x], and `d_weight` [n].
+
+    By the chain rule through y = x a(z) and rms_norm of each group, in whichever order they come.
+    """
+    n = checked(x, weight, eps=eps)
+    alike(x, d_out)
+    if gate.shape != x.shape or groups < 1 or n % groups:
+        raise ValueError("there is a gate for every channel, and groups divide the channels")
+    s = 1 / (1 + np.exp(-np.maximum(gate, -700.0)))
+    a = gate * s if activation == "silu" else s
+    slope = s * (1 + gate * (1 - s)) if activation == "silu" else s * (1 - s)
+    y = x if norm_before_gate else x * a
+    d_norm = d_out * a if norm_before_gate else d_out
+    d_y, d_weight, normed = np.empty(x.shape), np.zeros(n), np.empty(x.shape)
+    for part in np.split(np.arange(n), groups):
+        of = rms_norm_gradient(y[..., part], weight[part], d_norm[..., part], eps=eps)
+        d_y[..., part], d_weight[part] = of["d_x"], of["d_weight"]
+        normed[..., part] = rms_norm(y[..., part], weight[part], eps=eps)
+    if norm_before_gate:
+        return {"d_x": d_y, "d_gate": d_out * normed * slope, "d_weight": d_weight}
+    return {"d_x": d_y * a, "d_gate": d_y * x * slope, "d_weight": d_weight}

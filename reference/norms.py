@@ -48,6 +48,28 @@ def residual_rms_norm(x, residual, weight, *, eps=1e-5, eps_place="inside", weig
     return {"out": out, "summed": summed}
 
 
+def gated_rms_norm(x, gate, weight, *, groups=1, norm_before_gate=False, activation="silu", eps=1e-5):
+    """Groups of consecutive channels of x [batch, length, n] divided by their root mean square, and gated [as x].
+
+    The function of the gate multiplies the normalised rows, or the rows before they are normalised.
+    """
+    n = checked(x, weight, eps=eps)
+    if gate.shape != x.shape:
+        raise ValueError("there is a gate for every channel")
+    if groups < 1 or n % groups or not eps > 0:
+        raise ValueError("groups divide the channels, and epsilon is positive")
+    open_ = 1 / (1 + np.exp(-np.maximum(gate, -700.0)))
+    a = gate * open_ if activation == "silu" else open_
+    out = np.empty(x.shape)
+    for row in np.ndindex(x.shape[:-1]):
+        y = x[row] if norm_before_gate else x[row] * a[row]
+        for group in np.split(np.arange(n), groups):
+            out[row][group] = y[group] / math.sqrt(sum(y[group] ** 2) / len(group) + eps) * weight[group]
+        if norm_before_gate:
+            out[row] *= a[row]
+    return out
+
+
 def checked(x, *parameters, eps):
     """The number of channels, one of every parameter for each."""
     n = x.shape[-1]

@@ -140,3 +140,94 @@ def control_layer_norm_gradient_float64(x: Any, weight: Any, d_out: Any, *, eps:
     d_x = (v - v.mean(-1, keepdim=True) - y * (v * y).sum(-1, keepdim=True) / (n - 1)) / root
     sums = (part.reshape(-1, n).sum(0).to(x.dtype) for part in (d * y, d))
     return {"d_x": d_x.to(x.dtype), **dict(zip(("d_weight", "d_bias"), sums, strict=True))}
+
+
+@adapter("gated_rms_norm_gradient", dtypes=DTYPES)
+def control_gated_norm_differentiated(
+    x: Any,
+    gate: Any,
+    weight: Any,
+    d_out: Any,
+    *,
+    groups: int = 1,
+    norm_before_gate: bool = False,
+    activation: str = "silu",
+    eps: float = 1e-5,
+) -> dict[str, Any]:
+    """Differentiated by torch, through steps in single precision."""
+    import torch
+
+    def gated(x: Any, gate: Any, weight: Any) -> Any:
+        z = wider(gate)
+        opened = torch.nn.functional.silu(z) if activation == "silu" else torch.sigmoid(z)
+        y = (wider(x) if norm_before_gate else wider(x) * opened).unflatten(-1, (groups, -1))
+        normed = (y * torch.rsqrt(y.square().mean(-1, keepdim=True) + eps)).flatten(-2) * wider(weight)
+        return (normed * opened if norm_before_gate else normed).to(x.dtype)
+
+    return differentiated(gated, d_out, x=x, gate=gate, weight=weight)
+
+
+@adapter("gated_rms_norm_gradient", dtypes=DTYPES)
+def control_gated_root_kept(
+    x: Any,
+    gate: Any,
+    weight: Any,
+    d_out: Any,
+    *,
+    groups: int = 1,
+    norm_before_gate: bool = False,
+    activation: str = "silu",
+    eps: float = 1e-5,
+) -> dict[str, Any]:
+    """The reciprocal root kept from the forward pass, all else computed again, and sums of blocks of tokens."""
+    import torch
+
+    z, row, d = wider(gate), wider(x), wider(d_out)
+    passed = torch.sigmoid(z)
+    opened = z * passed if activation == "silu" else passed
+    slope = passed * (1 + z * torch.sigmoid(-z)) if activation == "silu" else passed * torch.sigmoid(-z)
+    y = (row if norm_before_gate else row * opened).unflatten(-1, (groups, -1))
+    rstd = (y.square().mean(-1, keepdim=True) + eps).rsqrt()
+    inner = d * opened if norm_before_gate else d
+    v = (inner * wider(weight)).unflatten(-1, (groups, -1))
+    d_y = (rstd * v - rstd * (y * rstd) * (v * (y * rstd)).mean(-1, keepdim=True)).flatten(-2)
+    normed = (y * rstd).flatten(-2)
+    d_gate = d * wider(weight) * normed * slope if norm_before_gate else d_y * row * slope
+    return {
+        "d_x": (d_y if norm_before_gate else d_y * opened).to(x.dtype),
+        "d_gate": d_gate.to(x.dtype),
+        "d_weight": partial_sums((inner * normed).reshape(-1, x.shape[-1])).to(x.dtype),
+    }
+
+
+@adapter("gated_rms_norm_gradient", dtypes=("float32", *NARROW))
+def control_gated_gradient_float64(
+    x: Any,
+    gate: Any,
+    weight: Any,
+    d_out: Any,
+    *,
+    groups: int = 1,
+    norm_before_gate: bool = False,
+    activation: str = "silu",
+    eps: float = 1e-5,
+) -> dict[str, Any]:
+    """Group by group in double precision, the slope of SiLU as s + a (1 - s), rounded once."""
+    import torch
+
+    def of_group(y: Any, z: Any, w: Any, d: Any) -> tuple[Any, Any, Any]:
+        s = torch.sigmoid(z)
+        a, slope = (z * s, s + z * s * (1 - s)) if activation == "silu" else (s, s * (1 - s))
+        read, v = (y, d * a * w) if norm_before_gate else (y * a, d * w)
+        root = (read.square().mean(-1, keepdim=True) + eps).sqrt()
+        normed = read / root
+        d_read = (v - normed * (v * normed).mean(-1, keepdim=True)) / root
+        d_weight = (normed * (d * a if norm_before_gate else d)).flatten(0, -2).sum(0)
+        if norm_before_gate:
+            return d_read, d * w * normed * slope, d_weight
+        return d_read * a, d_read * y * slope, d_weight
+
+    parts = zip(*(a.double().chunk(groups, -1) for a in (x, gate, weight, d_out)), strict=True)
+    found = zip(*(of_group(*part) for part in parts), strict=True)
+    names = ("d_x", "d_gate", "d_weight")
+    return {name: torch.cat(shares, -1).to(x.dtype) for name, shares in zip(names, found, strict=True)}

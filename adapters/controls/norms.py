@@ -180,3 +180,93 @@ def control_sum_in_registers(x: Any, residual: Any, weight: Any, *, eps: float =
     y = x.double() + residual.double()
     normed = y / (y.square().mean(-1, keepdim=True) + eps).sqrt()
     return {"summed": y.to(x.dtype), "out": (normed * (1 + weight.double())).to(x.dtype)}
+
+
+def gate_of(gate: Any, activation: str) -> Any:
+    import torch
+
+    return torch.nn.functional.silu(gate) if activation == "silu" else torch.sigmoid(gate)
+
+
+@adapter("gated_rms_norm", dtypes=DTYPES)
+def control_groups_as_an_axis(
+    x: Any,
+    gate: Any,
+    weight: Any,
+    *,
+    groups: int = 1,
+    norm_before_gate: bool = False,
+    activation: str = "silu",
+    eps: float = 1e-5,
+) -> Any:
+    """In single precision, groups an axis of their own, the normalised row stored before it is weighted."""
+    import torch
+
+    opened = gate_of(gate.float(), activation)
+    y = x.float() if norm_before_gate else x.float() * opened
+    parted = y.unflatten(-1, (groups, -1))
+    normed = (parted * torch.rsqrt(parted.square().mean(-1, keepdim=True) + eps)).flatten(-2).to(x.dtype)
+    weighted = weight * normed
+    return (weighted * opened).to(x.dtype) if norm_before_gate else weighted
+
+
+@adapter("gated_rms_norm", dtypes=DTYPES)
+def control_group_by_group(
+    x: Any,
+    gate: Any,
+    weight: Any,
+    *,
+    groups: int = 1,
+    norm_before_gate: bool = False,
+    activation: str = "silu",
+    eps: float = 1e-5,
+) -> Any:
+    """One group after the other, its squares summed in blocks of 16 channels, rounded once at the end."""
+    import torch
+
+    parts = []
+    for y, z, w in zip(*(a.float().chunk(groups, -1) for a in (x, gate, weight)), strict=True):
+        opened = 0.5 * (1 + torch.tanh(0.5 * z)) if activation == "sigmoid" else z * torch.sigmoid(z)
+        read = y if norm_before_gate else y * opened
+        total = sum(block.square().sum(-1, keepdim=True) for block in read.split(16, -1))
+        normed = read * torch.rsqrt(total / y.shape[-1] + eps) * w
+        parts.append(normed * opened if norm_before_gate else normed)
+    return torch.cat(parts, -1).to(x.dtype)
+
+
+@adapter("gated_rms_norm", dtypes=DTYPES)
+def control_gate_in_the_weight(
+    x: Any,
+    gate: Any,
+    weight: Any,
+    *,
+    groups: int = 1,
+    norm_before_gate: bool = False,
+    activation: str = "silu",
+    eps: float = 1e-5,
+) -> Any:
+    """In double precision; after the norm, weight and gate are one factor."""
+    opened = gate_of(gate.double(), activation)
+    y = (x.double() if norm_before_gate else x.double() * opened).unflatten(-1, (groups, -1))
+    factor = weight.double() * opened if norm_before_gate else weight.double()
+    return ((y / (y.square().mean(-1, keepdim=True) + eps).sqrt()).flatten(-2) * factor).to(x.dtype)
+
+
+@adapter("gated_rms_norm", dtypes=DTYPES)
+def control_steps_of_a_model(
+    x: Any,
+    gate: Any,
+    weight: Any,
+    *,
+    groups: int = 1,
+    norm_before_gate: bool = False,
+    activation: str = "silu",
+    eps: float = 1e-5,
+) -> Any:
+    """Every step stored in the dtype of the inputs, the norm of torch for each group."""
+    import torch
+
+    opened = gate_of(gate, activation)
+    y = (x if norm_before_gate else x * opened).unflatten(-1, (groups, -1))
+    normed = torch.nn.functional.rms_norm(y, y.shape[-1:], eps=eps).flatten(-2) * weight
+    return normed * opened if norm_before_gate else normed

@@ -52,3 +52,26 @@ def gemma_rms_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float = 1e-
     from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
 
     return of_module(GemmaRMSNorm(x.shape[-1], eps=eps), x, weight, d_out)
+
+
+@adapter(
+    "gated_rms_norm_gradient",
+    dtypes=DTYPES,
+    fixed={"norm_before_gate": False, "activation": "silu"},
+    grade=GRADE,
+    package="transformers",
+    extra="transformers",
+)
+def mamba2_gated_rms_norm_gradient(
+    x: Any, gate: Any, weight: Any, d_out: Any, *, groups: int = 1, eps: float = 1e-6
+) -> dict[str, Any]:
+    """MambaRMSNormGated of transformers.models.mamba2."""
+    import torch
+    from transformers.models.mamba2.modeling_mamba2 import MambaRMSNormGated
+
+    module = MambaRMSNormGated(x.shape[-1], x.shape[-1] // groups, eps=eps)
+
+    def applied(x: Any, gate: Any, weight: Any) -> Any:
+        return torch.func.functional_call(module, {"weight": weight}, (x, gate))
+
+    return differentiated(applied, d_out, x=x, gate=gate, weight=weight)

@@ -63,3 +63,47 @@ def gemma2_rms_norm(x: Any, weight: Any, *, eps: float = 1e-6) -> Any:
     from transformers.models.gemma2.modeling_gemma2 import Gemma2RMSNorm
 
     return applied(Gemma2RMSNorm(x.shape[-1], eps=eps), x, weight)
+
+
+def gated(module: Any, x: Any, gate: Any, weight: Any) -> Any:
+    """A module that is gated, with the given weight, applied."""
+    import torch
+
+    module.weight = torch.nn.Parameter(weight, requires_grad=False)
+    return module(x, gate)
+
+
+@declared("gated_rms_norm", fixed={"norm_before_gate": False, "activation": "silu"})
+def mamba2_gated_rms_norm(x: Any, gate: Any, weight: Any, *, groups: int = 1, eps: float = 1e-6) -> Any:
+    """MambaRMSNormGated of transformers.models.mamba2, which Zamba 2 and Nemotron-H have as well."""
+    from transformers.models.mamba2.modeling_mamba2 import MambaRMSNormGated
+
+    n = x.shape[-1]
+    return gated(MambaRMSNormGated(n, n // groups, eps=eps), x, gate, weight)
+
+
+@declared("gated_rms_norm", fixed={"activation": "silu"})
+def falcon_h1_gated_rms_norm(
+    x: Any, gate: Any, weight: Any, *, groups: int = 1, norm_before_gate: bool = True, eps: float = 1e-6
+) -> Any:
+    """FalconH1RMSNormGated of transformers.models.falcon_h1."""
+    from transformers.models.falcon_h1.modeling_falcon_h1 import FalconH1RMSNormGated
+
+    module = FalconH1RMSNormGated(x.shape[-1], eps=eps, n_groups=groups, norm_before_gate=norm_before_gate)
+    return gated(module, x, gate, weight)
+
+
+@declared("gated_rms_norm", fixed={"groups": 1, "norm_before_gate": True, "activation": "silu"})
+def qwen3_next_gated_rms_norm(x: Any, gate: Any, weight: Any, *, eps: float = 1e-6) -> Any:
+    """Qwen3NextRMSNormGated of transformers.models.qwen3_next."""
+    from transformers.models.qwen3_next.modeling_qwen3_next import Qwen3NextRMSNormGated
+
+    return gated(Qwen3NextRMSNormGated(x.shape[-1], eps=eps), x, gate, weight)
+
+
+@declared("gated_rms_norm", fixed={"groups": 1, "norm_before_gate": True, "activation": "sigmoid"})
+def kimi_linear_gated_rms_norm(x: Any, gate: Any, weight: Any, *, eps: float = 1e-6) -> Any:
+    """KimiLinearRMSNormGated of transformers.models.kimi_linear."""
+    from transformers.models.kimi_linear.modeling_kimi_linear import KimiLinearRMSNormGated
+
+    return gated(KimiLinearRMSNormGated(x.shape[-1], eps=eps), x, gate, weight)

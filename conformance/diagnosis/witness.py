@@ -9,7 +9,7 @@ arrays: a subject that keeps something from call to call may fail after these on
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -108,7 +108,7 @@ def describe(
         "nearest": asdict(likeness) if isinstance(likeness, Nearest) else None,
         "map": None if seen is None else _map_data(seen),
         "when": None if when is None else _when_data(when),
-        "unusual": _unusual(m, sample),
+        "unusual": _unusual(m, sample, bench.subject.claims.fixed),
         "broken": broken,
     }
 
@@ -214,12 +214,12 @@ def _same(x: Any, other: Any) -> bool:
     return bool(x == other)
 
 
-def _unusual(m: Mechanism, sample: Sample) -> dict[str, Any]:
-    """The options of a case that are not at their default: what a subject may not have meant to claim."""
+def _unusual(m: Mechanism, sample: Sample, fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a case neither at their default nor fixed: what a subject may not have meant to claim."""
     return {
         name: shown(x) if isinstance(x := sample.values[name], np.ndarray) else plain_value(x)
         for name in m.options
-        if name in m.defaults and name not in m.own and not _same(sample.values[name], m.defaults[name])
+        if name in m.defaults and name not in (*m.own, *fixed) and not _same(sample.values[name], m.defaults[name])
     }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -50,6 +50,8 @@ class Signature:
     dtypes: Mapping[str, str]
     returns: tuple[str, ...]
     """The outputs in their order; those of the operator where none is said."""
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    """Options that it has one value of, and no parameter for."""
     found: tuple[str, ...] = ()
     """Where a program finds functions that have it, as `module:name`."""
 
@@ -177,6 +179,7 @@ def _read(document: Mapping[Any, Any]) -> Signature:
         requires=tuple(map(str, plain.get("requires", ()))),
         dtypes={str(n): str(t) for n, t in plain.get("dtypes", {}).items()},
         returns=tuple(map(str, plain["returns"])),
+        fixed={str(n): str(text) for n, text in plain.get("fixed", {}).items()},
         found=tuple(map(str, plain.get("found", ()))),
     )
 
@@ -192,10 +195,11 @@ def _passed(x: Any) -> Passed:
     return Passed(str(how), (str(text),))  # type: ignore[arg-type] - the schema has no others
 
 
-def scope_of(mechanism: Mechanism) -> Scope:
-    """What expressions of a signature may speak of."""
+def scope_of(mechanism: Mechanism, names: Collection[str] | None = None) -> Scope:
+    """What expressions of a signature may speak of: sizes, inputs and options, unless others are given, and words."""
     words = {word: option for option, own in mechanism.vocabulary.items() for word in own}
-    return Scope(frozenset({*mechanism.sizes, *mechanism.inputs, *mechanism.options}), words)
+    known = (*mechanism.sizes, *mechanism.inputs, *mechanism.options) if names is None else names
+    return Scope(frozenset(known), words)
 
 
 def faults(known: Mapping[str, Mechanism], folder: Path | None = None) -> Iterator[SpecError]:
@@ -235,6 +239,14 @@ def _contradictions(
         if name not in ("_", *m.outputs):
             hint = did_you_mean(name, m.outputs)
             yield SpecError(f"returns: {m.name} has no output {name!r}{hint}", places["returns"])
+    for name, text in one.fixed.items():
+        if name not in m.options:
+            yield SpecError(f"fixed: {m.name} has no option {name!r}{did_you_mean(name, m.options)}", places["fixed"])
+            continue
+        try:
+            Expression(text, scope_of(m, ()))
+        except SpecError as error:
+            yield SpecError(f"fixed.{name}: {error.message}", places["fixed"])
     yield from _misread(document["parameters"], one, m)  # type: ignore[index]
 
 

@@ -343,7 +343,7 @@ class Witness(_Witness):
     nearest: Key[Nearest | None, "What comes nearest where nothing fits."]
     map: Key[Map | None, "The pattern of what is wrong."]
     when: Key[When | None, "The condition under which the subject is wrong; null where none was found."]
-    unusual: Key[dict[str, Value], "The options that are not at their defaults."]
+    unusual: Key[dict[str, Value], "The options that are neither at their defaults nor fixed by the declaration."]
     broken: Key[list[str], "The other laws that the same fault breaks."]
     full: Key[bool, "Whether it is shown in full: one fault gets one block."]
 

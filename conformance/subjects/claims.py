@@ -130,6 +130,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
         str(p.replace(default=p.empty, annotation=p.empty)) for p in (*unknown, *anything) if p.name not in own
     )
     compiled = compiles(adapter)
+    fixed = {**(form.fixed if form else {}), **adapter.fixed}
     limits = {**adapter.limits, **{name: x for name, x in adapter.fixed.items() if name in sizes}}
     for name, values in limits.items():
         wrong = [] if isinstance(values, range) or name not in sizes else [x for x in _several(values) if not _whole(x)]
@@ -141,7 +142,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
         dtypes=adapter.dtypes,
         conventions=adapter.conventions,
         limits={**_single(form), **{name: _several(values) for name, values in limits.items()}},
-        fixed={n: x for n, x in adapter.fixed.items() if n not in sizes and n not in own},
+        fixed={n: _word(n, x, kin, label) for n, x in fixed.items() if n not in sizes and n not in own},
         requires=_conditions(adapter, mechanism, label, form),
         grades=_grades(adapter, label),
         deterministic=adapter.deterministic,
@@ -239,6 +240,17 @@ def _settled(adapter: Adapter, unknown: Collection[inspect.Parameter], label: st
             said = f"fixed says {name} = {adapter.fixed[name]!r}, and the function's default is {default!r}"
             raise UsageError(f"{label}{said}")
     return {*found}
+
+
+def _word(option: str, x: Any, kin: Collection[Mechanism], label: str) -> Any:
+    """The value of an option as definitions have it, of a word or of the text that implementations are given for it."""
+    texts = {text: word for m in kin for word, text in m.vocabulary.get(option, {}).items()}
+    if not texts or not isinstance(x, str) or x in texts.values():
+        return x
+    if x not in texts:
+        hint = did_you_mean(x, texts)
+        raise UsageError(f"{label}fixed says {option} = {x!r}, which is one of {', '.join(texts)}{hint}")
+    return texts[x]
 
 
 def _conditions(adapter: Adapter, mechanism: Mechanism, label: str, form: Form | None) -> tuple[Expression, ...]:

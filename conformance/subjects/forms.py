@@ -90,6 +90,12 @@ class Form:
         return self.layout.names(self.mechanism.required)
 
     @property
+    def fixed(self) -> Mapping[str, Any]:
+        """The options that the interface has one value of."""
+        texts = self.taken.signature.fixed if self.taken else {}
+        return {name: _plain(_expression(self.mechanism, text)(Values({}, ""))) for name, text in texts.items()}
+
+    @property
     def conditions(self) -> tuple[str, ...]:
         """What has to hold of every call."""
         return (*self.room, *(self.taken.signature.requires if self.taken else ()))

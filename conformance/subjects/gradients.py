@@ -83,6 +83,10 @@ class BackwardForm(Form):
         return tuple(text for text in self.of.form.room if _speaks(text, self.mechanism))
 
     @property
+    def fixed(self) -> Mapping[str, Any]:
+        return {name: x for name, x in self.of.form.fixed.items() if name in self.mechanism.options}
+
+    @property
     def conditions(self) -> tuple[str, ...]:
         return tuple(text for text in self.of.form.conditions if _speaks(text, self.mechanism))
 

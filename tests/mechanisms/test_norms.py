@@ -1,5 +1,7 @@
 """Normalisations: two witnesses against exact digits, faults as people make them, and what is right in its own way."""
 
+import itertools
+
 import mpmath
 import numpy as np
 import pytest
@@ -68,6 +70,47 @@ def test_rms_norm_has_the_digits_of_its_formula(n, weight_form, eps_place):
     given = {"x": x, "weight": weight, "eps": 0.001, **words}
     np.testing.assert_allclose(reference.rms_norm(x, weight, eps=0.001, **words), expected, 0, 1e-13)
     np.testing.assert_allclose(Frame(library()["rms_norm"], given).outputs()["out"], expected, 0, 1e-13)
+
+
+@pytest.mark.parametrize("norm_before_gate", [True, False])
+@pytest.mark.parametrize("activation", ["silu", "sigmoid"])
+@pytest.mark.parametrize("groups", [1, 3])
+def test_gated_norms_have_the_digits_of_their_formula(groups, activation, norm_before_gate):
+    draw = np.random.default_rng(groups)
+    x, gate, weight = draw.normal(size=(2, 1, 6)), 3 * draw.normal(size=(2, 1, 6)), draw.normal(size=6)
+
+    def opened(z):
+        passed = 1 / (1 + mpmath.exp(-mpmath.mpf(float(z))))
+        return passed * float(z) if activation == "silu" else passed
+
+    expected = np.empty(x.shape)
+    for item, part in itertools.product(range(2), np.split(np.arange(6), groups)):
+        with mpmath.workdps(60):
+            a = [opened(z) for z in gate[item, 0, part]]
+            y = [mpmath.mpf(float(t)) for t in x[item, 0, part]]
+            y = y if norm_before_gate else [t * b for t, b in zip(y, a, strict=True)]
+            root = mpmath.sqrt(mpmath.fsum(t**2 for t in y) / len(part) + mpmath.mpf(0.001))
+            after = a if norm_before_gate else [1] * len(part)
+            row = [float(t / root * float(w) * b) for t, w, b in zip(y, weight[part], after, strict=True)]
+        expected[item, 0, part] = row
+    options = {"groups": groups, "norm_before_gate": norm_before_gate, "activation": activation, "eps": 0.001}
+    np.testing.assert_allclose(reference.gated_rms_norm(x, gate, weight, **options), expected, 0, 1e-13)
+    given = {"x": x, "gate": gate, "weight": weight, **options, "activation": f"{activation}_gate"}
+    np.testing.assert_allclose(Frame(library()["gated_rms_norm"], given).outputs()["out"], expected, 0, 1e-13)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        ({"gate": np.ones((1, 2, 3))}, "a gate for every channel"),
+        ({"groups": 3}, "groups divide the channels"),
+        ({"eps": 0.0}, "epsilon is positive"),
+    ],
+)
+def test_the_reference_of_gated_norms_refuses_what_is_outside_the_domain(call, says):
+    given = {"x": np.ones((1, 2, 4)), "gate": np.ones((1, 2, 4)), "weight": np.ones(4), **call}
+    with pytest.raises(ValueError, match=says):
+        reference.gated_rms_norm(**given)
 
 
 @pytest.mark.parametrize("call", [{"weight": np.ones(2)}, {"bias": np.ones(4)}, {"eps": -1.0}, {"eps": 0.0}])

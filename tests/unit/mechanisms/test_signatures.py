@@ -35,6 +35,12 @@ def test_the_shipped_interfaces_have_no_faults():
         ("returns: [out]", "returns: [output]", "attention has no output 'output'"),
         ("returns: [out]", "returns: [out]\narrays: {out: b z}", "arrays.out: 'out' has no axis 'z'"),
         ("returns: [out]", "returns: [out]\nmore: 1", "unknown key 'more'"),
+        (
+            "returns: [out]",
+            "returns: [out]\nfixed: {casual: 'true'}",
+            "fixed: attention has no option 'casual'; did you",
+        ),
+        ("returns: [out]", "returns: [out]\nfixed: {causal: q_len}", "fixed.causal: unknown name 'q_len'"),
         ("sm: scale", "sm: {out: result}", "'result' is no output of a layout"),
     ],
 )

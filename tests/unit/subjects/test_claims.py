@@ -135,6 +135,15 @@ def test_a_fixed_size_is_a_limit_of_one_value():
     assert ({"q_len": (1, 2), "head_dim": (64,)}, {"causal": True}) == (found.limits, found.fixed)
 
 
+def test_a_fixed_option_is_given_by_its_word_or_as_it_is_passed():
+    def router(logits, *, k): ...
+
+    for said in ("sigmoid", "sigmoid_scores"):
+        assert {"scoring": "sigmoid_scores"} == claims(router, "moe_routing", fixed={"scoring": said}).fixed
+    says = "mine: fixed says scoring = 'sigmoids', which is one of softmax, sigmoid; did you mean 'sigmoid'?"
+    assert says == refusal(router, "moe_routing", fixed={"scoring": "sigmoids"})
+
+
 def test_what_is_declared_is_claimed():
     words = {"grouping": "tiled"}
     found = claims(
