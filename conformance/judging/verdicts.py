@@ -164,7 +164,7 @@ class Verdicts:
         tried, says = 0, self.seen.cut_short or "no case reached its condition"
         known: Failure | None = None
         for sample in samples:
-            if self.seen.given_up:
+            if self.seen.given_up or self.seen.settled:
                 break
             if sample.entries > LAW_ENTRIES or tried >= self.request.profile.admitted:
                 continue

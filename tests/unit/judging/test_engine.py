@@ -359,6 +359,13 @@ def test_a_run_that_ends_with_its_first_violation_says_so():
     assert ("not_tested", "the first violation ended the run") in verdicts_of_laws(result)
 
 
+def test_after_the_first_violation_nothing_is_tried_that_is_to_be_refused():
+    for first, expected in ((False, {("pass", "")}), (True, {("not_tested", "the first violation ended the run")})):
+        result = result_of(mistake("merge_states.other_base"), "merge_states", first=first)
+        rejects = library()["merge_states"].rejects
+        assert expected == {(cell.verdict, cell.says) for cell in result.cells if cell.law in rejects}
+
+
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
