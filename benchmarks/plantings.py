@@ -109,7 +109,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=default)
     asked = parser.parse_args()
     torch.set_num_threads(1)
-    quick.SCORES, screening.AGAIN = 0, max(asked.heads * asked.length // 1000, screening.WORST)
+    quick.SCORES, screening.AGAIN = 0, max(asked.heads * asked.length // 512, screening.WORST)
     n, d = asked.length, asked.head_dim
     text = f"batch = 1, kv_heads = {asked.kv_heads}, heads = {asked.heads}, q_len = {n}, k_len = {n}, head_dim = {d}"
     text += f", value_dim = {d}, causal = true"

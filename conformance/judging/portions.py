@@ -28,6 +28,7 @@ from ..numerics.grades import Grade
 from ..numerics.numbers import recording
 from ..subjects.large import LargeSubject
 from .bench import Bench
+from .folding import Folded
 
 STRETCH = 2_000_000
 """Entries of scores that are computed at a time."""
@@ -84,6 +85,8 @@ class Portions:
         self.tiled = False
         self._made: dict[str, tuple[Any, NDArray[np.float32]]] = {}
         """The last part of each input that was made, and of which places it is."""
+        self._sums: dict[str, tuple[Any, NDArray[Any]]] = {}
+        """The last sums of each input, and what they are sums of."""
         self.determined = [name for name in self.mechanism.outputs if name not in self.mechanism.random]
         lengths = {n: x for n, x in sample.values.items() if n in self.mechanism.options and type(x) is int}
         self.shapes = {n: output_shape(self.mechanism, n, {**lengths, **self.sizes}) for n in self.determined}
@@ -194,9 +197,19 @@ class Portions:
     # What is said of rows
 
     def frame(
-        self, item: Item, rows: Rows, grade: Grade | None, *, single: bool = False, between: Between | None = None
+        self,
+        item: Item,
+        rows: Rows,
+        grade: Grade | None,
+        *,
+        single: bool = False,
+        between: Between | None = None,
+        sums: Folded | None = None,
     ) -> Frame:
-        """The definition on some rows of an item, in single precision if it is to be; of some places of an axis."""
+        """The definition on some rows of an item, in single precision if it is to be.
+
+        It is that of the places `between` two of an axis alone, and of `sums` of channels, if there are to be any.
+        """
         positions = {**item.positions, self.row: rows}
         for axis, source in self.restriction.sources.items():
             if source in self.restriction.axes:
@@ -207,6 +220,9 @@ class Portions:
             if isinstance(x, (Drawn, np.ndarray)):
                 values[name] = self._gathered(name, x, positions, single)
         restriction = self.restriction
+        if sums is not None:
+            restriction, positions[sums.label] = sums.restriction, np.arange(sums.count)
+            values |= {name: self._summed(name, values[name], sums) for name in sums.inputs}
         if between is not None:
             restriction, positions[between.axis] = between.restriction, np.arange(between.start, between.stop)
             for name in (*self.mechanism.inputs, *self.mechanism.options):
@@ -226,6 +242,13 @@ class Portions:
             known = wanted, x.part(places, FORMATS[self.mechanism.dtype_of(name, self.bench.dtype)])
             self._made[name] = known
         return known[1] if single else known[1].astype(np.float64)
+
+    def _summed(self, name: str, x: NDArray[Any], sums: Folded) -> NDArray[Any]:
+        known = self._sums.get(name)
+        if known is None or known[0] is not x:
+            self._sums.pop(name, None)
+            known = self._sums[name] = x, sums.of(x)
+        return known[1]
 
     def outputs(self, frame: Frame, names: Sequence[str]) -> dict[str, Any]:
         with recording():

@@ -1,13 +1,12 @@
 """Which rows of a large case are judged: those that differ most from the definition, at edges of tiles, and others.
 
-Rows are compared a stretch at a time, whatever rounding may do: all of them coarsely, and those that differ most once
-more. How much is counted in the size of the row, for a late row of a causal mask is small, and so is what may be wrong
-with it; and as it is, too. Nothing rests on this but the choice.
+Rows are compared a stretch at a time, whatever rounding may do: all of them coarsely, by sums of channels where there
+are very many, and those that differ most once more. How much is counted in the size of the row, for a late row of a
+causal mask is small, and so is what may be wrong with it; and as it is, too. Nothing rests on this but the choice.
 """
 
 from __future__ import annotations
 
-import heapq
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,8 +23,10 @@ from .quick import Quick
 
 WORST = 8
 """Rows that differ most, of which each is judged."""
-AGAIN = 256
+AGAIN = 512
 """Rows that differ most coarsely, by either measure, which are compared once more."""
+MANY = 4096
+"""Stretches that are kept before rows that differ little are let go of."""
 LEAST = 1e-3
 """The least size of a row, as a share of that of the stretch that it is in."""
 FURTHER = 6
@@ -74,36 +75,40 @@ def screened(
     found, compared = Screened(gaps, shares, []), _Compared(Quick(portions, names), subject, gaps, shares)
     deadline, seed = time.monotonic() + seconds, portions.sample.case.seed
     order = sorted(range(len(items)), key=lambda at: (at not in (0, len(items) - 1), pick(1 << 30, seed, at)))
+    seen = list[NDArray[np.float64]]()
     for number in order:
         item = items[number]
         step = portions.step(item)
         for start in range(0, portions.rows, step):
-            if time.monotonic() > deadline and found.worst:
+            if time.monotonic() > deadline and seen:
                 break
             rows = np.arange(start, min(start + step, portions.rows))
-            found.worst = _most([*found.worst, *compared.rows(item, number, rows, coarse=True)], AGAIN)
-    found.worst = _most(_again(compared, items, found.worst) if compared.quick.coarse else found.worst, WORST)
+            seen.append(compared.rows(item, number, rows, coarse=True))
+            if len(seen) > MANY:
+                seen = [_most(seen, AGAIN)]
+    again = compared.quick.coarse
+    worst = _most(seen, AGAIN if again else WORST)
+    worst = _most(_again(compared, items, worst), WORST) if again else worst
+    found.worst = [Row(float(gap), float(share), int(item), int(row)) for gap, share, item, row in worst]
     return found
 
 
-def _most(rows: Sequence[Row], count: int) -> list[Row]:
-    """The rows that differ most by either measure, so many of each, in turn."""
-    if len(rows) > 2 * count:
-        by_share = heapq.nlargest(count, rows, key=lambda one: one.share)
-        by_gap = heapq.nlargest(count, rows, key=lambda one: one.gap)
-    else:
-        by_share, by_gap = (sorted(rows, key=lambda one, at=at: -one[at]) for at in (1, 0))
-    return [*dict.fromkeys(row for pair in zip(by_share, by_gap, strict=True) for row in pair)]
+def _most(parts: Sequence[NDArray[np.float64]], count: int) -> NDArray[np.float64]:
+    """The rows that differ most by either measure, so many of each, in turn: each as the numbers of a `Row`."""
+    rows = np.concatenate(parts)
+    best = [np.argsort(-rows[:, at], kind="stable")[:count] for at in (1, 0)]
+    turns = np.stack(best, axis=-1).ravel()
+    return rows[turns[np.sort(np.unique(turns, return_index=True)[1])]]
 
 
-def _again(compared: _Compared, items: Sequence[Item], rows: Sequence[Row]) -> list[Row]:
+def _again(compared: _Compared, items: Sequence[Item], rows: NDArray[np.float64]) -> list[NDArray[np.float64]]:
     """Rows that were compared coarsely, compared once more."""
-    found = list[Row]()
-    for number in sorted({row.item for row in rows}):
-        own = np.array(sorted(row.row for row in rows if row.item == number))
+    found = list[NDArray[np.float64]]()
+    for number in np.unique(rows[:, 2]).astype(int).tolist():
+        own = np.sort(rows[rows[:, 2] == number, 3]).astype(int)
         step = compared.quick.portions.step(items[number])
         for start in range(0, len(own), step):
-            found += compared.rows(items[number], number, own[start : start + step])
+            found.append(compared.rows(items[number], number, own[start : start + step]))
     return found
 
 
@@ -116,12 +121,15 @@ class _Compared:
     gaps: NDArray[np.float32]
     shares: NDArray[np.float32]
 
-    def rows(self, item: Item, number: int, rows: Rows, *, coarse: bool = False) -> list[Row]:
-        """How much rows differ, infinitely where they are no numbers; of many, those alone that do so most."""
-        portions, exact = self.quick.portions, self.quick.outputs(item, rows, coarse=coarse)
+    def rows(self, item: Item, number: int, rows: Rows, *, coarse: bool = False) -> NDArray[np.float64]:
+        """How much rows differ, infinitely where they are no numbers, each as the numbers of a `Row`."""
+        portions, sums = self.quick.portions, self.quick.sums(item, rows) if coarse else None
+        exact = self.quick.outputs(item, rows, coarse=coarse) if sums is None else sums[1]
         most = np.zeros((2, len(rows)))
         for at, name in enumerate(self.quick.names):
             y = portions.observed(self.subject, item, rows, name)
+            if sums is not None and at == 0:
+                y = sums[0].of(y)
             x = np.broadcast_to(np.asarray(exact[name]), y.shape)
             labels = labels_of(portions.mechanism, name)
             gap = _gap(y, x)
@@ -130,10 +138,7 @@ class _Compared:
             if set(portions.labels[:-1]) <= set(labels):
                 for kept, each in zip((self.gaps, self.shares), own, strict=True):
                     _note(kept, portions, item, rows, name, each, anew=at == 0)
-        wanted = np.arange(len(rows))
-        if len(rows) > 2 * AGAIN:
-            wanted = np.union1d(*(np.argpartition(each, -AGAIN)[-AGAIN:] for each in most))
-        return [Row(float(most[0, i]), float(most[1, i]), number, int(rows[i])) for i in wanted]
+        return np.stack([*most, np.full(len(rows), float(number)), rows.astype(float)], axis=-1)
 
 
 def _gap(y: NDArray[Any], x: NDArray[Any]) -> NDArray[Any]:

@@ -98,22 +98,24 @@ def _integers(values: Mapping[str, Any], names: Collection[str]) -> dict[str, in
     return {name: values[name] for name in names if name in values}
 
 
-class Restrictions(dict[tuple[str, str, frozenset[str], bool, str], "Restriction | str"]):
+class Restrictions(dict[tuple[str, str, frozenset[str], bool, frozenset[str]], "Restriction | str"]):
     """What is known of the restrictions of a library."""
 
 
-def restricted(mechanism: Mechanism, axes: Collection[str], *, alone: bool = False, trimmed: str = "") -> Restriction:
+def restricted(
+    mechanism: Mechanism, axes: Collection[str], *, alone: bool = False, trimmed: Collection[str] = ()
+) -> Restriction:
     """A mechanism for chosen positions of some axes, and of those that they are copies of, unless they are `alone`.
 
-    `SpecError` says where an output is computed along one of them. What is computed along an axis that is `trimmed` is
-    computed of its positions alone: that is what the whole gives where the others count for nothing, as hidden keys do.
+    `SpecError` says where an output is computed along one of them. What is computed along axes that are `trimmed` is
+    computed of their positions alone: what the whole gives where the others count for nothing, as hidden keys do.
     """
     known = mechanism.kept(Restrictions)
-    key = (mechanism.name, mechanism.digest, frozenset(axes), alone, trimmed)
+    key = (mechanism.name, mechanism.digest, frozenset(axes), alone, frozenset(trimmed))
     if key not in known:
         try:
             if trimmed:
-                known[key] = _planned(mechanism, frozenset({*axes, trimmed}), trimmed)
+                known[key] = _planned(mechanism, frozenset({*axes, *trimmed}), trimmed)
             else:
                 known[key] = (_planned if alone else _closed)(mechanism, frozenset(axes))
         except SpecError as error:
@@ -197,7 +199,7 @@ def hiding(mechanism: Mechanism) -> tuple[str, str] | None:
     return None
 
 
-def _axes(mechanism: Mechanism, axes: Collection[str], trimmed: str = "") -> Axes:
+def _axes(mechanism: Mechanism, axes: Collection[str], trimmed: Collection[str] = ()) -> Axes:
     conditions = " ; ".join(condition.text for condition in mechanism.requires.values())
     words = {word for each in mechanism.conventions.values() for word in each} | set(mechanism.conventions)
     words |= {word for each in mechanism.vocabulary.values() for word in each}
@@ -210,7 +212,7 @@ def _axes(mechanism: Mechanism, axes: Collection[str], trimmed: str = "") -> Axe
         axes,
         _DIVIDES.findall(conditions),
         words,
-        {trimmed},
+        frozenset(trimmed),
     )
 
 
@@ -225,7 +227,7 @@ def _closed(mechanism: Mechanism, axes: frozenset[str]) -> Restriction:
         return found
 
 
-def _planned(mechanism: Mechanism, axes: frozenset[str], trimmed: str = "") -> Restriction:
+def _planned(mechanism: Mechanism, axes: frozenset[str], trimmed: Collection[str] = ()) -> Restriction:
     if mechanism.by_reference:
         raise SpecError(f"{mechanism.name} is defined by its reference")
     analysed = _axes(mechanism, axes, trimmed)

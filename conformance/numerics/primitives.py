@@ -30,6 +30,7 @@ from .numbers import (
     steepest,
     value,
 )
+from .products import by_torch
 from .truths import Truth, every, some, truth
 
 FEW = 64
@@ -102,7 +103,7 @@ def log(x: Any) -> Any:
 def exp(x: Any) -> Any:
     """The exponential; its errors are taken through expm1, for they may be too large for a slope."""
     if not isinstance(x, Number):
-        return np.exp(fractions(x))
+        return _exp_by_torch(x) if by_torch(x) else np.exp(fractions(x))
     result, grade = np.exp(x.value), x.grade
     size = finite(result)
     own = LIBRARY_UNITS * grade.arithmetic.unit * size + 2 * flushed(grade)
@@ -115,6 +116,12 @@ def exp(x: Any) -> Any:
             shared = shared + _grown(x.value, size, K * finite(x.shared)) / K
         worst = np.where(np.isinf(x.worst), np.inf, worst)
     return settled(result, grade, worst, variance, shared, roundings=0.0)
+
+
+def _exp_by_torch(x: Any) -> Any:
+    import torch
+
+    return torch.exp(torch.from_numpy(np.require(x, requirements="W"))).numpy()
 
 
 def _grown(x: Any, size: Any, error: Any) -> Any:

@@ -18,6 +18,7 @@ MANY = 1 << 16
 
 _BY_ENTRY: ContextVar[bool] = ContextVar("by_entry", default=False)
 _QUICK: ContextVar[str] = ContextVar("quick", default="")
+_BY_TORCH: ContextVar[bool] = ContextVar("by_torch", default=False)
 
 
 @contextmanager
@@ -36,16 +37,31 @@ def entrywise() -> bool:
 
 
 @contextmanager
-def quickly(*, coarse: bool = False) -> Iterator[None]:
+def quickly(*, coarse: bool = False, by_torch: bool = False) -> Iterator[None]:
     """Have the body compute in the quickest way there is; with `coarse`, products of single precision are of bfloat16.
 
     What is coarse may choose where to look, and decides nothing. Else, copies may be views of what they are copies of.
+    With `by_torch`, what torch computes faster than NumPy is left to it where there are many entries.
     """
-    outer = _QUICK.set("coarse" if coarse else "fine")
+    outer, beside = _QUICK.set("coarse" if coarse else "fine"), _BY_TORCH.set(by_torch)
     try:
         yield
     finally:
         _QUICK.reset(outer)
+        _BY_TORCH.reset(beside)
+
+
+def by_torch(x: Any) -> bool:
+    """Whether torch is to compute with an array: one of many entries in single precision."""
+    return _BY_TORCH.get() and isinstance(x, np.ndarray) and x.dtype == np.float32 and x.size >= MANY
+
+
+def bfloat16_is_quick() -> bool:
+    """Whether the processor has instructions for products in bfloat16, which are emulated far more slowly if not."""
+    import torch
+
+    able = getattr(torch.cpu, "get_capabilities", dict)()
+    return any(able.get(name, False) for name in ("amx_bf16", "avx512_bf16", "sve_bf16", "bf16"))
 
 
 def quick() -> bool:

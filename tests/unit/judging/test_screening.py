@@ -75,10 +75,11 @@ def test_what_was_compared_coarsely_is_compared_once_more(monkeypatch):
 
 
 def test_a_small_row_that_differs_by_much_of_its_size_is_chosen():
-    rows = [Row(gap=1.0 - n / 100, share=0.1, item=0, row=n) for n in range(50)]
-    rows.append(Row(gap=0.01, share=0.9, item=1, row=77))
-    assert [77, 0] == [row.row for row in _most(rows, 8)[:2]]
-    assert 77 in {row.row for row in _most(rows, 1)}
+    parts = [np.array([Row(gap=1.0 - n / 100, share=0.1, item=0, row=n) for n in range(50)])]
+    parts.append(np.array([Row(gap=0.01, share=0.9, item=1, row=77)]))
+    assert [77, 0] == [Row(*row).row for row in _most(parts, 8)[:2]]
+    assert 77 in {Row(*row).row for row in _most(parts, 1)}
+    assert 9 == len(_most(parts, 8))
 
 
 def test_a_late_row_of_a_causal_mask_is_found_by_its_share():

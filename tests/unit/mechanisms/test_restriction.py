@@ -32,7 +32,7 @@ def test_hidden_keys_may_be_left_out():
     values = inputs(causal=True, causal_alignment="top_left")
     whole = Frame(ATTENTION, values).outputs("out")["out"]
     places = {"q_len": np.arange(3), "k_len": np.arange(3)}
-    trimmed = restricted(ATTENTION, {"q_len"}, trimmed="k_len").frame(values, places)
+    trimmed = restricted(ATTENTION, {"q_len"}, trimmed={"k_len"}).frame(values, places)
     np.testing.assert_allclose(trimmed.outputs("out")["out"], whole[:, :, :3], rtol=1e-14)
     with pytest.raises(SpecError, match="the axis k_len cannot be restricted"):
         restricted(ATTENTION, {"q_len", "k_len"})
