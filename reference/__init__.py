@@ -27,7 +27,6 @@ from .linear_attention import (
     gated_delta_rule,
     kimi_delta_attention,
     linear_attention,
-    packed_delta_rule,
     short_convolution,
 )
 from .linformer import linformer
@@ -42,6 +41,7 @@ from .moe_routing import moe_routing
 from .multi_head import multi_head
 from .norms import gated_rms_norm, layer_norm, residual_rms_norm, rms_norm
 from .packed_attention import packed_attention, packed_attention_gradient
+from .packed_recurrences import packed_convolution, packed_delta_rule
 from .paged_attention import paged_attention
 from .positions import learned_position, mrope, rotary, rotary_frequencies, rotary_pair, sinusoidal
 from .quantization import dequantize, quantize
@@ -111,6 +111,7 @@ __all__ = [
     "multi_head",
     "packed_attention",
     "packed_attention_gradient",
+    "packed_convolution",
     "packed_delta_rule",
     "paged_attention",
     "quantize",

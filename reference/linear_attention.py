@@ -37,25 +37,6 @@ def gated_delta_rule(q, k, v, beta, gate=0.0, state=0.0, *, scale=None, normalis
     return {"out": out, "final_state": S}
 
 
-def packed_delta_rule(q, k, v, beta, lens, gate=0.0, state=0.0, *, scale=None, normalise=False):
-    """The gated delta rule for items that lie one behind the other.
-
-    q, k [tokens, key_heads, key_dim], v [tokens, heads, value_dim], beta and gate [tokens, heads], lens [items],
-    state [items, heads, key_dim, value_dim]. Returns out [tokens, heads, value_dim] and final_state, like state.
-    """
-    if len(v) != len(k) or np.shape(state)[:1] not in ((), (len(lens),)):
-        raise ValueError("every key has a value, and every item a state")
-    gate = np.broadcast_to(gate, beta.shape)
-    state = np.broadcast_to(state, (len(lens), v.shape[1], k.shape[2], v.shape[2]))
-    out, left, end = np.empty(v.shape), np.array(state, float), 0
-    for b, length in enumerate(lens):
-        here = slice(end, end := end + int(length))
-        by_head = [x[here].swapaxes(0, 1)[None] for x in (q, k, v, beta, gate)]
-        found = gated_delta_rule(*by_head, state[b : b + 1], scale=scale, normalise=normalise)
-        out[here], left[b] = found["out"][0].swapaxes(0, 1), found["final_state"][0]
-    return {"out": out, "final_state": left}
-
-
 def kimi_delta_attention(q, k, v, gate, beta, state=0.0, *, scale=None, normalise=False):
     """The gated delta rule with a gate for each channel of the keys: Kimi Team 2025, arXiv:2510.26692, equation 1.
 

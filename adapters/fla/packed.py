@@ -1,6 +1,7 @@
 """Kernels of flash-linear-attention over packed items, each with a state of its own.
 
-Source: https://github.com/fla-org/flash-linear-attention (fla/ops/gated_delta_rule)
+Source: https://github.com/fla-org/flash-linear-attention (fla/ops/gated_delta_rule, fla/modules/causal_conv1d)
+A convolution has states of as many inputs as there are weights, of which the first is not read.
 """
 
 # pyright: reportCallIssue=false, reportArgumentType=false
@@ -69,3 +70,25 @@ def fla_chunked_packed_delta_rule(
     from fla.ops.gated_delta_rule import chunk_gated_delta_rule as call
 
     return packed(call, q, k, v, beta, lens, gate, state, scale=scale, use_qk_l2norm_in_kernel=normalise)
+
+
+@declared("packed_convolution", dtypes=DECLARED["dtypes"], package="fla.modules")
+def fla_packed_convolution(
+    x: Any, weight: Any, lens: Any, bias: Any = None, state: Any = None, *, silu: bool = False
+) -> Any:
+    """causal_conv1d with running sums of lengths."""
+    import torch
+    from fla.modules.causal_conv1d import causal_conv1d
+
+    if len(weight) != x.shape[1] or int(lens.sum()) != len(x) or (state is not None and len(state) != len(lens)):
+        raise ValueError("every channel has weights, and every item a state")
+    out, left = causal_conv1d(
+        x[None],
+        weight,
+        bias,
+        initial_state=None if state is None else torch.nn.functional.pad(state, (1, 0)),
+        output_final_state=True,
+        activation="silu" if silu else None,
+        cu_seqlens=cumulative(lens).long(),
+    )
+    return {"out": out[0], "final_state": left[..., 1:]}

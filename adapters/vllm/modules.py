@@ -1,6 +1,6 @@
 """Modules of vLLM with kernels in Triton, without the rest of it.
 
-Source: https://github.com/vllm-project/vllm (vllm/v1/attention/ops)
+Source: https://github.com/vllm-project/vllm (vllm/v1/attention/ops, vllm/model_executor/layers/mamba/ops)
 Where kernels are compiled it is imported as it is. It wants a device and some sixty other packages, so that kernels
 that are interpreted are told of a CUDA device of compute capability 9.0 in its place, and that no variable is set.
 """
@@ -19,7 +19,16 @@ from typing import Any
 from ..triton.parts import folder_of, hollow
 
 LOGARITHMS = {"LOG2E": math.log2(math.e), "LOGE2": math.log(2)}
-FOLDERS = ("v1", "v1.attention", "v1.attention.ops", "utils")
+ATTENTION = "v1.attention.ops"
+MAMBA = "model_executor.layers.mamba.ops"
+FOLDERS = (
+    *("v1", "v1.attention", ATTENTION, "v1.attention.backends", "utils"),
+    *("model_executor", "model_executor.layers", "model_executor.layers.mamba", MAMBA, f"{MAMBA}.cpu"),
+)
+COMMON: dict[str, dict[str, Any]] = {
+    "v1.attention.backends.utils": {"NULL_BLOCK_ID": 0, "PAD_SLOT_ID": -1},
+    "_custom_ops": {"causal_conv1d_update_cpu_vec": None},
+}
 
 
 class Platform:
@@ -53,7 +62,14 @@ def module(name: str) -> Any:
     triton: Any = importlib.import_module("triton")
     if triton.knobs.runtime.interpret:
         _hollow()
-    return importlib.import_module(f"vllm.v1.attention.ops.{name}")
+    return importlib.import_module(f"vllm.{ATTENTION}.{name}")
+
+
+@functools.cache
+def torch_module(name: str) -> Any:
+    """A module of vLLM for the CPU that is written in torch alone, as in "causal_conv1d"."""
+    hollow("vllm", FOLDERS, COMMON)
+    return importlib.import_module(f"vllm.{MAMBA}.cpu.{name}")
 
 
 def _hollow() -> None:
@@ -72,6 +88,6 @@ def _hollow() -> None:
             "platforms": {"current_platform": Platform()},
             "triton_utils": {"tl": triton.language, "triton": triton, "HAS_TRITON": True, **LOGARITHMS},
             "v1.kv_cache_interface": {"KVQuantMode": found["KVQuantMode"]},
-            "_custom_ops": {},
+            **COMMON,
         },
     )

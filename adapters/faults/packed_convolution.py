@@ -1,0 +1,106 @@
+"""A short convolution along a pack in tiles of four tokens, and what goes wrong where items begin and end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..controls.convolution import control_convolution_by_shifts, together
+from .whole import Whole
+
+TILE = 4
+
+
+def spans(lens: Any) -> list[tuple[int, int]]:
+    """Where each item begins, and where the next one does."""
+    ends = lens.cumsum(0).tolist()
+    return [*zip([0, *ends[:-1]], ends, strict=True)]
+
+
+def tiles(start: int, end: int) -> Iterator[slice]:
+    """The tokens of an item that are taken together."""
+    return (slice(at, min(at + TILE, end)) for at in range(start, end, TILE))
+
+
+def states(state: Any, like: Any) -> Any:
+    """What the items begin with, like `like`."""
+    return like if state is None else state.clone()
+
+
+def window(inputs: Any, before: Any) -> Any:
+    """What the next tile of an item sees in front of its tokens, of inputs of this one and of what was before."""
+    import torch
+
+    return torch.cat((before, inputs), 1)[:, -before.shape[1] :]
+
+
+def left(kept: Any, given: Any, lens: Any) -> Any:
+    """What the items leave."""
+    return kept
+
+
+def in_tiles(part: Any) -> Callable[..., Any]:
+    def packed_convolution(
+        x: Any, weight: Any, lens: Any, bias: Any = None, state: Any = None, *, silu: bool = False
+    ) -> Any:
+        together(x, weight, lens, state)
+        kept = part.states(state, x.new_zeros(len(lens), x.shape[1], weight.shape[1] - 1))
+        out = x.new_zeros(x.shape)
+        for item, (start, end) in enumerate(part.spans(lens)):
+            for own in part.tiles(start, end):
+                inputs = x[own].T
+                found = control_convolution_by_shifts(inputs[None], weight, bias, kept[item : item + 1], silu=silu)
+                out[own], kept[item] = found["out"][0].T, part.window(inputs, kept[item])
+        return {"out": out, "final_state": part.left(kept, state, lens)}
+
+    return packed_convolution
+
+
+IN_TILES = Whole("packed_convolution", in_tiles, (spans, tiles, states, window, left))
+
+_spans: dict[tuple[int, int], Any] = {}
+_states: dict[tuple[int, ...], Any] = {}
+
+
+@IN_TILES.instead_of(spans)
+def windows_of_the_first_call(lens: Any) -> list[tuple[int, int]]:
+    """Where items begin is worked out once for a number of items and tokens, and kept for later calls."""
+    return _spans.setdefault((len(lens), int(lens.sum())), spans(lens))
+
+
+@IN_TILES.instead_of(tiles)
+def windows_of_whole_tiles(start: int, end: int) -> Iterator[slice]:
+    """A last tile that is not full takes its tokens from the next item, whose rows are then written again."""
+    return (slice(at, at + TILE) for at in range(start, end, TILE))
+
+
+@IN_TILES.instead_of(tiles)
+def windows_without_the_last_tile(start: int, end: int) -> Iterator[slice]:
+    """A last tile of an item that is not full is not computed, unless it is the only one."""
+    return (own for own in tiles(start, end) if own.stop - own.start == TILE or own.start == start)
+
+
+@IN_TILES.instead_of(window)
+def windows_of_this_tile_alone(inputs: Any, before: Any) -> Any:
+    """A tile that is shorter than the state hands on one that has forgotten what came before."""
+    return window(inputs, 0 * before)
+
+
+@IN_TILES.instead_of(states, seen="vllm-project/vllm#53912")
+def windows_of_an_earlier_call(state: Any, like: Any) -> Any:
+    """Where no states are given, those that an earlier pack of the shape has begun with are found."""
+    if state is not None:
+        _states[tuple(like.shape)] = state.clone()
+    return states(_states.get(tuple(like.shape), state), like)
+
+
+@IN_TILES.instead_of(states)
+def windows_written_over(state: Any, like: Any) -> Any:
+    """States that are given are overwritten by those that are left."""
+    return like if state is None else state
+
+
+@IN_TILES.instead_of(left, seen="flashinfer-ai/flashinfer#3536")
+def no_window_left_without_tokens(kept: Any, given: Any, lens: Any) -> Any:
+    """What an item without tokens leaves is never written."""
+    return kept.masked_fill((lens == 0)[:, None, None], float("nan"))
