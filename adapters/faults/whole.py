@@ -38,6 +38,7 @@ class Whole:
     limits: Mapping[str, Collection[Any]] = field(default_factory=dict)
     sizes: Mapping[str, Any] = field(default_factory=dict)
     """Of what is made of tiles, how large they may be, by words for it; the first is what faults are declared with."""
+    grade: str | None = None
 
     def right(self, size: str = "") -> Callable[..., Any]:
         """The function of the right parts, with a size in words or the first one."""
@@ -83,6 +84,7 @@ class Whole:
                 dtypes=dtypes,
                 conventions=self.conventions,
                 limits=self.limits,
+                grade=self.grade,
                 deterministic=deterministic,
                 batch_invariant=batch_invariant,
                 chunk_invariant=chunk_invariant,

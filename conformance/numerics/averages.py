@@ -125,11 +125,37 @@ def _weighted(p: Any, v: Any) -> Any:
     return np.where(nans | (up & down) | lost, np.nan, result)
 
 
+def _weight_unit(w: Number, p: Any) -> Any:
+    """How far weights are rounded, as a share of each: the unit of their format, or less for whole rows [..., q, 1].
+
+    Where values become codes, weights do so too: some as shares of the largest one, others as shares of the sum.
+    Powers of two are codes either way; a row of nothing but weights that are so near to powers of two that each
+    becomes that power errs no more than it is away from it, and by what it errs already.
+    """
+    grade = w.grade
+    if grade.weight is None:
+        return 0.0
+    if grade.values is None or not w.value.shape[-1]:
+        return grade.weight.unit
+    present = np.abs(p) > 1e-150
+    top = np.max(np.abs(p), axis=-1, keepdims=True)
+    shares = np.where(present, np.abs(p), 1.0)
+    away = np.maximum(_from_a_power(shares), _from_a_power(shares / np.where(top > 0, top, 1.0)))
+    erring = 0.0 if w.exact else w.full(w.worst) / np.where(w.value == 0, 1.0, np.abs(w.value))
+    moved = np.max(np.where(present, away + 2 * erring, 0.0), axis=-1, keepdims=True)
+    return np.where(moved <= grade.weight.unit / 4, moved, grade.weight.unit)
+
+
+def _from_a_power(x: Any) -> Any:
+    """How far positive numbers are from the nearest power of two, as a share of it."""
+    return np.abs(x * np.exp2(-np.rint(np.log2(x))) - 1)
+
+
 def _average_errors(w: Number, v: Number, p: Any, sums: Any, result: Any) -> tuple[Any, Any, Any]:
     """The errors of a weighted average: worst, variance, shared."""
     grade, n = w.grade, w.value.shape[-1]
     unit = grade.adding.unit
-    unit_weight = grade.weight.unit if grade.weight else 0.0
+    unit_weight: Any = _weight_unit(w, p)
     unit_value = operand_error(v)[0]
     held, size = finite(v.value), finite(np.abs(v.value))
     weight = np.abs(p)
@@ -157,8 +183,8 @@ def _average_errors(w: Number, v: Number, p: Any, sums: Any, result: Any) -> tup
     worst = (unit_weight + unit_value) * summed + (2 * n + 2) * unit * rounding
     variance = n / 3 * unit * unit * (summed * summed + result * result) + 4 / 3 * (unit * result) ** 2
     shared: Any = 0.0
-    ties = multiplicity(weight, max(unit_weight / 4, 4 * unit)) if n > 1 else 1.0
-    if unit_weight or unit_value:
+    ties = multiplicity(weight, max(grade.weight.unit / 4 if grade.weight else 0.0, 4 * unit)) if n > 1 else 1.0
+    if grade.weight is not None or unit_value:
         variance = variance + (unit_weight**2 + unit_value**2) / 3 * product(ties * weight * weight, squares)
     if grade.values is not None:
         coded = coding_error(held, grade.values)

@@ -3,11 +3,15 @@
 import numpy as np
 import pytest
 
+from attnspec.auditing.faulty import audited_fault
 from attnspec.mechanisms.definition import Frame
 from attnspec.mechanisms.loader import library
+from attnspec.numerics.averages import average
 from attnspec.numerics.codes import E4M3FN, coded
 from attnspec.numerics.codings import E4M3_CODES, INT8_CENTRED, INT8_CODES, Coded, alike, centred, coding_error
 from attnspec.numerics.grades import FP8, FP16, INT8_SCORES, INT8_SMOOTHED
+from attnspec.numerics.numbers import Number
+from attnspec.subjects.targets import faults
 
 
 @pytest.mark.parametrize("tokens", [1, 4, 16])
@@ -66,3 +70,28 @@ def test_an_offset_of_the_keys_costs_nothing_where_their_mean_is_taken_off():
     ratio = [np.median(bounds(grade, k=50.0) / bounds(grade)) for grade in (INT8_SCORES, INT8_SMOOTHED)]
     assert ratio[0] > 5
     assert 1 == pytest.approx(ratio[1], rel=0.3)
+
+
+def averaged(k_len, weight):
+    """The bound of an average of one value and nothing else, beside one weight of 1 and `k_len` of another."""
+    w = Number(np.array([[1.0, *[weight] * k_len]]), grade=FP8)
+    v = np.array([[0.0], *[[1.0]] * k_len])
+    found = average(w, Number(v, grade=FP8))
+    return float(found.radius[0, 0] / found.value[0, 0])
+
+
+def test_weights_that_are_powers_of_two_lose_nothing_as_codes():
+    assert averaged(4, 0.25) < 1 / 256
+    assert averaged(4, 0.25 * (1 + 1e-4)) < 1 / 256
+    assert averaged(4, 0.24) > 1 / 64, "powers neither of the largest nor of the sum"
+    assert averaged(2, 0.25) > 1 / 64, "powers of the largest, but not of the sum"
+
+
+FAULTS = [name for name, one in faults().items() if one.module.endswith(".codings")]
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_scale_that_is_off_by_one_part_in_64_is_refuted_at_the_grade_of_the_codes(name):
+    part = audited_fault(name)
+    assert [] == part.faults
+    assert 2 == len(part.notes)
