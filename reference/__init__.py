@@ -43,7 +43,7 @@ from .norms import gated_rms_norm, layer_norm, residual_rms_norm, rms_norm
 from .packed_attention import packed_attention, packed_attention_gradient
 from .packed_recurrences import packed_convolution, packed_delta_rule
 from .paged_attention import paged_attention
-from .positions import learned_position, mrope, rotary, rotary_frequencies, rotary_pair, sinusoidal
+from .positions import learned_position, mrope, qk_norm_rotary, rotary, rotary_frequencies, rotary_pair, sinusoidal
 from .quantization import dequantize, quantize
 from .recurrence_gradients import (
     gated_delta_rule_gradient,
@@ -114,6 +114,7 @@ __all__ = [
     "packed_convolution",
     "packed_delta_rule",
     "paged_attention",
+    "qk_norm_rotary",
     "quantize",
     "residual_rms_norm",
     "rms_norm",

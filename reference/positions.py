@@ -10,6 +10,8 @@ import math
 
 import numpy as np
 
+from .norms import rms_norm
+
 
 def rotary(x, positions, *, base=10000.0, interleaved=False, rotary_dim=None, pair_place="kept"):
     """Every pair of the first w channels turned by its angle.
@@ -183,3 +185,14 @@ def mrope(x, positions, *, sections, base=10000.0, interleaved=False, striped=Fa
         out[b, :, p, m] = x[b, :, p, m] * c - x[b, :, p, n] * s
         out[b, :, p, n] = x[b, :, p, m] * s + x[b, :, p, n] * c
     return out
+
+
+def qk_norm_rotary(q, k, q_weight, k_weight, positions, *, eps=1e-5, base=10000.0, interleaved=False, rotary_dim=None):
+    """Each head of q [batch, heads, length, dim] and k [batch, kv_heads, length, dim] normalised, and then turned.
+
+    The weights [dim] are those of all heads; `positions` [batch, length].
+    """
+    if not eps > 0 or k.shape[-1] != q.shape[-1]:
+        raise ValueError("epsilon is positive, and keys have as many channels as queries")
+    q, k = rms_norm(q, q_weight, eps=eps), rms_norm(k, k_weight, eps=eps)
+    return rotary_pair(q, k, positions, base=base, interleaved=interleaved, rotary_dim=rotary_dim)

@@ -16,6 +16,7 @@ from typing import Any
 
 from .. import Unsupported, adapter
 from ..torch.layers import new_layer
+from .norms import applied
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 SINGLE = {"float64": "fp32"}
@@ -85,6 +86,51 @@ def gpt_neox_rotary_pair(
 def glm_rotary_pair(q: Any, k: Any, positions: Any, *, base: float = 10000.0, rotary_dim: int | None = None) -> Any:
     """apply_rotary_pos_emb of transformers.models.glm."""
     return both_turned("glm", "Glm", q, k, positions, base, rotary_dim)
+
+
+def normed_and_turned(
+    model: str,
+    part: str,
+    q: Any,
+    k: Any,
+    q_weight: Any,
+    k_weight: Any,
+    positions: Any,
+    eps: float,
+    base: float,
+    width: int | None = None,
+) -> dict[str, Any]:
+    """Queries and keys with the norms of a model's attention, and then turned by it."""
+    import importlib
+
+    modeling = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
+    norm = getattr(modeling, f"{part}RMSNorm")
+    q, k = (applied(norm(x.shape[-1], eps=eps), x, weight) for x, weight in ((q, q_weight), (k, k_weight)))
+    return both_turned(model, part, q, k, positions, base, width)
+
+
+@declared("qk_norm_rotary", grade=NARROW)
+def qwen3_qk_norm_rotary(
+    q: Any, k: Any, q_weight: Any, k_weight: Any, positions: Any, *, eps: float = 1e-6, base: float = 10000.0
+) -> Any:
+    """What Qwen3Attention of transformers.models.qwen3 does to queries and keys."""
+    return normed_and_turned("qwen3", "Qwen3", q, k, q_weight, k_weight, positions, eps, base)
+
+
+@declared("qk_norm_rotary", grade=NARROW)
+def glm4_moe_qk_norm_rotary(
+    q: Any,
+    k: Any,
+    q_weight: Any,
+    k_weight: Any,
+    positions: Any,
+    *,
+    eps: float = 1e-6,
+    base: float = 10000.0,
+    rotary_dim: int | None = None,
+) -> Any:
+    """What Glm4MoeAttention of transformers.models.glm4_moe does to queries and keys."""
+    return normed_and_turned("glm4_moe", "Glm4Moe", q, k, q_weight, k_weight, positions, eps, base, rotary_dim)
 
 
 @declared("rotary", grade=NARROW)

@@ -15,11 +15,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import inspect
 import pkgutil
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -38,17 +36,15 @@ from ..execution.supervised import supervised
 from ..frameworks.framework import kind_of
 from ..frameworks.known import FRAMEWORKS, is_installed
 from ..language.expressions import Expression
-from ..mechanisms.layouts import is_stack
 from ..mechanisms.library import Library
 from ..mechanisms.loader import library, mechanism_named
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.references import has_reference
-from ..mechanisms.signatures import Signature, fitting, signature_named, signatures
+from ..mechanisms.signatures import signature_named
 from ..mechanisms.stated import is_stated, stated
 from .claims import Claims
-from .forms import layout_parts
-from .renaming import like as alike
-from .renaming import own_names, stated_for
+from .guesses import Asked, completed
+from .renaming import stated_for
 from .stand_ins import DefinitionSubject, ReferenceSubject
 from .subject import AdapterSubject, Subject
 
@@ -63,16 +59,6 @@ INTERPRETERS = {"Triton's interpreter": "triton", "Pallas' interpret mode": "jax
 """The package of each interpreter, by what adapters call it."""
 FAULT = "fault:"
 """What the names of adapters begin with that are wrong on purpose."""
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What is said of functions that do not say it by themselves."""
-
-    operator: str | None = None
-    framework: str | None = None
-    layout: str = ""
-    like: str = ""
 
 
 def resolve(
@@ -375,7 +361,7 @@ def from_file(
         subject(found, supervisor=supervisor, path=path, known=known, own=own, elsewhere=elsewhere)
         if found.operator or found.like
         else subject(
-            _completed(found, asked, known),
+            completed(found, asked, known),
             declared=False,
             supervisor=supervisor,
             path=path,
@@ -396,107 +382,4 @@ def undecorated(
 ) -> Adapter:
     """A plain function as an adapter, its operator and framework guessed where they are not given."""
     found = sources.undecorated(function, name, **declaration)
-    return _completed(found, Asked(operator, framework, found.layout, found.like), known)
-
-
-def _completed(adapter: Adapter, asked: Asked, known: Library | None) -> Adapter:
-    """A plain function with the operator, the framework and the known interface that are asked for, or guessed."""
-    known = known or library()
-    like = asked.like or adapter.like
-    one = signature_named(like) if like else _interface(adapter, asked.operator, known)
-    named = asked.operator or (one.operator if one else guess_operator(adapter.name, known, _needed(adapter)))
-    like = one.name if one else ""
-    if not like and named in known.stating and _by_name(adapter):
-        like = stated_for(adapter.function, known[named])
-    given = {"framework": asked.framework, "perhaps": ()} if asked.framework else {}
-    return replace(adapter, operator=named, like=like, **given)
-
-
-def _by_name(adapter: Adapter) -> bool:
-    """Whether the parameters of a function show what they are."""
-    try:
-        parameters = inspect.signature(adapter.function).parameters.values()
-    except (TypeError, ValueError):
-        return False
-    return not adapter.layout and all(p.kind not in (p.VAR_POSITIONAL, p.POSITIONAL_ONLY) for p in parameters)
-
-
-def _needed(adapter: Adapter) -> list[str]:
-    """The parameters of a function that have no default."""
-    if not _by_name(adapter):
-        return []
-    parameters = inspect.signature(adapter.function).parameters.values()
-    return [p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
-
-
-def _interface(adapter: Adapter, operator: str | None, known: Library) -> Signature | None:
-    """The known interface of a plain function; None for one that is called like its operator."""
-    if not _by_name(replace(adapter, layout="")):
-        return None
-    parameters = inspect.signature(adapter.function).parameters.values()
-    plain = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
-    names = {p.name: p.name for p in plain}
-    called = next((one for one in signatures().values() if adapter.name in (one.name, *one.also)), None)
-    if called is not None:
-        names = own_names(plain, called, called.arrays_in(known[called.operator]))
-    needed, taken = [names[p.name] for p in plain if p.default is p.empty], {*names.values()}
-
-    def whole(one: Signature) -> bool:
-        return {*layout_parts(one, known[one.operator])} <= taken
-
-    found = fitting(adapter.name, [*names.values()], needed, operator, whole)
-    if found is not None and found is called and found.writes:  # nothing but its name says that it does
-        return found
-    try:
-        guessed = known[operator or guess_operator(adapter.name, known)]
-    except (UsageError, KeyError):
-        guessed = None
-    return None if guessed is not None and _like_its_operator([*names], guessed) else found
-
-
-def _like_its_operator(names: Sequence[str], operator: Mechanism) -> bool:
-    """Whether a function with these parameters is called as its operator is."""
-    first, others = names[: len(operator.required)], {*names[len(operator.required) :]}
-    stacks = {name for layout in operator.layouts.values() for name, text in layout.items() if is_stack(text)}
-    options = {name for name in first if name not in operator.required and (name in operator.takes or name in stacks)}
-    return others <= operator.takes and not options
-
-
-def guess_operator(name: str, known: Library | None = None, needed: Sequence[str] = ()) -> str:
-    """The operator that the name of a function says, the longest if it says several.
-
-    Where it says none, it is attention for a function that needs queries, keys and values, and options of that.
-    """
-    known = known or library()
-    words = f"_{re.sub(r'[^a-z0-9]+', '_', name.lower())}_"
-    said = {operator: operator for operator in known.stating} | {
-        word: operator for word, operator in SAID.items() if operator in known.stating
-    }
-    found = [word for word in said if f"_{word}_" in words]
-    if found:
-        return said[max(found, key=len)]
-    if needed and "attention" in known.stating:
-        attention = known["attention"]
-        words = (*attention.required, *attention.takes)
-        own = [alike(each, words) or each for each in needed]
-        if (*own[:3],) == attention.required and {*own} <= {*words}:
-            return attention.name
-    raise UsageError(
-        f"the name {name!r} does not say what operator it is; add --operator NAME ('attnspec list operators' has them)"
-    )
-
-
-SAID = {
-    "attn": "attention",
-    "sdpa": "attention",
-    "rope": "rotary",
-    "rotary_emb": "rotary",
-    "rmsnorm": "rms_norm",
-    "layernorm": "layer_norm",
-    "add_rms_norm": "residual_rms_norm",
-    "add_rmsnorm": "residual_rms_norm",
-    "paged_attn": "paged_attention",
-    "varlen_attention": "packed_attention",
-    "varlen_attn": "packed_attention",
-}
-"""What else operators are called in the names of functions."""
+    return completed(found, Asked(operator, framework, found.layout, found.like), known)

@@ -16,7 +16,6 @@ from attnspec.subjects.targets import (
     INTERPRETERS,
     families,
     find,
-    guess_operator,
     installed,
     mistake,
     resolve,
@@ -197,26 +196,6 @@ def test_a_target_that_names_nothing_is_refused(target, more, says):
 
 
 # Guesses
-
-
-@pytest.mark.parametrize(
-    ("name", "operator"),
-    [
-        ("softmax", "softmax"),
-        ("my_fused_softmax_v2", "softmax"),
-        ("Flash-Attention", "attention"),
-        ("alibi_slopes_of_heads", "alibi_slopes"),
-        ("softmax_of_attention", "attention"),
-    ],
-)
-def test_a_name_says_its_operator(name, operator):
-    assert operator == guess_operator(name)
-
-
-@pytest.mark.parametrize("name", ["kernel", "softmaxes", "alibi"])
-def test_a_name_that_says_no_operator_is_no_guess(name):
-    with pytest.raises(UsageError, match="does not say what operator it is"):
-        guess_operator(name)
 
 
 def test_annotations_say_more_than_the_names_in_use():

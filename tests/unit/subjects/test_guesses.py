@@ -1,0 +1,27 @@
+"""What a plain function is taken for."""
+
+import pytest
+
+from attnspec.errors import UsageError
+from attnspec.subjects.guesses import guess_operator
+
+
+@pytest.mark.parametrize(
+    ("name", "operator"),
+    [
+        ("softmax", "softmax"),
+        ("my_fused_softmax_v2", "softmax"),
+        ("Flash-Attention", "attention"),
+        ("alibi_slopes_of_heads", "alibi_slopes"),
+        ("softmax_of_attention", "attention"),
+        ("fused_qk_norm_rope", "qk_norm_rotary"),
+    ],
+)
+def test_a_name_says_its_operator(name, operator):
+    assert operator == guess_operator(name)
+
+
+@pytest.mark.parametrize("name", ["kernel", "softmaxes", "alibi"])
+def test_a_name_that_says_no_operator_is_no_guess(name):
+    with pytest.raises(UsageError, match="does not say what operator it is"):
+        guess_operator(name)
