@@ -166,12 +166,17 @@ ATTENTION = (
 )
 
 
+NOTED = "poisoned_query"
+"""The law that those note which give zero for a row whose weights have no sum, as of a query of NaN."""
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("mechanism", ["attention", "causal_mask", "grouped_query"])
 @pytest.mark.parametrize("function", ATTENTION)
 def test_no_cell_of_correct_attention_fails(function, mechanism, dtype):
     cells = cells_of(function, "attention", mechanism, dtype)
-    assert [] == [(cell.law, cell.says) for cell in cells if cell.bad]
+    assert [] == [(cell.law, cell.says) for cell in cells if cell.bad and cell.law != NOTED]
+    assert {"should"} >= {cell.level for cell in cells if cell.law == NOTED}
     assert "pass" == next(cell.verdict for cell in cells if cell.law == "definition")
 
 

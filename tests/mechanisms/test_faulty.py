@@ -35,7 +35,8 @@ KNOWN = 250
 
 @pytest.mark.parametrize("whole", WHOLES.values(), ids=WHOLES)
 def test_what_faults_are_made_from_is_conformant(whole):
-    right = Adapter("right", whole.operator, whole.right(), whole.framework, conventions=whole.conventions)
+    declared = {"conventions": whole.conventions, "grade": whole.grade}
+    right = Adapter("right", whole.operator, whole.right(), whole.framework, **declared)
     own = [m for m in library().values() if m.operator == whole.operator]
     cells = [cell for m in own for cell in run(Request(subject(right), m, "float32", SCENARIOS)).cells]
     assert [] == [cell.address for cell in cells if cell.bad and cell.level == "must"]
