@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import adapter
+from ..torch.packed import convolvable
 
 DTYPES = ("float32", "bfloat16", "float16")
 
@@ -51,12 +52,6 @@ def control_convolution_by_matrix(
     return {"out": out.to(x.dtype), "final_state": whole[..., length:].to(x.dtype)}
 
 
-def together(x: Any, weight: Any, lens: Any, state: Any) -> None:
-    """Refuse items that do not belong together."""
-    if len(weight) != x.shape[1] or int(lens.sum()) != len(x) or (state is not None and len(state) != len(lens)):
-        raise ValueError("every channel has weights, and every item a state")
-
-
 @adapter("packed_convolution", dtypes=DTYPES)
 def control_convolution_item_by_item(
     x: Any, weight: Any, lens: Any, bias: Any = None, state: Any = None, *, silu: bool = False
@@ -64,7 +59,7 @@ def control_convolution_item_by_item(
     """Each item by itself, by a product with a banded matrix."""
     import torch
 
-    together(x, weight, lens, state)
+    convolvable(x, weight, lens, state)
     left = torch.zeros(len(lens), x.shape[1], weight.shape[1] - 1, dtype=x.dtype) if state is None else state.clone()
     out = torch.empty_like(x)
     for item, own in enumerate(torch.arange(len(x)).split(lens.tolist())):
@@ -80,7 +75,7 @@ def control_convolution_between_states(
     """One convolution along a pack in which each item lies behind its state."""
     import torch
 
-    together(x, weight, lens, state)
+    convolvable(x, weight, lens, state)
     width = weight.shape[1]
     state = torch.zeros(len(lens), x.shape[1], width - 1) if state is None else state
     pieces = zip(state, x.split(lens.tolist()), strict=True)

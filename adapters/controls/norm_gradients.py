@@ -6,6 +6,7 @@ from typing import Any
 
 from .. import adapter
 from ..torch.gradients import differentiated
+from .norms import gate_of
 
 DTYPES = ("float64", "float32", "bfloat16", "float16")
 NARROW = ("bfloat16", "float16")
@@ -158,8 +159,7 @@ def control_gated_norm_differentiated(
     import torch
 
     def gated(x: Any, gate: Any, weight: Any) -> Any:
-        z = wider(gate)
-        opened = torch.nn.functional.silu(z) if activation == "silu" else torch.sigmoid(z)
+        opened = gate_of(wider(gate), activation)
         y = (wider(x) if norm_before_gate else wider(x) * opened).unflatten(-1, (groups, -1))
         normed = (y * torch.rsqrt(y.square().mean(-1, keepdim=True) + eps)).flatten(-2) * wider(weight)
         return (normed * opened if norm_before_gate else normed).to(x.dtype)

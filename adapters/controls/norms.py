@@ -183,6 +183,7 @@ def control_sum_in_registers(x: Any, residual: Any, weight: Any, *, eps: float =
 
 
 def gate_of(gate: Any, activation: str) -> Any:
+    """What a gate lets through, in its own dtype."""
     import torch
 
     return torch.nn.functional.silu(gate) if activation == "silu" else torch.sigmoid(gate)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..controls.norms import gate_of
 from .whole import Whole
 
 LANES = 16
@@ -17,10 +18,7 @@ def rows(x: Any) -> Any:
 
 
 def gates(gate: Any, activation: str) -> Any:
-    import torch
-
-    z = rows(gate)
-    return torch.nn.functional.silu(z) if activation == "silu" else torch.sigmoid(z)
+    return gate_of(rows(gate), activation)
 
 
 def of_group(y: Any, first: int, members: int) -> Any:

@@ -5,21 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..controls.convolution import control_convolution_by_shifts, together
+from ..controls.convolution import control_convolution_by_shifts
+from ..torch.packed import convolvable
+from .packed_delta_rule import TILE, spans, tiles
 from .whole import Whole
-
-TILE = 4
-
-
-def spans(lens: Any) -> list[tuple[int, int]]:
-    """Where each item begins, and where the next one does."""
-    ends = lens.cumsum(0).tolist()
-    return [*zip([0, *ends[:-1]], ends, strict=True)]
-
-
-def tiles(start: int, end: int) -> Iterator[slice]:
-    """The tokens of an item that are taken together."""
-    return (slice(at, min(at + TILE, end)) for at in range(start, end, TILE))
 
 
 def states(state: Any, like: Any) -> Any:
@@ -43,7 +32,7 @@ def in_tiles(part: Any) -> Callable[..., Any]:
     def packed_convolution(
         x: Any, weight: Any, lens: Any, bias: Any = None, state: Any = None, *, silu: bool = False
     ) -> Any:
-        together(x, weight, lens, state)
+        convolvable(x, weight, lens, state)
         kept = part.states(state, x.new_zeros(len(lens), x.shape[1], weight.shape[1] - 1))
         out = x.new_zeros(x.shape)
         for item, (start, end) in enumerate(part.spans(lens)):

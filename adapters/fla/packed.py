@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..torch.packed import cumulative
+from ..torch.packed import convolvable, cumulative
 from ..triton.interpreter import declared
 from .kernels import DECLARED
 
@@ -80,8 +80,7 @@ def fla_packed_convolution(
     import torch
     from fla.modules.causal_conv1d import causal_conv1d
 
-    if len(weight) != x.shape[1] or int(lens.sum()) != len(x) or (state is not None and len(state) != len(lens)):
-        raise ValueError("every channel has weights, and every item a state")
+    convolvable(x, weight, lens, state)
     out, left = causal_conv1d(
         x[None],
         weight,

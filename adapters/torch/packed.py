@@ -23,6 +23,12 @@ def cumulative(lens: Any) -> Any:
     return torch.nn.functional.pad(lens.cumsum(0), (1, 0))
 
 
+def convolvable(x: Any, weight: Any, lens: Any, state: Any) -> None:
+    """Refuse items of a convolution that do not belong together."""
+    if len(weight) != x.shape[1] or int(lens.sum()) != len(x) or (state is not None and len(state) != len(lens)):
+        raise ValueError("every channel has weights, and every item a state")
+
+
 def attended(nested: list[Any], causal: bool, scale: float | None) -> Any:
     """The attention of nested tensors [items, tokens, heads, size]."""
     import torch

@@ -17,12 +17,12 @@ GRADE = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "float64": "f
 declared = functools.partial(adapter, dtypes=DTYPES, grade=GRADE, package="transformers", extra="transformers")
 
 
-def applied(module: Any, x: Any, weight: Any) -> Any:
-    """A module with the given weight, applied."""
+def applied(module: Any, x: Any, weight: Any, *gate: Any) -> Any:
+    """A module with the given weight, applied to rows, and to their gate if it takes one."""
     import torch
 
     module.weight = torch.nn.Parameter(weight, requires_grad=False)
-    return module(x)
+    return module(x, *gate)
 
 
 @declared("rms_norm", conventions={"eps_place": "inside", "weight_form": "plain"})
@@ -65,21 +65,13 @@ def gemma2_rms_norm(x: Any, weight: Any, *, eps: float = 1e-6) -> Any:
     return applied(Gemma2RMSNorm(x.shape[-1], eps=eps), x, weight)
 
 
-def gated(module: Any, x: Any, gate: Any, weight: Any) -> Any:
-    """A module that is gated, with the given weight, applied."""
-    import torch
-
-    module.weight = torch.nn.Parameter(weight, requires_grad=False)
-    return module(x, gate)
-
-
 @declared("gated_rms_norm", fixed={"norm_before_gate": False, "activation": "silu"})
 def mamba2_gated_rms_norm(x: Any, gate: Any, weight: Any, *, groups: int = 1, eps: float = 1e-6) -> Any:
     """MambaRMSNormGated of transformers.models.mamba2, which Zamba 2 and Nemotron-H have as well."""
     from transformers.models.mamba2.modeling_mamba2 import MambaRMSNormGated
 
     n = x.shape[-1]
-    return gated(MambaRMSNormGated(n, n // groups, eps=eps), x, gate, weight)
+    return applied(MambaRMSNormGated(n, n // groups, eps=eps), x, weight, gate)
 
 
 @declared("gated_rms_norm", fixed={"activation": "silu"})
@@ -90,7 +82,7 @@ def falcon_h1_gated_rms_norm(
     from transformers.models.falcon_h1.modeling_falcon_h1 import FalconH1RMSNormGated
 
     module = FalconH1RMSNormGated(x.shape[-1], eps=eps, n_groups=groups, norm_before_gate=norm_before_gate)
-    return gated(module, x, gate, weight)
+    return applied(module, x, weight, gate)
 
 
 @declared("gated_rms_norm", fixed={"groups": 1, "norm_before_gate": True, "activation": "silu"})
@@ -98,7 +90,7 @@ def qwen3_next_gated_rms_norm(x: Any, gate: Any, weight: Any, *, eps: float = 1e
     """Qwen3NextRMSNormGated of transformers.models.qwen3_next."""
     from transformers.models.qwen3_next.modeling_qwen3_next import Qwen3NextRMSNormGated
 
-    return gated(Qwen3NextRMSNormGated(x.shape[-1], eps=eps), x, gate, weight)
+    return applied(Qwen3NextRMSNormGated(x.shape[-1], eps=eps), x, weight, gate)
 
 
 @declared("gated_rms_norm", fixed={"groups": 1, "norm_before_gate": True, "activation": "sigmoid"})
@@ -106,4 +98,4 @@ def kimi_linear_gated_rms_norm(x: Any, gate: Any, weight: Any, *, eps: float = 1
     """KimiLinearRMSNormGated of transformers.models.kimi_linear."""
     from transformers.models.kimi_linear.modeling_kimi_linear import KimiLinearRMSNormGated
 
-    return gated(KimiLinearRMSNormGated(x.shape[-1], eps=eps), x, gate, weight)
+    return applied(KimiLinearRMSNormGated(x.shape[-1], eps=eps), x, weight, gate)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import adapter
-from ..torch.packed import cumulative
+from ..torch.packed import convolvable, cumulative
 from .modules import torch_module
 
 DTYPES = ("float32", "bfloat16", "float16")
@@ -29,8 +29,7 @@ def vllm_cpu_packed_convolution(
     """causal_conv1d_fn_cpu, item by item in torch, with sums of products and SiLU in the dtype of the inputs."""
     import torch
 
-    if len(weight) != x.shape[1] or int(lens.sum()) != len(x) or (state is not None and len(state) != len(lens)):
-        raise ValueError("every channel has weights, and every item a state")
+    convolvable(x, weight, lens, state)
     cache = torch.full((len(lens) + 1, x.shape[1], weight.shape[1] - 1), 7.0, dtype=x.dtype, device=x.device)
     cache[1:] = (lens > 0).to(x.dtype)[:, None, None] * cache[1:] if state is None else state
     out = torch_module("causal_conv1d").causal_conv1d_fn_cpu(
