@@ -294,11 +294,28 @@ def logsumexp(x: Any, axis: int = -1, keep: bool = False) -> Any:
 
     size = finite(np.abs(result))
     own = unit * (n + 8 + LIBRARY_UNITS) + 2 * unit * size
-    worst = weighed(x.worst, share) + own
+    worst = own if x.exact else _risen(share, x.full(x.worst), axis) + own
     variance = weighed(x.variance, share * share) + (n / 3 + 8) * unit * unit + (unit * size) ** 2
     shared = weighed(x.shared, share) + unit * (LIBRARY_UNITS + size) / K
+    if not x.exact:  # a sum of exponentials is steeper above than below
+        radius = x.full(x.radius)
+        shared = shared + (_growth(share, radius, axis) - weighed(np.minimum(radius, FAR), share)) / K
     made_ = settled(result, x.grade, worst, variance, shared, roundings=0.0)
     return made_.map(squeeze)
+
+
+def _risen(share: Any, error: Any, axis: int) -> Any:
+    """How far a logsumexp may move where its entries err by so much.
+
+    It is convex, so that it falls by no more than the mean error, which the growth of its exponentials exceeds.
+    """
+    beyond = np.max(np.where(share > 0, np.maximum(finite(error) - FAR, 0.0), 0.0), axis=axis, keepdims=True, initial=0)
+    return np.log1p(_growth(share, error, axis)) + beyond
+
+
+def _growth(share: Any, error: Any, axis: int) -> Any:
+    """By which share a sum of exponentials grows where each exponent grows by its error, up to `FAR`."""
+    return np.sum(share * np.expm1(np.minimum(finite(error), FAR)), axis=axis, keepdims=True)
 
 
 # Selection: these decide by themselves what a comparison of nearly equal numbers would leave undecided

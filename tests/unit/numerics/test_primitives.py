@@ -219,6 +219,26 @@ def test_logsumexp_of_no_entries_is_minus_infinity() -> None:
     assert ([0.0], pytest.approx([0.5])) == (bounded.value.tolist(), bounded.worst.tolist())
 
 
+@given(seed=st.integers(0, 10**6), size=st.sampled_from([0.01, 1.0, 30.0, 500.0]))
+def test_a_logsumexp_errs_as_its_entries_may(seed: int, size: float) -> None:
+    x, error = 3 * Stream(seed, 0).normal((5, 6)), size * Stream(seed, 1).uniform((5, 6))
+    bounded = p.logsumexp(Number.within(x, error, grade=FP32))
+    for moved in (x + error, x - error, x + error * (2 * Stream(seed, 2).uniform((5, 6)) - 1)):
+        assert 1 >= exceeded(p.logsumexp(moved), bounded, bounded.radius)
+
+
+def test_a_logsumexp_rises_further_than_its_slope_says() -> None:
+    bounded = p.logsumexp(Number.within(np.array([[2.0, 3.0]]), np.array([[0.0, 0.01]])))
+    risen = p.logsumexp(np.array([2.0, 3.01])) - bounded.value
+    slope = 0.01 / (1 + np.exp(-1))
+    assert slope + 9e-6 < risen == pytest.approx(bounded.worst, abs=1e-9) == bounded.radius < slope + 1e-5
+
+
+def test_a_logsumexp_may_rise_as_far_as_an_entry_may() -> None:
+    bounded = p.logsumexp(Number(np.array([[0.0, -690.0]]), np.array([[0.0, 800.0]])))
+    assert 110 <= bounded.worst <= 800
+
+
 # Selection
 
 
