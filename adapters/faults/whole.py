@@ -1,6 +1,6 @@
 """Wrong on purpose: how a fault is written, as the wrong part of an implementation that is right otherwise.
 
-A module `faults_*.py` holds right implementations, each made of small parts, and functions that take the place of one
+A module of this folder holds right implementations, each made of small parts, and functions that take the place of one
 part. The fault is that function alone, and its docstring says what is wrong. The audit runs every one of them, and is
 red for one that no law refutes.
 
