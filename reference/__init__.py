@@ -41,7 +41,7 @@ from .moe_routing import moe_routing
 from .multi_head import multi_head
 from .norms import gated_rms_norm, layer_norm, residual_rms_norm, rms_norm
 from .packed_attention import packed_attention, packed_attention_gradient
-from .packed_recurrences import packed_convolution, packed_delta_rule
+from .packed_recurrences import packed_convolution, packed_delta_rule, packed_linear_attention
 from .paged_attention import paged_attention
 from .positions import learned_position, mrope, qk_norm_rotary, rotary, rotary_frequencies, rotary_pair, sinusoidal
 from .quantization import dequantize, quantize
@@ -113,6 +113,7 @@ __all__ = [
     "packed_attention_gradient",
     "packed_convolution",
     "packed_delta_rule",
+    "packed_linear_attention",
     "paged_attention",
     "qk_norm_rotary",
     "quantize",

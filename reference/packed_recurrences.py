@@ -5,7 +5,7 @@
 
 import numpy as np
 
-from .linear_attention import gated_delta_rule, short_convolution
+from .linear_attention import gated_delta_rule, linear_attention, short_convolution
 
 
 def packed_delta_rule(q, k, v, beta, lens, gate=0.0, state=0.0, *, scale=None, normalise=False):
@@ -23,6 +23,25 @@ def packed_delta_rule(q, k, v, beta, lens, gate=0.0, state=0.0, *, scale=None, n
         here = slice(end, end := end + int(length))
         by_head = [x[here].swapaxes(0, 1)[None] for x in (q, k, v, beta, gate)]
         found = gated_delta_rule(*by_head, state[b : b + 1], scale=scale, normalise=normalise)
+        out[here], left[b] = found["out"][0].swapaxes(0, 1), found["final_state"][0]
+    return {"out": out, "final_state": left}
+
+
+def packed_linear_attention(q, k, v, lens, gate=0.0, state=0.0, *, scale=None):
+    """Linear attention for items that lie one behind the other.
+
+    q, k [tokens, heads, key_dim], v [tokens, heads, value_dim], gate like k or [tokens, heads, 1], lens [items],
+    state [items, heads, key_dim, value_dim]. Returns out, like v, and final_state, like state.
+    """
+    if len(v) != len(k) or np.shape(state)[:1] not in ((), (len(lens),)):
+        raise ValueError("every key has a value, and every item a state")
+    gate = np.broadcast_to(gate, k.shape)
+    state = np.broadcast_to(state, (len(lens), *k.shape[1:], v.shape[2]))
+    out, left, end = np.empty(v.shape), np.array(state, float), 0
+    for b, length in enumerate(lens):
+        here = slice(end, end := end + int(length))
+        by_head = [x[here].swapaxes(0, 1)[None] for x in (q, k, v, gate)]
+        found = linear_attention(*by_head, state[b : b + 1], scale=scale)
         out[here], left[b] = found["out"][0].swapaxes(0, 1), found["final_state"][0]
     return {"out": out, "final_state": left}
 

@@ -1,4 +1,4 @@
-"""Right, but different: linear attention token by token, and with all products of queries and keys at once."""
+"""Right, but different: linear attention token by token, and with all products at once; of packed items as well."""
 
 from __future__ import annotations
 
@@ -98,3 +98,53 @@ def control_linear_attention_at_once(
         "final_state": left[..., None] * state + late.mT @ v,
         "final_sum": left * key_sum + late.sum(2),
     }
+
+
+def together(v: Any, k: Any, lens: Any, state: Any) -> None:
+    """Refuse items that do not belong together."""
+    if len(v) != len(k) or int(lens.sum()) != len(k) or (state is not None and len(state) != len(lens)):
+        raise ValueError("every key has a value, and every item a state")
+
+
+@adapter("packed_linear_attention", dtypes=DTYPES)
+def control_linear_attention_item_by_item(
+    q: Any, k: Any, v: Any, lens: Any, gate: Any = None, state: Any = None, *, scale: float | None = None
+) -> Any:
+    """Each item by itself, token by token."""
+    import torch
+
+    together(v, k, lens, state)
+    left = torch.zeros(len(lens), *k.shape[1:], v.shape[2]) if state is None else state.clone()
+    out = torch.empty_like(v)
+    for item, own in enumerate(torch.arange(len(k)).split(lens.tolist())):
+        if len(own):
+            arrays = [x[own].transpose(0, 1)[None] for x in (q, k, v)]
+            gates = None if gate is None else gate[own].transpose(0, 1)[None]
+            found = control_linear_attention_by_tokens(*arrays, gate=gates, state=left[item : item + 1], scale=scale)
+            out[own], left[item] = found["out"][0].transpose(0, 1), found["final_state"][0]
+    return {"out": out, "final_state": left}
+
+
+@adapter("packed_linear_attention", dtypes=DTYPES)
+def control_linear_attention_across_the_pack(
+    q: Any, k: Any, v: Any, lens: Any, gate: Any = None, state: Any = None, *, scale: float | None = None
+) -> Any:
+    """The products of all queries of the pack with all keys, of which those between items are left out."""
+    import torch
+
+    together(v, k, lens, state)
+    factor = k.shape[2] ** -0.5 if scale is None else scale
+    queries, keys, values = (x.float().transpose(0, 1) for x in (factor * q.float(), k, v))
+    gates = torch.zeros(keys.shape) if gate is None else gate.float().transpose(0, 1).expand(keys.shape)
+    state = torch.zeros(len(lens), *k.shape[1:], v.shape[2]) if state is None else state
+    item = torch.arange(len(lens)).repeat_interleave(lens)
+    own = item[:, None] == item
+    total = own.tril().float() @ gates  # [heads, tokens, key_dim], from where an item begins
+    fades = (total[:, :, None] - total[:, None]).clamp(max=0).exp()  # [heads, tokens, tokens, key_dim]
+    weights = ((queries[:, :, None] * fades * keys[:, None]).sum(-1) * own).tril()
+    read = torch.einsum("htd,thde->hte", queries * total.exp(), state[item])
+    of_item = torch.nn.functional.one_hot(item, len(lens)).float()  # [tokens, items]
+    sums = torch.einsum("htd,tn->nhd", gates, of_item)
+    late = keys * (sums[item].transpose(0, 1) - total).exp()
+    left = sums.exp()[..., None] * state + torch.einsum("htd,hte,tn->nhde", late, values, of_item)
+    return {"out": (weights @ values + read).transpose(0, 1).to(v.dtype), "final_state": left}

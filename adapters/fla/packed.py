@@ -1,6 +1,6 @@
 """Kernels of flash-linear-attention over packed items, each with a state of its own.
 
-Source: https://github.com/fla-org/flash-linear-attention (fla/ops/gated_delta_rule, fla/modules/causal_conv1d)
+Source: https://github.com/fla-org/flash-linear-attention (fla/ops, fla/modules/causal_conv1d)
 A convolution has states of as many inputs as there are weights, of which the first is not read.
 """
 
@@ -8,11 +8,12 @@ A convolution has states of as many inputs as there are weights, of which the fi
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from ..torch.packed import convolvable, cumulative
 from ..triton.interpreter import declared
-from .kernels import DECLARED
+from .kernels import DECLARED, HEADS
 
 
 def packed(call: Any, q: Any, k: Any, v: Any, beta: Any, lens: Any, gate: Any, state: Any, **asked: Any) -> Any:
@@ -91,3 +92,74 @@ def fla_packed_convolution(
         cu_seqlens=cumulative(lens).long(),
     )
     return {"out": out[0], "final_state": left[..., 1:]}
+
+
+def packed_attention(call: Any, q: Any, k: Any, v: Any, gate: Any, lens: Any, state: Any, scale: Any) -> Any:
+    """A kernel of linear attention on items that lie one behind the other."""
+    if len(v) != len(k) or int(lens.sum()) != len(k) or (state is not None and len(state) != len(lens)):
+        raise ValueError("every key has a value, and every item a state")
+    gates = () if gate is None else (gate.contiguous()[None],)
+    out, left = call(
+        *(x[None] for x in (q, k, v)),
+        *gates,
+        scale=scale,
+        initial_state=state,
+        output_final_state=True,
+        cu_seqlens=cumulative(lens).long(),
+    )
+    return {"out": out[0], "final_state": left}
+
+
+THD: dict[str, Any] = {**DECLARED, "layout": "thd"}
+
+
+@declared("packed_linear_attention", **THD)
+def fla_recurrent_packed_gla(
+    q: Any, k: Any, v: Any, lens: Any, gate: Any = None, state: Any = None, *, scale: float | None = None
+) -> Any:
+    """fused_recurrent_gla with running sums of lengths, with a gate for each channel of the keys or none."""
+    from fla.ops.gla import fused_recurrent_gla
+
+    gates = None if gate is None else gate.expand(k.shape)
+    return packed_attention(fused_recurrent_gla, q, k, v, gates, lens, state, scale)
+
+
+@declared("packed_linear_attention", **{**THD, "requires": "not single(gate)"})
+def fla_chunked_packed_gla(
+    q: Any, k: Any, v: Any, lens: Any, gate: Any = None, state: Any = None, *, scale: float | None = None
+) -> Any:
+    """chunk_gla with running sums of lengths, with a gate for each channel of the keys."""
+    from fla.ops.gla import chunk_gla
+
+    return packed_attention(chunk_gla, q, k, v, gate.expand(k.shape), lens, state, scale)
+
+
+@declared("packed_linear_attention", **{**THD, "requires": HEADS})
+def fla_recurrent_packed_simple_gla(
+    q: Any, k: Any, v: Any, lens: Any, gate: Any = None, state: Any = None, *, scale: float | None = None
+) -> Any:
+    """fused_recurrent_simple_gla with running sums of lengths, with a gate for each head."""
+    from fla.ops.simple_gla import fused_recurrent_simple_gla
+
+    return packed_attention(fused_recurrent_simple_gla, q, k, v, gate[..., 0], lens, state, scale)
+
+
+@declared("packed_linear_attention", **{**THD, "requires": HEADS})
+def fla_chunked_packed_simple_gla(
+    q: Any, k: Any, v: Any, lens: Any, gate: Any = None, state: Any = None, *, scale: float | None = None
+) -> Any:
+    """chunk_simple_gla with running sums of lengths, with a gate for each head."""
+    from fla.ops.simple_gla import chunk_simple_gla
+
+    return packed_attention(chunk_simple_gla, q, k, v, gate[..., 0], lens, state, scale)
+
+
+@declared("packed_linear_attention", **{**THD, "requires": "single(gate)"})
+def fla_chunked_packed_linear_attention(
+    q: Any, k: Any, v: Any, lens: Any, state: Any = None, *, scale: float | None = None
+) -> Any:
+    """chunk_linear_attn with running sums of lengths, without its normaliser and without a gate."""
+    from fla.ops.linear_attn import chunk_linear_attn
+
+    call = functools.partial(chunk_linear_attn, normalize=False)
+    return packed_attention(call, q, k, v, None, lens, state, scale)
