@@ -57,6 +57,7 @@ from .softmax import softmax
 from .sparse_top_k import sparse_top_k
 from .state_space import state_space
 from .tensors import broadcast_shapes, einsum
+from .time_mixing import wkv4, wkv6, wkv7
 from .training import decay_groups, model_flops
 from .trees import tree_mask
 from .windowed_decoder import windowed_decoder
@@ -143,4 +144,7 @@ __all__ = [
     "window_bias",
     "window_bias_gradient",
     "windowed_decoder",
+    "wkv4",
+    "wkv6",
+    "wkv7",
 ]

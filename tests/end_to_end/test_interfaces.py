@@ -176,6 +176,28 @@ def chunk_kda(q, k, v, g, beta, scale=None, initial_state=None, use_qk_l2norm_in
     return out.astype(q.dtype), left
 
 
+def chunk_rwkv6(r, k, v, w, u, scale=None, initial_state=None, output_final_state=False):
+    r = r.astype(np.float32) * (k.shape[3] ** -0.5 if scale is None else scale)
+    held, out = initial_state, np.empty(v.shape, np.float32)
+    for t in range(k.shape[1]):
+        added = k[:, t, :, :, None].astype(np.float32) * v[:, t, :, None]
+        held = np.zeros_like(added) if held is None else held
+        out[:, t] = (r[:, t, :, :, None] * (held + u[..., None] * added)).sum(2)
+        held = np.exp(w[:, t].astype(np.float32))[..., None] * held + added
+    return out.astype(v.dtype), held if output_final_state else None
+
+
+def chunk_rwkv7(r, w, k, v, a, b, scale=1.0, initial_state=None, output_final_state=False):
+    r, w, k, a, b = (x.astype(np.float32)[..., None] for x in (r, w, k, a, b))
+    held, out = initial_state, np.empty(v.shape, np.float32)
+    for t in range(k.shape[1]):
+        added = k[:, t] * v[:, t, :, None]
+        held = np.zeros_like(added) if held is None else held
+        held = np.exp(w[:, t]) * held + b[:, t] * (a[:, t] * held).sum(2, keepdims=True) + added
+        out[:, t] = (r[:, t] * held).sum(2) * (k.shape[3] ** -0.5 if scale is None else scale)
+    return out.astype(v.dtype), held if output_final_state else None
+
+
 def mamba_chunk_scan_combined(x, dt, A, B, C, chunk_size, D=None, dt_bias=None, initial_states=None, dt_softplus=False):
     step = dt.astype(np.float32) + (0 if dt_bias is None else dt_bias)
     step = np.logaddexp(0, step) if dt_softplus else step
@@ -203,6 +225,8 @@ KERNELS = [
     (chunk_delta_rule, "gated_delta_rule"),
     (chunk_gated_delta_rule, "gated_delta_rule"),
     (chunk_kda, "kimi_delta_attention"),
+    (chunk_rwkv6, "wkv6"),
+    (chunk_rwkv7, "wkv7"),
     (mamba_chunk_scan_combined, "state_space"),
 ]
 
