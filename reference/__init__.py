@@ -17,7 +17,7 @@ from .cached_attention import cached_attention
 from .decoder import decoder, transformer_block
 from .document_masks import document_mask
 from .dropout import dropout
-from .feed_forward import swiglu, swiglu_gradient
+from .feed_forward import gated_activation, swiglu, swiglu_gradient
 from .gathered import gathered_attention
 from .generate import generate
 from .gradients import gated_rms_norm_gradient, layer_norm_gradient, rms_norm_gradient, softmax_gradient
@@ -87,6 +87,7 @@ __all__ = [
     "dropout",
     "einsum",
     "filter_rows",
+    "gated_activation",
     "gated_delta_rule",
     "gated_delta_rule_gradient",
     "gated_rms_norm",

@@ -1,7 +1,9 @@
-"""The gated feed-forward layer of one token at a time, and its gradients.
+"""The gated feed-forward layer of one token at a time, its gradients, and its activation by itself.
 
-Shazeer 2020, GLU variants improve transformer, arXiv:2002.05202, equation 6.
+Shazeer 2020, GLU variants improve transformer, arXiv:2002.05202, equations 5 and 6.
 """
+
+import math
 
 import numpy as np
 
@@ -35,6 +37,39 @@ def swiglu_gradient(x, w_gate, w_up, w_down, d_out):
         d_up += np.outer(x[token], d_u)
         d_down += np.outer(s * up, d_out[token])
     return {"d_x": d_x, "d_w_gate": d_gate, "d_w_up": d_up, "d_w_down": d_down}
+
+
+def gated_activation(x, *, activation="silu", order="gate_first", alpha=1.0, beta=0.0, limit=None, limit_opened=False):
+    """Gates and their partners in one array [..., 2 n], and a(gate) (partner + beta) [..., n], entry by entry.
+
+    Hendrycks and Gimpel 2016, arXiv:1606.08415; gpt-oss model card, arXiv:2508.10925, section 2.2.
+    """
+    if x.shape[-1] % 2 or not x.shape[-1] or (limit is not None and limit <= 0):
+        raise ValueError("every gate has a partner, and a limit is positive")
+    n = x.shape[-1] // 2
+    out = np.empty((*x.shape[:-1], n))
+    for place in np.ndindex(out.shape):
+        *token, i = place
+        first, second = (2 * i, 2 * i + 1) if order == "interleaved" else (i, i + n)
+        gate, up = x[(*token, first)], x[(*token, second)]
+        if order == "up_first":
+            gate, up = up, gate
+        if limit is not None and not limit_opened and gate > limit:
+            gate = limit
+        opened = ACTIVATIONS[activation](gate, alpha)
+        if limit is not None:
+            opened = limit if limit_opened and opened > limit else opened
+            up = limit if up > limit else -limit if up < -limit else up
+        out[place] = opened * (up + beta)
+    return out
+
+
+ACTIVATIONS = {
+    "silu": lambda z, alpha: silu(alpha * z) / alpha,
+    "gelu": lambda z, _: z * math.erfc(-z / math.sqrt(2)) / 2,
+    "gelu_tanh": lambda z, _: z * (1 + math.tanh(math.sqrt(2 / math.pi) * (z + 0.044715 * z**3))) / 2,
+}
+"""What becomes of a gate."""
 
 
 def fitting(x, w_gate, w_up, w_down):

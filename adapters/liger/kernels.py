@@ -71,6 +71,21 @@ def liger_swiglu(x: Any, w_gate: Any, w_up: Any, w_down: Any) -> Any:
     return kernels().liger_swiglu(x @ w_gate, x @ w_up) @ w_down
 
 
+HALVES: dict[str, Any] = {"order": "gate_first", "alpha": 1.0, "beta": 0.0, "limit": None, "limit_opened": False}
+
+
+@declared("gated_activation", fixed={"activation": "silu", **HALVES})
+def liger_silu_mul(x: Any) -> Any:
+    """liger_swiglu of two halves."""
+    return kernels().liger_swiglu(*(half.contiguous() for half in x.tensor_split(2, -1)))
+
+
+@declared("gated_activation", fixed={"activation": "gelu_tanh", **HALVES})
+def liger_geglu(x: Any) -> Any:
+    """liger_geglu of two halves."""
+    return kernels().liger_geglu(*(half.contiguous() for half in x.tensor_split(2, -1)))
+
+
 @declared("rms_norm_gradient", conventions={"eps_place": "inside", "weight_form": "plain"})
 def liger_rms_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float) -> dict[str, Any]:
     """The backward pass of liger_rms_norm as for Llama."""

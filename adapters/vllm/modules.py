@@ -72,6 +72,17 @@ def torch_module(name: str) -> Any:
     return importlib.import_module(f"vllm.{MAMBA}.cpu.{name}")
 
 
+@functools.cache
+def compiled() -> Any:
+    """The operators of vLLM that are compiled for the CPU, for the instructions that it has."""
+    import torch
+
+    wide = torch.cpu._is_avx512_supported()
+    name = "_C_AVX2" if not wide else "_C" if torch.cpu._is_avx512_bf16_supported() else "_C_AVX512"
+    torch.ops.load_library(str(folder_of("vllm") / f"{name}.abi3.so"))
+    return torch.ops._C
+
+
 def _hollow() -> None:
     """Have the modules with kernels importable by themselves."""
     triton: Any = importlib.import_module("triton")

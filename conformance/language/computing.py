@@ -48,6 +48,7 @@ for _name, _says in (
     ("sin", "The sine."),
     ("cos", "The cosine."),
     ("tanh", "The hyperbolic tangent."),
+    ("erf", "The error function."),
     ("sigmoid", "1 / (1 + exp(-x))."),
 ):
     FUNCTIONS(_name, graded=_rounds, says=_says, work=3)(getattr(primitives, _name))

@@ -256,7 +256,7 @@ def _misread(texts: Mapping[Any, Any], one: Signature, m: Mechanism) -> Iterator
     lacking = {*m.required}
     for name, text in texts.items():
         passed, place = one.parameters[str(name)], place_of(text) or place_of(name)
-        if passed.how == "out" and passed.texts[0] not in one.layout_in(m).own:
+        if passed.how == "out" and passed.texts[0] not in (one.layout_in(m).own if m.layouts else m.outputs):
             yield SpecError(f"parameters.{name}: {passed.texts[0]!r} is no output of a layout", place)
         for part in () if passed.how in ("left", "text", "out", "room") else passed.texts:
             if part in stacks:

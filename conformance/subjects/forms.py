@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import TargetError, UsageError, did_you_mean
+from ..errors import SpecError, TargetError, UsageError, did_you_mean
 from ..execution.calling import Call, Interface, Reply
 from ..execution.faults import Fault
 from ..execution.messages import Elsewhere
 from ..language.expressions import Expression
 from ..language.scopes import Values
+from ..mechanisms.definition import Frame
 from ..mechanisms.layouts import (
     Layout,
     MisfitError,
@@ -146,10 +147,21 @@ class Form:
         options |= {name: self.sizes_of(call)[name] for name in self.sizes}
         lengths = self.layout.lengths(call.inputs) if self.allocated else {}
         for parameter, output in self.allocated.items():
-            shape = [lengths[letter] for letter in pattern(self.layout.own[output]).letters]
+            shape = self._shape(output, call, lengths)
             inputs[parameter] = self.layout.arranged({output: np.full(shape, np.nan)})[output]
             dtypes |= {parameter: dtypes[output]} if output in dtypes else {}
         return replace(call, inputs=inputs, options=options, dtypes=dtypes)
+
+    def _shape(self, output: str, call: Call, lengths: Mapping[str, int]) -> tuple[int, ...]:
+        """The shape of an output; of an operator without layouts that of its definition, or of the first input."""
+        if output in self.layout.own:
+            return tuple(lengths[letter] for letter in pattern(self.layout.own[output]).letters)
+        given = {name: self.mechanism.meant(name, x) for name, x in call.options.items()}
+        try:
+            with np.errstate(all="ignore"), budget.metered():
+                return np.shape(Frame(self.mechanism, {**given, **call.inputs})[output])
+        except (SpecError, ValueError, IndexError):  # a call that is to be refused
+            return call.inputs[self.mechanism.required[0]].shape
 
     def returned(self, outputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """Outputs of the operator as the function returns them."""

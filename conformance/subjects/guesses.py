@@ -76,7 +76,7 @@ def _interface(adapter: Adapter, operator: str | None, known: Library) -> Signat
         return {*layout_parts(one, known[one.operator])} <= taken
 
     found = fitting(adapter.name, [*names.values()], needed, operator, whole)
-    if found is not None and found is called and found.writes:  # nothing but its name says that it does
+    if found is not None and found is called and (found.writes or found.fixed):  # nothing but its name says that
         return found
     try:
         guessed = known[operator or guess_operator(adapter.name, known)]
@@ -126,6 +126,8 @@ SAID = {
     "layernorm": "layer_norm",
     "qk_norm_rope": "qk_norm_rotary",
     "gated_rmsnorm": "gated_rms_norm",
+    "silu_and_mul": "gated_activation",
+    "swiglu_activation": "gated_activation",
     "add_rms_norm": "residual_rms_norm",
     "add_rmsnorm": "residual_rms_norm",
     "paged_attn": "paged_attention",

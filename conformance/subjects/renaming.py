@@ -87,7 +87,9 @@ def _usual(own: Mapping[str, str], names: Sequence[str], mechanism: Mechanism) -
 def own_names(parameters: Sequence[inspect.Parameter], signature: Signature, arrays: Collection[str]) -> dict[str, str]:
     """What a known interface calls the parameters of a function: the first arrays by their places, others by names."""
     found: dict[str, str] = {}
-    for p, own in zip(parameters, signature.parameters, strict=False):
+    written = {name for name, passed in signature.parameters.items() if passed.how == "out"}
+    read = [p for p in parameters if p.name not in written]
+    for p, own in zip(read, (name for name in signature.parameters if name not in written), strict=False):
         if own not in arrays or (p.name != own and p.name in signature.parameters):
             break
         found[p.name] = own

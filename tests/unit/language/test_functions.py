@@ -34,6 +34,7 @@ MEANING: dict[str, list[tuple[str, Any]]] = {
     "sin": [("sin(x)", np.sin(X))],
     "cos": [("cos(x)", np.cos(X))],
     "tanh": [("tanh(x)", np.tanh(X))],
+    "erf": [("erf(x)", np.vectorize(math.erf)(X))],
     "sigmoid": [("sigmoid(x)", 1 / (1 + np.exp(-X))), ("sigmoid(-infinity)", 0), ("sigmoid(infinity)", 1)],
     "round": [("round(x)", [[1, -2, 0], [4, 0, -1]]), ("round(2.5)", 2), ("round(m) * 100000", 100000 * M)],
     "finite": [("finite(low)", [[False, False], [True, False]]), ("finite(nan)", False), ("finite(n)", True)],

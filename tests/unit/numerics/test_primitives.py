@@ -25,6 +25,7 @@ CURVES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "sin": (p.sin, np.sin),
     "cos": (p.cos, np.cos),
     "tanh": (p.tanh, np.tanh),
+    "erf": (p.erf, np.vectorize(math.erf)),
     "sigmoid": (p.sigmoid, lambda x: 1 / (1 + np.exp(-x))),
 }
 curves = pytest.mark.parametrize(("curve", "plain"), CURVES.values(), ids=CURVES.keys())
@@ -73,7 +74,7 @@ def test_the_bound_of_exp_holds_errors_that_are_too_large_for_a_slope(x: float, 
     assert 1 >= exceeded(np.exp(x + share * error), bounded, bounded.radius)
 
 
-@pytest.mark.parametrize("name", ["tanh", "sigmoid"])
+@pytest.mark.parametrize("name", ["tanh", "erf", "sigmoid"])
 @given(x=st.floats(-80, 80), error=st.floats(0, 100), share=st.floats(-1, 1))
 def test_the_bound_of_a_curve_that_flattens_out_holds_errors_that_reach_where_it_is_steep(
     name: str, x: float, error: float, share: float
@@ -249,7 +250,7 @@ def test_nothing_is_claimed_of_the_unspecified() -> None:
 
 
 def test_single_precision_stays_single_and_all_else_becomes_double():
-    for function in (p.exp, p.log, p.sqrt, p.tanh, p.sigmoid, p.sin, p.rint):
+    for function in (p.exp, p.log, p.sqrt, p.tanh, p.erf, p.sigmoid, p.sin, p.rint):
         assert [np.float32, np.float64] == [function(np.ones(2, dtype)).dtype for dtype in (np.float32, np.int64)]
 
 

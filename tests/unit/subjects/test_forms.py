@@ -166,3 +166,11 @@ def test_an_input_changes_only_where_that_is_declared(in_place, contracts):
     reply = own.call(Call({"x": np.zeros((2, 3))}, {}, "float32"))
     assert contracts == [breach.contract for breach in reply.breaches]
     assert ("p" in reply.outputs) == bool(in_place)
+
+
+def test_an_output_that_is_written_has_the_shape_of_the_definition_where_there_are_no_layouts():
+    one, m = signatures()["silu_and_mul"], library()["gated_activation"]
+    own = subject(Adapter("mine", "", dummy(one, m), "numpy", like=one.name))
+    assert (2, 3, 5) == own.form.arranged(Call({"x": np.ones((2, 3, 10))}, {}, "float32")).inputs["out"].shape
+    refused = own.form.arranged(Call({"x": np.ones((2, 0))}, {}, "float32"))
+    assert (2, 0) == refused.inputs["out"].shape

@@ -15,6 +15,7 @@ from attnspec.subjects.guesses import guess_operator
         ("alibi_slopes_of_heads", "alibi_slopes"),
         ("softmax_of_attention", "attention"),
         ("fused_qk_norm_rope", "qk_norm_rotary"),
+        ("my_silu_and_mul", "gated_activation"),
     ],
 )
 def test_a_name_says_its_operator(name, operator):
