@@ -35,7 +35,8 @@ def gpt_oss_gate(x: Any, *, alpha: float = 1.702, limit: float | None = 7.0) -> 
     from transformers.models.gpt_oss.modeling_gpt_oss import GptOssExperts
 
     own: Any = SimpleNamespace(alpha=alpha, limit=limit)
-    return GptOssExperts._apply_gate(own, even(x))
+    experts: Any = GptOssExperts
+    return experts._apply_gate(own, even(x))
 
 
 @declared(fixed={"order": "gate_first", **LIMITED}, requires="limit != none", grade=NAIVE)
@@ -44,7 +45,8 @@ def minimax_m3_gate(x: Any, *, alpha: float = 1.702, limit: float | None = 7.0) 
     from transformers.models.minimax_m3_vl.modeling_minimax_m3_vl import MiniMaxM3VLExperts
 
     own: Any = SimpleNamespace(swiglu_alpha=alpha, swiglu_limit=limit)
-    return MiniMaxM3VLExperts._apply_gate(own, even(x))
+    experts: Any = MiniMaxM3VLExperts
+    return experts._apply_gate(own, even(x))
 
 
 @declared(fixed={"order": "gate_first", "alpha": 1.0, "beta": 0.0, "limit_opened": True}, requires="limit != none")
