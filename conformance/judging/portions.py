@@ -36,6 +36,8 @@ COPIES = 1_000_000
 """Entries of inputs that are taken together for several positions of an axis."""
 VIEWS = 1 << 27
 """Entries that copies have at a time, which are views of what they are copies of."""
+FURTHER = 8
+"""How many times as many rows may be taken at a time where those before them looked at few places."""
 ROWS = 256
 """Positions of the axis of rows whose inputs are there at a time."""
 
@@ -123,7 +125,7 @@ class Portions:
         for _ in range(len(self.restriction.axes) + 1):
             last = {axis: np.array([max(self.sizes[axis] - 2, 0)]) for axis in self.axes}
             try:
-                self.outputs(self.frame(Item(last), np.array([0]), None), self.determined[:1])
+                self.outputs(self.frame(Item(last), np.array([0]), None, single=True), self.determined[:1])
             except SpecError as error:
                 if UNLIKE in error.message:
                     self.tiled = True
@@ -183,10 +185,18 @@ class Portions:
         everything = np.arange(self.sizes[axis])
         return everything % self.sizes[source] if self.tiled else everything // times
 
-    def step(self, item: Item) -> int:
-        """How many rows of an item are evaluated at a time."""
+    def step(self, item: Item, looked: int = 0) -> int:
+        """How many rows of an item are evaluated at a time.
+
+        They may be more where the last ones `looked` at few places of the widest axis, and each sees one more of them
+        at most; not too many, for what they see is not known.
+        """
         beside = math.prod(len(places) for places in item.positions.values())
-        return max(1, min(STRETCH // (beside * max(self._across, 1)), self.rows))
+        step = max(1, STRETCH // (beside * max(self._across, 1)))
+        if looked:
+            more = (math.isqrt(looked * looked + 4 * (STRETCH // beside)) - looked) // 2
+            step = max(step, min(more, FURTHER * step))
+        return min(step, self.rows)
 
     @property
     def _across(self) -> int:

@@ -20,6 +20,7 @@ from ..mechanisms.restriction import Restriction, hiding, labels_of, restricted
 from ..numerics.formats import FORMATS
 from ..numerics.numbers import value
 from ..numerics.products import bfloat16_is_quick, quickly
+from ..numerics.workspace import Workspace
 from .folding import Folded, folded
 from .portions import Between, Item, Portions, Rows
 
@@ -49,6 +50,7 @@ class Quick:
         """Whether it is worth while to compare coarsely."""
         self.halved = self.coarse and portions.bench.dtype == COARSE and bfloat16_is_quick()
         """Whether products of bfloat16 are."""
+        self.workspace = Workspace() if self.coarse else None
         self.mask, self.axis = "", ""
         self.trimmed: Restriction | None = None
         found = hiding(m)
@@ -56,12 +58,14 @@ class Quick:
             self.mask, self.axis = found
             with contextlib.suppress(SpecError):
                 self.trimmed = restricted(m, portions.restriction.axes, trimmed={self.axis})
+        self.looked = 0
+        """At how many places of the axis the last rows looked; 0 where that is not known."""
         self._folded: Folded | None = None
         self._tried = not self.coarse
 
     def outputs(self, item: Item, rows: Rows, *, coarse: bool = False) -> dict[str, Any]:
         """The outputs on some rows of an item; with `coarse`, of products in bfloat16 where that pays."""
-        with quickly(coarse=coarse and self.halved, by_torch=self.coarse):
+        with quickly(coarse=coarse and self.halved, workspace=self.workspace):
             return self._outputs(item, rows, None)
 
     def sums(self, item: Item, rows: Rows) -> tuple[Folded, dict[str, Any]] | None:
@@ -70,7 +74,7 @@ class Quick:
             self._tried, self._folded = True, self._linear(item, rows)
         if self._folded is None:
             return None
-        with quickly(coarse=self.halved, by_torch=True):
+        with quickly(coarse=self.halved, workspace=self.workspace):
             return self._folded, self._outputs(item, rows, self._folded)
 
     def _linear(self, item: Item, rows: Rows) -> Folded | None:
@@ -81,7 +85,7 @@ class Quick:
         found = folded(portions.mechanism, axes, trimmed, self.names, channels, seed)
         if found is None:
             return None
-        with quickly(by_torch=True):
+        with quickly(workspace=self.workspace):
             whole, sums = (np.asarray(self._outputs(item, rows[:64], each)[first]) for each in (None, found))
         expected = found.of(whole)
         near = LINEAR * float(np.abs(expected).max(initial=0))
@@ -90,14 +94,16 @@ class Quick:
     def _outputs(self, item: Item, rows: Rows, sums: Folded | None) -> dict[str, Any]:
         portions = self.portions
         frame = portions.frame(item, rows, None, single=self.single, sums=sums)
-        trimmed = self.trimmed if sums is None else sums.trimmed
+        trimmed, self.looked = self.trimmed if sums is None else sums.trimmed, 0
         if self.trimmed is not None and trimmed is not None:
             seen = self._seen(value(portions.outputs(frame, [self.mask])[self.mask]))
             if seen is not None:
                 try:
                     between = Between(trimmed, self.axis, *seen)
                     frame = portions.frame(item, rows, None, single=self.single, between=between, sums=sums)
-                    return portions.outputs(frame, self.names)
+                    found = portions.outputs(frame, self.names)
+                    self.looked = between.stop - between.start
+                    return found
                 except (SpecError, ValueError, IndexError):
                     self.trimmed = None  # something is computed of the whole axis
         return portions.outputs(frame, self.names)

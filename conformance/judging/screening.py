@@ -77,13 +77,11 @@ def screened(
     order = sorted(range(len(items)), key=lambda at: (at not in (0, len(items) - 1), pick(1 << 30, seed, at)))
     seen = list[NDArray[np.float64]]()
     for number in order:
-        item = items[number]
-        step = portions.step(item)
-        for start in range(0, portions.rows, step):
-            if time.monotonic() > deadline and seen:
-                break
+        item, start, step = items[number], 0, portions.step(items[number])
+        while start < portions.rows and not (time.monotonic() > deadline and seen):
             rows = np.arange(start, min(start + step, portions.rows))
             seen.append(compared.rows(item, number, rows, coarse=True))
+            start, step = start + len(rows), portions.step(item, compared.quick.looked)
             if len(seen) > MANY:
                 seen = [_most(seen, AGAIN)]
     again = compared.quick.coarse

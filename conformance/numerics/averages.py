@@ -21,7 +21,7 @@ from .numbers import (
     settled,
     value,
 )
-from .products import distinct, product
+from .products import by_torch, distinct, product
 from .truths import every, some
 
 FEW = 256
@@ -67,7 +67,7 @@ def average(weights: Any, x: Any, axis: int | None = None) -> Any:
         beside = np.shape(value(weights))
         x = x.map(lambda t: distinct(t, beside)) if isinstance(x, Number) else distinct(np.asarray(x), beside)
     w, v = value(weights), value(x)
-    sums = np.sum(w, axis=-1, keepdims=True)
+    sums = _sums_by_torch(w) if grade is None and by_torch(w) else np.sum(w, axis=-1, keepdims=True)
     weighed = sums != 0
     everywhere = every(weighed)
     if not everywhere:
@@ -85,6 +85,12 @@ def average(weights: Any, x: Any, axis: int | None = None) -> Any:
         worst, shared = worst + reach, shared + reach / K
     result = result if everywhere else np.where(weighed, result, 0.0)
     return settled(result, grade, worst, variance, shared, roundings=0.0)
+
+
+def _sums_by_torch(w: Any) -> Any:
+    import torch
+
+    return torch.sum(torch.from_numpy(w), -1, keepdim=True).numpy()
 
 
 def _reach(w: Number, v: Any) -> Any:

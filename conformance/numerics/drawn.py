@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from .formats import FLOAT64, Format, rounded_singles
 from .streams import digest
 
-CHUNK = 1 << 17
-"""Entries that are made at a time."""
+CHUNK = 1 << 15
+"""Entries that are made at a time: so few that they lie in the cache, and in memory that is there already."""
 WORDS = 4
 """Words of a stream at each of its places."""
 PAIRS = np.uint64(0x0000FFFF0000FFFF)
@@ -106,9 +106,16 @@ class Drawn:
         first = start // WORDS
         stream = np.random.Philox(key=digest(self.key, size=16), counter=first)
         words = stream.random_raw(max(stop - first * WORDS, 0))[start - first * WORDS :]
-        pairs = (words & PAIRS) + ((words >> np.uint64(16)) & PAIRS)
-        sums = ((pairs + (pairs >> np.uint64(32))) & np.uint64(2**32 - 1)).astype(np.int32)
-        return (sums - np.int32(131070)).astype(np.float32) * np.float32(2.0**-15)
+        pairs = words >> np.uint64(16)
+        pairs &= PAIRS
+        words &= PAIRS
+        pairs += words
+        pairs += np.right_shift(pairs, np.uint64(32), out=words)
+        sums = pairs.astype(np.uint32).view(np.int32)  # the lower half of each
+        sums -= np.int32(131070)
+        found = sums.astype(np.float32)
+        found *= np.float32(2.0**-15)
+        return found
 
     def part(self, places: Mapping[int, Any], fmt: Format = FLOAT64) -> NDArray[np.float32]:
         """The entries at places along some axes, and at all places along the others, rounded to a format.

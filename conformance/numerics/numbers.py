@@ -341,8 +341,9 @@ def product(x: Number, y: Number) -> Number:
     shared: Array = 0.0
     if grade.operand is not None and grade.factors is None:
         unit = operand_error(x)[0] + operand_error(y, right)[0]
-        worst = worst + unit * size
-        shared = unit / np.sqrt(3) * np.sqrt(plain_product(size_x**2, size_y**2))
+        if unit:
+            worst = worst + unit * size
+            shared = unit / np.sqrt(3) * np.sqrt(plain_product(size_x**2, size_y**2))
     if grade.factors is not None:
         coded = Coded.of(finite(left), finite(right), grade.factors)
         worst = (

@@ -20,7 +20,7 @@ from .formats import holds
 from .grades import Grade
 from .numbers import Number, number, settled, value
 from .primitives import where
-from .products import product
+from .products import by_torch, product, room
 from .truths import Truth, truth
 
 WHOLE = (bool, np.bool_, np.integer)
@@ -103,6 +103,10 @@ def _bounded(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return apply
 
 
+def _times(x: Any, y: Any) -> Any:
+    return np.multiply(x, np.float32(y), out=room(x.shape)) if by_torch(x) and type(y) is float else x * y
+
+
 def _power(x: Any, y: Any) -> Any:
     result = np.power(np.asarray(x, float), np.asarray(y, float))
     whole = all(isinstance(t, int) or np.asarray(t).dtype.kind in "iu" for t in (x, y))
@@ -153,7 +157,7 @@ def _product(x: Any, y: Any) -> Any:
 BINARY: dict[type, Callable[[Any, Any, Grade | None], Any]] = {
     ast.Add: _arithmetic(_bounded(operator.add), operator.add),
     ast.Sub: _arithmetic(_bounded(operator.sub), operator.sub),
-    ast.Mult: _arithmetic(_bounded(operator.mul), operator.mul),
+    ast.Mult: _arithmetic(_bounded(_times), operator.mul),
     ast.Div: _arithmetic(np.divide, operator.truediv),
     ast.FloorDiv: _arithmetic(_whole_division(np.floor_divide)),
     ast.Mod: _arithmetic(_whole_division(np.mod)),

@@ -31,7 +31,7 @@ from .numbers import (
     steepest,
     value,
 )
-from .products import by_torch
+from .products import by_torch, room
 from .truths import Truth, every, some, truth
 
 FEW = 64
@@ -132,9 +132,12 @@ def exp(x: Any) -> Any:
 
 
 def _exp_by_torch(x: Any) -> Any:
+    """The exponential as a power of two, which torch computes faster, to some units of single precision."""
     import torch
 
-    return torch.exp(torch.from_numpy(np.require(x, requirements="W"))).numpy()
+    found = np.multiply(x, np.float32(np.log2(np.e)), out=room(x.shape))
+    torch.exp2(entries := torch.from_numpy(found), out=entries)
+    return found
 
 
 def _grown(x: Any, size: Any, error: Any) -> Any:
@@ -158,7 +161,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     numbers = [t for t in (x, y) if isinstance(t, Number)]
     if not numbers and not isinstance(condition, Truth):
         x, y = (float(part) if type(part) is np.float64 else part for part in (x, y))  # which decides no precision
-        return np.where(condition, x, y)
+        return _mostly(condition, x, y) if by_torch(x) and isinstance(y, float) else np.where(condition, x, y)
     if not numbers:
         doubt = truth(condition)
         if every(np.equal(doubt.can, doubt.must)):
@@ -177,6 +180,19 @@ def where(condition: Any, x: Any, y: Any) -> Any:
         parts = [np.where(unsure, np.maximum(p, q), part) for part, (p, q) in zip(parts, pairs, strict=True)]
         parts = [parts[0] + gap, parts[1], parts[2] + gap / K]
     return Number(chosen if chosen.shape == shape else np.broadcast_to(chosen, shape), *parts, grade=grade)
+
+
+def _mostly(condition: Any, x: Any, y: float) -> Any:
+    """`x`, but a number where a condition is false: somewhere between two places of the last axis."""
+    held = np.asarray(condition)
+    if held.ndim == 0 or held.shape[-1] != x.shape[-1] or np.broadcast_shapes(held.shape, x.shape) != x.shape:
+        return np.where(condition, x, y)
+    np.copyto(found := room(x.shape), x)
+    some_places = np.flatnonzero(~np.logical_and.reduce(held, axis=tuple(range(held.ndim - 1))))
+    if len(some_places):
+        part = (..., slice(some_places[0], some_places[-1] + 1))
+        np.copyto(found[part], np.float32(y), where=~held[part])
+    return found
 
 
 def stored(x: Any, dtype: str, grade: Grade) -> Any:
@@ -280,13 +296,21 @@ def shift(x: Any, axis: int = -1) -> Any:
     logsumexps carry the rounding of those.
     """
     if not isinstance(x, Number):
-        return x - _peak(x, axis)
+        return _less(x, _peak(x, axis)) if by_torch(x) else x - _peak(x, axis)
     result = x.value - _peak(x.value, axis)
     unit = x.grade.arithmetic.unit
     own, common = unit * finite(np.abs(result)), 2 * unit * finite(np.abs(x.value))
     return settled(
         result, x.grade, x.worst + own + common, x.variance + own * own / 3, x.shared + common / K, roundings=0.0
     )
+
+
+def _less(x: Any, y: Any) -> Any:
+    import torch
+
+    found = room(x.shape)
+    torch.sub(torch.from_numpy(x), torch.from_numpy(y), out=torch.from_numpy(found))
+    return found
 
 
 def logsumexp(x: Any, axis: int = -1, keep: bool = False) -> Any:

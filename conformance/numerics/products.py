@@ -6,19 +6,21 @@ for bit the product of the row. Where both are to be the same, they are computed
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
+from .workspace import Workspace
+
 MANY = 1 << 16
 """Entries of a product from which on it may be a coarse one."""
 
 _BY_ENTRY: ContextVar[bool] = ContextVar("by_entry", default=False)
 _QUICK: ContextVar[str] = ContextVar("quick", default="")
-_BY_TORCH: ContextVar[bool] = ContextVar("by_torch", default=False)
+_WORKSPACE: ContextVar[Workspace | None] = ContextVar("workspace", default=None)
 
 
 @contextmanager
@@ -37,23 +39,30 @@ def entrywise() -> bool:
 
 
 @contextmanager
-def quickly(*, coarse: bool = False, by_torch: bool = False) -> Iterator[None]:
+def quickly(*, coarse: bool = False, workspace: Workspace | None = None) -> Iterator[None]:
     """Have the body compute in the quickest way there is; with `coarse`, products of single precision are of bfloat16.
 
     What is coarse may choose where to look, and decides nothing. Else, copies may be views of what they are copies of.
-    With `by_torch`, what torch computes faster than NumPy is left to it where there are many entries.
+    With a `workspace`, arrays of many entries in single precision are computed in it, by torch where that is faster
+    than NumPy.
     """
-    outer, beside = _QUICK.set("coarse" if coarse else "fine"), _BY_TORCH.set(by_torch)
+    outer, beside = _QUICK.set("coarse" if coarse else "fine"), _WORKSPACE.set(workspace)
     try:
         yield
     finally:
         _QUICK.reset(outer)
-        _BY_TORCH.reset(beside)
+        _WORKSPACE.reset(beside)
 
 
 def by_torch(x: Any) -> bool:
-    """Whether torch is to compute with an array: one of many entries in single precision."""
-    return _BY_TORCH.get() and isinstance(x, np.ndarray) and x.dtype == np.float32 and x.size >= MANY
+    """Whether torch is to compute with an array: a large one of single precision, where there is a workspace."""
+    return _WORKSPACE.get() is not None and isinstance(x, np.ndarray) and x.dtype == np.float32 and x.size >= MANY
+
+
+def room(shape: Sequence[int]) -> Any:
+    """An array of single precision for a result, in the workspace if there is one."""
+    workspace = _WORKSPACE.get()
+    return np.empty(shape, np.float32) if workspace is None else workspace.empty(shape)
 
 
 def bfloat16_is_quick() -> bool:
@@ -102,8 +111,12 @@ def _of_copies(x: Any, y: Any) -> Any:
 
 
 def _plain(x: Any, y: Any) -> Any:
-    large = x.size // max(x.shape[-1], 1) * y.shape[-1] >= MANY or max(x.size, y.size) >= MANY
-    if _QUICK.get() != "coarse" or not large or not x.dtype == y.dtype == np.float32:
+    several = x.size // max(x.shape[-1], 1) * y.shape[-1]
+    singles = x.dtype == y.dtype == np.float32
+    if _QUICK.get() != "coarse" or not singles or max(several, x.size, y.size) < MANY:
+        if _WORKSPACE.get() is not None and singles and several >= MANY:
+            shape = (*np.broadcast_shapes(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-1])
+            return np.matmul(x, y, out=room(shape))
         return x @ y
     import torch
 

@@ -72,16 +72,17 @@ class LargeSubject:
     def part(self, name: str, box: Box) -> NDArray[Any]:
         """A part of an output, as the operator has it; only whole axes that are folded into others may be asked for."""
         own, form = _patterns(self.form, name, len(box))
-        ends = {NEW: (0, 1), **dict(zip(own.letters, box, strict=True))}
-        lengths = {NEW: 1, **dict(zip(own.letters, self.shapes[name], strict=True))}
+        kept = own.letters
+        ends = {NEW: (0, 1), **dict(zip(kept, box, strict=True))}
+        lengths = {NEW: 1, **dict(zip(kept, self.shapes[name], strict=True))}
         asked = tuple(
             _stretch([ends[letter] for letter in axis], [lengths[letter] for letter in axis]) for axis in form.axes
         )
         caller = self.caller
         found = part(caller, name, asked) if isinstance(caller, DirectCaller) else _supervised(caller).part(name, asked)
-        letters = [letter for letter in form.letters if letter in own.letters]
+        letters = [letter for letter in form.letters if letter in kept]
         wide = found.reshape([ends[letter][1] - ends[letter][0] for letter in letters])
-        return wide.transpose([letters.index(letter) for letter in own.letters])
+        return wide.transpose([letters.index(letter) for letter in kept])
 
     def release(self) -> None:
         """Let go of everything."""

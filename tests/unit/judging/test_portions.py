@@ -7,7 +7,7 @@ import numpy as np
 from attnspec.adapters import Adapter
 from attnspec.cases.large import large_sample
 from attnspec.judging.bench import Bench
-from attnspec.judging.portions import Portions
+from attnspec.judging.portions import FURTHER, STRETCH, Portions
 from attnspec.mechanisms.loader import NONE
 from attnspec.mechanisms.serving import _assigned, _scope
 from attnspec.numerics.drawn import Drawn
@@ -84,3 +84,15 @@ def test_inputs_of_the_same_places_are_made_once(monkeypatch):
     for _ in range(3):
         found.outputs(found.frame(item, np.array([0]), None), ["out"])
     assert [(60, 1, 70, 16)] * 2 == [shape for shape in made if shape[2] == 70]
+
+
+def test_more_rows_are_taken_where_those_before_them_looked_at_few_places():
+    sizes = "batch = 1, kv_heads = 1, heads = 4, q_len = 9000, k_len = 8192, head_dim = 64, value_dim = 64"
+    own = portions("attention", sizes)
+    item = next(own.items())
+    step = own.step(item)
+    assert STRETCH // (4 * 8192) == step == own.step(item, 8192)
+    assert FURTHER * step == own.step(item, 1)
+    further = own.step(item, 2048)
+    assert 3 * step < further < 4 * step
+    assert 4 * further * (2048 + further) <= STRETCH

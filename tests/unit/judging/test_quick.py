@@ -98,3 +98,11 @@ def test_items_see_their_own_keys_alone(monkeypatch):
     one = Item(item(own).positions)
     exact = own.outputs(own.frame(one, rows, None), ["out"])["out"]
     np.testing.assert_allclose(quick.outputs(one, rows)["out"], exact, atol=2e-6)
+
+
+def test_how_many_places_were_looked_at_is_known_where_others_are_left_out():
+    quick = Quick(portions(SIZES + ", causal = true"), ["out"])
+    quick.outputs(item(quick.portions), np.arange(100, 140))
+    assert quick.looked == 140
+    quick.outputs(item(quick.portions), np.arange(280, 300))
+    assert quick.looked == 0

@@ -13,8 +13,10 @@ from attnspec.numerics import primitives as p
 from attnspec.numerics.formats import FLOAT32, half_unit, rounded
 from attnspec.numerics.grades import BF16, BF16_NAIVE, FP16, FP32, Grade
 from attnspec.numerics.numbers import K, Number
+from attnspec.numerics.products import quickly
 from attnspec.numerics.streams import Stream
 from attnspec.numerics.truths import Truth
+from attnspec.numerics.workspace import Workspace
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # infinities and zeros are as in a run
 
@@ -258,3 +260,33 @@ def test_an_error_that_outgrows_a_small_exponential_counts():
     grown = p.exp(Number.within(np.array([-100.0]), np.array([150.0]), grade=FP32))
     assert grown.worst[0] >= np.exp(49.0)
     assert 0.0 == p.exp(Number.within(np.array([-np.inf]), np.array([150.0]), grade=FP32)).value[0]
+
+
+# In a workspace
+
+
+def test_a_choice_with_few_other_entries_is_that_of_all_places():
+    noise = np.random.default_rng(0)
+    x = noise.normal(size=(2, 3, 40, 700)).astype(np.float32)
+    for condition in (
+        np.tri(40, 700, 500, dtype=bool),
+        noise.random((2, 1, 40, 700)) < 0.99,
+        np.ones((40, 700), bool),
+        np.zeros((1, 700), bool),
+        np.ones((40, 1), bool),
+        True,
+    ):
+        with quickly(workspace=Workspace()):
+            found = p.where(condition, x, -np.inf)
+        np.testing.assert_array_equal(found, np.where(condition, x, np.float32(-np.inf)))
+        assert found.dtype == np.float32
+
+
+def test_exponentials_and_shifts_in_a_workspace_are_those_of_single_precision():
+    x = np.random.default_rng(0).normal(size=(200, 700)).astype(np.float32) * 20
+    x[3, 5:] = -np.inf
+    with quickly(workspace=(work := Workspace())):
+        shifted = p.shift(x)
+        np.testing.assert_array_equal(shifted, x - x.max(-1, keepdims=True))
+        np.testing.assert_allclose(p.exp(shifted), np.exp(shifted.astype(float)), rtol=2e-5, atol=1e-37)
+        assert work.nbytes >= 2 * x.nbytes

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnspec.numerics.products import MANY, by_entry, distinct, product, quick, quickly
+from attnspec.numerics.products import MANY, by_entry, by_torch, distinct, product, quick, quickly
+from attnspec.numerics.workspace import Workspace
 
 
 def test_a_row_of_a_product_is_the_product_of_the_row_entry_by_entry():
@@ -47,3 +48,17 @@ def test_coarse_products_are_those_of_bfloat16_where_there_are_many_entries_of_s
         assert np.array_equal(x.astype(float) @ y, product(x.astype(float), y.astype(float)))
     gap = np.abs(found - x @ y).max()
     assert 1e-3 < gap < 0.5
+
+
+def test_with_a_workspace_large_products_lie_in_it_and_are_the_same():
+    noise = np.random.default_rng(0)
+    x, y = noise.normal(size=(2, 200, 65)).astype(np.float32), noise.normal(size=(2, 65, 400)).astype(np.float32)
+    work = Workspace()
+    with quickly(workspace=work):
+        assert by_torch(x @ y)
+        assert not by_torch(x[:, :2])
+        np.testing.assert_array_equal(product(x, y), x @ y)
+        assert work.nbytes == 2 * 200 * 400 * 4
+        product(x[:1, :3], y[:1])
+        assert work.nbytes == 2 * 200 * 400 * 4
+    assert not by_torch(x @ y)

@@ -1,0 +1,52 @@
+"""Memory that is used again."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attnspec.numerics.workspace import Workspace
+
+
+def test_memory_is_used_again_once_no_view_of_it_is_left():
+    work = Workspace()
+    first = work.empty((4, 5))
+    first[:] = 1
+    second = work.empty((4, 5))
+    second[:] = 2
+    assert (first == 1).all()
+    place = second.__array_interface__["data"][0]
+    del second
+    third = work.empty((2, 10))
+    assert third.__array_interface__["data"][0] == place
+    assert third.shape == (2, 10)
+    assert third.dtype == np.float32
+    assert work.nbytes == 2 * 20 * 4
+
+
+def test_a_part_of_an_array_keeps_all_of_it():
+    work = Workspace()
+    whole = work.empty((6, 7))
+    row = whole.transpose()[3, 2:4]
+    row[:] = 3
+    del whole
+    others = [work.empty((6, 7)) for _ in range(3)]
+    for other in others:
+        other[:] = 4
+    assert row.tolist() == [3, 3]
+
+
+def test_what_torch_sees_is_kept():
+    import torch
+
+    work = Workspace()
+    seen = torch.from_numpy(work.empty((8,)))
+    seen.fill_(5)
+    work.empty((8,))[:] = 6
+    assert seen.tolist() == [5] * 8
+
+
+def test_memory_that_is_too_small_makes_room():
+    work = Workspace()
+    work.empty((10,))
+    assert work.empty((20,)).size == 20
+    assert work.nbytes == 80
