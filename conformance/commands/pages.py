@@ -29,7 +29,7 @@ from ..reporting.findings import Finding, findings, named, standing
 from ..reporting.glossary import known_words, meanings
 from ..reporting.typesetting import entries, expression, expressions, prose
 from ..subjects.stand_ins import DefinitionSubject
-from ..subjects.targets import faults, install_command, installed, operators, shipped
+from ..subjects.targets import adapter_named, faults, install_command, installed, operators, shipped
 from .listing import signature, subjects
 
 CONTRACT_ADVICE = {
@@ -74,6 +74,8 @@ def explained(name: str, library: Library | None = None) -> Iterator[str]:
     pages = _pages_of(library, [library[mechanism]]) if mechanism in library else {}
     if name not in pages and (finding := named(name)) is not None:
         return _finding_page(finding)
+    if name not in pages and (page := _known_alone(name, library)) is not None:
+        return page
     if name not in pages:
         pages = _pages(library, library.values())
     if name not in pages:
@@ -93,6 +95,16 @@ def explained(name: str, library: Library | None = None) -> Iterator[str]:
         hint = f"; one of {', '.join(sorted(short))}" if short else did_you_mean(name, known)
         raise UsageError(f"nothing is called {safe(name)!r}{hint}")
     return pages[name]()
+
+
+def _known_alone(name: str, library: Library) -> Iterator[str] | None:
+    """The page of an adapter or of a faulty function, which is found without those of all others."""
+    if name.startswith("fault:"):
+        one = faults().get(name)
+        return None if one is None else _fault_page(one)
+    if any(name in m.conventions for m in library.values()) or (adapter := adapter_named(name)) is None:
+        return None
+    return _adapter_page(adapter)
 
 
 def _pages(library: Library, mechanisms: Iterable[Mechanism]) -> Pages:

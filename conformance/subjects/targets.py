@@ -257,6 +257,11 @@ def install_command(adapter: Adapter) -> str:
 
 def shipped() -> list[Adapter]:
     """The adapters of this package and of those that register some, installed or not, module by module."""
+    return [checked(one) for one in _declared()]
+
+
+def _declared() -> list[Adapter]:
+    """The same as declared; reading all parts of hundreds of declarations takes longer than importing them."""
     modules = families()
     for entry in entry_points(group=GROUP):
         try:
@@ -265,8 +270,7 @@ def shipped() -> list[Adapter]:
             raise TargetError(f"the entry point {entry.name!r} ({entry.value}) cannot be loaded: {error}") from error
         modules.append(entry.module)
     place = {module: at for at, module in enumerate(modules)}  # whichever was imported first
-    known = [checked(a) for a in adapters.registered() if a.module in place]
-    return sorted(known, key=lambda a: place[a.module])
+    return sorted((one for one in adapters.registered() if one.module in place), key=lambda one: place[one.module])
 
 
 def families(audited: str = "") -> list[str]:
@@ -293,15 +297,18 @@ def every_one(device: str, *, elsewhere: bool = False) -> list[str]:
     ]
 
 
+def adapter_named(name: str) -> Adapter | None:
+    """The adapter of that name, if there is one; no other declaration is read."""
+    return next((checked(one) for one in reversed(_declared()) if one.name == name), None)
+
+
 def find(name: str) -> Adapter:
     """The adapter of that name; an unknown one is a `TargetError`."""
-    known = {adapter.name: adapter for adapter in shipped()}
-    if name not in known:
-        hint = (
-            did_you_mean(name, known) or "; a file is given as path/to/file.py, and 'attnspec list adapters' lists them"
-        )
-        raise TargetError(f"unknown target {name!r}{hint}")
-    return known[name]
+    if (found := adapter_named(name)) is not None:
+        return found
+    known = [adapter.name for adapter in shipped()]
+    hint = did_you_mean(name, known) or "; a file is given as path/to/file.py, and 'attnspec list adapters' lists them"
+    raise TargetError(f"unknown target {name!r}{hint}")
 
 
 def mistake(address: str, known: Library | None = None) -> DefinitionSubject:
