@@ -320,7 +320,7 @@ def supervisor_of(options: Options) -> Supervisor | None:
     """Who supervises the calls, if anybody does."""
     if not 0 < options.time_limit < math.inf:
         raise UsageError(f"a time limit is a number of seconds, not {options.time_limit:g}")
-    if not 0 < options.explain_time < math.inf:
+    if not 0 <= options.explain_time < math.inf:
         raise UsageError(f"the time for an explanation is a number of seconds, not {options.explain_time:g}")
     return supervisor(options.time_limit, options.device) if options.isolate and available() else None
 

@@ -71,7 +71,9 @@ class Options:
         True, "Call in processes of their own; in this one, nothing bounds the time of a call or what it prints."
     )
     time_limit: float = _option(30.0, "How long a call may take, if isolated.", "SECONDS")
-    explain_time: float = _option(2.0, "How long it may take to find out what a failure behaves like.", "SECONDS")
+    explain_time: float = _option(
+        2.0, "How long it may take to find out what a failure behaves like; 0 for verdicts alone.", "SECONDS"
+    )
     stress: int = _option(0, "Make each case of the sizes of production so often beside other threads.", "N")
     memory: float = _option(4.0, "Gigabytes that a case of the sizes of production may take.", "GB")
     workload: str = _option("", "Only the calls of a workload, the most frequent first: see 'record'.", "FILE")

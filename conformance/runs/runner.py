@@ -128,7 +128,7 @@ class Runner:
         steps = Steps()
         likeness = seen = when = None
         after = ""
-        failure, room = first, len(shown) < BLOCKS
+        failure, room = first, len(shown) < BLOCKS and self.options.explain_time > 0
         others, seed = [c.law for c in failed if c is not head and c.finding == head.finding], self.options.seed
         times = self._times
         with group.subject.session():

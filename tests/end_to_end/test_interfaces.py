@@ -240,7 +240,7 @@ def needed(kernel):
 
 
 def checked(function, like, operator):
-    how = {"framework": "numpy", "profile": "smoke", "isolate": False}
+    how = {"framework": "numpy", "profile": "smoke", "isolate": False, "explain_time": 0}
     return attnspec.check(function, like=like, laws=(f"{operator}.definition",), **how)
 
 

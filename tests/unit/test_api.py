@@ -185,6 +185,17 @@ def test_every_failure_of_a_target_is_kept_and_its_command_works():
     assert ["junit.xml", "results.ndjson"] == sorted(path.name for path in Path("out").iterdir() if path.is_file())
 
 
+def test_without_time_for_explanations_a_failure_is_kept_as_it_was_drawn():
+    how = {"mechanisms": ["softmax"], "laws": ["definition"], "profile": "smoke", "dtypes": ["float32"]}
+    full, plain = (attnspec.check("mistake:softmax.base_two", explain_time=t, **how) for t in (2.0, 0))
+    assert ({"mistake:softmax.base_two": "violated"},) * 2 == (full.verdicts, plain.verdicts)
+    (told,), (bare,) = (report.failures for report in (full, plain))
+    assert (True, False) == (told["witness"]["full"], bare["witness"]["full"])
+    assert told["witness"]["key"] != bare["witness"]["key"]
+    with pytest.raises(attnspec.UsageError, match=r"^the time for an explanation is a number of seconds, not -1"):
+        attnspec.check("mistake:softmax.base_two", explain_time=-1, **how)
+
+
 def test_the_header_has_the_call_as_it_may_have_been_typed():
     report = attnspec.check(softmax, laws=["share"], profile="smoke", conventions={"empty_row": "zeros"})
     typed = "attnspec.check(softmax, laws=['share'], profile='smoke', conventions={'empty_row': 'zeros'})"
