@@ -348,7 +348,7 @@ class CellItem(pytest.Item):
             if note := cell.get("note"):
                 pytest.xfail(f"note: {note}: {says}")
             if not self.session_.run.runner.counts(cell["level"]):
-                pytest.xfail(f"should: {says or 'the law does not hold'}")
+                pytest.xfail(f"should: {says or 'the law fails'}")
             if finding := self.session_.run.runner.excuses(cell):
                 pytest.xfail(f"known: {finding}")
             raise ViolationError(cell)

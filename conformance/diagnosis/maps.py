@@ -27,7 +27,7 @@ ROWS, COLUMNS = 6, 60
 """The largest map."""
 PROBED = 3
 """Cases on which weights are recovered, in search of one where they differ."""
-EVERYTHING = ("everywhere", "every key that may be seen")
+EVERYTHING = ("everywhere", "every visible key")
 """Patterns that need no picture."""
 NOUNS = {
     "q_len": "query",
@@ -167,13 +167,13 @@ def _told(weights: Weights, wrong: Any, pattern: str) -> str:
     """A pattern with what is the matter there."""
     hidden, unseen = ~weights.visible[wrong], ~weights.seen[wrong]
     if np.isnan(weights.subject[wrong]).all():
-        kind = "no numbers"
+        kind = "NaN"
     elif hidden.all():
-        kind = "weight where there should be none"
+        kind = "weight on hidden keys"
     elif unseen.all():
-        kind = "no weight where there should be some"
+        kind = "no weight on visible keys"
     elif (hidden | unseen).all():
-        kind = "weight where there should be none, and none where there should be"
+        kind = "weight on hidden keys, and none on visible keys"
     else:
         kind = "other weights"
     if not pattern or pattern == "everywhere":

@@ -146,12 +146,12 @@ def _relation(planes: Truths, visible: Truths, nouns: Sequence[str]) -> str:
     """How the places of every plane lie to what may be seen in it."""
     row, column = nouns[-2:]
     neighbours = {
-        f"every {column} that is hidden": ~visible,
-        f"every {column} that may be seen": visible,
-        f"the {column} after the last one that a {row} may see": _beside(visible, last=True, inside=False),
-        f"the last {column} that a {row} may see": _beside(visible, last=True, inside=True),
-        f"the {column} before the first one that a {row} may see": _beside(visible, last=False, inside=False),
-        f"the first {column} that a {row} may see": _beside(visible, last=False, inside=True),
+        f"every hidden {column}": ~visible,
+        f"every visible {column}": visible,
+        f"the {column} after the last one visible to a {row}": _beside(visible, last=True, inside=False),
+        f"the last {column} visible to a {row}": _beside(visible, last=True, inside=True),
+        f"the {column} before the first one visible to a {row}": _beside(visible, last=False, inside=False),
+        f"the first {column} visible to a {row}": _beside(visible, last=False, inside=True),
     }
     return next((words for words, places in neighbours.items() if (places == planes).all()), "")
 

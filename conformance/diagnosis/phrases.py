@@ -19,7 +19,7 @@ PHRASES = {
     "given": "{a} is given",
     "absent": "no {name} is given",
     "set": "{name} is given",
-    "usual": "{name} is left out",
+    "usual": "{name} is not given",
     "equal": "{name} = {x}",
     "below": "{name} < {x}",
     "scattered": "{name} is not contiguous",
@@ -39,7 +39,7 @@ SOME = {
         "negative": "some of {name} are negative",
         "unequal": "{name} differ",
         "not": "some of {name} are not those of {x}",
-        "size": "some of {name} are no multiple of {x}",
+        "size": "some of {name} are not multiples of {x}",
     },
     "none": {
         "zero": "none of {name} is 0",
@@ -62,14 +62,14 @@ def wrong(condition: Condition) -> str:
     if len(condition.literals) == 1:
         (only,) = condition.literals
         if only.kind == "from":
-            return f"wrong from {only.name} = {only.value} on"
+            return f"wrong for {only.name} >= {only.value}"
         if only.kind == "up to" and only.value > 1:
-            return f"wrong up to {only.name} = {only.value}"
+            return f"wrong for {only.name} <= {only.value}"
     return f"wrong where {where(condition)}"
 
 
 def counted(when: When) -> str:
-    """The whole sentence: `wrong from k_len = 33 on; right otherwise (29 of 30 and 63 of 63 cases)`."""
+    """The whole sentence: `wrong for k_len >= 33 (29 of 30 cases); right otherwise (63 of 63)`."""
     inside = f"{when.wrong} of {when.inside}"
     late = "" if when.tested else ", so far"
     at = f", at {when.at}" if when.at else ""
@@ -77,10 +77,10 @@ def counted(when: When) -> str:
     if not when.condition.literals:
         nearly = "" if when.wrong == when.inside else "nearly "
         return f"wrong on {nearly}every case{at}{only} ({inside} cases{late})"
-    made = ", and right if made so" if all(x.kind in LAID_OUT for x in when.condition.literals) else ""
-    otherwise = f"right otherwise{made} ({inside} and {when.outside} of {when.outside} cases{late})"
-    says = wrong(when.condition).replace("wrong", "wrong at times", 1) if when.partly else wrong(when.condition)
-    return f"{says}{at}{only}; {otherwise}"
+    made = ", and on contiguous copies" if all(x.kind in LAID_OUT for x in when.condition.literals) else ""
+    otherwise = f"right otherwise{made} ({when.outside} of {when.outside})"
+    says = wrong(when.condition).replace("wrong", "sometimes wrong", 1) if when.partly else wrong(when.condition)
+    return f"{says}{at}{only} ({inside} cases{late}); {otherwise}"
 
 
 def phrase(literal: Literal) -> str:

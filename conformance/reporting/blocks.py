@@ -25,7 +25,7 @@ FOLDER = "attnspec-report"
 """Where cases are looked for, unless otherwise asked for."""
 DRAWN = ("Weights", "Like", "Waive")
 """Entries whose further lines are as they are."""
-LEGEND = {"o": "right", ".": "hidden", "+": "too much", "-": "too little", "!": "no number"}
+LEGEND = {"o": "ok", ".": "hidden", "+": "too large", "-": "too small", "!": "NaN"}
 Witness = Mapping[str, Any]
 
 
@@ -73,7 +73,7 @@ def failure(cell: Mapping[str, Any], folder: str) -> str:
     cell = safe_data(cell)
     if "witness" in cell:
         return "\n".join(block(cell["witness"], cell, folder=folder))
-    says = cell["says"] or "the law does not hold"
+    says = cell["says"] or "the law fails"
     if cell["verdict"] == "internal":
         says = f"attnspec itself failed: {says}"
     says += f"   note: {cell['note']}" if cell.get("note") else ""
@@ -110,7 +110,7 @@ def _entries(witness: Witness, cell: Mapping[str, Any], rows: int, room: int, fo
     if witness["outcome"]:
         yield "Where", _where(witness["outcome"])
     origin = witness["from"]
-    steps = f", made smaller in {origin['tried']} steps" if origin["tried"] else ""
+    steps = f", shrunk in {origin['tried']} steps" if origin["tried"] else ""
     yield "Found", f"in {_named(origin)}{steps}"
     yield from _when(witness)
     if witness.get("map"):
@@ -120,11 +120,11 @@ def _entries(witness: Witness, cell: Mapping[str, Any], rows: int, room: int, fo
     elif witness.get("nearest") and not cell.get("finding"):
         yield from _nearest(witness["nearest"])
     if witness["broken"]:
-        yield "Also", "breaks " + ", ".join(witness["broken"])
+        yield "Also", "fails " + ", ".join(witness["broken"])
     if cell.get("finding"):
         yield "Known", f"{cell['finding']}: attnspec explain {cell['finding']}"
     if cell.get("note"):
-        yield "Note", f"{cell['note']}; it fails no run until 'attnspec freeze' raises that"
+        yield "Note", f"{cell['note']}; it does not fail a run until 'attnspec freeze' renews the pin"
     yield "Then", _innocent(witness, cell)
     yield "Replay", _replay(witness, folder)
     if folder and not witness.get("alone") and not witness.get("large"):
@@ -138,9 +138,9 @@ def _when(witness: Witness) -> Iterator[tuple[str, str]]:
     """On which condition it fails, or after which calls."""
     count = len(witness.get("before", ()))
     if witness.get("after"):
-        yield "When", f"{witness['after']}; replay makes {'that call' if count == 1 else 'those calls'} first"
+        yield "When", f"{witness['after']}; replay first makes {'that call' if count == 1 else 'those calls'}"
     elif witness.get("dependent"):
-        yield "", f"in a new process it holds: it needs calls of the {count} cases before it, or fails at times"
+        yield "", f"it passes in a new process: it needs the calls of {count} earlier cases, or fails sometimes"
     if witness.get("when"):
         yield "When", witness["when"]["says"]
 
@@ -148,9 +148,9 @@ def _when(witness: Witness) -> Iterator[tuple[str, str]]:
 def _replay(witness: Witness, folder: str) -> str:
     """The command that makes the same call again, or why there is none."""
     if not folder:
-        return "no case was kept: give report_dir, and 'attnspec replay' makes the same call again"
+        return "no case was stored: pass report_dir, so that 'attnspec replay' can make the same call again"
     if witness.get("alone"):
-        return "with the same function: no file names it, so that another process cannot find it"
+        return "call the same function again: it is in no file, so another process cannot load it"
     return f"attnspec replay {witness['key']}{_at(folder)}"
 
 
@@ -183,26 +183,26 @@ def _likeness(likeness: Mapping[str, Any], room: int) -> Iterator[tuple[str, str
         yield from _edited(likeness, room)
         return
     causes, others = likeness["causes"], likeness["others"]
-    same = f" (or {', '.join(others[:2])}, which gives the same)" if others else ""
+    same = f" (or {', '.join(others[:2])}, which gives the same results)" if others else ""
     for i, cause in enumerate(causes):
         yield ("Like" if i == 0 else "and"), f"{cause['name']}{same if i == len(causes) - 1 else ''}: {cause['says']}"
     both = len(causes) > 1
     cases = "the one case" if likeness["agreed"] == 1 else f"all {likeness['agreed']} cases"
     evidence = (
-        f"{'together they agree' if both else 'it agrees'} with the subject on {cases} that tell"
-        f"{'s' * (likeness['agreed'] == 1)} {'them' if both else 'it'} from the definition"
+        f"{'together they match' if both else 'it matches'} the subject on {cases} where "
+        f"{'they differ' if both else 'it differs'} from the definition"
     )
     if likeness["by_laws"]:
-        evidence = f"it breaks the same laws on the same cases, {likeness['agreed']} times in all, and keeps the others"
+        evidence = f"it fails the same laws on the same cases, {likeness['agreed']} times, and passes the others"
     if likeness["runner_up"]:
-        evidence += f"; next is {likeness['runner_up']}, which differs on {likeness['differs']}"
+        evidence += f"; the next best is {likeness['runner_up']}, which differs on {likeness['differs']}"
     yield "", evidence
 
 
 def _edited(likeness: Mapping[str, Any], room: int) -> Iterator[tuple[str, str]]:
     """The lines that would have to be changed, and on what evidence."""
     lines = [line for one in likeness["changed"] for line in _changed(one, room)]
-    says = f"{likeness['causes'][0]['says']} (agrees on all {likeness['agreed']} cases that tell it apart):"
+    says = f"{likeness['causes'][0]['says']} (matches the subject on all {likeness['agreed']} cases that show it):"
     yield "Like", "\n".join([says, *(_short(text, room) for text in lines)])
 
 
@@ -215,8 +215,8 @@ def _changed(one: Mapping[str, Any], room: int) -> list[str]:
 
 def _nearest(nearest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What comes nearest where nothing fits; it is not claimed."""
-    yield "Like", f"nothing known fits; nearest: {nearest['name']}: {nearest['says']}"
-    yield "", f"it agrees with the subject on {nearest['agreed']} of {nearest['cases']} cases"
+    yield "Like", f"no known mistake fits; the nearest is {nearest['name']}: {nearest['says']}"
+    yield "", f"it matches the subject on {nearest['agreed']} of {nearest['cases']} cases"
 
 
 def _named(origin: Mapping[str, Any]) -> str:
@@ -252,12 +252,12 @@ def _error(witness: Witness, cell: Mapping[str, Any]) -> str:
     missed = outcome.get("missed")
     if missed and missed["units"] is not None:
         return (
-            f"got {found}, expected {expected}: the definition is missed by {missed['units']:.3g} x the bound "
+            f"got {found}, expected {expected}: the error from the definition is {missed['units']:.3g} x the bound "
             f"{_number(missed['bound'])} ({witness['grade']})"
         )
     if outcome["units"] is None:
         return f"got {found}, expected {expected}" + (f": {witness['reason']}" if witness["reason"] else "")
-    kind = "" if witness["certain"] else ", under the likely bound and not the worst one"
+    kind = "" if witness["certain"] else ", beyond the likely bound but within the worst-case bound"
     return (
         f"got {found}, expected {expected}: the error is {outcome['units']:.3g} x the bound "
         f"{_number(outcome['bound'])} ({witness['grade']}{kind})"
@@ -282,16 +282,16 @@ def _innocent(witness: Witness, cell: Mapping[str, Any]) -> str:
     likeness = witness["likeness"]
     if likeness and likeness["convention"]:
         first = "if intended" if len(likeness["causes"]) == 1 else "if the first is intended"
-        return f"{first}, declare conventions={{{likeness['convention']!r}: {likeness['word']!r}}}; if not, compare"
+        return f"{first}, declare conventions={{{likeness['convention']!r}: {likeness['word']!r}}}; if not, fix it"
     if cell["law"] == "contract.precision":
         return _innocent_precision(witness.get("elsewhere"))
     if coarse := re.search(r"behaves as (\w+), claims (\w+)", cell["says"] or ""):
-        return f"as {coarse[1]} it would pass: {_innocent_precision(witness.get('elsewhere'))}"
+        return f"it would pass as {coarse[1]}: {_innocent_precision(witness.get('elsewhere'))}"
     unusual = ", ".join(f"{name} = {_value(x)}" for name, x in witness["unusual"].items())
     if cell["verdict"] == "error":
-        return "if it is not claimed, raise attnspec.Unsupported or declare limits; if it is, -v shows the trace"
+        return "if it is not supported, raise attnspec.Unsupported or declare limits; otherwise -v shows the trace"
     if unusual:
-        return f"if {unusual} is not claimed, raise attnspec.Unsupported or leave the option out; if it is, fix it"
+        return f"if {unusual} is not supported, raise attnspec.Unsupported or remove the option; otherwise fix it"
     if law.startswith("convention."):
         return f"attnspec explain {law.removeprefix('convention.')}"
     if law.startswith(WORKED):
@@ -306,7 +306,7 @@ def _innocent_precision(elsewhere: Sequence[str] | None) -> str:
         count = len(elsewhere) - 1
         return f"fix {elsewhere[0]}{f' and {count} more' if count else ''} first: this may follow from it"
     known = "right in every law" if elsewhere is not None else "if it is right in every law"
-    return f"{known}: if intended, declare the grade; if not, look for an intermediate stored in a narrow type"
+    return f"{known}: if intended, declare the grade; if not, look for an intermediate stored in low precision"
 
 
 def told_of_others(cells: Sequence[dict[str, Any]]) -> Iterator[tuple[Witness, dict[str, Any]]]:
@@ -337,7 +337,7 @@ def texts(
     for witness, cell in rest:
         yield line(witness, cell)
     if any(witness.get("full") for witness, _ in rest):
-        yield f"{len(shown)} of {len(witnessed)} failures are shown in full; -v shows the others"
+        yield f"{len(shown)} of {len(witnessed)} failures are shown in full; use -v to see all"
     if rest:
         yield ""
 

@@ -268,13 +268,13 @@ def _changes(likeness: Mapping[str, Any], mechanism: Mechanism | None) -> Iterat
 def _agreement(likeness: Mapping[str, Any]) -> str:
     if not likeness:
         return ""
-    return f"{likeness['causes'][0]['says']}, which agrees on all {likeness['agreed']} cases that tell it apart"
+    return f"{likeness['causes'][0]['says']}, which matches the subject on all {likeness['agreed']} cases that show it"
 
 
 def _nearest(nearest: Mapping[str, Any]) -> str:
     return (
-        f"Nothing known fits. Nearest is {nearest['name']}: {nearest['says']} "
-        f"It agrees with the subject on {nearest['agreed']} of {nearest['cases']} cases."
+        f"No known mistake fits. The nearest is {nearest['name']}: {nearest['says']} "
+        f"It matches the subject on {nearest['agreed']} of {nearest['cases']} cases."
     )
 
 

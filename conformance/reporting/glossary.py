@@ -51,7 +51,7 @@ TERMS = {
     "case": ("Sizes, options, a regime, a layout and a seed, from which one input is drawn.", "`attnspec replay`"),
     "cell": ("The verdict on one law, for one subject, dtype and device.", "results.ndjson"),
     "certain": ("Of a refutation: the error exceeds the bound of the worst case.", "docs/bounds.md"),
-    "condition": ("What separates the cases on which a subject is wrong from the others.", "`When` of a failure"),
+    "condition": ("What separates the cases that fail from those that pass.", "`When` of a failure"),
     "contract": ("What is asked of every call, whatever is computed.", "`attnspec explain contract.dtype`"),
     "control": ("A correct implementation of another kind, which has to pass.", "adapters/controls/, the audit"),
     "convention": ("A point on which correct implementations differ.", "a specification, `attnspec identify`"),

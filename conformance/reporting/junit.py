@@ -87,7 +87,7 @@ def _case(cell: Line, folder: str, *, fail_on: str) -> ET.Element:
     elif weight == "error":
         _add(case, "failure", failure(cell, folder))
     elif weight == "warning":
-        _add(case, "skipped", f"should: {says or 'the law does not hold'}", kind="pytest.xfail")
+        _add(case, "skipped", f"should: {says or 'the law fails'}", kind="pytest.xfail")
     return case
 
 

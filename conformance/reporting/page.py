@@ -214,7 +214,7 @@ def _warnings(files: Sequence[Sequence[Line]]) -> Iterator[str]:
         if lines[0].get("waivers_missing"):
             yield f"There is no {lines[0]['waivers_missing']}, so nothing is waived."
         if any(line.get("altered") for line in lines if line["kind"] == "end"):
-            yield "Another process has written into the results; what the run knows stands there again."
+            yield "Another process wrote to the results; the run has written its own results again."
 
 
 def _subject(

@@ -192,7 +192,7 @@ def troubles(cells: Sequence[Line], *, verbose: bool) -> Iterator[str]:
         yield what + (f" ({len(laws)} laws)" if len(laws) > 1 else "")
         yield from (trace.splitlines() if verbose else ())
     if found:
-        yield f"{'these are' if len(found) > 1 else 'this is'} a fault of attnspec; -v shows where"
+        yield f"{'these are errors' if len(found) > 1 else 'this is an error'} in attnspec; -v shows where"
         yield ""
 
 
@@ -238,13 +238,13 @@ def verdicts(lines: Sequence[Line], folder: str, width: int = WIDTH) -> Iterator
         yield f"  should (~): {_listed(names, 4)}"
     resumed = sum(bool(c.get("resumed")) for c in cells)
     if resumed:
-        yield f"  resumed: {resumed} of {len(cells)} cells are those of the run before"
+        yield f"  resumed: {resumed} of {len(cells)} cells are from the previous run"
     if lines[0].get("waivers_missing"):
-        yield f"  waivers: there is no {lines[0]['waivers_missing']}, so nothing is waived"
+        yield f"  waivers: {lines[0]['waivers_missing']} does not exist, so nothing is waived"
     if altered(lines):
-        yield f"  ALTERED: another process has written into {folder}/{NAME}; what the run knows stands there again"
+        yield f"  ALTERED: another process wrote to {folder}/{NAME}; the run has written its own results again"
     if not whole(lines):
-        yield "  PARTIAL: the run did not finish; what it found so far stands"
+        yield "  PARTIAL: the run did not finish; the results so far are valid"
     written = [f"{folder}/{name}" for name in ("results.ndjson", "junit.xml") if (Path(folder) / name).is_file()]
     if folder and written:
         yield f"reports  {'  '.join(written)}"
@@ -258,9 +258,9 @@ def noted(cells: Sequence[Line], header: Line) -> Iterator[str]:
         if cell.get("note"):
             found.setdefault(cell["note"], {})[f"{cell['subject']} {_address(cell)}"] = None
     if header.get("pin") and not found:
-        yield f"  pinned by {header['pin']}; nothing fails under laws that are newer"
+        yield f"  pinned by {header['pin']}; no newer law fails"
     elif found:
-        yield f"  fails once the pin is raised ('attnspec freeze' writes {header.get('pin')}):"
+        yield f"  fails once the pin is renewed ('attnspec freeze' writes {header.get('pin')}):"
     yield from (f"    {reason}: {_listed([*names], 10)}" for reason, names in found.items())
 
 
@@ -274,7 +274,7 @@ def familiar(line: Line) -> Iterator[str]:
         yield f"known: {count} of {count + found['new']}, see {', '.join(found['cells'])}"
     if count and found["new"]:
         yield f"new: {found['new']} of {count + found['new']}"
-    yield from (f"mended: {name} no longer seen" for name in found["mended"])
+    yield from (f"fixed: {name} no longer fails" for name in found["mended"])
 
 
 def known(lines: Sequence[Line], width: int = WIDTH) -> Iterator[str]:
@@ -292,10 +292,10 @@ def known(lines: Sequence[Line], width: int = WIDTH) -> Iterator[str]:
             )
     count = sum(sum(one["cells"].values()) for one in found)
     new = sum(line.get("known", {}).get("new", 1) for line in lines if line.get("verdict") == "violated")
-    yield "'attnspec explain NAME' says more of a finding, and shows it without attnspec."
+    yield "'attnspec explain NAME' describes a finding, and shows how to reproduce it without attnspec."
     if not new:
         every = f"all {count} violations are known findings in released packages"
-        yield f"Nothing is new: {every if count > 1 else 'the one violation is a known finding in a released package'}."
+        yield f"No new failures: {every if count > 1 else 'the violation is a known finding in a released package'}."
         yield "This installation works."
 
 
@@ -310,7 +310,7 @@ def rests_on(cells: Sequence[Line]) -> Iterator[str]:
     scenarios = sum(max(e["scenarios"] for e in found) for found in groups.values())
     claimed = sum(found[0]["mistakes"] - min(e["unclaimed"] for e in found) for found in groups.values())
     shown = claimed - sum(len({name for e in found for name in e["unshown"]}) for found in groups.values())
-    yield f"  rests on {scenarios} scenarios, known to show {shown} of the {claimed} mistakes within what is claimed"
+    yield f"  coverage: {scenarios} scenarios, which detect {shown} of the {claimed} known mistakes within the claims"
 
 
 def weakest(cells: Sequence[Line], header: Line) -> Iterator[str]:
@@ -327,11 +327,11 @@ def weakest(cells: Sequence[Line], header: Line) -> Iterator[str]:
     if blind:
         least = max(blind, key=lambda c: len(c["run"]["evidence"]["unshown"]))
         named = _listed(least["run"]["evidence"]["unshown"], SHOWN)
-        yield f"  weakest evidence: {least['mechanism']} in {least['dtype']}: nothing that ran is known to show {named}"
+        yield f"  weakest evidence: {least['mechanism']} in {least['dtype']}: no scenario that ran can detect {named}"
         yield f"                    'attnspec audit --for {_again(least, header)}' says why"
     elif few:
         least = min(few, key=lambda c: c["cases"])
-        yield f"  weakest evidence: {_address(least)} ({least['cases']} of its cases)"
+        yield f"  weakest evidence: {_address(least)} ({least['cases']} case{'s' * (least['cases'] != 1)})"
 
 
 def _again(cell: Line, header: Line) -> str:

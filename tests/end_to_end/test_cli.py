@@ -95,7 +95,7 @@ def cells():
         (
             ["stopped.py", "--no-isolate"],
             Exit.INTERRUPTED,
-            "  PARTIAL: the run did not finish; what it found so far stands",
+            "  PARTIAL: the run did not finish; the results so far are valid",
         ),
         (["raises.py", "--law", "ratio"], Exit.VIOLATED, "NOT CONFORMANT  kernel (float32)   1 cell: 1 error"),
     ],

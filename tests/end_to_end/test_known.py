@@ -46,8 +46,8 @@ def test_what_is_known_passes_where_a_run_fails_on_what_is_new(tmp_path, torch_h
     assert (0, {"cells": {"torch-causal-scale": 1}, "new": 0, "mended": []}) == (result.exit_code, known)
     assert "NOT CONFORMANT  torch_sdpa" in result.output
     assert "known: 1 of 1, see torch-causal-scale" in result.output
-    assert "Nothing is new: all 1 violations are known" not in result.output
-    assert "Nothing is new: the one violation is a known finding in a released package." in result.output
+    assert "No new failures: all 1 violations are known" not in result.output
+    assert "No new failures: the violation is a known finding in a released package." in result.output
     assert 'message="known: torch-causal-scale"' in junit
 
 
@@ -62,7 +62,7 @@ def test_a_new_fault_behind_a_known_one_is_told_as_new(tmp_path, torch_has):
     result, known, junit = checked(tmp_path)
     assert (1, {}) == (result.exit_code, (known or {"cells": {}})["cells"])
     assert "<failure" in junit
-    assert "Nothing is new" not in result.output
+    assert "No new failures" not in result.output
 
 
 def test_a_finding_that_is_no_longer_seen_is_mended(tmp_path, torch_has, monkeypatch):
@@ -73,7 +73,7 @@ def test_a_finding_that_is_no_longer_seen_is_mended(tmp_path, torch_has, monkeyp
     monkeypatch.setattr(findings, "findings", lambda: (replace(finding, seen=(alone,)),))
     result, known, _ = checked(tmp_path)
     assert (0, {"cells": {}, "new": 0, "mended": ["torch-causal-scale"]}) == (result.exit_code, known)
-    assert "mended: torch-causal-scale no longer seen" in result.output
+    assert "fixed: torch-causal-scale no longer fails" in result.output
 
 
 def test_a_finding_is_not_called_mended_after_some_of_its_laws(tmp_path, torch_has):

@@ -199,7 +199,7 @@ def test_a_folder_without_the_right_to_write_is_refused():
 def test_what_was_taken_over_is_counted():
     assert "resumed" not in check("--law", "share", "--law", "ratio").stdout
     result = check("--law", "share", "--law", "ratio", "--resume")
-    assert "  resumed: 4 of 4 cells are those of the run before" in result.stdout.splitlines()
+    assert "  resumed: 4 of 4 cells are from the previous run" in result.stdout.splitlines()
 
 
 def test_a_group_whose_time_was_up_is_tried_again():

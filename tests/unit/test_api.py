@@ -216,8 +216,8 @@ def test_time_that_has_run_out_and_shards_and_waivers_are_options_of_a_function(
 
 def test_a_command_that_would_not_work_is_not_printed(wrong):
     report = attnspec.check(half, operator="softmax", laws=["sums_to_one"], name="halved", report_dir="out")
-    assert "Replay    with the same function: no file names it" in str(report)
-    assert "Replay    no case was kept: give report_dir" in str(wrong)
+    assert "Replay    call the same function again: it is in no file" in str(report)
+    assert "Replay    no case was stored: pass report_dir" in str(wrong)
     assert "attnspec waive" not in str(wrong)
 
 

@@ -88,7 +88,7 @@ def test_of_two_calls_of_which_the_same_is_known_the_right_one_says_nothing():
         (Literal("up to", "q_len", 1), "q_len >= 2"),
         (Literal("given", "mask"), "no mask is given"),
         (Literal("usual", "causal", False), "causal = True"),
-        (Literal("set", "scale"), "scale is left out"),
+        (Literal("set", "scale"), "scale is not given"),
     ],
 )
 def test_what_holds_where_a_literal_does_not(literal, words):

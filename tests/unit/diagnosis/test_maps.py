@@ -33,22 +33,22 @@ def map_of(address):
     [
         (
             "causal_mask.sees_next",
-            "weight where there should be none: the key after the last one that a query may see (key = query + 1)",
+            "weight on hidden keys: the key after the last one visible to a query (key = query + 1)",
             ("o+....", "oo+...", "ooo+..", "oooo+.", "ooooo+", "oooooo"),
         ),
         (
             "causal_mask.strict",
-            "no weight where there should be some: the last key that a query may see (key = query)",
+            "no weight on visible keys: the last key visible to a query (key = query)",
             ("-.....", "o-....", "oo-...", "ooo-..", "oooo-.", "ooooo-"),
         ),
         (
             "causal_mask.ignored",
-            "weight where there should be none: every key that is hidden (key >= query + 1)",
+            "weight on hidden keys: every hidden key (key >= query + 1)",
             ("o+++++", "oo++++", "ooo+++", "oooo++", "ooooo+", "oooooo"),
         ),
         (
             "linformer.unshifted",
-            "no numbers: queries 1 to 3",
+            "NaN: queries 1 to 3",
             ("oooooo", "!!!!!!", "!!!!!!", "!!!!!!", "oooooo", "oooooo"),
         ),
     ],
@@ -64,7 +64,7 @@ def test_a_map_shows_which_keys_have_another_weight(address, words, rows):
         ("attention.no_scale", "other weights everywhere"),
         (
             "linformer.late_items",
-            "no weight where there should be some: every key that may be seen, in items from 128 on",
+            "no weight on visible keys: every visible key, in items from 128 on",
         ),
         ("rotary.first_head_alone", "out is wrong at every head but the first"),
         ("rotary.first_item_alone", "out is wrong at the last item"),

@@ -119,7 +119,7 @@ def test_two_mistakes_at_once_are_both_named(pair):
 
 APART = {
     "causal_mask.replaces_mask": "causal_mask.centred where no mask is given",
-    "layer_norm.fixed_epsilon": "layer_norm.not_centred where eps is left out",
+    "layer_norm.fixed_epsilon": "layer_norm.not_centred where eps is not given",
 }
 """By the one of two mistakes that is not known, what the other is called, where it is alone on some cases."""
 

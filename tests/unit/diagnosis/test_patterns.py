@@ -70,11 +70,11 @@ def test_a_plane_of_some_heads():
 @pytest.mark.parametrize(
     ("plane", "words"),
     [
-        (COLUMN == ROW + 1, "the key after the last one that a query may see (key = query + 1)"),
-        (COLUMN == ROW, "the last key that a query may see (key = query)"),
-        (COLUMN > ROW, "every key that is hidden (key >= query + 1)"),
-        (CAUSAL, "every key that may be seen (key <= query)"),
-        (COLUMN == 0 * ROW, "the first key that a query may see (the first key)"),
+        (COLUMN == ROW + 1, "the key after the last one visible to a query (key = query + 1)"),
+        (COLUMN == ROW, "the last key visible to a query (key = query)"),
+        (COLUMN > ROW, "every hidden key (key >= query + 1)"),
+        (CAUSAL, "every visible key (key <= query)"),
+        (COLUMN == 0 * ROW, "the first key visible to a query (the first key)"),
         (COLUMN == ROW + 3, "key = query + 3"),
         (np.ones((6, 9), bool), "everywhere"),
     ],
@@ -85,7 +85,7 @@ def test_patterns_relative_to_what_may_be_seen(plane, words):
 
 def test_the_key_before_a_window():
     window = CAUSAL & (ROW - COLUMN <= 2)
-    words = "the key before the first one that a query may see (key = query - 3)"
+    words = "the key before the first one visible to a query (key = query - 3)"
     assert words == in_words(COLUMN == ROW - 3, PLANE, window)
 
 

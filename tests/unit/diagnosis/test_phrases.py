@@ -30,7 +30,7 @@ from attnspec.diagnosis.separation import When
         (Literal("apart", "mask", "heads"), "mask is not broadcast along heads"),
         (Literal("some", "k_lens", "zero"), "some of k_lens are 0"),
         (Literal("none", "k_lens", "zero"), "none of k_lens is 0"),
-        (Literal("some", "k_lens", "page_size"), "some of k_lens are no multiple of page_size"),
+        (Literal("some", "k_lens", "page_size"), "some of k_lens are not multiples of page_size"),
         (Literal("none", "k_lens", "page_size"), "all of k_lens are multiples of page_size"),
         (Literal("some", "k_lens", "not q_lens"), "some of k_lens are not those of q_lens"),
     ],
@@ -45,11 +45,11 @@ def told(*literals, **more):
 
 
 def test_a_threshold_is_told_from_where_on():
-    assert "wrong from k_len = 33 on; right otherwise (3 of 4 and 8 of 8 cases)" == told(Literal("from", "k_len", 33))
+    assert "wrong for k_len >= 33 (3 of 4 cases); right otherwise (8 of 8)" == told(Literal("from", "k_len", 33))
 
 
 def test_where_the_budget_ended_it_is_so_far():
-    says = "wrong where causal = True; right otherwise (3 of 4 and 8 of 8 cases, so far)"
+    says = "wrong where causal = True (3 of 4 cases, so far); right otherwise (8 of 8)"
     assert says == told(Literal("set", "causal", True), tested=False)
 
 
@@ -59,15 +59,15 @@ def test_what_is_wrong_everywhere_has_no_other_side():
 
 
 def test_what_depends_on_entries_too_is_wrong_at_times():
-    says = "wrong at times where a mask is given; right otherwise (3 of 4 and 8 of 8 cases)"
+    says = "sometimes wrong where a mask is given (3 of 4 cases); right otherwise (8 of 8)"
     assert says == told(Literal("given", "mask"), partly=True)
 
 
 def test_of_a_memory_layout_it_is_told_what_another_one_changes():
-    says = "wrong where q is not contiguous; right otherwise, and right if made so (3 of 4 and 8 of 8 cases)"
+    says = "wrong where q is not contiguous (3 of 4 cases); right otherwise, and on contiguous copies (8 of 8)"
     assert says == told(Literal("scattered", "q"))
 
 
 def test_places_and_dtypes_stand_beside_the_condition():
-    says = "wrong from batch = 2 on, at every item but the first, in bfloat16 only; right otherwise (3 of 4 and 8 of 8"
-    assert f"{says} cases)" == told(Literal("from", "batch", 2), right_in=("float32",), at="every item but the first")
+    says = "wrong for batch >= 2, at every item but the first, in bfloat16 only (3 of 4 cases); right otherwise"
+    assert f"{says} (8 of 8)" == told(Literal("from", "batch", 2), right_in=("float32",), at="every item but the first")

@@ -65,7 +65,7 @@ def test_the_size_from_which_it_is_wrong_is_found_between_the_cases(failed):
     result, failure = failed
     assert [Kind.REFUTED] * 2 + [Kind.HELD] * 4 == [kind for _, kind in result.large]
     when = from_which_sizes(result.bench, failure, result, 0, 4 << 30)
-    assert counted(when).startswith("wrong from k_len = 100 on; right otherwise (")
+    assert counted(when).startswith("wrong for k_len >= 100 (")
 
 
 def test_a_witness_has_what_was_found_and_no_large_array(failed):

@@ -50,7 +50,7 @@ LIKENESS = {
 }
 CONVENTION = {"name": "empty_row = nans", "says": "It returns NaN."}
 MAP = {
-    "words": "weight where there should be none: key = query + 1",
+    "words": "weight on hidden keys: key = query + 1",
     "case": "plain",
     "rows": ["o+....", "oo+...", "ooo+..", "oooo+.", "ooooo+", "oooooo"],
     "first": 0,
@@ -79,8 +79,8 @@ def test_a_block_says_the_law_then_the_witness_then_how_to_go_on():
         "given     c = 1000",
         "Result    got 0.5, expected 1: the error is 16 x the bound 0.03125 (fp32)",
         "Where     entry [0, 2], 1 of 6 entries beyond the bound",
-        "Found     in scenario plain, made smaller in 4 steps",
-        "Also      breaks definition, share",
+        "Found     in scenario plain, shrunk in 4 steps",
+        "Also      fails definition, share",
         "Then      attnspec explain softmax.ratio",
         "Replay    attnspec replay q7Kd2A",
         "Repro     attnspec repro q7Kd2A",
@@ -88,10 +88,10 @@ def test_a_block_says_the_law_then_the_witness_then_how_to_go_on():
 
 
 def test_the_condition_and_the_earlier_calls_that_it_needs_are_told_under_when():
-    when = {"says": "wrong from k_len = 33 on; right otherwise (3 of 3 and 8 of 8 cases)"}
+    when = {"says": "wrong for k_len >= 33 (3 of 3 cases); right otherwise (8 of 8)"}
     assert [when["says"]] == entries({"when": when})["When"]
     after = {"after": "wrong after 2 earlier calls; right in a new process", "before": [{}, {}], "dependent": True}
-    assert [f"{after['after']}; replay makes those calls first"] == entries(after)["When"]
+    assert [f"{after['after']}; replay first makes those calls"] == entries(after)["When"]
 
 
 @pytest.mark.parametrize(
@@ -113,14 +113,14 @@ def test_the_condition_and_the_earlier_calls_that_it_needs_are_told_under_when()
         (
             {"elsewhere": [], "unusual": {"causal": True}},
             {"law": "serving.long", "says": "behaves as bf16_naive, claims bf16: out[0] is 1"},
-            "as bf16_naive it would pass: right in every law: if intended, declare the grade; if",
+            "it would pass as bf16_naive: right in every law: if intended, declare the grade; if",
         ),
-        ({}, {"verdict": "error"}, "if it is not claimed, raise attnspec.Unsupported or declare limits; if it is, -v"),
-        ({"unusual": {"scale": 0.5}}, {}, "if scale = 0.5 is not claimed, raise attnspec.Unsupported or leave the"),
+        ({}, {"verdict": "error"}, "if it is not supported, raise attnspec.Unsupported or declare limits; otherwise"),
+        ({"unusual": {"scale": 0.5}}, {}, "if scale = 0.5 is not supported, raise attnspec.Unsupported or remove the"),
         (
             {"likeness": {**LIKENESS, "convention": "empty_row", "word": "nans"}},
             {},
-            "if intended, declare conventions={'empty_row': 'nans'}; if not, compare",
+            "if intended, declare conventions={'empty_row': 'nans'}; if not, fix it",
         ),
     ],
 )
@@ -131,7 +131,7 @@ def test_the_innocent_reading_comes_with_what_to_do(witness, cell, says):
 @pytest.mark.parametrize(
     ("witness", "cell", "says"),
     [
-        ({"certain": False}, {}, "(fp32, under the likely bound and not the worst one)"),
+        ({"certain": False}, {}, "(fp32, beyond the likely bound but within the worst-case bound)"),
         ({"outcome": {**OUTCOME, "bound": None}}, {}, "16 x the bound unbounded (fp32)"),
         (
             {"outcome": {**OUTCOME, "units": None, "found": "nan"}, "reason": "p is NaN"},
@@ -141,7 +141,7 @@ def test_the_innocent_reading_comes_with_what_to_do(witness, cell, says):
         (
             {"outcome": {**OUTCOME, "units": None, "bound": None, "missed": {"units": 581069.0, "bound": 0.25}}},
             {},
-            "got 0.5, expected 1: the definition is missed by 5.81e+05 x the bound 0.25 (fp32)",
+            "got 0.5, expected 1: the error from the definition is 5.81e+05 x the bound 0.25 (fp32)",
         ),
         (
             {"outcome": {**OUTCOME, "units": None, "bound": None, "missed": None}},
@@ -169,14 +169,14 @@ def test_a_block_says_where_the_failure_was_found(label, regime, says):
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ({}, "it agrees with the subject on all 20 cases that tell it from the definition"),
-        ({"agreed": 1}, "it agrees with the subject on the one case that tells it from the definition"),
+        ({}, "it matches the subject on all 20 cases where it differs from the definition"),
+        ({"agreed": 1}, "it matches the subject on the one case where it differs from the definition"),
         (
             {"runner_up": "softmax.no_shift", "differs": 4},
-            "it agrees with the subject on all 20 cases that tell it from the definition; next is softmax.no_shift, "
-            "which differs on 4",
+            "it matches the subject on all 20 cases where it differs from the definition; the next best is "
+            "softmax.no_shift, which differs on 4",
         ),
-        ({"by_laws": True}, "it breaks the same laws on the same cases, 20 times in all, and keeps the others"),
+        ({"by_laws": True}, "it fails the same laws on the same cases, 20 times, and passes the others"),
     ],
 )
 def test_a_likeness_is_named_with_its_evidence(more, says):
@@ -186,13 +186,13 @@ def test_a_likeness_is_named_with_its_evidence(more, says):
 
 def test_where_nothing_fits_what_comes_nearest_is_not_claimed():
     nearest = {"name": "softmax.base_two", "says": "Powers of two.", "agreed": 23, "cases": 25}
-    says = "nothing known fits; nearest: softmax.base_two: Powers of two."
-    assert [says, "it agrees with the subject on 23 of 25 cases"] == entries({"nearest": nearest})["Like"]
+    says = "no known mistake fits; the nearest is softmax.base_two: Powers of two."
+    assert [says, "it matches the subject on 23 of 25 cases"] == entries({"nearest": nearest})["Like"]
 
 
 def test_what_gives_the_same_is_named_beside_it():
     name, *_ = entries({"likeness": {**LIKENESS, "others": ["softmax.a", "softmax.b", "softmax.c"]}})["Like"]
-    assert "softmax.base_two (or softmax.a, softmax.b, which gives the same): Powers of two." == name
+    assert "softmax.base_two (or softmax.a, softmax.b, which gives the same results): Powers of two." == name
 
 
 def test_two_causes_are_named_line_by_line():
@@ -200,7 +200,7 @@ def test_two_causes_are_named_line_by_line():
     assert ["empty_row = nans: It returns NaN."] == found["Like"]
     name, *evidence = found["and"]
     assert "softmax.base_two: Powers of two." == name
-    assert "together they agree with the subject on all 20 cases that tell them from the definition" == evidence[0]
+    assert "together they match the subject on all 20 cases where they differ from the definition" == evidence[0]
     assert found["Then"][0].startswith("if the first is intended, declare conventions={'empty_row': ")
 
 
@@ -208,7 +208,7 @@ def test_what_has_no_name_is_the_changed_line_on_two_lines_where_one_is_too_shor
     says = "the definition with one line changed"
     changed = [{"line": "factor", "before": "head_dim ** -0.5", "after": "head_dim ** 0.5"}]
     likeness = {**LIKENESS, "causes": [{"name": "x", "says": says}], "agreed": 57, "changed": changed}
-    first = f"{says} (agrees on all 57 cases that tell it apart):"
+    first = f"{says} (matches the subject on all 57 cases that show it):"
     assert [first, "factor:  head_dim ** -0.5   ->   head_dim ** 0.5"] == entries({"likeness": likeness})["Like"]
     long = [{"line": "factor", "before": "head_dim ** -0.5" + " + 0" * 12, "after": "head_dim ** 0.5" + " + 0" * 12}]
     found = entries({"likeness": {**likeness, "changed": long}})["Like"]
@@ -217,9 +217,9 @@ def test_what_has_no_name_is_the_changed_line_on_two_lines_where_one_is_too_shor
 
 def test_a_map_is_drawn_with_a_legend_beside_it():
     assert [
-        "weight where there should be none: key = query + 1",
+        "weight on hidden keys: key = query + 1",
         "query 0   o+....   in scenario plain, head 1",
-        "query 1   oo+...   o right, . hidden, + too much",
+        "query 1   oo+...   o ok, . hidden, + too large",
         "query 2   ooo+..",
         "query 3   oooo+.",
         "query 4   ooooo+",
@@ -235,7 +235,7 @@ def test_the_legend_of_a_wide_map_stands_below_it(width, keys):
     drawn = [text.strip() for text in lines[at + 1 : at + 5]]
     assert ["query 0   ooo", "query 1   ooo"] == [text[:13] for text in drawn[:2]]
     below = " ".join(drawn[2:]).partition(" Also")[0]
-    assert below.startswith("in scenario plain, item 12, head 3: o right, + too much")
+    assert below.startswith("in scenario plain, item 12, head 3: o ok, + too large")
     assert max(map(len, lines)) <= width
 
 
@@ -320,9 +320,9 @@ def test_of_every_subject_the_first_failure_is_a_block_before_any_second_one(sub
     failures = [({**WITNESS, "full": name != "-"}, {**CELL, "subject": name}) for name in subjects]
     shown = list(texts(failures, 2))
     assert blocks == "".join(text[3] for text in shown if text.startswith("=="))
-    told = [text for text in shown if text and not text.startswith("==") and "-v shows the others" not in text]
+    told = [text for text in shown if text and not text.startswith("==") and "use -v to see all" not in text]
     assert lines == "".join(text[0] for text in told)
-    assert (lines not in ("", "-")) == any(text.endswith("in full; -v shows the others") for text in shown)
+    assert (lines not in ("", "-")) == any(text.endswith("in full; use -v to see all") for text in shown)
     assert shown[1::2][: len(blocks)] == [""] * len(blocks)
 
 

@@ -39,7 +39,7 @@ FIELD = {
     "units": [[None, 0.5]],
 }
 WHEN = {
-    "says": "wrong where n >= 3; right otherwise (4 of 5 and 7 of 7 cases)",
+    "says": "wrong where n >= 3 (4 of 5 cases); right otherwise (7 of 7)",
     "where": "n >= 3",
     "wrong": 4,
     "inside": 5,
@@ -126,7 +126,7 @@ def test_commands_are_whole_lines_and_name_the_folder():
 
 def test_of_a_case_that_was_not_kept_the_page_says_why_there_is_no_command():
     found = shown("")
-    assert ((), True) == (found.commands, found.untold.startswith("no case was kept"))
+    assert ((), True) == (found.commands, found.untold.startswith("no case was stored"))
 
 
 def test_an_input_is_shown_entry_by_entry_and_what_a_law_drew_as_text():
@@ -172,7 +172,7 @@ def test_of_a_long_map_the_first_rows_are_shown():
 def test_a_known_mistake_is_named_with_its_evidence():
     found = shown()
     assert (("softmax.base_two", "Powers of two."),) == found.causes
-    assert "it agrees with the subject on all 20 cases that tell it from the definition" == found.evidence
+    assert "it matches the subject on all 20 cases where it differs from the definition" == found.evidence
 
 
 def test_a_changed_line_is_shown_as_a_difference_of_words():
@@ -201,6 +201,6 @@ def test_a_failure_has_both_sides_and_the_weights_as_tables():
 
 def test_what_comes_nearest_is_told_unless_something_is_known():
     nearest = {"name": "softmax.other", "says": "Another.", "agreed": 3, "cases": 5}
-    assert "Nearest is softmax.other: Another." in shown(likeness=None, nearest=nearest).nearest
+    assert "The nearest is softmax.other: Another." in shown(likeness=None, nearest=nearest).nearest
     assert "" == shown(nearest=nearest).nearest
     assert "" == shown(likeness=None, nearest=nearest, cell={"finding": "torch-x"}).nearest

@@ -128,7 +128,7 @@ def test_an_interrupted_run_keeps_what_it_found(run, workers):
     assert {"right", "wrong"} >= {c["subject"] for c in of("cell", lines)}
     assert {"kind": "end", "partial": True} == {key: lines[-1][key] for key in ("kind", "partial")}
     assert {"stopped": "partial"}.items() <= {c["subject"]: c["verdict"] for c in of("subject", lines)}.items()
-    assert "  PARTIAL: the run did not finish; what it found so far stands" in result.stdout.splitlines()
+    assert "  PARTIAL: the run did not finish; the results so far are valid" in result.stdout.splitlines()
     assert [{k: x for k, x in line.items() if k != "chain"} for line in lines] == read(FOLDER / "results.ndjson")
     if workers == "0":
         assert 2 * N == len(of("cell", lines))
@@ -154,7 +154,7 @@ def intruder(x):
 def test_what_a_subject_writes_into_the_results_is_found_and_undone(run, writes):
     result, lines = run(KERNELS + INTRUDER.replace("WRITES", writes), "--law", "share", "--law", "ratio")
     assert Exit.INTERNAL == result.exit_code
-    assert "  ALTERED: another process has written into attnspec-report/results.ndjson; " in result.stdout
+    assert "  ALTERED: another process wrote to attnspec-report/results.ndjson; " in result.stdout
     assert (6, True) == (len(of("cell", lines)), lines[-1]["altered"])
     assert [{k: x for k, x in line.items() if k != "chain"} for line in lines] == read(FOLDER / "results.ndjson")
 

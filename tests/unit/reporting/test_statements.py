@@ -49,7 +49,7 @@ def test_what_is_wrong_is_told_fault_by_fault_and_what_is_known_of_it():
     assert [first, "1 more failure, below"] == found["Wrong"]
     assert [
         "It behaves like softmax.base_two: Powers of two.",
-        "Wrong where n >= 3; right otherwise (4 of 5 and 7 of 7 cases)",
+        "Wrong where n >= 3 (4 of 5 cases); right otherwise (7 of 7)",
     ] == found["Known"]
 
 

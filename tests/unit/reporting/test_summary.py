@@ -211,7 +211,7 @@ def test_what_weakens_a_pass_is_said():
     listed = ", ".join(f"softmax.law_{i}" for i in range(5))
     assert f"  not tested ({idle}): {listed} and 2 more" in said
     assert f"  not tested ({hung}): softmax.share, softmax.law_1" in said
-    assert "  weakest evidence: softmax.ratio (2 of its cases)" in said
+    assert "  weakest evidence: softmax.ratio (2 cases)" in said
     assert "  should (~): kernel softmax.no_heads" in said
 
 
@@ -223,7 +223,7 @@ def evidence(**more):
 def test_what_a_run_rests_on_is_said():
     cells = [cell("ratio", **evidence()), cell("ratio", dtype="float16", **evidence(unshown=["base_two"]))]
     cells += [cell("ratio", mechanism="attention", **evidence(scenarios=30, unshown=["a", "b"]))]
-    rests = "  rests on 50 scenarios, known to show 19 of the 22 mistakes within what is claimed"
+    rests = "  coverage: 50 scenarios, which detect 19 of the 22 known mistakes within the claims"
     assert rests in shown(cells)
 
 
@@ -241,13 +241,13 @@ def test_the_mistakes_that_a_run_may_not_have_noticed_are_its_weakest_evidence(t
     cells = [cell("ratio", cases=1, **evidence(unshown=["a"]))]
     cells += [cell("ratio", dtype="float16", **evidence(unshown=["a", "b", "c", "d", "e"]))]
     said = list(page([{**HEADER, "targets": targets}, *cells, subject("conformant", cells), END]))
-    at = "  weakest evidence: softmax in float16: nothing that ran is known to show a, b, c and 2 more"
+    at = "  weakest evidence: softmax in float16: no scenario that ran can detect a, b, c and 2 more"
     assert f"                    'attnspec audit --for {named}' says why" == said[said.index(at) + 1]
 
 
 @pytest.mark.parametrize("end", [(), ({**END, "partial": True},)])
 def test_a_run_that_did_not_finish_is_partial(end):
-    assert "  PARTIAL: the run did not finish; what it found so far stands" == shown([cell("ratio")], end=end)[-1]
+    assert "  PARTIAL: the run did not finish; the results so far are valid" == shown([cell("ratio")], end=end)[-1]
 
 
 def test_without_cells_nothing_was_tested():
