@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from ..mechanisms.loader import Specs
 
 
-@click.command(short_help="Would this suite notice? Run every known mistake.")
+@click.command(short_help="Test this suite: check that every known mistake is caught.")
 @options("mechanisms", "specs", "references")
-@click.option("--deep", is_flag=True, help="Correct variants on 2000 drawn cases each.")
-@click.option("--table/--no-table", default=False, help="Print which law refutes which mistake, and how.")
-@click.option("--derive", is_flag=True, help="Derive which scenarios show which mistakes, for evidence/ beside them.")
+@click.option("--deep", is_flag=True, help="Run correct variants on 2000 drawn cases each.")
+@click.option("--table/--no-table", default=False, help="Print which law refutes which mistake, and on which case.")
+@click.option("--derive", is_flag=True, help="Write which scenarios show which mistakes, into evidence/.")
 @click.option(
-    "--for", "target", metavar="TARGET", help="Which mistakes a quick check of TARGET could not notice, and why."
+    "--for", "target", metavar="TARGET", help="List the mistakes that a quick check of TARGET cannot notice, and why."
 )
 @options("operator", "framework")
-@click.option("-n", "--workers", default=0, metavar="N", help="Processes to run in; one for each core if 0.")
+@click.option("-n", "--workers", default=0, metavar="N", help="Processes; 0 is one for each core.")
 @verbosity
 def audit(
     mechanisms: tuple[str, ...],
@@ -43,7 +43,7 @@ def audit(
     workers: int,
     verbose: int,
 ) -> None:
-    """Would this suite notice? Run every known mistake, and correct variants, against the laws."""
+    """Test this suite: run every known mistake, and correct variants, against the laws."""
     with mended(bool(verbose)):
         if target is not None:
             audit_for(target, mechanisms, operator, framework, further(specs, references))

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 def check(every: bool, watch: bool, verbose: int, **_: Any) -> None:
     """Check TARGETs: adapters by name, files of adapters, or file.py:function.
 
-    Without any, those are checked that [tool.attnspec] of the project's pyproject.toml names; what else it says holds
-    unless an option says otherwise.
+    Without TARGETs, check those that [tool.attnspec] in pyproject.toml names. Options on the command line override that
+    table.
 
     \b
     attnspec check torch_sdpa

@@ -10,17 +10,17 @@ from ..errors import Exit
 from .shell import mended, options, say
 
 
-@click.command(name="check-protocol", short_help="Say whether a program speaks the protocol of kernels.")
+@click.command(name="check-protocol", short_help="Check that a program follows the kernel protocol.")
 @click.argument("command")
 @options("device", "time_limit")
 def check_protocol(command: str, device: str, time_limit: float) -> None:
-    """Say, clause by clause, whether COMMAND speaks the protocol of docs/protocol.md, whatever its kernels compute.
+    """Check, clause by clause, that COMMAND follows the protocol of docs/protocol.md, whatever its kernels compute.
 
     \b
     attnspec check-protocol './my_kernels --serve'
-    attnspec check 'exec:./my_kernels --serve'        # and then what they compute
+    attnspec check 'exec:./my_kernels --serve'        # then check the kernels
 
-    Exit codes: 0 where every clause is kept, 1 where one is not, 6 where there is no such program.
+    Exit codes: 0 if the program follows every clause, 1 if not, 6 if there is no such program.
     """  # noqa: D301 - click leaves the lines alone that follow the character itself
     with mended(False):
         from ..execution.addresses import EXEC

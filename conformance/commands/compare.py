@@ -13,7 +13,7 @@ from ..runs.options import REPORT_DIR
 from .shell import mended, of_project, say
 
 
-@click.command(short_help="Say what has changed since an earlier run.")
+@click.command(short_help="Compare a run with an earlier run or a baseline.")
 @click.argument("before", type=click.Path(path_type=Path))
 @click.argument("after", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
@@ -22,25 +22,25 @@ from .shell import mended, of_project, say
     default="new",
     show_default=True,
     metavar="KINDS",
-    help="Which changes fail, with commas: new, untested, precision, slower, conventions, laws; or nothing.",
+    help="The changes that fail, separated by commas: new, untested, precision, slower, conventions, laws; or nothing.",
 )
-@click.option("--update", is_flag=True, help="Write AFTER over the baseline BEFORE, which may not be there yet.")
-@click.option("--markdown", is_flag=True, help="As Markdown, for the summary of a job.")
+@click.option("--update", is_flag=True, help="Write AFTER to the baseline BEFORE, which need not exist.")
+@click.option("--markdown", is_flag=True, help="Write Markdown, for a job summary.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def compare(before: Path, after: tuple[Path, ...], fail_on: str, update: bool, markdown: bool, as_json: bool) -> None:
-    """Say what has changed from BEFORE to AFTER: results of runs, or a baseline that was committed.
+    """Compare two states: BEFORE and AFTER are results of runs, or a committed baseline.
 
-    Without AFTER, the results in the report folder are compared. Several results are the parts of one run.
+    Without AFTER, compare with the results in the report folder. Several results are parts of one run.
 
     \b
-    attnspec compare attnspec-baseline.ndjson --update   # agree to what there is
-    attnspec compare attnspec-baseline.ndjson            # exit 1 for a failure
+    attnspec compare attnspec-baseline.ndjson --update   # accept the present state
+    attnspec compare attnspec-baseline.ndjson            # exit 1 for a new failure
     attnspec compare old/results.ndjson new/results.ndjson --fail-on new,precision
 
-    A failure under a law that BEFORE does not have, or under a specification that has changed since, is told apart
-    (laws): another version of attnspec turns no build red until the baseline is updated.
+    A failure under a law that BEFORE does not have, or under a specification that has changed since, is reported
+    separately (laws), so that an upgrade of attnspec breaks no build until the baseline is updated.
 
-    Exit codes: 0 where nothing that fails has changed, 1 where something has, 4 for bad usage.
+    Exit codes: 0 if no change fails, 1 if one does, 4 for bad usage.
     """  # noqa: D301 - click leaves the lines alone that follow the character itself
     with mended(False):
         from ..reporting import changes_page

@@ -29,24 +29,25 @@ ASKED = (
 )
 
 
-@click.command(short_help="Say what changes from one implementation to another.")
+@click.command(short_help="Compare two implementations.")
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @options(*ASKED)
 @click.option("--markdown", is_flag=True, help="As Markdown.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON, which docs/diff.md describes.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON, as docs/diff.md describes.")
 @verbosity
 def diff(a: str, b: str, markdown: bool, as_json: bool, verbose: int, **_: Any) -> None:
-    """Say what changes where B takes the place of A: conventions, options, laws, precision, bits and contracts.
+    """Compare A and B: conventions, options, laws, precision, bits and contracts.
 
-    Both are targets as 'attnspec check' takes them, of one operator, and meet the same cases.
+    Both are targets of 'attnspec check' with the same operator, and run on the same cases.
 
     \b
     attnspec diff torch_sdpa my_kernels.py:flash
     attnspec diff torch_sdpa transformers_eager --dtype bfloat16
     attnspec diff my_kernels.py@/envs/old my_kernels.py@/envs/new
 
-    Exit codes: 0 for no difference within bounds and conventions, 1 for one, 5 where too little was compared.
+    Exit codes: 0 if there is no difference beyond bounds and conventions, 1 if there is one, 5 if too little was
+    compared.
     """  # noqa: D301 - click leaves the lines alone that follow the character itself
     with mended(bool(verbose)):
         with interruptible(), progress("reading specifications") as shown, muted():

@@ -11,9 +11,9 @@ from ..reporting.progress import progress
 from .shell import mended, say
 
 
-@click.command(short_help="Say what is available on this machine, and what fixes the rest.")
+@click.command(short_help="Show what is available on this machine, and how to install the rest.")
 def doctor() -> None:
-    """Say what is available on this machine, what is not and why, and which command fixes it."""
+    """Show which packages and devices are available here, why others are not, and the command that fixes it."""
     with mended(False):
         from .packages import lines, packages
 

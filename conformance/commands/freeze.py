@@ -30,19 +30,18 @@ SHOWN = 20
 """Laws of one kind that are named; the rest is counted."""
 
 
-@click.command(short_help="Pin the laws that kernels must pass, so that an upgrade fails none.")
+@click.command(short_help="Pin the laws that count, so that an upgrade breaks no build.")
 @click.argument("targets", nargs=-1, metavar="[TARGET]...")
 @every
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), default=Path(PIN), show_default=True, help="The file of the pin."
+    "-o", "--output", type=click.Path(path_type=Path), default=Path(PIN), show_default=True, help="The pin file."
 )
 @options(*(option.name for option in given_at(LINE) if option.name not in OWN))
 def freeze(every: bool, output: Path, **_: Any) -> None:
-    """Write down the laws that TARGETs must pass: versions and digests, the profile and the seed.
+    """Write the laws that TARGETs must pass to a file, with versions, digests, profile and seed.
 
-    'attnspec check --pin FILE', or `pin = "FILE"` in [tool.attnspec], then fails for these laws alone. What a later
-    attnspec adds or asks for otherwise is told beside the verdict, with what fails under it, until 'attnspec freeze'
-    writes the file anew.
+    'attnspec check --pin FILE', or `pin = "FILE"` in [tool.attnspec], then fails only for these laws. Laws that a
+    later attnspec adds or changes are reported as notes, with their failures, until 'attnspec freeze' is run again.
 
     \b
     attnspec freeze my_kernels.py --profile ci

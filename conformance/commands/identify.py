@@ -12,12 +12,12 @@ from ..reporting.progress import Progress, progress
 from .shell import NothingError, every, further, mended, named, options, say
 
 
-@click.command(short_help="Say which conventions an implementation follows.")
+@click.command(short_help="Identify the conventions that an implementation follows.")
 @click.argument("targets", nargs=-1, metavar="TARGET...")
 @every
 @options("operator", "framework", "dtypes", "device", "specs")
-@click.option("--markdown/--text", default=False, help="As tables in Markdown, or as blocks to paste.")
-@click.option("--count", default="", metavar="PAGE", help="Only count the words on a page that --markdown has made.")
+@click.option("--markdown/--text", default=False, help="Write Markdown tables, or blocks to paste.")
+@click.option("--count", default="", metavar="PAGE", help="Only count the words on a page made by --markdown.")
 def identify(
     targets: tuple[str, ...],
     every: bool,
@@ -29,7 +29,7 @@ def identify(
     markdown: bool,
     count: str,
 ) -> None:
-    """Say which conventions TARGETs follow, and which cases show it, as a block for their declaration."""
+    """Identify the conventions that TARGETs follow and the cases that show it, as a block for their declaration."""
     with mended(False):
         if count:
             say(_counted(Path(count)), plain=True)

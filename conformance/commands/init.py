@@ -56,15 +56,15 @@ class Start:
     says: list[str] = field(default_factory=list)
 
 
-@click.command(short_help="Write the first files of a project: adapters, a CI workflow, a table.")
+@click.command(short_help="Write adapters, a CI workflow and a table for pyproject.toml.")
 @click.argument("target", metavar="FILE[:NAME]")
 @options("operator", "framework")
 def init(target: str, operator: str | None, framework: str | None) -> None:
-    """Write adapters for the functions of FILE with what is found of them, a CI workflow and a table of pyproject.toml.
+    """Write adapters for the functions of FILE, a CI workflow and a table for pyproject.toml.
 
-    For a class, as in FILE:Attention, the mapping of its weights is proposed from names and shapes, and tried.
+    For a class, as in FILE:Attention, propose a mapping of its weights from names and shapes, and test it.
 
-    Nothing is written over a file that is there.
+    It never overwrites a file.
     """
     with mended(False):
         path, _, named = target.partition(".py:")

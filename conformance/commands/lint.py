@@ -16,7 +16,7 @@ from .shell import further, mended, options, say, verbosity
 @options("specs", "references")
 @verbosity
 def lint(files: tuple[Path, ...], specs: tuple[str, ...], references: tuple[str, ...], verbose: int) -> None:
-    """Check specification FILES, or those of --spec, or all that are shipped: schema, names, expressions, prose."""
+    """Check specification FILES, or those of --spec, or all shipped ones: schema, names, expressions and prose."""
     with mended(bool(verbose)):
         from ..mechanisms.lint import lint_files
         from ..mechanisms.loader import NONE

@@ -19,7 +19,7 @@ from .shell import mended, options, say
 )
 @options("specs")
 def list_(what: str, specs: tuple[str, ...]) -> None:
-    """List what there is: mechanisms, laws, operators, adapters, mistakes, conventions, functions or signatures."""
+    """List mechanisms, laws, operators, adapters, mistakes, conventions, functions or signatures."""
     with mended(False):
         from ..runs.project import declared
         from .kept import lines_of

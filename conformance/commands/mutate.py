@@ -18,31 +18,35 @@ OWN = ("target", "max_time", "workers", "drawn", "folder")
 """What is asked for here and of no check."""
 
 
-@click.command(short_help="What would a check not notice in this kernel? Change it in one place after the other.")
+@click.command(short_help="Find mutants of a kernel that a check would not notice.")
 @click.argument("target", metavar="FILE[:FUNCTION]|ADAPTER")
 @options("operator", "framework", "mechanisms", "dtypes", "profile", "seed", "time_limit", "specs")
-@click.option("--max-time", type=float, default=None, metavar="SECONDS", help="Try no more changes after so long.")
-@click.option("-n", "--workers", default=0, metavar="N", help="Processes to run in; one for each core if 0.")
+@click.option("--max-time", type=float, default=None, metavar="SECONDS", help="Try no more mutants after this time.")
+@click.option("-n", "--workers", default=0, metavar="N", help="Processes; 0 is one for each core.")
 @click.option(
-    "--drawn", default=2000, show_default=True, metavar="N", help="Cases on which a survivor is compared with FILE."
+    "--drawn",
+    default=2000,
+    show_default=True,
+    metavar="N",
+    help="Cases on which a surviving mutant is compared with FILE.",
 )
-@click.option("--folder", default=FOLDER, show_default=True, metavar="DIR", help="Where outcomes are kept.")
+@click.option("--folder", default=FOLDER, show_default=True, metavar="DIR", help="The file of the outcomes.")
 def mutate(target: str, max_time: float | None, workers: int, drawn: int, folder: str, **_: object) -> None:
-    """Say which changes of FILE a check would not notice: comparisons, offsets, constants, lines, arguments, dtypes.
+    """Find mutants of FILE that a check would not notice: changed comparisons, offsets, constants, lines, arguments and
+    dtypes.
 
-    With a FUNCTION, it and what it uses are changed. An ADAPTER is one that comes along, or a correct variant that
-    the audit uses.
+    With a FUNCTION, only it and what it uses are changed. An ADAPTER is a shipped one or a correct variant of the audit.
 
-    Each change is checked, supervised, until it first fails. What survives is compared with the file itself on
-    drawn cases, as many as 20 seconds have: what gives the same bits on all of them is told apart as equivalent.
-    Outcomes are kept, and what is known of a changed source is not run again.
+    Each mutant is checked in a worker process until it first fails. A survivor is compared with the original on drawn
+    cases for up to 20 seconds: if all bits are the same, it is reported as equivalent. Outcomes are stored, and known
+    mutants are not run again.
 
     \b
     attnspec mutate my_kernels.py:flash
     attnspec mutate my_kernels.py -n 8 --max-time 600 --profile ci
     attnspec mutate online_softmax --profile ci
 
-    Exit codes: 0 where nothing survives that is not equivalent, 1 where something does, 5 where not all was tried.
+    Exit codes: 0 if only equivalent mutants survive, 1 if others do, 5 if not all were tried.
     """  # noqa: D301 - click leaves the lines alone that follow the character itself
     with mended(False):
         from ..auditing.edits import edits

@@ -18,27 +18,34 @@ OWN = ("targets", "device", "report_dir", "shard", "resume", "html", "balance", 
 """Options of a check that a plan has in its own way, or that its commands have no use for."""
 
 
-@click.command(short_help="List the work of a check as commands, for many machines.")
+@click.command(short_help="Split a check into commands for many machines.")
 @click.argument("targets", nargs=-1, metavar="[TARGET]...")
 @every
-@click.option("--device", "devices", multiple=True, default=("cpu",), metavar="DEVICE", help="On these, one by one.")
-@click.option("--balance", multiple=True, metavar="FILE", help="Earlier results, which say how long a task takes.")
+@click.option(
+    "--device",
+    "devices",
+    multiple=True,
+    default=("cpu",),
+    metavar="DEVICE",
+    help="The devices, each as a task of its own.",
+)
+@click.option("--balance", multiple=True, metavar="FILE", help="Earlier results, for the durations of tasks.")
 @click.option(
     "--tasks",
     "form",
     type=click.Choice(["json", "buildkite", "lines"]),
     default="json",
     show_default=True,
-    help="A matrix of GitHub, a pipeline of Buildkite, or a command a line.",
+    help="A GitHub matrix, a Buildkite pipeline, or one command per line.",
 )
 @options(*(option.name for option in given_at(LINE) if option.name not in OWN))
 def plan(
     targets: tuple[str, ...], every: bool, devices: tuple[str, ...], balance: tuple[str, ...], form: str, **_: Any
 ) -> None:
-    """List the work of checking TARGETs: a command for each subject, dtype and device, the longest first.
+    """Split the check of TARGETs into one command for each subject, dtype and device, the longest first.
 
-    Every command writes results into a folder of its own; 'attnspec report attnspec-report/*/results.ndjson' reads
-    them as one. The other options are those of 'attnspec check', and go into every command.
+    Each command writes results to its own folder; 'attnspec report attnspec-report/*/results.ndjson' reads them
+    together. The other options are those of 'attnspec check', and are passed to every command.
 
     \b
     attnspec plan my_kernels.py --device cpu --device cuda

@@ -11,18 +11,16 @@ from .shell import mended, say
 
 
 @click.command(
-    short_help="Run a program, and write what it asks of its kernels.",
+    short_help="Run a program, and record its kernel calls.",
     context_settings={"ignore_unknown_options": True},
 )
-@click.option(
-    "-o", "--output", default="workload.ndjson", show_default=True, metavar="FILE", help="Where it is written."
-)
+@click.option("-o", "--output", default="workload.ndjson", show_default=True, metavar="FILE", help="The file to write.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 def record(output: str, command: tuple[str, ...]) -> None:
-    """Run COMMAND, and write what it asks of its kernels: operators, sizes, strides, dtypes, options, counts, no data.
+    """Run COMMAND, and record its kernel calls: operators, sizes, strides, dtypes, options and counts, but no data.
 
-    Seen are calls of the interfaces that 'attnspec list signatures' shows, from any process of the program that runs
-    Python. What was asked until the program ended is written however it ended; its exit code is that of this command.
+    It records calls of the interfaces that 'attnspec list signatures' lists, in every Python process of the program. It
+    writes the file however the program ends, and exits with the program's exit code.
 
     \b
     attnspec record -o serve.ndjson -- python serve.py --port 8000

@@ -17,7 +17,7 @@ from .shell import mended, of_case, opened, say, verbosity
 def replay(case: str, verbose: int, **asked: Any) -> None:
     """Run a failing CASE again, by its key or the path of its file.
 
-    A case that names a Python file has it run.
+    This runs the Python file that the case names.
     """
     with mended(bool(verbose)):
         from ..runs.replay import replayed

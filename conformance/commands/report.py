@@ -16,19 +16,20 @@ if TYPE_CHECKING:
     from ..reporting.results import Line
 
 
-@click.command(short_help="Show how adapters stand, from the results of runs.")
+@click.command(short_help="Show a matrix of the results of runs.")
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--markdown/--text", default=False, help="As Markdown, or for a terminal.")
-@click.option("--github", is_flag=True, help="As annotations of a job of GitHub, each at the line of its adapter.")
-@click.option("--sarif", default="", metavar="FILE", help="Write what fails as SARIF, for code scanning.")
-@click.option("--gitlab", default="", metavar="FILE", help="Write what fails as a report on code quality of GitLab.")
+@click.option("--markdown/--text", default=False, help="Write Markdown, or text for a terminal.")
+@click.option("--github", is_flag=True, help="Write GitHub annotations, each at the line of its adapter.")
+@click.option("--sarif", default="", metavar="FILE", help="Write the failures as SARIF, for code scanning.")
+@click.option("--gitlab", default="", metavar="FILE", help="Write the failures as a GitLab code quality report.")
 @options("html", "report_dir")
 def report(
     files: tuple[Path, ...], markdown: bool, github: bool, sarif: str, gitlab: str, html: str | None, report_dir: str
 ) -> None:
-    """Show how adapters stand, from results FILES, or from those of the report folder.
+    """Show the results of runs, from results FILES, or from those in the report folder.
 
-    Adapters by mechanisms and dtypes, the conventions that they follow, their precision, and what fails.
+    The report has a matrix of adapters, mechanisms and dtypes, the conventions that adapters follow, their precision,
+    and the failures.
     """
     with mended(False):
         from ..reporting import matrix

@@ -10,16 +10,22 @@ import click
 from .shell import mended, of_case, opened, say
 
 
-@click.command(short_help="Write a failing case as a program that needs no attnspec.")
+@click.command(short_help="Write a failing case as a program that does not need attnspec.")
 @click.argument("case")
-@click.option("-o", "--output", default="", metavar="FILE", help="Where it goes; - is here.  [default: repro_CASE.py]")
-@click.option("--markdown", is_flag=True, help="As an issue that can be pasted.")
+@click.option(
+    "-o",
+    "--output",
+    default="",
+    metavar="FILE",
+    help="The file to write; - is standard output.  [default: repro_CASE.py]",
+)
+@click.option("--markdown", is_flag=True, help="Write Markdown for an issue.")
 @of_case
 def repro(case: str, output: str, markdown: bool, **asked: Any) -> None:
-    """Write a failing CASE, by its key or the path of its file, as a program of one file.
+    """Write a failing CASE, by its key or the path of its file, as a one-file program.
 
-    The program needs what is under test and its framework, and not attnspec: it has the inputs, the calls, what is
-    expected and why. It fails as long as the fault is there, and passes when it is mended.
+    The program needs the implementation under test and its framework, but not attnspec. It contains the inputs, the
+    calls, the expected values and the reason. It fails until the fault is fixed.
     """
     with mended(False):
         from ..reporting.repro import issue, program

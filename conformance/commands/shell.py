@@ -139,7 +139,7 @@ def further(specs: Sequence[str] = (), references: Sequence[str] = ()) -> Specs:
 
 def of_case(command: Command) -> Command:
     """The options of a command that opens a kept case, which `opened` takes."""
-    says = "Run the file that the case names even outside the present folder."
+    says = "Run the file that the case names, even if it is outside the current folder."
     command = click.option("--trust", is_flag=True, help=says)(command)
     return options("report_dir", "operator", "framework", "time_limit", "specs", "references")(command)
 
@@ -165,9 +165,9 @@ def opened(
     return Kept(case, folder, operator, framework, note, trusted=trust, seconds=time_limit, specs=known)
 
 
-every = click.option("--all", "every", is_flag=True, help="Every adapter that is installed and not slow.")
+every = click.option("--all", "every", is_flag=True, help="Check every adapter that is installed and not slow.")
 watch = click.option("--watch", is_flag=True, help="Check again whenever a file is saved, until Ctrl-C.")
-verbosity = click.option("-v", "--verbose", count=True, help="All failures in full, with traces.")
+verbosity = click.option("-v", "--verbose", count=True, help="Show all failures in full, with tracebacks.")
 
 
 def named(targets: tuple[str, ...], every: bool, device: str, *, elsewhere: bool = False) -> tuple[str, ...]:

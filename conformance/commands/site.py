@@ -9,19 +9,19 @@ import click
 from .shell import further, mended, options, say
 
 
-@click.command(short_help="Build a site of specifications and results.")
+@click.command(short_help="Build a web site of specifications and results.")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.argument("results", nargs=-1, type=click.Path(path_type=Path))
 @options("specs")
 def site(folder: Path, results: tuple[Path, ...], specs: tuple[str, ...]) -> None:
-    """Build a site into DIR, of the specifications and of RESULTS: files of results or baselines, or folders of them.
+    """Build a web site in DIR from the specifications and from RESULTS: results files or baselines, or folders of them.
 
     \b
-    attnspec site public                          # the semantics
-    attnspec site public results attnspec-report  # and how implementations stand
+    attnspec site public                          # specifications only
+    attnspec site public results attnspec-report  # with results
 
-    It has a page for each mechanism and each implementation, the matrix, what has changed from run to run, findings, a
-    search, and a badge for each implementation. Pages are static, and can be opened from a disk.
+    The site has a page for each mechanism and each implementation, the matrix, the changes between runs, the findings,
+    a search, and a badge for each implementation. Pages are static and can be opened from disk.
     """  # noqa: D301 - click leaves the lines alone that follow the character itself
     with mended(False):
         from ..site.building import build

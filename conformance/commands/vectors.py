@@ -15,19 +15,21 @@ if TYPE_CHECKING:
     from ..vectors.sets import Part
 
 
-@click.command(short_help="Write cases with expected values and bounds, for kernels in any language.")
+@click.command(short_help="Write test vectors with expected values and bounds, for any language.")
 @click.argument("names", nargs=-1, metavar="OPERATOR|MECHANISM...")
 @click.option("--all", "every", is_flag=True, help="Every mechanism.")
-@click.option("-o", "--output", required=True, metavar="DIR", help="The folder that they go to.")
+@click.option("-o", "--output", required=True, metavar="DIR", help="The folder to write.")
 @click.option(
-    "--dtype", "dtypes", multiple=True, metavar="DTYPE", help="In this dtype; may be repeated.  [default: float32]"
+    "--dtype", "dtypes", multiple=True, metavar="DTYPE", help="The dtype; may be repeated.  [default: float32]"
 )
 @click.option(
-    "--convention", "words", multiple=True, metavar="NAME=WORD", help="A convention that is followed; may be repeated."
+    "--convention", "words", multiple=True, metavar="NAME=WORD", help="A convention to follow; may be repeated."
 )
-@click.option("--grade", metavar="NAME", help="The precision that bounds are derived for ('attnspec explain bf16').")
-@click.option("--takes", metavar="NAME,...", help="Only these options and optional inputs are passed.  [default: all]")
-@click.option("--small/--full", default=True, show_default=True, help="As few as refute every known mistake, or all.")
+@click.option("--grade", metavar="NAME", help="The precision of the bounds ('attnspec explain bf16').")
+@click.option("--takes", metavar="NAME,...", help="Pass only these options and optional inputs.  [default: all]")
+@click.option(
+    "--small/--full", default=True, show_default=True, help="As few as refute every known mistake, or all of them."
+)
 @options("seed", "specs", "references")
 def vectors(
     names: tuple[str, ...],
@@ -42,11 +44,10 @@ def vectors(
     specs: tuple[str, ...],
     references: tuple[str, ...],
 ) -> None:
-    """Write vectors of OPERATORS, each with all of its mechanisms, or of single MECHANISMS.
+    """Write test vectors for OPERATORS with all their mechanisms, or for single MECHANISMS.
 
-    A vector is a call with what is expected of it and how far rounding may take each entry, or several calls of which
-    a law says how their results stand to one another.
-    The arrays are safetensors, and beside them is an index; docs/vectors.md says how to use both.
+    A vector is a call with expected values and an error bound for each entry, or several calls whose results a law
+    relates. The arrays are safetensors files with an index; docs/vectors.md describes both.
 
     \b
     attnspec vectors softmax -o vectors

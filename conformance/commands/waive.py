@@ -9,17 +9,17 @@ import click
 from .shell import further, mended, of_project, options, say
 
 
-@click.command(short_help="Answer for a failing case until a day.")
+@click.command(short_help="Excuse a failing case until a date.")
 @click.argument("case")
-@click.option("--reason", required=True, metavar="TEXT", help="Why it may fail for now.")
-@click.option("--issue", required=True, metavar="URL", help="Where it is being fixed.")
-@click.option("--owner", required=True, metavar="NAME", help="Who answers for it.")
-@click.option("--expires", required=True, metavar="DAY", help="The last day on which it is excused.")
-@click.option("--ceiling", metavar="NUMBER", help="The largest error that is excused, in units of the bound.")
+@click.option("--reason", required=True, metavar="TEXT", help="Why it is excused.")
+@click.option("--issue", required=True, metavar="URL", help="The address of the issue.")
+@click.option("--owner", required=True, metavar="NAME", help="Who is responsible.")
+@click.option("--expires", required=True, metavar="DAY", help="The last day of the waiver.")
+@click.option("--ceiling", metavar="NUMBER", help="The largest excused error, in units of the bound.")
 @click.option("--waivers", default="attnspec-waivers.yaml", show_default=True, metavar="FILE", help="The file.")
 @options("report_dir", "specs")
 def waive(case: str, waivers: str, report_dir: str, specs: tuple[str, ...], **answers: str) -> None:
-    """Answer for a failing CASE: have 'check --waivers FILE' excuse it until a day, as long as it still fails."""
+    """Excuse a failing CASE: 'check --waivers FILE' accepts it until a date, as long as it still fails."""
     with mended(False):
         from ..diagnosis.stored import find, library_of, path_of
         from ..runs.waivers import waive as waived

@@ -40,62 +40,68 @@ class Options:
     """What to run, as it was asked for; None and what is empty ask for nothing."""
 
     targets: tuple[str, ...] = _option((), "Check an adapter, a file of adapters, or file.py:function.", "TARGET")
-    operator: str | None = _option(None, "The operator of a function whose name does not say it.", "NAME")
+    operator: str | None = _option(None, "The operator that a function computes, if its name does not say it.", "NAME")
     framework: str | None = _option(
-        None, "The framework of its arrays: torch, numpy, jax, mlx, cupy and others.", "NAME"
+        None, "The framework of the function's arrays: torch, numpy, jax, mlx, cupy and others.", "NAME"
     )
-    layout: str = _option("", "The layout of its arrays, such as bshd; one that is not declared is identified.", "NAME")
-    like: str = _option("", "The known interface of a function, such as flash_attn_func.", "NAME")
-    dtypes: tuple[str, ...] = _option((), "Only this dtype.", "DTYPE")
-    device: str = _option("cpu", "cpu, cuda, cuda:N, or any that a framework has, such as mps, xpu or tpu.", "DEVICE")
-    mechanisms: tuple[str, ...] = _option((), "Only this mechanism.", "NAME")
-    laws: tuple[str, ...] = _option((), "Only this law: mechanism.law, or law.", "NAME")
+    layout: str = _option("", "The layout of the function's arrays, such as bshd; detected if not given.", "NAME")
+    like: str = _option("", "The known interface that a function has, such as flash_attn_func.", "NAME")
+    dtypes: tuple[str, ...] = _option((), "Check only this dtype.", "DTYPE")
+    device: str = _option(
+        "cpu", "cpu, cuda, cuda:N, or another device of the framework, such as mps, xpu or tpu.", "DEVICE"
+    )
+    mechanisms: tuple[str, ...] = _option((), "Check only this mechanism.", "NAME")
+    laws: tuple[str, ...] = _option((), "Check only this law: mechanism.law, or law.", "NAME")
     require: tuple[str, ...] = _option(
         (),
         "Fail unless this was tested: law:MECHANISM.LAW, mechanism:NAME, option:NAME, grade:NAME, share:0.95.",
         "WHAT",
     )
-    specs: tuple[str, ...] = _option((), "A folder of specifications, beside the shipped ones.", "DIR")
+    specs: tuple[str, ...] = _option((), "A folder with further specifications.", "DIR")
     references: tuple[str, ...] = _option(
-        (), "A Python file with float64 references of its operators, which is run.", "FILE", where=(LINE, PYTEST, CALL)
+        (),
+        "A Python file with float64 references of their operators; attnspec runs it.",
+        "FILE",
+        where=(LINE, PYTEST, CALL),
     )
     profile: str = _option("quick", "How much is tried: smoke, quick, ci, nightly or serving.", "NAME")
     seed: int = _option(0, "The seed of all cases.", "N")
-    max_time: float | None = _option(None, "Stop drawing cases after so long.", "SECONDS", kind=float)
+    max_time: float | None = _option(None, "Stop drawing new cases after this time.", "SECONDS", kind=float)
     fail_on: str = _option(
         "must",
-        "What fails a run: laws that must hold, those that should as well, or what is new beside the known findings.",
+        "What fails a run: 'must' laws, 'should' laws as well, or only failures that are not known findings.",
         choices=("must", "should", "new"),
     )
     isolate: bool = _option(
-        True, "Call in processes of their own; in this one, nothing bounds the time of a call or what it prints."
+        True, "Make calls in worker processes, or in this process, without limits on time and output."
     )
-    time_limit: float = _option(30.0, "How long a call may take, if isolated.", "SECONDS")
-    explain_time: float = _option(
-        2.0, "How long it may take to find out what a failure behaves like; 0 for verdicts alone.", "SECONDS"
-    )
-    stress: int = _option(0, "Make each case of the sizes of production so often beside other threads.", "N")
-    memory: float = _option(4.0, "Gigabytes that a case of the sizes of production may take.", "GB")
-    workload: str = _option("", "Only the calls of a workload, the most frequent first: see 'record'.", "FILE")
-    workers: int = _option(0, "Run in N processes beside this one.", "N", short="-n", where=(LINE, FILE))
+    time_limit: float = _option(30.0, "The longest time of a call in a worker process.", "SECONDS")
+    explain_time: float = _option(2.0, "The time for finding the cause of a failure; 0 gives verdicts alone.", "SECONDS")
+    stress: int = _option(0, "Repeat each production-size call N times beside other threads.", "N")
+    memory: float = _option(4.0, "The memory of a production-size case, in gigabytes.", "GB")
+    workload: str = _option("", "Check only the calls of a workload, the most frequent first; see 'record'.", "FILE")
+    workers: int = _option(0, "Run in N more processes.", "N", short="-n", where=(LINE, FILE))
     on: str | None = _option(
-        None, "Run on a cluster: that of RAY_ADDRESS, or one on this machine.", choices=("ray",), where=(LINE, FILE)
+        None,
+        "Run on a Ray cluster: the one of RAY_ADDRESS, or one on this machine.",
+        choices=("ray",),
+        where=(LINE, FILE),
     )
-    shard: str = _option("", "Only the I-th of N parts.", "I/N")
+    shard: str = _option("", "Run only part I of N.", "I/N")
     balance: tuple[str, ...] = _option(
         (),
-        "Earlier results, by whose durations the parts of --shard end together, and --on begins with the longest.",
+        "Earlier results; their durations balance the parts of --shard and order the work of --on.",
         "FILE",
         where=(LINE, FILE),
     )
     exitfirst: bool = _option(False, "Stop at the first failure.", short="-x", where=(LINE, FILE))
-    pin: str = _option("", "The laws that count, others being notes: see 'freeze'.", "FILE")
-    waivers: str = _option("", "Failures that somebody answers for: see 'waive'.", "FILE")
+    pin: str = _option("", "The laws that count; other failures are only notes; see 'freeze'.", "FILE")
+    waivers: str = _option("", "Excused failures; see 'waive'.", "FILE")
     resume: bool = _option(
-        False, "Go on with a run that was ended, from the results in the report folder.", where=(LINE, PYTEST)
+        False, "Continue an interrupted run from the results in the report folder.", where=(LINE, PYTEST)
     )
-    report_dir: str | None = _option(None, "Where results go.", "DIR")
-    html: str | None = _option(None, "Write the report as a page of one file, too.", "FILE", where=(LINE, FILE))
+    report_dir: str | None = _option(None, "The folder of the results.", "DIR")
+    html: str | None = _option(None, "Also write the report as one HTML file.", "FILE", where=(LINE, FILE))
 
 
 @dataclass(frozen=True, slots=True)
