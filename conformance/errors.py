@@ -93,7 +93,7 @@ def first_of(errors: Iterable[SpecError], most: int, counted: int) -> list[SpecE
     more = sum(1 for _ in itertools.islice(found, counted - most))
     if more:
         several = f"{more} more faults" if more < counted - most else f"at least {more} more faults"
-        told.append(SpecError(f"and {several} in this file, which are not told; fix these first", last_place(told)))
+        told.append(SpecError(f"and {several} in this file, which are not shown; fix these first", last_place(told)))
     return told
 
 

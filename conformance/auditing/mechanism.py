@@ -78,7 +78,7 @@ class _Audit:
 
     def part(self) -> Part:
         if not self.witnessed:
-            self.part_.notes.append("no second witness: --reference FILE names a file that has one")
+            self.part_.notes.append("no reference: pass a file that has one with --reference FILE")
         self.examples()
         self.witnesses()
         self.mistakes()
@@ -175,7 +175,7 @@ class _Audit:
             if kill.laws:
                 self.asked_of(mistake, words[mistake.name], kill)
             else:
-                self.fault(f"the mistake {mistake.name} survives")
+                self.fault(f"the mutant of the mistake {mistake.name} survives")
         self.part_.evidence = self.evidence
         self.credits()
 
@@ -190,12 +190,12 @@ class _Audit:
     def asked_of(self, mistake: Mistake, words: Mapping[str, str], kill: Kill) -> None:
         """What is asked of a mistake that some law refutes: the reference contradicts it, and every dtype shows it."""
         if self.witnessed and not self.noticed(mistake, words, kill.samples):
-            self.fault(f"put into the definition, {mistake.name} is not noticed by the reference")
+            self.fault(f"the reference does not notice {mistake.name} in the definition")
         for dtype in DTYPES:
             shared = self.unchanged.setdefault((dtype, *words.values()), Unchanged())
             wrong = self.subject(mistake, words, dtypes=(dtype,), unchanged=shared)
             if not self.violated(wrong, dtype, mistake, kill):
-                self.fault(f"the mistake {mistake.name} survives in {dtype}")
+                self.fault(f"the mutant of the mistake {mistake.name} survives in {dtype}")
 
     def credits(self) -> None:
         """Every law refutes a mistake, under some words, or is a contract."""
@@ -326,7 +326,7 @@ class _Audit:
             for word in list(words)[1:]:
                 if not any(self.found_out(m, convention, word) for m in kin) and not self.hair_apart(convention, word):
                     self.fault(
-                        f"nobody notices a subject that declares {convention} = {next(iter(words))} and follows {word}"
+                        f"nothing refutes a subject that declares {convention} = {next(iter(words))} and follows {word}"
                     )
 
     def found_out(self, m: Mechanism, convention: str, word: str) -> bool:

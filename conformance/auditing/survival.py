@@ -88,7 +88,7 @@ def words(path: str, function: str, options: Options) -> dict[str, dict[str, str
         told = {c: one.word for c, one in result.conventions.items() if one.how in ("declared", "observed")}
         found.setdefault(group.subject.name, {}).update(told)
     if not found:
-        raise UsageError(f"{path} has nothing that is checked: no mechanism, dtype and function go together")
+        raise UsageError(f"{path} has nothing to check: no function claims these mechanisms and dtypes")
     return found
 
 

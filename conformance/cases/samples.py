@@ -278,7 +278,7 @@ class _Drawing:
         return Frame(mechanism, arguments)[mechanism.outputs[0]]
 
     def output(self, name: str, site: CallSite | None) -> Any:
-        raise SpecError("inputs are drawn before there is an output")
+        raise SpecError("inputs are drawn before outputs exist")
 
 
 class DrawSource:

@@ -97,8 +97,8 @@ def _blind(
     asked = Options(targets=(target,), mechanisms=mechanisms, operator=operator, framework=framework)
     found = groups(replace(asked, specs=specs.folders, references=specs.references))
     if not found:
-        raise NothingError("nothing to ask about: no mechanism, dtype and target go together")
+        raise NothingError("nothing to audit: no target claims these mechanisms and dtypes")
     for subject in {group.subject.name: group.subject for group in found}.values():
         own = [group for group in found if group.subject is subject]
-        shown.says(f"looking for what would go unnoticed in {subject.name}")
+        shown.says(f"looking for mistakes that would go unnoticed in {subject.name}")
         yield from page(subject, [seen(subject, group.mechanism, group.dtype) for group in own])

@@ -95,7 +95,7 @@ def begun(options: Options, shown: Progress) -> Run:
     shown.says(f"loading {' '.join(options.targets)}")
     run = Run(options, typed())
     if not run.groups:
-        raise NothingError("nothing to test: no mechanism, dtype and target go together")
+        raise NothingError("nothing to test: no target claims these mechanisms and dtypes")
     run.begin()
     return run
 

@@ -56,7 +56,7 @@ def compare(before: Path, after: tuple[Path, ...], fail_on: str, update: bool, m
             say(f"{before}: {sum(len(group.laws) for group in now.groups.values())} verdicts are the baseline")
             return
         if update and not is_baseline(before):
-            raise UsageError(f"{before} is no baseline, and is left alone; name another file for --update")
+            raise UsageError(f"{before} is not a baseline and is not overwritten; name another file for --update")
         earlier = state_of((before,))
         told = ", ".join(map(str, paths))
         found = changes_page.Compared(str(before), told, (earlier, now), changes(earlier, now), fails)
@@ -80,7 +80,7 @@ def _kinds(fail_on: str) -> tuple[str, ...]:
     for word in named:
         if word not in (*WORSE, "nothing"):
             hint = did_you_mean(word, WORSE)
-            raise UsageError(f"--fail-on: nothing is called {word!r}{hint} ({', '.join(WORSE)}, or nothing)")
+            raise UsageError(f"--fail-on: unknown change {word!r}{hint} ({', '.join(WORSE)}, or nothing)")
     return tuple(word for word in named if word != "nothing")
 
 

@@ -55,7 +55,7 @@ def freeze(every: bool, output: Path, **_: Any) -> None:
         chosen = asked(every, "output")
         found = groups(chosen)
         if not found:
-            raise NothingError("nothing to pin: no mechanism, dtype and target go together")
+            raise NothingError("nothing to pin: no target claims these mechanisms and dtypes")
         before = read(output) if output.exists() else None
         pin = pin_of(chosen, found)
         try:

@@ -54,7 +54,7 @@ def _identified(targets: Sequence[str], given: Mapping[str, Any], markdown: bool
     own = groups(asked)
     subjects = {group.subject.name: group.subject for group in own}
     if not subjects:
-        raise NothingError("nothing to identify: no dtype and target go together")
+        raise NothingError("nothing to identify: no target claims these dtypes")
     found = []
     for subject in subjects.values():
         shown.says(f"identifying {subject.name}")

@@ -83,7 +83,7 @@ def started(path: Path, named: str, operator: str | None, framework: str | None)
     adapters = path.with_name(f"{path.stem}_attnspec.py")
     for there in (*(() if declares else (adapters,)), WORKFLOW):
         if there.exists():
-            raise UsageError(f"{there} is there already, and nothing is written over it: move it away, or edit it")
+            raise UsageError(f"{there} already exists and is not overwritten: move it away, or edit it")
     start = Start()
     if declares:
         start.says.append(f"{path} declares adapters by itself")
@@ -137,13 +137,13 @@ def _adapters(path: Path, functions: Sequence[str], operator: str | None, framew
             subject = _subject(f"{path}:{name}", operator, framework)
             blocks.append(adapter_text(path.stem, name, subject, _conventions(subject)))
             interface = subject.form.taken
-            start.says.append(f"{name} is taken for {interface.signature.name if interface else subject.operator}")
+            start.says.append(f"{name} is treated as {interface.signature.name if interface else subject.operator}")
         except Error as error:
             reason = str(error).splitlines()[0].partition(" ('attnspec list operators'")[0]
-            start.says.append(f"{name} is left out: {reason}")
+            start.says.append(f"{name} is skipped: {reason}")
     if not blocks:
         says = "\n".join(start.says) or f"{path} has no public function"
-        raise UsageError(f"{says}\nno function of {path} can be called as an operator; --operator names one")
+        raise UsageError(f"{says}\nno function of {path} can be called as an operator; name one with --operator")
     says = f"Adapters for {path.name}, as `attnspec init` has found them."
     head = f'"""{says}\n\n    attnspec check {path.stem}_attnspec.py\n"""'
     return (
@@ -228,7 +228,7 @@ def _table(target: Path, start: Start) -> None:
     text = f'[tool.attnspec]\ntargets = ["{target.as_posix()}"]\n'
     project = Path("pyproject.toml")
     if not project.is_file():
-        start.says += ["there is no pyproject.toml here; this table belongs into it:", "", *text.splitlines()]
+        start.says += ["there is no pyproject.toml here; add this table to it:", "", *text.splitlines()]
     elif TABLE.search(project.read_text("utf-8")):
         start.says.append(f"pyproject.toml has a table [tool.attnspec]; add {target.as_posix()!r} to its targets")
     else:

@@ -32,10 +32,9 @@ OWN = ("target", "max_time", "workers", "drawn", "folder")
 )
 @click.option("--folder", default=FOLDER, show_default=True, metavar="DIR", help="The file of the outcomes.")
 def mutate(target: str, max_time: float | None, workers: int, drawn: int, folder: str, **_: object) -> None:
-    """Find mutants of FILE that a check would not notice: changed comparisons, offsets, constants, lines, arguments and
-    dtypes.
+    """Find mutants of FILE that a check would not notice: changes of comparisons, offsets, constants and so on.
 
-    With a FUNCTION, only it and what it uses are changed. An ADAPTER is a shipped one or a correct variant of the audit.
+    With a FUNCTION, only it and what it uses are changed. ADAPTER is a shipped one or a correct variant of the audit.
 
     Each mutant is checked in a worker process until it first fails. A survivor is compared with the original on drawn
     cases for up to 20 seconds: if all bits are the same, it is reported as equivalent. Outcomes are stored, and known
@@ -62,11 +61,11 @@ def mutate(target: str, max_time: float | None, workers: int, drawn: int, folder
         try:
             found = edits(source, named)
         except SyntaxError as error:
-            raise TargetError(f"{path} is no source of Python: {error}") from None
+            raise TargetError(f"{path} is not Python source code: {error}") from None
         if not found:
-            raise NothingError(f"{path} has nothing that could be changed")
+            raise NothingError(f"{path} has nothing to mutate")
         deadline = None if max_time is None else time.time() + max_time
-        with progress("checking it as it is") as shown:
+        with progress("checking the original") as shown:
             kernel = Kernel(str(path), function, chosen, folder, words(str(path), function, chosen), drawn, deadline)
             outcomes = []
             for edit, outcome in fates(kernel, found, workers or os.cpu_count() or 1):
@@ -82,8 +81,8 @@ def mutate(target: str, max_time: float | None, workers: int, drawn: int, folder
         rate = f"{100 * counts['killed'] / tried:.0f}%" if tried else "none"
         left = len(found) - sum(counts.values())
         say(
-            f"{rate} of {tried} changes are noticed; {counts['survived']} survive, {counts['equivalent']} more are "
-            f"equivalent as far as drawn cases say" + (f", {left} were not tried" if left else "")
+            f"{rate} of {tried} mutants are killed; {counts['survived']} survive, {counts['equivalent']} more are "
+            f"equivalent on all drawn cases" + (f", {left} were not tried" if left else "")
         )
         code = Exit.VIOLATED if counts["survived"] else Exit.NOTHING_TESTED if left else Exit.CONFORMANT
         sys.exit(int(code))

@@ -62,7 +62,7 @@ def _examined(name: str, adapters: tuple[Adapter, ...]) -> Package:
         return Package(name, "", adapters, "not installed", install_command(adapters[0]))
     devices = {device for adapter in adapters for device in adapter.devices}
     if devices and "cpu" not in devices and not counted()[1]:
-        return Package(name, number, adapters, "runs on CUDA devices, and there is none")
+        return Package(name, number, adapters, "needs a CUDA device, and there is none")
     fault = importing(name)
     return Package(name, number, adapters, fault, _mends(fault) if fault else "")
 
@@ -79,7 +79,7 @@ def importing(module: str) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"cannot be imported in {SECONDS} s"
+        return f"importing it takes longer than {SECONDS} s"
     if done.returncode == 0:
         return ""
     lines = done.stderr.strip().splitlines() or [f"ended with status {done.returncode}"]
@@ -101,7 +101,7 @@ def _caches() -> str:
     """The folder of all caches, how much is in it, and how it is emptied; or why it is not used."""
     folder = cache_folder()
     if folder is None:
-        return f"none, as {VARIABLE} says" if os.environ.get(VARIABLE) else "none, for there is no home folder"
+        return f"none, because of {VARIABLE}" if os.environ.get(VARIABLE) else "none: there is no home folder"
     fault = fault_of(folder) if folder.exists() else ""
     size = f"{size_of(folder) / 1e6:.1f} MB; rm -r {shlex.quote(str(folder))} empties it"
     return f"{folder}   {f'not used: {fault}' if fault else size}"

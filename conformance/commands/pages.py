@@ -93,7 +93,7 @@ def explained(name: str, library: Library | None = None) -> Iterator[str]:
             *known_words(library),
         }
         hint = f"; one of {', '.join(sorted(short))}" if short else did_you_mean(name, known)
-        raise UsageError(f"nothing is called {safe(name)!r}{hint}")
+        raise UsageError(f"nothing is named {safe(name)!r}{hint}")
     return pages[name]()
 
 

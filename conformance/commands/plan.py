@@ -63,7 +63,7 @@ def plan(
         kept = {name: x for name, x in typed.items() if name != "dtypes"}
         listed = tasks(asked, devices, durations(balance), kept)
         if not listed:
-            raise NothingError("nothing to test: no mechanism, dtype, device and target go together")
+            raise NothingError("nothing to test: no target claims these mechanisms, dtypes and devices")
         click.echo("\n".join(_FORMS[form](listed)))  # as long as a line may be
 
 

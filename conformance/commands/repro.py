@@ -49,7 +49,7 @@ def _write(path: Path, text: str) -> None:
 
     try:
         if path.exists() and MARK not in path.read_text("utf-8"):
-            raise UsageError(f"{path} is there, and not of this command; name another file with -o")
+            raise UsageError(f"{path} exists and was not written by this command; name another file with -o")
         path.write_text(text, "utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None

@@ -76,7 +76,7 @@ def mended(verbose: bool) -> Iterator[None]:
 def say_ours(what: str, trace: str = "") -> None:
     """Say that attnspec itself failed, with the trace where it is asked for."""
     say(f"attnspec: internal error: {what}", err=True)
-    say(trace or "attnspec: this is a fault of attnspec; -v shows where", err=True)
+    say(trace or "attnspec: this is an error in attnspec; -v shows where", err=True)
 
 
 # Options
@@ -177,5 +177,5 @@ def named(targets: tuple[str, ...], every: bool, device: str, *, elsewhere: bool
 
         targets = (*targets, *every_one(device, elsewhere=elsewhere))
     if not targets:
-        raise click.UsageError("name a target, or --all ('attnspec list adapters' lists them)")
+        raise click.UsageError("name a target, or use --all ('attnspec list adapters' lists adapters)")
     return targets

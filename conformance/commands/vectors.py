@@ -59,7 +59,7 @@ def vectors(
         from ..vectors.sets import Asked, files
 
         if bool(names) == every:
-            raise click.UsageError("name operators or mechanisms, or --all ('attnspec list mechanisms' lists them)")
+            raise click.UsageError("name operators or mechanisms, or use --all ('attnspec list mechanisms' lists them)")
         asked = Asked(
             names,
             tuple(dict.fromkeys(dtypes)) or ("float32",),
@@ -104,7 +104,7 @@ def _emptied(folder: Path) -> None:
         found = list(folder.iterdir())
         own = [path for path in found if path.name in (INDEX, SCHEMA, TEXT) or path.suffix == ".safetensors"]
         if len(own) < len(found) or (found and folder / INDEX not in found):
-            raise UsageError(f"{folder} is there, and not of this command; name another folder with -o")
+            raise UsageError(f"{folder} exists and was not written by this command; name another folder with -o")
         for path in own:
             path.unlink()
     except OSError as error:
@@ -127,6 +127,6 @@ def _told(parts: Sequence[Part]) -> list[str]:
         lines.append(line)
         undeclared |= {name: stated["conventions"][name] for name in stated["undeclared"]}
     if undeclared:
-        lines.append("not declared, and followed at the first word (--convention NAME=WORD declares another):")
+        lines.append("not declared, so the first word is used (--convention NAME=WORD selects another):")
         lines += [f"  {name} = {word}" for name, word in undeclared.items()]
     return lines

@@ -30,7 +30,7 @@ def watched(options: Options, checked: Callable[[Options], Run]) -> Exit:
 
     files = [path for target in options.targets for path in files_of(target)]
     if not files:
-        raise UsageError("--watch looks at files, and no target is one: name it, as in kernels.py")
+        raise UsageError("--watch needs a target that is a file, as in kernels.py")
     code = Exit.INTERRUPTED
     try:
         with interruptible():

@@ -66,7 +66,7 @@ def declaration(path: Path, name: str, operator: str | None) -> tuple[str, list[
     operator = operator or operator_of(name)
     supervised = supervisor_of(Options())
     if supervised is None:
-        raise UsageError("a class is built in a process of its own, and there are none on this system")
+        raise UsageError("a class is built in a worker process, which this system does not have")
     survey = supervised.surveyed(path, name, roles(operator))
     found = candidates(operator, survey)
     scores = _scored(path, found)
@@ -81,11 +81,11 @@ def declaration(path: Path, name: str, operator: str | None) -> tuple[str, list[
     best = holding[0] if holding else _nearest(path, scores)
     doubts = _doubts(best, holding, len(found))
     if guessed_by_order(operator, survey):
-        doubts.append("names of parameters say nothing: their order is taken for that of queries, keys, values, output")
+        doubts.append("the names of parameters say nothing: their order is assumed to be queries, keys, values, output")
     best, left = _extended(path, best, survey) if holding else (best, [])
     count = len(best.candidate.weights)
     several = f"{count} weight{'s' * (count != 1)}"
-    says = f"{name} is taken for {operator}: {several}, right in {best.held} of {best.tried} cases"
+    says = f"{name} is treated as {operator}: {several}, right in {best.held} of {best.tried} cases"
     text = _written(best, name, [*(f"uncertain: {doubt}" for doubt in doubts), *left])
     return text, [says, *(f"{name} is uncertain: {doubt}" for doubt in doubts), *(f"{name}: {one}" for one in left)]
 
@@ -97,7 +97,7 @@ def operator_of(name: str) -> str:
         if any(word in low for word in (operator.replace("_", ""), *NAMES[operator])):
             return operator
     raise UsageError(
-        f"the name {name!r} does not say what operator it is; add --operator (with weights: {', '.join(KINDS)})"
+        f"the name {name!r} does not say which operator it is; add --operator (with weights: {', '.join(KINDS)})"
     )
 
 

@@ -30,7 +30,7 @@ def read_bytes(path: Path, most: int, name: str = "") -> bytes:
     except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
         raise SpecError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from None
     if len(raw) > most:
-        raise SpecError(f"cannot read {name}: it has more than {most:,} bytes, the most that such a file may have")
+        raise SpecError(f"cannot read {name}: it has more than {most:,} bytes, the limit for such a file")
     return raw
 
 

@@ -31,7 +31,7 @@ def storable(x: Any, name: str = "") -> Any:
         return int(x)
     if isinstance(x, float):
         if not math.isfinite(x):
-            raise ValueError(f"{name or 'a number'} is {x}, which JSON lacks")
+            raise ValueError(f"{name or 'a number'} is {x}, which JSON does not have")
         return float(x)
     if isinstance(x, Mapping):
         return {safe(str(key), LONGEST): storable(part, str(key)) for key, part in x.items()}

@@ -38,7 +38,7 @@ def record(text: str, shape: Shape, path: Path | str, line: int = 1) -> Any:
     except ValueError as error:
         raise UsageError(f"{place}:{line}: {error}") from None
     except RecursionError:
-        raise UsageError(f"{place}:{line}: nested more than {DEEPEST} deep") from None
+        raise UsageError(f"{place}:{line}: nested more than {DEEPEST} levels deep") from None
     for fault in (*_unfit(found), *shape(found, "")):
         raise UsageError(f"{place}:{line}: {fault}")
     return found
@@ -47,7 +47,7 @@ def record(text: str, shape: Shape, path: Path | str, line: int = 1) -> Any:
 def check_format(number: int, newest: int, what: str, path: Path | str) -> None:
     """Raise a `UsageError` for a file of `what` that is in a later format than the newest that is known."""
     if number > newest:
-        known = f"this attnspec reads up to {newest}; install a later one"
+        known = f"this attnspec reads up to {newest}; install a later version"
         raise UsageError(f"{safe(str(path))} has format {number} of {what}, and {known}")
 
 
@@ -71,7 +71,7 @@ def _whole(text: str) -> int:
 
 def _fraction(text: str) -> float:
     if not math.isfinite(found := float(text)):
-        raise ValueError(f"the number {safe(text, DIGITS)} is beyond all numbers of 64 bits")
+        raise ValueError(f"the number {safe(text, DIGITS)} does not fit in 64 bits")
     return found
 
 
@@ -84,7 +84,7 @@ def _unfit(found: Any) -> Iterator[str]:
     level, depth = [found], 0
     while level:
         if depth > DEEPEST:
-            yield f"nested more than {DEEPEST} deep"
+            yield f"nested more than {DEEPEST} levels deep"
             return
         inner: list[Any] = []
         for x in level:
@@ -93,7 +93,7 @@ def _unfit(found: Any) -> Iterator[str]:
             elif isinstance(x, list):
                 inner += x
             elif isinstance(x, str) and not x.isascii() and _unwritable(x):
-                yield f"the text {_told(x)} has half a character in it"
+                yield f"the text {_told(x)} has half of a surrogate pair"
                 return
         level, depth = inner, depth + 1
 

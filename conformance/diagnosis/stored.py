@@ -111,10 +111,10 @@ def find(name: str, folder: Path, specs: Specs = NONE) -> dict[str, Any]:
     path = path_of(name, folder)
     if not (name.endswith(".json") or is_file(path)):
         known = ", ".join(sorted(p.stem for p in (folder / "cases").glob("*.json"))[:8])
-        raise UsageError(f"no case {name!r} in {folder / 'cases'}" + (f" (there are {known})" if known else ""))
+        raise UsageError(f"no case {name!r} in {folder / 'cases'}" + (f" (available: {known})" if known else ""))
     found: dict[str, Any] = records.record(read_text(path, MOST), shapes.witness, path)
     for fault in _unknown(found, library_of(found, specs)):
-        raise UsageError(f"{safe(str(path))}: {fault}; the case is not of this version, or was changed")
+        raise UsageError(f"{safe(str(path))}: {fault}; the case is not of this version, or it was changed")
     return found
 
 
@@ -178,7 +178,9 @@ def runnable(name: str) -> Iterator[None]:
         raise UsageError(f"the case {name} is outside the domain: {error}") from error
     except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
         says = f"the case {name} cannot be run: {type(error).__name__}: {told(error)}"
-        raise UsageError(f"{says} (-v shows where; if nobody has changed it, this is a fault of attnspec)") from error
+        raise UsageError(
+            f"{says} (-v shows where; if the file was not changed, this is an error in attnspec)"
+        ) from error
 
 
 def kept(folder: Path) -> Iterator[str]:

@@ -200,13 +200,13 @@ def _receive(end: socket.socket, seconds: float) -> tuple[dict[str, Any], bytes]
     until = time.monotonic() + seconds
     length = int.from_bytes(_exactly(end, 8, until), "little")
     if length > HEAD:
-        raise ApartError("the process without attnspec sent what is not an answer")
+        raise ApartError("the process without attnspec sent an invalid reply")
     text = _exactly(end, length, until)
     try:
         head = json.loads(text)
         sizes = [size for size in head["sizes"] if type(size) is int and size >= 0]
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise ApartError("the process without attnspec sent what is not an answer") from None
+        raise ApartError("the process without attnspec sent an invalid reply") from None
     if sum(sizes) > BODY:
         raise ApartError("the process without attnspec sent too much")
     return head, _exactly(end, sum(sizes), until)
@@ -222,7 +222,7 @@ def _exactly(end: socket.socket, count: int, until: float) -> bytes:
                 raise ApartError("the process without attnspec ended")
             room += part
     except OSError:
-        raise ApartError("the process without attnspec gave no answer in time") from None
+        raise ApartError("the process without attnspec did not reply in time") from None
     return bytes(room)
 
 
@@ -238,5 +238,5 @@ def _reply(head: Mapping[str, Any], data: bytes) -> Reply:
             outputs[name] = np.frombuffer(data, dtype, count, at).reshape(shape)
             at += count * WIDTHS[dtype]
     except (ValueError, TypeError, KeyError):
-        raise ApartError("the process without attnspec sent what is not an answer") from None
+        raise ApartError("the process without attnspec sent an invalid reply") from None
     return Reply(outputs)

@@ -284,7 +284,7 @@ class DirectCaller:
         """The entries as an array of NumPy itself, of an exact dtype."""
         entries = self.framework.read(x) if self.framework.is_array(x) else np.asarray(plain_or_none(x))
         if entries.dtype.kind not in "biuf" or entries.dtype.itemsize > 8:
-            raise TypeError(f"entries of {entries.dtype} are no numbers")
+            raise TypeError(f"entries of {entries.dtype} are not numbers")
         return np.array(entries, entries.dtype.newbyteorder("="), copy=type(entries) is not np.ndarray or None)
 
     # Contracts

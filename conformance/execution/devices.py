@@ -87,8 +87,8 @@ def check_device(device: str) -> None:
     if device not in names | kinds:
         there = "; ".join(f"{name}: {', '.join(found)}" for name, found in listed().items() if found)
         if kind in ELSEWHERE:
-            raise UsageError(f"device {device!r}: no framework that is installed here sees one (there are {there})")
-        raise UsageError(f"unknown device {device!r}{did_you_mean(device, names | kinds)} (there are {there})")
+            raise UsageError(f"device {device!r}: no installed framework has it (available: {there})")
+        raise UsageError(f"unknown device {device!r}{did_you_mean(device, names | kinds)} (available: {there})")
 
 
 def is_here(device: str) -> bool:
@@ -188,7 +188,7 @@ def lease(device: str, count: int, folder: Path | None = None, say: Callable[[st
             if file is not None:
                 return Lease(each, file, KINDS[kind].visible)
         if not said:
-            (say or _warn)(f"waiting for {device}, which another run holds")
+            (say or _warn)(f"waiting for {device}, which another run is using")
             said = True
         time.sleep(PAUSE)
 

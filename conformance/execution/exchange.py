@@ -114,7 +114,7 @@ class Exchange:
                     np.copyto(piece.copied, piece.memory)
 
     def read(self, said: Any) -> dict[str, NDArray[Any]]:
-        """The outputs that an answer tells of; `MisfitError` for what is no array of the file."""
+        """The outputs that an answer tells of; `MisfitError` for what is not an array of the file."""
         if type(said) is not dict:
             raise MisfitError("answered neither outputs nor an error")
         size = self.results.stat().st_size if self.results.is_file() else 0

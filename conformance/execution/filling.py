@@ -50,7 +50,9 @@ def planned(parts: Mapping[str, Any]) -> Plan:
     named = options if isinstance(options, Mapping) else {name: name for name in _texts("options", options)}
     for one in (*by_position, *by_name):
         if one in weights:
-            raise MappingError(f"{one!r} is passed by inputs, and fills {weights[one][0].text!r}; it does one of both")
+            raise MappingError(
+                f"{one!r} is passed by inputs and also fills {weights[one][0].text!r}; use it for only one"
+            )
     leave = parts["leave"]
     return Plan(
         weights,
@@ -177,7 +179,7 @@ class Filled:
             return found[returns]
         except (LookupError, TypeError):
             known = [*found] if isinstance(found, Mapping) else f"{type(found).__name__}"
-            raise MappingError(f"returns={returns!r} is not in what the module returned ({known})") from None
+            raise MappingError(f"returns={returns!r} is not among the results of the module ({known})") from None
 
 
 def _converted(x: Any) -> Any:
@@ -252,7 +254,7 @@ class Built:
 
     def _without(self, name: str) -> float:
         if name not in self.absent:
-            raise MappingError(f"{name} is not given, and has no number that stands for it")
+            raise MappingError(f"{name} is not given, and has no default number")
         return self.absent[name]
 
     def _place(self, name: str, held: Held) -> tuple[Held, list[tuple[str, Any]]]:
@@ -306,8 +308,8 @@ class Built:
                 part = f"{whole - some} of {whole} entries of" if some else ""
                 raise MappingError(
                     f"no weight fills {part}{' ' if part else ''}{parameter!r} {list(shape)}; name it in weights=, "
-                    f"or in leave={{{parameter!r}: 0}} if it is to hold zeros, "
-                    f"leave=({parameter!r},) if it is to stay as it was made"
+                    f"or in leave={{{parameter!r}: 0}} to fill it with zeros, or in "
+                    f"leave=({parameter!r},) to keep its initial value"
                 )
 
     def _check_shape(self, name: str, held: Held, parameter: str, entries: Any, shape: tuple[int, ...]) -> None:

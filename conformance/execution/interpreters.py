@@ -116,7 +116,9 @@ def examined(path: str, modules: Sequence[str] = ()) -> Interpreter:
     place = next((place / name for name in ("bin/python", "bin/python3") if (place / name).exists()), place)
     whole = Path(os.path.abspath(place))  # a link to an interpreter is what names an environment: it is not followed
     if not whole.is_file() or not os.access(whole, os.X_OK):
-        raise TargetError(f"{safe(path)} is no interpreter: expected the path of a python, as in /envs/new/bin/python")
+        raise TargetError(
+            f"{safe(path)} is not an interpreter: expected the path of a Python, as in /envs/new/bin/python"
+        )
     found = _asked(str(whole), tuple(sorted({NEEDED, LENT, *(name.partition(".")[0] for name in modules)})))
     found.require(NEEDED, "the program that makes calls")
     return found
@@ -137,12 +139,10 @@ def _asked(path: str, modules: tuple[str, ...]) -> Interpreter:
         said = json.loads((done.stdout.strip().splitlines() or [""])[-1])
         version, packages = tuple(said["version"]), said["packages"]
     except (OSError, ValueError, KeyError, TypeError, subprocess.TimeoutExpired) as error:
-        raise TargetError(
-            f"{safe(path)} does not answer as an interpreter of Python does: {safe(str(error))}"
-        ) from None
+        raise TargetError(f"{safe(path)} does not behave like a Python interpreter: {safe(str(error))}") from None
     number = ".".join(map(str, version))
     if version < OLDEST:
-        raise TargetError(f"{path} is Python {number}; calls are made by Python {'.'.join(map(str, OLDEST))} or later")
+        raise TargetError(f"{path} is Python {number}; attnspec needs Python {'.'.join(map(str, OLDEST))} or later")
     return Interpreter(path, number, {name: (owner, own) for name, (owner, own) in packages.items()})
 
 

@@ -68,7 +68,7 @@ def read(text: str) -> Held:
     """What a text means; a `MappingError` says where it means nothing."""
     head = HEAD.match(text.strip())
     if head is None:
-        raise MappingError(f"{text!r} begins with no path of a parameter; expected {KNOWN}")
+        raise MappingError(f"{text!r} does not start with the path of a parameter; expected {KNOWN}")
     rest, path, steps = text.strip()[head.end() :], head[2], []
     while path.endswith(".T"):
         path = path.removesuffix(".T")
@@ -88,7 +88,7 @@ def _step(text: str, rest: str) -> tuple[Step, str]:
         return _indexing(text, inside), rest
     if found := PATTERN.match(rest):
         return _pattern(text, found[1].strip()), rest[found.end() :]
-    raise MappingError(f"{text!r} cannot be read from {rest!r} on; expected {KNOWN}")
+    raise MappingError(f"{text!r} cannot be parsed from {rest!r} on; expected {KNOWN}")
 
 
 def _transposed(x: Any, sizes: Sizes) -> Any:
@@ -105,7 +105,7 @@ def _indexing(text: str, inside: str) -> Step:
         tree: Any = ast.parse(f"x[{inside}]", mode="eval").body
         parts = tree.slice.elts if isinstance(tree.slice, ast.Tuple) else [tree.slice]
     except (SyntaxError, AttributeError):
-        raise MappingError(f"{text!r}: [{inside}] is no index; expected 0/3, dim:2 * dim or 0") from None
+        raise MappingError(f"{text!r}: [{inside}] is not an index; expected 0/3, dim:2 * dim or 0") from None
     for part in parts:
         _check(text, part)
 
@@ -132,7 +132,7 @@ def _check(text: str, node: Any) -> None:
         _check(text, node.left)
         _check(text, node.right)
     elif node is not None and not (isinstance(node, ast.Name) or _whole(node)):
-        raise MappingError(f"{text!r}: {ast.unparse(node)} is no number, size, sum or product of these")
+        raise MappingError(f"{text!r}: {ast.unparse(node)} is not a number, a size, or a sum or product of these")
 
 
 def _whole(node: Any) -> bool:
@@ -161,7 +161,7 @@ def _number(node: Any, sizes: Sizes) -> int:
     if isinstance(node, ast.Name):
         return _size(node.id, sizes)
     if isinstance(node.op, ast.Div):
-        raise MappingError("a section stands alone; use // to divide")
+        raise MappingError("a section cannot be part of an expression; use // to divide")
     return int(OPERATIONS[type(node.op)](_number(node.left, sizes), _number(node.right, sizes)))
 
 
@@ -169,7 +169,7 @@ def _size(name: str, sizes: Sizes) -> int:
     x = sizes.get(name)
     if type(x) is not int:
         known = [other for other, one in sizes.items() if type(one) is int]
-        says = f"{name!r} is {x!r} in this case" if name in sizes else f"{name!r} is no size of this case"
+        says = f"{name!r} is {x!r} in this case" if name in sizes else f"{name!r} is not a size of this case"
         raise MappingError(f"{says}{near(name, known)} (known: {', '.join(known)})")
     return x
 

@@ -325,4 +325,4 @@ def understood(data: Any, *kinds: type[M]) -> M:
     try:
         return coding.read(data, kinds)
     except coding.MisfitError as error:
-        raise GarbledError(f"sent what is not an answer: {told(error)}") from None
+        raise GarbledError(f"sent an invalid reply: {told(error)}") from None

@@ -61,7 +61,7 @@ def filling(made: Any, arrays: list[Any], first_call: Callable[[Any], Any]) -> F
         return LinenModule(made, arrays, first_call)
     if "flax.Module" in kinds:
         return NnxModule(made)
-    raise MappingError(f"the factory made {_kind(made)}, which is no module of torch, Flax or Keras")
+    raise MappingError(f"the factory made {_kind(made)}, which is not a module of torch, Flax or Keras")
 
 
 def _of(x: Any, package: str) -> bool:

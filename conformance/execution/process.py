@@ -118,11 +118,11 @@ class Process:
 def ended(status: int | None) -> str:
     """How a process with that exit status ended, in words."""
     if status is None:
-        return "was lost along with the one that it was forked from"
+        return "was lost together with the process that forked it"
     if status >= 0:
         return f"exited with status {status}"
     try:
         name = signal.Signals(-status).name
     except ValueError:
         name = f"signal {-status}"
-    return f"was killed ({name}), as happens when memory runs out" if name == "SIGKILL" else f"died of {name}"
+    return f"was killed ({name}), which usually means that memory ran out" if name == "SIGKILL" else f"died of {name}"

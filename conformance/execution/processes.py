@@ -197,7 +197,7 @@ class ForkServer:
             answer = patiently(self.process, lambda seconds: receive(self.process.wire, kind, Refused, seconds=seconds))
         except (TimeoutError, FloodedError) as error:
             self.close()
-            says = f"it {error}" if isinstance(error, FloodedError) else f"it takes over {LOADING:g} s"
+            says = f"it {error}" if isinstance(error, FloodedError) else f"loading takes over {LOADING:g} s"
             raise TargetError(f"{self._label} cannot be imported: {says}\n{self.process.printed}".rstrip()) from None
         if isinstance(answer, Refused):
             raise error_of(answer)
@@ -305,7 +305,7 @@ class Worker:
         if isinstance(answer.what, Refused):
             raise error_of(answer.what)
         if not isinstance(answer.what, kind):
-            raise self._died(GarbledError("sent an answer to another question"))
+            raise self._died(GarbledError("sent a reply to another call"))
         return answer.what
 
     def _check(self) -> None:
@@ -331,7 +331,7 @@ class Worker:
 
     def _hung(self, seconds: float) -> LostError:
         self.process.end(signal.SIGABRT)  # which prints where it is, even if it holds the interpreter's lock
-        return LostError(Fault("hung", f"gave no answer within {seconds:g} s", self.process.log.tail()))
+        return LostError(Fault("hung", f"did not reply within {seconds:g} s", self.process.log.tail()))
 
     def _died(self, error: GoneError) -> LostError | OrphanedError:
         """Why a process has ended, or why it was ended, with what it has printed last."""

@@ -123,7 +123,7 @@ class Program:
             if len(self._read) > LONGEST:
                 raise AnswerError("flooded", f"the program wrote {len(self._read):,} bytes without the end of a line")
             if until is not None and not self.waiting(max(until - time.monotonic(), 0.0)):
-                raise TimeoutError(f"gave no answer within {seconds:g} s")
+                raise TimeoutError(f"did not reply within {seconds:g} s")
             self._read += self._more()
         line, _, self._read = self._read.partition(b"\n")
         try:
@@ -131,7 +131,7 @@ class Program:
         except (ValueError, RecursionError):
             answer = None
         if type(answer) is not dict:
-            raise AnswerError("died", f"the program wrote what is no answer: {_shown(line)}")
+            raise AnswerError("died", f"the program wrote an invalid reply: {_shown(line)}")
         return answer
 
     def waiting(self, seconds: float = 0.0) -> bool:
@@ -210,7 +210,7 @@ def refusal(answer: Mapping[str, Any]) -> Fault | None:
 
 
 def _unasked(found: bytes) -> AnswerError:
-    return AnswerError("died", f"the program wrote what nobody asked for: {_shown(found)}")
+    return AnswerError("died", f"the program wrote an unexpected line: {_shown(found)}")
 
 
 def _shown(line: bytes) -> str:

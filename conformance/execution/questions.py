@@ -94,7 +94,7 @@ def _sayable(x: Any) -> Any:
 
 
 def _elsewhere(*_: Any, **__: Any) -> NoReturn:
-    raise TypeError("the function of a program is not called here")
+    raise TypeError("the function of a program cannot be called here")
 
 
 def _end_like(status: int) -> NoReturn:

@@ -36,7 +36,7 @@ def declared(path: Path, function: str = "") -> list[Adapter]:
         if not found:
             raise TargetError(
                 f"{path} declares no adapter; decorate a function with @attnspec.adapter(...), "
-                f"or name one as {path}:function"
+                f"or name one, as in {path}:function"
             )
         return found
     named = [adapter for adapter in found if function in (adapter.name, getattr(adapter.function, "__name__", ""))]

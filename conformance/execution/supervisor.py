@@ -194,15 +194,15 @@ class Supervisor:
     def apart(self, start: Start, asked: Open) -> tuple[Apart, Place]:
         """A process in which nothing of attnspec is to be seen, and what it is to load; `ApartError` for none."""
         if start.python:
-            raise ApartError("it is called in another environment")
+            raise ApartError("it runs in another environment")
         if asked.served is not None:
-            raise ApartError("it is a program of its own, in which nothing of attnspec is to be seen anyway")
+            raise ApartError("it is a separate program, which does not have attnspec anyway")
         folder = start.folder or str(Path.cwd())
         named = _framework(Path(start.folder, start.path)) if start.path else "numpy"
         framework = "torch" if "torch" in (named, asked.framework) else "numpy"
         found = self._asked(Start(framework), lambda root: root.apart)
         if found is None:
-            raise ApartError("there is none on this system")
+            raise ApartError("this system has none")
         interface, environment = asked.interface, start.environment
         return found, Place(start.path, asked.module, folder, asked.name, asked.framework, interface, environment)
 
@@ -250,7 +250,7 @@ class Supervisor:
         says = ""
         for _ in range(TRIES):
             if self._closing:
-                raise TargetError("the processes that make calls are being ended")
+                raise TargetError("the worker processes are being terminated")
             fork_server = None
             try:
                 fork_server = self._fork_server(start)
@@ -310,7 +310,7 @@ def _framework(path: Path) -> str:
     try:
         return "torch" if b"torch" in path.read_bytes() else "numpy"
     except OSError as error:
-        raise TargetError(f"{path} cannot be read any more: {error.strerror}; it was there before") from None
+        raise TargetError(f"{path} can no longer be read: {error.strerror}") from None
 
 
 @functools.cache

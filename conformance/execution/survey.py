@@ -103,7 +103,7 @@ def surveyed(path: Path, name: str, roles: Sequence[Role]) -> Survey:
         raise TargetError(f"{path} has no class {name!r}{did_you_mean(name, known)}")
     framework, calling = _calling(kind)
     if calling is None:
-        raise TargetError(f"{name} is no module of torch, Flax or Keras")
+        raise TargetError(f"{name} is not a module of torch, Flax or Keras")
     uses: dict[str, None] = {}
     guess = _guesses(roles, uses)
     made, built = _made(module, path.stem, kind, guess)

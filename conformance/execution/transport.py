@@ -85,7 +85,7 @@ class Wire:
         try:
             message = msgpack.unpackb(self._room[LENGTH:end], **READING)
         except Exception as error:
-            raise GarbledError(f"sent what cannot be read: {type(error).__name__}") from None
+            raise GarbledError(f"sent unreadable data: {type(error).__name__}") from None
         self._room[: self._filled - end] = self._room[end : self._filled]
         self._filled -= end
         if len(self._room) > LONG_BUFFER >= self._filled:
@@ -142,7 +142,7 @@ class Wire:
             return LENGTH
         length = int.from_bytes(self._room[:LENGTH], "little")
         if length > MOST:
-            raise GarbledError("sent what is not a message")
+            raise GarbledError("sent an invalid message")
         return LENGTH + length
 
     def _grow(self, size: int) -> None:

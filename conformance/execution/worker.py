@@ -272,5 +272,5 @@ def _send(wire: Wire, answer: Answer) -> None:
     try:
         send(wire, answer)
     except (TypeError, ValueError) as error:
-        fault = Fault("returned", f"returned what cannot be sent: {error}")
+        fault = Fault("returned", f"returned a value that cannot be sent: {error}")
         send(wire, Answer(answer.number, answer.pid, Made(Reply(fault=fault), 0)))

@@ -26,7 +26,7 @@ class CupyFramework(Copied):
 
     def make(self, array: NDArray[Any], dtype: str, device: str, layout: str, index: int) -> Any:
         if kind_of(device) != "cuda":
-            raise UsageError(f"CuPy has CUDA devices alone, and not {device!r}; add --device cuda")
+            raise UsageError(f"CuPy has only CUDA devices, not {device!r}; add --device cuda")
         target = numpy_dtype(dtype) if array.dtype.kind == "f" else array.dtype
         with self.cupy.cuda.Device(index_of(device) or 0):
             if layout == "expanded" and (once := stored_once(array)) is not None:

@@ -37,7 +37,7 @@ class JaxFramework(Copied):
 
     def strange(self, x: Any) -> str:
         if isinstance(x, self.jax.core.Tracer):
-            return "an array of a trace that has ended has no entries"
+            return "an array of a finished trace has no entries"
         return "it was donated to another call, and has no entries" if x.is_deleted() else ""
 
     def device(self, x: Any) -> str:

@@ -34,7 +34,9 @@ class NumpyFramework:
             return f"{count} of its {x.size} entries are masked" if count else ""
         if not isinstance(x, np.ndarray) or type(x) in (np.ndarray, np.matrix, np.memmap):
             return ""
-        return f"{type(x).__module__}.{type(x).__name__} is a kind of array of its own; return a plain numpy.ndarray"
+        return (
+            f"{type(x).__module__}.{type(x).__name__} is a subclass or another array type; return a plain numpy.ndarray"
+        )
 
     def read(self, x: Any) -> NDArray[Any]:
         x = np.asarray(x)

@@ -75,7 +75,7 @@ class TorchFramework:
         own = {name for base in kind.__mro__[: kind.__mro__.index(plain)] for name in vars(base)}
         if not own & set(dir(plain)) - {"__doc__", "__module__", "__dict__", "__weakref__"}:
             return ""
-        return f"{kind.__module__}.{kind.__name__} is a kind of tensor of its own; return a plain torch.Tensor"
+        return f"{kind.__module__}.{kind.__name__} is a subclass of a tensor; return a plain torch.Tensor"
 
     def read(self, x: Any) -> NDArray[Any]:
         x = x.detach()

@@ -37,7 +37,7 @@ class Failure:
     """The sample on which it was found, before it was made smaller."""
     tried: int = 0
     before: tuple[Case, ...] = ()
-    """The cases that were tried before it, in their order."""
+    """The cases that ran before it, in their order."""
     dependent: bool = False
     """Whether it holds in a new process, where nothing was tried before it."""
     finding: str = ""
@@ -66,7 +66,7 @@ class Cell:
     says: str = ""
     failure: Failure | None = None
     vacuous: int = 0
-    """The cases on which every bound was too wide to say anything."""
+    """The cases on which every bound was too wide to decide."""
     claimed: float | None = None
     """The largest error in units of the bound that is claimed; None where rounding results is all that was needed."""
     margins: Margins | None = None
@@ -139,9 +139,9 @@ class Tally:
         if self.counts[Kind.DECLINED]:
             return "not_declared", self.declined
         if self.counts[Kind.VACUOUS]:
-            return "not_tested", "every bound was too wide to say anything"
+            return "not_tested", "every bound was too wide to decide"
         if self.unanswered:
-            return "not_tested", "no case gave a result to try it on"
+            return "not_tested", "no case gave a result to test it on"
         return "not_tested", "no case reached its condition"
 
 

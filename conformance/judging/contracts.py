@@ -130,9 +130,9 @@ class Contracts:
             if y is None or (y.shape == x.shape and np.array_equal(x, y, equal_nan=x.dtype.kind == "f")):
                 continue
             if y.dtype.kind == "f" and y.shape == x.shape and np.isnan(y).any() and not np.isnan(x).all():
-                self.breach(Breach("written", f"entries of {name!r} keep what their memory held before"), trial.sample)
+                self.breach(Breach("written", f"entries of {name!r} are not written"), trial.sample)
             else:
-                self.breach(Breach("repeatable", f"the same call gave another {name!r}"), trial.sample)
+                self.breach(Breach("repeatable", f"the same call gave a different {name!r}"), trial.sample)
 
     def poison(self, trial: Trial) -> None:
         """A call with NaN in place of every number; nothing is asked of it, and none follows one that has no end."""

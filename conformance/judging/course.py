@@ -88,7 +88,7 @@ class Course:
         if self.bench.faults["hung"] >= HANGS:
             return f"{HANGS} calls that hung"
         if self.bench.deadly:
-            return f"{DEATHS} calls that ended their process, with none that was answered"
+            return f"{DEATHS} calls that ended their process, with no successful call"
         return ""
 
     @property
@@ -111,8 +111,14 @@ class Course:
     def cut_short(self) -> str:
         """Why cases were left out; nothing if none were."""
         if self.given_up:
-            return f"given up after {self._given_up}"
-        return "the first violation ended the run" if self.settled else "time was up" if self.late else ""
+            return f"stopped after {self._given_up}"
+        return (
+            "the run stopped at the first violation"
+            if self.settled
+            else "the time limit was reached"
+            if self.late
+            else ""
+        )
 
     @property
     def too_slow(self) -> str:

@@ -56,7 +56,7 @@ def interpreters(cells: Sequence[Line]) -> list[str]:
 def _interpreted(cells: Sequence[Line]) -> list[str]:
     """That no device was seen, and what was not seen with it."""
     by = " and ".join(map(_short, interpreters(cells)))
-    return [f"interpreted by {by}: what a compiler or a device makes of it was not tested"] if by else []
+    return [f"interpreted by {by}: neither a compiler nor a device was tested"] if by else []
 
 
 def _notes(cells: Sequence[Line]) -> list[str]:

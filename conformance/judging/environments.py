@@ -101,7 +101,7 @@ class LawEnvironment:
         return Number.within(x.value, radius)
 
     def source(self, ordinal: int) -> Source:
-        raise SpecError("a claim draws nothing; draw under `given`")
+        raise SpecError("a claim cannot draw; draw under `given`")
 
 
 class _Giving:

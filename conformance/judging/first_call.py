@@ -26,9 +26,9 @@ def noticed(subject: Subject, device: str) -> tuple[str, ...]:
     if not isinstance(subject, AdapterSubject):
         return ()
     found = find_framework(subject, device)
-    says = [f"takes arrays of {found}, as a first call has shown; --framework says another"] if found else []
+    says = [f"takes arrays of {found}, as a first call shows; --framework selects another framework"] if found else []
     if subject.claims.sparing:
-        says.append("is compiled for every shape, so few are tried; compiled=False or --profile ci tries them all")
+        says.append("is compiled for every shape, so few shapes are tried; compiled=False or --profile ci tries all")
     return tuple(says)
 
 
@@ -39,7 +39,7 @@ def differentiated(subject: Subject, device: str, known: Library) -> tuple[Gradi
     mechanism = gradient_of(subject, known)
     if mechanism is None:
         written = writes(subject) and f"{subject.operator}_gradient" in known.stating
-        return None, ("its gradients are not checked: it writes to what it is passed",) if written else ()
+        return None, ("its gradients are not checked: it writes to its inputs",) if written else ()
     try:
         found = GradientSubject(subject, mechanism)
     except Error as error:

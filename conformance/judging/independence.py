@@ -92,7 +92,7 @@ def examined(bench: Bench, grades: Sequence[Grade], known: Sequence[Known]) -> E
     if reason or not isinstance(subject, AdapterSubject) or not isinstance(subject.caller, SupervisedCaller):
         return Elsewhere(says=reason)
     if not known:
-        return Elsewhere(says="no case was answered rightly")
+        return Elsewhere(says="no case was answered correctly")
     chosen = [*known[:: max(1, len(known) // CHOSEN)]][:CHOSEN]
     order = random.Random(mechanism.digest)
     turns = [order.sample(chosen, len(chosen)) for _ in range(2)]
@@ -110,7 +110,7 @@ def examined(bench: Bench, grades: Sequence[Grade], known: Sequence[Known]) -> E
                     return Elsewhere(len(both), _told(place, found[id(one)][0], one.reply), one.sample)
     except ApartError as error:
         return Elsewhere(says=str(error))
-    return Elsewhere(len(both), "" if both else f"the calls took over {SECONDS:g} s")
+    return Elsewhere(len(both), "" if both else f"the calls took longer than {SECONDS:g} s")
 
 
 def _made(
@@ -141,7 +141,7 @@ def _place(bench: Bench, grades: Sequence[Grade], one: Known, other: str) -> str
     plain = _made(bench.subject, [[one]], "", anew=True).get(id(one), []) if other else []
     if plain and not _bad(bench, grades, one.sample, plain[0]):
         return f"right after itself in {other}, the same call"
-    return "in a process in which nothing of attnspec is to be seen, the same call"
+    return "in a process without attnspec, the same call"
 
 
 def _reason(bench: Bench) -> str:
@@ -150,9 +150,9 @@ def _reason(bench: Bench) -> str:
     if not isinstance(subject, AdapterSubject):
         return "it is part of attnspec"
     if not isinstance(subject.caller, SupervisedCaller):
-        return "calls are made in the process of the run"
+        return "calls are made in this process"
     if bench.device != "cpu":
-        return "it is asked on the CPU alone"
+        return "it is tested only on the CPU"
     if mechanism.random:
         return "its outputs are random"
     home = mechanism.name == mechanism.operator and bench.dtype == claims.dtypes[0]
@@ -180,4 +180,4 @@ def _told(place: str, reply: Reply, known: Reply) -> str:
     other = next(
         (n for n, x in known.outputs.items() if n not in given or not _same(Reply({n: x}), Reply({n: given[n]}))), ""
     )
-    return f"{place} gave another {other!r}, which is not what the definition says"
+    return f"{place} gave a different {other!r}, which is not what the definition says"

@@ -185,12 +185,12 @@ def _same(x: object, y: object) -> bool:
 
 
 def taken_told(subject: AdapterSubject) -> str:
-    """What a report begins with: the layout that is to be declared, and the interface that a function is taken for."""
+    """What a report begins with: the layout that is to be declared, and the interface that a function is treated as."""
     taken = subject.form.taken
     if taken is None:
         return layout_told(subject)
     layout = layout_told(subject)
-    told = f"{f'{layout}; it' if layout else subject.name} is taken for {interface_told(taken.signature)}"
+    told = f"{f'{layout}; it' if layout else subject.name} is treated as {interface_told(taken.signature)}"
     return told + (f"; not tested: {', '.join(taken.left)}" if taken.left else "")
 
 

@@ -34,13 +34,13 @@ def check_requirements(
     for text in required:
         kind, colon, name = text.partition(":")
         if not colon or kind not in _CHECKS:
-            raise UsageError(f"a requirement is one of {FORMS}, not {text!r}{did_you_mean(kind, _CHECKS)}")
+            raise UsageError(f"a requirement must be one of {FORMS}, not {text!r}{did_you_mean(kind, _CHECKS)}")
         of = _CHECKS[kind](name, library or shipped())
         if of and not of & set(operators):
-            raise UsageError(f"required {text}: nothing that is tested is of the operator {' or '.join(sorted(of))}")
+            raise UsageError(f"required {text}: no tested subject has the operator {' or '.join(sorted(of))}")
         if shard and kind == "option":
             raise UsageError(
-                f"required {text}: whether an option was tested is known of a whole run; leave out --shard"
+                f"required {text}: whether an option was tested is known only for a whole run; leave out --shard"
             )
 
 
@@ -62,7 +62,7 @@ def _check_option(name: str, library: Library) -> set[str]:
         for option in (*m.optional, *m.options):
             known[option].add(m.operator)
     if name not in known:
-        raise UsageError(f"required option:{name}: no operator has it{did_you_mean(name, known)}")
+        raise UsageError(f"required option:{name}: no operator has this option{did_you_mean(name, known)}")
     return known[name]
 
 
@@ -76,7 +76,7 @@ def _check_grade(name: str, _: Library) -> set[str]:
 
 def _check_share(name: str, _: Library) -> set[str]:
     if not 0 <= _number(name) <= 1:
-        raise UsageError(f"required share:{name}: a share is a number from 0 to 1, as in share:0.95")
+        raise UsageError(f"required share:{name}: a share must be a number from 0 to 1, as in share:0.95")
     return set()
 
 
@@ -147,7 +147,7 @@ def _option_holes(name: str, cells: Sequence[Line], shard: str, library: Library
     for dtype in dict.fromkeys(cell["dtype"] for cell in own):
         parts = [c.get("run", {}).get("coverage", {}) for c in own if c["dtype"] == dtype]
         if not any(name in part.get("given", ()) for part in parts):
-            yield f"no case that is answered has it in {dtype}"
+            yield f"no answered case has it in {dtype}"
 
 
 def _grade_holes(name: str, cells: Sequence[Line], shard: str, library: Library) -> Iterator[str]:

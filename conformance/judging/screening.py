@@ -120,7 +120,7 @@ class _Compared:
     shares: NDArray[np.float32]
 
     def rows(self, item: Item, number: int, rows: Rows, *, coarse: bool = False) -> NDArray[np.float64]:
-        """How much rows differ, infinitely where they are no numbers, each as the numbers of a `Row`."""
+        """How much rows differ, infinitely where they are not numbers, each as the numbers of a `Row`."""
         portions, sums = self.quick.portions, self.quick.sums(item, rows) if coarse else None
         exact = self.quick.outputs(item, rows, coarse=coarse) if sums is None else sums[1]
         most = np.zeros((2, len(rows)))

@@ -70,7 +70,11 @@ def _threads(seen: Course) -> Iterator[Cell]:
     sample = large_sample(seen.mechanism, "threads", assigned, claims, request.dtype, request.seed)
     late = request.deadline is not None and time.monotonic() > request.deadline
     if late or isinstance(sample, str):
-        yield made(seen, THREADS, Tried("not_tested", "time was up") if late else Tried("not_declared", str(sample)))
+        yield made(
+            seen,
+            THREADS,
+            Tried("not_tested", "the time limit was reached") if late else Tried("not_declared", str(sample)),
+        )
     else:
         yield _beside_threads(seen, sample)
 
@@ -95,7 +99,7 @@ def _invariance(seen: Course) -> Iterator[Cell]:
         if not seen.request.wants(law):
             continue
         if seen.request.deadline is not None and time.monotonic() > seen.request.deadline:
-            yield made(seen, law, Tried("not_tested", "time was up"))
+            yield made(seen, law, Tried("not_tested", "the time limit was reached"))
             continue
         name, claims = f"{kind}_invariant", seen.subject.claims
         sample = large_sample(seen.mechanism, name, company.assigned, claims, seen.request.dtype, seen.request.seed)
@@ -148,7 +152,7 @@ def _at_tiles(seen: Course) -> Iterator[Tried]:
 def _tried(seen: Course, name: str, assigned: Assignments) -> Tried:
     request = seen.request
     if request.deadline is not None and time.monotonic() > request.deadline:
-        return Tried("not_tested", "time was up")
+        return Tried("not_tested", "the time limit was reached")
     sample = large_sample(seen.mechanism, name, assigned, seen.subject.claims, request.dtype, request.seed)
     if isinstance(sample, str):
         return Tried("not_declared", sample)

@@ -131,7 +131,7 @@ class Verdicts:
         conditions = self.subject.claims.requires
         if not conditions or self.seen.cases or self.seen.partial or self.request.only:
             return None
-        return f"no case meets what is required: {', '.join(condition.text for condition in conditions)}"
+        return f"no case meets the requirements: {', '.join(condition.text for condition in conditions)}"
 
     def law_cells(self) -> Iterator[Cell]:
         for tally in self.seen.tallies:
@@ -175,7 +175,7 @@ class Verdicts:
             if not isinstance(call, Call):
                 continue
             if not trial.answered:
-                says = "no case is taken from which the call could be made"
+                says = "no accepted case allows this call"
                 continue
             if unsaid := _unsaid(self.subject, call):
                 says = unsaid
@@ -197,7 +197,7 @@ class Verdicts:
 
     def unrefused(self, reject: Reject, reply: Reply, sample: Sample) -> Failure:
         """The failure to refuse a call that was made of a sample."""
-        says = f"{reply.fault.says}, in place of an error" if reply.fault else "the call was accepted"
+        says = f"{reply.fault.says}, instead of an error" if reply.fault else "the call was accepted"
         shown = Outcome(Kind.FAULTED if reply.fault else Kind.REFUTED, np.inf, says=says, fault=reply.fault)
         failure = Failure(reject.name, shown, sample, sample)
         return replace(failure, finding=self.finding(reject.name, failure))
@@ -217,10 +217,12 @@ class Verdicts:
         if finding.how == "declared":
             return self.cell(law, "must", "pass", says=f"declared: {finding.word}")
         if finding.how == "untold":
-            return self.cell(law, "must", "not_tested", says="no case tells its words apart")
+            return self.cell(law, "must", "not_tested", says="no case distinguishes its words")
         first = self.subject.claims.dtypes[0]
         if finding.how == "unexplained":
-            says = f"no word explains all outputs; {finding.word} explains {finding.agreed} of {finding.cases} cases"
+            says = (
+                f"no convention explains all outputs; {finding.word} explains {finding.agreed} of {finding.cases} cases"
+            )
             says += f": {finding.mixed}" if finding.mixed else ""
             refuted = next((t for t in self.seen.tallies if t.violated), None)
             if refuted is not None:
@@ -273,10 +275,12 @@ class Verdicts:
     def independence_cell(self, law: str) -> Cell:
         """Whether answers are the same elsewhere; of one that is wrong here already it is not asked."""
         if "state" in self.seen.contracts.breaches:  # elsewhere, nothing is set back
-            return self.cell(law, "must", "not_tested", says="it is asked of what leaves its process as it was")
+            return self.cell(
+                law, "must", "not_tested", says="it is tested only if the subject leaves its process unchanged"
+            )
         wrong = self.seen.violated
         found = (
-            Elsewhere(says="it is asked of right answers")
+            Elsewhere(says="it is tested only on right answers")
             if wrong
             else examined(self.seen.bench, self.seen.grades, self.seen.known)
         )
@@ -320,7 +324,7 @@ def _unsaid(subject: Subject, call: Call) -> str:
         try:
             subject.form.arranged(call)
         except (SpecError, MisfitError):
-            return "its interface has no words for the call"
+            return "its interface cannot express the call"
     return ""
 
 

@@ -34,7 +34,7 @@ def worked_through(seen: Course) -> Iterator[Cell]:
 def _on(seen: Course, law: str, use: Use) -> Cell:
     request = seen.request
     if request.deadline is not None and time.monotonic() > request.deadline:
-        return made(seen, law, Tried("not_tested", "time was up"))
+        return made(seen, law, Tried("not_tested", "the time limit was reached"))
     sample = worked_sample(seen.mechanism, use, seen.subject.claims, request.dtype, request.seed)
     if isinstance(sample, str):
         return made(seen, law, Tried("not_declared", sample))

@@ -344,7 +344,7 @@ class Compiler:
 
     def draw(self, node: ast.Call, name: str, depth: int) -> Callable[[Any], Any]:
         if not self.scope.draws:
-            raise self.error(node, f"{name} draws; it stands only where cases are drawn, not here")
+            raise self.error(node, f"{name} draws, which is allowed only where cases are drawn")
         function, ordinal = DRAWS[name], len(self.draws)
         self.bind(node, function)
         if (name == "choice" and not node.args) or (name == "maybe" and node.keywords):

@@ -69,7 +69,7 @@ class Values:
         raise SpecError(f"{name} cannot be called here")
 
     def source(self, ordinal: int) -> Source:
-        raise SpecError("nothing is drawn here")
+        raise SpecError("drawing is not allowed here")
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,10 +164,10 @@ class Frame:
         return result
 
     def output(self, name: str, site: CallSite | None) -> Any:
-        raise SpecError(f"{name} is what a subject returns; a definition has none")
+        raise SpecError(f"{name} is what a subject returns, which a definition cannot use")
 
     def source(self, ordinal: int) -> Source:
-        raise SpecError("a definition draws nothing")
+        raise SpecError("a definition cannot draw")
 
 
 class Worded(Frame):

@@ -65,7 +65,7 @@ class _Extent:
         """Count one key, value, list or mapping."""
         self.values += 1
         if self.values > VALUES:
-            raise SpecError(f"more than {VALUES:,} keys and values, the most that such a file may have", place)
+            raise SpecError(f"more than {VALUES:,} keys and values, the limit for such a file", place)
 
     @staticmethod
     def text(value: str, place: Place) -> str:

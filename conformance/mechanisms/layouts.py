@@ -52,7 +52,7 @@ def pattern(text: str) -> Pattern:
     while rest:
         match = _GROUP.match(rest)
         if match is None or (match.end() < len(rest) and rest[match.end()] != " "):
-            raise ValueError(f"{text!r} is no layout: expected letters of axes, as in 'b s (h d)'")
+            raise ValueError(f"{text!r} is not a layout: expected letters of axes, as in 'b s (h d)'")
         found.append(tuple((match[1] or match[2]).split(" ")))
         rest = rest[match.end() + 1 :]
     made = Pattern(tuple(found))
@@ -197,7 +197,7 @@ def _unfolded(name: str, x: NDArray[Any], form: Pattern, lengths: Mapping[str, i
     """An array with one axis a letter; only folded ones need their lengths."""
     if x.ndim != len(form.axes):
         raise MisfitError(
-            f"{name} has the shape {list(x.shape)}, which has not the {len(form.axes)} axes of its layout"
+            f"{name} has the shape {list(x.shape)}, which does not have the {len(form.axes)} axes of its layout"
         )
     shape: list[int] = []
     for axis, length in zip(form.axes, x.shape, strict=True):

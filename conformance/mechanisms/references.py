@@ -75,7 +75,7 @@ def unfit(mechanism: Mechanism, place: Place | None) -> SpecError | None:
     except SpecError as error:
         return SpecError(f"definition: {error.message}", place)
     except TypeError as error:
-        return SpecError(f"definition: the reference of {mechanism.operator!r} is called otherwise: {error}", place)
+        return SpecError(f"definition: the reference of {mechanism.operator!r} has another signature: {error}", place)
     return None
 
 

@@ -53,7 +53,7 @@ class SpecFile:
                 raise
             document = {}
         if "mechanism" not in document:
-            told = "not a specification: no line begins with `mechanism: `; nothing of the file is shown"
+            told = "not a specification: no line starts with `mechanism: `; its contents are not shown"
             raise SpecError(told, Place(self.shown, 1, 1))
         return document
 

@@ -42,7 +42,7 @@ def understood(call: Mapping[str, Any], library: Library) -> Use | Left:
     interface, count = call["interface"], call["count"]
     one = signatures().get(interface)
     if one is None or "fault" in call:
-        return Left(interface, f"it could not be noted down: {call['fault']}" if "fault" in call else "unknown", count)
+        return Left(interface, f"it could not be recorded: {call['fault']}" if "fault" in call else "unknown", count)
     try:
         found = _Understanding(one, library[one.operator], call["arguments"])
         return found.use(count, call.get("device", "cpu"), call.get("gradient", False))
@@ -72,7 +72,7 @@ class _Understanding:
                 self._parameter(name, passed, self.given[name])
         for name, x in self.given.items():
             if name not in self.one.parameters and not _nothing(x):
-                raise UnlikeError(f"{name} is no parameter that is known")
+                raise UnlikeError(f"{name} is not a known parameter")
         m = self.mechanism
         changed = {n: x for n, x in self.values.items() if n in m.options and x != m.defaults.get(n, x)}
         always = {n: self.values[n] for n in m.options if n in self.values and n not in m.defaults}
@@ -112,7 +112,7 @@ class _Understanding:
             if absent and array not in m.required and array not in layout.stacks:
                 continue
             if not _is_array(x):
-                raise UnlikeError(f"{parameter} is not passed" if absent else f"{parameter} is no array")
+                raise UnlikeError(f"{parameter} is not passed" if absent else f"{parameter} is not an array")
             self.dtypes[array] = x["dtype"]
             if array in own or array in layout.stacks:
                 self._in_layout(parameter, array, x, letters)

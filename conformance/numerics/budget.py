@@ -57,7 +57,7 @@ NOTICED = 1 << 20
 PRODUCTS_IN_ONE = 64
 """Multiplications of a matrix product in one unit of work; numbers that carry errors need several products."""
 
-SPENT = "the work allowed to one law on one case is spent"
+SPENT = "the work limit of one law on one case is exceeded"
 """What is said where all work is used up."""
 
 
@@ -105,7 +105,7 @@ class metered:  # noqa: N801 - it is used as a function, and entered too often f
         if room is not None:
             self.array, self.work = room // 8, ROOMY
         if self.of_file is not None and self.of_file.left <= 0:
-            raise OverspentError("the work allowed to one specification in one run is spent")
+            raise OverspentError("the work limit of one specification in one run is exceeded")
         self.meter = Meter(self.array, self.work, _METER.get().held)
         self.outer: Token[Meter] = _METER.set(self.meter)
 

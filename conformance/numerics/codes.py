@@ -1,6 +1,6 @@
 """Formats of at most eight bits: every code with what it means, rounding to the codes, and codes that share a byte.
 
-A format is data: how many bits hold the exponent and the fraction, the bias, and which codes are no numbers.
+A format is data: how many bits hold the exponent and the fraction, the bias, and which codes are not numbers.
 There are few codes, so all of them are listed, and a number is rounded by looking between which two it lies.
 """
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .formats import FORMATS, rounded
 
 Specials = Literal["none", "ieee", "last", "negative_zero"]
-"""Which codes are no numbers.
+"""Which codes are not numbers.
 
 * `none`: every code is a number.
 * `ieee`: those with the greatest exponent are infinity, where the fraction is zero, and else NaN.

@@ -15,12 +15,12 @@ from .baseline import Group, Key, State, Times, Verdict
 FAILED = ("fail", "error", "internal")
 KINDS = {
     "new": "fails, and did not before",
-    "untested": "was tested, and is not any more",
+    "untested": "was tested before, and is not tested now",
     "precision": "is less precise",
     "slower": "takes longer by more than the spread of its calls",
     "conventions": "follows another word of a convention",
     "laws": "fails under a law, or a specification, that is newer than the state before",
-    "mended": "failed, and does not any more",
+    "mended": "failed before, and passes now",
     "tested": "is tested, and was not before",
 }
 """What may have changed, the worst first."""

@@ -153,7 +153,7 @@ class Cluster:
         given_up = [*self._running.values(), *(task for asks in asked for task in self._waiting.pop(asks))]
         self._cancel()
         for task in given_up:
-            says = f"no node has taken its task in {UNPLACED:g} s, which asks for {task.asks}"
+            says = f"no node has started its task within {UNPLACED:g} s, which asks for {task.asks}"
             yield from self._untried(task, says)
 
     def _untried(self, task: Task, says: str) -> Iterator[Cells]:

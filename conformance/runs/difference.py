@@ -77,7 +77,7 @@ def _pair(two: Two, options: Options, library: Library, says: Callable[[str], No
         says(f"comparing {mechanism.name} [{dtype}], {number} of {len(groups)}")
         part = _part(subjects, mechanism, dtype, options, _share(until, 2 * (len(groups) - number)))
         parts += [part] if part is not None else []
-    says("making differences small")
+    says("shrinking differences")
     return told_of(two, replace(two, subjects=subjects).sides(), parts, options)
 
 

@@ -178,7 +178,7 @@ def groups(options: Options) -> list[Group]:
         times[name] = times.get(name, 0) + (name != "reference")
     double = [name for name, count in times.items() if count > 1]
     if double:
-        raise UsageError(f"two subjects are called {double[0]!r}; give one another name")
+        raise UsageError(f"two subjects are named {double[0]!r}; rename one")
     return completed(found, options)
 
 
@@ -319,9 +319,9 @@ def _isolation(found: Sequence[Group]) -> str:
 def supervisor_of(options: Options) -> Supervisor | None:
     """Who supervises the calls, if anybody does."""
     if not 0 < options.time_limit < math.inf:
-        raise UsageError(f"a time limit is a number of seconds, not {options.time_limit:g}")
+        raise UsageError(f"a time limit must be a number of seconds, not {options.time_limit:g}")
     if not 0 <= options.explain_time < math.inf:
-        raise UsageError(f"the time for an explanation is a number of seconds, not {options.explain_time:g}")
+        raise UsageError(f"the explain time must be a number of seconds, not {options.explain_time:g}")
     return supervisor(options.time_limit, options.device) if options.isolate and available() else None
 
 
@@ -379,7 +379,7 @@ def _sharded(found: list[Group], options: Options) -> list[Group]:
         return found
     index, _, count = options.shard.partition("/")
     if not index.isdigit() or not count.isdigit() or not 1 <= int(index) <= int(count):
-        raise UsageError(f"a shard is written as 1/4, not {options.shard!r}")
+        raise UsageError(f"a shard must be written as in 1/4, not {options.shard!r}")
     if not options.balance:
         return found[int(index) - 1 :: int(count)]
     known, device = durations(options.balance), kind_of(options.device)

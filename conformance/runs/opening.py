@@ -68,7 +68,7 @@ class Opened:
         self.mechanism: Mechanism = mechanism_named(self.witness["mechanism"], self.known)
         self.law: str = self.witness["law"]
         if not has_name(self.mechanism, self.law):
-            raise UsageError(f"{self.mechanism.name} has no law {self.law!r} any more")
+            raise UsageError(f"{self.mechanism.name} no longer has the law {self.law!r}")
         _admit(kept, self.witness["target"])
         self.bench = self.benched()
 
@@ -103,7 +103,7 @@ def _admit(kept: Kept, target: str) -> None:
         shown = safe(str(path))
         if not kept.trusted and not whole.is_relative_to(Path.cwd().resolve()):
             raise UsageError(
-                f"the case {safe(kept.name)} names {shown}, a program outside the present folder; --trust has it run"
+                f"the case {safe(kept.name)} names {shown}, a program outside the current folder; --trust runs it"
             )
         kept.note(f"runs {shown}, which the case names")
 
@@ -124,7 +124,7 @@ def _subject_of(witness: dict[str, Any], known: Library, kept: Kept, *, fresh: b
     found = found or resolve(named, operator=kept.operator or operator, framework=framework, **more)
     own = [s for s in found if s.name == witness["subject"] and s.operator == operator]
     if not own:
-        raise UsageError(f"{witness['target']} has no subject {witness['subject']!r} any more")
+        raise UsageError(f"{witness['target']} no longer has the subject {witness['subject']!r}")
     return own[0]
 
 
@@ -137,7 +137,7 @@ def sample_of(witness: dict[str, Any], mechanism: Mechanism, subject: Subject) -
         return worked(mechanism, case, subject.claims, witness["dtype"])
     found = large_again(mechanism, case, subject.claims, witness["dtype"])
     if found is None:
-        raise UsageError(f"{mechanism.name} has no case {case.scenario!r} any more")
+        raise UsageError(f"{mechanism.name} no longer has the case {case.scenario!r}")
     return found
 
 

@@ -194,7 +194,7 @@ def _heard(wire: Wire, seconds: float | None = None) -> Any:
     try:
         return json.loads(wire.receive(seconds))
     except (ValueError, TypeError):
-        raise GarbledError("sent what is not a message") from None
+        raise GarbledError("sent an invalid message") from None
 
 
 class Worker:

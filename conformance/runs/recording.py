@@ -106,7 +106,7 @@ def _begun(path: Path) -> Path:
         (parts / JOURNALS).mkdir()
         (parts / "plan.json").write_text(json.dumps(plan()), "utf-8")
     except FileExistsError:
-        says = "another recording writes there, or one has been killed; read it with --workload, or remove it"
+        says = "another recording is writing there, or was killed; read it with --workload, or remove it"
         raise UsageError(f"{parts} is there: {says}") from None
     except OSError as error:
         raise UsageError(f"cannot write {parts}: {error.strerror}") from None
@@ -148,7 +148,7 @@ def _of_journals(parts: Path, library: Library, command: str = "", ended: str = 
     """What the journals of a folder hold; a line that was not written to its end is left out."""
     folder = parts / JOURNALS
     if not folder.is_dir():
-        raise UsageError(f"{parts} is neither a workload, nor a folder of journals, nor one of FlashInfer's traces")
+        raise UsageError(f"{parts} is not a workload, a folder of journals, or a FlashInfer trace")
     calls = [call for path in sorted(folder.glob("*.ndjson")) for call in _journal(path)]
     return gathered((understood(call, library) for call in calls), command, ended)
 

@@ -26,7 +26,7 @@ def replayed(kept: Kept, say: Say) -> Exit:
     opened = Opened(kept)
     witness, mechanism, bench, law = opened.witness, opened.mechanism, opened.bench, opened.law
     if witness["digest"] != mechanism.digest:
-        say(f"note: {mechanism.path} has changed since this case was kept")
+        say(f"note: {mechanism.path} has changed since this case was stored")
     with bench.subject.session(), runnable(kept.name):
         sample = opened.sample()
         # where no new process can be had to make them in, the earlier calls are left out
@@ -42,7 +42,7 @@ def replayed(kept: Kept, say: Say) -> Exit:
             failure, *found = run_again(bench, (*tried, sample), law)
         if failure is not None:
             verdict, says = found
-            say(f"note: by itself it holds now, and it fails after {_counted(witness)}: earlier calls matter")
+            say(f"note: alone it passes now, but it fails after {_counted(witness)}: earlier calls matter")
     if failure is None:
         both = "" if earlier else "by itself and "
         also = f", {both}after {_counted(witness)}" if witness.get("before") else ""
@@ -72,4 +72,4 @@ def replayed(kept: Kept, say: Say) -> Exit:
 
 def _counted(witness: dict[str, Any]) -> str:
     count = len(witness["before"])
-    return f"the {count} cases that were tried before it" if count > 1 else "the case that was tried before it"
+    return f"the {count} cases that ran before it" if count > 1 else "the case that ran before it"

@@ -83,13 +83,15 @@ def program_of(kept: Kept, *, beside: Path) -> Program:
     assert isinstance(subject, AdapterSubject)
     if witness["target"].startswith(EXEC):
         raise UsageError(
-            f"a call of a program is not written down as a file of Python; 'attnspec replay {witness['key']}' makes it"
+            f"a call of a program cannot be written as a Python file; 'attnspec replay {witness['key']}' makes it"
         )
     if subject.adapter.framework not in DIALECTS:
-        raise UsageError(f"arrays of {subject.adapter.framework} cannot be written down; {', '.join(DIALECTS)} can")
+        raise UsageError(
+            f"arrays of {subject.adapter.framework} cannot be written as a program; those of {', '.join(DIALECTS)} can"
+        )
     if bench.dtype not in DTYPES:
         raise UsageError(
-            f"calls in {bench.dtype} cannot be written down; 'attnspec replay {witness['key']}' makes them"
+            f"calls in {bench.dtype} cannot be written as a program; 'attnspec replay {witness['key']}' makes them"
         )
     earlier = opened.earlier if witness.get("retraced") else ()
     with subject.session(), runnable(kept.name):
@@ -140,20 +142,18 @@ def _admit_kind(witness: Mapping[str, Any]) -> None:
     """Refuse what is no implementation, and what no program can ask for by itself."""
     law, target = witness["law"], witness["target"]
     if target == "reference" or target.startswith(("mistake:", FAULT, "control")):
-        raise UsageError(f"{safe(target)} is not an implementation: it is a part of attnspec, and nobody ships it")
+        raise UsageError(f"{safe(target)} is not an implementation: it is part of attnspec")
     if witness.get("alone"):
-        raise UsageError("no file names the function, so that a program cannot find it; put it into a file")
+        raise UsageError("the function is in no file, so a program cannot import it; put it into a file")
     if witness.get("large"):
-        says = "its arrays are made where they are used, and would fill a program"
+        says = "its arrays are too large for a program"
         raise UsageError(f"{says}; 'attnspec replay {witness['key']}' makes the call")
     count = len(witness["before"])
     if witness["dependent"] and not (witness.get("retraced") and count <= MANY):
         raise UsageError(f"it fails only after {count} earlier calls; 'attnspec replay {witness['key']}' makes them")
     kind, _, contract = law.partition(".")
     if kind == "convention" or (kind == "contract" and contract not in WRITTEN):
-        raise UsageError(
-            f"{law} is asked of many calls, or of a process; 'attnspec replay {witness['key']}' asks it again"
-        )
+        raise UsageError(f"{law} concerns many calls, or a process; 'attnspec replay {witness['key']}' asks it again")
 
 
 # Calls
@@ -186,7 +186,7 @@ def _asked(bench: Bench, failure: Failure) -> Iterator[Asked]:
     found = {key: _expecting(bench, trial, each) for key, each in settled.items()}
     off = [key for key, (_, wrong) in found.items() if wrong]
     if not off:
-        says = "every call by itself is what the definition says, and only how they relate is wrong"
+        says = "every single call is right, and only their relation is wrong"
         raise UsageError(f"{m.address(name)}: {says}; 'attnspec replay' asks it again")
     for key, (call, _) in found.items():
         if len(found) <= MANY or key in off:

@@ -148,7 +148,7 @@ class Run:
 
     @property
     def results(self) -> Results:
-        assert self._results is not None, "it has not begun"
+        assert self._results is not None, "it has not started"
         return self._results
 
     @property

@@ -57,7 +57,7 @@ def tasks(options: Options, devices: Sequence[str], known: Mapping[Key, float], 
             found.append(task)
     double = [label for label, count in Counter(task["id"] for task in found).items() if count > 1]
     if double:
-        raise UsageError(f"two tasks are called {double[0]!r}; give one subject another name")
+        raise UsageError(f"two tasks are named {double[0]!r}; give one subject another name")
     return sorted(found, key=lambda task: -task["seconds"])
 
 

@@ -211,7 +211,7 @@ def _state(waiver: Waiver, bench: Bench, day: datetime.date) -> str:
     with runnable(str(waiver.case)):
         sample = sample_of(witness, bench.mechanism, bench.subject)
         failure, _, _ = again(own, sample, waiver.law.partition(".")[2], stress=witness.get("stress", 0))
-    return "" if failure is not None else "is stale: its case holds now"
+    return "" if failure is not None else "is stale: its case passes now"
 
 
 def _excused(cell: Cell, waiver: Waiver, state: str, bench: Bench, day: datetime.date, seed: int) -> Cell:
@@ -292,7 +292,7 @@ def _check(path: Path, case: Path, answers: Mapping[str, str], library: Library 
     if day is None:
         raise UsageError(f"--expires {answers['expires']!r} is not a day such as 2027-02-28")
     if day < today():
-        raise UsageError(f"--expires {day} has passed, and today is {today()}; name the last day that is excused")
+        raise UsageError(f"--expires {day} has passed, and today is {today()}; give a date in the future")
     same = (
         [waiver for waiver in waivers_of(path, library) if waiver.case.resolve() == case.resolve()]
         if os.path.lexists(path)
@@ -300,7 +300,7 @@ def _check(path: Path, case: Path, answers: Mapping[str, str], library: Library 
     )
     if same:
         raise UsageError(
-            f"the case {case.stem} is waived already, until {same[0].expires}: {path}, {same[0].lines}; "
+            f"the case {case.stem} is already waived until {same[0].expires}: {path}, {same[0].lines}; "
             "edit or remove these lines"
         )
 

@@ -22,7 +22,7 @@ def asked(options: Options, library: Library) -> Workload | None:
     for name in ("mechanisms", "laws"):
         if getattr(options, name):
             flag = name.removesuffix("s")
-            raise UsageError(f"--workload says what is tried, and --{flag} something else; leave out one of them")
+            raise UsageError(f"--workload selects the calls, and --{flag} selects others; leave out one of them")
     return workload_of(options.workload, library)
 
 

@@ -73,6 +73,6 @@ def meant(name: str, known: Collection[str]) -> str:
 def untested(parameter: str, known: Collection[str]) -> str:
     """What to say of a parameter of a function that an operator does not know."""
     if parameter.startswith("*"):
-        return f"`{parameter}` takes anything: what it takes is not tested"
+        return f"`{parameter}` accepts any arguments; they are not tested"
     hint = meant(parameter, known).replace("'", "`").removeprefix("; ")
     return f"`{parameter}` is not an option: {hint}{' ' if hint else ''}not tested"

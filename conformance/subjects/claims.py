@@ -110,7 +110,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
     needed = [p.name for p in unknown if p.default is p.empty]
     if needed:
         hint = meant(needed[0], optional)
-        says = f"{label}the parameter {needed[0]!r} is neither input nor option of {adapter.operator}{hint}"
+        says = f"{label}the parameter {needed[0]!r} is not an input or option of {adapter.operator}{hint}"
         raise TargetError(says if declared else f"{says}; {in_a_line(mechanism, needed[0])}")
     _check_words(adapter, mechanism, label)
     for dtype in adapter.dtypes:
@@ -122,9 +122,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
     own = _settled(adapter, unknown, label)
     for name in (*adapter.limits, *(name for name in adapter.fixed if name not in own)):
         if name not in names:
-            raise UsageError(
-                f"{label}limits and fixed speak of sizes and options, not of {name!r}{did_you_mean(name, names)}"
-            )
+            raise UsageError(f"{label}limits and fixed take sizes and options, not {name!r}{did_you_mean(name, names)}")
     anything = [p for p in parameters if p.kind is p.VAR_KEYWORD or (p.kind is p.VAR_POSITIONAL and not serving)]
     beside = tuple(
         str(p.replace(default=p.empty, annotation=p.empty)) for p in (*unknown, *anything) if p.name not in own
@@ -188,9 +186,9 @@ def _built_from(adapter: Adapter, mechanism: Mechanism, label: str) -> set[str]:
             continue
         if name not in sizes and name not in CASE and parameters[name].default is inspect.Parameter.empty:
             known = (*sizes, *mechanism.options)
-            drawn = ", for no shape of an input fixes it" if name in mechanism.sizes else ""
+            drawn = ", because the shape of no input determines it" if name in mechanism.sizes else ""
             raise TargetError(
-                f"{label}the factory takes {name!r}, which is no size or option that a case of {adapter.operator} "
+                f"{label}the factory takes {name!r}, which is not a size or option of a case of {adapter.operator} "
                 f"has{drawn}{did_you_mean(name, known)} (it has {', '.join(sorted(known))}); "
                 "write factory=lambda *, SIZES: MyClass(...)"
             )
@@ -203,7 +201,7 @@ def _check_filled(adapter: Adapter, mechanism: Mechanism, given: Sequence[inspec
     for name in itertools.chain(*adapter.same.items()):
         if name not in mechanism.required:
             hint = did_you_mean(name, mechanism.required)
-            raise UsageError(f"{label}same speaks of inputs, not of {name!r}{hint}")
+            raise UsageError(f"{label}same takes inputs, not {name!r}{hint}")
     names = [p.name for p in given]
     missing = [name for name in mechanism.required if name not in names]
     if missing:
@@ -211,11 +209,9 @@ def _check_filled(adapter: Adapter, mechanism: Mechanism, given: Sequence[inspec
         hint = (
             f"{mechanism.operator} has no {strange[0]!r}{did_you_mean(strange[0], missing)}"
             if strange
-            else f"if the module takes it together with another input, write same={{{missing[0]!r}: ...}}"
+            else f"if the module takes the same array for another input, write same={{{missing[0]!r}: ...}}"
         )
-        raise TargetError(
-            f"{label}{missing[0]!r} of {mechanism.operator} is neither in weights= nor in inputs=; {hint}"
-        )
+        raise TargetError(f"{label}{missing[0]!r} of {mechanism.operator} is in neither weights= nor inputs=; {hint}")
 
 
 def _check_words(adapter: Adapter, mechanism: Mechanism, label: str) -> None:
@@ -262,7 +258,7 @@ def _conditions(adapter: Adapter, mechanism: Mechanism, label: str, form: Form |
     texts = (*_alike(adapter, mechanism, label), *texts, *(form.conditions if form else ()))
     strange = [text for text in texts if not isinstance(text, str)]
     if strange:
-        raise UsageError(f"{label}requires holds conditions as text, not {strange[0]!r}")
+        raise UsageError(f"{label}requires takes conditions as text, not {strange[0]!r}")
     try:
         return tuple(Expression(text, scope) for text in texts)
     except SpecError as error:

@@ -290,7 +290,9 @@ def taking(function: Callable[..., Any], signature: Signature, mechanism: Mechan
     lacking = [name for name in needed if name not in own.values()]
     wanting = {p.name for p in parameters if p.default is p.empty}
     if lacking:
-        raise TargetError(f"{label}{signature.words} has the parameter {lacking[0]!r}, which the function has not")
+        raise TargetError(
+            f"{label}{signature.words} has the parameter {lacking[0]!r}, which the function does not have"
+        )
     unknown = [p.name for p in parameters if p.name not in passed]
     strange = [name for name in unknown if name in wanting]
     if strange:
@@ -311,7 +313,7 @@ _ANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 def in_a_line(mechanism: Mechanism, parameter: str) -> str:
     """How one says what a parameter is passed."""
-    return f"say what it is passed, as in --like '{mechanism.operator}({parameter}=EXPRESSION)', or wrap the function"
+    return f"say what to pass, as in --like '{mechanism.operator}({parameter}=EXPRESSION)', or wrap the function"
 
 
 def layout_parts(signature: Signature, mechanism: Mechanism) -> list[str]:

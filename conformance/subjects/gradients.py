@@ -65,7 +65,7 @@ class GradientSubject(AdapterSubject):
         return super().call(call)
 
     def apart(self, calls: Sequence[Call], seconds: float, *, anew: bool = False) -> list[Reply]:
-        raise ApartError("its gradients are taken by attnspec; the function itself is asked")
+        raise ApartError("attnspec computes its gradients; the function itself is tested")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a plain function is taken for: the operator that its name says, or the known interface that it fits."""
+"""What a plain function is treated as: the operator that its name says, or the known interface that it fits."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def guess_operator(name: str, known: Library | None = None, needed: Sequence[str
         if (*own[:3],) == attention.required and {*own} <= {*words}:
             return attention.name
     raise UsageError(
-        f"the name {name!r} does not say what operator it is; add --operator NAME ('attnspec list operators' has them)"
+        f"the name {name!r} does not say which operator it is; add --operator NAME ('attnspec list operators')"
     )
 
 

@@ -89,7 +89,7 @@ def candidates(operator: str, survey: Survey) -> list[Candidate]:
         survey = replace(survey, weights=layered(survey.weights, LAYERS))
     if unlike := differences(operator, survey.weights):
         name = survey.built.partition("(")[0].rpartition(".")[2]
-        raise UsageError(f"{name} is no {operator} as attnspec has it: {'; '.join(unlike)}{_inner(survey)}")
+        raise UsageError(f"{name} is not a {operator} as attnspec defines it: {'; '.join(unlike)}{_inner(survey)}")
     mappings = _mappings(operator, kind, survey)
     called = _called(operator, survey)
     fixed: list[dict[str, str]] = [{}]
@@ -107,7 +107,7 @@ def candidates(operator: str, survey: Survey) -> list[Candidate]:
 def _inner(survey: Survey) -> str:
     """What of it can be checked by itself: the class of its attention."""
     found = [name for name in survey.inner if "attention" in name.lower() or "attn" in name.lower()]
-    return f"; its parts may be checked by themselves, such as {found[0]}" if found else ""
+    return f"; its parts can be checked separately, such as {found[0]}" if found else ""
 
 
 def extensions(candidate: Candidate, survey: Survey) -> Iterator[tuple[str, Candidate]]:
@@ -178,7 +178,7 @@ def _mappings(operator: str, kind: Kind, survey: Survey) -> list[dict[str, str |
             options += _held(weight, EXCHANGED[part], parts, kind, sizes, grouped)
         if not options:
             raise UsageError(
-                f"{weight.path} {list(weight.shape)} is taken for {part}, and does not have its shape"
+                f"{weight.path} {list(weight.shape)} seems to be {part}, but does not have its shape"
                 f"{_wanted_shape(part, kind, sizes, survey)}; "
                 "write attnspec.module(..., weights={...}), as docs/modules.md shows"
             )
@@ -242,7 +242,7 @@ def _named(kind: Kind, weights: Sequence[Weight]) -> list[tuple[str, Weight]]:
         part = guessed[weight.path.rpartition(".")[0] or weight.path]
         if not part:
             raise UsageError(
-                f"nothing is known of the parameter {weight.path} {list(weight.shape)}; "
+                f"unknown parameter {weight.path} {list(weight.shape)}; "
                 f"write attnspec.module(..., weights={{...}}, leave=({weight.path!r},)), as docs/modules.md shows"
             )
         found.append((part, weight))

@@ -118,7 +118,7 @@ class AdapterSubject:
     def apart(self, calls: Sequence[Call], seconds: float, *, anew: bool = False) -> list[Reply]:
         """What calls give where nothing of attnspec is to be seen; see `SupervisedCaller.apart`."""
         if not isinstance(self.caller, SupervisedCaller):
-            raise ApartError("calls are made in the process of the run")
+            raise ApartError("calls are made in this process")
         replies = self.caller.apart([self.form.arranged(call) for call in calls], seconds, anew=anew)
         return [self.form.restored(reply, call) for reply, call in zip(replies, calls, strict=False)]
 

@@ -117,7 +117,7 @@ def _elsewhere(
     if target == "reference" or target.startswith("mistake:"):
         raise UsageError(f"{whole}: {target} is computed by attnspec itself; name it without @{python}")
     if supervisor is None:
-        raise UsageError(f"{whole}: another interpreter makes calls in a process of its own; leave out --no-isolate")
+        raise UsageError(f"{whole}: another interpreter needs its own process; leave out --no-isolate")
     path = file_of(target)
     if path is not None:
         if not path.is_file():
@@ -140,7 +140,7 @@ def _elsewhere(
 def _served(target: str, supervisor: Supervisor | None, known: Library | None) -> list[AdapterSubject]:
     """The functions of a program, as it says them."""
     if supervisor is None:
-        raise UsageError(f"{target}: a program is asked from a process of its own; leave out --no-isolate")
+        raise UsageError(f"{target}: a program needs a worker process; leave out --no-isolate")
     return [subject(found, supervisor=supervisor, known=known) for found in supervisor.offered(target)]
 
 
@@ -248,7 +248,7 @@ def install_command(adapter: Adapter) -> str:
     if adapter.extra:
         return f"pip install 'attnspec[{adapter.extra}]'"
     if adapter.module.startswith(f"{adapters.__name__}."):
-        return "built from its source, as its project says"
+        return "build it from source, as its project describes"
     return f"pip install {adapter.package.partition('.')[0]}"
 
 

@@ -36,7 +36,7 @@ def _segment(path: str) -> str:
 def _positions(operator: str, weights: Sequence[Weight]) -> Iterator[str]:
     for weight in weights:
         if any(segment in POSITIONS for segment in weight.path.lower().split(".")):
-            yield f"{weight.path} is a table of positions, and {operator} rotates queries and keys instead"
+            yield f"{weight.path} is a table of positions, but {operator} rotates queries and keys"
         elif _segment(weight.path) in ("q_norm", "k_norm", "query_norm", "key_norm", "q_layernorm", "k_layernorm"):
             yield f"{weight.path} normalises queries or keys, which {operator} does not"
 
@@ -66,7 +66,7 @@ def _feed_forward(operator: str, weights: Sequence[Weight]) -> Iterator[str]:
     named = {part_of(w.path, parts) for w in weights if not is_bias(w.path)}
     first = [w.path for w in weights if _segment(w.path) in FIRST_MAP and len(w.shape) == 2]
     if not named & {"gate_up"} and not {"gate", "up"} <= named and first:
-        yield f"{first[0]} is the first of two matrices of a feed-forward, and that of {operator} has a gate (three)"
+        yield f"{first[0]} is the first of two matrices of a feed-forward, but {operator} has three, with a gate"
 
 
 def _listed(paths: Sequence[str]) -> str:

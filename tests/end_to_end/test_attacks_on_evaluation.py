@@ -159,7 +159,7 @@ def test_only_an_operator_has_a_reference(name):
 
 def test_a_reference_that_is_called_otherwise_is_told():
     path = file("softmax", inputs="{x: normal(n), z: normal(n)}", definition="reference", outputs="[p]")
-    seen_in(path, "definition: the reference of 'softmax' is called otherwise: too many positional arguments")
+    seen_in(path, "definition: the reference of 'softmax' has another signature: too many positional arguments")
 
 
 # What drawing shows
@@ -349,7 +349,7 @@ def test_all_laws_of_a_file_share_a_budget():
         for _ in range(5):
             with metered(work=500):
                 charge(100)
-        told = "the work allowed to one specification in one run is spent"
+        told = "the work limit of one specification in one run is exceeded"
         with pytest.raises(OverspentError, match=told), metered(work=500):
             pass
     with metered(work=500):

@@ -228,13 +228,13 @@ def test_so_many_faults_are_told_and_the_others_are_counted():
     code, output = lint("attack.yaml")
     lines = output.splitlines()
     assert (Exit.USAGE, budget.FAULTS + 2) == (code, len(lines))
-    assert "attack.yaml:41:3: and 70 more faults in this file, which are not told; fix these first" == lines[-2]
+    assert "attack.yaml:41:3: and 70 more faults in this file, which are not shown; fix these first" == lines[-2]
 
 
 def test_faults_of_style_are_counted_as_well():
     laws = "".join(f"  l{i}: {{says: it must be., holds: y == y}}\n" for i in range(60))
     Path("attack.yaml").write_text(BODY + "laws:\n" + laws, "utf-8")
-    assert "and 70 more faults in this file, which are not told; fix these first" in lint("attack.yaml")[1]
+    assert "and 70 more faults in this file, which are not shown; fix these first" in lint("attack.yaml")[1]
 
 
 SECRET = "password: hunter2\nkeys: [&a 1, *a]\n"
@@ -247,7 +247,7 @@ def test_nothing_of_a_file_is_quoted_that_is_no_specification(text):
     Path("attack.yaml").write_text(text, "utf-8")
     Path("link.yaml").symlink_to("attack.yaml")
     for name in ("attack.yaml", "link.yaml"):
-        told = "not a specification: no line begins with `mechanism: `; nothing of the file is shown"
+        told = "not a specification: no line starts with `mechanism: `; its contents are not shown"
         assert (Exit.USAGE, f"{name}:1:1: {told}\n1 file, 1 fault\n") == lint(name)
 
 

@@ -125,7 +125,7 @@ def test_a_fault_of_ours_is_told_apart_from_one_of_the_subject(monkeypatch, wher
     assert Exit.INTERNAL == result.exit_code
     assert first.startswith("attnspec: internal error: ")
     assert first.endswith("ZeroDivisionError: division by zero")
-    assert "attnspec: this is a fault of attnspec; -v shows where" == second
+    assert "attnspec: this is an error in attnspec; -v shows where" == second
     again = attnspec("check", "kernel.py", "--law", "ratio", "-v")
     assert "lambda *_: 1 / 0" in again.stdout + again.stderr
 
@@ -149,7 +149,7 @@ def test_a_disk_without_room_is_no_fault_of_ours(monkeypatch):
         (
             "empty.py",
             6,
-            "empty.py declares no adapter; decorate a function with @attnspec.adapter(...), or name one as",
+            "empty.py declares no adapter; decorate a function with @attnspec.adapter(...), or name one, as",
         ),
         (
             "imports.py",
@@ -158,7 +158,7 @@ def test_a_disk_without_room_is_no_fault_of_ours(monkeypatch):
         ),
         ("syntax.py", 6, "syntax.py cannot be imported, line 2: SyntaxError: "),
         ("kernel.py:kernle", 6, "kernel.py has no function 'kernle'; did you mean 'kernel'?"),
-        ("parameter.py", 6, "parameter.py:5: kernel: the parameter 'axis' is neither input nor option of softmax"),
+        ("parameter.py", 6, "parameter.py:5: kernel: the parameter 'axis' is not an input or option of softmax"),
         ("torch_softmx", 6, "unknown target 'torch_softmx'; did you mean 'torch_softmax'?"),
         ("zzz", 6, "unknown target 'zzz'; a file is given as path/to/file.py, and 'attnspec list adapters' lists them"),
         ("operator.py", 4, "operator.py:5: kernel: unknown operator 'sofmax'; did you mean 'softmax'?"),
@@ -174,9 +174,9 @@ def test_a_disk_without_room_is_no_fault_of_ours(monkeypatch):
         (
             "limits.py",
             4,
-            "limits.py:5: kernel: limits and fixed speak of sizes and options, not of 'row'; did you mean 'rows'?",
+            "limits.py:5: kernel: limits and fixed take sizes and options, not 'row'; did you mean 'rows'?",
         ),
-        ("twice.py", 4, "two subjects are called 'kernel'; give one another name"),
+        ("twice.py", 4, "two subjects are named 'kernel'; rename one"),
         ("mistake:softmax.bass_two", 4, "softmax has no mistake 'bass_two'; did you mean 'base_two'?"),
         ("mistake:sofmax.base_two", 4, "unknown mechanism 'sofmax'; did you mean 'softmax'?"),
         ("kernel.py --mechanism sofmax", 4, "unknown mechanism 'sofmax'; did you mean 'softmax'?"),
@@ -189,10 +189,10 @@ def test_a_disk_without_room_is_no_fault_of_ours(monkeypatch):
             "unknown profile 'quik'; did you mean 'quick'? (profiles: smoke, quick, ci, nightly, serving)",
         ),
         ("kernel.py --device cpus", 4, "unknown device 'cpus'; did you mean 'cpu'? (there are "),
-        ("kernel.py --shard 3/2", 4, "a shard is written as 1/4, not '3/2'"),
+        ("kernel.py --shard 3/2", 4, "a shard must be written as in 1/4, not '3/2'"),
         ("kernel.py --report-dir kernel.py", 4, "cannot write to kernel.py: "),
-        ("kernel.py --dtype float16", 5, "nothing to test: no mechanism, dtype and target go together"),
-        ("kernel.py --mechanism attention", 5, "nothing to test: no mechanism, dtype and target go together"),
+        ("kernel.py --dtype float16", 5, "nothing to test: no target claims these mechanisms and dtypes"),
+        ("kernel.py --mechanism attention", 5, "nothing to test: no target claims these mechanisms and dtypes"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(args, code, message):
@@ -205,7 +205,7 @@ def test_what_is_wrong_is_said_in_one_line(args, code, message):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ("check", "name a target, or --all ('attnspec list adapters' lists them)"),
+        ("check", "name a target, or use --all ('attnspec list adapters' lists adapters)"),
         ("check kernel.py --fail-on maybe", "'maybe' is not one of 'must', 'should', 'new'"),
         ("check kernel.py --dtipe float32", "No such option '--dtipe'"),
         ("list adapers", "'adapers' is not one of 'mechanisms', 'laws', 'operators', 'adapters'"),
@@ -223,7 +223,7 @@ def test_bad_usage_shows_the_usage(args, message):
 def test_without_a_command_the_commands_are_listed():
     result = attnspec()
     assert Exit.USAGE == result.exit_code
-    assert "Would this suite notice?" in result.stdout
+    assert "Test this suite:" in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -313,7 +313,7 @@ def test_what_writes_to_its_inputs_is_not_differentiated_and_a_line_says_so():
     laws = ("rms_norm.definition", "rms_norm_gradient.definition")
     report = attnspec.check(normed, laws=laws, **written)
     (line,) = [line for line in report.lines if line["kind"] == "subject"]
-    assert ["its gradients are not checked: it writes to what it is passed"] == line["beside"]
+    assert ["its gradients are not checked: it writes to its inputs"] == line["beside"]
 
 
 def test_gradients_come_along_with_what_declares_itself():

@@ -44,7 +44,7 @@ def test_a_kernel_is_checked_without_an_adapter_and_its_fault_is_found(
     source = KERNELS / f"{framework}_kernels.py"
     report = checked(source, function, operator)
     first = str(report).splitlines()[0]
-    assert f"{function} is taken for {like} (spec/signatures/{like}.yaml)" == first.partition(";")[0]
+    assert f"{function} is treated as {like} (spec/signatures/{like}.yaml)" == first.partition(";")[0]
     assert {function: "conformant"} == report.verdicts, report
     text = source.read_text()
     start = text.index(f"def {function}(")

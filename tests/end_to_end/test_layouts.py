@@ -47,7 +47,7 @@ def test_a_layout_and_renamed_options_are_told_in_one_line(kernel, tmp_path):
         (tmp_path / "kernel.py").read_text().replace("(q, k, v):", "(q, k, v, sm_scale=None):")
     )
     report = attnspec.check(target, laws=LAWS[:1])
-    first = f"{FIRST}; it is taken for attention: `sm_scale` for `scale`"
+    first = f"{FIRST}; it is treated as attention: `sm_scale` for `scale`"
     assert (first, {"attention": "conformant"}) == (str(report).splitlines()[0], report.verdicts)
 
 

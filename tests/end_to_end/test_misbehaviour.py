@@ -93,7 +93,7 @@ ERRORS = {
     "interrupt": "KeyboardInterrupt: (no message)",
     "unpicklable": "Unpicklable: (1, 2)",
     "flood": "printed",
-    "sleep": "gave no answer within 1 s",
+    "sleep": "did not reply within 1 s",
     "text": "returned a str as 'p', not an array of numpy",
     "nothing": "returned None, and no 'p'",
     "object": "returned an object as 'p', not an array of numpy",

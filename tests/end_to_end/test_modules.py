@@ -97,12 +97,12 @@ def test_a_module_declares_itself():
             "'q_proj.weight[0/3].T': section 0/3 of an axis of 8",
         ),
         ("weights={n: t for n, t in W.items() if n != 'bo'}, same=S", "no weight fills 'o_proj.bias' [8]; name it in"),
-        ("weights=W", "'context' of multi_head is neither in weights= nor in inputs=; if the module takes it together"),
+        ("weights=W", "'context' of multi_head is in neither weights= nor inputs=; if the module takes the same array"),
         (
             "weights={('w_q' if n == 'wq' else n): t for n, t in W.items()}, same=S",
-            "'wq' of multi_head is neither in weights= nor in inputs=; multi_head has no 'w_q'; did you mean 'wq'?",
+            "'wq' of multi_head is in neither weights= nor inputs=; multi_head has no 'w_q'; did you mean 'wq'?",
         ),
-        ("weights=W, same={'content': 'x'}", "same speaks of inputs, not of 'content'; did you mean 'context'?"),
+        ("weights=W, same={'content': 'x'}", "same takes inputs, not 'content'; did you mean 'context'?"),
         (
             "weights=W | {'wq': 'q_proj.weight['}, same=S",
             "'q_proj.weight[' cannot be read from '[' on; expected a path",
@@ -127,7 +127,7 @@ def test_a_size_that_no_shape_fixes_is_told(tmp_path):
     path.write_text(MODEL + "attnspec.module(lambda *, head_dim: Attention(1, 1), 'multi_head', weights=W, same=S)\n")
     result = CliRunner().invoke(main, ["check", str(path), "--report-dir", str(tmp_path)])
     assert 6 == result.exit_code
-    assert "the factory takes 'head_dim', which is no size or option that a case of multi_head has" in result.stderr
+    assert "the factory takes 'head_dim', which is not a size or option of a case of multi_head has" in result.stderr
 
 
 MODEL = """

@@ -47,7 +47,7 @@ def test_a_kernel_is_changed_and_what_survives_is_told_and_not_run_again(here):
     at = lines.index("    +    powers = np.exp(x - high + 0 * 2)")
     assert "    -    powers = np.exp(x - high + 0 * 1)" == lines[at - 1]
     assert lines[at - 2].startswith("equivalent  kernel.py:6  constant: gives the same bits on ")
-    assert " changes are noticed; " in lines[-1]
+    assert " mutants are killed; " in lines[-1]
     kept = (here / "attnspec-mutants/outcomes.ndjson").read_text().splitlines()
     again = mutated("--profile", "smoke")
     assert (first.stdout, kept) == (again.stdout, (here / "attnspec-mutants/outcomes.ndjson").read_text().splitlines())
@@ -75,8 +75,8 @@ def test_a_kernel_that_fails_as_it_is_is_not_changed(here):
     [
         ("kernel", 6, "there is no adapter 'kernel'"),
         ("no.py", 6, "no such file: no.py"),
-        ("empty.py", 5, "has nothing that could be changed"),
-        ("wrong.py", 6, "is no source of Python"),
+        ("empty.py", 5, "has nothing to mutate"),
+        ("wrong.py", 6, "is not Python source code"),
     ],
 )
 def test_what_cannot_be_changed_is_told(here, target, code, says):

@@ -134,7 +134,7 @@ def test_a_pipeline_has_a_step_for_each_task(here):
 
 def test_a_device_that_nothing_runs_on_is_told(here):
     found = CliRunner().invoke(main, ["plan", "my_kernels.py:second", "--device", "cuda"])
-    assert (5, True) == (found.exit_code, "no mechanism, dtype, device and target go together" in found.stderr)
+    assert (5, True) == (found.exit_code, "no target claims these mechanisms, dtypes and devices" in found.stderr)
 
 
 def test_the_workflow_of_the_page_has_what_a_task_has(here):

@@ -69,7 +69,7 @@ def test_a_reference_that_differs_from_the_definition_is_found_by_the_audit():
     Path("reference.py").write_text(text)
     found = run("audit", "--spec", "specs", "--reference", "reference.py", "-n", "1", code=Exit.VIOLATED)
     assert "definition and reference differ in p on plain" in found
-    assert "no second witness: --reference FILE names a file that has one" in run("audit", "--spec", "specs", "-n", "1")
+    assert "no reference: pass a file that has one with --reference FILE" in run("audit", "--spec", "specs", "-n", "1")
 
 
 def test_a_folder_is_listed_and_explained():

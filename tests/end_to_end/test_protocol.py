@@ -127,7 +127,7 @@ def test_a_wrong_kernel_in_c_is_called_by_its_mistake_and_fails_again_when_it_is
     assert (1, True) == (again.exit_code, "runs kernels, which the case names" in again.stderr)
     program.write_bytes(built(here).read_bytes())
     assert 0 == CliRunner().invoke(main, ["replay", key]).exit_code
-    assert "a call of a program is not written down" in CliRunner().invoke(main, ["repro", key]).stderr
+    assert "a call of a program cannot be written" in CliRunner().invoke(main, ["repro", key]).stderr
 
 
 @RUST
@@ -151,10 +151,10 @@ def test_conventions_of_a_program_are_identified(here):
     ("mode", "kind", "says"),
     [
         ("crash", "died", "the process died of SIGABRT"),
-        ("print", "died", "the program wrote what is no answer: 'loading the model'"),
+        ("print", "died", "the program wrote an invalid reply: 'loading the model'"),
         ("flood", "flooded", "bytes without the end of a line"),
         ("log", "flooded", "printed"),
-        ("hang", "hung", "gave no answer within 4 s"),
+        ("hang", "hung", "did not reply within 4 s"),
         ("other", "died", "the program answered question 2, not 1"),
         ("beyond", "returned", "of 4,398,046,511,104 bytes from 0 on; the file of outputs has"),
         ("refuse", "unsupported", "not on this machine"),
@@ -187,7 +187,7 @@ def test_an_input_that_a_program_writes_to_is_noticed(here):
         ("exec:", UsageError, "is followed by a command"),
         ("exec:no_such_program", TargetError, "no_such_program cannot be run: No such file or directory"),
         ("exec:false", TargetError, "the program exited with status 1"),
-        ("exec:echo hello", TargetError, "the program wrote what"),
+        ("exec:echo hello", TargetError, "the program wrote"),
         ("exec:cat", TargetError, "its capabilities do not fit the protocol: 'functions' is a required property"),
         (f"exec:{PYTHON}::softmax_nump", TargetError, "did you mean 'softmax_numpy'?"),
     ],

@@ -7,12 +7,12 @@ import pytest
 import attnspec
 
 KERNELS = Path(__file__).parents[1] / "kernels"
-FLASH = "varlen_attention is taken for flash_attn_varlen_func (spec/signatures/flash_attn_varlen_func.yaml)"
+FLASH = "varlen_attention is treated as flash_attn_varlen_func (spec/signatures/flash_attn_varlen_func.yaml)"
 TABLE = {
     "decode_attention": (
         "numpy",
         "paged_attention",
-        "decode_attention is taken for attention_with_kvcache (spec/signatures/attention_with_kvcache.yaml)",
+        "decode_attention is treated as attention_with_kvcache (spec/signatures/attention_with_kvcache.yaml)",
         ("+ n - s", "+ n"),
     ),
     "paged_attention_v1": (
@@ -24,51 +24,51 @@ TABLE = {
     "attention_online": (
         "numpy",
         "attention",
-        "attention_online is taken for attention: `is_causal` for `causal`, `sm_scale` for `scale`",
+        "attention_online is treated as attention: `is_causal` for `causal`, `sm_scale` for `scale`",
         ("acc * old", "acc"),
     ),
     "varlen_attention": ("torch", "packed_attention", FLASH, ("len(ks) - len(qs)", "len(ks) - len(qs) - 1")),
     "triton_attention": (
         "torch",
         "attention",
-        "triton_attention is taken for attention: `sm_scale` for `scale`",
+        "triton_attention is treated as attention: `sm_scale` for `scale`",
         (".tril(k.shape[2] - q.shape[2])", ".tril(-1)"),
     ),
     "memory_efficient": (
         "torch",
         "attention",
-        "memory_efficient is taken for memory_efficient_attention (spec/signatures/memory_efficient_attention.yaml); "
+        "memory_efficient is treated as memory_efficient_attention (spec/signatures/memory_efficient_attention.yaml); "
         "not tested: p",
         ("a + attn_bias", "a"),
     ),
     "qkvpacked": (
         "torch",
         "attention",
-        "qkvpacked is taken for flash_attn_qkvpacked_func (spec/signatures/flash_attn_qkvpacked_func.yaml)",
+        "qkvpacked is treated as flash_attn_qkvpacked_func (spec/signatures/flash_attn_qkvpacked_func.yaml)",
         (".triu(1)", ".triu(2)"),
     ),
     "fused_add_rms_norm": (
         "torch",
         "residual_rms_norm",
-        "fused_add_rms_norm is taken for fused_add_rms_norm (spec/signatures/fused_add_rms_norm.yaml)",
+        "fused_add_rms_norm is treated as fused_add_rms_norm (spec/signatures/fused_add_rms_norm.yaml)",
         ("    y = residual.float()", "    y = x.float()"),
     ),
     "add_rms_norm": (
         "torch",
         "residual_rms_norm",
-        "add_rms_norm is taken for residual_rms_norm: `hidden_states` for `x`, `variance_epsilon` for `eps`",
+        "add_rms_norm is treated as residual_rms_norm: `hidden_states` for `x`, `variance_epsilon` for `eps`",
         ("hidden_states = hidden_states + residual\n    residual = hidden_states\n    h", "h"),
     ),
     "mha": (
         "jax",
         "attention",
-        "mha is taken for jax_dot_product_attention (spec/signatures/jax_dot_product_attention.yaml)",
+        "mha is treated as jax_dot_product_attention (spec/signatures/jax_dot_product_attention.yaml)",
         ("softmax(logits, axis=-1)", "softmax(logits, axis=-2)"),
     ),
     "rope": (
         "mlx",
         "rotary",
-        "rope is taken for mlx_rope (spec/signatures/mlx_rope.yaml)",
+        "rope is treated as mlx_rope (spec/signatures/mlx_rope.yaml)",
         ("y = mx.concatenate([a * cos - b * sin", "y = mx.concatenate([a * cos + b * sin"),
     ),
 }

@@ -168,7 +168,7 @@ def test_a_file_that_a_case_names_is_run_only_in_the_present_folder_or_with_trus
     program.write_text(f"open({str(marker)!r}, 'w')\n" + KERNELS)
     Path("foreign.json").write_text(json.dumps({**kept, "target": str(program)}))
     result = attnspec("replay", "foreign.json")
-    says = f"the case foreign.json names {program}, a program outside the present folder; --trust has it run"
+    says = f"the case foreign.json names {program}, a program outside the current folder; --trust runs it"
     assert (Exit.USAGE, f"attnspec: {says}\n", False) == (result.exit_code, result.stderr, marker.exists())
     result = attnspec("replay", "foreign.json", "--trust")
     assert (Exit.VIOLATED, True) == (result.exit_code, marker.exists())

@@ -346,7 +346,7 @@ def test_an_answer_of_another_process_is_none(own, kernels):
 
 def test_a_pickle_on_the_wire_is_no_message(subject):
     fault = subject("pickles").call(GOOD).fault
-    assert ("died", True) == (fault.kind, fault.says.startswith("the process sent what cannot be read"))
+    assert ("died", True) == (fault.kind, fault.says.startswith("the process sent unreadable data"))
 
 
 # Sizes

@@ -94,7 +94,7 @@ def test_two_adapters_of_one_name_are_refused():
     declaration = "@adapter('softmax', framework='numpy')\ndef kernel(x):\n    return x\n"
     for name in ("one.py", "two.py"):
         Path(name).write_text(f"from attnspec import adapter\n\n{declaration}")
-    with pytest.raises(UsageError, match="two subjects are called 'kernel'; give one another name"):
+    with pytest.raises(UsageError, match="two subjects are named 'kernel'; rename one"):
         groups(Options(targets=("one.py", "two.py")))
 
 
@@ -105,13 +105,13 @@ def test_two_adapters_of_one_name_are_refused():
     ("function", "operator", "says"),
     [
         (lambda q, k: q, "attention", "attention passes 3 inputs by position (q, k, v)"),
-        (lambda q, k, v, window: q, "attention", "the parameter 'window' is neither input nor option of attention"),
+        (lambda q, k, v, window: q, "attention", "the parameter 'window' is not an input or option of attention"),
         (
             lambda q, k, v, *, casual: q,
             "attention",
-            "the parameter 'casual' is neither input nor option of attention; did",
+            "the parameter 'casual' is not an input or option of attention; did",
         ),
-        (lambda heads, length: 0, "alibi_slopes", "the parameter 'length' is neither input nor option of alibi_slopes"),
+        (lambda heads, length: 0, "alibi_slopes", "the parameter 'length' is not an input or option of alibi_slopes"),
     ],
 )
 def test_a_signature_that_cannot_serve_the_operator_is_refused(function, operator, says):

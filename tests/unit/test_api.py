@@ -120,7 +120,7 @@ def test_results_are_written_where_they_are_asked_for():
 @pytest.mark.parametrize(
     ("function", "more", "error", "says"),
     [
-        (half, {}, attnspec.UsageError, "the name 'half' does not say what operator it is"),
+        (half, {}, attnspec.UsageError, "the name 'half' does not say which operator it is"),
         (softmax, {"operator": "sofmax"}, attnspec.UsageError, "unknown operator 'sofmax'; did you mean 'softmax'?"),
         (softmax, {"laws": ["shar"]}, attnspec.UsageError, "unknown law 'shar'; did you mean 'share'?"),
         (softmax, {"mechanisms": ["sofmax"]}, attnspec.UsageError, "unknown mechanism 'sofmax'"),
@@ -192,7 +192,7 @@ def test_without_time_for_explanations_a_failure_is_kept_as_it_was_drawn():
     (told,), (bare,) = (report.failures for report in (full, plain))
     assert (True, False) == (told["witness"]["full"], bare["witness"]["full"])
     assert told["witness"]["key"] != bare["witness"]["key"]
-    with pytest.raises(attnspec.UsageError, match=r"^the time for an explanation is a number of seconds, not -1"):
+    with pytest.raises(attnspec.UsageError, match=r"^the explain time must be a number of seconds, not -1"):
         attnspec.check("mistake:softmax.base_two", explain_time=-1, **how)
 
 

@@ -170,7 +170,7 @@ def test_a_function_says_by_its_signature_what_it_takes():
         ("softmax", {"dtype": "float31"}, "unknown dtype 'float31'"),
         ("softmax", {"framework": "pandas"}, "unknown framework 'pandas'"),
         ("softmax", {"grade": "fp31"}, "unknown grade 'fp31'"),
-        ("softmax", {"limits": {"m": (1,)}}, "limits and fixed speak of sizes and options, not of 'm'"),
+        ("softmax", {"limits": {"m": (1,)}}, "limits and fixed take sizes and options, not 'm'"),
     ],
 )
 def test_what_means_nothing_is_refused_before_anything_is_drawn(operator, more, says):

@@ -129,7 +129,7 @@ def test_a_sound_specification_has_no_faults(monkeypatch):
         (("terms: exp(shift(x))", "terms: exp(2 * shift(x))"), "definition and reference differ in p on plain, every"),
         (("[0.25, 0.75]", "[0.25, 0.76]"), "example odds: the definition gives p = [[0.25"),
         (("[0.25, 0.75]", "[0.25, 0.76]"), "example odds: the reference gives p = [[0.25"),
-        ((HIDDEN, ""), "nobody notices a subject that declares empty_row = zeros and follows nans"),
+        ((HIDDEN, ""), "nothing refutes a subject that declares empty_row = zeros and follows nans"),
         (("call: x = x[:, :0]", "when: n > 100\n    call: x = x[:, :0]"), "the reject no_entries: not_tested, no case"),
     ],
 )
@@ -170,7 +170,7 @@ def test_bounds_are_computed_once_for_words_that_a_case_does_not_ask_for(monkeyp
     [
         (lambda x, empty_row: np.exp(x) / np.exp(x).sum(-1, keepdims=True) / 2, "definition and reference differ in p"),
         (lambda x, empty_row: np.zeros((1, 1)), "definition and reference differ in p"),
-        (lambda x, empty_row: np.full(x.shape, np.nan), "put into the definition, base_two is not noticed by the ref"),
+        (lambda x, empty_row: np.full(x.shape, np.nan), "the reference does not notice base_two in the definition"),
         (lambda x, empty_row: np.exp(x), "example odds: the reference gives p = [[1.0, 3.0"),
     ],
 )

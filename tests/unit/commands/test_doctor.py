@@ -54,7 +54,7 @@ def test_a_package_that_is_missing_comes_with_the_command_that_installs_it(shipp
 
 def test_a_package_for_devices_that_are_not_there_is_not_broken(shipped, monkeypatch):
     found = shipped(presenting("yaml", devices=("cuda",)))
-    assert ("runs on CUDA devices, and there is none", "") == (found["yaml"].fault, found["yaml"].mends)
+    assert ("needs a CUDA device, and there is none", "") == (found["yaml"].fault, found["yaml"].mends)
 
 
 @pytest.mark.parametrize(

@@ -52,9 +52,9 @@ def test_what_is_written_is_what_a_check_reads():
     result = called("kernels.py")
     assert (0, "") == (result.exit_code, result.stderr)
     first, second, third, *wrote = result.stdout.splitlines()
-    assert "my_softmax is taken for softmax" == first
-    assert "rms_norm is taken for rms_norm" == second
-    assert third.startswith("helper is left out: the name 'helper' does not say what operator it is")
+    assert "my_softmax is treated as softmax" == first
+    assert "rms_norm is treated as rms_norm" == second
+    assert third.startswith("helper is skipped: the name 'helper' does not say which operator it is")
     assert ["wrote kernels_attnspec.py", f"wrote {WORKFLOW}", "added [tool.attnspec] to pyproject.toml"] == wrote
     project = tomllib.loads(Path("pyproject.toml").read_text())
     assert {"project": {"name": "mine"}, "tool": {"attnspec": {"targets": ["kernels_attnspec.py"]}}} == project
@@ -87,7 +87,7 @@ def test_nothing_is_written_over_a_file_and_nothing_beside_it(there):
     Path(there).write_text("mine")
     before = sorted(path for path in Path().rglob("*") if path.is_file())
     result = called("kernels.py")
-    says = f"attnspec: {there} is there already, and nothing is written over it: move it away, or edit it\n"
+    says = f"attnspec: {there} already exists and is not overwritten: move it away, or edit it\n"
     assert (4, says) == (result.exit_code, result.stderr)
     assert "mine" == Path(there).read_text()
     assert before == sorted(path for path in Path().rglob("*") if path.is_file())
@@ -130,7 +130,7 @@ def test_a_file_that_declares_adapters_is_the_target_itself():
 def test_a_class_that_is_no_module_is_told_and_nothing_is_written():
     result = called("kernels.py:Attention")
     assert 6 == result.exit_code
-    assert result.stderr.startswith("attnspec: Attention is no module of torch, Flax or Keras")
+    assert result.stderr.startswith("attnspec: Attention is not a module of torch, Flax or Keras")
     assert [Path("kernels.py")] == [path for path in Path().rglob("*") if path.is_file() and path.suffix != ".pyc"]
 
 
@@ -147,7 +147,7 @@ def test_a_file_of_which_nothing_can_be_called_gives_no_files():
     Path("kernels.py").write_text("def helper(x): return x\n")
     result = called("kernels.py")
     assert 4 == result.exit_code
-    assert "no function of kernels.py can be called as an operator; --operator names one" in result.stderr
+    assert "no function of kernels.py can be called as an operator; name one with --operator" in result.stderr
     assert not WORKFLOW.exists()
 
 

@@ -37,7 +37,7 @@ def test_what_is_not_of_this_command_is_left_alone():
     Path("mine").mkdir()
     Path("mine/index.json").write_text("{}")
     Path("mine/notes.md").write_text("keep")
-    assert (4, "attnspec: mine is there, and not of this command; name another folder with -o\n") == run(
+    assert (4, "attnspec: mine exists and was not written by this command; name another folder with -o\n") == run(
         "softmax", "-o", "mine"
     )
     assert "keep" == Path("mine/notes.md").read_text()
@@ -46,8 +46,8 @@ def test_what_is_not_of_this_command_is_left_alone():
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("-o", "vectors"), "name operators or mechanisms, or --all"),
-        (("softmax", "--all", "-o", "vectors"), "name operators or mechanisms, or --all"),
+        (("-o", "vectors"), "name operators or mechanisms, or use --all"),
+        (("softmax", "--all", "-o", "vectors"), "name operators or mechanisms, or use --all"),
         (("softmax",), "Missing option '-o'"),
         (("softmax", "--convention", "empty_row", "-o", "vectors"), "--convention takes NAME=WORD, not 'empty_row'"),
         (("softmx", "-o", "vectors"), "did you mean 'softmax'?"),

@@ -97,7 +97,7 @@ def called(*arguments):
 def test_what_is_written_for_a_class_as_people_write_it_is_conformant(name, variable, says, part):
     result = called("init", f"my_model.py:{name}")
     assert (0, "") == (result.exit_code, result.stderr)
-    assert result.stdout.startswith(f"{name} is taken for multi_head: {says}, right in ")
+    assert result.stdout.startswith(f"{name} is treated as multi_head: {says}, right in ")
     text = Path("my_model_attnspec.py").read_text()
     assert part in text
     assert "uncertain" not in text + result.stdout
@@ -127,7 +127,7 @@ def test_what_is_written_for_a_module_of_flax_is_conformant():
     pytest.importorskip("flax")
     Path("my_flax.py").write_text(NNX)
     result = called("init", "my_flax.py:Attention")
-    assert result.stdout.startswith("Attention is taken for multi_head: 8 weights, right in "), result.stderr
+    assert result.stdout.startswith("Attention is treated as multi_head: 8 weights, right in "), result.stderr
     text = Path("my_flax_attnspec.py").read_text()
     assert '"wq": "wq.kernel",' in text
     assert "import my_flax\nfrom flax import nnx\n\nimport attnspec\n" in text
@@ -151,7 +151,7 @@ class Block(nn.Module):
 """
     Path("block.py").write_text(block)
     result = called("init", "block.py:Block")
-    says = "Block is no transformer_block as attnspec has it: ln1 is a LayerNorm, and the norms of"
+    says = "Block is no transformer_block as attnspec defines it: ln1 is a LayerNorm, and the norms of"
     assert says in result.stderr
 
 
@@ -179,6 +179,6 @@ def test_the_operator_is_told_by_the_name_of_the_class():
     names = ["LlamaRMSNorm", "SwiGLU", "FeedForward", "MyLayerNorm", "Multi_Head", "TransformerBlock"]
     expected = ["rms_norm", "swiglu", "swiglu", "layer_norm", "multi_head", "transformer_block"]
     assert expected == [operator_of(name) for name in names]
-    with pytest.raises(UsageError, match=r"^the name 'Strange' does not say what operator it is; add --operator"):
+    with pytest.raises(UsageError, match=r"^the name 'Strange' does not say which operator it is; add --operator"):
         operator_of("Strange")
     assert "causal_self_attention" == snake("CausalSelfAttention")

@@ -69,7 +69,7 @@ def called(*arguments):
 def test_what_is_written_for_a_model_as_people_write_it_is_conformant(model, name, says, parts):
     result = called("init", f"{model}.py:{name}")
     assert (0, "") == (result.exit_code, result.stderr)
-    assert result.stdout.startswith(f"{name} is taken for {says}, right in ")
+    assert result.stdout.startswith(f"{name} is treated as {says}, right in ")
     text = Path(f"{model}_attnspec.py").read_text()
     assert [] == [part for part in parts if part not in text]
     assert "uncertain" not in text + result.stdout
@@ -82,10 +82,10 @@ def test_a_model_that_is_another_is_told_in_what():
     result = called("init", "nano_gpt.py:GPT")
     assert 4 == result.exit_code
     says = (
-        "attnspec: GPT is no decoder as attnspec has it: transformer.wpe.weight is a table of positions, and decoder "
-        "rotates queries and keys instead; transformer.h.*.ln_1, transformer.h.*.ln_2 and 1 more are each a LayerNorm, "
+        "attnspec: GPT is not a decoder as attnspec defines it: transformer.wpe.weight is a table of positions, but "
+        "decoder rotates queries and keys; transformer.h.*.ln_1, transformer.h.*.ln_2 and 1 more are each a LayerNorm, "
         "and the norms of decoder are those of rms_norm; transformer.h.*.mlp.c_fc.weight is the first of two matrices "
-        "of a feed-forward, and that of decoder has a gate (three); its parts may be checked by themselves, "
+        "of a feed-forward, but decoder has three, with a gate; its parts can be checked separately, "
         "such as CausalSelfAttention\n"
     )
     assert says == result.stderr

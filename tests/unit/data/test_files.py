@@ -32,7 +32,7 @@ def test_a_folder_is_told(tmp_path):
 def test_one_byte_too_many_is_told(tmp_path):
     path = tmp_path / "a"
     path.write_bytes(b"x" * 1001)
-    expected = "cannot read a: it has more than 1,000 bytes, the most that such a file may have"
+    expected = "cannot read a: it has more than 1,000 bytes, the limit for such a file"
     assert expected == told(path, 1000, name="a")
 
 

@@ -103,5 +103,5 @@ def test_a_replay_of_what_was_mended_says_so(stale):
     path.write_text(STALE.replace("x[..., :WIDTHS[0]]", "x"))
     lines = []
     assert Exit.CONFORMANT is replayed(Kept(witness["key"], folder), lines.append)
-    address = "stale softmax.definition: held on this case now, after the case that was tried before it"
+    address = "stale softmax.definition: held on this case now, after the case that ran before it"
     assert address == lines[-1]

@@ -50,7 +50,7 @@ def two(monkeypatch, tmp_path):
     ("device", "says"),
     [
         ("gpu", r"unknown device 'gpu'.* \(there are torch: cpu, cuda:0, cuda:1; jax: cpu:0, TPU_0\(1,2\)\)"),
-        ("mps", r"device 'mps': no framework that is installed here sees one \(there are torch: cpu, cuda:0"),
+        ("mps", r"device 'mps': no installed framework has it \(available: torch: cpu, cuda:0"),
         ("c\npu", "unknown device "),
         ("cuda:", "unknown device 'cuda:'"),
         ("cuda:x", "unknown device 'cuda:x'"),
@@ -105,7 +105,7 @@ def test_a_lease_is_waited_for_and_the_wait_is_said(tmp_path):
     other = threading.Thread(target=lambda: found.append(lease("cuda:1", 2, tmp_path, said.append)))
     other.start()
     time.sleep(0.5)
-    assert ([], ["waiting for cuda:1, which another run holds"]) == (found, said)
+    assert ([], ["waiting for cuda:1, which another run is using"]) == (found, said)
     first.give_back()
     other.join(5)
     assert [1] == [each.index for each in found]

@@ -118,7 +118,7 @@ def test_the_output_is_taken_from_what_is_returned():
     torch.testing.assert_close(expected(**given), function(Both, returns=1)(**given))
     with pytest.raises(MappingError, match=r"^the module returned 2 results, and there is 1 output; say which"):
         function(Both)(**given)
-    with pytest.raises(MappingError, match=r"^returns=5 is not in what the module returned \(tuple\)$"):
+    with pytest.raises(MappingError, match=r"^returns=5 is not among the results of the module \(tuple\)$"):
         function(Both, returns=5)(**given)
 
 
@@ -173,14 +173,14 @@ def test_one_may_have_been_taken_from_a_weight():
         (
             {k: t for k, t in WEIGHTS.items() if k != "b_in"},
             (),
-            "no weight fills 'first.bias' [5]; name it in weights=, or in leave={'first.bias': 0} if it is to hold "
-            "zeros, leave=('first.bias',) if it is to stay as it was made",
+            "no weight fills 'first.bias' [5]; name it in weights=, or in leave={'first.bias': 0} to fill it "
+            "with zeros, or in leave=('first.bias',) to keep its initial value",
         ),
         (
             {**WEIGHTS, "b_in": "first.bias[:2]"},
             (),
-            "no weight fills 3 of 5 entries of 'first.bias' [5]; name it in weights=, or in leave={'first.bias': 0} if "
-            "it is to hold zeros, leave=('first.bias',) if it is to stay as it was made",
+            "no weight fills 3 of 5 entries of 'first.bias' [5]; name it in weights=, or in leave={'first.bias': 0} to "
+            "fill it with zeros, or in leave=('first.bias',) to keep its initial value",
         ),
         (
             {**WEIGHTS, "w_out": "first.weight"},
@@ -208,7 +208,7 @@ def test_a_declaration_that_cannot_be_meant_is_told_with_its_place():
     for wrong, says in [
         ({"weights": {}}, "weights is empty; a module without weights is a function, and takes @adapter(...)"),
         ({"weights": {"w_in": 3}}, "weights['w_in'] is 3; expected a text, or several in a tuple"),
-        ({"inputs": ("w_in",)}, "'w_in' is passed by inputs, and fills 'first.weight.T'; it does one of both"),
+        ({"inputs": ("w_in",)}, "'w_in' is passed by inputs and also fills 'first.weight.T'; use it for only one"),
         ({"inputs": {"x": 1}}, "inputs has the positions [1]; they count from 0"),
         ({"same": ["x"]}, "same is ['x']; expected a dict with names for its keys"),
     ]:

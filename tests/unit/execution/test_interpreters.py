@@ -81,7 +81,7 @@ def test_an_environment_is_called_after_its_folder(path: str, expected: str) -> 
 
 def test_an_old_interpreter_is_refused(tmp_path: Path) -> None:
     old = speaking(tmp_path, '{"version": [3, 9, 18], "packages": {}}')
-    with pytest.raises(TargetError, match=r"/python is Python 3\.9\.18; calls are made by Python 3\.11 or later"):
+    with pytest.raises(TargetError, match=r"/python is Python 3\.9\.18; attnspec needs Python 3\.11 or later"):
         examined(str(old))
 
 
@@ -94,7 +94,7 @@ def test_what_an_interpreter_lacks_is_said_with_what_installs_it(tmp_path: Path)
 def test_what_is_no_interpreter_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="is no interpreter"):
         examined(str(tmp_path / "python"))
-    with pytest.raises(TargetError, match="does not answer as an interpreter"):
+    with pytest.raises(TargetError, match="does not behave like a Python interpreter"):
         examined(str(speaking(tmp_path, "usage: thing")))
 
 

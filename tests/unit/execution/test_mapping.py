@@ -53,12 +53,12 @@ def test_a_number_may_have_been_taken_from_a_parameter():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "'' begins with no path of a parameter; expected a path, then .T, [slices] or | a pattern"),
+        ("", "'' does not start with the path of a parameter; expected a path, then .T, [slices] or | a pattern"),
         ("w[", "'w[' cannot be read from '[' on; expected a path, then .T, [slices] or | a pattern"),
         ("w * 2", "'w * 2' cannot be read from '* 2' on; expected a path, then .T, [slices] or | a pattern"),
         ("w[::2]", "'w[::2]': a slice has no step"),
-        ("w[f(1)]", "'w[f(1)]': f(1) is no number, size, sum or product of these"),
-        ("w[1 +]", "'w[1 +]': [1 +] is no index; expected 0/3, dim:2 * dim or 0"),
+        ("w[f(1)]", "'w[f(1)]': f(1) is not a number, a size, or a sum or product of these"),
+        ("w[1 +]", "'w[1 +]': [1 +] is not an index; expected 0/3, dim:2 * dim or 0"),
         ("w | a b", "'w | a b': a pattern is written as 'dim heads d -> dim (heads d)'"),
     ],
 )
@@ -80,7 +80,7 @@ def test_what_means_nothing_is_told_with_its_place(text, says):
         (
             "w[:dims]",
             (3,),
-            "'w[:dims]': 'dims' is no size of this case; did you mean 'dim'? (known: dim, heads, kv_dim)",
+            "'w[:dims]': 'dims' is not a size of this case; did you mean 'dim'? (known: dim, heads, kv_dim)",
         ),
         (
             "w[:kv_heads]",

@@ -102,7 +102,7 @@ def test_a_parameter_of_torch_that_goes_by_two_paths_is_one():
 
 
 def test_what_is_no_module_is_told():
-    with pytest.raises(MappingError, match=r"^the factory made an int, which is no module of torch, Flax or Keras$"):
+    with pytest.raises(MappingError, match=r"^the factory made an int, which is not a module of torch, Flax or Keras$"):
         function(lambda: 3, w="x")(**case())
 
 

@@ -45,7 +45,7 @@ def test_a_wrapper_is_taken_for_that_of_flashinfer_and_its_fault_is_found(name, 
     pytest.importorskip("torch")
     asked = {"laws": [f"{operator}.definition"], "profile": "smoke", "dtypes": ["float32"]}
     report = attnspec.check(f"{KERNELS}:{name}", **asked)
-    assert str(report).startswith(f"{name} is taken for batch_"), report
+    assert str(report).startswith(f"{name} is treated as batch_"), report
     assert {name: "conformant"} == report.verdicts, report
     text = KERNELS.read_text()
     assert right in text

@@ -21,9 +21,9 @@ def log():
         (0, "exited with status 0"),
         (3, "exited with status 3"),
         (-6, "died of SIGABRT"),
-        (-9, "was killed (SIGKILL), as happens when memory runs out"),
+        (-9, "was killed (SIGKILL), which usually means that memory ran out"),
         (-99, "died of signal 99"),
-        (None, "was lost along with the one that it was forked from"),
+        (None, "was lost together with the process that forked it"),
     ],
 )
 def test_an_exit_status_has_words(status, words):

@@ -32,14 +32,14 @@ def test_what_answers_with_its_own_question_is_heard(begun):
 def test_what_was_written_unasked_is_told_though_the_program_has_ended(begun):
     program = begun("echo hello")
     program.process.wait()
-    with pytest.raises(AnswerError, match=r"wrote what nobody asked for: .*hello"):
+    with pytest.raises(AnswerError, match=r"wrote an unexpected line: .*hello"):
         program.ask("which")
 
 
 def test_what_was_written_unasked_is_told_where_the_question_finds_nobody(begun):
     program = begun("echo hello")
     program.process.wait()
-    with pytest.raises(AnswerError, match=r"wrote what nobody asked for: .*hello"):
+    with pytest.raises(AnswerError, match=r"wrote an unexpected line: .*hello"):
         program.write("{}")
 
 

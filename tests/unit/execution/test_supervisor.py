@@ -166,7 +166,7 @@ def test_a_call_in_another_process_gives_what_it_gives_in_this_one(subject, kern
         ("interrupts", "raised", "KeyboardInterrupt: (no message)"),
         ("raises", "raised", "Unpicklable: (1, 2)"),
         ("floods", "flooded", "printed"),
-        ("strays", "died", "the process sent what is not a message"),
+        ("strays", "died", "the process sent an invalid message"),
     ],
 )
 def test_a_call_that_ends_its_process_is_a_fault_and_the_next_one_is_answered(subject, name, kind, says):
@@ -184,7 +184,7 @@ def test_a_call_that_hangs_is_ended_and_says_where_it_was(subject, name):
     one = subject(name)
     one.call(GOOD)
     fault = one.call(BAD).fault
-    assert ("hung", "gave no answer within 1 s") == (fault.kind, fault.says)
+    assert ("hung", "did not reply within 1 s") == (fault.kind, fault.says)
     assert f"in {name}" in fault.trace
     np.testing.assert_array_equal(ANSWER, one.call(GOOD).outputs["p"])
 
@@ -203,7 +203,7 @@ def test_a_death_that_depends_on_earlier_calls_says_so(subject):
     faults = [one.call(GOOD).fault for _ in range(3)]
     assert [None, None] == faults[:2]
     assert (
-        "the process was killed (SIGKILL), as happens when memory runs out; "
+        "the process was killed (SIGKILL), which usually means that memory ran out; "
         "after earlier calls only: in a new process it is answered"
     ) == faults[2].says
 
@@ -279,7 +279,7 @@ def test_a_file_is_declared_after_its_nursery_was_lost(subject, doomed):
 
 def test_a_call_that_ends_the_process_that_it_was_forked_from_is_a_fault(subject):
     fault = subject("orphan").call(GOOD).fault
-    assert ("died", "3 times, the process was lost along with the one that it was forked from") == (
+    assert ("died", "3 times, the process was lost together with the process that forked it") == (
         fault.kind,
         fault.says,
     )
@@ -300,7 +300,7 @@ def test_a_file_that_disappears_before_it_is_called_is_told(supervisor, tmp_path
     (one,) = resolve(f"{path}:right", supervisor=supervisor)
     supervisor.close()
     path.unlink()
-    says = "fleeting.py cannot be read any more: No such file or directory; it was there before"
+    says = "fleeting.py can no longer be read: No such file or directory"
     assert says in one.call(GOOD).fault.says
 
 
@@ -428,4 +428,4 @@ def test_who_never_answers_is_waited_for_patiently_twice_and_then_no_longer(tmp_
     call = Call({"x": np.ones((1, 1), np.float32)}, {}, "float32", "cpu")
     says = [stuck.call(call).fault.says for _ in range(4)]
     supervisor.close()
-    assert [f"gave no answer within {seconds} s" for seconds in (0.4, 0.4, 0.1, 0.1)] == says
+    assert [f"did not reply within {seconds} s" for seconds in (0.4, 0.4, 0.1, 0.1)] == says

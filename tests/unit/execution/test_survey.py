@@ -75,7 +75,7 @@ def test_a_configuration_of_no_class_has_what_is_asked_of_it(path):
     [
         ("Wanting", "Wanting cannot be built: nothing is known of 'rank', 'groups'; write a factory that gives"),
         ("Failing", "mine.Failing(dim=60) cannot be built: ValueError: no"),
-        ("Other", "Other is no module of torch, Flax or Keras"),
+        ("Other", "Other is not a module of torch, Flax or Keras"),
     ],
 )
 def test_a_class_that_cannot_be_built_is_told(path, name, says):

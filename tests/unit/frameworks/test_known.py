@@ -249,11 +249,11 @@ def of_kind(kind):
         (np.ma.masked_array([1.0, 2.0], [True, False]), "1 of its 2 entries are masked"),
         (np.ma.masked_array(np.ones((2, 3)), True), "6 of its 6 entries are masked"),
         (np.ma.masked, "1 of its 1 entries are masked"),
-        (of_kind(Quantity), f"{__name__}.Quantity is a kind of array of its own; return a plain numpy.ndarray"),
+        (of_kind(Quantity), f"{__name__}.Quantity is a subclass or another array type; return a plain numpy.ndarray"),
         (torch.ones(3), ""),
         (torch.nn.Parameter(torch.ones(3)), ""),
         (of_kind(Renamed), ""),
-        (of_kind(Doubled), f"{__name__}.Doubled is a kind of tensor of its own; return a plain torch.Tensor"),
+        (of_kind(Doubled), f"{__name__}.Doubled is a subclass of a tensor; return a plain torch.Tensor"),
     ],
 )
 def test_arrays_whose_entries_may_be_others_are_told(x, strange):

@@ -24,7 +24,7 @@ def tally(*kinds, outcome=None, declined="", unanswered=0):
     [
         ((), ("not_tested", "no case reached its condition")),
         ((Kind.IDLE, Kind.IDLE), ("not_tested", "no case reached its condition")),
-        ((Kind.VACUOUS, Kind.IDLE), ("not_tested", "every bound was too wide to say anything")),
+        ((Kind.VACUOUS, Kind.IDLE), ("not_tested", "every bound was too wide to decide")),
         ((Kind.DECLINED, Kind.VACUOUS), ("not_declared", "does not take mask")),
         ((Kind.HELD, Kind.DECLINED, Kind.VACUOUS, Kind.IDLE), ("pass", "")),
     ],
@@ -34,7 +34,7 @@ def test_a_law_passes_only_if_it_was_seen_to_hold(kinds, expected):
 
 
 def test_a_law_whose_cases_gave_no_result_says_so():
-    assert ("not_tested", "no case gave a result to try it on") == tally(Kind.IDLE, unanswered=1).verdict()
+    assert ("not_tested", "no case gave a result to test it on") == tally(Kind.IDLE, unanswered=1).verdict()
     assert ("pass", "") == tally(Kind.HELD, unanswered=1).verdict()
 
 

@@ -127,7 +127,7 @@ def test_a_declared_word_takes_others_with_it():
 def test_what_no_word_explains_follows_from_a_law_that_is_refuted_along_with_it():
     cell = cell_of(cells_of(adapted(attention_of(empty=0.7)), "attention"), "convention.empty_row")
     assert ("not_tested", None) == (cell.verdict, cell.failure)
-    assert re.match(r"follows from \w+: no word explains all outputs; \w+ explains 0 of \d+ cases", cell.says)
+    assert re.match(r"follows from \w+: no convention explains all outputs; \w+ explains 0 of \d+ cases", cell.says)
 
 
 def test_what_no_word_explains_is_a_failure_with_a_case_where_nothing_else_is_wrong():
@@ -135,7 +135,7 @@ def test_what_no_word_explains_is_a_failure_with_a_case_where_nothing_else_is_wr
     request = Request(one, library()["attention"], "float32", SCENARIOS, laws={"convention.empty_row"})
     (cell,) = run(request).cells
     assert ("fail", "must") == (cell.verdict, cell.level)
-    assert cell.says.startswith("no word explains all outputs; ")
+    assert cell.says.startswith("no convention explains all outputs; ")
     assert cell.says.endswith(f"explains 0 of {cell.cases} cases")
     assert cell.failure is not None
     bench = Bench(one, library()["attention"], "float32", "cpu", {"empty_row": "zeros", "causal_alignment": "top_left"})
@@ -179,7 +179,7 @@ def test_what_no_case_tells_is_not_tested():
         return attention_of()(q, k, v)
 
     cell = cell_of(cells_of(adapted(plain), "attention"), "convention.causal_alignment")
-    assert ("not_tested", "no case tells its words apart") == (cell.verdict, cell.says)
+    assert ("not_tested", "no case distinguishes its words") == (cell.verdict, cell.says)
 
 
 @pytest.mark.parametrize("answer", [Unsupported, ValueError, None])

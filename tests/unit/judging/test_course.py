@@ -36,14 +36,14 @@ def test_calls_that_hang_end_it(course):
     course.bench.faults["hung"] += HANGS - 1
     assert not course.partial
     course.bench.faults["hung"] += 1
-    assert (True, f"given up after {HANGS} calls that hung") == (course.partial, course.cut_short)
+    assert (True, f"stopped after {HANGS} calls that hung") == (course.partial, course.cut_short)
 
 
 def test_calls_that_end_their_process_end_it_where_none_is_answered(course):
     course.bench.faults["died"] += DEATHS - 1
     assert not course.partial
     course.bench.faults["died"] += 1
-    says = f"given up after {DEATHS} calls that ended their process, with none that was answered"
+    says = f"stopped after {DEATHS} calls that ended their process, with no successful call"
     assert (True, says) == (course.partial, course.cut_short)
     course.bench.faults[ANSWERED] += 1
     assert not course.partial
@@ -51,10 +51,10 @@ def test_calls_that_end_their_process_end_it_where_none_is_answered(course):
 
 def test_time_ends_it(course):
     course.late = True
-    assert (True, "time was up") == (course.partial, course.cut_short)
+    assert (True, "the time limit was reached") == (course.partial, course.cut_short)
 
 
-@pytest.mark.parametrize(("first", "says"), [(False, ""), (True, "the first violation ended the run")])
+@pytest.mark.parametrize(("first", "says"), [(False, ""), (True, "the run stopped at the first violation")])
 def test_a_violation_ends_it_where_the_first_is_enough(first, says):
     course, one = Course(replace(REQUEST, first=first), {}), sample(1)
     course.definition.failure = Failure("definition", Outcome(Kind.REFUTED), one, one)

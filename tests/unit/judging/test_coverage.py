@@ -60,7 +60,7 @@ def test_what_was_interpreted_is_said_first():
         cell(interpreted="Triton's interpreter", claimed="bf16"),
         cell("other", interpreted="Triton's interpreter"),
     ]
-    says = "interpreted by Triton's interpreter: what a compiler or a device makes of it was not tested"
+    says = "interpreted by Triton's interpreter: neither a compiler nor a device was tested"
     assert [says, "precision as bf16"] == beside(cells)
 
 
@@ -142,7 +142,7 @@ def test_parameters_that_are_not_tested_are_told():
     assert [
         "`temperature` is not an option: not tested",
         "`dim` is not an option: not tested",
-        "`**more` takes anything: what it takes is not tested",
+        "`**more` accepts any arguments; they are not tested",
     ] == [line.strip() for line in last_lines(report)[1:4]]
 
 

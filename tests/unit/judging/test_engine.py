@@ -273,7 +273,7 @@ def test_who_refuses_the_case_itself_is_not_taken_to_refuse_a_wrong_call():
         raise ValueError("nothing is supported")
 
     cell = cell_of(result_of(adapted(refuses_all, "alibi_slopes", framework="numpy"), "alibi_slopes"), "no_heads")
-    assert ("not_tested", "no case is taken from which the call could be made") == (cell.verdict, cell.says)
+    assert ("not_tested", "no accepted case allows this call") == (cell.verdict, cell.says)
 
 
 def test_a_mechanism_that_is_not_claimed_is_not_tried():
@@ -350,17 +350,20 @@ def test_a_run_out_of_time_keeps_what_it_has_found(monkeypatch):
     assert (True, 4) == (result.partial, len(calls))
     assert 0 < result.cases <= result.calls <= 4
     assert ("fail", 1) == (cell_of(result, "definition").verdict, cell_of(result, "definition").cases)
-    assert {("not_tested", "time was up")} == verdicts_of_laws(result)
+    assert {("not_tested", "the time limit was reached")} == verdicts_of_laws(result)
     assert set(law_names(SOFTMAX)) == {cell.law for cell in result.cells}
 
 
 def test_a_run_that_ends_with_its_first_violation_says_so():
     result = result_of(adapted(lambda x: 2 * softmax(x), conventions={"empty_row": "nans"}), first=True)
-    assert ("not_tested", "the first violation ended the run") in verdicts_of_laws(result)
+    assert ("not_tested", "the run stopped at the first violation") in verdicts_of_laws(result)
 
 
 def test_after_the_first_violation_nothing_is_tried_that_is_to_be_refused():
-    for first, expected in ((False, {("pass", "")}), (True, {("not_tested", "the first violation ended the run")})):
+    for first, expected in (
+        (False, {("pass", "")}),
+        (True, {("not_tested", "the run stopped at the first violation")}),
+    ):
         result = result_of(mistake("merge_states.other_base"), "merge_states", first=first)
         rejects = library()["merge_states"].rejects
         assert expected == {(cell.verdict, cell.says) for cell in result.cells if cell.law in rejects}
@@ -369,9 +372,9 @@ def test_after_the_first_violation_nothing_is_tried_that_is_to_be_refused():
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
-        ("hung", "given up after 3 calls that hung"),
-        ("died", "given up after 8 calls that ended their process, with none that was answered"),
-        ("raised", "no case gave a result to try it on"),
+        ("hung", "stopped after 3 calls that hung"),
+        ("died", "stopped after 8 calls that ended their process, with no successful call"),
+        ("raised", "no case gave a result to test it on"),
     ],
 )
 def test_a_subject_that_answers_nothing_is_no_subject_whose_cases_were_not_reached(kind, says, monkeypatch):

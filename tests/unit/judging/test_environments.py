@@ -42,5 +42,5 @@ def test_a_law_knows_sizes_words_and_lines_of_the_definition(offset, trial_of):
 
 
 def test_a_law_draws_under_given_alone(offset, trial_of):
-    with pytest.raises(SpecError, match="a claim draws nothing; draw under `given`"):
+    with pytest.raises(SpecError, match="a claim cannot draw; draw under `given`"):
         LawEnvironment(trial_of(), offset.laws["further"], None).source(0)

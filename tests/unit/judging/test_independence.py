@@ -139,7 +139,7 @@ def test_an_answer_within_its_bound_there_breaks_nothing(cells, name):
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("right_where_it_is_seen", "gave another 'p', which is not what the definition says"),
+        ("right_where_it_is_seen", "gave a different 'p', which is not what the definition says"),
         (
             "raises_where_it_is_not_seen",
             "raised ImportError: no module named 'attnspec.execution' in this process",
@@ -148,13 +148,13 @@ def test_an_answer_within_its_bound_there_breaks_nothing(cells, name):
 )
 def test_what_is_right_only_where_attnspec_is_seen_breaks_independence_alone(cells, name, says):
     assert {LAW} == bad(cells[name])
-    place = "in a process in which nothing of attnspec is to be seen, the same call"
+    place = "in a process without attnspec, the same call"
     assert f"{place} {says}" == cells[name][LAW]["says"]
 
 
 def test_what_is_kept_by_shape_alone_is_wrong_after_a_call_in_another_dtype(cells):
     assert ({LAW}, set()) == (bad(cells["compiled_by_shape"]), bad(cells["compiled_by_shape_and_dtype"]))
-    says = "right after itself in float16, the same call gave another 'p', which is not what the definition says"
+    says = "right after itself in float16, the same call gave a different 'p', which is not what the definition says"
     assert says == cells["compiled_by_shape"][LAW]["says"]
 
 

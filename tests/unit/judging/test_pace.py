@@ -35,7 +35,7 @@ class Clocked:
         if seconds <= LIMIT:
             return self.caller.call(call)
         self.hung.append(sum(x.size for x in call.inputs.values()))
-        return self.caller.call(call).__class__(fault=Fault("hung", "gave no answer within 30 s"))
+        return self.caller.call(call).__class__(fault=Fault("hung", "did not reply within 30 s"))
 
 
 def softmax(x):
@@ -72,7 +72,7 @@ def test_a_slow_subject_is_right_where_it_has_time_and_partial(clocked):
     assert [] == [cell.law for cell in result.cells if cell.bad]
     assert "pass" == cells(result)["definition"][0]
     assert result.ended.startswith("too slow: a case with ")
-    assert "gave no answer within 30 s; at the rate of what it answers it takes " in result.ended
+    assert "did not reply within 30 s; at the rate of what it answers it takes " in result.ended
     assert " or raise --time-limit" in result.ended
 
 
@@ -101,13 +101,13 @@ def test_a_wrong_subject_that_is_slow_is_wrong(clocked):
 @pytest.mark.parametrize("stuck", [lambda entries: entries % 33 == 0 and entries < 500, lambda entries: entries >= 0])
 def test_a_subject_that_is_stuck_on_a_small_case_is_an_error(clocked, stuck):
     result = result_of(clocked(lambda entries: np.inf if stuck(entries) else 1e-4))
-    assert ("error", "gave no answer within 30 s") == cells(result)["definition"]
+    assert ("error", "did not reply within 30 s") == cells(result)["definition"]
 
 
 def test_a_rate_by_which_a_case_had_to_be_answered_is_not_told(clocked):
     """A subject that takes a time for every entry, and far more for a row beyond its cache."""
     result = result_of(clocked(lambda entries: entries / 1e6 + (entries > 2000) * 1e6))
-    assert "gave no answer within 30 s; what it answers takes 0.0" in result.ended
+    assert "did not reply within 30 s; what it answers takes 0.0" in result.ended
 
 
 def products(mechanism, q_len, k_len, heads=1):
@@ -192,5 +192,5 @@ def test_a_loop_over_heads_is_partial_where_there_are_too_many_of_them(tmp_path,
     assert 5 == result.exit_code, result.output
     assert "PARTIAL         looped (float32)   1 cell: 1 pass" in result.output
     said = " ".join(result.output.split())
-    assert "too slow: a case with batch = 65540 gave no answer within 1 s; what it answers takes " in said
+    assert "too slow: a case with batch = 65540 did not reply within 1 s; what it answers takes " in said
     assert " s or less; declare limits={'batch': range(1, 1025)} or raise --time-limit" in said

@@ -71,7 +71,7 @@ def test_what_is_beyond_declared_limits_and_conditions_is_no_refusal():
 
 def test_who_requires_what_no_case_meets_claims_nothing():
     cells = result_of(softmax, requires=("n > 1", "n < 1")).cells
-    assert {("not_declared", "no case meets what is required: n > 1, n < 1")} == {(c.verdict, c.says) for c in cells}
+    assert {("not_declared", "no case meets the requirements: n > 1, n < 1")} == {(c.verdict, c.says) for c in cells}
 
 
 def test_calls_that_are_to_be_refused_are_made_whatever_is_required():

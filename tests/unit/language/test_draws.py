@@ -169,5 +169,5 @@ def test_every_draw_of_an_expression_has_a_source_of_its_own() -> None:
 
 
 def test_nothing_is_drawn_from_plain_values() -> None:
-    with pytest.raises(SpecError, match="nothing is drawn here"):
+    with pytest.raises(SpecError, match="drawing is not allowed here"):
         Expression("normal(3)", Scope(draws=True))(Values({}, "float32"))

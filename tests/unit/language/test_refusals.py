@@ -104,7 +104,7 @@ def test_a_list_holds_numbers_in_rows_of_equal_length(text: str) -> None:
         ("sum(x, axis = 0, axis = 1)", "an argument is given twice"),
         ("out(k = 0, k = 1)", "an argument is given twice"),
         ("implies(true)", "write implies(condition, claim)"),
-        ("normal(2)", "normal draws; it stands only where cases are drawn, not here"),
+        ("normal(2)", "normal draws, which is allowed only where cases are drawn"),
         ("out(x)", "write out(input = value, ...)"),
         ("softmax(n, 2)", "softmax takes 1 inputs by position"),
         ("softmax", "unknown name 'softmax'"),

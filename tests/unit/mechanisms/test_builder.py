@@ -23,7 +23,7 @@ FAULTS = {
         (
             "exp(shift(x))",
             "exp(^normal(n))",
-            "definition.terms: normal draws; it stands only where cases are drawn, not here",
+            "definition.terms: normal draws, which is allowed only where cases are drawn",
         ),
         (
             "exp(shift(x))",

@@ -228,8 +228,8 @@ def test_a_convention_reaches_the_operators_that_a_definition_calls():
     ("ask", "message"),
     [
         (lambda frame: frame["nothing_such"], "'nothing_such' has no value here"),
-        (lambda frame: frame.output("out", None), "out is what a subject returns; a definition has none"),
-        (lambda frame: frame.source(0), "a definition draws nothing"),
+        (lambda frame: frame.output("out", None), "out is what a subject returns, which a definition cannot use"),
+        (lambda frame: frame.source(0), "a definition cannot draw"),
     ],
 )
 def test_what_a_definition_does_not_have_is_refused(ask, message):

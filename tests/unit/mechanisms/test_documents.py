@@ -167,7 +167,7 @@ def test_a_file_is_read_under_the_name_that_messages_give_it(tmp_path):
         (b"a: caf\xe9\n", "s.yaml:1:7: not UTF-8: the byte 0xe9; save the file as UTF-8"),
         (
             b"a: " + b"x" * FILE_BYTES,
-            f"cannot read s.yaml: it has more than {FILE_BYTES:,} bytes, the most that such a file may have",
+            f"cannot read s.yaml: it has more than {FILE_BYTES:,} bytes, the limit for such a file",
         ),
         (None, "cannot read s.yaml: No such file or directory"),
     ],

@@ -89,7 +89,7 @@ def test_arrays_of_different_lengths_do_not_fit_into_one():
 @pytest.mark.parametrize(
     ("layout", "shape", "says"),
     [
-        ("bshd", (2, 5, 39), r"out has the shape \[2, 5, 39\], which has not the 4 axes of its layout"),
+        ("bshd", (2, 5, 39), r"out has the shape \[2, 5, 39\], which does not have the 4 axes of its layout"),
         ("bsd", (2, 5, 38), r"out has the shape \[2, 5, 38\], not \[2, 5, 39\]"),
     ],
 )

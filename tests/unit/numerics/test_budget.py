@@ -139,7 +139,7 @@ def test_no_array_over_the_limit_is_made(text: str, grade: Grade | None, memory:
     ],
 )
 def test_all_work_is_counted(text: str, grade: Grade | None) -> None:
-    with pytest.raises(OverspentError, match="the work allowed to one law on one case is spent"):
+    with pytest.raises(OverspentError, match="the work limit of one law on one case is exceeded"):
         evaluated(text, grade, work=20 * LIMIT, array=3 * LIMIT)
 
 

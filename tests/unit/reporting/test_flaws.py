@@ -57,7 +57,13 @@ def test_laws_that_the_same_fault_breaks_are_not_told_again():
 
 
 def test_a_subject_that_was_not_tested_whole_is_a_flaw():
-    line = {"kind": "subject", "subject": "k", "verdict": "partial", "reasons": ["time was up"], "unmet": []}
+    line = {
+        "kind": "subject",
+        "subject": "k",
+        "verdict": "partial",
+        "reasons": ["the time limit was reached"],
+        "unmet": [],
+    }
     (found,) = flaws([*lines(), line], "out")
     assert ("partial", "error", "PARTIAL: k was not tested whole", 12) == (
         found.law,

@@ -106,10 +106,13 @@ def test_a_formula_is_shown_where_the_specification_is_the_one_of_the_run():
 
 
 def test_what_was_not_tested_is_told_by_reason():
-    cells = [cell("a", "not_tested", says="time was up"), cell("b", "not_tested", says="time was up")]
+    cells = [
+        cell("a", "not_tested", says="the time limit was reached"),
+        cell("b", "not_tested", says="the time limit was reached"),
+    ]
     found = shown(*cells, cell("c", "not_declared", says="takes no mask"), cell("d", run=RUN)).subjects[0].untested
     assert [
-        ("time was up", 2, (("softmax in float32", "a, b"),)),
+        ("the time limit was reached", 2, (("softmax in float32", "a, b"),)),
         ("takes no mask", 1, (("softmax in float32", "c"),)),
         (
             "known mistakes that nothing which ran is known to show",

@@ -6,7 +6,7 @@ from attnspec.errors import Exit
 from attnspec.reporting.findings import findings
 from attnspec.reporting.standings import INTERRUPTED, UNENDED, Standing, exit_of, known, missing, standings, whole
 
-LATE = {"ended": "time was up", "partial": True}
+LATE = {"ended": "the time limit was reached", "partial": True}
 END = {"kind": "end", "partial": False, "ended": ""}
 
 
@@ -74,11 +74,11 @@ def test_of_many_missing_cells_a_few_are_named():
     [
         ([cell(run=LATE)], "time was up: not all planned cases were tried"),
         (
-            [cell(run=LATE), cell("order", "not_tested", says="time was up")],
+            [cell(run=LATE), cell("order", "not_tested", says="the time limit was reached")],
             "time was up: 1 of 2 cells were not tried, and the others had fewer cases than planned",
         ),
         (
-            [cell("order", "not_tested", says="time was up", run=LATE), cell(dtype="float64")],
+            [cell("order", "not_tested", says="the time limit was reached", run=LATE), cell(dtype="float64")],
             "time was up: 1 of 2 cells were not tried",
         ),
     ],
@@ -131,7 +131,7 @@ def line(verdict="violated", reasons=(), unmet=(), **known):
         ("new", line(), Exit.CONFORMANT),
         ("new", line(new=1), Exit.VIOLATED),
         ("new", line(unmet=["law:softmax.order"]), Exit.VIOLATED),
-        ("new", line(reasons=["time was up"]), Exit.NOTHING_TESTED),
+        ("new", line(reasons=["the time limit was reached"]), Exit.NOTHING_TESTED),
     ],
 )
 def test_a_run_that_fails_on_what_is_new_passes_over_what_is_known(fail_on, subject, expected):

@@ -203,7 +203,7 @@ def test_a_violation_that_no_case_shows_is_told_in_a_line():
 
 
 def test_what_weakens_a_pass_is_said():
-    idle, hung = "no case reached its condition", "given up after 3 calls that hung"
+    idle, hung = "no case reached its condition", "stopped after 3 calls that hung"
     untested = [cell(f"law_{i}", "not_tested", says=idle) for i in range(7)]
     untested += [cell(name, "not_tested", says=hung) for name in ("share", "law_1", "share")]
     lenient = cell("no_heads", "fail", level="should")

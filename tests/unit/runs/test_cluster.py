@@ -147,7 +147,7 @@ def test_what_no_node_has_is_given_up(nodes, kernels, monkeypatch):
     monkeypatch.setattr(runs_on_a_cluster, "UNPLACED", 1.0)
     found = ran(Options((f"{kernels}:first",), on="ray", device="tpu", **FAST))
     (says,) = {cell["says"] for cell in cells(found).values()}
-    assert 'no node has taken its task in 1 s, which asks for {"num_cpus": 1, "resources": {"TPU": 1}}' == says
+    assert 'no node has started its task within 1 s, which asks for {"num_cpus": 1, "resources": {"TPU": 1}}' == says
 
 
 def test_the_packages_of_an_environment_are_there_for_its_tasks_alone(nodes, tmp_path):

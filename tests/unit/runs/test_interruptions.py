@@ -106,7 +106,7 @@ def test_time_that_has_run_out_is_partial_everywhere(wrong):
     assert "PARTIAL: hangs was not tested whole" in JUNIT.read_text()
     report = CliRunner().invoke(main, ["report"]).stdout
     assert [line for line in report.splitlines() if line.startswith("hangs") and "PARTIAL" in line]
-    assert [line for line in report.splitlines() if line.startswith("hangs") and "time was up" in line]
+    assert [line for line in report.splitlines() if line.startswith("hangs") and "the time limit was reached" in line]
 
 
 def test_what_ends_at_the_first_failure_says_what_it_did_not_try(wrong):

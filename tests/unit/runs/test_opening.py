@@ -53,7 +53,7 @@ def test_a_file_elsewhere_is_run_only_if_somebody_vouches_for_it(witness, tmp_pa
     assert "softmax" == Opened(kept).subject.name
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path / "below")
-    with pytest.raises(UsageError, match="a program outside the present folder; --trust has it run"):
+    with pytest.raises(UsageError, match="a program outside the current folder; --trust runs it"):
         Opened(kept)
 
 

@@ -100,7 +100,7 @@ def test_a_folder_that_a_killed_recording_has_left_is_read(tmp_path, program):
 
 
 def test_a_folder_of_anything_else_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="is neither a workload, nor"):
+    with pytest.raises(UsageError, match="is not a workload, a folder"):
         workload_of(str(tmp_path), KNOWN)
     assert not is_trace(tmp_path)
 

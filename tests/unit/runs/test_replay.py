@@ -105,7 +105,7 @@ def test_what_fails_after_earlier_calls_alone_is_found_again_after_these(tmp_pat
     code, lines = replay(witness, tmp_path)
     assert Exit.VIOLATED is code
     count = len(witness["before"])
-    says = f"note: by itself it holds now, and it fails after the {count} cases that were tried before it: "
+    says = f"note: alone it passes now, but it fails after the {count} cases that ran before it: "
     assert f"{says}earlier calls matter" == lines[0]
     assert any(line.startswith("Result") for line in lines)
 
@@ -127,7 +127,7 @@ def test_what_held_by_itself_and_after_earlier_calls_is_said_to(tmp_path):
     witness = kept_failure(str(path), "definition", tmp_path)
     save(tmp_path, {**witness, "target": written(tmp_path / "sound.py")})
     code, (line,) = replay(witness, tmp_path)
-    after = f"by itself and after the {len(witness['before'])} cases that were tried before it"
+    after = f"by itself and after the {len(witness['before'])} cases that ran before it"
     assert (Exit.CONFORMANT, f"mine softmax.definition: held on this case now, {after}") == (code, line)
 
 
@@ -167,14 +167,16 @@ def test_an_error_is_replayed_with_its_trace(tmp_path):
 def test_a_specification_that_has_changed_is_noted(tmp_path):
     witness = kept_failure("mistake:softmax.base_two", "definition", tmp_path)
     save(tmp_path, {**witness, "digest": "another"})
-    assert f"note: {library()['softmax'].path} has changed since this case was kept" == replay(witness, tmp_path)[1][0]
+    assert (
+        f"note: {library()['softmax'].path} has changed since this case was stored" == replay(witness, tmp_path)[1][0]
+    )
 
 
 @pytest.mark.parametrize(
     ("changed", "error", "says"),
     [
         ({"law": "gone"}, UsageError, "softmax has no law 'gone'"),
-        ({"subject": "gone"}, UsageError, "mistake:softmax.base_two has no subject 'gone' any more"),
+        ({"subject": "gone"}, UsageError, "mistake:softmax.base_two no longer has the subject 'gone'"),
         ({"mechanism": "sotfmax"}, UsageError, "unknown mechanism 'sotfmax'; did you mean 'softmax'?"),
         ({"target": "gone.py"}, TargetError, "no such file: gone.py"),
     ],

@@ -261,7 +261,7 @@ def test_a_file_that_is_not_of_the_command_is_left_alone(tmp_path):
     key = kept(str(path), "definition", tmp_path)
     command = ["repro", key, "--report-dir", str(tmp_path), "-o", str(path)]
     result = CliRunner().invoke(main, command)
-    assert (4, True) == (result.exit_code, "is there, and not of this command" in result.output)
+    assert (4, True) == (result.exit_code, "exists and was not written by this command" in result.output)
     for _ in range(2):  # its own file may be written again
         result = CliRunner().invoke(main, [*command[:-1], str(tmp_path / "repro.py")])
         assert (0, True) == (result.exit_code, "repro.py: softmax.definition of mine" in result.output)

@@ -94,7 +94,7 @@ def test_a_waiver_whose_case_holds_is_stale():
     assert 1 == result.exit_code
     last = len(Path(FILE).read_text().splitlines())
     (says,) = {cell["says"] for cell in cells("fail")}
-    assert f"the waiver at {FILE}:3:5 is stale: its case holds now; remove lines 3-{last}" == says
+    assert f"the waiver at {FILE}:3:5 is stale: its case passes now; remove lines 3-{last}" == says
     assert says in result.output
 
 
@@ -184,7 +184,7 @@ def test_a_waiver_that_would_be_refused_is_not_written():
 def test_a_day_that_has_passed_excuses_nothing_and_is_refused(offset, code):
     result = waived(expires=offset)
     assert (code, code == 0) == (result.exit_code, Path(FILE).exists())
-    says = f"--expires {day(-1)} has passed, and today is {day(0)}; name the last day that is excused"
+    says = f"--expires {day(-1)} has passed, and today is {day(0)}; give a date in the future"
     assert ("" if code == 0 else f"attnspec: {says}\n") == result.stderr
 
 
@@ -202,7 +202,7 @@ def test_a_second_waiver_of_one_case_is_refused():
     before, last = Path(FILE).read_text(), len(Path(FILE).read_text().splitlines())
     for named in (case.stem, str(case), f"cases/{case.name}"):
         result = attnspec("waive", named, *ANSWERS, "--expires", day(60), "--waivers", FILE)
-        says = f"the case {case.stem} is waived already, until {day(30)}: {FILE}, lines 3-{last}; edit or remove these"
+        says = f"the case {case.stem} is already waived until {day(30)}: {FILE}, lines 3-{last}; edit or remove these"
         assert (4, f"attnspec: {says} lines\n") == (result.exit_code, result.stderr)
     assert before == Path(FILE).read_text()
 

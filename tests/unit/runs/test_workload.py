@@ -49,6 +49,6 @@ def test_groups_have_the_calls_of_their_dtype_alone(tmp_path):
 
 def test_a_workload_and_laws_contradict_one_another(tmp_path):
     write(tmp_path / "w.ndjson", WORKLOAD)
-    with pytest.raises(UsageError, match="--workload says what is tried, and --law something else"):
+    with pytest.raises(UsageError, match="--workload selects the calls, and --law selects others"):
         asked(Options(workload=str(tmp_path / "w.ndjson"), laws=("definition",)), KNOWN)
     assert asked(Options(), KNOWN) is None

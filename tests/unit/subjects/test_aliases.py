@@ -50,7 +50,7 @@ def test_every_name_of_the_table_is_that_of_an_input_or_an_option():
     [
         ("is_causal", "`is_causal` is not an option: did you mean `causal`? not tested"),
         ("block_size", "`block_size` is not an option: not tested"),
-        ("**more", "`**more` takes anything: what it takes is not tested"),
+        ("**more", "`**more` accepts any arguments; they are not tested"),
     ],
 )
 def test_what_is_not_tested_is_said_in_a_sentence(parameter, says):

@@ -58,7 +58,7 @@ def test_a_parameter_that_means_nothing_is_noted_where_it_has_a_default():
     ],
 )
 def test_a_parameter_that_means_nothing_and_must_be_passed_is_refused(function, name, hint):
-    assert f"mine: the parameter {name!r} is neither input nor option of attention{hint}" == refusal(function)
+    assert f"mine: the parameter {name!r} is not an input or option of attention{hint}" == refusal(function)
 
 
 def test_too_few_inputs_are_refused():
@@ -105,12 +105,12 @@ def test_an_operator_without_inputs_takes_options_alone():
         ),
         (
             {"limits": {"head_dims": (8,)}},
-            "mine: limits and fixed speak of sizes and options, not of 'head_dims'; did you mean 'head_dim'?",
+            "mine: limits and fixed take sizes and options, not 'head_dims'; did you mean 'head_dim'?",
         ),
-        ({"limits": {"mask": (1,)}}, "mine: limits and fixed speak of sizes and options, not of 'mask'"),
+        ({"limits": {"mask": (1,)}}, "mine: limits and fixed take sizes and options, not 'mask'"),
         (
             {"fixed": {"casual": True}},
-            "mine: limits and fixed speak of sizes and options, not of 'casual'; did you mean 'causal'?",
+            "mine: limits and fixed take sizes and options, not 'casual'; did you mean 'causal'?",
         ),
         ({"grade": "fp33"}, "mine: unknown grade 'fp33'; did you mean 'fp32'?"),
     ],
@@ -244,7 +244,7 @@ def test_conditions_on_calls_are_expressions_of_the_language():
     [
         ("head_dims == 8", "mine: requires: unknown name 'head_dims'; did you mean 'head_dim'?"),
         ("head_dim ==", "mine: requires: not an expression"),
-        ((lambda n: n,), "mine: requires holds conditions as text, not <function"),
+        ((lambda n: n,), "mine: requires takes conditions as text, not <function"),
     ],
 )
 def test_a_condition_that_is_none_is_refused(requires, says):

@@ -56,7 +56,7 @@ def test_a_call_without_room_is_not_supported():
 def test_a_result_of_another_shape_is_told_in_the_layout_of_the_function():
     reply = form_in(ATTENTION, "bshd", "").called(lambda call: Reply({"out": np.zeros((2, 5))}), CALL)
     assert ("misshapen", {}) == (reply.fault.kind, reply.outputs)
-    assert "out has the shape [2, 5], which has not the 4 axes of its layout" == reply.fault.says
+    assert "out has the shape [2, 5], which does not have the 4 axes of its layout" == reply.fault.says
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_running_sums_are_made_of_lengths():
 
 
 def test_what_a_function_is_to_be_taken_for_has_to_fit():
-    with pytest.raises(TargetError, match="flash_attn_func has the parameter 'v', which the function has not"):
+    with pytest.raises(TargetError, match="flash_attn_func has the parameter 'v', which the function does not have"):
         subject(Adapter("mine", "", lambda q, k: q, "numpy", like="flash_attn_func"))
     with pytest.raises(UsageError, match="flash_attn_func is an interface of attention, and not of softmax"):
         subject(Adapter("mine", "softmax", lambda q, k, v: q, "numpy", like="flash_attn_func"))

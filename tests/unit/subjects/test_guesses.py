@@ -1,4 +1,4 @@
-"""What a plain function is taken for."""
+"""What a plain function is treated as."""
 
 import pytest
 
@@ -24,5 +24,5 @@ def test_a_name_says_its_operator(name, operator):
 
 @pytest.mark.parametrize("name", ["kernel", "softmaxes", "alibi"])
 def test_a_name_that_says_no_operator_is_no_guess(name):
-    with pytest.raises(UsageError, match="does not say what operator it is"):
+    with pytest.raises(UsageError, match="does not say which operator it is"):
         guess_operator(name)

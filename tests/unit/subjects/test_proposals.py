@@ -69,8 +69,8 @@ def test_names_that_say_nothing_are_taken_in_their_order_and_that_is_told():
     ("weights", "takes", "says"),
     [
         (separate("wq", "wk", "wv"), SELF, "no parameter is known to hold wo of multi_head"),
-        (separate("wq", "wk", "wv", "wo", "gamma"), SELF, "nothing is known of the parameter gamma.weight [60, 60]"),
-        ([("wq", (7, 60), "Linear")], SELF, "wq [7, 60] is taken for q, and does not have its shape"),
+        (separate("wq", "wk", "wv", "wo", "gamma"), SELF, "unknown parameter gamma.weight [60, 60]"),
+        ([("wq", (7, 60), "Linear")], SELF, "wq [7, 60] seems to be q, but does not have its shape"),
         (separate("wq", "query", "wv", "wo"), SELF, "query.weight and wq.weight are both taken for wq"),
         (separate("wq", "wk", "wv", "wo"), [(c, True) for c in "xyzt"], "the call takes x, y, z, t, of which"),
     ],

@@ -70,4 +70,4 @@ def test_a_function_of_a_stated_interface_is_checked_by_it():
         scaled, like="softmax(length=n)", framework="numpy", profile="smoke", laws=("softmax.definition",)
     )
     assert {"scaled": "conformant"} == report.verdicts, report
-    assert "scaled is taken for softmax: `length` for `n`" == str(report).splitlines()[0]
+    assert "scaled is treated as softmax: `length` for `n`" == str(report).splitlines()[0]

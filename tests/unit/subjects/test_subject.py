@@ -123,7 +123,7 @@ def test_unwritten_memory_is_found():
 
     cells = cells_of(leaves_the_first_row)
     assert {"contract.written"} == {law for law in bad(cells) if law.startswith("contract.")}
-    assert "entries of 'p' keep what their memory held before" == one_contract(cells, "written").says
+    assert "entries of 'p' are not written" == one_contract(cells, "written").says
 
 
 def test_memory_that_is_kept_from_call_to_call_is_found():
@@ -159,7 +159,7 @@ def test_a_result_on_another_device_breaks_the_contract_of_devices():
 @pytest.mark.parametrize(("declared", "level"), [({}, "should"), ({"deterministic": True}, "must")])
 def test_who_claims_to_be_deterministic_must_repeat_itself(declared, level):
     cell = one_contract(cells_of(off_by_a_unit_in_turns, **declared), "repeatable")
-    assert ("fail", level, "the same call gave another 'p'") == (cell.verdict, cell.level, cell.says)
+    assert ("fail", level, "the same call gave a different 'p'") == (cell.verdict, cell.level, cell.says)
 
 
 def raises(x):

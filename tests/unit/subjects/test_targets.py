@@ -143,7 +143,10 @@ def test_a_file_is_loaded_once(capsys):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("x = 1\n", "f.py declares no adapter; decorate a function with @attnspec.adapter(...), or name one as f.py:f"),
+        (
+            "x = 1\n",
+            "f.py declares no adapter; decorate a function with @attnspec.adapter(...), or name one, as in f.py:f",
+        ),
         ("\n\nx = 1 / 0\n", "f.py cannot be imported, line 3: ZeroDivisionError: division by zero"),
         ("import nothing_such\n", "f.py cannot be imported, line 1: ModuleNotFoundError: No module named 'nothing_s"),
         ("\ndef f(:\n", "f.py cannot be imported, line 2: SyntaxError: "),
@@ -177,7 +180,7 @@ def test_a_file_that_failed_is_read_again():
         ("no/such.py:kernel", {}, "no such file: no/such.py"),
         ("kernels.py:fist", {}, "kernels.py has no function 'fist'; did you mean 'first'?"),
         ("kernels.py:adapters", {}, "kernels.py has no function 'adapters'"),
-        ("kernels.py:plain", {}, "the name 'plain' does not say what operator it is; add --operator NAME ("),
+        ("kernels.py:plain", {}, "the name 'plain' does not say which operator it is; add --operator NAME ("),
         (
             "kernels.py:plain",
             {"operator": "sofmax"},
@@ -282,12 +285,12 @@ def test_an_adapter_whose_package_is_missing_says_how_to_install_it(declared, sa
     ("function", "more", "says"),
     [
         (lambda: 0, {}, "softmax passes 1 inputs by position (x)"),
-        (lambda x, y: 0, {}, "the parameter 'y' is neither input nor option of softmax"),
+        (lambda x, y: 0, {}, "the parameter 'y' is not an input or option of softmax"),
         (lambda x: 0, {"framework": "numpi"}, "unknown framework 'numpi'; did you mean 'numpy'?"),
         (lambda x: 0, {"dtypes": ("flot32",)}, "unknown dtype 'flot32'; did you mean 'float32'?"),
         (lambda x: 0, {"conventions": {"empty": "zeros"}}, "unknown convention 'empty'; did you mean 'empty_row'?"),
         (lambda x: 0, {"conventions": {"empty_row": "nan"}}, "empty_row is one of zeros, nans, mean_value, not 'nan'"),
-        (lambda x: 0, {"limits": {"rowz": (1,)}}, "limits and fixed speak of sizes and options, not of 'rowz'"),
+        (lambda x: 0, {"limits": {"rowz": (1,)}}, "limits and fixed take sizes and options, not 'rowz'"),
     ],
 )
 def test_a_wrong_declaration_is_refused_by_name(function, more, says):
