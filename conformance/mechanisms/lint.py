@@ -35,6 +35,18 @@ PLAINER = {
     r"stands?": "is, occurs or represents",
     r"but for": "except for",
     r"one behind the other": "one after the other",
+    r"taken for": "treated as",
+    r"once more": "again",
+    r"anew": "again",
+    r"in place of": "instead of",
+    r"besides": "also",
+    r"every so many": "every n-th",
+    r"(is|are) told": "is reported or recognised",
+    r"told apart": "distinguished",
+    r"speaks? of": "refers to",
+    r"comes? along": "is included",
+    r"merely": "only",
+    r"whence": "from which",
 }
 """What the prose of a specification says in plainer words."""
 _PLAINER = re.compile("|".join(rf"\b({word})\b" for word in PLAINER), re.IGNORECASE)

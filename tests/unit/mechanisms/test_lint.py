@@ -177,6 +177,12 @@ def test_a_line_that_a_further_mechanism_takes_over_is_not_its_fault():
         ("the so-manieth", "n-th"),
         ("Stands", "is, occurs or represents"),
         ("truths", "boolean"),
+        ("once more", "again"),
+        ("is taken for", "treated as"),
+        ("are told", "is reported or recognised"),
+        ("told apart", "distinguished"),
+        ("in place of", "instead of"),
+        ("comes along", "is included"),
     ],
 )
 def test_prose_has_the_plainer_word(said, instead):
