@@ -18,7 +18,7 @@ Weight = Literal["error", "warning", "note"]
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """A failure, or a subject that was not tested whole."""
+    """A failure, or a subject that was not tested completely."""
 
     law: str
     """As MECHANISM.LAW; `required` or `partial` for a subject that was not tested."""

@@ -3,7 +3,7 @@
 The format is the one that Jenkins reads, which is stated in
 https://github.com/jenkinsci/xunit-plugin/blob/master/src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd/junit-10.xsd.
 What a law only should hold and does not, what is waived, what is known where a run fails on what is new, and what was
-not tried is skipped; a subject that was not tested whole is an error of its own.
+not tried is skipped; a subject that was not tested completely is an error of its own.
 """
 
 from __future__ import annotations

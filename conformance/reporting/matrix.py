@@ -35,10 +35,10 @@ SHORT = {"float64": "f64", "float32": "f32", "bfloat16": "bf16", "float16": "f16
 
 
 LEGEND = (
-    "'ok' is a mechanism of which every law held that was tried, and a dash one that the adapter does not claim.",
-    "What holds for some dtypes only names them.",
-    "An 'interpreted' adapter ran kernels of a device in an interpreter on the CPU: no device was seen.",
-    "Conventions are as declared; with a star, as observed; with a question mark, no word explains what was returned.",
+    "'ok' means that every law that was tested holds, and a dash that the adapter does not claim the mechanism.",
+    "A cell that holds only for some dtypes names them.",
+    "An 'interpreted' adapter ran device kernels in an interpreter on the CPU, not on a device.",
+    "Conventions are as declared; a star means observed, a question mark that no word explains the results.",
 )
 LONGEST = 120
 """Characters of a reason that are shown."""
@@ -122,7 +122,7 @@ def legend(partial: int) -> Iterator[str]:
     yield from LEGEND
     if partial:
         runs = "A run" if partial == 1 else f"{partial} runs"
-        yield f"PARTIAL: {runs} did not finish; what was found so far stands."
+        yield f"PARTIAL: {runs} did not finish; the results so far are valid."
 
 
 def tables(cells: Sequence[Line], reasons: Sequence[tuple[str, str]] = ()) -> Iterator[Table]:
@@ -248,7 +248,7 @@ def waived(cells: Sequence[Line]) -> Table:
 
 def noted(cells: Sequence[Line]) -> Table:
     """What fails under laws that the pin of a run does not have."""
-    return _answered("Notes: what fails once the pin is raised", [cell for cell in cells if cell.get("note")], "note")
+    return _answered("Notes: failures once the pin is renewed", [cell for cell in cells if cell.get("note")], "note")
 
 
 def _answered(title: str, cells: Iterable[Line], why: str) -> Table:
@@ -308,7 +308,7 @@ def markdown(
 ) -> Iterator[str]:
     """The tables as Markdown."""
     headers, cells, reasons = safe_data(headers), safe_data(cells), safe_data(reasons)
-    yield "# How implementations stand"
+    yield "# Results of implementations"
     yield ""
     yield from (f"- `{title(header).replace('`', '')}`" for header in heads(headers))
     yield ""

@@ -24,8 +24,8 @@ from .summary import WORDS, safe_line, title, unwitnessed
 
 TOLD = {
     "violated": "is not conformant",
-    "partial": "was not tested whole",
-    "waived": "is conformant but for what is waived",
+    "partial": "was not tested completely",
+    "waived": "is conformant except for what is waived",
     "conformant": "is conformant, as far as it was tested",
     "not_tested": "was not tested",
 }
@@ -209,10 +209,10 @@ def _warnings(files: Sequence[Sequence[Line]]) -> Iterator[str]:
     unfinished = sum(not whole(lines) for lines in files)
     if unfinished:
         which = "The run" if len(files) == 1 else f"{unfinished} of {len(files)} runs"
-        yield f"{which} did not finish; what was found so far stands."
+        yield f"{which} did not finish; the results so far are valid."
     for lines in files:
         if lines[0].get("waivers_missing"):
-            yield f"There is no {lines[0]['waivers_missing']}, so nothing is waived."
+            yield f"{lines[0]['waivers_missing']} does not exist, so nothing is waived."
         if any(line.get("altered") for line in lines if line["kind"] == "end"):
             yield "Another process wrote to the results; the run has written its own results again."
 
@@ -338,7 +338,7 @@ def _untested(cells: Sequence[Line]) -> Iterator[Untested]:
     if blind:
         count = sum(map(len, blind.values()))
         told = tuple(_by_dtypes(blind))
-        yield Untested("known mistakes that nothing which ran is known to show", count, "not_tested", told)
+        yield Untested("known mistakes that no scenario of the run can detect", count, "not_tested", told)
 
 
 def _by_dtypes(found: Mapping[tuple[str, str], Sequence[str]]) -> Iterator[tuple[str, str]]:
@@ -408,7 +408,7 @@ def _answered(cells: Sequence[Line]) -> Iterator[tuple[str, int, int, str]]:
 def _noticed(cells: Sequence[Line]) -> Iterator[tuple[str, int, int, str]]:
     for name, found in _by_mechanism(cells, "evidence").items():
         claimed = sum(part["mistakes"] - part["unclaimed"] for part in found)
-        yield name, claimed - sum(len(part["unshown"]) for part in found), claimed, "known mistakes would be noticed"
+        yield name, claimed - sum(len(part["unshown"]) for part in found), claimed, "known mistakes would be detected"
 
 
 def _by_mechanism(cells: Sequence[Line], key: str) -> dict[str, list[Mapping[str, Any]]]:

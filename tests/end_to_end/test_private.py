@@ -83,7 +83,7 @@ def test_a_folder_is_listed_and_explained():
 def test_a_right_kernel_is_conformant_and_its_word_identified():
     assert "CONFORMANT      quiet_softmax_kernel" in run("check", "kernel.py", "--spec", "specs")
     assert "quiet_softmax has no conventions" in run("identify", "kernel.py", "--spec", "specs")
-    assert "3 of 3 known mistakes would be noticed" in run("audit", "--for", "kernel.py", "--spec", "specs")
+    assert "3 of 3 known mistakes would be detected" in run("audit", "--for", "kernel.py", "--spec", "specs")
 
 
 def test_a_wrong_kernel_is_named_replayed_and_waived():

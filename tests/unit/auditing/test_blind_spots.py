@@ -91,13 +91,13 @@ def test_the_page_has_a_block_for_every_reason():
             ],
         )
     ) == [
-        "kernel   attention   41 of 44 known mistakes would be noticed",
+        "kernel   attention   41 of 44 known mistakes would be detected",
         "    no sinks:",
         f"        sink_scaled   {says['sink_scaled'].says}",
         f"        sink_ignored in float16   {says['sink_ignored'].says}",
         "    no caps:",
         f"        cap_ignored in float32   {says['cap_ignored'].says}",
-        "kernel   multi_query   0 of 1 known mistakes would be noticed",
+        "kernel   multi_query   0 of 1 known mistakes would be detected",
         "    no heads: all of them",
     ]
 

@@ -65,7 +65,7 @@ def test_a_subject_that_was_not_tested_whole_is_a_flaw():
         "unmet": [],
     }
     (found,) = flaws([*lines(), line], "out")
-    assert ("partial", "error", "PARTIAL: k was not tested whole", 12) == (
+    assert ("partial", "error", "PARTIAL: k was not tested completely", 12) == (
         found.law,
         found.weight,
         found.head,

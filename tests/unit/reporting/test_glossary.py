@@ -25,7 +25,7 @@ def test_a_term_says_what_it_means_and_where_it_appears():
     lines = [*meanings("bound", library())]
     assert "bound (a term)" == lines[0]
     assert {
-        "    How far rounding may take an entry from the definition.",
+        "    How much rounding may change an entry.",
         "    docs/bounds.md, Result of a failure",
     } <= {*lines}
     assert "bound" in known_words(library())

@@ -54,7 +54,7 @@ def test_every_verdict_has_its_element(verdict, level, fail_on, expected):
 @pytest.mark.parametrize(
     ("more", "name", "text"),
     [
-        ({"subject": "partial", "reasons": ["time"]}, "partial", "PARTIAL: k was not tested whole\ntime"),
+        ({"subject": "partial", "reasons": ["time"]}, "partial", "PARTIAL: k was not tested completely\ntime"),
         ({"subject": "violated", "unmet": ["law"]}, "required", "REQUIRED: k was not tested as required\nlaw"),
     ],
 )

@@ -154,8 +154,8 @@ def test_plain_text_is_aligned():
     ("ends", "said"),
     [
         ([{"kind": "end", "partial": False}], []),
-        ([None], ["PARTIAL: A run did not finish; what was found so far stands."]),
-        ([{"kind": "end", "partial": True}, None], ["PARTIAL: 2 runs did not finish; what was found so far stands."]),
+        ([None], ["PARTIAL: A run did not finish; the results so far are valid."]),
+        ([{"kind": "end", "partial": True}, None], ["PARTIAL: 2 runs did not finish; the results so far are valid."]),
     ],
 )
 def test_runs_that_did_not_finish_are_told(ends, said):

@@ -115,7 +115,7 @@ def test_what_was_not_tested_is_told_by_reason():
         ("the time limit was reached", 2, (("softmax in float32", "a, b"),)),
         ("takes no mask", 1, (("softmax in float32", "c"),)),
         (
-            "known mistakes that nothing which ran is known to show",
+            "known mistakes that no scenario of the run can detect",
             1,
             (("softmax in float32", "base_two"),),
         ),
@@ -133,7 +133,7 @@ def test_drawings_are_made_of_what_the_records_hold():
     assert ["2 of 2 within their bounds"] == [one.says for one in found.spreads]
     assert ["softmax.b in float32", "softmax.a in float32"] == [bar.name for bar in found.closest]
     assert ["3 of 4 scenarios answered"] == [bar.says for bar in found.coverage]
-    assert ["3 of 4 known mistakes would be noticed"] == [bar.says for bar in found.noticed]
+    assert ["3 of 4 known mistakes would be detected"] == [bar.says for bar in found.noticed]
     assert ["1.5 s, 9 calls"] == [bar.says for bar in found.times]
 
 
@@ -177,7 +177,7 @@ def test_a_run_without_an_end_is_partial_and_the_page_says_so():
     named = ("subject", "operator", "mechanism", "dtype", "device")
     expected = {"kind": "expected", **{name: CELL[name] for name in named}, "laws": ["a", "b"]}
     found = page([Source([HEADER, expected, cell("a")])])
-    assert ("partial", ("The run did not finish; what was found so far stands.",)) == (found.verdict, found.warnings)
+    assert ("partial", ("The run did not finish; the results so far are valid.",)) == (found.verdict, found.warnings)
 
 
 def test_of_several_files_a_later_one_counts():

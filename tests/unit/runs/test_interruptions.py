@@ -66,7 +66,7 @@ def test_a_signal_ends_a_run_while_a_kernel_hangs(number, workers):
     assert "partial" == found["hangs"]["verdict"]
     assert "3 of 3 cells are missing" in found["hangs"]["reasons"][0]
     assert "PARTIAL         hangs   0 cells" in said.splitlines()
-    assert "PARTIAL: hangs was not tested whole" in JUNIT.read_text()
+    assert "PARTIAL: hangs was not tested completely" in JUNIT.read_text()
     assert 0 < len(ET.parse(JUNIT).getroot().findall(".//testcase"))
 
 
@@ -103,7 +103,7 @@ def test_time_that_has_run_out_is_partial_everywhere(wrong):
     assert "partial" == found["hangs"]["verdict"]
     assert found["hangs"]["reasons"][0].startswith("time was up: ")
     assert "PARTIAL         hangs" in result.stdout
-    assert "PARTIAL: hangs was not tested whole" in JUNIT.read_text()
+    assert "PARTIAL: hangs was not tested completely" in JUNIT.read_text()
     report = CliRunner().invoke(main, ["report"]).stdout
     assert [line for line in report.splitlines() if line.startswith("hangs") and "PARTIAL" in line]
     assert [line for line in report.splitlines() if line.startswith("hangs") and "the time limit was reached" in line]

@@ -133,7 +133,7 @@ def test_an_upgrade_turns_no_build_red_and_says_what_it_would():
     assert "    its specification has changed since the pin: softmax softmax.definition" in told
     report = ("report", "attnspec-report/results.ndjson")
     assert run(*report, "--github").startswith("::notice ")
-    assert "## Notes: what fails once the pin is raised" in run(*report, "--markdown")
+    assert "## Notes: failures once the pin is renewed" in run(*report, "--markdown")
     assert "note: its specification has changed since the pin: " in Path("attnspec-report/junit.xml").read_text()
     run(*report, "--html", "page.html")
     assert "its specification has changed since the pin" in Path("page.html").read_text()
