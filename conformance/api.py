@@ -1,4 +1,4 @@
-"""The Python interface: the same cells as the command line, from a function in a project's own tests."""
+"""The Python interface: `attnspec.check` gives the results of the command line to a project's own tests."""
 
 from __future__ import annotations
 

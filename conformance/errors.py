@@ -1,4 +1,4 @@
-"""The family of errors, and the place that each one points at.
+"""The family of errors, and the place in a file that each points at.
 
 An error of this family is the user's to fix and is shown as one message; anything else that escapes is ours.
 """

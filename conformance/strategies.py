@@ -1,4 +1,4 @@
-"""Cases for the property-based tests of a project: inputs, what comes of them, and how far rounding may take it.
+"""Cases for property-based tests of a project: inputs, expected outputs, and bounds.
 
     from hypothesis import given, settings
 

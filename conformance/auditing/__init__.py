@@ -1,1 +1,1 @@
-"""Would the suite notice? Every known mistake is checked as if it were a subject."""
+"""Would the suite notice a mistake? Every known mistake is checked as if it were a subject."""

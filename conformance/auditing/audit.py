@@ -1,4 +1,4 @@
-"""Would this suite notice? The audit answers for every mechanism.
+"""The audit of all mechanisms.
 
 * Definition, reference and examples agree, under every word of every convention.
 * Every known mistake is refuted, in every dtype; and put into the definition, it is noticed by the reference.

@@ -1,4 +1,4 @@
-"""The known mistakes that a run could not have noticed in one implementation, and why.
+"""The known mistakes that a check of one implementation could not notice, and why.
 
 Each mistake is put in the place of the implementation: within its claims and limits, on the cases of a run that the
 implementation itself answers, under the conventions that it follows. What passes there as correct would pass in it.

@@ -1,4 +1,4 @@
-"""Correct implementations that compute in other ways: none is to be accused, and their bounds are to say something."""
+"""Correct but unusual implementations: none may fail, and their bounds must not be too wide to decide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small changes of the source of a kernel, one at a time, as people make them by mistake."""
+"""Mutants of a kernel's source: small edits, one at a time, as people make them by mistake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that are wrong in ways which no changed line of a definition expresses: each is to be refuted."""
+"""Faulty functions, with mistakes that no changed line of a definition can express: each must be refuted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit of one mechanism: its witnesses, its mistakes, its laws, its conventions, and what it refuses."""
+"""The audit of one mechanism: its references, mistakes, laws, conventions and rejects."""
 
 from __future__ import annotations
 

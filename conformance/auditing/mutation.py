@@ -1,4 +1,4 @@
-"""Which laws refute which mistakes, in float64 and with slack: sample by sample, all mistakes together.
+"""Which laws refute which mistakes, in float64 and with slack: all mistakes together, sample by sample.
 
 On one sample, mistakes share what they leave unchanged: the lines of the definition that they do not reach, and the
 verdict of a law all of whose calls they answer as the definition does.

@@ -1,4 +1,4 @@
-"""What an audit tells: the part of one mechanism, of a correct variant, or of a fault."""
+"""What an audit reports of one mechanism, of a correct variant, or of a faulty function."""
 
 from __future__ import annotations
 

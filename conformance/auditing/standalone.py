@@ -1,4 +1,4 @@
-"""A registered adapter as a file of its own: its module, and those of the audit that it imports, beside one another."""
+"""A registered adapter as a file of its own, with its module and those of the audit that it imports."""
 
 from __future__ import annotations
 

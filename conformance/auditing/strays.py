@@ -1,4 +1,4 @@
-"""Whether a known mistake is right on cases that do not touch what it is about.
+"""Whether a known mistake is right on cases outside its scope.
 
 What a mistake is about, its changed lines say. An option, or an input that may be left out, is looked at in two ways.
 Where a change asks whether it is there, and the line that it replaces does not ask, the mistake is about it being there

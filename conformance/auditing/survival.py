@@ -1,4 +1,4 @@
-"""Would a check notice? A kernel is changed in one place after the other, and each is checked until it first fails."""
+"""Which mutants of a kernel survive a check: each is checked until it first fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a mechanism a subject can be tried on, and what is settled before anything is drawn."""
+"""Which parts of a mechanism a subject can be tested on, decided before anything is drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is computed from a sample and kept for the next subject, all samples together within a budget of bytes.
+"""Results that are computed from a sample and kept for the next subject, within a budget of bytes for all samples.
 
 Each sample has a cache of its own; where all of them outgrow the budget, those are emptied that have not grown for
 longest.

@@ -1,4 +1,4 @@
-"""A covering array: cases that try every two settings together."""
+"""A covering array: a few cases that contain every pair of settings."""
 
 from __future__ import annotations
 

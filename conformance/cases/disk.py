@@ -1,4 +1,4 @@
-"""What of the cache of a sample is kept between runs: values and bounds of the definition, which no subject changes.
+"""The part of a sample's cache that is kept between runs: values and bounds of the definition, for any subject.
 
 An entry of the store is found by the inputs themselves, the specification with all that it calls, and the code that
 evaluates it, so that it is right for as long as it is found. What cannot be written exactly is computed again.

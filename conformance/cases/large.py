@@ -1,4 +1,4 @@
-"""Cases of the sizes of production, whose arrays are made where they are used."""
+"""Cases of production size, whose arrays are generated where they are used."""
 
 from __future__ import annotations
 

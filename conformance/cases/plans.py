@@ -1,4 +1,4 @@
-"""Which cases a subject is tried on: directed ones first, then a covering array of pairs, then Hypothesis.
+"""Which cases a subject is tested on: scenarios first, then a covering array of pairs, then Hypothesis.
 
 Scenarios find most, for each was designed to; the covering array tries every two settings together; Hypothesis draws
 structure, regime and seed for the rest. A plan is drawn once and serves every subject that claims the same.

@@ -1,4 +1,4 @@
-"""How much is tried: profiles, by name."""
+"""How many cases are tested: profiles, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases: which inputs a mechanism is tried on, and how they come about.
+"""Cases, and the input arrays that are drawn from them.
 
 A `Case` is small and printable: the numbers and words that were drawn, and a seed.
 It holds no arrays; a `Sample` draws them again from the seed, so the same case is the same on every machine.

@@ -1,4 +1,4 @@
-"""Cases of a workload: calls as a program has made them, with arrays that are drawn.
+"""Cases of a workload: the recorded calls of a program, with drawn arrays.
 
 All of a call is in its case, so that it is found again without its workload: sizes and options, the choices by which
 optional inputs have the shapes that were seen, and how arrays lie.

@@ -1,4 +1,4 @@
-"""`attnspec audit`: whether this suite would notice known mistakes."""
+"""`attnspec audit`: whether this suite notices known mistakes."""
 
 from __future__ import annotations
 

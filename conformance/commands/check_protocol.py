@@ -1,4 +1,4 @@
-"""`attnspec check-protocol`: whether a program speaks the protocol, whatever its kernels compute."""
+"""`attnspec check-protocol`: whether a program follows the protocol, whatever its kernels compute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`attnspec compare`: what has changed since an earlier run, or since the baseline that a project has committed."""
+"""`attnspec compare`: changes since an earlier run, or since a committed baseline."""
 
 from __future__ import annotations
 

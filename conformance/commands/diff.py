@@ -1,4 +1,4 @@
-"""`attnspec diff`: what changes where one implementation takes the place of another."""
+"""`attnspec diff`: how two implementations differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`attnspec freeze`: pin what kernels must pass, or raise the pin to what there is now."""
+"""`attnspec freeze`: pin the laws that kernels must pass, or renew the pin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`attnspec init`: the first files of a project, from what is found of the functions in a file.
+"""`attnspec init`: the first files of a project, from the functions in a file.
 
 Nothing is written before everything is known, and nothing over a file that is there.
 """

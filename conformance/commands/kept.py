@@ -1,4 +1,4 @@
-"""Lists that are kept as they were printed, until something changes that they are made of.
+"""Lists that are cached as text until something changes that they depend on.
 
 They are made of all adapters, specifications and packages that are installed, and reading these takes longer than
 anybody wants to wait for a list.

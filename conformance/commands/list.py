@@ -1,4 +1,4 @@
-"""`attnspec list`: what there is."""
+"""`attnspec list`: lists of mechanisms, laws, adapters and so on."""
 
 from __future__ import annotations
 

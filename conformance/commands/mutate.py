@@ -1,4 +1,4 @@
-"""`attnspec mutate`: what a check would not notice in somebody's own kernel."""
+"""`attnspec mutate`: mutants of a kernel that a check would not notice."""
 
 from __future__ import annotations
 

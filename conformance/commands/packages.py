@@ -1,4 +1,4 @@
-"""What is available on this machine, what is not and why, and the command that fixes it."""
+"""Which packages are available on this machine, why others are not, and the command that fixes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`attnspec plan`: the work of a check as a list of commands, to be run by whatever has the machines."""
+"""`attnspec plan`: the work of a check as a list of commands, for any scheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`attnspec record`: what a program asks of its kernels."""
+"""`attnspec record`: the kernel calls of a program."""
 
 from __future__ import annotations
 

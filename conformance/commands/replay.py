@@ -1,4 +1,4 @@
-"""`attnspec replay`: a failing case once more."""
+"""`attnspec replay`: run a failing case again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`attnspec report`: how adapters stand, from the results of runs."""
+"""`attnspec report`: the results of runs as a matrix."""
 
 from __future__ import annotations
 

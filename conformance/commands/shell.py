@@ -1,4 +1,4 @@
-"""What commands have in common: how they speak, what they end with, and the options that they share.
+"""What commands share: output, exit codes and options.
 
 It imports what a command needs when the command runs, so that `--help` is instant.
 """

@@ -1,4 +1,4 @@
-"""`attnspec vectors`: cases with what is expected of them, for kernels in any language."""
+"""`attnspec vectors`: cases with expected values, for kernels in any language."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`attnspec waive`: a failure that somebody answers for."""
+"""`attnspec waive`: excuse a failure until a date."""
 
 from __future__ import annotations
 

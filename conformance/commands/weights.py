@@ -1,4 +1,4 @@
-"""The declaration of a class with weights: what names and shapes propose, as far as calls agree with the definition."""
+"""The declaration of a class with weights: a mapping proposed from names and shapes, and tested on calls."""
 
 from __future__ import annotations
 

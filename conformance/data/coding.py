@@ -1,4 +1,4 @@
-"""How dataclasses are written in plain data and read from it: the types of their fields say what may stand there.
+"""Dataclasses to plain data and back: the types of their fields say which values are allowed.
 
 A dataclass is a list of its name and its fields, an array a list of its dtype, its shape and its bytes. What is read is
 checked against the types, so that nothing else can come out of another process.

@@ -1,4 +1,4 @@
-"""Values in exact types: what a subject or another process may hand over without any code of its own.
+"""Values of exact types, which a subject or another process may hand over without any code of its own.
 
 A subclass of int or str is replaced by the number or the text that it holds. What is not a plain value at all is known
 by its type and its text alone.

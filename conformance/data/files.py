@@ -1,4 +1,4 @@
-"""Files from outside, read with care: only a regular file, only so many bytes, and only as UTF-8 text.
+"""Files from outside, read with care: only regular files, up to a size limit, and only as UTF-8 text.
 
 To open a pipe is to wait for whoever writes it, and a device may never end; neither is opened.
 """

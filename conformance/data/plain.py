@@ -1,4 +1,4 @@
-"""What a run keeps: data in exact types and safe texts, which every process can send and every file can hold."""
+"""What a run stores: data of exact types and safe texts, which any process can send and any file can hold."""
 
 from __future__ import annotations
 

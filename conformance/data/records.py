@@ -1,4 +1,4 @@
-"""JSON from outside, read with care: strictly, within bounds, and only in the shape that is asked for.
+"""JSON from outside, read strictly, within limits, and only in the expected form.
 
 A shape says what a value has against it, as sentences that begin with where in the record it stands.
 """

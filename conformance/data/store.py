@@ -1,4 +1,4 @@
-"""Files that save time and nothing else: kept by key in a folder of the user's own, and lost without harm.
+"""Caches on disk: files by key in a folder of the user, which can be deleted without harm.
 
 What is kept is plain bytes with a checksum. A file that is old, cut off or exchanged is dropped, a folder that another
 user owns or may write to is not used, and where nothing can be written nothing is kept; none of this is an error.

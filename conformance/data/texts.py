@@ -1,4 +1,4 @@
-"""Text that comes from outside (a name, an exception, what a call has printed), made safe to show and to store."""
+"""Text from outside (a name, an exception, the output of a call), made safe to show and to store."""
 
 from __future__ import annotations
 

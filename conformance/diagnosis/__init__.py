@@ -1,1 +1,1 @@
-"""What is wrong with a subject that broke a law: known mistakes, patterns, maps, the smallest witness."""
+"""What is wrong with a subject that fails a law: known mistakes, patterns, maps, the smallest counterexample."""

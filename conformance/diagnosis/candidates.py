@@ -1,4 +1,4 @@
-"""What may be wrong with a subject: known mistakes, other words of conventions, two of them together, faulty functions.
+"""Possible explanations of a failure: known mistakes, other conventions, two of them together, faulty functions.
 
 The suite's own faulty functions are what no changed line of a definition expresses, such as tiles and state.
 """

@@ -1,4 +1,4 @@
-"""A known mistake, or an edit of the definition, under a condition: made where that holds, and nowhere else.
+"""A known mistake, or an edit of the definition, that is made only under a condition.
 
 What agrees with a subject on every case on which that is wrong may be made under a condition only, if the subject is
 right where the mistake would show.

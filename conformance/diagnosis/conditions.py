@@ -1,4 +1,4 @@
-"""The simplest condition on calls that separates those on which a subject is wrong from those on which it is right.
+"""The simplest condition that separates the calls on which a subject is wrong from those on which it is right.
 
 A condition is a conjunction of a few literals: a size from a number on, an option that is given, two sizes that differ.
 It holds on every wrong case.

@@ -1,4 +1,4 @@
-"""The entry at which a law fails most: what was found there, what it ought to be, and by how much it is off."""
+"""The entry at which a law fails most: the value found, the expected value, and the error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a call beside the entries of its arrays: sizes, options, optional inputs, memory layout, regime."""
+"""The features of a call other than the entries of its arrays: sizes, options, optional inputs, layout, regime."""
 
 from __future__ import annotations
 

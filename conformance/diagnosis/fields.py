@@ -1,4 +1,4 @@
-"""Where the two sides of a law lie apart, entry by entry: a part of one plane of an array around its worst entry."""
+"""The two sides of a law around its worst entry: a part of one plane of an array."""
 
 from __future__ import annotations
 

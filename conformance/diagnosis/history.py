@@ -1,4 +1,4 @@
-"""Which earlier calls a failure needs that holds in a new process: the fewest, and what of them matters.
+"""Which earlier calls a failure needs if it passes in a new process: the fewest, and what matters about them.
 
 Every attempt is made in a process of its own: the calls of some cases, each once, and then the case that fails.
 """

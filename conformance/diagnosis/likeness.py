@@ -1,4 +1,4 @@
-"""What a subject behaves like, as it is told."""
+"""What a subject behaves like, as it is reported."""
 
 from __future__ import annotations
 

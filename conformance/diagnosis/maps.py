@@ -1,4 +1,4 @@
-"""Where a subject is wrong: its weights as a small map, if it has any, and the pattern of what is wrong in words."""
+"""Where a subject is wrong: its weights as a small map, if it has any, and the pattern of the wrong places in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Naming what is wrong: the known mistake, or the two of them, that a subject behaves like.
+"""The name of a failure: the known mistake, or two of them, that a subject behaves like.
 
 Candidates are run on calls that the subject has answered: those on which it failed, the scenarios of the mechanism and
 its kin, and fresh ones, drawn to tell those candidates apart which are still alike.

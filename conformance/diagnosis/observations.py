@@ -1,4 +1,4 @@
-"""How candidates stand to what a subject returned, call by call.
+"""How candidates compare with what a subject returned, call by call.
 
 A candidate is run as the definition with changed lines, on the very call that the subject has answered, and its outputs
 have bounds of their own, derived as those of the definition are: within them it agrees, and what it leaves unspecified,

@@ -1,4 +1,4 @@
-"""The search for a condition that stands: learned on cases, then tested on others that are drawn for that.
+"""The search for a condition: learned on cases, then tested on other cases drawn for that.
 
 Cases are drawn on both sides of a condition: wrong ones are moved out of it, one literal at a time, and fresh ones are
 moved into it.

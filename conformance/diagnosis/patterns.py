@@ -1,4 +1,4 @@
-"""Where something is wrong, in words: a diagonal, a tile's edge, one head, the last key, everything.
+"""The places where something is wrong, in words: a diagonal, a tile's edge, one head, the last key, everywhere.
 
 What is looked at is an array of booleans with a noun for each axis; a pattern is named only where it is met exactly.
 """

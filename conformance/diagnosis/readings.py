@@ -1,4 +1,4 @@
-"""What an input may be taken for: its first item for all, another order of its axes, nothing beyond so many.
+"""Ways to misread an input: its first item for all, another order of its axes, nothing beyond a limit.
 
 Such a slip stands in no line of a definition, which reads an input as it is; it is the input that is changed.
 """

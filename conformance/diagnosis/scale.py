@@ -1,4 +1,4 @@
-"""A failure at the sizes of production: which of its rows are wrong, and from which sizes on a subject is."""
+"""A failure in a production-size case: which of its rows are wrong, and from which sizes on."""
 
 from __future__ import annotations
 

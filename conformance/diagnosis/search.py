@@ -1,4 +1,4 @@
-"""The search among candidates for what agrees with a subject on every call: one, one under a condition, or two at once.
+"""The search for a candidate that agrees with a subject on every call: one, one under a condition, or two together.
 
 They are run on calls that the subject has answered, and on fresh ones, drawn to tell those apart which are still alike.
 """

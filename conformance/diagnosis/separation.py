@@ -1,4 +1,4 @@
-"""Under which condition a subject is wrong: learned on the cases that were run, then tested on cases drawn for that."""
+"""The condition under which a subject is wrong: learned on the cases of the run, then tested on others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the lines of a results file and kept cases look like: what is read of them, and of which kind it is.
+"""The form of stored records and cases: which keys are read, and the type of each.
 
 Keys that are not named here may stand beside these, for later versions may write more.
 """

@@ -1,4 +1,4 @@
-"""Which query heads have a share in the gradients of keys and values that several of them read.
+"""Which query heads contribute to the gradients of keys and values that several of them read.
 
 The gradients are linear in that of the output: with all of its heads but one at zero, what is left is the share of that
 head.

@@ -1,4 +1,4 @@
-"""What is left to compare where outputs are random: which laws a subject breaks on which cases, and a few means."""
+"""What can be compared when outputs are random: which laws fail on which cases, and a few means."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases on either side of a condition: one that is near a given case, and on which a literal holds or does not."""
+"""Cases on either side of a condition: near a given case, with a literal true or false."""
 
 from __future__ import annotations
 

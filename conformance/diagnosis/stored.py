@@ -1,4 +1,4 @@
-"""Witnesses on disk: cases that are stored by a short name, found again, and read with care."""
+"""Counterexamples on disk: stored by a short name, found again, and read with care."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes without a name: the definition with one line changed, or with two of its steps in the other order.
+"""Mistakes without a name: the definition with one line changed, or with two of its steps swapped.
 
 Where no known mistake fits, every small edit of the definition is a candidate: of each line, of each option and of each
 pair of steps.

@@ -1,4 +1,4 @@
-"""Mistakes that are known of something near: of what a definition calls, of another operator, or with another number.
+"""Related known mistakes: of an operator that the definition calls, of another operator, or with another number.
 
 A mistake of an operator that a definition calls is tried there: a model may have what is known of its blocks.
 A mistake of one operator is tried wherever its lines exist, as softmax over another axis or a window that is one too

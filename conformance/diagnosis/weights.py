@@ -1,4 +1,4 @@
-"""The weights of attention, recovered from any black box.
+"""The weights of attention, recovered from any implementation by probing.
 
 What is linear in its values `v` has weights: with values that are one at a single key and zero elsewhere, the output is
 the weight of that key.

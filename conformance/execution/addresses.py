@@ -1,4 +1,4 @@
-"""How a target names a program: by the command that starts it, and perhaps one of its functions."""
+"""How a target names a program: its command, and optionally one of its functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls in a process in which nothing of attnspec is to be seen; `bare` is its program.
+"""Calls in a process without attnspec; `bare` is its program.
 
 What comes back is read as strictly as anything else from a subject: a line of JSON, and numbers of three dtypes.
 """

@@ -1,4 +1,4 @@
-"""Calls of a gradient operator that are made by differentiating the function of another operator."""
+"""Calls of a gradient operator, made by differentiating a function of another operator."""
 
 from __future__ import annotations
 

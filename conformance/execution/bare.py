@@ -1,4 +1,4 @@
-"""A process in which nothing of attnspec is to be seen: it loads somebody's file, and makes calls on a function of it.
+"""The program of a process without attnspec: it loads a file, and calls a function of it.
 
 This is a program of its own that imports nothing of attnspec, and is run from its text, so that neither its modules nor
 its arguments say who asks. `from attnspec import adapter` finds a stand-in, which is gone when a call is made.

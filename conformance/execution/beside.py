@@ -1,4 +1,4 @@
-"""The files that a file imports from beside it, which are edited as often as it is itself."""
+"""The local modules that a file imports, which are edited as often as the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The form of a declaration: what each part of one may be, and what to write where it is something else.
+"""The form of a declaration: what each part may be, and what to write instead of something else.
 
 Nothing here knows a specification, so that a declaration is read next to the implementation, and only plain values
 leave that process: exact types, and ranges as they are.

@@ -1,4 +1,4 @@
-"""Devices: whether the one that a run was asked for is there, and whose turn it is.
+"""Devices: whether the requested one is available, and which run may use it.
 
 What is to be asked of a kind of device is in a small table; any other kind that a framework has is used as it is.
 A process that makes calls on a device that is leased, as those of CUDA are, holds the lease as long as it lives, so

@@ -1,4 +1,4 @@
-"""Arrays in files beside the questions of a program: inputs are written there, and outputs are read.
+"""Arrays in files that go with the calls of a program: inputs are written, and outputs are read.
 
 What lies between arrays is 0xff, which is NaN in every format of fractions.
 """

@@ -1,4 +1,4 @@
-"""Why a call has no result, in texts that are safe to show wherever they come from."""
+"""Why a call has no result, as text that is safe to show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A module as a function: built once for all cases of the same sizes, filled from each case, and called.
+"""A module as a function: built once for all cases of the same sizes, filled with weights for each case, and called.
 
 This file imports nothing of its package but its neighbours, so that it works where the package is hidden.
 """

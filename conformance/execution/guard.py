@@ -1,4 +1,4 @@
-"""What a process that calls somebody else's code cannot import: the specifications, what they mean, and the reference.
+"""What a process that calls a subject cannot import: the specifications, their meaning, and the reference.
 
 An answer that comes from attnspec itself says nothing of the subject. This stops what happens by accident, and what
 generated kernels do every day; it is no defence against malice, for a subject may read any file.

@@ -1,4 +1,4 @@
-"""The arrays that a subject is handed: made once for all of its calls, each with a twin by which changes are found.
+"""The arrays that are passed to a subject: made once for all of its calls, each with a copy that reveals changes.
 
 A subject may keep what it was handed, and write to it in a later call. So no two subjects are handed the same array,
 and an array is compared with its twin after its call, now and then later, and before it is handed out again.

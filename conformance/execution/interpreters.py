@@ -1,4 +1,4 @@
-"""Another interpreter: what is installed in its environment, and the program with which a worker begins there.
+"""Other Python interpreters: what is installed in their environments, and the program that starts a worker there.
 
 The modules of attnspec are placed there by their folders, so that attnspec need not be installed in that environment.
 It has to have NumPy, and what the target imports; msgpack is lent to it where it has none.

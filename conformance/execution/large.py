@@ -1,4 +1,4 @@
-"""Large calls: inputs are made here of their keys, and what a call gives stays here and is asked for in parts.
+"""Large calls: the worker generates inputs from keys, keeps the outputs, and returns parts of them on request.
 
 Arrays lie inside larger ones that hold NaN, so that what is read beyond them shows, and what is written there, too.
 """

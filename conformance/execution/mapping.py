@@ -1,4 +1,4 @@
-"""What a text of `weights=` means: which entries of a parameter hold a weight, and in which order.
+"""The meaning of a text in `weights=`: which entries of a parameter hold a weight, and in which order.
 
     q_proj.weight.T                                       the parameter, transposed
     c_attn.weight[:, 0/3]                                 the first of three sections of its second axis

@@ -1,4 +1,4 @@
-"""What a run and its workers say to one another, in plain data.
+"""The messages between a run and its workers, as plain data.
 
 A message is a frozen dataclass, and the types of its fields say what may stand there.
 """

@@ -1,4 +1,4 @@
-"""What a program says that it has: its functions, as adapters."""
+"""The capabilities of a program: its functions, as adapters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A class that is planned and then run, as a function: it is made, `plan` is told of the batch, and `run` computes.
+"""A class with a plan, as a function: it is constructed, `plan` gets the batch, and `run` computes.
 
 It is made anew for each call. Nothing here knows attnspec, for it also serves where that is not to be seen.
 """

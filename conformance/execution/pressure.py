@@ -1,4 +1,4 @@
-"""A call that is made again and again while other threads make it with other inputs, and what then differs."""
+"""A call that is repeated while other threads make other calls, and the differences that appear."""
 
 from __future__ import annotations
 

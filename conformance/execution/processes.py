@@ -1,4 +1,4 @@
-"""Processes beside this one: how they begin, are asked, and end, and what they print.
+"""Worker processes: how they start, take calls and end, and what they print.
 
 A fork server has loaded what calls need and gives workers; a worker makes calls. Whatever happens to a worker is told
 as a fault that names the cause.

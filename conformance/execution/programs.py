@@ -1,4 +1,4 @@
-"""A program of any language that answers questions: how it is begun, asked, understood and ended.
+"""An external program that answers calls: how it is started, asked, understood and ended.
 
 docs/protocol.md states the protocol, and protocol.schema.json the form of its messages.
 """

@@ -1,4 +1,4 @@
-"""Calls that are put to a program as questions, by a process that ends as the program does."""
+"""Calls that a worker sends to a program; the worker ends when the program does."""
 
 from __future__ import annotations
 

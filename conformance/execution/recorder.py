@@ -1,4 +1,4 @@
-"""What a program asks of its kernels, noted down while it runs: shapes, strides, dtypes and options, and no data.
+"""The recorder of a program's kernel calls: shapes, strides, dtypes and options, but no data.
 
 This is a program of its own that imports nothing of attnspec, so that it can be loaded into any Python from 3.8 on.
 Functions are exchanged by name when their module has been imported. What is new is written at once, and counts about

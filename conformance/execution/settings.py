@@ -1,4 +1,4 @@
-"""The settings of a process that calls depend on: how each is read in a few microseconds, and how it is set back."""
+"""The process settings that calls depend on: how each is read in a few microseconds, and how it is restored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays of given strides: their memory, in which what belongs to no entry is NaN, and the view of it."""
+"""Arrays with given strides: their memory, which holds NaN outside the entries, and a view of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that are made in a worker: what is asked again, what is lost, and whose fault it is."""
+"""Calls that are made in a worker: what is repeated, what is lost, and who is to blame."""
 
 from __future__ import annotations
 

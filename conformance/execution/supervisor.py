@@ -1,4 +1,4 @@
-"""Calls in another process, and what becomes of them when that process dies, stops answering, or floods its output.
+"""Calls in another process, and what happens when it dies, does not reply, or floods its output.
 
 Whatever happens to a worker costs one call its result; the next call finds another worker. Every subject has a worker
 of its own, so that what one does to its process is no other's trouble. Only the adapters that a module of attnspec has

@@ -1,4 +1,4 @@
-"""A class with weights, as its own process sees it: how it is built, its parameters with their shapes, and its call.
+"""A class with weights, as its own process sees it: its constructor, its parameters with their shapes, and its call.
 
 What its constructor wants is guessed from the names of its parameters, and of the attributes of a configuration.
 Nothing here knows a specification: which sizes there are, and how they are written, is told.

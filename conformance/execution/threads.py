@@ -1,4 +1,4 @@
-"""One thread for products of small matrices, asked for before any library that makes them is imported."""
+"""One thread for products of small matrices, requested before any library that computes them is imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes between a run and its workers: plain data in exact types, each message after its length, over a socket.
+"""Messages between a run and its workers: plain data in exact types, with a length prefix, over a socket.
 
 Nothing else can be carried, and so no code comes out of a worker; and it may die, stop or send nonsense at any moment.
 """

@@ -1,4 +1,4 @@
-"""Arrays in far more memory than they fill, most of which is never touched: long strides, and large pools.
+"""Arrays in far more memory than they fill, most of it never touched: long strides, and large pools.
 
 Memory is asked for without being reserved, and comes to be when it is written. What a call takes beside it is bounded,
 so that one which copies a whole pool is told that there is no room, and no process is killed.

@@ -1,4 +1,4 @@
-"""The program of a worker: it loads implementations and makes calls on them, as long as somebody asks.
+"""The program of a worker: it loads implementations and calls them until the run ends.
 
 A fresh interpreter begins as a fork server: it imports what the calls will need, makes none itself, and forks workers,
 so that one that has died is replaced in milliseconds. Forking is safe while there is but one thread; where there are

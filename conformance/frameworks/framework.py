@@ -1,4 +1,4 @@
-"""What a call needs of a framework, and what frameworks share whose arrays are copied from and to NumPy."""
+"""The interface of a framework, and the code shared by frameworks whose arrays are copied from and to NumPy."""
 
 from __future__ import annotations
 

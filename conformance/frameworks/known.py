@@ -1,4 +1,4 @@
-"""The frameworks that there are, by the names that `framework=` takes."""
+"""The known frameworks, by the names that `framework=` takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MLX arrays, which have no strides to choose; they are computed when they are asked for, on the default device."""
+"""MLX arrays, which have no choice of strides; they are lazy, and computed on the default device."""
 
 from __future__ import annotations
 

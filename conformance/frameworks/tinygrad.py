@@ -1,4 +1,4 @@
-"""Tensors of tinygrad, which are contiguous where they begin, and computed when they are asked for.
+"""Tensors of tinygrad, which start contiguous and are lazy.
 
 On the CPU calls are made by its interpreter in Python, unless the variable `DEV` names another of its devices.
 """

@@ -1,4 +1,4 @@
-"""A subject on a device: what a trial asks, whatever the sample."""
+"""A subject on a device: everything that a trial needs and that does not depend on the sample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read beyond an array: of which one, on which side and how far away, found by calls with less and less NaN."""
+"""Reads outside an array: which array, on which side and how far, found by calls with less and less NaN around it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far an output may be from the definition: what rounding may do at a precision, and the rounding of the result."""
+"""How far an output may be from the definition: the rounding at a precision, and the rounding of the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run is asked, what it tallies, and the cells that it tells."""
+"""The request of a run, its counts, and the cells that it reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of every call, whatever a mechanism computes, and which of it a subject has broken."""
+"""The contracts of every call, whatever a mechanism computes, and which of them a subject violates."""
 
 from __future__ import annotations
 

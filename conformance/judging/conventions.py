@@ -1,4 +1,4 @@
-"""Which word of each convention a subject follows: as declared, or as seen.
+"""Which word of each convention a subject follows: the declared one, or the one that its outputs show.
 
 A convention is identified on cases that tell its words apart, one convention at a time, first on cases that no other
 open convention affects; then the words found are confirmed together.

@@ -1,4 +1,4 @@
-"""What a run has seen so far of a subject on a mechanism, and why it ends."""
+"""The state of a run of one subject on one mechanism, and why it ends."""
 
 from __future__ import annotations
 

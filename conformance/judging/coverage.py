@@ -1,4 +1,4 @@
-"""What a verdict rests on, where less was tried than a declaration says: refusals, loose claims, unknown parameters.
+"""The limits of a verdict: refusals, loose claims, unknown parameters.
 
 All of it is read from the lines of a run.
 """

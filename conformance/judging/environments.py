@@ -1,4 +1,4 @@
-"""The environment in which the laws of a trial are evaluated: its names, its outputs, and its own draws."""
+"""The names that a law can use: inputs, outputs, and its own draws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What first calls find of a function: whose arrays it takes, and whether it can be differentiated."""
+"""What first calls show of a function: its framework, and whether it can be differentiated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Channels of a large case that are added up in groups, which is less to compute where rows are merely compared.
+"""Channels of a large case that are summed in groups, to compare rows with less computation.
 
 Where an output is linear in all that has its last axis, as attention is in its values, what the definition gives of
 sums of channels are those sums of what it gives, which is tried on some rows. Each channel is added with a sign of its

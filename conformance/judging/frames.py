@@ -1,4 +1,4 @@
-"""What the definition says of a sample: of the case itself, and of the further calls that laws make.
+"""The definition on a sample: on the case itself, and on the further calls of laws.
 
 What does not depend on the subject is computed once for all subjects.
 """

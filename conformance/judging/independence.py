@@ -1,4 +1,4 @@
-"""Whether a subject gives the same where nothing of attnspec is to be seen, and in another order of calls.
+"""Whether a subject gives the same results without attnspec in its process, and in another order of calls.
 
 A sample of the calls that it gets right is made again there, and each right after itself in another dtype: what is kept
 by shape alone, such as a compiled kernel, is then that of the other one.

@@ -1,4 +1,4 @@
-"""Whether the bits of a row depend on what else is in a call: other rows and their number, its place, how rows are cut.
+"""Whether the bits of a row depend on other rows of the call: their number, their contents, and how rows are split.
 
 All calls have the same rows in other company, so that nothing but equality is asked, and no bound is needed.
 """

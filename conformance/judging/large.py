@@ -1,4 +1,4 @@
-"""A case of the sizes of production, judged as strictly as a small one, without the memory of its scores.
+"""The verdict on a production-size case, as strict as on a small one, without storing its scores.
 
 The subject is called once, and keeps what it gives. Rows of its outputs are compared with the definition, without
 bounds, a stretch at a time: this chooses the rows that differ most, beside those at the edges of tiles and some others.

@@ -1,4 +1,4 @@
-"""Which layout a function reads, where it is not declared: found before anything is judged.
+"""The layout that a function reads, detected before anything is judged if it is not declared.
 
 The definition decides, on cases whose sizes tell the axes apart. Only where the operator's own layout is wrong on a
 case is any other tried. Where none is right, it is the layout in which most answers have the right shape, if there is

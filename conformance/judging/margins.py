@@ -1,4 +1,4 @@
-"""How much room is left: the errors of entries, in units of the bounds that they keep."""
+"""The margins of entries: their errors, in units of their bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast a subject is: whether a call that ran out of time is stuck or merely slow, and which cases take too long.
+"""The speed of a subject: whether a call that timed out hangs or is slow, and which cases take too long.
 
 A call without an answer is asked once more with smaller sizes. Who answers that is slow, and not wrong for it; who does
 not, or would answer such a small case in no time, is stuck. After a slow case those are left out that are as large, and

@@ -1,4 +1,4 @@
-"""What of a large case is evaluated together: items, and rows of them; and what the definition and a subject say there.
+"""The parts of a large case that are evaluated together, and the results of the definition and of a subject there.
 
 An item is one position of every axis along which nothing is computed, but for the axis of rows, which is taken in
 stretches. Copies, such as heads that share keys, are items together.

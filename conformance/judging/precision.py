@@ -1,4 +1,4 @@
-"""Whether a looser grade explains what the claimed one does not, or merely says nothing.
+"""Whether a looser grade explains results that the claimed one does not, or is only too wide to decide.
 
 The bound of a looser grade may be so wide that no error is beyond it, as for a whole model; then it explains nothing.
 It is believed where it has explained a case on which it could have been refuted, and where no scenario refutes it.

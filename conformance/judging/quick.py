@@ -1,4 +1,4 @@
-"""The definition on rows of a large case as quickly as it can be had, where it merely says which rows to look at.
+"""The definition on rows of a large case without bounds, as fast as possible, to select the rows to judge.
 
 Places that no row of a stretch sees are left out, such as keys behind a causal mask or before a window. Inputs of half
 precision are computed with in single precision, whose rounding is far below theirs. Where there are very many scores,

@@ -1,4 +1,4 @@
-"""On which cases something happens, in words: the options that are given, and how sizes compare.
+"""The cases on which something happens, in words: options and comparisons of sizes.
 
 A condition counts if it holds on every case on which it happens and on the smallest such case, and not on all others.
 """

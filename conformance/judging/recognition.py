@@ -1,4 +1,4 @@
-"""Whether a failure is one that is known: of a law that a finding names, on a call as it says, and with what it says.
+"""Whether a failure is a known finding: its law, its call and its result match.
 
 A law goes on after such a failure, so that a further fault is found behind the one that is known.
 """

@@ -1,4 +1,4 @@
-"""What a subject refuses of the cases that its declaration admits: how many scenarios, and whether by value.
+"""The calls that a subject refuses although its declaration admits them: how many, and whether by value.
 
 Declared limits and conditions are no refusals, for nobody is misled by them. What is refused in the call itself is
 counted, and asked once more with plain entries in place of those of the case: who answers then refuses by value, and

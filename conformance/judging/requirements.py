@@ -1,4 +1,4 @@
-"""What a run is required to have tested: laws, mechanisms, options, a precision, a share of scenarios.
+"""What a run must have tested (`--require`): laws, mechanisms, options, a precision, a share of scenarios.
 
 `law:attention.key_shift`, `mechanism:alibi`, `option:causal`, `grade:fp32` or `grade:bfloat16=bf16`, `share:0.95`.
 Names are looked up before a run; whether it has met them is read from its lines.

@@ -1,4 +1,4 @@
-"""Rows of a large case, judged exactly: their errors in units of their bounds."""
+"""Exact verdicts on rows of a large case: their errors in units of their bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows of a large case are judged: those that differ most from the definition, at edges of tiles, and others.
+"""The selection of rows to judge in a large case: the worst ones, those at tile edges, and others.
 
 Rows are compared a stretch at a time, whatever rounding may do: all of them coarsely, by sums of channels where there
 are very many, and those that differ most once more. How much is counted in the size of the row, for a late row of a

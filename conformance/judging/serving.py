@@ -1,4 +1,4 @@
-"""The verdicts on cases of the sizes of production: one for each case, by its name."""
+"""The verdicts on production-size cases, one for each case."""
 
 from __future__ import annotations
 

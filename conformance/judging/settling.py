@@ -1,4 +1,4 @@
-"""What a call comes to: its inputs rounded, its options resolved, and no more asked than the subject claims."""
+"""The settled form of a call: inputs rounded, options resolved, and only what the subject claims."""
 
 from __future__ import annotations
 

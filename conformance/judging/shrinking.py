@@ -1,4 +1,4 @@
-"""Making a witness small: the simplest case, near the one that failed, on which a law still fails.
+"""Shrinking a counterexample: the simplest case, near the one that failed, on which a law still fails.
 
 A case is reduced by its structure: memory layout, regime and scenario first, then options to their defaults and sizes
 downwards, and at last the entries of its arrays to zeros and round numbers.

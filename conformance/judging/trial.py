@@ -1,4 +1,4 @@
-"""One sample against one subject: what it is asked, and what its outputs count as.
+"""One sample against one subject: the calls, and the errors of their outputs.
 
 An output of the subject enters a law as a number with a bound: what the definition, run on the inputs of that very call
 at a claimed precision, says that rounding may do, and the rounding of the result.

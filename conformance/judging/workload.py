@@ -1,4 +1,4 @@
-"""The verdicts on calls of a workload: one for each call, the most frequent first."""
+"""The verdicts on recorded calls, one for each call, the most frequent first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which axes an expression works on, found from its text: every array as the sizes that its axes have.
+"""The axes along which an expression computes, found from its text: each array is the list of sizes of its axes.
 
 A definition is evaluated for chosen positions of some axes alone where nothing in it is computed along them.
 What it takes to do so is a plan for each line: `restricting` compiles a line by its plan.

@@ -1,4 +1,4 @@
-"""The functions that compute: entry by entry, along an axis, and which entries are the largest."""
+"""The functions that compute: entry by entry, along an axis, or by rank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions of claims: what is compared, counted, and told from chance."""
+"""The functions of claims: comparisons, counts, and tests against chance."""
 
 from __future__ import annotations
 

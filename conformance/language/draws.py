@@ -1,4 +1,4 @@
-"""The draws of the language: how an expression says what cases are made of.
+"""The draws of the language, which say how cases are drawn.
 
 A draw of one number picks among counted choices, simplest first, from whatever `Source` the case is drawn from: a
 stream, a covering array, Hypothesis, or the picks of a stored case. A draw of an array always reads a stream.

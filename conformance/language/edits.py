@@ -1,4 +1,4 @@
-"""Small edits of expressions: what a slip may make of a text, each with what it costs.
+"""Small edits of expressions, as typical slips make them, each with a cost.
 
 An edit changes one part of a text: an operator, a constant, an axis, a comparison, an operand that is left out or taken
 twice, two operands that are exchanged, a name for another one, a function for one of its kin.

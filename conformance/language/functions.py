@@ -1,4 +1,4 @@
-"""The functions of the language, in the order in which they are listed."""
+"""All functions of the language, in the order of their listing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands between brackets: integers, slices and arrays, and what they pick."""
+"""The contents of brackets: integers, slices and arrays, and the entries that they select."""
 
 from __future__ import annotations
 

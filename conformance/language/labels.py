@@ -1,4 +1,4 @@
-"""The axes of arrays by the sizes that they have: how shapes join, and which axes are not to be computed along."""
+"""The axes of arrays by their sizes: how shapes broadcast, and which axes must not be computed along."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function of the language is, and what it makes of its arguments.
+"""What a function of the language is, and how it handles its arguments.
 
 Every function takes and returns plain arrays, error-carrying numbers or booleans.
 A single number or boolean counts as constant along every axis, so rearranging it returns it.

@@ -1,4 +1,4 @@
-"""Lines for chosen positions of some axes: the same text, compiled with what changes in it.
+"""Lines for chosen positions of some axes: the same text, compiled with replaced parts.
 
 The environment has the positions of an axis under `@axis`, beside its size under the name that it has anyway.
 """

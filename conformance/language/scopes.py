@@ -1,4 +1,4 @@
-"""What the names of an expression may be, and what they are worth where it is called."""
+"""The names that an expression may use, and their values when it is called."""
 
 from __future__ import annotations
 

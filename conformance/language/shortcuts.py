@@ -1,4 +1,4 @@
-"""Conditions that merely save work: where nothing is anywhere, both branches are the same."""
+"""Conditions that only save work: with nothing to select, both branches are the same."""
 
 from __future__ import annotations
 

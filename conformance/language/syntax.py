@@ -1,4 +1,4 @@
-"""Texts as syntax trees, within limits, and places in them."""
+"""Texts as syntax trees, within limits, and positions in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a document fits a schema, and nothing about why not: jsonschema, which says so, takes fifty times as long.
+"""Whether a document fits a schema, without the reason: jsonschema, which gives it, takes fifty times as long.
 
 The keywords are those of the shipped schemas, and documents are of texts, lists and mappings, as strict YAML gives
 them. A schema with another keyword, or a document with anything else in it, is left to jsonschema.

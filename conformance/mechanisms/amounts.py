@@ -1,4 +1,4 @@
-"""How many cases a specification asks for: what is too many to be tried is refused when it is read."""
+"""Limits on the number of cases of a specification, checked when it is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One document on its way to a mechanism: names first, then every expression, then what they mean together."""
+"""From one document to a mechanism: names first, then every expression, then the checks of the whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators gave when definitions called them: the same arguments at the same precision give the same.
+"""Results of operators that definitions call, reused for the same arguments at the same precision.
 
 A mechanism that is built on others calls them with equal arguments again and again: for every mistake that does not
 reach them, for every law, and for every further step of a loop. Only small calls are kept, the last ones.

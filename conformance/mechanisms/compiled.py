@@ -1,4 +1,4 @@
-"""Mechanisms in plain data: what was read of a file, so that no other process reads it again.
+"""Mechanisms as plain data, so that a file is parsed only once.
 
 Expressions are kept with their text and with what they read, and compiled when they are called. What a further
 mechanism takes over from its operator is left out; it is the operator's own.

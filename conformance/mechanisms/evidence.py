@@ -1,4 +1,4 @@
-"""Which scenarios show which known mistakes, and so in which order to try them, and which of them are enough.
+"""Which scenarios show which known mistakes; hence their order, and the few that are enough.
 
 The audit derives it, and it is kept beside the specifications in `spec/evidence/`: for every mistake a digit for every
 scenario, which says in how many dtypes the mistake shows there. It is of use as long as definition, draws, scenarios

@@ -1,4 +1,4 @@
-"""The layouts of an operator: in which order the axes of its arrays come, which are folded, and which arrays are one.
+"""The layouts of an operator: the order of axes, folded axes, and arrays that are packed into one.
 
 A layout is text by array: letters for axes, letters in parentheses for axes that are folded into one, and `_` for the
 axis along which several arrays lie that are passed as one. The first layout of an operator is the definition's own.

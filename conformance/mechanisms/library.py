@@ -1,4 +1,4 @@
-"""Mechanisms by name, each read when it is first asked for, with those that it needs and no others.
+"""Mechanisms by name, each read on first use, together with those that it needs.
 
 What is read is kept on disk by the digest of its text and of all that makes a mechanism of it, so that the next
 process neither parses nor checks it.

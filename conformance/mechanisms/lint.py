@@ -1,4 +1,4 @@
-"""What is wrong with a specification, and what is only badly said.
+"""The faults of a specification: errors, and poor prose.
 
 Loading finds what cannot be understood (schema, names, expressions, circles).
 The linter adds what the house asks of prose: indicative sentences, conventions and scenarios that are told apart, and

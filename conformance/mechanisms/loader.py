@@ -1,4 +1,4 @@
-"""From folders and files to libraries: the shipped one, and those that are read whole.
+"""From folders and files to libraries: the shipped library, and those that are read completely.
 
 All faults of a file are reported together, each with its place.
 What is merely bad style, and not an error, is for the linter.

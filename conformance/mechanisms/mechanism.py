@@ -1,4 +1,4 @@
-"""What a specification file becomes: frozen values, with every expression compiled."""
+"""A specification as frozen values, with every expression compiled."""
 
 from __future__ import annotations
 

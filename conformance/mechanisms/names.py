@@ -1,4 +1,4 @@
-"""What the names in a document mean: its own, those of the operator that it is a further mechanism of, and words."""
+"""The meaning of names in a document: its own, those of its operator, and words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The entries of a document that have a name each: laws, mistakes, rejects, settings and worked examples."""
+"""The named entries of a document: laws, mistakes, rejects, settings and worked examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The float64 reference of an operator: the definition of those whose meaning is a loop, and the second witness of all.
+"""The float64 reference of an operator: a second implementation for all, and the definition of some.
 
 What a reference does is not counted while it runs, so its work is estimated before: as a definition it may come with a
 file of a stranger, whatever sizes that draws.

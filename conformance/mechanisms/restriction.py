@@ -1,4 +1,4 @@
-"""A definition for chosen positions of some axes alone: which axes that may be, and its values and bounds there.
+"""A definition for chosen positions of some axes: which axes allow that, and the values and bounds there.
 
 An axis may be restricted where no output is computed along it, which the texts of the lines say.
 Sizes keep their values, inputs are gathered at the positions, and `range` of the size gives the positions.

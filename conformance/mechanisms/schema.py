@@ -1,4 +1,4 @@
-"""What a schema has against a document, in the words of its author and with the place of each fault."""
+"""Why a document does not fit its schema, in the author's words and with the place of each fault."""
 
 from __future__ import annotations
 

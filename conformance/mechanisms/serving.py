@@ -1,4 +1,4 @@
-"""Which cases of the sizes of production there are: data in `spec/serving/`, a file for each operator.
+"""The production-size cases: data in `spec/serving/`, one file for each operator.
 
 Sizes are chosen by the side of which boundary they are on. Rows of a covering array have every two sides together, as
 far as their cases fit; other cases are written out.

@@ -1,4 +1,4 @@
-"""Known interfaces of kernels: their parameters, and what each is passed in terms of an operator.
+"""Known interfaces of kernels: their parameters, and what to pass for each in terms of an operator.
 
 They are data in `spec/signatures/`, a file for each, and are read where a function is not called like its operator.
 """

@@ -1,4 +1,4 @@
-"""Specification files: their texts, and as much of what stands in them as is asked for."""
+"""Specification files: their texts, and the requested parts of their contents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interfaces that are stated in a line: `OPERATOR(parameter=what it is passed, ...)`, as `attention(sm_scale=scale)`.
+"""Interfaces on one line: `OPERATOR(parameter=what to pass, ...)`, as in `attention(sm_scale=scale)`.
 
 What a parameter is passed is written as in the files of known interfaces: an array, an expression, `{out: lse}`, or
 several as `[a, b]`.

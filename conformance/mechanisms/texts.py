@@ -1,4 +1,4 @@
-"""Texts of a document as expressions. What is wrong with them is gathered, so that one reading names all of it."""
+"""Texts of a document as expressions; all errors are collected, so that one reading reports them together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FlashInfer's traces as workloads: definitions of operators, and lines of JSON with the sizes that they are called at.
+"""FlashInfer's traces as workloads: definitions of operators, and JSON lines with the sizes of calls.
 
 The schema is that of FlashInfer-Bench (https://bench.flashinfer.ai/docs): a definition has constant and variable axes,
 and a workload has values of the variable ones, and of inputs that are single numbers. A folder has `definitions` and

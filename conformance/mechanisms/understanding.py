@@ -1,4 +1,4 @@
-"""Calls of known interfaces in the terms of their operators: what was passed, the other way around.
+"""Calls of known interfaces in terms of their operators: from arguments back to inputs and options.
 
 A signature says what a parameter is passed in terms of an operator. Here sizes follow from shapes, and options are
 those for which the expression of a parameter gives what was passed.

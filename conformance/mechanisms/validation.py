@@ -1,4 +1,4 @@
-"""What a document means as a whole: no name means two things, and no part contradicts another."""
+"""Checks of a whole document: no name has two meanings, and no part contradicts another."""
 
 from __future__ import annotations
 

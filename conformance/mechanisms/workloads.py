@@ -1,4 +1,4 @@
-"""Files of workloads: what a program asks of its kernels, by operator, sizes, strides and options, and how often.
+"""Workload files: the kernel calls of a program, by operator, sizes, strides and options, with counts.
 
 A file is lines of JSON. The first says which version of the format it is in; every other one is a call that was made
 so many times, or calls that no operator takes. `spec/workload.schema.json` has every key with its meaning.

@@ -1,4 +1,4 @@
-"""Blocks of codes that share a scale, and what they mean: exactly, for a code times its scales fits into float64.
+"""Blocks of codes that share a scale, and their exact values: a code times its scales fits in float64.
 
 Sources: OCP Microscaling Formats (MX) Specification 1.0, section 5; NVIDIA's NVFP4, whose blocks of 16 have a scale in
 float8 and all of them another in float32; ggml's `ggml-common.h` for q8_0, q4_0 and q4_1, a scale in float16 in front

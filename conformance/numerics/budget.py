@@ -1,4 +1,4 @@
-"""What a specification may spend: the size of one array, the memory of one evaluation, the work of a law on a case.
+"""The limits of a specification: the size of an array, the memory of an evaluation, the work of a law on a case.
 
 A spec may come from a stranger, so every array is measured before it is made and all work is counted; what goes over is
 a `SpecError`, never a machine out of memory or a run that hangs.

@@ -1,4 +1,4 @@
-"""Formats of at most eight bits: every code with what it means, rounding to the codes, and codes that share a byte.
+"""Formats of at most eight bits: the value of every code, rounding to codes, and codes that share a byte.
 
 A format is data: how many bits hold the exponent and the fraction, the bias, and which codes are not numbers.
 There are few codes, so all of them are listed, and a number is rounded by looking between which two it lies.

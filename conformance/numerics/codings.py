@@ -1,4 +1,4 @@
-"""Factors of products that become codes with a scale: what that may do to each entry, and which entries err alike.
+"""Factors that are quantized with computed scales: the error of each entry, and which entries share an error.
 
 The scale is found from the largest entry of a matrix, so that the error of an entry has a part that is relative to it,
 and a part that is relative to the largest. Entries of one value become one code, and have one error.

@@ -1,4 +1,4 @@
-"""Large arrays of random numbers that are made where they are used, in whole or in part.
+"""Large random arrays that are generated where they are used, completely or in part.
 
 An array is a key and a shape. Every entry is made of one word of a counter-based stream, at the place of the entry, so
 that any part of it is the same bits in every process, and nothing but the key crosses a pipe.

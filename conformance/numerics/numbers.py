@@ -1,4 +1,4 @@
-"""Numbers that carry the rounding error which a grade of precision allows.
+"""Numbers with bounds: the rounding error that a grade of precision allows.
 
 A number is a float64 value together with
 

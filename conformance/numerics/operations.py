@@ -1,4 +1,4 @@
-"""What the operators of the language do: arithmetic, comparison and logic, entry by entry.
+"""The operators of the language: arithmetic, comparison and logic, entry by entry.
 
 Each takes plain arrays, error-carrying numbers or booleans, and refuses what has no meaning with a `SpecError`.
 Shapes are measured before anything is computed.

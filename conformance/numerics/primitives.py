@@ -1,4 +1,4 @@
-"""What definitions and laws compute with: functions of plain arrays or of error-carrying numbers.
+"""The functions of definitions and laws, on plain arrays or on numbers with bounds.
 
 Each takes either; a number comes back as a number with its bound.
 Three of them are primitives because their bound is much tighter than that of the operations they represent:

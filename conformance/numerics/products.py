@@ -1,4 +1,4 @@
-"""Products of plain matrices, by the fastest way there is, or entry by entry in one order.
+"""Products of plain matrices: by the fastest method, or entry by entry in a fixed order.
 
 A library of linear algebra adds up a row in another order when it is alone, so that one row of a product is not bit
 for bit the product of the row. Where both are to be the same, they are computed entry by entry.

@@ -1,4 +1,4 @@
-"""What depends on the order of entries: the largest, an argsort, what is gathered by it, and what lies above."""
+"""Functions of the order of entries: largest, argsort, gather, and the sum of larger entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""States that go from step to step, and the same states as sums of what the steps have written.
+"""States of recurrences: step by step, or as sums of what the steps have written.
 
 Token by token, a delta rule's errors fade as what it holds is replaced.
 A kernel that works in chunks has no states between its tokens: it adds up what was written under all keys, weighed by

@@ -1,4 +1,4 @@
-"""Booleans that carry their doubt, and how far a claim is from holding.
+"""Three-valued booleans, and how far a claim is from holding.
 
 A comparison of error-carrying numbers is true, false or undecided, entry by entry, and booleans combine by Kleene's
 rules. Only a sure falsehood refutes a law.

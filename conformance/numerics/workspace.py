@@ -1,4 +1,4 @@
-"""Memory for large arrays of single precision that is used again as soon as nothing refers to it.
+"""Reused memory for large single-precision arrays, free again when nothing refers to it.
 
 What is computed a stretch at a time would ask the system for fresh memory at every step, which costs more than most of
 the steps do: each page of it is cleared, and is in no cache.

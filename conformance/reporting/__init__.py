@@ -1,1 +1,1 @@
-"""What is told of a run: results on disk, summaries, the matrix."""
+"""What a user reads of a run: results on disk, summaries, the matrix."""

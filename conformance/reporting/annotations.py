@@ -1,4 +1,4 @@
-"""The flaws of a run at the lines of adapters, as GitHub shows them beside a change.
+"""The failures of a run as GitHub annotations at the lines of adapters.
 
 The commands are those of
 https://docs.github.com/actions/reference/workflow-commands-for-github-actions#setting-an-error-message.

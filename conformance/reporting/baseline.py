@@ -1,4 +1,4 @@
-"""How subjects stood at some moment: read from results, or from a baseline that a project commits and compares with.
+"""Earlier states of subjects, read from results or from a committed baseline.
 
 A baseline has a line for each subject, mechanism, dtype and device, in a stable order and without anything that
 changes from run to run by itself, so that its history in version control can be read. How long calls take does; an

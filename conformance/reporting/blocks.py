@@ -1,4 +1,4 @@
-"""A failure as people read it: the law first, the smallest witness, the innocent reading, and how to go on.
+"""A failure as people read it: the law, the smallest counterexample, harmless causes, and the next commands.
 
 It fits on a screen, whatever the witness is.
 """

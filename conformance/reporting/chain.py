@@ -1,4 +1,4 @@
-"""The chain of the lines of a results file: each has a digest of itself and of the line before it.
+"""The digests of the lines of a results file: each line has its own, and that of the line before it.
 
 So a line that was changed, removed, added or moved after it was written is found. It is not a signature: who computes
 the digests anew can write anything.

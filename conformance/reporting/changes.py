@@ -1,4 +1,4 @@
-"""What has changed from one state of subjects to another, and which of it matters to a team.
+"""The changes from one state of subjects to another, and which of them matter.
 
 A law that failed before is no new failure, whatever it says now. A failure under a law that the state before does not
 have, or under a specification that has changed since, is told apart: it came with another version of attnspec.

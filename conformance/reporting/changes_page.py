@@ -1,4 +1,4 @@
-"""The changes from one state to another as a page for a terminal, as Markdown, and as JSON."""
+"""The changes between two states, as text, as Markdown, and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers as shapes: bars, and how the cells of a run are spread over the errors that they have."""
+"""Charts: bars, and the distribution of cells over their errors."""
 
 from __future__ import annotations
 

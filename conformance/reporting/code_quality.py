@@ -1,4 +1,4 @@
-"""The flaws of a run as a report on code quality, which GitLab shows beside a merge request.
+"""The failures of a run as a GitLab code quality report, which is shown in a merge request.
 
 The format is https://docs.gitlab.com/ci/testing/code_quality/#code-quality-report-format.
 """

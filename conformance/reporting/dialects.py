@@ -1,4 +1,4 @@
-"""How arrays of a framework are written, compared and differentiated in a program."""
+"""How a program writes, compares and differentiates arrays in each framework."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `attnspec diff --json` writes: its types, and what each key says.
+"""The types of `attnspec diff --json`, and the meaning of each key.
 
 docs/diff.md is made of these types: `python -m attnspec.reporting.form` writes it.
 """

@@ -1,4 +1,4 @@
-"""A failure as a page shows it: its law, its witness as tables, what it behaves like, and commands to go on with."""
+"""A failure on the HTML page: its law, its counterexample as tables, what it behaves like, and the next commands."""
 
 from __future__ import annotations
 

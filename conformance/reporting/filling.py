@@ -1,4 +1,4 @@
-"""A module as a function, in lines of a program: it is made for the sizes of a call, filled with its weights, called.
+"""A module as a function, in a program: built for the sizes of a call, filled with its weights, called.
 
 The lines read the declaration in the file of the module, which a stand-in for attnspec has noted down.
 """

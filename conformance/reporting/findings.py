@@ -1,4 +1,4 @@
-"""What was found in released packages: read from `findings.yaml`, and made into docs/findings.md.
+"""Findings in released packages: read from `findings.yaml`, and written as docs/findings.md.
 
 `python -m attnspec.reporting.findings > docs/findings.md` writes the page.
 The file ships with the package, so that a check knows which failures are known.

@@ -1,4 +1,4 @@
-"""What fails in a run, as something to be looked at: where, how much it matters, and what is to be read there."""
+"""The failures of a run for CI formats: where, how severe, and what to read there."""
 
 from __future__ import annotations
 

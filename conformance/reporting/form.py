@@ -1,4 +1,4 @@
-"""The form of results as a JSON Schema, for programs, and as a page, for people."""
+"""The form of results, as a JSON Schema and as a page."""
 
 from __future__ import annotations
 

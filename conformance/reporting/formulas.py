@@ -1,4 +1,4 @@
-"""Formulas as MathML: what a converter makes of TeX, rebuilt from the elements and attributes that are known."""
+"""Formulas as MathML: converted from TeX, and rebuilt from known elements and attributes only."""
 
 from __future__ import annotations
 

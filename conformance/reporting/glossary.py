@@ -1,4 +1,4 @@
-"""What the words of a report mean that have no page of their own: regimes, scenarios, dtypes, layouts, verdicts."""
+"""The terms of reports without a page of their own: regimes, scenarios, dtypes, layouts, verdicts."""
 
 from __future__ import annotations
 

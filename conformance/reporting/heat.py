@@ -1,4 +1,4 @@
-"""Arrays as tables whose fields are shaded: errors by their size, and weights beside those that they should be."""
+"""Arrays as shaded tables: errors by size, and weights next to the expected ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records of a run as a JUnit file, which CI servers read: a test case for each cell.
+"""The results of a run as a JUnit file for CI servers, with one test case for each cell.
 
 The format is the one that Jenkins reads, which is stated in
 https://github.com/jenkinsci/xunit-plugin/blob/master/src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd/junit-10.xsd.

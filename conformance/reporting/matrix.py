@@ -1,4 +1,4 @@
-"""How implementations stand: adapters by mechanisms and dtypes, the conventions that they follow, and their precision.
+"""The results of implementations as a matrix: mechanisms and dtypes, conventions, and precision.
 
 Made of one results file or of several, of which a later one counts where two speak of the same cell.
 """

@@ -1,4 +1,4 @@
-"""What a page shows of a run, as values that a template lays out: verdicts in sentences, tables, failures, drawings.
+"""The contents of the HTML report, as values for a template: verdicts in sentences, tables, failures, charts.
 
 All texts are made safe to print here; the template escapes them.
 """

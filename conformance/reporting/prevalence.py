@@ -1,4 +1,4 @@
-"""How common each word of a convention is among the adapters that are shipped.
+"""How many shipped adapters follow each word of a convention.
 
 `attnspec identify --count docs/conventions.md` counts them on the page that `attnspec identify --all --markdown` makes,
 and what it prints is kept beside this module.

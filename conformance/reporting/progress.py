@@ -1,4 +1,4 @@
-"""A sign of life while a command runs: one line that changes on a terminal, and elsewhere a line now and then.
+"""Progress of a command: one changing line on a terminal, and a line now and then elsewhere.
 
 Both go to standard error. The line on a terminal is taken away at the end, however the command ends.
 """

@@ -1,4 +1,4 @@
-"""What the lines of a results file hold, by kind, and what each key says.
+"""The lines of a results file, by kind, and the meaning of each key.
 
 `results.schema.json` and docs/results.md are made of these types: `python -m attnspec.reporting.form` writes both.
 """

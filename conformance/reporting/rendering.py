@@ -1,4 +1,4 @@
-"""A page as one HTML file: nothing in it is loaded from anywhere or is markup of a subject's own."""
+"""A page as one HTML file, which loads nothing and contains no markup of a subject."""
 
 from __future__ import annotations
 

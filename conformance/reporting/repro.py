@@ -1,4 +1,4 @@
-"""A failure as a program of one file, for people who do not have attnspec: inputs, calls, what is expected, and why.
+"""A failure as a one-file program for people without attnspec: inputs, calls, expected values, and why.
 
 It needs what is under test and its framework. It fails as long as the fault is there, and passes when it is mended.
 """

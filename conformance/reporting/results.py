@@ -1,4 +1,4 @@
-"""The results file: one JSON object a line, written as soon as it is known, so that nothing earned is ever lost.
+"""The results file: one JSON object per line, written at once, so that an interrupted run loses nothing.
 
 The first line says what ran and where (`run`), then come the cells that are expected of every group (`expected`), the
 cells (`cell`), the verdict on every subject (`subject`), and a last line (`end`), without which a file is known to be

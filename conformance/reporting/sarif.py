@@ -1,4 +1,4 @@
-"""The flaws of a run as SARIF 2.1.0, which code scanning reads.
+"""The failures of a run as SARIF 2.1.0, for code scanning.
 
 The format is OASIS' Static Analysis Results Interchange Format,
 https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html.

@@ -1,4 +1,4 @@
-"""Two implementations against each other, as people read it: the answer in a sentence, then each kind of difference."""
+"""The differences of two implementations: the answer in a sentence, then each kind of difference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a subject stands: what its cells come to, and whatever keeps that from being the whole answer.
+"""The overall verdict on a subject: what its cells amount to, and why it may be incomplete.
 
 All of it is read from the lines of a run, so that a file that was cut off says what the run itself would have said.
 """

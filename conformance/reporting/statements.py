@@ -1,4 +1,4 @@
-"""A subject in sentences: what it is, what was claimed, tried and not tried, what is wrong, and what is known of it."""
+"""A subject in sentences: what it is, what was claimed and tested, what is wrong, and what is known about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page that a run ends with: a row for every mechanism, the failures, and the verdicts."""
+"""The end of a run: a row for each mechanism, the failures, and the verdicts."""
 
 from __future__ import annotations
 

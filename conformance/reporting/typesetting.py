@@ -1,4 +1,4 @@
-"""Text as it stands on a page of a terminal: prose, expressions, and names with what they say."""
+"""Text for a terminal: prose, expressions, and names with descriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which share of a workload was judged, by adapter; and what of it was not, and why."""
+"""How much of a workload was judged, by adapter, and why the rest was not."""
 
 from __future__ import annotations
 

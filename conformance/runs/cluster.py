@@ -1,4 +1,4 @@
-"""Groups on the machines of a Ray cluster: a task for each subject and dtype, whose cells come back as they are earned.
+"""Groups on a Ray cluster: one task for each subject and dtype, which sends its cells as soon as it has them.
 
 A task is a process that resolves its target by itself and runs its groups under supervision, as those of `pool` do;
 what crosses is JSON. A node or process that is lost costs what its task has not sent yet: that is tried again, and

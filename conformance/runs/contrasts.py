@@ -1,4 +1,4 @@
-"""What the runs of two subjects have shown, kind by kind, as plain data."""
+"""The differences between the runs of two subjects, kind by kind, as plain data."""
 
 from __future__ import annotations
 

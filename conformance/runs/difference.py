@@ -1,4 +1,4 @@
-"""Two targets against each other: both are run on the same cases, and what comes of it is told as plain data."""
+"""Two targets compared: both run on the same cases, and their differences become plain data."""
 
 from __future__ import annotations
 

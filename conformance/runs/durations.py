@@ -1,4 +1,4 @@
-"""How long groups have taken in earlier runs, and how work is shared out by that."""
+"""The durations of groups in earlier runs, and balanced parts of the work."""
 
 from __future__ import annotations
 

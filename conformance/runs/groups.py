@@ -1,4 +1,4 @@
-"""What a run consists of: groups of one subject, mechanism and dtype, whose cells share their cases."""
+"""The groups of a run: one subject, mechanism and dtype each, whose cells share their cases."""
 
 from __future__ import annotations
 

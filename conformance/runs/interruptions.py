@@ -1,4 +1,4 @@
-"""How a run ends when it is interrupted: within a second, by SIGINT or SIGTERM, and with all that it has found."""
+"""How a run ends when interrupted by SIGINT or SIGTERM: within a second, with all results so far."""
 
 from __future__ import annotations
 

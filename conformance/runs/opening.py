@@ -1,4 +1,4 @@
-"""Opening a kept case: its mechanism, its subject and its arrays, and its law asked of them once more."""
+"""Opening a stored case: its mechanism, subject and arrays, and its law evaluated again."""
 
 from __future__ import annotations
 

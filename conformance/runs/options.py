@@ -1,4 +1,4 @@
-"""What a check may be asked for, stated once: each option has a name, a type, a default and a sentence.
+"""The options of a check, stated once: each has a name, a type, a default and a description.
 
 The command line, pytest, `attnspec.check` and `[tool.attnspec]` of a pyproject.toml take their options from here.
 """

@@ -1,4 +1,4 @@
-"""Which two subjects are compared, of those that two targets name."""
+"""Which two subjects of two targets are compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kernel must pass, pinned: a file of laws with their digests, written by `attnspec freeze`.
+"""The laws that a kernel must pass: a file of laws with their digests, written by `attnspec freeze`.
 
 Under a pin, a failure counts if the law is in the pin and asks for the same as it did then. What a later attnspec adds,
 or asks for in another way, is a note until the pin is raised. A subject that the pin does not know is none of its

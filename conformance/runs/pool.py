@@ -1,4 +1,4 @@
-"""Processes beside this one, each of which runs the groups that it is told to, and sends their cells back.
+"""Worker processes that run the groups they are given, and send the cells back.
 
 A process resolves the targets of its groups by itself: what crosses between them is JSON.
 One that dies costs a group one try; after the second, the cells of the group have no verdict.

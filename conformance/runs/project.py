@@ -1,4 +1,4 @@
-"""What a project declares for its checks: `[tool.attnspec]` in its pyproject.toml.
+"""The settings of a project: `[tool.attnspec]` in its pyproject.toml.
 
 [tool.attnspec]
 targets = ["kernels.py", "other.py:flash"]

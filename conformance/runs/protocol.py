@@ -1,4 +1,4 @@
-"""Whether a program keeps the protocol of docs/protocol.md, whatever its kernels compute."""
+"""Whether a program follows the protocol of docs/protocol.md, whatever its kernels compute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recording what a program asks of its kernels: of another one, or of a part of this one.
+"""Recording kernel calls: of another program, or of a part of this one.
 
 Journals lie beside the file until it is written, one for each process, so that nothing but counts of the last second
 is lost with a process; a folder of journals is read like a file.

@@ -1,4 +1,4 @@
-"""Running a kept witness again: the same arrays, the same call, the same law."""
+"""Running a stored counterexample again: the same arrays, the same call, the same law."""
 
 from __future__ import annotations
 

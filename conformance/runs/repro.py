@@ -1,4 +1,4 @@
-"""Turning a kept failure into a program of one file: the calls that its law makes, and what is expected of each."""
+"""A stored failure as a one-file program: the calls of its law, and the expected results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one way through a check: what was asked for, its groups, their cells as they come, and how it ended."""
+"""The one way through a check: options, groups, cells as they come, and the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The work of a check as a list of commands, one for each subject, dtype and kind of device, to be run anywhere."""
+"""The work of a check as a list of commands, one for each subject, dtype and kind of device."""
 
 from __future__ import annotations
 

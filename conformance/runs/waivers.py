@@ -1,4 +1,4 @@
-"""Failures that somebody answers for: until a day, for a reason, and as long as their case still fails.
+"""Waivers: failures that are excused until a date, for a reason, as long as their case still fails.
 
 # attnspec-waivers.yaml
 version: 1

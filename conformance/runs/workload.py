@@ -1,4 +1,4 @@
-"""The workload that a run is asked to try: its calls as verdicts of groups, and as what is told of it."""
+"""The workload of a run: its calls as verdicts of groups, and its summary."""
 
 from __future__ import annotations
 

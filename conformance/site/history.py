@@ -1,4 +1,4 @@
-"""The runs that a site is made of: results of runs, and baselines, which are small enough to be committed."""
+"""The runs that a site shows: results of runs, and committed baselines."""
 
 from __future__ import annotations
 

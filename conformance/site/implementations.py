@@ -1,4 +1,4 @@
-"""What the page of an implementation shows: capabilities, conventions, how it stands, findings and precision."""
+"""The page of an implementation: capabilities, conventions, results, findings and precision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page of a mechanism shows: its semantics as they are tested, and who follows which convention."""
+"""The page of a mechanism: its semantics as tested, and which convention each implementation follows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where everything stands on a site: addresses that stay the same from build to build."""
+"""The addresses of a site, which stay the same from build to build."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is found by typing a few letters: names, what they say, and where they stand."""
+"""The search of a site: names, descriptions and addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worked examples, line by line: what each line of a definition comes to on what is given."""
+"""Worked examples, line by line: the value of each line of a definition."""
 
 from __future__ import annotations
 

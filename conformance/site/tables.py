@@ -1,4 +1,4 @@
-"""How implementations stand on mechanisms, as rows that are filtered: one for each dtype and device."""
+"""Results as filtered rows: one for each implementation, mechanism, dtype and device."""
 
 from __future__ import annotations
 

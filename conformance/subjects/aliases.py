@@ -1,4 +1,4 @@
-"""What libraries call the inputs and options of operators: a parameter by another name is not merely unknown."""
+"""The names that libraries give to inputs and options of operators, so that such a parameter is recognised."""
 
 from __future__ import annotations
 

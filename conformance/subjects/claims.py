@@ -1,4 +1,4 @@
-"""What an implementation says of itself: its declaration, read together with the signature of its function."""
+"""What an implementation claims: its declaration, read together with the signature of its function."""
 
 from __future__ import annotations
 

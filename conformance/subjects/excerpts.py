@@ -1,4 +1,4 @@
-"""The source of a shipped adapter by itself: its function, and of its module and of others what that uses.
+"""The source of a shipped adapter by itself: its function, and the parts of modules that it uses.
 
 It is read and never run here.
 """

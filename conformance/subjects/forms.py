@@ -1,4 +1,4 @@
-"""How a call of an operator becomes one of a function that takes it in another form, and its results come back.
+"""How a call of an operator becomes a call of a function with another interface, and how its results come back.
 
 The judging process arranges NumPy arrays before they are sent, and restores those that come back, so that a worker
 knows nothing of layouts and signatures: it makes arrays of what it is sent, passes them under the names that it is

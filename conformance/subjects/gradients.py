@@ -1,4 +1,4 @@
-"""The gradients of a function as a further subject of the same name: no second adapter is written for them."""
+"""The gradients of a function as another subject of the same name, without a second adapter."""
 
 from __future__ import annotations
 

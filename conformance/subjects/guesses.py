@@ -1,4 +1,4 @@
-"""What a plain function is treated as: the operator that its name says, or the known interface that it fits."""
+"""The operator of a plain function, found from its name, or the known interface that it fits."""
 
 from __future__ import annotations
 

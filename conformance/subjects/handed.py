@@ -1,4 +1,4 @@
-"""What the call of a block may want beside its tokens: tables of the rotation, a mask, a position."""
+"""Further arguments of a block: rotary tables, a mask, a position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators with weights hold, and what people call it: parts of a class by the names of its parameters."""
+"""The weights of operators and their common names: parts of a class, by the names of its parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large calls in the form in which a function takes them, and parts of its outputs as the operator has them.
+"""Large calls in the form that a function takes, and parts of its outputs in the operator's form.
 
 Arrays that are drawn where they are used are rearranged there: only the order of their axes is said.
 """

@@ -1,4 +1,4 @@
-"""The layers of a model: parameters that repeat from layer to layer, as one for all of them."""
+"""The layers of a model: parameters that repeat in every layer, as one for all of them."""
 
 from __future__ import annotations
 

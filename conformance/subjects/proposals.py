@@ -1,4 +1,4 @@
-"""Which parameter of a class may hold which weight of an operator: candidates, from names and shapes.
+"""Which parameter of a class may hold which weight of an operator, from names and shapes.
 
 Each candidate is the text of a declaration. Whether one holds is for its calls to say.
 """

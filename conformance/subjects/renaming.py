@@ -1,4 +1,4 @@
-"""What the parameters of a function are by the words of its operator, where it calls some of them otherwise.
+"""Parameters matched to inputs and options of the operator by their aliases.
 
 Only names whose meaning is one are taken for another: `sm_scale` is the scale, and `attn_mask` may be a mask or a bias.
 """

@@ -1,4 +1,4 @@
-"""What two implementations claim together, and what one of them claims alone."""
+"""What two implementations both claim, and what only one of them claims."""
 
 from __future__ import annotations
 

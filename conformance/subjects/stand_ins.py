@@ -1,4 +1,4 @@
-"""Subjects that need no adapter: the definition, with or without a mistake, and the float64 reference."""
+"""Subjects without an adapter: the definition, with or without a mistake, and the float64 reference."""
 
 from __future__ import annotations
 

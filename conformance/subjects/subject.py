@@ -1,4 +1,4 @@
-"""What is under test, as the judging side sees it: a name, claims, and calls."""
+"""A subject as the judging side sees it: a name, claims, and calls."""
 
 from __future__ import annotations
 

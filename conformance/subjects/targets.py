@@ -1,4 +1,4 @@
-"""From what people type to subjects: shipped adapters, registered ones, files, functions in files, mistakes.
+"""From command-line targets to subjects: shipped and registered adapters, files, functions, mistakes.
 
 torch_sdpa                      an adapter that is shipped, or registered by a package
 path/to/file.py                 every adapter declared in a file

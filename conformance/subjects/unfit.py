@@ -1,4 +1,4 @@
-"""What a class has that its operator has not, told by its parameters, as far as no mapping can make up for it."""
+"""Why an operator cannot express a class, judged by parameters that no mapping can account for."""
 
 from __future__ import annotations
 

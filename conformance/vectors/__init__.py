@@ -1,1 +1,1 @@
-"""Cases for programs without attnspec: inputs, what is expected, and how far from it a result may be."""
+"""Test vectors for programs without attnspec: inputs, expected values, and bounds."""

@@ -1,4 +1,4 @@
-"""The index of a set: as JSON, with its schema, and as lines of text for programs that read no JSON.
+"""The index of a set: as JSON with its schema, and as text lines for programs without a JSON parser.
 
 A line is a word and what belongs to it, separated by single blanks; docs/vectors.md says which lines there are.
 """

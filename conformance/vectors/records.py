@@ -1,4 +1,4 @@
-"""What the index of a set of vectors holds: its types, and what each key says."""
+"""The index of a set of vectors: its types, and the meaning of each key."""
 
 from typing import Annotated as Key
 from typing import Literal, TypedDict

@@ -1,4 +1,4 @@
-"""A vector of several calls: what a law says of their results together, entry by entry."""
+"""A vector of several calls: how a law relates their results, entry by entry."""
 
 from __future__ import annotations
 

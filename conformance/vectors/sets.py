@@ -1,4 +1,4 @@
-"""A set of vectors: what is asked for, and the files that it becomes."""
+"""A set of vectors: what is requested, and the files that are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One side of a comparison as a sum of moved entries: found by asking what it becomes for chosen outputs.
+"""One side of a comparison as a sum of moved entries, found by evaluating it on chosen outputs.
 
 An entry of a side is `constant + factor * output[place] + ...`, with at most one entry of each output of each call.
 """

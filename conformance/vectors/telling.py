@@ -1,4 +1,4 @@
-"""Which vectors, of one call or of several, refute which known mistakes, by how much, and how few are enough."""
+"""Which vectors refute which known mistakes, by how much, and the fewest vectors that suffice."""
 
 from __future__ import annotations
 

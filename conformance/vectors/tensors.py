@@ -1,4 +1,4 @@
-"""Arrays as a file of safetensors: the length of a header, the header as JSON, and the bytes of all entries.
+"""Arrays as a safetensors file: the length of a header, the header as JSON, and the bytes of all entries.
 
 The format is that of https://github.com/huggingface/safetensors. It is written here and not by that package, which has
 no bfloat16 for NumPy.

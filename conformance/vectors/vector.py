@@ -1,4 +1,4 @@
-"""One vector: a call of a case, and what the definition says of it at a grade, entry by entry."""
+"""One vector: a call, and the definition's values and bounds at a grade, entry by entry."""
 
 from __future__ import annotations
 
