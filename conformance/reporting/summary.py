@@ -235,7 +235,7 @@ def verdicts(lines: Sequence[Line], folder: str, width: int = WIDTH) -> Iterator
     lenient = [c for c in cells if c["verdict"] in ("fail", "error") and c["level"] == "should" and not c.get("note")]
     if lenient:
         names = list(dict.fromkeys(f"{c['subject']} {_address(c)}" for c in lenient))
-        yield f"  should (~): {_listed(names, 4)}"
+        yield f"  failing `should` laws (~): {_listed(names, 4)}"
     resumed = sum(bool(c.get("resumed")) for c in cells)
     if resumed:
         yield f"  resumed: {resumed} of {len(cells)} cells are from the previous run"

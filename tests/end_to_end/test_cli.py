@@ -109,7 +109,7 @@ def test_a_run_ends_with_its_verdict(args, code, last):
 def test_a_law_that_should_hold_fails_a_subject_only_where_it_is_asked_to():
     found, asked = attnspec("check", "slopes.py"), attnspec("check", "slopes.py", "--fail-on", "should")
     assert (Exit.CONFORMANT, Exit.VIOLATED) == (found.exit_code, asked.exit_code)
-    assert "  should (~): kernel alibi_slopes.no_heads" in found.stdout.splitlines()
+    assert "  failing `should` laws (~): kernel alibi_slopes.no_heads" in found.stdout.splitlines()
     (verdict,) = [line for line in found.stdout.splitlines() if line.startswith("CONFORMANT")]
     assert verdict.endswith(", 1 fails a `should`")
     (verdict,) = [line for line in asked.stdout.splitlines() if line.startswith("NOT CONFORMANT")]

@@ -105,7 +105,7 @@ def test_a_module_declares_itself():
         ("weights=W, same={'content': 'x'}", "same takes inputs, not 'content'; did you mean 'context'?"),
         (
             "weights=W | {'wq': 'q_proj.weight['}, same=S",
-            "'q_proj.weight[' cannot be read from '[' on; expected a path",
+            "'q_proj.weight[' cannot be parsed from '[' on; expected a path",
         ),
         (
             "weights=W, same=S, dtype=('float32',)",

@@ -131,4 +131,4 @@ def test_the_folder_of_caches_is_told_with_its_size_and_how_to_empty_it(tmp_path
     folder.chmod(0o777)
     assert f"caches: {folder}   not used: other users may write to it" in [*lines(one)]
     monkeypatch.setenv("ATTNSPEC_CACHE", "off")
-    assert "caches: none, as ATTNSPEC_CACHE says" in [*lines(one)]
+    assert "caches: none, because of ATTNSPEC_CACHE" in [*lines(one)]

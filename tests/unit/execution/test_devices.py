@@ -49,7 +49,7 @@ def two(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("device", "says"),
     [
-        ("gpu", r"unknown device 'gpu'.* \(there are torch: cpu, cuda:0, cuda:1; jax: cpu:0, TPU_0\(1,2\)\)"),
+        ("gpu", r"unknown device 'gpu'.* \(available: torch: cpu, cuda:0, cuda:1; jax: cpu:0, TPU_0\(1,2\)\)"),
         ("mps", r"device 'mps': no installed framework has it \(available: torch: cpu, cuda:0"),
         ("c\npu", "unknown device "),
         ("cuda:", "unknown device 'cuda:'"),

@@ -92,7 +92,7 @@ def test_what_an_interpreter_lacks_is_said_with_what_installs_it(tmp_path: Path)
 
 
 def test_what_is_no_interpreter_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TargetError, match="is no interpreter"):
+    with pytest.raises(TargetError, match="is not an interpreter"):
         examined(str(tmp_path / "python"))
     with pytest.raises(TargetError, match="does not behave like a Python interpreter"):
         examined(str(speaking(tmp_path, "usage: thing")))

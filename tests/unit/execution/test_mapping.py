@@ -54,8 +54,8 @@ def test_a_number_may_have_been_taken_from_a_parameter():
     ("text", "says"),
     [
         ("", "'' does not start with the path of a parameter; expected a path, then .T, [slices] or | a pattern"),
-        ("w[", "'w[' cannot be read from '[' on; expected a path, then .T, [slices] or | a pattern"),
-        ("w * 2", "'w * 2' cannot be read from '* 2' on; expected a path, then .T, [slices] or | a pattern"),
+        ("w[", "'w[' cannot be parsed from '[' on; expected a path, then .T, [slices] or | a pattern"),
+        ("w * 2", "'w * 2' cannot be parsed from '* 2' on; expected a path, then .T, [slices] or | a pattern"),
         ("w[::2]", "'w[::2]': a slice has no step"),
         ("w[f(1)]", "'w[f(1)]': f(1) is not a number, a size, or a sum or product of these"),
         ("w[1 +]", "'w[1 +]': [1 +] is not an index; expected 0/3, dim:2 * dim or 0"),

@@ -72,14 +72,14 @@ def test_of_many_missing_cells_a_few_are_named():
 @pytest.mark.parametrize(
     ("cells", "reason"),
     [
-        ([cell(run=LATE)], "time was up: not all planned cases were tried"),
+        ([cell(run=LATE)], "the time limit was reached: not all planned cases were tried"),
         (
             [cell(run=LATE), cell("order", "not_tested", says="the time limit was reached")],
-            "time was up: 1 of 2 cells were not tried, and the others had fewer cases than planned",
+            "the time limit was reached: 1 of 2 cells were not tried, and the others had fewer cases than planned",
         ),
         (
             [cell("order", "not_tested", says="the time limit was reached", run=LATE), cell(dtype="float64")],
-            "time was up: 1 of 2 cells were not tried",
+            "the time limit was reached: 1 of 2 cells were not tried",
         ),
     ],
 )

@@ -38,7 +38,7 @@ def test_what_was_tried_is_counted():
 def test_what_was_not_tried_is_told_with_what_weakens_the_verdict():
     untested = [Untested("the time limit was reached", 3, "not_tested", ()), Untested("no mask", 2, "not_declared", ())]
     found = said([CELL], untested=untested, reasons=["time"], beside=["answers 1 of 2"])
-    assert ["time", "answers 1 of 2", "3 not tested: time was up", "2 not claimed"] == found["Not tried"]
+    assert ["time", "answers 1 of 2", "3 not tested: the time limit was reached", "2 not claimed"] == found["Not tried"]
     assert ["Everything that was planned was tried."] == said([CELL])["Not tried"]
 
 

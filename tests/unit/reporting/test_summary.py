@@ -212,7 +212,7 @@ def test_what_weakens_a_pass_is_said():
     assert f"  not tested ({idle}): {listed} and 2 more" in said
     assert f"  not tested ({hung}): softmax.share, softmax.law_1" in said
     assert "  weakest evidence: softmax.ratio (2 cases)" in said
-    assert "  should (~): kernel softmax.no_heads" in said
+    assert "  failing `should` laws (~): kernel softmax.no_heads" in said
 
 
 def evidence(**more):

@@ -101,7 +101,7 @@ def test_time_that_has_run_out_is_partial_everywhere(wrong):
     assert Exit.CONFORMANT != result.exit_code
     found = {line["subject"]: line for line in read(RESULTS) if line["kind"] == "subject"}
     assert "partial" == found["hangs"]["verdict"]
-    assert found["hangs"]["reasons"][0].startswith("time was up: ")
+    assert found["hangs"]["reasons"][0].startswith("the time limit was reached: ")
     assert "PARTIAL         hangs" in result.stdout
     assert "PARTIAL: hangs was not tested completely" in JUNIT.read_text()
     report = CliRunner().invoke(main, ["report"]).stdout

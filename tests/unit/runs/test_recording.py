@@ -95,7 +95,7 @@ def test_a_folder_that_a_killed_recording_has_left_is_read(tmp_path, program):
     call = json.dumps({"kind": "call", "id": 0, "interface": "torch_softmax", "arguments": {"input": x, "dim": -1}})
     (journals / "1.ndjson").write_text(f'{call}\n{{"kind": "count", "id": 0, "count": 9}}\n{{"kind": "cou')
     assert [9] == [use.count for use in workload_of(str(journals.parent), KNOWN).uses]
-    with pytest.raises(UsageError, match="is there: another recording writes there"):
+    with pytest.raises(UsageError, match="is there: another recording is writing there"):
         recorded(program(), tmp_path / "w.ndjson", print)
 
 

@@ -224,4 +224,4 @@ def test_a_file_that_does_not_exist_yet_waives_nothing_and_that_is_said(monkeypa
     laws = ["--law", "softmax.share", "--dtype", "float32", "--profile", "smoke"]
     result = CliRunner().invoke(main, ["check", "reference", *laws, "--waivers", "attnspec-waivers.yaml"])
     assert Exit.CONFORMANT == result.exit_code
-    assert "  waivers: there is no attnspec-waivers.yaml, so nothing is waived" in result.stdout.splitlines()
+    assert "  waivers: attnspec-waivers.yaml does not exist, so nothing is waived" in result.stdout.splitlines()
