@@ -58,7 +58,7 @@ def test_numbers_that_are_chosen_are_those_of_the_code():
         "is 6 standard deviations",
         "by a sixteenth of the largest entry",
         "exceeds a tenth of what is compared",
-        "at a chance of 1e-14 for each claim",
+        "at a probability of 1e-14 for each claim",
     ):
         assert text in PAGE
 
