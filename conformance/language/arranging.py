@@ -29,19 +29,19 @@ def size(x: Any, axis: Any = -1) -> int:
 
 @FUNCTIONS()
 def single(x: Any) -> bool:
-    """Whether x is one number or boolean, and not an array."""
+    """Whether x is a single number or boolean, not an array."""
     return shape_of(x) == ()
 
 
 @FUNCTIONS()
 def transpose(x: Any) -> Any:
-    """The last two axes exchanged."""
+    """The array with its last two axes swapped."""
     return rearranged(x, lambda t: np.swapaxes(t, -1, -2))
 
 
 @FUNCTIONS()
 def permute(x: Any, *axes: Any) -> Any:
-    """The axes in another order."""
+    """The array with its axes in another order."""
     return rearranged(x, lambda t: np.transpose(t, tuple(map(whole, axes))))
 
 
@@ -53,7 +53,7 @@ def reshape(x: Any, *shape: Any) -> Any:
 
 @FUNCTIONS()
 def repeat(x: Any, n: Any, axis: Any = -1) -> Any:
-    """Every entry along an axis n times in a row."""
+    """Every entry along an axis, repeated n times."""
     n = whole(n)
     _grow(x, n)
     return x if n == 1 else rearranged(_alike(x), lambda t: np.repeat(t, max(n, 0), along(axis)))
@@ -61,7 +61,7 @@ def repeat(x: Any, n: Any, axis: Any = -1) -> Any:
 
 @FUNCTIONS()
 def tile(x: Any, n: Any, axis: Any = -1) -> Any:
-    """The whole along an axis n times over."""
+    """The whole array along an axis, repeated n times."""
     n = whole(n)
     _grow(x, n)
     spend(max(n, 0) * OPERATION // 2)
@@ -79,7 +79,7 @@ def _alike(x: Any) -> Any:
 
 @FUNCTIONS()
 def concat(x: Any, y: Any, axis: Any = -1) -> Any:
-    """x, and then y, along an axis."""
+    """The first array followed by the second, along an axis."""
     charge(math.prod(shape_of(x)) + math.prod(shape_of(y)))
     if isinstance(x, Truth) or isinstance(y, Truth):
         a, b = truth(x), truth(y)
@@ -102,7 +102,7 @@ def _filled(x: Number, part: Any) -> Any:
 
 @FUNCTIONS()
 def gather(x: Any, i: Any, axis: Any = -1) -> Any:
-    """The entries at the given indices along an axis; nothing is known of one whose index is in doubt."""
+    """The entries at the given indices along an axis; an entry with an undecided index has an infinite bound."""
     index = np.asarray(value(i))
     if not np.array_equal(index.astype(np.int64), index):
         raise SpecError("an index is not an integer")
@@ -128,7 +128,7 @@ def _range(a: Any, *b: Any) -> Any:
 
 @FUNCTIONS()
 def full(x: Any, *shape: Any) -> Any:
-    """One number or boolean in a shape."""
+    """An array of a shape, filled with one number or boolean."""
     measured = dimensions(shape)
     if isinstance(x, Number | Truth):
         return (common(x) if isinstance(x, Number) else x).map(lambda t: np.full(measured, t))
@@ -144,6 +144,6 @@ def eye(n: Any) -> Any:
 
 @FUNCTIONS()
 def noise(seed: Any, *shape: Any) -> Any:
-    """Uniform numbers from 0 to 1, in a shape or in that of an array, for definitions of random outputs."""
+    """Uniform numbers from 0 to 1, in a shape or in the shape of an array, for definitions of random outputs."""
     like = shape_of(shape[0]) if len(shape) == 1 else ()
     return Stream("noise", whole(seed)).uniform(dimensions(like or shape))

@@ -37,7 +37,7 @@ def _rounds_fractions(x: Any, grade: Grade | None) -> Any:
 
 @FUNCTIONS("abs")
 def _abs(x: Any) -> Any:
-    """The size without the sign."""
+    """The absolute value."""
     return abs(x)
 
 
@@ -56,19 +56,19 @@ for _name, _says in (
 
 @FUNCTIONS("round")
 def _round(x: Any) -> Any:
-    """The nearest integer, ties to even; in doubt where rounding may cross a half."""
+    """The nearest integer, ties to even; undecided where rounding may cross a half."""
     return primitives.rint(x)
 
 
 @FUNCTIONS()
 def finite(x: Any) -> Any:
-    """Booleans: neither infinite nor NaN."""
+    """Booleans: true where x is neither infinite nor NaN."""
     return np.isfinite(value(x))
 
 
 @FUNCTIONS()
 def where(c: Any, x: Any, y: Any) -> Any:
-    """From x where c is true, else from y; where c is undecided, the distance of both is an error."""
+    """From x where c is true, else from y; where c is undecided, the distance between both is the error."""
     shape = joined_shape(shape_of(claimed(c)), shape_of(x), shape_of(y))
     if isinstance(c, (bool, np.bool_)):
         chosen = x if c else y
@@ -79,20 +79,20 @@ def where(c: Any, x: Any, y: Any) -> Any:
 
 @FUNCTIONS(contextual=True)
 def either(env: Any, x: Any, y: Any) -> Any:
-    """x, which may as well be computed as y, with the larger error of both, and their distance as one more."""
+    """x, which may also be computed as y; the error is the larger one of both, plus their distance."""
     joined_shape(shape_of(x), shape_of(y))
     return x if env.grade is None else primitives.where(Truth(True, False), y, x)
 
 
 @FUNCTIONS(contextual=True, work=8)
 def stored(env: Any, x: Any) -> Any:
-    """One more rounding to the dtype under test."""
+    """The array, rounded once to the dtype under test."""
     return primitives.stored(x, env.dtype, env.grade) if env.grade is not None else x
 
 
 @FUNCTIONS(contextual=True)
 def unclaimed(env: Any, x: Any) -> Any:
-    """x, of which nothing is claimed: no comparison with it is ever decided."""
+    """The array with an infinite bound: every comparison with it is undecided."""
     return x if env.grade is None else Number.within(value(x), np.full(shape_of(x), np.inf), grade=env.grade)
 
 
@@ -107,7 +107,7 @@ def _sum(x: Any, axis: Any = -1, keep: Any = False) -> Any:
 
 @FUNCTIONS(graded=_rounds_fractions)
 def sum_like(x: Any, y: Any) -> Any:
-    """The sum along the axes that y has not, or has once, in the shape of y: what broadcasting y takes back."""
+    """The sum along the axes that y lacks or has with length 1, in the shape of y: the gradient of broadcasting y."""
     whole_shape, shape = shape_of(x), shape_of(y)
     if joined_shape(whole_shape, shape) != whole_shape:
         raise SpecError(f"an array of shape {shape} is not broadcast to {whole_shape}")
@@ -130,13 +130,13 @@ def mean(x: Any, axis: Any = -1, keep: Any = False) -> Any:
 
 @FUNCTIONS("max")
 def _max(x: Any, *y: Any, axis: Any = -1, keep: Any = False) -> Any:
-    """The greatest entry along an axis; of two arguments, the greater, entry by entry."""
+    """The largest entry along an axis; of two arguments, the larger, entry by entry."""
     return _extreme(np.max, x, y, axis, keep)
 
 
 @FUNCTIONS("min")
 def _min(x: Any, *y: Any, axis: Any = -1, keep: Any = False) -> Any:
-    """The least entry along an axis; of two arguments, the lesser, entry by entry."""
+    """The smallest entry along an axis; of two arguments, the smaller, entry by entry."""
     return _extreme(np.min, x, y, axis, keep)
 
 
@@ -158,13 +158,13 @@ def _reducible(x: Any) -> Any:
 
 @FUNCTIONS("all")
 def _all(x: Any, axis: Any = None) -> Any:
-    """Whether all entries are true: of everything, or along an axis."""
+    """Whether all entries are true, of the whole array or along an axis."""
     return _quantified(np.all, x, axis)
 
 
 @FUNCTIONS("any")
 def _any(x: Any, axis: Any = None) -> Any:
-    """Whether some entry is true: of everything, or along an axis."""
+    """Whether any entry is true, of the whole array or along an axis."""
     return _quantified(np.any, x, axis)
 
 
@@ -224,7 +224,7 @@ def _spread(x: Any, shape: tuple[int, ...], grade: Grade | None) -> Any:
 
 @FUNCTIONS(graded=_rounds)
 def shift(x: Any, axis: Any = -1) -> Any:
-    """Less its own maximum along an axis (0 for a row of minus infinities), free of the maximum's error."""
+    """The array minus its maximum along an axis (0 for a row of minus infinities), without the error of the maximum."""
     return primitives.shift(x, along(axis))
 
 
@@ -236,7 +236,7 @@ def logsumexp(x: Any, axis: Any = -1, keep: Any = False) -> Any:
 
 @FUNCTIONS(graded=_rounds)
 def average(w: Any, x: Any, axis: Any = None) -> Any:
-    """The sum of w x over that of w, rows of w against rows of x; with axis, entry by entry; 0 where no weight is."""
+    """The sum of w x divided by that of w, rows of w by rows of x; with axis, entry by entry; 0 without any weight."""
     a, b = shape_of(w), shape_of(x)
     if axis is None and (len(a) < 2 or len(b) < 2 or a[-1] != b[-2]):
         raise SpecError(f"average takes weights [..., q, n] and values [..., n, d], not {a} and {b}")
@@ -260,18 +260,18 @@ def average(w: Any, x: Any, axis: Any = None) -> Any:
 
 @FUNCTIONS(work=10)
 def largest(x: Any, k: Any, axis: Any = -1) -> Any:
-    """Booleans: among the k largest along an axis; of equal ones the earlier."""
+    """Booleans: true for the k largest along an axis; of equal entries, for the earlier."""
     return ranking.largest(x, whole(k), along(axis))
 
 
 @FUNCTIONS(work=10)
 def above(x: Any, axis: Any = -1) -> Any:
-    """The sum of the entries that come before this one in falling order."""
+    """The sum of the entries that come before this one in descending order."""
     charge(math.prod(shape_of(x)) * shape_of(x)[along(axis)])
     return ranking.above(x, along(axis))
 
 
 @FUNCTIONS(work=15)
 def argsort(x: Any, axis: Any = -1) -> Any:
-    """The indices in falling order; equal entries keep theirs, and in doubt are those that rounding may exchange."""
+    """The indices in descending order, stable; indices that rounding may exchange are undecided."""
     return ranking.order(x, along(axis))

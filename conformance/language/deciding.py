@@ -19,7 +19,7 @@ FUNCTIONS = Functions()
 
 @FUNCTIONS()
 def identical(a: Any, b: Any) -> bool:
-    """One truth: bit for bit the same everywhere."""
+    """One boolean: whether all bits are the same."""
     if isinstance(a, Truth) or isinstance(b, Truth):
         raise SpecError("identical takes numbers; compare booleans with ==")
     joined_shape(shape_of(a), shape_of(b))
@@ -37,7 +37,7 @@ def within(a: Any, b: Any, tolerance: Any) -> Any:
 
 @FUNCTIONS()
 def counts(x: Any, n: Any, axis: Any = -1) -> Any:
-    """How often each integer below n stands along an axis; booleans count as 0 and 1."""
+    """How often each integer below n occurs along an axis; booleans count as 0 and 1."""
     if isinstance(x, Truth) and np.any(x.can != x.must):
         raise SpecError("booleans in doubt cannot be counted")
     plain, n = np.moveaxis(np.asarray(x.must if isinstance(x, Truth) else value(x)), along(axis), -1), whole(n)
@@ -51,7 +51,7 @@ def counts(x: Any, n: Any, axis: Any = -1) -> Any:
 
 @FUNCTIONS(contextual=True, work=5)
 def likely(env: Any, counts: Any, chances: Any) -> Any:
-    """False if the counts are too improbable with these chances or any within their bounds, by Chernoff's bound."""
+    """False if the counts are too improbable for all chances within their bounds, by Chernoff's bound."""
     joined_shape(shape_of(counts), shape_of(chances))
     chances = number(chances, FP64)
     observed = np.asarray(value(counts), float)

@@ -34,7 +34,7 @@ class Source(Protocol):
 
 
 def between(source: Source, a: Any, b: Any) -> int:
-    """An integer from a to b, ends included."""
+    """An integer from a to b, both included."""
     low, high = whole(a), whole(b)
     return low + source.pick(max(high - low, 0) + 1)
 
@@ -47,36 +47,36 @@ def choice(source: Source, *x: Any) -> Any:
 
 
 def maybe(source: Source, x: Any, otherwise: Any) -> Any:
-    """x, or else the other, which is the default."""
+    """x, or the other value, which is the default."""
     return x if source.pick(2) else otherwise
 
 
 def normal(source: Source, *n: Any, spread: Any = 1) -> Any:
-    """Normal numbers of mean 0 and standard deviation `spread`, of the shape n."""
+    """Normal numbers with mean 0 and standard deviation `spread`, in the shape n."""
     shape = dimensions(n, 2)
     joined_shape(shape, shape_of(spread))
     return source.normal(shape) * value(spread)
 
 
 def flags(source: Source, *n: Any, chance: Any = 0.7) -> Any:
-    """Booleans, each true with that chance."""
+    """Booleans, each true with that probability."""
     shape = dimensions(n)
     joined_shape(shape, shape_of(chance))
     return source.uniform(shape) < value(chance)
 
 
 def indices(source: Source, limit: Any, *n: Any) -> Any:
-    """Integers from 0 to below the limit."""
+    """Integers from 0 to the limit, which is not included."""
     return source.below(whole(limit), dimensions(n))
 
 
 def permutation(source: Source, n: Any) -> Any:
-    """The numbers below n in some order."""
+    """The integers below n in random order."""
     return source.permutation(dimensions((n,), 12)[0])
 
 
 def partition(source: Source, n: Any, count: Any = None) -> Any:
-    """Positive integers that add up to n; with `count` that many, zeros among them."""
+    """Positive integers with the sum n; with `count`, that many integers, which may be zero."""
     n = dimensions((n,))[0]
     if count is not None:
         (count,) = dimensions((count,))

@@ -109,7 +109,7 @@ def test_whatever_is_listed_can_be_explained(what):
         ),
         ("fault:grid_of_65535", "attnspec check fault:grid_of_65535 shows the laws that refute it."),
         ("exp", "    The exponential."),
-        ("normal", "    Normal numbers of mean 0 and standard deviation `spread`, of the shape n."),
+        ("normal", "    Normal numbers with mean 0 and standard deviation `spread`, in the shape n."),
     ],
 )
 def test_every_kind_of_name_has_a_page(name, line):
