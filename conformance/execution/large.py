@@ -121,13 +121,12 @@ def _called(caller: DirectCaller, call: LargeCall) -> _Given | Fault:
                 raise NoRoomError(f"arrays of {framework.name} on {call.device} are not laid into larger memory")
             arrays[name] = vast(framework, call.drawn[name], dtype, index)
         elif name in call.drawn and framework.name in VIEWING:
-            source, strides = call.drawn[name].whole(), call.drawn[name].handed_strides
+            drawn = call.drawn[name]
             before, behind = _around(call, name)
-            inside = spread_out(source, strides) if strides else source.ravel()
-            flat = np.concatenate([before, inside, behind])
+            flat, shape = _laid(drawn, before, behind)
             buffer = framework.make(flat, dtype, call.device, "contiguous", index)
-            own = buffer[ZONE : ZONE + inside.size]
-            arrays[name] = seen_as(framework, own, source.shape, strides) if strides else own.reshape(source.shape)
+            own, strides = buffer[ZONE : len(flat) - ZONE], drawn.handed_strides
+            arrays[name] = seen_as(framework, own, shape, strides) if strides else own.reshape(shape)
             zones.append(_Zoned(name, buffer, before, behind))
         else:
             source = call.drawn[name].whole() if name in call.drawn else call.inputs[name]
@@ -155,6 +154,18 @@ def _called(caller: DirectCaller, call: LargeCall) -> _Given | Fault:
     if isinstance(outputs, Fault):
         return outputs
     return _Given({name: x for name, x in outputs.items() if framework.is_array(x)}, zones, unsteady)
+
+
+def _laid(
+    drawn: Drawn, before: NDArray[np.float32], behind: NDArray[np.float32]
+) -> tuple[NDArray[np.float32], tuple[int, ...]]:
+    """The entries of an array with what lies around it, and its shape."""
+    if drawn.handed_strides:
+        source = drawn.whole()
+        return np.concatenate([before, spread_out(source, drawn.handed_strides), behind]), source.shape
+    flat = np.empty(drawn.size + 2 * ZONE, np.float32)
+    flat[:ZONE], flat[len(flat) - ZONE :] = before, behind
+    return flat, drawn.whole(flat[ZONE : len(flat) - ZONE]).shape
 
 
 def _others(caller: DirectCaller, call: LargeCall, name: str, x: Any) -> Any:

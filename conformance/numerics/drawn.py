@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 from .formats import FLOAT64, Format, rounded_singles
 from .streams import digest
 
-CHUNK = 1 << 15
-"""Entries that are made at a time: so few that they lie in the cache, and in memory that is there already."""
+CHUNK = 1 << 14
+"""Entries that are made at a time: so few that they lie in the cache, and in memory that is there already, which is
+asked for anew from 2 ** 17 bytes on."""
 WORDS = 4
 """Words of a stream at each of its places."""
-PAIRS = np.uint64(0x0000FFFF0000FFFF)
-"""The lower of each pair of 16 bits."""
+LOWER = np.uint32(0xFFFF)
+"""The lower 16 of 32 bits."""
 DENSE = 16
 """How many times as many entries are made as are wanted, rather than to begin a stream anew for each run of them."""
 
@@ -87,35 +88,35 @@ class Drawn:
         plain = self.folded == tuple(self.shape[axis] for axis in self.order)
         return tuple(self.strides[axis] for axis in self.order) if plain else ()
 
-    def whole(self) -> NDArray[np.float32]:
-        """All entries, with the axes in their order; NaN where there is no key, for what is to be written."""
-        found = np.empty(self.size, np.float32)
+    def whole(self, into: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+        """All entries, with the axes in their order; NaN where there is no key, for what is to be written.
+
+        They are put `into` the memory of a plain array, if there is one.
+        """
+        found = np.empty(self.size, np.float32) if into is None or self.order else into
         if not self.key:
             found.fill(np.nan)
+        else:
+            for start, entries in self._chunks(0, self.size, CHUNK):
+                found[start : start + len(entries)] = entries
+        if not self.order:
             return found.reshape(self.folded or self.shape)
-        for start in range(0, self.size, CHUNK):
-            stop = min(start + CHUNK, self.size)
-            found[start:stop] = self.entries(start, stop)
-        entries = found.reshape(self.shape)
-        if self.order:
-            entries = np.ascontiguousarray(entries.transpose(self.order)).reshape(self.folded)
-        return entries
+        moved = np.empty(self.size, np.float32) if into is None else into
+        moved = moved.reshape([self.shape[axis] for axis in self.order])
+        moved[...] = found.reshape(self.shape).transpose(self.order)
+        return moved.reshape(self.folded)
 
     def entries(self, start: int, stop: int) -> NDArray[np.float32]:
         """The entries of a stretch, counted over all axes."""
-        first = start // WORDS
-        stream = np.random.Philox(key=digest(self.key, size=16), counter=first)
-        words = stream.random_raw(max(stop - first * WORDS, 0))[start - first * WORDS :]
-        pairs = words >> np.uint64(16)
-        pairs &= PAIRS
-        words &= PAIRS
-        pairs += words
-        pairs += np.right_shift(pairs, np.uint64(32), out=words)
-        sums = pairs.astype(np.uint32).view(np.int32)  # the lower half of each
-        sums -= np.int32(131070)
-        found = sums.astype(np.float32)
-        found *= np.float32(2.0**-15)
-        return found
+        return next(self._chunks(start, stop, max(stop - start, 1)), (0, np.empty(0, np.float32)))[1]
+
+    def _chunks(self, start: int, stop: int, step: int) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """The entries of a stretch, so many at a time, each time with the place of the first of them."""
+        first, key = start // WORDS, digest(self.key, size=16)
+        stream = np.random.Philox(key=key, counter=first)
+        stream.random_raw(start - first * WORDS, output=False)
+        for at in range(start, stop, step):
+            yield at, _entries(stream.random_raw(min(step, stop - at)))
 
     def part(self, places: Mapping[int, Any], fmt: Format = FLOAT64) -> NDArray[np.float32]:
         """The entries at places along some axes, and at all places along the others, rounded to a format.
@@ -140,11 +141,24 @@ class Drawn:
     def _stretch(self, first: int, end: int, fmt: Format) -> NDArray[np.float32]:
         width, found = self.shape[-1], np.empty((end - first, self.shape[-1]), np.float32)
         step = max(CHUNK // max(width, 1), 1)
-        for start in range(first, end, step):
-            stop = min(start + step, end)
-            entries = rounded_singles(self.entries(start * width, stop * width), fmt)
-            found[start - first : stop - first] = entries.reshape(-1, width)
+        for start, made in self._chunks(first * width, end * width, step * width):
+            rows = rounded_singles(made, fmt).reshape(-1, width)
+            at = start // width - first
+            found[at : at + len(rows)] = rows
         return found
+
+
+def _entries(words: NDArray[np.uint64]) -> NDArray[np.float32]:
+    """The entry of every word, whose memory is used: the sum of its four parts of 16 bits."""
+    pairs = words.view(np.uint32)
+    sums = pairs & LOWER
+    sums += np.right_shift(pairs, np.uint32(16), out=pairs)
+    both = sums.view(np.uint64)
+    both += np.right_shift(both, np.uint64(32), out=words)
+    found = both.astype(np.uint32).astype(np.float32)
+    found -= np.float32(131070)
+    found *= np.float32(2.0**-15)
+    return found
 
 
 def pool_places(count: int, pool: int) -> NDArray[np.int64]:
