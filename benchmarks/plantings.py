@@ -4,13 +4,14 @@
 
 The right output has one row of one head exchanged for what a faulty function gives there, in another place each time,
 of those at which that is beyond its bound. Of the functions in `adapters/faults/`, those are tried that are wrong in a
-bound of bfloat16 at a hundred places or more. The right output by itself is judged as often, with other arrays.
-Products are coarse, and as small a share of the rows is compared once more, as at much larger sizes.
+bound of bfloat16 at so many places or more. The correct variants in `adapters/controls/` are judged in turn, with other
+arrays each time. Products are coarse, and as small a share of the rows is compared once more, as at much larger sizes.
 """
 
 from __future__ import annotations
 
 import argparse
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,32 +19,41 @@ import numpy as np
 import torch
 from large import ATTENTION, WORDS, sdpa
 
-from attnspec.adapters import Adapter
+from attnspec.adapters import Adapter, registered
+from attnspec.auditing.correct import controls
 from attnspec.cases.large import LargeSample, large_sample
+from attnspec.cases.profiles import PROFILES
 from attnspec.judging import quick, screening
 from attnspec.judging.bench import Bench
+from attnspec.judging.cells import Request
+from attnspec.judging.course import Course
 from attnspec.judging.large import Judged, Large
 from attnspec.judging.portions import Portions
 from attnspec.judging.rows import _radius, _units
 from attnspec.language.expressions import Expression
 from attnspec.language.scopes import Scope
 from attnspec.language.syntax import assignments
+from attnspec.mechanisms.loader import NONE
 from attnspec.numerics.formats import FORMATS
 from attnspec.numerics.grades import BF16
 from attnspec.numerics.streams import pick
 from attnspec.subjects.targets import faults, subject
 
-PLACES = 100
-"""Rows in which a function is wrong, below which it is left out."""
 FILES = ("tiles", "attention", "serving")
+_NAMES = controls(NONE.library(), ["attention"])["attention"]
+_CONTROLS = {one.name: one for one in registered() if one.name in _NAMES}
+
+
+def assigned(text: str) -> dict[str, Expression]:
+    """What a text assigns to sizes and options."""
+    scope = Scope(frozenset({*ATTENTION.sizes, *ATTENTION.inputs, *ATTENTION.options}), draws=True)
+    return {name: Expression(own, scope, place) for name, (own, place) in assignments(text).items()}
 
 
 def case(function: Callable[..., Any], text: str, seed: int) -> tuple[Bench, LargeSample]:
     """A bench of a function, and the case of that text."""
     one = subject(Adapter("kernel", "attention", function, "torch", dtypes=("bfloat16",), conventions=WORDS))
-    scope = Scope(frozenset({*ATTENTION.sizes, *ATTENTION.inputs, *ATTENTION.options}), draws=True)
-    assigned = {name: Expression(own, scope, place) for name, (own, place) in assignments(text).items()}
-    sample = large_sample(ATTENTION, "benchmark", assigned, one.claims, "bfloat16", seed)
+    sample = large_sample(ATTENTION, "benchmark", assigned(text), one.claims, "bfloat16", seed)
     assert not isinstance(sample, str), sample
     return Bench(one, ATTENTION, "bfloat16", "cpu", {**ATTENTION.words, **WORDS}), sample
 
@@ -85,7 +95,32 @@ class Bounds:
         return np.argwhere(found)
 
 
-def faulty(bounds: Bounds) -> Iterator[tuple[str, Any, np.ndarray[Any, Any]]]:
+def right(name: str, text: str, seed: int) -> Judged:
+    """The verdict on a correct variant at the grade that it claims."""
+    one = subject(_CONTROLS[name])
+    request = Request(one, ATTENTION, "bfloat16", PROFILES["serving"], seed=seed)
+    bench = Bench(one, ATTENTION, "bfloat16", "cpu", {**ATTENTION.words, **WORDS, **one.claims.conventions})
+    sample = large_sample(ATTENTION, "benchmark", assigned(text), one.claims, "bfloat16", seed)
+    assert not isinstance(sample, str), sample
+    with one.session():
+        return Large(bench, sample, memory=4 << 30, seconds=600.0).judged(Course(request, {}).grades)
+
+
+def variants(text: str) -> list[str]:
+    """The correct variants that take the case."""
+    own = {name: subject(one) for name, one in _CONTROLS.items() if "bfloat16" in one.dtypes}
+    claims = {name: one.claims for name, one in own.items() if not _asks_for_more(_CONTROLS[name])}
+    sample = (large_sample(ATTENTION, "benchmark", assigned(text), own, "bfloat16", 0) for own in claims.values())
+    return [name for name, own in zip(claims, sample, strict=True) if not isinstance(own, str)]
+
+
+def _asks_for_more(adapter: Adapter) -> bool:
+    """Whether a function cannot be called with queries, keys and values alone."""
+    parameters = inspect.signature(adapter.function).parameters.values()
+    return any(each.kind is each.KEYWORD_ONLY and each.default is each.empty for each in parameters)
+
+
+def faulty(bounds: Bounds, least: int) -> Iterator[tuple[str, Any, np.ndarray[Any, Any]]]:
     """The faulty functions that are wrong in many rows, with what they give and where that is wrong."""
     for one in faults().values():
         if one.operator != "attention":
@@ -99,7 +134,7 @@ def faulty(bounds: Bounds) -> Iterator[tuple[str, Any, np.ndarray[Any, Any]]]:
             continue
         out = (found[0] if isinstance(found, tuple) else found).bfloat16()
         places = bounds.wrong(out)
-        if len(places) >= PLACES:
+        if len(places) >= least:
             yield one.name, out, places
 
 
@@ -107,31 +142,39 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     for name, default in (("length", 512), ("heads", 8), ("kv-heads", 2), ("head-dim", 64), ("plantings", 100)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--places", type=int, default=100, help="Rows in which a function is wrong, if it is tried.")
+    parser.add_argument("--right", type=int, default=200, help="How often correct variants are judged.")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     quick.SCORES, screening.AGAIN = 0, max(asked.heads * asked.length // 512, screening.WORST)
     n, d = asked.length, asked.head_dim
     text = f"batch = 1, kv_heads = {asked.kv_heads}, heads = {asked.heads}, q_len = {n}, k_len = {n}, head_dim = {d}"
     text += f", value_dim = {d}, causal = true"
-    bounds, missed, kinds = Bounds(text), 0, 0
-    right = sdpa(*bounds.inputs, causal=True)
-    for name, out, places in faulty(bounds):
-        caught = 0
-        for turn in range(asked.plantings):
-            at = tuple(places[pick(len(places), name, turn)].tolist())
+    kinds, missed = planted(text, asked) if asked.plantings else (0, 0)
+    names = variants(text) if asked.right else []
+    accused = [name for turn in range(asked.right) if right(name := names[turn % len(names)], text, turn).refuted]
+    print(f"{kinds - missed} of {kinds} kinds are found in 99 of 100 plantings")
+    print(f"{len(accused)} of {asked.right} cases of {len(names)} correct variants accused: {accused}")
 
-            def planted(q: Any, k: Any, v: Any, *, causal: bool = False, at: Any = at, out: Any = out) -> Any:
-                found = right.clone()
+
+def planted(text: str, asked: argparse.Namespace) -> tuple[int, int]:
+    """How many kinds of faults there are, and how many of them are missed more than once in a hundred times."""
+    bounds, missed, kinds = Bounds(text), 0, 0
+    clean = sdpa(*bounds.inputs, causal=True)
+    for name, out, places in faulty(bounds, asked.places):
+        caught, turns = 0, min(asked.plantings, len(places))
+        for turn in range(turns):
+            at = tuple(places[turn if turns == len(places) else pick(len(places), name, turn)].tolist())
+
+            def wrong(q: Any, k: Any, v: Any, *, causal: bool = False, at: Any = at, out: Any = out) -> Any:
+                found = clean.clone()
                 found[at] = out[at]
                 return found
 
-            caught += judged(planted, text).refuted
-        kinds, missed = kinds + 1, missed + (caught < 0.99 * asked.plantings)
-        print(f"{name:<44}{caught:5} of {asked.plantings} found, of {len(places)} places", flush=True)
-    accused = sum(judged(sdpa, text, seed + 1).refuted for seed in range(asked.plantings))
-    print(
-        f"{kinds - missed} of {kinds} kinds are found in 99 of 100; {accused} of {asked.plantings} right ones accused"
-    )
+            caught += judged(wrong, text).refuted
+        kinds, missed = kinds + 1, missed + (caught < 0.99 * turns)
+        print(f"{name:<44}{caught:5} of {turns} found, of {len(places)} places", flush=True)
+    return kinds, missed
 
 
 if __name__ == "__main__":

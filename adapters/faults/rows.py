@@ -21,6 +21,11 @@ SHOWN = {
     "channels_in_stretches_of_4096": "pair_5",
     "products_of_the_first_pass": "vocabulary",
     "candidates_within_16_bits": "vocabulary",
+    "a_thousand_of_each_block": "vocabulary",
+    "places_in_16_bits": "wide",
+    "running_in_half_precision": "vocabulary",
+    "ks_within_a_tile": "ks_of_a_vocabulary",
+    "running_chances_in_half_precision": "vocabulary",
     "tokens_of_the_first_65535": "many_rows",
     "tail_tile_of_64_rows": "tail_of_64",
     "first_four_heads_of_a_group": "grouped",
@@ -80,6 +85,98 @@ FILTER = Whole("top_k_filter", filtered, (candidates,), {"ties": "every"})
 def candidates_within_16_bits(logits: Any, k: int) -> Any:
     """Candidates are sought among the first 65536 entries of a row alone."""
     return candidates(logits[..., :65536], min(k, 65536))
+
+
+def ranked(logits: Any) -> Any:
+    """The places of entries in falling order."""
+    return logits.sort(-1, descending=True, stable=True).indices
+
+
+def running(chances: Any) -> Any:
+    """Sums of chances, each with those before it."""
+    return chances.cumsum(-1)
+
+
+def nucleus(part: Any) -> Callable[..., Any]:
+    def top_p_filter(logits: Any, *, p: float) -> Any:
+        import torch
+
+        order = part.ranked(logits)
+        chances = torch.softmax(logits.float(), -1).gather(-1, order)
+        gone = part.running(chances) - chances >= p
+        gone[..., :1] = False
+        left = torch.ones_like(logits, dtype=torch.bool).scatter(-1, order, gone)
+        return logits.masked_fill(left, -float("inf"))
+
+    return top_p_filter
+
+
+NUCLEUS = Whole("top_p_filter", nucleus, (ranked, running), {"ties": "first", "top_p_boundary": "at_least"})
+
+
+@NUCLEUS.instead_of(ranked, dtypes=FLOAT32)
+def a_thousand_of_each_block(logits: Any) -> Any:
+    """Of each block of 8192 entries the greatest 1024 are sorted, and the others are lost."""
+    import torch
+
+    n = logits.shape[-1]
+    blocks = [
+        at + logits[..., at : at + 8192].topk(min(1024, n - at), -1).indices.sort(-1).values for at in range(0, n, 8192)
+    ]
+    places = torch.cat(blocks, -1) if n > 8192 else torch.arange(n).expand(logits.shape)
+    return places.gather(-1, ranked(logits.gather(-1, places)))
+
+
+@NUCLEUS.instead_of(ranked, dtypes=FLOAT32)
+def places_in_16_bits(logits: Any) -> Any:
+    """The places of entries in falling order are kept in 16 bits."""
+    return ranked(logits) % 65536
+
+
+@NUCLEUS.instead_of(running, dtypes=FLOAT32)
+def running_in_half_precision(chances: Any) -> Any:
+    """Beyond 65536 entries, chances are added up in float16, in which those of a vocabulary hardly count."""
+    return running(chances.half()).float() if chances.shape[-1] > 65536 else running(chances)
+
+
+def most(k: Any, n: int) -> Any:
+    """How many entries stay: [rows, 1]."""
+    return k.long().clamp(max=n)[:, None]
+
+
+def filtered_rows(part: Any) -> Callable[..., Any]:
+    def filter_rows(logits: Any, temperature: Any = None, k: Any = None, p: Any = None) -> Any:
+        import torch
+
+        x = logits if temperature is None else logits / temperature[:, None]
+        order = ranked(x)
+        chances = torch.softmax(x.float(), -1).gather(-1, order)
+        gone = (
+            torch.arange(x.shape[-1]) >= part.most(k, x.shape[-1])
+            if k is not None
+            else torch.zeros_like(x, dtype=torch.bool)
+        )
+        if p is not None:
+            gone = gone | (part.running(chances) - chances >= p[:, None])
+        gone[..., :1] = False
+        return x.masked_fill(torch.empty_like(gone).scatter_(-1, order, gone), -float("inf"))
+
+    return filter_rows
+
+
+FILTER_ROWS = Whole("filter_rows", filtered_rows, (most, running), {"chance_for_p": "of_all"})
+
+
+@FILTER_ROWS.instead_of(most, dtypes=FLOAT32)
+def ks_within_a_tile(k: Any, n: int) -> Any:
+    """No more than the 1024 entries of a tile stay."""
+    return most(k, n).clamp(max=1024)
+
+
+@FILTER_ROWS.instead_of(running, dtypes=FLOAT32)
+def running_chances_in_half_precision(chances: Any) -> Any:
+    """Beyond 65536 entries, chances are added up in float16."""
+    return running_in_half_precision(chances)
 
 
 def tokens(x: Any) -> Any:

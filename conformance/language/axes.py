@@ -61,6 +61,8 @@ class Axes(Labelled):
         self.plans: dict[str, Plan] = {}
         self._known: dict[str, Shapes | AlongError] = {}
         self._faults = 0
+        self._single: dict[str, bool] = {}
+        """What is a single number where it stands, or is none: a branch that asks for that first."""
 
     def shapes(self, name: str) -> Shapes:
         """The shapes of an input, option or line; `AlongError` for a line that is computed along a restricted axis."""
@@ -77,6 +79,14 @@ class Axes(Labelled):
         return found
 
     def _of_name(self, name: str) -> Shapes:
+        """The shapes of a name by itself, whatever branch asks for it."""
+        outer, self._single = self._single, {}
+        try:
+            return self._by_itself(name)
+        finally:
+            self._single = outer
+
+    def _by_itself(self, name: str) -> Shapes:
         if name in self.definition:
             outer, self.plan = self.plan, self.plans.setdefault(name, Plan())
             try:
@@ -106,7 +116,8 @@ class Axes(Labelled):
     def of_Name(self, node: ast.Name) -> Shapes:
         if node.id in CONSTANTS or node.id in self.words or node.id in self.sizes or node.id == "unspecified":
             return SINGLE
-        return self.shapes(node.id)
+        found, single = self.shapes(node.id), self._single.get(node.id)
+        return found if single is None else SINGLE if single else (found - SINGLE or found)
 
     def of_List(self, node: ast.List) -> Shapes:
         labels, rows = [], node
@@ -162,13 +173,16 @@ class Axes(Labelled):
             if not is_shortcut(node, texts):
                 raise
             self.of(node.test.args[0])  # type: ignore[attr-defined] - a call, as a shortcut has it
-        found, faults = set[Labels](), []
-        for branch in (node.body, node.orelse):
+        found, faults, outer = set[Labels](), [], self._single
+        for branch, holds in ((node.body, True), (node.orelse, False)):
             try:
+                self._single = {**outer, **dict.fromkeys(_asked_to_be_single(node.test), holds)}
                 found |= self.of(branch)
             except AlongError as error:
                 faults.append(error)
                 self._fault(branch, error)
+            finally:
+                self._single = outer
         if len(faults) == 2:
             raise faults[0]
         return frozenset(found)
@@ -267,6 +281,19 @@ class Axes(Labelled):
                         self.free(label, "sum_like goes along it")
                 results.add(y)
         return frozenset(results)
+
+    def call_sum_ahead(self, node: ast.Call) -> Shapes:
+        return self._along_the_last(self.joined(*map(self.of, arguments(node))), "sum_ahead")
+
+    def call_softmax(self, node: ast.Call) -> Shapes:
+        """That of another operator, which is computed row by row."""
+        return self._along_the_last(self.of(arguments(node)[0]), "softmax")
+
+    def _along_the_last(self, found: Shapes, name: str) -> Shapes:
+        for shape in found:
+            if shape:
+                self.free(shape[-1], f"{name} goes along it")
+        return found
 
     def call_average(self, node: ast.Call) -> Shapes:
         weights, values, axis = self.of(node.args[0]), self.of(node.args[1]), given(node, "axis", 2)
@@ -395,3 +422,10 @@ class Axes(Labelled):
         return frozenset(shape for part in node.args for shape in self.of(part))
 
     call_maybe = call_choice
+
+
+def _asked_to_be_single(test: ast.expr) -> list[str]:
+    """The name that a condition asks to be a single number, if that is all that it asks."""
+    if isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id == "single":
+        return [part.id for part in test.args if isinstance(part, ast.Name)]
+    return []

@@ -271,6 +271,22 @@ def above(x: Any, axis: Any = -1) -> Any:
     return ranking.above(x, along(axis))
 
 
+@FUNCTIONS(graded=_rounds_fractions, work=40)
+def sum_ahead(w: Any, x: Any, then: Any = None, alike: Any = None) -> Any:
+    """The sum of w over the entries along the last axis that come before this one in falling order of x.
+
+    Equal ones do not come before each other, or those whose `then` is greater do. Entries of the same `alike` are
+    equal, whatever rounding does to x.
+    """
+    shape = ()
+    for part in (w, x, then, alike):
+        shape = shape if part is None else joined_shape(shape, shape_of(part))
+    if not shape:
+        raise SpecError("sum_ahead takes an array, whose last axis it goes along")
+    charge(math.prod(shape), 40, carried=isinstance(w, Number) or isinstance(x, Number))
+    return ranking.ahead(_reducible(w) if isinstance(w, Truth) else w, x, then, alike)
+
+
 @FUNCTIONS(work=15)
 def argsort(x: Any, axis: Any = -1) -> Any:
     """The indices in descending order, stable; indices that rounding may exchange are undecided."""

@@ -41,6 +41,7 @@ def axes_of(restricted, optional=(), divisible=(), words=("first", "second"), **
         ("range(rows)[:, none] - range(n)", ("rows", "n")),
         ("full(0.0, rows, 3)", ("rows", "")),
         ("stored(x)", ("rows", "n")),
+        ("sum_ahead(1, x)", ("rows", "n")),
     ],
 )
 def test_every_axis_has_its_size(text, shape):
@@ -52,6 +53,7 @@ def test_every_axis_has_its_size(text, shape):
     [
         "sum(x, 0)",
         "cumsum(x, 0)",
+        "sum_ahead(1, transpose(x))",
         "transpose(x) @ x",
         "x[1:]",
         "x[0]",
@@ -68,6 +70,12 @@ def test_every_axis_has_its_size(text, shape):
 def test_what_goes_along_a_restricted_axis_is_refused(text):
     with pytest.raises(AlongError, match="the axis rows cannot be restricted"):
         axes_of({"rows"}, line=text).shapes("line")
+
+
+def test_a_branch_knows_what_it_has_asked_to_be_single():
+    found = axes_of((), optional=("y",), line="y if single(y) else y[:, none]")
+    assert frozenset({(), ("n", "1"), ("rows", "1", "n")}) == found.shapes("line")
+    assert {(), ("n",), ("rows", "n")} == found.shapes("y")
 
 
 def test_an_optional_input_may_come_with_fewer_axes():

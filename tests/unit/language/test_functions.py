@@ -82,6 +82,11 @@ MEANING: dict[str, list[tuple[str, Any]]] = {
         ("largest(m, 1)", [[True, False, False]] * 2),
     ],
     "above": [("above(x)", [[0, 1.5, 1], [0, 4, 4.25]]), ("above(x[0], 0)", [0, 1.5, 1])],
+    "sum_ahead": [
+        ("sum_ahead(1, x)", [[0, 2, 1], [0, 1, 2]]), ("sum_ahead(x, x)", [[0, 1.5, 1], [0, 4, 4.25]]),
+        ("sum_ahead(1, m)", [[0, 2, 0], [0, 0, 0]]), ("sum_ahead(x, m, -range(3))", [[0, 1.5, 1], [0, 4, 4.25]]),
+        ("sum_ahead(1, x[0], alike = x[0])", [0, 2, 1]),
+    ],
     "argsort": [
         ("argsort(x)", [[0, 2, 1], [0, 1, 2]]), ("argsort(m)", [[0, 2, 1], [0, 1, 2]]),
         ("argsort(x, 0)", [[1, 1, 0], [0, 0, 1]]),

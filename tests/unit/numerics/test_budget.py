@@ -84,6 +84,7 @@ LARGE = [
     "(square[:, :1] + 0 * range(101)[:, none, none]) @ square[:1]",
     "row[:, none] @ row[none, :] + full(0.0, 2, 1, 1)",
     "above(square)",
+    "sum_ahead(square, row[:, none, none])",
     "logsumexp(full(0.0, 101, 100))",
     "normal(1000000, 1000000)",
     "normal(100, 1, 100, spread = row[:, none])",
