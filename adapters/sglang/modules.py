@@ -1,0 +1,41 @@
+"""Modules of SGLang with attention in Triton, without the rest of it.
+
+Source: https://github.com/sgl-project/sglang (python/sglang/kernels/ops/attention)
+Where kernels are compiled it is imported as it is. Kernels that are interpreted are told of a CUDA device in the place
+of what it asks a machine, and that no variable of its environment is set.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from types import SimpleNamespace
+from typing import Any
+
+from ..triton.parts import hollow
+
+ATTENTION = "kernels.ops.attention"
+FOLDERS = ("kernels", "kernels.ops", ATTENTION, "srt")
+
+
+class Unset:
+    """The variables of SGLang's environment, none of which is set."""
+
+    def __getattr__(self, name: str) -> Any:
+        return SimpleNamespace(get=lambda: 0)
+
+
+@functools.cache
+def module(name: str) -> Any:
+    """A module of `sglang.kernels.ops.attention`, as in "decode_attention"."""
+    triton: Any = importlib.import_module("triton")
+    if triton.knobs.runtime.interpret:
+        hollow("sglang", FOLDERS, {"srt.utils": {"__getattr__": _asked}, "srt.environ": {"envs": Unset()}})
+    return importlib.import_module(f"sglang.{ATTENTION}.{name}")
+
+
+def _asked(name: str) -> Any:
+    """What SGLang asks of a machine: it has a CUDA device, of four multiprocessors."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return lambda *_, **__: 4 if "count" in name else name == "is_cuda"
