@@ -273,7 +273,7 @@ def above(x: Any, axis: Any = -1) -> Any:
 
 @FUNCTIONS(graded=_rounds_fractions, work=40)
 def sum_ahead(w: Any, x: Any, then: Any = None, alike: Any = None) -> Any:
-    """The sum of w over the entries along the last axis that come before this one in falling order of x.
+    """The sum of w over the entries along the last axis that come before this one in descending order of x.
 
     Equal ones do not come before each other, or those whose `then` is greater do. Entries of the same `alike` are
     equal, whatever rounding does to x.

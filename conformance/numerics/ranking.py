@@ -61,7 +61,7 @@ def taken(x: Any, index: Any, axis: int) -> Any:
 
 
 def above(x: Any, axis: int = -1) -> Any:
-    """For every entry, the sum of those that come before it in falling order."""
+    """For every entry, the sum of those that come before it in descending order."""
     grade = x.grade if isinstance(x, Number) else None
     plain = np.moveaxis(np.asarray(value(x), float), axis, -1)
     by_size = order(plain)
@@ -112,7 +112,7 @@ def ahead(w: Any, x: Any, then: Any = None, alike: Any = None) -> Any:
 
 
 class _Sums:
-    """Sums of what comes ahead of each entry along the last axis, in falling order of `x`, and then of `then`."""
+    """Sums of what comes ahead of each entry along the last axis, in descending order of `x`, and then of `then`."""
 
     def __init__(self, x: Any, then: Any = None) -> None:
         keys = [-t for t in (x, then) if t is not None]
