@@ -41,12 +41,18 @@ from .moe_routing import moe_routing
 from .multi_head import multi_head
 from .norms import gated_rms_norm, layer_norm, residual_rms_norm, rms_norm
 from .packed_attention import packed_attention, packed_attention_gradient
-from .packed_recurrences import packed_convolution, packed_delta_rule, packed_linear_attention
+from .packed_recurrences import (
+    packed_convolution,
+    packed_delta_rule,
+    packed_linear_attention,
+    packed_state_space,
+)
 from .paged_attention import paged_attention
 from .positions import learned_position, mrope, qk_norm_rotary, rotary, rotary_frequencies, rotary_pair, sinusoidal
 from .quantization import dequantize, quantize
 from .recurrence_gradients import (
     gated_delta_rule_gradient,
+    kimi_delta_attention_gradient,
     linear_attention_gradient,
     short_convolution_gradient,
     state_space_gradient,
@@ -95,6 +101,7 @@ __all__ = [
     "gathered_attention",
     "generate",
     "kimi_delta_attention",
+    "kimi_delta_attention_gradient",
     "latent_attention",
     "latent_pages",
     "layer_norm",
@@ -116,6 +123,7 @@ __all__ = [
     "packed_convolution",
     "packed_delta_rule",
     "packed_linear_attention",
+    "packed_state_space",
     "paged_attention",
     "qk_norm_rotary",
     "quantize",

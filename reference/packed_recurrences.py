@@ -6,6 +6,7 @@
 import numpy as np
 
 from .linear_attention import gated_delta_rule, linear_attention, short_convolution
+from .state_space import state_space
 
 
 def packed_delta_rule(q, k, v, beta, lens, gate=0.0, state=0.0, *, scale=None, normalise=False):
@@ -43,6 +44,24 @@ def packed_linear_attention(q, k, v, lens, gate=0.0, state=0.0, *, scale=None):
         by_head = [x[here].swapaxes(0, 1)[None] for x in (q, k, v, gate)]
         found = linear_attention(*by_head, state[b : b + 1], scale=scale)
         out[here], left[b] = found["out"][0].swapaxes(0, 1), found["final_state"][0]
+    return {"out": out, "final_state": left}
+
+
+def packed_state_space(x, dt, a, b, c, lens, d=0.0, dt_bias=0.0, state=0.0, *, softplus=False):
+    """The state space for items that lie one behind the other.
+
+    x [tokens, heads, head_dim], dt [tokens, heads], a, d and dt_bias [heads], b and c [tokens, groups, state_dim], lens
+    [items], state [items, heads, head_dim, state_dim]. Returns out, like x, and final_state, like state.
+    """
+    if len(dt) != len(x) or np.shape(state)[:1] not in ((), (len(lens),)):
+        raise ValueError("every token has a step, and every item a state")
+    state = np.broadcast_to(state, (len(lens), *x.shape[1:], b.shape[2]))
+    out, left, end = np.empty(x.shape), np.array(state, float), 0
+    for i, length in enumerate(lens):
+        here = slice(end, end := end + int(length))
+        x_i, dt_i, b_i, c_i = (y[here].swapaxes(0, 1)[None] for y in (x, dt, b, c))
+        found = state_space(x_i, dt_i, a, b_i, c_i, d, dt_bias, state[i : i + 1], softplus=softplus)
+        out[here], left[i] = found["out"][0].swapaxes(0, 1), found["final_state"][0]
     return {"out": out, "final_state": left}
 
 

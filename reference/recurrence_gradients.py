@@ -17,21 +17,36 @@ def gated_delta_rule_gradient(q, k, v, beta, d_out, gate=0.0, state=0.0, *, scal
 
     Returns `d_q`, `d_k`, `d_v`, `d_beta`, `d_gate` and `d_state`, the last two 0 where there is no such input.
     """
+    gates = np.broadcast_to(gate, beta.shape)[..., None]
+    found = back_through_erasing(q, k, v, gates, beta, d_out, state, scale, normalise)
+    return found | given(d_gate=(found["d_gate"].sum(3), gate), d_state=(found["d_state"], state))
+
+
+def kimi_delta_attention_gradient(q, k, v, gate, beta, d_out, state=0.0, *, scale=None, normalise=False):
+    """Of kimi_delta_attention, for d_out [batch, heads, length, value_dim].
+
+    Returns `d_q`, `d_k`, `d_v`, `d_gate`, `d_beta` and `d_state`, the last one 0 where there is no state.
+    """
+    found = back_through_erasing(q, k, v, gate, beta, d_out, state, scale, normalise)
+    return found | given(d_state=(found["d_state"], state))
+
+
+def back_through_erasing(q, k, v, gate, beta, d_out, state, scale, normalise):
+    """Of the delta rule with gates [batch, heads, length, key_dim], or 1 in place of key_dim; `d_gate` by channels."""
     alike(v, d_out)
     batch, key_heads, length, d = k.shape
     heads, e = v.shape[1], v.shape[3]
     if v.shape[2] != length:
         raise ValueError("every key has a value")
     s = 1 / math.sqrt(d) if scale is None else scale
-    gates = np.broadcast_to(gate, (batch, heads, length))
     first = np.broadcast_to(state, (batch, heads, d, e))
     d_q, d_k, d_v, d_beta = (np.zeros(x.shape) for x in (q, k, v, beta))
-    d_gate, d_state = np.zeros((batch, heads, length)), np.zeros((batch, heads, d, e))
+    d_gate, d_state = np.zeros((batch, heads, length, d)), np.zeros((batch, heads, d, e))
     for b, h in np.ndindex(batch, heads):
         g = h // (heads // key_heads)
         S, steps = first[b, h], []
         for t in range(length):
-            alpha = math.exp(gates[b, h, t])
+            alpha = np.exp(gate[b, h, t])[:, None]
             q_t, k_t = (unit(x[b, g, t]) if normalise else x[b, g, t] for x in (q, k))
             error = v[b, h, t] - k_t @ (alpha * S)
             S, before = alpha * S + np.outer(k_t, beta[b, h, t] * error), S
@@ -46,13 +61,12 @@ def gated_delta_rule_gradient(q, k, v, beta, d_out, gate=0.0, state=0.0, *, scal
             d_v[b, h, t] = d_error
             dk_t = dS @ (beta[b, h, t] * error) - alpha * before @ d_error
             d_decayed = dS - np.outer(k_t, d_error)
-            d_gate[b, h, t] = alpha * np.vdot(d_decayed, before)
+            d_gate[b, h, t] = (alpha * d_decayed * before).sum(1)
             dS = alpha * d_decayed
             d_q[b, g, t] += through_unit(q[b, g, t], dq_t) if normalise else dq_t
             d_k[b, g, t] += through_unit(k[b, g, t], dk_t) if normalise else dk_t
         d_state[b, h] = dS
-    found = {"d_q": d_q, "d_k": d_k, "d_v": d_v, "d_beta": d_beta}
-    return found | given(d_gate=(d_gate, gate), d_state=(d_state, state))
+    return {"d_q": d_q, "d_k": d_k, "d_v": d_v, "d_gate": d_gate, "d_beta": d_beta, "d_state": d_state}
 
 
 def given(**gradients):

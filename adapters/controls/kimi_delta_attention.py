@@ -1,10 +1,12 @@
-"""Right, but different: the delta rule with a gate for each channel, token by token and all tokens at once."""
+"""Right, but different: the delta rule with a gate for each channel, and its gradients, by tokens and at once."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from .. import adapter
+from ..torch.gradients import differentiated
 from .delta_rule import DTYPES, prepared
 
 
@@ -61,3 +63,39 @@ def control_kimi_delta_at_once(
     out = scale * (weights.tril() @ written + (q * total.exp()) @ state)
     left = total[:, :, -1, :, None].exp() * state + (k * (total[:, :, -1:] - total).exp()).mT @ written
     return {"out": out.to(dtype), "final_state": left}
+
+
+@adapter("kimi_delta_attention_gradient", dtypes=DTYPES)
+def control_kimi_delta_back_by_tokens(
+    q: Any,
+    k: Any,
+    v: Any,
+    gate: Any,
+    beta: Any,
+    d_out: Any,
+    state: Any = None,
+    *,
+    scale: float | None = None,
+    normalise: bool = False,
+) -> dict[str, Any]:
+    """Back through every token, one by one."""
+    out = partial(control_kimi_delta_by_tokens, scale=scale, normalise=normalise)
+    return differentiated(out, d_out, q=q, k=k, v=v, gate=gate, beta=beta, state=state)
+
+
+@adapter("kimi_delta_attention_gradient", dtypes=DTYPES)
+def control_kimi_delta_back_at_once(
+    q: Any,
+    k: Any,
+    v: Any,
+    gate: Any,
+    beta: Any,
+    d_out: Any,
+    state: Any = None,
+    *,
+    scale: float | None = None,
+    normalise: bool = False,
+) -> dict[str, Any]:
+    """Back through a triangular system of all tokens, the gates in sums from the first on."""
+    out = partial(control_kimi_delta_at_once, scale=scale, normalise=normalise)
+    return differentiated(out, d_out, q=q, k=k, v=v, gate=gate, beta=beta, state=state)

@@ -1,4 +1,4 @@
-"""Right, but different: state spaces token by token, and with all products of c and b at once."""
+"""Right, but different: state spaces token by token, and with all products at once; of packed items as well."""
 
 from __future__ import annotations
 
@@ -75,3 +75,75 @@ def control_state_space_at_once(
     out = (c @ b.mT * fades) @ scaled + total[..., None].exp() * (c @ state.mT) + besides
     left = total[..., -1:, None].exp() * state + scaled.mT @ (b * (total[..., -1:] - total)[..., None].exp())
     return {"out": out.to(dtype), "final_state": left}
+
+
+def together(x: Any, dt: Any, lens: Any, state: Any) -> None:
+    """Refuse items that do not belong together."""
+    if len(dt) != len(x) or int(lens.sum()) != len(x) or (state is not None and len(state) != len(lens)):
+        raise ValueError("every token has a step, and every item a state")
+
+
+@adapter("packed_state_space", dtypes=DTYPES)
+def control_state_space_item_by_item(
+    x: Any,
+    dt: Any,
+    a: Any,
+    b: Any,
+    c: Any,
+    lens: Any,
+    d: Any = None,
+    dt_bias: Any = None,
+    state: Any = None,
+    *,
+    softplus: bool = False,
+) -> Any:
+    """Each item by itself, token by token."""
+    import torch
+
+    together(x, dt, lens, state)
+    left = torch.zeros(len(lens), *x.shape[1:], b.shape[2]) if state is None else state.clone()
+    out = torch.empty_like(x)
+    for item, own in enumerate(torch.arange(len(x)).split(lens.tolist())):
+        if len(own):
+            x_i, dt_i, b_i, c_i = (y[own].transpose(0, 1)[None] for y in (x, dt, b, c))
+            held = left[item : item + 1]
+            found = control_state_space_by_tokens(x_i, dt_i, a, b_i, c_i, d, dt_bias, held, softplus=softplus)
+            out[own], left[item] = found["out"][0].transpose(0, 1), found["final_state"][0]
+    return {"out": out, "final_state": left}
+
+
+@adapter("packed_state_space", dtypes=DTYPES)
+def control_state_space_across_the_pack(
+    x: Any,
+    dt: Any,
+    a: Any,
+    b: Any,
+    c: Any,
+    lens: Any,
+    d: Any = None,
+    dt_bias: Any = None,
+    state: Any = None,
+    *,
+    softplus: bool = False,
+) -> Any:
+    """The products of all tokens of the pack with all others, of which those between items are left out."""
+    import torch
+
+    together(x, dt, lens, state)
+    turned, steps, writing, reading = (y.transpose(0, 1)[None] for y in (x, dt, b, c))
+    found = prepared(turned, steps, a, writing, reading, d, dt_bias, None, softplus)
+    values, step, fading, keys, queries, besides, _ = found
+    state = torch.zeros(len(lens), *x.shape[1:], b.shape[2]) if state is None else state
+    item = torch.arange(len(lens)).repeat_interleave(lens)
+    own = item[:, None] == item
+    total = fading[0] @ own.triu().float()  # [heads, tokens], from where an item begins
+    fades = ((total[:, :, None] - total[:, None]).clamp(max=0).exp() * own).tril()
+    scaled = step[0, ..., None] * values[0]
+    read = torch.einsum("htn,thpn->htp", queries[0], state[item]) * total[..., None].exp()
+    out = (queries[0] @ keys[0].mT * fades) @ scaled + read
+    out = out if d is None else out + besides[0]
+    of_item = torch.nn.functional.one_hot(item, len(lens)).float()  # [tokens, items]
+    sums = total[:, (lens.cumsum(0) - 1).clamp(min=0)] * (lens > 0)  # [heads, items]
+    late = keys[0] * (sums[:, item] - total)[..., None].exp()
+    left = sums.exp().T[..., None, None] * state + torch.einsum("htp,htn,ti->ihpn", scaled, late, of_item)
+    return {"out": out.transpose(0, 1).to(x.dtype), "final_state": left}

@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import adapter
 from ..torch.gradients import differentiated
-from . import linear_attention
+from . import delta_rule, linear_attention
 from .delta_rule import BY_TOKENS, UNSCALED
 from .linear_attention import GATED, HEADS, PLAIN, SINGLE
 from .naive import naive
@@ -66,6 +66,15 @@ def fla_naive_chunked_gated_delta_rule_gradient(
         return call(q, k, v, gate, beta, scale=scale, initial_state=state)[0].to(v.dtype)
 
     return differentiated(out, d_out, q=q, k=k, v=v, beta=beta, gate=gate, state=state)
+
+
+@adapter("kimi_delta_attention_gradient", **BY_TOKENS)
+def fla_naive_recurrent_kda_gradient(
+    q: Any, k: Any, v: Any, gate: Any, beta: Any, d_out: Any, state: Any = None, *, scale: float | None = None
+) -> Any:
+    """naive_recurrent_kda, token by token."""
+    out = partial(delta_rule.fla_naive_recurrent_kda, scale=scale)
+    return differentiated(out, d_out, q=q, k=k, v=v, gate=gate, beta=beta, state=state)
 
 
 @adapter("linear_attention_gradient", fixed=PLAIN, conventions={"eps_place": "to_normaliser"}, **SINGLE)

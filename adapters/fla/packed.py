@@ -1,6 +1,7 @@
 """Kernels of flash-linear-attention over packed items, each with a state of its own.
 
 Source: https://github.com/fla-org/flash-linear-attention (fla/ops, fla/modules/causal_conv1d)
+State spaces are those of Mamba-2 by the linear attention that they are, with a gate for each head.
 A convolution has states of as many inputs as there are weights, of which the first is not read.
 """
 
@@ -14,6 +15,7 @@ from typing import Any
 from ..torch.packed import convolvable, cumulative
 from ..triton.interpreter import declared
 from .kernels import DECLARED, HEADS
+from .state_space import by_attention
 
 
 def packed(call: Any, q: Any, k: Any, v: Any, beta: Any, lens: Any, gate: Any, state: Any, **asked: Any) -> Any:
@@ -163,3 +165,28 @@ def fla_chunked_packed_linear_attention(
 
     call = functools.partial(chunk_linear_attn, normalize=False)
     return packed_attention(call, q, k, v, None, lens, state, scale)
+
+
+@declared("packed_state_space", **THD)
+def fla_chunked_packed_state_space(
+    x: Any,
+    dt: Any,
+    a: Any,
+    b: Any,
+    c: Any,
+    lens: Any,
+    d: Any = None,
+    dt_bias: Any = None,
+    state: Any = None,
+    *,
+    softplus: bool = False,
+) -> Any:
+    """chunk_simple_gla with running sums of lengths, on steps times x."""
+    from fla.ops.simple_gla import chunk_simple_gla
+
+    if len(dt) != len(x) or int(lens.sum()) != len(x) or (state is not None and len(state) != len(lens)):
+        raise ValueError("every token has a step, and every item a state")
+    attend = functools.partial(chunk_simple_gla, cu_seqlens=cumulative(lens).long())
+    arrays = [y[None] for y in (x, dt)]
+    found = by_attention(attend, *arrays, a, b[None], c[None], d, dt_bias, state, softplus)
+    return {"out": found["out"][0], "final_state": found["final_state"]}

@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import adapter
 from ..torch.gradients import differentiated
-from . import convolution, delta_rule, state_space
+from . import convolution, delta_rule, kimi_delta_attention, state_space
 
 
 def through_delta_rule(name: str, d_out: Any, normalise: bool, **inputs: Any) -> dict[str, Any]:
@@ -39,6 +39,24 @@ def qwen3_next_chunked_gradient(
     """torch_chunk_gated_delta_rule of transformers.models.qwen3_next."""
     name = "torch_chunk_gated_delta_rule"
     return through_delta_rule(name, d_out, normalise, q=q, k=k, v=v, beta=beta, gate=gate, state=state)
+
+
+@adapter("kimi_delta_attention_gradient", **kimi_delta_attention.DECLARED)
+def kimi_linear_recurrent_gradient(
+    q: Any, k: Any, v: Any, gate: Any, beta: Any, d_out: Any, state: Any = None, *, normalise: bool = False
+) -> dict[str, Any]:
+    """recurrent_kimi_delta_attention of transformers.models.kimi_linear."""
+    out = partial(kimi_delta_attention.kimi_linear_recurrent, normalise=normalise)
+    return differentiated(out, d_out, q=q, k=k, v=v, gate=gate, beta=beta, state=state)
+
+
+@adapter("kimi_delta_attention_gradient", **kimi_delta_attention.DECLARED)
+def kimi_linear_chunked_gradient(
+    q: Any, k: Any, v: Any, gate: Any, beta: Any, d_out: Any, state: Any = None, *, normalise: bool = False
+) -> dict[str, Any]:
+    """chunk_kimi_delta_attention of transformers.models.kimi_linear."""
+    out = partial(kimi_delta_attention.kimi_linear_chunked, normalise=normalise)
+    return differentiated(out, d_out, q=q, k=k, v=v, gate=gate, beta=beta, state=state)
 
 
 @adapter("short_convolution_gradient", **convolution.DECLARED)

@@ -27,7 +27,11 @@ FOLDERS = (
 )
 COMMON: dict[str, dict[str, Any]] = {
     "v1.attention.backends.utils": {"NULL_BLOCK_ID": 0, "PAD_SLOT_ID": -1},
-    "_custom_ops": {"causal_conv1d_update_cpu_vec": None},
+    "_custom_ops": {
+        "causal_conv1d_update_cpu_vec": None,
+        "mamba_chunk_scan_fwd_cpu": lambda *arrays: compiled().mamba_chunk_scan_fwd_cpu(*arrays),
+    },
+    "utils.platform_utils": {"get_device_name_as_file_name": None},
 }
 
 
@@ -63,6 +67,15 @@ def module(name: str) -> Any:
     if triton.knobs.runtime.interpret:
         _hollow()
     return importlib.import_module(f"vllm.{ATTENTION}.{name}")
+
+
+@functools.cache
+def mamba_module(name: str) -> Any:
+    """A module of `vllm.model_executor.layers.mamba.ops` with kernels in Triton, as in "ssd_combined"."""
+    triton: Any = importlib.import_module("triton")
+    if triton.knobs.runtime.interpret:
+        _hollow()
+    return importlib.import_module(f"vllm.{MAMBA}.{name}")
 
 
 @functools.cache

@@ -21,8 +21,8 @@ def recurred(a: Any, b: Any, start: Any, kept: Any = None) -> Any:
     """The states of s = a @ s + b: a [..., n, d, d], b [..., n, d, e], start [..., d, e]; [..., n, d, e].
 
     What is wrong in one state goes into all entries of the next, so errors count as shared by all of them.
-    `kept` [..., n, d, 1] is the factor that is left of a row, where a is (1 - beta k k') times these factors: with it,
-    the states may as well be computed in chunks.
+    `kept` [..., n, d, 1] is the factor that is left of a row, where a is (1 - beta k k') times these factors, or these
+    times it, as going back: with it, the states may as well be computed in chunks.
     """
     if not isinstance(b, Number):
         found = np.empty(b.shape)

@@ -21,11 +21,16 @@ def delta_rule(q, k, v, beta, gate, state, scale, normalise):
     q, k = (x.repeat_interleave(v.shape[1] // q.shape[1], 1) for x in (q, k))
     rows = []
     for t in range(v.shape[2]):
-        state = state * gate[:, :, t, None, None].exp()
+        fade = gate[:, :, t].exp()
+        state = state * fade.reshape(*fade.shape[:2], -1, 1)
         error = v[:, :, t] - (k[:, :, t, :, None] * state).sum(2)
         state = state + k[:, :, t, :, None] * (beta[:, :, t, None] * error)[:, :, None]
         rows.append(scale * (q[:, :, t, :, None] * state).sum(2))
     return torch.stack(rows, 2)
+
+
+def kimi_delta_attention(q, k, v, gate, beta, state, scale, normalise):
+    return delta_rule(q, k, v, beta, gate, state, scale, normalise)
 
 
 def linear_attention(q, k, v, gate, state, key_sum, scale, feature_map, normalise, eps, causal):
@@ -62,6 +67,7 @@ def convolution(x, weight, bias, state, silu):
 
 DELTA = {"q": normal(2, 2, 5, 3), "k": normal(2, 2, 5, 3), "v": normal(2, 4, 5, 4), "beta": normal(2, 4, 5) ** 2}
 DELTA |= {"gate": -(normal(2, 4, 5) ** 2), "state": normal(2, 4, 3, 4)}
+KIMI = {**DELTA, "gate": -(normal(2, 4, 5, 3) ** 2)}
 LINEAR = {"q": normal(2, 2, 5, 3), "k": normal(2, 2, 5, 3), "v": normal(2, 2, 5, 4)}
 LINEAR |= {"gate": -(normal(2, 2, 5, 3) ** 2), "state": normal(2, 2, 3, 4), "key_sum": normal(2, 2, 3) ** 2}
 SPACE = {"x": normal(2, 4, 5, 3), "dt": normal(2, 4, 5) ** 2, "a": -(normal(4) ** 2), "b": normal(2, 2, 5, 2)}
@@ -74,6 +80,13 @@ OPEN = {**LINEAR, "gate": 0 * LINEAR["gate"]}
 CASES = {
     "delta rule": ("gated_delta_rule", delta_rule, DELTA, {"scale": 0.5, "normalise": False}),
     "normalised": ("gated_delta_rule", delta_rule, DELTA, {"scale": 3.0, "normalise": True}),
+    "gates of channels": ("kimi_delta_attention", kimi_delta_attention, KIMI, {"scale": 0.5, "normalise": False}),
+    "normalised with gates of channels": (
+        "kimi_delta_attention",
+        kimi_delta_attention,
+        KIMI,
+        {"scale": 3.0, "normalise": True},
+    ),
     "linear": ("linear_attention", linear_attention, LINEAR, PLAIN),
     "rectified": ("linear_attention", linear_attention, LINEAR, {**PLAIN, "feature_map": "relu"}),
     "gates of heads": ("linear_attention", linear_attention, HEADS, PLAIN),
