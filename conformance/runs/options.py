@@ -76,7 +76,9 @@ class Options:
         True, "Make calls in worker processes, or in this process, without limits on time and output."
     )
     time_limit: float = _option(30.0, "The longest time of a call in a worker process.", "SECONDS")
-    explain_time: float = _option(2.0, "The time for finding the cause of a failure; 0 gives verdicts alone.", "SECONDS")
+    explain_time: float = _option(
+        2.0, "The time for finding the cause of a failure; 0 gives verdicts alone.", "SECONDS"
+    )
     stress: int = _option(0, "Repeat each production-size call N times beside other threads.", "N")
     memory: float = _option(4.0, "The memory of a production-size case, in gigabytes.", "GB")
     workload: str = _option("", "Check only the calls of a workload, the most frequent first; see 'record'.", "FILE")
