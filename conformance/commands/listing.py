@@ -50,7 +50,7 @@ def _width(texts: Iterable[str]) -> int:
 
 def _laws(known: Library) -> Iterator[str]:
     for m in known.values():
-        yield f"{m.name}.definition   Every output is what the definition says."
+        yield f"{m.name}.definition   Every output agrees with the definition."
         for law in m.laws.values():
             yield _item(m.address(law.name), law.says, law.level)
         for reject in m.rejects.values():

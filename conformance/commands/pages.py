@@ -33,34 +33,34 @@ from ..subjects.targets import adapter_named, faults, install_command, installed
 from .listing import signature, subjects
 
 CONTRACT_ADVICE = {
-    "shape": "Return the shape that `attnspec list operators` shows; an adapter transposes where its library differs.",
+    "shape": "Return the shape that `attnspec list operators` shows; the adapter transposes if its library differs.",
     "dtype": "Cast the result to the dtype of the first input; a logsumexp stays in float32.",
     "device": "Leave the result on the device of the inputs.",
     "fresh_output": "Return new memory: a result that shares it changes when its owner is written to.",
     "inputs_unchanged": "Copy before computing in place; the caller may use its arrays again.",
-    "state": "Set back what the call has to change (`with np.errstate(...)`, `with torch.no_grad()`), and pass dtypes "
-    "and devices instead of changing defaults. Drawing from a global generator is a `should`, and free where outputs "
-    "are random. What an import within a call changes of warnings, environment and handlers is not counted.",
-    "bounds": "Mask what a tile loads and stores by the lengths of its arrays, so that it stays inside them.",
-    "written": "An output that is allocated empty is written everywhere, rows without keys and tails included.",
+    "state": "Restore what the call must change (`with np.errstate(...)`, `with torch.no_grad()`), and pass dtypes "
+    "and devices instead of changing defaults. Drawing from a global generator is a `should`, and allowed if outputs "
+    "are random. Changes that an import within a call makes to warnings, environment and handlers do not count.",
+    "bounds": "Mask the loads and stores of a tile by the lengths of its arrays.",
+    "written": "Write every entry of an output that is allocated empty, including rows without keys and tails.",
     "repeatable": "Look for a race, for dropout, or for state of an earlier call. It is a `should` unless the adapter "
     "declares deterministic=True.",
-    "batch_invariant": "Choose tiles, splits and the order of sums by the sizes of one item, and not by how many there "
-    "are. It is asked under --profile serving of what declares batch_invariant=True; of others the report says what "
-    "was seen.",
-    "chunk_invariant": "Choose tiles, splits and the order of sums whatever queries are in the call. It is asked under "
-    "--profile serving of what declares chunk_invariant=True; of others the report says what was seen.",
-    "threads": "Give every call memory of its own, or a lock. It is asked under --profile serving of what declares "
-    "thread_safe=True; of others the report says what was seen.",
-    "parameters": "Give the parameter the name that the operator has for it, leave it out of an adapter's function, or "
-    "declare under `fixed` that it has its default only.",
-    "layout": "Declare layout=... with the name that the first line of the report has, or pass --layout NAME; it is "
-    "asked under --profile ci and nightly, where nothing else is judged until it is declared.",
-    "independence": "A sample of calls is made again, in another order, in a process without attnspec; there an answer "
-    "beyond every bound breaks it. Look for what depends on the modules that are loaded, or on earlier calls. It is "
-    "asked of files and registered adapters, in isolation and on the CPU; it is no defence against malice.",
-    "precision": "Declare grade=... if the wider errors are intended; if not, look for an intermediate that is stored "
-    "in a narrow type.",
+    "batch_invariant": "Choose tiles, splits and the order of sums by the sizes of one item, not by the number of "
+    "items. --profile serving tests adapters that declare batch_invariant=True; for others the report says what "
+    "was observed.",
+    "chunk_invariant": "Choose tiles, splits and the order of sums independently of the queries in the call. "
+    "--profile serving tests adapters that declare chunk_invariant=True; for others the report says what was observed.",
+    "threads": "Give every call its own memory, or use a lock. --profile serving tests adapters that declare "
+    "thread_safe=True; for others the report says what was observed.",
+    "parameters": "Give the parameter the operator's name, remove it from the adapter's function, or "
+    "declare under `fixed` that it only has its default.",
+    "layout": "Declare layout=... with the name in the first line of the report, or pass --layout NAME; it is "
+    "required under --profile ci and nightly, which judge nothing else until it is declared.",
+    "independence": "Some calls are repeated, in another order, in a process without attnspec; a result there that is "
+    "beyond every bound fails it. Look for code that depends on loaded modules or on earlier calls. It is "
+    "tested for files and registered adapters, in isolation and on the CPU; it does not protect against malice.",
+    "precision": "Declare grade=... if the larger errors are intended; otherwise look for an intermediate stored "
+    "in low precision.",
 }
 Pages = dict[str, Callable[[], Iterator[str]]]
 
@@ -218,7 +218,7 @@ def _texts(lines: Mapping[str, Expression]) -> dict[str, str]:
 
 
 def _lines(m: Mechanism) -> Iterator[str]:
-    yield "Definition" if m.name == m.operator else f"Definition, which is that of {m.operator}"
+    yield "Definition" if m.name == m.operator else f"Definition (that of {m.operator})"
     if m.by_reference:
         yield f"    the float64 reference, attnspec.reference.{m.operator}"
     yield from expressions(_texts(m.definition), ":")
@@ -302,7 +302,7 @@ def _indented(*texts: str) -> Iterator[str]:
 def _definition_page(m: Mechanism) -> Iterator[str]:
     yield m.address("definition")
     yield from prose(
-        "Every output is what the definition says, within the error that the claimed precision allows: a bound that is "
+        "Every output agrees with the definition, within the error that the claimed precision allows: a bound that is "
         "derived for every entry from the inputs, and never chosen.",
         "    ",
     )
@@ -316,7 +316,7 @@ def _innocent(m: Mechanism) -> Iterator[str]:
     """The conventions that the mechanism turns on: the usual innocent reasons for a failure."""
     turned = _turned_on(m)
     if turned:
-        yield "Innocent reasons: a convention that is followed otherwise than it is declared. If that is meant:"
+        yield "Harmless cause: the implementation follows another convention than the declared one. If intended:"
         for convention in turned:
             words = " or ".join(f"{word!r}" for word in m.conventions[convention])
             yield f"    conventions={{{convention!r}: {words}}}"
@@ -351,7 +351,7 @@ def _mistake_page(m: Mechanism, mistake: Mistake) -> Iterator[str]:
 
 def _reject_page(m: Mechanism, reject: Reject) -> Iterator[str]:
     yield f"{m.address(reject.name)} ({reject.level})"
-    yield from prose(f"A call is refused otherwise: {reject.says}", "    ")
+    yield from prose(f"A call must be refused: {reject.says}", "    ")
     yield ""
     yield "the call"
     yield from _indented(*_assigned(reject.call))
@@ -362,7 +362,7 @@ def _reject_page(m: Mechanism, reject: Reject) -> Iterator[str]:
 
 def _convention_page(convention: str, library: Library) -> Iterator[str]:
     yield f"{convention} (a convention)"
-    yield "Correct implementations differ in it; declare the word that yours follows, and it is tested."
+    yield "Correct implementations differ in it; declare the word that yours follows, and attnspec tests it."
     for m in operators(library).values():
         words = m.conventions.get(convention, {})
         if words:

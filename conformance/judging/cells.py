@@ -283,11 +283,11 @@ def sentence_of(mechanism: Mechanism, name: str) -> str:
         return stated.says
     convention = name.removeprefix("convention.")
     if convention != name:
-        return f"One word of {convention} explains what is returned, the same in every dtype."
+        return f"One word of {convention} explains the results, the same in every dtype."
     if name.startswith(LARGE):
-        return "Every output is what the definition says, at the sizes of production."
+        return "Every output agrees with the definition, at production sizes."
     if name.startswith(WORKED):
-        return "Every output is what the definition says, on this call of the workload."
+        return "Every output agrees with the definition, on this call of the workload."
     if name == PARAMETERS:
         return "Every parameter of the function is an input or an option of the operator."
     contract = name.removeprefix("contract.")

@@ -25,12 +25,12 @@ CONTRACTS = {
     "dtype": "Every output has the dtype of the inputs, or its own.",
     "device": "Every output is on the device of the inputs.",
     "fresh_output": "No output shares memory with an input or an earlier output.",
-    "inputs_unchanged": "A call leaves its inputs as they were.",
-    "state": "A call leaves the settings of its process and its random state as they were.",
+    "inputs_unchanged": "A call does not change its inputs.",
+    "state": "A call does not change the settings of its process or its random state.",
     "written": "Every entry of an output is written.",
     "repeatable": "The same call gives the same result.",
-    "independence": "A call gives what it gives where nothing of attnspec is seen, and after calls in another dtype.",
-    "precision": "The rounding errors are those of the precision that is claimed.",
+    "independence": "A call gives the same result in a process without attnspec, and after calls in another dtype.",
+    "precision": "The rounding errors fit the claimed precision.",
 }
 
 DRAWN = "random_state"
@@ -38,10 +38,10 @@ DRAWN = "random_state"
 
 
 ONCE = {
-    "parameters": "Every parameter of the function is an input or an option, or is declared to have one value only.",
+    "parameters": "Every parameter of the function is an input or an option, or is declared to have only one value.",
     "batch_invariant": "The bits of an item depend neither on other items of its batch nor on its place.",
     "chunk_invariant": "The bits of a query do not depend on which other queries are in the call.",
-    "threads": "Threads may call at once: each gets what it would get by itself.",
+    "threads": "Several threads may call at the same time, and each gets the result of a single call.",
     "bounds": "No call reads or writes beyond its arrays.",
     "layout": "A layout of arrays that is not the operator's own is declared.",
 }

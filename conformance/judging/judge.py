@@ -106,7 +106,7 @@ def definition_law(mechanism: Mechanism) -> Law:
     """The law that every mechanism has: its outputs are those of its definition."""
     always = Expression("true", Scope())
     where = next(iter(mechanism.definition.values())).place if mechanism.definition else None
-    return Law("definition", "Every output is what the definition says.", {}, always, always, "must", "", (), where)
+    return Law("definition", "Every output agrees with the definition.", {}, always, always, "must", "", (), where)
 
 
 def judged(trial: Trial, law: Law, grades: Sequence[Grade], *, weighed: bool = True) -> Outcome:

@@ -78,7 +78,7 @@ def test_whatever_is_listed_can_be_explained(what):
         ("alibi_slopes", "    some: heads > 0"),
         ("alibi_slopes", "    no_heads             There is at least one head. (should)"),
         ("einsum", "    matrix_product       'ij,jk->ik'"),
-        ("causal_mask", "Definition, which is that of attention"),
+        ("causal_mask", "Definition (that of attention)"),
         ("causal_mask", "        top_left: The first query sees the first key alone, whatever the lengths are."),
         (
             "causal_mask",
@@ -92,7 +92,7 @@ def test_whatever_is_listed_can_be_explained(what):
         ("softmax.definition", "               else 1 / size(x))"),
         ("softmax.base_two", "        instead of exp(shift(x))"),
         ("softmax.base_two", "attnspec check mistake:softmax.base_two shows the laws that refute it."),
-        ("alibi_slopes.no_heads", "    A call is refused otherwise: There is at least one head."),
+        ("alibi_slopes.no_heads", "    A call must be refused: There is at least one head."),
         ("empty_row", "    nans: A row of minus infinities gives NaN."),
         ("convention.empty_row", "    @adapter('softmax', conventions={'empty_row': 'zeros'})"),
         ("softmax.convention.empty_row", "    zeros: A query that may see no key returns zeros."),

@@ -57,7 +57,7 @@ def test_a_witness_says_what_broke_where_and_on_what(base_two):
         "subject": "mistake:softmax.base_two",
         "mechanism": "softmax",
         "law": "definition",
-        "says": "Every output is what the definition says.",
+        "says": "Every output agrees with the definition.",
         "holds": "",
         "dtype": "float32",
         "device": "cpu",

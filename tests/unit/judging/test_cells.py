@@ -106,11 +106,11 @@ def test_the_failure_that_says_most_stands_for_the_others(failed, expected):
 @pytest.mark.parametrize(
     ("law", "says"),
     [
-        ("definition", "Every output is what the definition says."),
+        ("definition", "Every output agrees with the definition."),
         ("ratio", library()["softmax"].laws["ratio"].says),
         ("contract.dtype", CONTRACTS["dtype"]),
         (PARAMETERS, "Every parameter of the function is an input or an option of the operator."),
-        ("convention.empty_row", "One word of empty_row explains what is returned, the same in every dtype."),
+        ("convention.empty_row", "One word of empty_row explains the results, the same in every dtype."),
     ],
 )
 def test_everything_that_gets_a_verdict_has_a_sentence(law, says):

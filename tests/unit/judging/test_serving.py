@@ -59,7 +59,7 @@ def test_a_wrong_entry_is_told_with_its_place():
     (cell,) = cells(kernel, "many_items")
     assert "fail" == cell.verdict
     assert cell.says.startswith("serving.many_items: out[299, 0, 0] is ")
-    assert "Every output is what the definition says, at the sizes of production." == sentence_of(PACKED, cell.law)
+    assert "Every output agrees with the definition, at production sizes." == sentence_of(PACKED, cell.law)
 
 
 def test_a_case_that_does_not_fit_is_not_tested():

@@ -56,7 +56,7 @@ CONVENTION = {
 WRONG = {
     "wrong": "b",
     "law": "attention.definition",
-    "sentence": "Every output is what the definition says.",
+    "sentence": "Every output agrees with the definition.",
     "says": "",
     "also": ["attention.convex"],
     "dtypes": ["float32", "bfloat16"],
