@@ -120,7 +120,7 @@ def lines(found: Sequence[Package]) -> Iterator[str]:
     yield f"python {platform.python_version()}   {platform.system()} {platform.machine()}   torch {torch}"
     yield "devices: " + "; ".join(f"{name}: {', '.join(there) or 'none'}" for name, there in listed().items())
     yield f"caches: {_caches()}"
-    yield "calls: " + ("in processes of their own" if available() else "in the process of the run, on this system")
+    yield "calls: " + ("in worker processes" if available() else "in this process (the system has no worker processes)")
     yield ""
     width = max(len(package.name) for package in found)
     for package in sorted(found, key=lambda p: (bool(p.fault), p.broken, p.name)):

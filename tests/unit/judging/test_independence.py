@@ -241,7 +241,9 @@ def test_bits_are_those_of_the_worker(supervisor, tmp_path, dtype):
         np.testing.assert_array_equal(x, there.outputs[name])
 
 
-@pytest.mark.parametrize(("target", "says"), [("torch_softmax", "it comes with attnspec"), ("", "process of the run")])
+@pytest.mark.parametrize(
+    ("target", "says"), [("torch_softmax", "it comes with attnspec"), ("", "made in this process")]
+)
 def test_why_it_is_not_asked_is_told(supervisor, target, says):
     softmax = library()["softmax"]
     if target:

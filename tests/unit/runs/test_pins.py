@@ -120,7 +120,7 @@ def test_what_a_raised_pin_asks_for_beyond_the_earlier_one_is_told():
 def test_a_law_that_is_in_the_pin_fails_the_run():
     frozen()
     told = run("check", *ASKED, "--pin", PIN, code=Exit.VIOLATED)
-    assert f"pinned by {PIN}; nothing fails under laws that are newer" in told
+    assert f"pinned by {PIN}; no newer law fails" in told
 
 
 def test_an_upgrade_turns_no_build_red_and_says_what_it_would():
@@ -128,8 +128,10 @@ def test_an_upgrade_turns_no_build_red_and_says_what_it_would():
     told = run("check", *ASKED, "--pin", PIN)
     assert "CONFORMANT      softmax (float32)" in told
     assert "1 note" in told
-    assert "Note      its specification has changed since the pin; it fails no run until 'attnspec freeze'" in told
-    assert f"fails once the pin is raised ('attnspec freeze' writes {PIN}):" in told
+    assert (
+        "Note      its specification has changed since the pin; it does not fail a run until 'attnspec freeze'" in told
+    )
+    assert f"fails once the pin is renewed ('attnspec freeze' writes {PIN}):" in told
     assert "    its specification has changed since the pin: softmax softmax.definition" in told
     report = ("report", "attnspec-report/results.ndjson")
     assert run(*report, "--github").startswith("::notice ")
