@@ -18,7 +18,7 @@ class Side(TypedDict):
 
     name: Key[str, "How it is called on the page; different from the other one."]
     target: Key[str, "As it was typed."]
-    subject: Key[str, "The name of what is under test."]
+    subject: Key[str, "The name of the subject."]
     python: Key[str, "The version of Python that calls it; empty where nothing is called."]
     layout: Key[
         str, "The axes of its arrays in their order; empty where nothing is called, or there is one order only."
@@ -93,8 +93,8 @@ class Wrong(TypedDict):
     where: Key[Range | None, "Where it is wrong; null where the calls of cases themselves are right."]
     sizes: Key[dict[str, Value], "Sizes and options of the smallest case found."]
     found: Key[Value, "What it gave."]
-    expected: Key[Value, "What it ought to be."]
-    units: Key[float | None, "The error in units of the bound; null if that is not finite."]
+    expected: Key[Value, "The expected value."]
+    units: Key[float | None, "The error in units of the bound; null if it is not finite."]
 
 
 class Precision(TypedDict):
@@ -158,9 +158,9 @@ class Difference(TypedDict):
     attnspec: Key[str, "The version of attnspec."]
     platform: Key[str, "System and machine."]
     command: Key[str, "The command as it was typed."]
-    started: Key[str, "When it began."]
-    profile: Key[str, "How much was tried."]
+    started: Key[str, "The start time."]
+    profile: Key[str, "The profile."]
     seed: Key[int, "The seed of all cases."]
-    device: Key[str, "Where calls were made."]
-    seconds: Key[float, "How long it took."]
+    device: Key[str, "The device of the calls."]
+    seconds: Key[float, "The duration in seconds."]
     pairs: Key[list[Pair], "What was compared, by operator."]

@@ -16,14 +16,14 @@ SCHEMA = Path(__file__).with_name("results.schema.json")
 PAGE, DIFF = Path("docs/results.md"), Path("docs/diff.md")
 PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 TOLD = {str: "text", int: "integer", float: "number", bool: "true or false", type(None): "null"}
-CHAIN = "It has the digests of the line before and of its own, so that a file which was changed is refused."
+CHAIN = "It has the digests of the previous line and of this line, so that a changed file is refused."
 HEAD = f"""# Results
 
-`results.ndjson` has one JSON object a line; `kind` says what a line is about.
+`results.ndjson` has one JSON object per line; `kind` is the kind of the line.
 This is format {FORMAT}.
-It is made of the types in `attnspec.reporting.records`, and so is `results.schema.json` in the package, for programs.
-Later versions may add keys, so ignore those that you do not know.
-The number is raised when a key goes or comes to mean something else.
+This page and `results.schema.json` in the package are generated from the types in `attnspec.reporting.records`.
+Later versions may add keys, so ignore unknown ones.
+The number changes when a key is removed or changes its meaning.
 Every line of a file also has `chain`.
 {CHAIN}
 A key with a question mark may be missing.
@@ -32,9 +32,9 @@ DIFF_HEAD = f"""# Differences
 
 `attnspec diff A B --json` writes one JSON object.
 This is format {difference.FORMAT}.
-It is made of the types in `attnspec.reporting.difference`.
-Later versions may add keys, so ignore those that you do not know.
-The number is raised when a key goes or comes to mean something else.
+This page is generated from the types in `attnspec.reporting.difference`.
+Later versions may add keys, so ignore unknown ones.
+The number changes when a key is removed or changes its meaning.
 A key with a question mark may be missing.
 """
 

@@ -60,23 +60,23 @@ class RunLine(TypedDict):
     packages: Key[dict[str, str], "The versions of the packages that were called, and of NumPy and torch."]
     sources: Key[dict[str, str], "Digests of the files that were named, by path."]
     command: Key[str, "The command, or call, as it was typed."]
-    started: Key[str, "When it began."]
-    profile: Key[str, "How much was tried."]
+    started: Key[str, "The start time."]
+    profile: Key[str, "The profile."]
     seed: Key[int, "The seed of all cases."]
-    device: Key[str, "Where calls were made: cpu, cuda, cuda:N, or another device of a framework."]
-    fail_on: Key[FailOn, "What fails a run: laws that must hold, should as well, or failures that are new."]
+    device: Key[str, "The device of the calls: cpu, cuda, cuda:N, or another device of a framework."]
+    fail_on: Key[FailOn, "What fails a run: 'must' laws, 'should' laws as well, or only new failures."]
     operator: Key[str | None, "The operator that was given for functions, if any."]
     framework: Key[str | None, "The framework that was given for functions, if any."]
     waivers_missing: Key[NotRequired[str], "The file of waivers that was named and is not there."]
     layout: Key[NotRequired[str], "The layout that was given for functions, if any."]
     like: Key[NotRequired[str], "The known interface that was given for functions, if any."]
     pin: Key[NotRequired[str], "The file of the laws that count, if there is one."]
-    specs: Key[NotRequired[list[str]], "The folders of specifications beside the shipped ones."]
-    require: Key[list[str], "What was to have been tested."]
-    shard: Key[str, "Which part of a run it is, as I/N; empty for a whole one."]
-    isolation: Key[str, "Whether calls were made in processes of their own; empty where no function was called."]
-    workload: Key[NotRequired[WorkloadPart], "The calls that were tried in place of all else, if a workload was named."]
-    targets: Key[list[str], "What was checked."]
+    specs: Key[NotRequired[list[str]], "The folders of further specifications."]
+    require: Key[list[str], "The requirements of --require."]
+    shard: Key[str, "The part of the run, as I/N; empty for a whole run."]
+    isolation: Key[str, "Whether calls were made in worker processes; empty if no function was called."]
+    workload: Key[NotRequired[WorkloadPart], "The recorded calls, if a workload was checked."]
+    targets: Key[list[str], "The targets."]
     environments: Key[
         NotRequired[dict[str, PythonEnvironment]],
         "Other environments that made calls, by the paths of their interpreters.",
@@ -87,32 +87,32 @@ class ExpectedLine(TypedDict):
     """The cells that are to come of one subject, mechanism and dtype; one that does not come is missing."""
 
     kind: Literal["expected"]
-    subject: Key[str, "The name of what is under test."]
-    operator: Key[str, "What it computes."]
-    mechanism: Key[str, "The specification that it is tested against."]
+    subject: Key[str, "The name of the subject."]
+    operator: Key[str, "The operator."]
+    mechanism: Key[str, "The mechanism that it is tested against."]
     dtype: Key[str, "The dtype of its inputs."]
-    device: Key[str, "Where its calls are made."]
-    laws: Key[list[str], "The laws that are to be tried."]
-    place: Key[NotRequired[str], "The file and line of its function, if that lies in the folder of the run."]
+    device: Key[str, "The device of its calls."]
+    laws: Key[list[str], "The planned laws."]
+    place: Key[NotRequired[str], "The file and line of its function, if the file is in the folder of the run."]
 
 
 class Convention(TypedDict):
     """Which word of a convention was followed."""
 
     word: Key[str, "The word."]
-    how: Key[str, "Whether it was declared, observed, or explains only most cases."]
+    how: Key[str, "Whether it was declared, was observed, or explains only most cases."]
     agreed: Key[int, "Cases that agree with it."]
-    cases: Key[int, "Cases that were looked at."]
+    cases: Key[int, "Cases that were compared."]
 
 
 class Coverage(TypedDict):
     """What was refused of the scenarios that a declaration admits."""
 
     answered: Key[int, "Scenarios that were answered."]
-    scenarios: Key[int, "Scenarios that were asked."]
-    share: Key[float, "The share of them that has to be answered."]
+    scenarios: Key[int, "Scenarios that were run."]
+    share: Key[float, "The share of them that must be answered."]
     says: Key[str, "Why the first one was refused."]
-    by_value: Key[list[str], "What was refused by the values of its inputs."]
+    by_value: Key[list[str], "Calls that were refused because of the values of inputs."]
     given: Key[list[str], "The options that were given in an answered scenario."]
 
 
@@ -121,55 +121,54 @@ class Evidence(TypedDict):
 
     scenarios: Key[int, "Scenarios that were answered."]
     mistakes: Key[int, "Known mistakes of the mechanism."]
-    unclaimed: Key[int, "Those that nothing within the claims could show."]
-    unshown: Key[list[str], "Those that nothing which ran is known to show."]
+    unclaimed: Key[int, "Those that no case within the claims could show."]
+    unshown: Key[list[str], "Those that no scenario of the run is known to show."]
 
 
 class CaseError(TypedDict):
     """How far the outputs of one case were from the definition, which they keep."""
 
-    case: Key[str, "Where the case comes from."]
-    length: Key[int, "The largest of its sizes that count tokens."]
+    case: Key[str, "The origin of the case."]
+    length: Key[int, "The largest of its sizes that are numbers of tokens."]
     units: Key[float, "The largest error in units of the bound."]
-    row: Key[int, "The place of that entry along the last axis but one of its output."]
-    rows: Key[int, "How long that axis is."]
-    score: Key[NotRequired[float], "The largest finite score of the case, without its sign, where it has scores."]
+    row: Key[int, "The index of that entry along the last axis but one of its output."]
+    rows: Key[int, "The length of that axis."]
+    score: Key[NotRequired[float], "The largest absolute finite score of the case, if it has scores."]
 
 
 class CallTimes(TypedDict):
     """How long the calls of a group took, each until its results were there, in seconds: their quartiles."""
 
-    low: Key[float, "A quarter of the calls took no longer."]
-    median: Key[float, "Half of them took no longer."]
-    high: Key[float, "Three quarters of them took no longer."]
+    low: Key[float, "The first quartile."]
+    median: Key[float, "The median."]
+    high: Key[float, "The third quartile."]
 
 
 class GroupRun(TypedDict):
-    """What a group of cells has in common; it stands with the first of them."""
+    """What the cells of a group have in common; stored with the first of them."""
 
     cases: Key[int, "Cases that were tried."]
     calls: Key[int, "Calls that were made."]
-    seconds: Key[float, "How long it took."]
+    seconds: Key[float, "The duration in seconds."]
     grade: Key[str, "The loosest grade of precision that was needed; empty if none was."]
     partial: Key[bool, "Whether it ended before its last case."]
-    ended: Key[str, "Why it did."]
+    ended: Key[str, "Why it ended early."]
     conventions: Key[dict[str, Convention], "The words that were followed, by convention."]
     claimed: Key[NotRequired[str], "The grade that is claimed, if it is coarser than the usual one."]
     untested: Key[NotRequired[list[str]], "Parameters that could not be tried."]
     layout: Key[NotRequired[str], "The layout in which it is called, if that is not the operator's own."]
     like: Key[NotRequired[str], "The known interface that it is called by, if any."]
-    taken: Key[NotRequired[str], "What is to be said first: what a function was taken for, and a layout to declare."]
-    notes: Key[NotRequired[list[str]], "What first calls have found, in words."]
-    interpreted: Key[NotRequired[str], "What ran the kernels of a device on the CPU, if anything did."]
+    taken: Key[NotRequired[str], "The first lines of the report: how a function is treated, and a layout to declare."]
+    notes: Key[NotRequired[list[str]], "What the first calls showed, in words."]
+    interpreted: Key[NotRequired[str], "The interpreter that ran device kernels on the CPU, if any."]
     coverage: Key[NotRequired[Coverage], "What was refused."]
-    evidence: Key[NotRequired[Evidence], "What the scenarios would have shown."]
-    mended: Key[NotRequired[list[str]], "Known findings that were tried here and whose laws all hold."]
+    evidence: Key[NotRequired[Evidence], "The mistakes that the scenarios detect."]
+    mended: Key[NotRequired[list[str]], "Known findings that were tested here and no longer fail."]
     errors: Key[
         NotRequired[list[CaseError]],
-        "How far the worst cases are from the definition, of those that keep it: of each length, and of each size of "
-        "scores.",
+        "The largest errors of the cases that agree with the definition, for each length and each size of scores.",
     ]
-    times: Key[NotRequired[CallTimes], "How long calls took, where that is known."]
+    times: Key[NotRequired[CallTimes], "The durations of calls, if known."]
 
 
 class Array(TypedDict):
@@ -177,7 +176,7 @@ class Array(TypedDict):
 
     dtype: Key[Literal["bool", "int64", "float64"], "The kind of its entries."]
     shape: Key[list[int], "Its shape."]
-    entries: Key[list[Value], "Its entries in C order; what is not a finite number is inf, -inf or nan as text."]
+    entries: Key[list[Value], "Its entries in C order; inf, -inf and nan are texts."]
 
 
 class Case(TypedDict):
@@ -187,10 +186,10 @@ class Case(TypedDict):
     label: Key[str, "Where it comes from."]
     seed: Key[int, "The seed of its arrays."]
     fixed: Key[dict[str, Value], "Sizes and options."]
-    picks: Key[dict[str, int], "Which of several values was picked, by name."]
+    picks: Key[dict[str, int], "Which of several values was chosen, by name."]
     scenario: Key[str, "The scenario, if it is one."]
     regime: Key[str, "The regime of its entries, if any."]
-    layout: Key[str, "How its arrays are laid out in memory."]
+    layout: Key[str, "The memory layout of its arrays."]
     literals: Key[dict[str, Array], "Arrays that are not drawn."]
 
 
@@ -199,29 +198,29 @@ class Origin(TypedDict):
 
     label: Key[str, "The scenario, pair or draw in which it was found."]
     regime: Key[str, "The regime of its entries, if any."]
-    tried: Key[int, "Steps in which it was made smaller."]
-    sizes: Key[dict[str, Value], "The sizes that it had."]
+    tried: Key[int, "The number of shrinking steps."]
+    sizes: Key[dict[str, Value], "Its sizes before shrinking."]
 
 
 class Missed(TypedDict):
     """The error against the definition on the same case."""
 
-    units: Key[float | None, "The error in units of the bound; null if that is not finite."]
-    bound: Key[float | None, "The bound; null if that is not finite."]
+    units: Key[float | None, "The error in units of the bound; null if it is not finite."]
+    bound: Key[float | None, "The bound; null if it is not finite."]
 
 
 class Worst(TypedDict):
     """Where a law fails most."""
 
-    found: Key[Value, "What was found."]
-    expected: Key[Value, "What it ought to be."]
-    bound: Key[float | None, "What rounding may do; null if that is not finite."]
-    units: Key[float | None, "The error in units of the bound; null if that is not finite."]
+    found: Key[Value, "The value found."]
+    expected: Key[Value, "The expected value."]
+    bound: Key[float | None, "The bound; null if it is not finite."]
+    units: Key[float | None, "The error in units of the bound; null if it is not finite."]
     where: Key[list[int], "The index of the entry."]
     spoiled: Key[int, "Entries beyond their bounds."]
     entries: Key[int, "Entries in all."]
-    missed: Key[Missed | None, "The error against the definition, where the bound has the subject's own error in it."]
-    output: Key[NotRequired[str], "The output that the entry is of, where some of its rows were judged, and not all."]
+    missed: Key[Missed | None, "The error from the definition, if the bound contains the subject's own error."]
+    output: Key[NotRequired[str], "The output of the entry, if only some of its rows were judged."]
 
 
 class Cause(TypedDict):
@@ -244,23 +243,23 @@ class Likeness(TypedDict):
 
     name: Key[str, "Its name; two at once are joined by a plus sign."]
     causes: Key[list[Cause], "One, or two at once."]
-    agreed: Key[int, "Cases that tell it from the definition, on all of which it agrees."]
-    others: Key[list[str], "What gives the same."]
-    by_laws: Key[bool, "Whether laws were compared in place of outputs."]
-    runner_up: Key[str, "What comes next."]
-    differs: Key[int, "Cases on which that differs."]
-    changed: Key[list[Changed], "The lines that are changed, where it has no name."]
+    agreed: Key[int, "Cases on which it differs from the definition; it matches the subject on all of them."]
+    others: Key[list[str], "What gives the same results."]
+    by_laws: Key[bool, "Whether laws were compared instead of outputs."]
+    runner_up: Key[str, "The next best explanation."]
+    differs: Key[int, "Cases on which the next best differs."]
+    changed: Key[list[Changed], "The changed lines, if it has no name."]
     convention: Key[str, "The convention that would explain it, if it is one."]
     word: Key[str, "The word of it."]
 
 
 class Nearest(TypedDict):
-    """What comes nearest where nothing fits."""
+    """The nearest known mistake, if nothing fits."""
 
     name: Key[str, "Its name."]
     says: Key[str, "What it does."]
     agreed: Key[int, "Cases on which it agrees."]
-    cases: Key[int, "Cases that were looked at."]
+    cases: Key[int, "Cases that were compared."]
 
 
 class When(TypedDict):
@@ -268,35 +267,35 @@ class When(TypedDict):
 
     says: Key[str, "The sentence."]
     where: Key[str, "The condition; empty if the subject is wrong on every case."]
-    wrong: Key[int, "Wrong cases, on all of which the condition holds."]
+    wrong: Key[int, "Wrong cases; the condition holds on all of them."]
     inside: Key[int, "Cases on which it holds."]
-    outside: Key[int, "Cases on which it does not hold, all of them right."]
-    tested: Key[bool, "Whether it stood on all cases that were drawn against it, before the time for that was over."]
+    outside: Key[int, "Cases on which it does not hold; all of them are right."]
+    tested: Key[bool, "Whether it was tested on all cases drawn against it before the time ran out."]
     right_in: Key[list[str], "The other dtypes, if the subject is right in all of them."]
-    at: Key[str, "Which entries are wrong, in words, if they are the same on several cases."]
+    at: Key[str, "The wrong entries in words, if they are the same on several cases."]
 
 
 class Map(TypedDict):
     """The pattern of what is wrong."""
 
     words: Key[str, "The pattern in words."]
-    case: Key[str, "The case that it was seen on."]
+    case: Key[str, "The case on which it was seen."]
     rows: Key[list[str], "Its rows, a letter for each entry."]
     first: Key[int, "The number of the first row."]
     plane: Key[str, "Which item and head it shows."]
     subject: Key[NotRequired[list[list[Value]]], "The weights of these rows, a row for each query."]
-    definition: Key[NotRequired[list[list[Value]]], "The weights that they should be."]
+    definition: Key[NotRequired[list[list[Value]]], "The expected weights."]
 
 
 class Field(TypedDict):
     """Both sides of what a law compares, around the entry at which it fails most."""
 
-    case: Key[str, "The case that it is seen on."]
+    case: Key[str, "The case on which it was seen."]
     plane: Key[list[int], "The index along the axes before the last two."]
-    first: Key[list[int], "The row and the column at which it begins."]
-    found: Key[list[list[Value]], "What was found, row by row."]
-    expected: Key[list[list[Value]], "What it ought to be."]
-    units: Key[list[list[float | None]], "The errors in units of the bound; null where one is not finite."]
+    first: Key[list[int], "Its first row and column."]
+    found: Key[list[list[Value]], "The values found, row by row."]
+    expected: Key[list[list[Value]], "The expected value."]
+    units: Key[list[list[float | None]], "The errors in units of the bound; null if one is not finite."]
 
 
 _Witness = TypedDict("_Witness", {"from": Key[Origin, "The case on which it was found."]})
@@ -306,46 +305,46 @@ class Witness(_Witness):
     """A failure in full: what `replay` needs, and what is shown of it; `cases/KEY.json` holds the same."""
 
     key: Key[str, "Its short name."]
-    target: Key[str, "How the subject was named, or can be."]
-    alone: Key[NotRequired[bool], "Whether no other process can find the subject."]
-    subject: Key[str, "The name of what is under test."]
+    target: Key[str, "The target of the subject."]
+    alone: Key[NotRequired[bool], "Whether no other process can load the subject."]
+    subject: Key[str, "The name of the subject."]
     mechanism: Key[str, "The specification."]
-    law: Key[str, "The law that is broken."]
+    law: Key[str, "The law that fails."]
     says: Key[str, "The sentence of the law."]
     holds: Key[str, "Its expression; empty for the definition and contracts."]
-    level: Key[Level, "Whether it must hold, or should."]
+    level: Key[Level, "The level: must or should."]
     place: Key[str, "File, line and column."]
     dtype: Key[str, "The dtype of its inputs."]
-    device: Key[str, "Where the call was made."]
+    device: Key[str, "The device of the call."]
     words: Key[dict[str, str], "The word of every convention."]
     layout: Key[NotRequired[str], "The layout in which it is called, if that is not the operator's own."]
     like: Key[NotRequired[str], "The known interface that it is called by, if any."]
     declared: Key[list[str], "The conventions that are declared."]
     digest: Key[str, "The digest of the specification."]
     case: Key[Case, "The smallest case that fails."]
-    before: Key[list[Case], "What was tried ahead of it, if it fails only after that."]
-    retraced: Key[bool, "Whether what was tried ahead is a sequence of calls that it needs, each made once."]
-    after: Key[str, "After which calls alone it fails, in words; empty where that is not known."]
+    before: Key[list[Case], "The earlier cases that it needs to fail, if any."]
+    retraced: Key[bool, "Whether the earlier cases are exactly the calls that it needs, each made once."]
+    after: Key[str, "The calls that it needs to fail, in words; empty if unknown."]
     stress: Key[NotRequired[int], "How often the call was made beside other threads."]
-    large: Key[NotRequired[bool], "Whether the case is one of the sizes of production, whose arrays are never stored."]
-    dependent: Key[bool, "Whether it fails only after earlier calls, and holds in a new process."]
+    large: Key[NotRequired[bool], "Whether the case has production size; its arrays are not stored."]
+    dependent: Key[bool, "Whether it fails only after earlier calls, and passes in a new process."]
     sizes: Key[dict[str, Value], "Sizes, and options that are not at their defaults."]
-    arrays: Key[dict[str, str], "Inputs, as they are shown."]
-    givens: Key[dict[str, str], "What the law drew for itself, as it is shown."]
-    reason: Key[str, "What is said of it."]
+    arrays: Key[dict[str, str], "The inputs, as shown."]
+    givens: Key[dict[str, str], "The law's own draws, as shown."]
+    reason: Key[str, "The reason."]
     trace: Key[str, "The trace of a call that raised."]
-    certain: Key[bool, "Whether the error is beyond the worst bound, and not only beyond the likely one."]
-    grade: Key[str, "The grade that is claimed."]
-    units: Key[float | None, "The error in units of the bound; null if that is not finite."]
-    outcome: Key[Worst | None, "Where it fails most; null where no numbers were compared."]
-    field: Key[NotRequired[Field | None], "Both sides around that entry, on the case on which it was found."]
-    likeness: Key[Likeness | None, "What the subject behaves like; null where nothing fits, or nothing was looked for."]
-    nearest: Key[Nearest | None, "What comes nearest where nothing fits."]
+    certain: Key[bool, "Whether the error exceeds the worst-case bound, not only the likely one."]
+    grade: Key[str, "The claimed grade."]
+    units: Key[float | None, "The error in units of the bound; null if it is not finite."]
+    outcome: Key[Worst | None, "The worst entry; null if no numbers were compared."]
+    field: Key[NotRequired[Field | None], "Both sides around that entry, on the case before shrinking."]
+    likeness: Key[Likeness | None, "What the subject behaves like; null if nothing fits, or nothing was searched."]
+    nearest: Key[Nearest | None, "The nearest known mistake, if nothing fits."]
     map: Key[Map | None, "The pattern of what is wrong."]
-    when: Key[When | None, "The condition under which the subject is wrong; null where none was found."]
+    when: Key[When | None, "The condition under which the subject is wrong; null if none was found."]
     unusual: Key[dict[str, Value], "The options that are neither at their defaults nor fixed by the declaration."]
-    broken: Key[list[str], "The other laws that the same fault breaks."]
-    full: Key[bool, "Whether it is shown in full: one fault gets one block."]
+    broken: Key[list[str], "The other laws that fail for the same reason."]
+    full: Key[bool, "Whether it is shown in full; each fault is shown in full once."]
 
 
 class Trouble(TypedDict):
@@ -359,32 +358,32 @@ class CellLine(TypedDict):
     """One verdict: a law of a mechanism, for one subject and dtype."""
 
     kind: Literal["cell"]
-    subject: Key[str, "The name of what is under test."]
-    operator: Key[str, "What it computes."]
+    subject: Key[str, "The name of the subject."]
+    operator: Key[str, "The operator."]
     mechanism: Key[str, "The specification."]
     law: Key[str, "The law, contract.NAME, convention.NAME, or definition."]
-    level: Key[Level, "Whether it must hold, or should."]
+    level: Key[Level, "The level: must or should."]
     dtype: Key[str, "The dtype of its inputs."]
-    device: Key[str, "Where its calls were made."]
-    verdict: Key[Verdict, "How it went."]
-    cases: Key[int, "Cases on which the law could have been refuted."]
-    worst: Key[float | None, "The largest error in units of its bound; null if that is not finite."]
-    says: Key[str, "Why, in a sentence."]
+    device: Key[str, "The device of its calls."]
+    verdict: Key[Verdict, "The verdict."]
+    cases: Key[int, "Cases that could have refuted the law."]
+    worst: Key[float | None, "The largest error in units of its bound; null if it is not finite."]
+    says: Key[str, "The reason, in a sentence."]
     version: Key[int, "The version of the specification."]
     digest: Key[str, "The digest of the specification."]
-    sentence: Key[NotRequired[str], "The sentence of the law, where it does not hold."]
+    sentence: Key[NotRequired[str], "The sentence of the law, if it fails."]
     finding: Key[NotRequired[str], "The known finding that all of its failures belong to."]
-    note: Key[NotRequired[str], "Why its failure is a note and fails no run: the pin does not have the law."]
+    note: Key[NotRequired[str], "Why its failure is only a note: the pin does not have the law."]
     spread: Key[
         NotRequired[list[int]],
         "Entries of cases on which it holds, by their errors in units of the bound: how many have none, and how many "
         "are in each quarter of a power of ten up to 1, from 0.0001 or less.",
     ]
-    run: Key[NotRequired[GroupRun], "What its group has in common; with the first cell of it that was judged."]
-    witness: Key[NotRequired[Witness], "The failure in full; with one cell of a group, for all of them."]
-    unexplained: Key[NotRequired[list[Trouble]], "What went wrong in explaining the failure."]
+    run: Key[NotRequired[GroupRun], "What its group has in common; stored with the first judged cell of the group."]
+    witness: Key[NotRequired[Witness], "The failure in full; stored with one cell, for all cells with the same fault."]
+    unexplained: Key[NotRequired[list[Trouble]], "Errors in explaining the failure."]
     trace: Key[NotRequired[str], "Where attnspec itself failed."]
-    resumed: Key[NotRequired[bool], "Whether it was taken over from the run before."]
+    resumed: Key[NotRequired[bool], "Whether it was taken from the previous run."]
 
 
 class Known(TypedDict):
@@ -392,33 +391,33 @@ class Known(TypedDict):
 
     cells: Key[dict[str, int], "How many belong to each known finding, by its id."]
     new: Key[int, "How many belong to none."]
-    mended: Key[list[str], "The known findings that were tried and are no longer seen."]
+    mended: Key[list[str], "The known findings that were tested and no longer fail."]
 
 
 class SubjectLine(TypedDict):
     """How a subject stands."""
 
     kind: Literal["subject"]
-    subject: Key[str, "The name of what is under test."]
-    operator: Key[str, "What it computes."]
+    subject: Key[str, "The name of the subject."]
+    operator: Key[str, "The operator."]
     verdict: Key[Stands, "Its verdict as a whole."]
-    reasons: Key[list[str], "Why it is partial, or would be if it were not violated."]
-    beside: Key[list[str], "What else is to be known of the verdict."]
-    unmet: Key[list[str], "What was required and was not tested."]
+    reasons: Key[list[str], "Why it is incomplete."]
+    beside: Key[list[str], "Further remarks on the verdict."]
+    unmet: Key[list[str], "The requirements that are not met."]
     cells: Key[dict[str, int], "Its cells, counted by verdict."]
     conventions: Key[dict[str, dict[str, str]], "The words that were observed, by dtype and convention."]
     grades: Key[dict[str, str], "The loosest grade that was needed, by dtype."]
-    known: Key[NotRequired[Known], "Its violations by what is known of them, where anything is."]
+    known: Key[NotRequired[Known], "Its violations, known and new, if any are known."]
 
 
 class EndLine(TypedDict):
     """The last line, without which a file is known to be partial."""
 
     kind: Literal["end"]
-    partial: Key[bool, "Whether anything that was asked for is not there."]
+    partial: Key[bool, "Whether any planned result is missing."]
     ended: Key[str, "Why the run ended early; empty if it did not."]
-    seconds: Key[float, "How long it took."]
-    altered: Key[NotRequired[bool], "Whether another process had written into the file; it was then written again."]
+    seconds: Key[float, "The duration in seconds."]
+    altered: Key[NotRequired[bool], "Whether another process wrote to the file; it was then written again."]
 
 
 Record = RunLine | ExpectedLine | CellLine | SubjectLine | EndLine
