@@ -33,7 +33,7 @@ def compare(before: Path, after: tuple[Path, ...], fail_on: str, update: bool, m
     Without AFTER, compare with the results in the report folder. Several results are parts of one run.
 
     \b
-    attnspec compare attnspec-baseline.ndjson --update   # accept the present state
+    attnspec compare attnspec-baseline.ndjson --update   # accept this state
     attnspec compare attnspec-baseline.ndjson            # exit 1 for a new failure
     attnspec compare old/results.ndjson new/results.ndjson --fail-on new,precision
 

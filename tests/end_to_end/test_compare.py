@@ -59,7 +59,7 @@ def test_a_project_agrees_to_what_there_is_and_learns_what_is_new():
     [
         (("missing.ndjson",), "missing.ndjson"),
         (("kernel.py",), "kernel.py:2:1: not JSON"),
-        ((BASELINE, "--fail-on", "nwe"), "nothing is called 'nwe'; did you mean 'new'?"),
+        ((BASELINE, "--fail-on", "nwe"), "unknown change 'nwe'; did you mean 'new'?"),
         (("attnspec-report/results.ndjson", "--update"), "is not a baseline and is not overwritten"),
     ],
 )
