@@ -15,6 +15,7 @@ from ..mechanisms.mechanism import Law
 from ..numerics.grades import Grade, result_format
 from ..numerics.numbers import Number, recording
 from ..numerics.streams import pick
+from ..numerics.truths import truth
 from .settling import Settled
 from .trial import Trial
 
@@ -44,6 +45,17 @@ class LawEnvironment:
             return self.trial.bench.words[name]
         frame = self.claimed() if self.trial.mechanism.random else None
         return self.trial.frames.on_case()[name] if frame is None else self.allowed(frame[name])
+
+    @property
+    def concerned(self) -> bool:
+        """Whether the case is one of which the law speaks; found once, where that does not depend on the subject."""
+        law, cache = self.law, self.trial.sample.cache
+        if law.when.asks or law.when.uses & law.asking:
+            return truth(law.when(self)).sure
+        key = ("concerned", law.name, self.trial.bench.words_key)
+        if key not in cache:
+            cache[key] = truth(law.when(self)).sure
+        return cache[key]
 
     def given(self, name: str) -> Any:
         if name in self._given:

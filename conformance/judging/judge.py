@@ -64,8 +64,13 @@ class Outcome:
     settled: Settled | None = None
     claimed: float | None = None
     """The error in units of the bound that is claimed; None where rounding the result is all that was needed."""
-    margin: Margin | None = None
-    """The errors of a law that holds, entry by entry."""
+    comparisons: Sequence[Comparison] = ()
+    """What was compared by a law that holds."""
+
+    @property
+    def margin(self) -> Margin | None:
+        """The errors of a law that holds, entry by entry; None where no bound was needed."""
+        return margin_of(self.comparisons)
 
     @property
     def bad(self) -> bool:
@@ -160,7 +165,7 @@ def _evaluated(trial: Trial, law: Law, grade: Grade | None, worst: bool) -> Outc
         claim, records = _definition(trial, grade, worst)
     else:
         environment = LawEnvironment(trial, law, grade, worst)
-        if not truth(law.when(environment)).sure:
+        if not environment.concerned:
             return Outcome(Kind.IDLE)
         environment.claiming = True
         with recording() as records:
@@ -168,7 +173,7 @@ def _evaluated(trial: Trial, law: Law, grade: Grade | None, worst: bool) -> Outc
     if claim is None:
         return Outcome(Kind.DECLINED, says="every output is random")
     kind = Kind.REFUTED if claim.refuted else Kind.VACUOUS if grade and vacuous(records) else Kind.HELD
-    return Outcome(kind, claim.worst, grade, margin=margin_of(records) if kind is Kind.HELD else None)
+    return Outcome(kind, claim.worst, grade, comparisons=records if kind is Kind.HELD else ())
 
 
 def _definition(trial: Trial, grade: Grade | None, worst: bool) -> tuple[Any, list[Comparison]]:

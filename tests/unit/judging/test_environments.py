@@ -44,3 +44,13 @@ def test_a_law_knows_sizes_words_and_lines_of_the_definition(offset, trial_of):
 def test_a_law_draws_under_given_alone(offset, trial_of):
     with pytest.raises(SpecError, match="a claim cannot draw; draw under `given`"):
         LawEnvironment(trial_of(), offset.laws["further"], None).source(0)
+
+
+def test_whether_a_law_speaks_of_a_case_is_found_once_for_all_subjects(trial_of, offset, monkeypatch):
+    law, asked = offset.laws["further"], []
+    monkeypatch.setattr(type(law.when), "__call__", lambda self, env: asked.append(self.text) or True)
+    trial = trial_of()
+    for _ in range(2):
+        again = Trial(trial.bench, trial.sample)
+        assert LawEnvironment(again, law, None).concerned
+    assert [law.when.text] == asked
