@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -20,8 +20,10 @@ from ..numerics.budget import (
     CARRIED,
     NESTING,
     OPERATION,
+    SINGLE,
     WHOLE_NUMBER,
     charge,
+    charge_each,
     computed,
     computed_both,
     spend,
@@ -325,13 +327,12 @@ class Compiler:
         args, keywords = [built[x] for x in bound.args], {name: built[x] for name, x in bound.kwargs.items()}
         call = function.call
         graded, required, work = function.graded, 0 if function.graded is None else function.required, function.work
-        contextual = function.contextual
+        contextual, only = function.contextual, args[0] if len(args) == 1 else None
 
         def run(env: Any) -> Any:
             try:
-                values = computed(args, env)
-                for x in values:
-                    _charge(x, work)
+                values = [only(env)] if only is not None else computed(args, env)
+                _charge_each(values, work)
                 if graded is not None:
                     values[:required] = [graded(numeric(x), env.grade) for x in values[:required]]
                 if contextual:
@@ -411,6 +412,22 @@ def _charge(x: Any, work: int = 1) -> None:
         charge(x.value.size, work * CARRIED)
     else:
         charge(math.prod(getattr(x, "shape", ())), work)
+
+
+def _charge_each(values: Sequence[Any], work: int) -> None:
+    """Account for all arguments of a function, as by `_charge`."""
+    sizes = []
+    for x in values:
+        kind = type(x)
+        if kind is np.ndarray:
+            sizes.append((x.size, work))
+        elif kind in SINGLE:
+            sizes.append((1, work))
+        elif kind is Number:
+            sizes.append((x.value.size, work * CARRIED))
+        else:
+            sizes.append((math.prod(getattr(x, "shape", ())), work))
+    charge_each(sizes)
 
 
 def _charged(x: Any) -> Any:

@@ -57,6 +57,9 @@ NOTICED = 1 << 20
 PRODUCTS_IN_ONE = 64
 """Multiplications of a matrix product in one unit of work; numbers that carry errors need several products."""
 
+SINGLE = frozenset((int, float, bool, str, type(None)))
+"""Types of single values, which take no memory to speak of."""
+
 SPENT = "the work limit of one law on one case is exceeded"
 """What is said where all work is used up."""
 
@@ -150,6 +153,19 @@ def charge(entries: int, times: int = 1, *, carried: bool = False) -> None:
         raise OverspentError(SPENT)
 
 
+def charge_each(sizes: Iterable[tuple[int, int]]) -> None:
+    """Account for several arrays: for each its entries, and the units of work that each of them takes."""
+    meter = _METER.get()
+    left, limit = meter.work, meter.array
+    for entries, times in sizes:
+        if entries > limit:
+            raise OverspentError(f"an array of {entries:,} entries is over the limit of {limit:,}")
+        left -= entries * times + OPERATION
+    meter.work = left
+    if left < 0:
+        raise OverspentError(SPENT)
+
+
 def hold(size: int, place: Place | None = None) -> None:
     """Account for the bytes of named values, of which the last stands at a place, beside those of what waits."""
     memory = _ROOM.get() or MEMORY
@@ -167,15 +183,15 @@ def computed(parts: Iterable[Callable[[Any], Any]], env: Any) -> list[Any]:
             with waiting(held):
                 x = part(env)
         values.append(x)
-        held += getattr(x, "nbytes", 0)
+        if type(x) not in SINGLE:
+            held += getattr(x, "nbytes", 0)
     return values
 
 
 def computed_both(left: Callable[[Any], Any], right: Callable[[Any], Any], env: Any) -> tuple[Any, Any]:
     """The values of two parts, as by `computed`."""
     x = left(env)
-    held = getattr(x, "nbytes", 0)
-    if held < NOTICED:
+    if type(x) in SINGLE or (held := getattr(x, "nbytes", 0)) < NOTICED:
         return x, right(env)
     with waiting(held):
         return x, right(env)

@@ -70,7 +70,7 @@ def _spacing(x: NDArray[np.float64] | float, fmt: Format, share: float = 1.0) ->
     Below the normal numbers, it is that of the least of them.
     """
     size = np.maximum(np.abs(x), 2.0**fmt.least)
-    if fmt is FLOAT64 or size.dtype != np.float64 or not every(np.isfinite(size)):
+    if size.dtype != np.float64 or not every(np.isfinite(size)):
         return np.ldexp(share, np.frexp(size)[1] - fmt.digits)
     binade = (size.view(np.int64) & _EXPONENT).view(np.float64)  # which is much quicker than frexp and ldexp
     return binade * (share * 2.0 ** (1 - fmt.digits))

@@ -21,7 +21,7 @@ from .grades import Grade
 from .numbers import Number, number, settled, value
 from .primitives import where
 from .products import by_torch, product, room
-from .truths import Truth, truth
+from .truths import Truth, some, truth
 
 WHOLE = (bool, np.bool_, np.integer)
 """The types of single values that are computed with as integers."""
@@ -38,6 +38,9 @@ def _kind(x: Any) -> str:
 
 _COMPUTED_WITH = frozenset((Number, int, float))
 """Types of what is computed with as it is."""
+
+
+_NUMBERS = frozenset((int, float))
 
 
 def numeric(x: Any) -> Any:
@@ -67,6 +70,9 @@ def _arithmetic(
     on_numbers = carried or plain
 
     def apply(x: Any, y: Any, grade: Grade | None) -> Any:
+        if grade is None and type(x) in _NUMBERS and type(y) in _NUMBERS:
+            charge(1)
+            return plain(x, y)
         x, y = numeric(x), numeric(y)
         a, b = _shape(x), _shape(y)
         shape = joined_shape(a, b)
@@ -97,7 +103,7 @@ def _bounded(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
             return float(result) if abs(result) > 2**53 else result
         if _kind(result) == "i":
             fractions = operate(np.asarray(x, float), np.asarray(y, float))
-            return fractions if np.any(np.abs(fractions) > 2**53) else result
+            return fractions if some(np.abs(fractions) > 2**53) else result
         return result
 
     return apply
@@ -166,10 +172,16 @@ BINARY: dict[type, Callable[[Any, Any, Grade | None], Any]] = {
 }
 
 
+_WHOLE_KINDS = frozenset("iu")
+"""The kinds of arrays that hold no NaN, as NumPy abbreviates them."""
+
+
 def _equal(x: Any, y: Any) -> Any:
     """Equality, in which NaN equals NaN."""
     if isinstance(x, Number) or isinstance(y, Number):
         return x == y
+    if type(x) is int or type(y) is int or _kind(x) in _WHOLE_KINDS or _kind(y) in _WHOLE_KINDS:
+        return x == y  # of which one is no NaN
     return (x == y) | ((x != x) & (y != y))
 
 
@@ -185,8 +197,11 @@ def _comparison(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
             if not equality:
                 raise SpecError("words and none can only be compared with == and !=")
             return (type(x) is type(y) and x == y) is (compare is _equal)
-        joined_shape(_shape(x), _shape(y))
         kinds = (type(x), type(y))
+        if kinds[0] in _NUMBERS and kinds[1] in _NUMBERS:
+            charge(1)
+            return compare(x, y)
+        joined_shape(_shape(x), _shape(y))
         if Truth in kinds:
             if not equality:
                 raise SpecError("booleans can only be compared with == and !=")
