@@ -51,7 +51,8 @@ def attention(
     batch, heads, q_len, d = q.shape
     kv_heads, k_len = k.shape[1:3]
     s = 1 / math.sqrt(d) if scale is None else scale
-    offset = k_len - q_len if causal_alignment == "bottom_right" else 0
+    placed = causal or window_left is not None or window_right is not None
+    offset = k_len - q_len if placed and causal_alignment == "bottom_right" else 0
     mask = np.broadcast_to(True if mask is None else mask, (batch, heads, q_len, k_len))
     bias = np.broadcast_to(0.0 if bias is None else bias, (batch, heads, q_len, k_len))
 

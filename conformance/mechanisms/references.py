@@ -6,6 +6,7 @@ file of a stranger, whatever sizes that draws.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import runpy
@@ -146,3 +147,40 @@ def reference_outputs(mechanism: Mechanism, values: Mapping[str, Any]) -> dict[s
     with np.errstate(all="ignore"):
         results = function(*inputs, **keywords)
     return results if isinstance(results, dict) else {mechanism.outputs[0]: results}
+
+
+def answered(
+    mechanism: Mechanism, values: Mapping[str, Any], words: Mapping[str, str]
+) -> tuple[dict[str, Any], set[str]]:
+    """As `reference_outputs` under words of conventions; and the conventions whose word the reference has looked at."""
+    asked = set[str]()
+    noted = {convention: Noted(word, functools.partial(asked.add, convention)) for convention, word in words.items()}
+    return reference_outputs(mechanism, {**values, **noted}), asked
+
+
+class Noted(str):
+    """A text that tells when it is looked at, by any operation or method of texts.
+
+    Whoever gets around these, as a search in another text does, finds no word that means anything.
+    """
+
+    text: str
+    note: Callable[[], None]
+
+    def __new__(cls, text: str, note: Callable[[], None]) -> Noted:
+        one = super().__new__(cls, "\0")
+        one.text, one.note = text, note
+        return one
+
+
+def _noting(method: Callable[..., Any]) -> Callable[..., Any]:
+    def noting(self: Noted, *args: Any, **named: Any) -> Any:
+        self.note()
+        return method(self.text, *args, **named)
+
+    return noting
+
+
+for _name, _method in vars(str).items():
+    if callable(_method) and _name not in ("__new__", "__getattribute__"):
+        setattr(Noted, _name, _noting(_method))
