@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
@@ -59,6 +60,23 @@ def _redrawn(sample: Sample, claims: Claims) -> bool:
     return again.case == sample.case and key_of(again) == key_of(sample)
 
 
+@dataclass(slots=True)
+class Example:
+    """What Hypothesis has drawn for one sample: integers, each with the number of its choices."""
+
+    choices: list[tuple[int, int]] = field(default_factory=list)
+    fits: bool | None = None
+    """Whether there was a sample; None where Hypothesis has ended the drawing."""
+
+
+class Examples(dict[tuple[Any, ...], list[Example]]):
+    """What Hypothesis has drawn for the mechanisms of a library, whatever the dtype."""
+
+
+class _CutError(Exception):
+    """Something else is drawn than before."""
+
+
 def _explored(
     mechanism: Mechanism,
     claims: Claims,
@@ -68,15 +86,53 @@ def _explored(
     pinned: Mapping[str, Any],
     regimes: Sequence[str],
 ) -> list[Sample]:
+    """The samples that Hypothesis draws.
+
+    What it draws depends on nothing but the seed and on what came of its draws so far.
+    So where all that it has drawn in another dtype comes to the same here, it would draw just that, and is not asked.
+    """
+    key = (mechanism.name, mechanism.digest, *sorted(pinned.items()), claims.bounds, tuple(regimes), seed, count)
+    known, structures = mechanism.kept(Examples), Structures(mechanism, claims, dtype)
+    found = _repeated(structures, known[key]) if key in known else None
+    if found is None:
+        found, known[key] = _drawn_anew(structures, seed, count)
+    return found
+
+
+def _repeated(structures: Structures, examples: Sequence[Example]) -> list[Sample] | None:
+    """The samples of examples that were drawn before; None where something else comes of one."""
+    found: list[Sample] = []
+    for example in examples:
+        left = iter(example.choices)
+
+        def below(n: int, left: Iterator[tuple[int, int]] = left) -> int:
+            count, index = next(left, (None, 0))
+            if count != n:
+                raise _CutError
+            return index
+
+        try:
+            sample = structures.sample(f"draw {len(found) + 1}", below)
+        except _CutError:
+            if example.fits is None and next(left, None) is None:
+                continue
+            return None
+        if example.fits is not (sample is not None) or next(left, None) is not None:
+            return None
+        found += [sample] if sample is not None else []
+    return found
+
+
+def _drawn_anew(structures: Structures, seed: int, count: int) -> tuple[list[Sample], list[Example]]:
     import hypothesis
     from hypothesis import strategies
     from hypothesis.errors import Unsatisfiable
 
     found: list[Sample] = []
-    structures = Structures(mechanism, claims, dtype)
+    examples: list[Example] = []
     checks: list[Any] = list(hypothesis.HealthCheck)
 
-    @hypothesis.seed(seed_of(seed, mechanism.name, "explored"))
+    @hypothesis.seed(seed_of(seed, structures.mechanism.name, "explored"))
     @hypothesis.settings(
         max_examples=count,
         database=None,
@@ -86,17 +142,23 @@ def _explored(
     )
     @hypothesis.given(strategies.data())
     def explore(data: Any) -> None:
+        example = Example()
+        examples.append(example)
+
         def below(n: int) -> int:
-            return data.draw(strategies.integers(0, n - 1))
+            index = data.draw(strategies.integers(0, n - 1))
+            example.choices.append((n, index))
+            return index
 
         sample = structures.sample(f"draw {len(found) + 1}", below)
+        example.fits = sample is not None
         hypothesis.assume(sample is not None)
         if sample is not None:
             found.append(sample)
 
     with contextlib.suppress(Unsatisfiable), _reading_no_sources():
         explore()
-    return found
+    return found, examples
 
 
 @contextlib.contextmanager

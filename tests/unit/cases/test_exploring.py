@@ -4,7 +4,7 @@ import pytest
 from hypothesis.internal.conjecture import providers
 
 from attnspec.cases import disk, drawing, exploring
-from attnspec.cases.exploring import explored
+from attnspec.cases.exploring import Example, Examples, Structures, _repeated, explored
 from attnspec.mechanisms.loader import library
 from attnspec.mechanisms.mechanism import Mechanism
 from attnspec.subjects.claims import Claims
@@ -64,3 +64,44 @@ def test_what_hypothesis_knows_of_other_tests_is_as_it_was():
     known = providers.CONSTANTS_CACHE
     explored(library()["softmax"], Claims(frozenset(), ("float32",)), 5, "float32", 2)
     assert known is providers.CONSTANTS_CACHE
+
+
+@pytest.mark.parametrize(
+    "name", ["attention", "attention_gradient", "paged_attention", "einsum", "generate", "quantize"]
+)
+def test_cases_are_the_same_whether_or_not_another_dtype_was_drawn_before(name, monkeypatch):
+    m, found = library()[name], []
+    claims = DefinitionSubject(m, "definition").claims
+    for before in ((), ("float32", "float16")):
+        monkeypatch.setenv("ATTNSPEC_CACHE", "off")
+        m.kept(Examples).clear()
+        for dtype in before:
+            explored(m, claims, 3, dtype, 12)
+        found.append([sample.case for sample in explored(m, claims, 3, "bfloat16", 12)])
+    assert 12 == len(found[0])
+    assert found[0] == found[1]
+
+
+def test_hypothesis_is_not_asked_again_for_another_dtype(monkeypatch):
+    ATTENTION.kept(Examples).clear()
+    explored(ATTENTION, EVERYTHING, 7, "float32", 4)
+    monkeypatch.setattr(exploring, "_drawn_anew", None)
+    assert 4 == len(explored(ATTENTION, EVERYTHING, 7, "float16", 4))
+
+
+def test_examples_are_drawn_anew_where_something_else_comes_of_them():
+    structures = Structures(ATTENTION, EVERYTHING, "float32")
+    ATTENTION.kept(Examples).clear()
+    explored(ATTENTION, EVERYTHING, 7, "float16", 2)
+    (examples,) = ATTENTION.kept(Examples).values()
+    first = examples[0]
+    assert _repeated(structures, examples) is not None
+    for other in (
+        Example(first.choices, not first.fits),
+        Example(first.choices[:-1], first.fits),
+        Example([*first.choices, (2, 0)], first.fits),
+        Example([(n + 1, index) for n, index in first.choices], first.fits),
+        Example(first.choices, None),
+    ):
+        assert _repeated(structures, [other]) is None
+    assert [] == _repeated(structures, [Example(first.choices[:2], None)])
