@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from attnspec import adapters
 
+from ..cases.drawing import kept_together
 from ..cases.profiles import Profile
 from ..judging.cells import Cell, Request
 from ..judging.engine import run
@@ -45,18 +46,17 @@ def audited_controls(
     own = [m for m in known.of(subjects[0].operator) if m.name in mechanisms]
     profile = replace(CONTROLS, name="deep", draws=-(-DEEP // max(len(own), 1))) if deep else CONTROLS
     parts, cases, bounds = {name: Part(name) for name in names}, Counter[str](), Bounds()
-    for mechanism, dtype, one in itertools.product(own, FORMATS, subjects):
-        if dtype not in one.claims.dtypes:
-            continue
-        with warnings.catch_warnings():
+    for mechanism, dtype in itertools.product(own, FORMATS):
+        with warnings.catch_warnings(), kept_together(mechanism):
             warnings.simplefilter("ignore")
-            result = run(Request(one, mechanism, dtype, profile))
-        cases[one.name] += result.cases
-        for cell in result.cells:
-            if cell.bad and cell.level == "must":
-                says = f"{cell.says} ({cell.worst:.3g} x the bound)" if cell.worst else cell.says
-                parts[one.name].faults.append(f"accused of {cell.address} in {dtype}: {says}")
-            bounds.take(cell)
+            for one in (one for one in subjects if dtype in one.claims.dtypes):
+                result = run(Request(one, mechanism, dtype, profile))
+                cases[one.name] += result.cases
+                for cell in result.cells:
+                    if cell.bad and cell.level == "must":
+                        says = f"{cell.says} ({cell.worst:.3g} x the bound)" if cell.worst else cell.says
+                        parts[one.name].faults.append(f"accused of {cell.address} in {dtype}: {says}")
+                    bounds.take(cell)
     for name, part in parts.items():
         part.notes.append(f"correct variant, {cases[name]} cases")
     return [*parts.values(), *bounds.part(subjects[0].operator)]

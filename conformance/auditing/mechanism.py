@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..cases.drawing import kept_together
 from ..cases.plans import Plan, plan
 from ..cases.profiles import Profile
 from ..cases.samples import Sample
@@ -24,7 +25,7 @@ from ..judging.verdicts import LAW_ENTRIES
 from ..mechanisms.definition import Frame
 from ..mechanisms.evidence import derived
 from ..mechanisms.mechanism import Law, Mechanism, Mistake
-from ..mechanisms.references import has_reference, reference_outputs
+from ..mechanisms.references import answered, has_reference
 from ..numerics.grades import FP64
 from ..numerics.numbers import Number, number
 from ..subjects.stand_ins import DefinitionSubject, Unchanged
@@ -42,9 +43,10 @@ CASES = Profile("audit", covering=10, draws=8, admitted=2)
 
 def audited_mechanism(mechanism: Mechanism) -> Part:
     """The audit of one mechanism."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), kept_together(mechanism):
         warnings.simplefilter("ignore")
-        return _Audit(mechanism).part()
+        audit = _Audit(mechanism)  # whose samples are kept for as long as it is there
+        return audit.part()
 
 
 def variants(mechanism: Mechanism) -> Iterator[dict[str, str]]:
@@ -116,10 +118,15 @@ class _Audit:
                         self.fault(f"example {example.name}: the {witness} gives {output} = {given.tolist()}")
 
     def reference(self, sample: Sample, words: Mapping[str, str]) -> dict[str, Any]:
-        key = ("reference", *words.items())
-        if key not in sample.cache:
-            sample.cache[key] = reference_outputs(self.m, {**sample.values, **words})
-        return sample.cache[key]
+        """The outputs of the reference; under words that it does not look at they are the same."""
+        kept = sample.cache.get("reference", ())
+        for asked, outputs in kept:
+            if all(words.get(convention) == word for convention, word in asked.items()):
+                return outputs
+        outputs, asked = answered(self.m, sample.values, {**self.m.words, **words})
+        known = {convention: {**self.m.words, **words}[convention] for convention in asked}
+        sample.cache["reference"] = (*kept, (known, outputs))
+        return outputs
 
     def witnesses(self) -> None:
         """Definition and reference agree on every case, under every word."""
@@ -233,9 +240,12 @@ class _Audit:
         return found
 
     def noticed(self, mistake: Mistake, words: Mapping[str, str], shown: Sequence[Sample]) -> bool:
-        """Whether the reference contradicts a definition with the mistake in it; where it is wrong comes first."""
+        """Whether the reference contradicts a definition with the mistake in it; where it is wrong comes first.
+
+        Of these cases the smallest come first, for references are slow on large ones.
+        """
         others = (sample for sample in self.samples(large=True) if sample not in shown)
-        for sample in itertools.chain(shown, others):
+        for sample in itertools.chain(sorted(shown, key=lambda sample: sample.entries), others):
             wrong = Frame(self.m, {**sample.values, **words}, changes=mistake.change).outputs()
             try:
                 right = self.reference(sample, words)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -46,6 +49,21 @@ def drawn(mechanism: Mechanism, case: Case, claims: Claims, dtype: str, picker: 
         return None
 
 
+_LATER: ContextVar[bool] = ContextVar("later", default=False)
+
+
 def keep(mechanism: Mechanism) -> None:
     """Keep for later runs what was computed from the samples of its library."""
-    save([*mechanism.kept(Samples).values()])
+    if not _LATER.get():
+        save([*mechanism.kept(Samples).values()])
+
+
+@contextmanager
+def kept_together(mechanism: Mechanism) -> Iterator[None]:
+    """Keep what the runs of the body compute when it ends: each of many runs would write the same samples again."""
+    outer = _LATER.set(True)
+    try:
+        yield
+    finally:
+        _LATER.reset(outer)
+        keep(mechanism)

@@ -3,7 +3,7 @@
 import pytest
 
 from attnspec.cases import drawing
-from attnspec.cases.drawing import keep
+from attnspec.cases.drawing import keep, kept_together
 from attnspec.cases.plans import plan
 from attnspec.cases.profiles import PROFILES
 from attnspec.judging.bench import Bench
@@ -29,3 +29,15 @@ def test_samples_of_plans_are_kept_when_they_have_grown(folder, monkeypatch):
     path.unlink()
     keep(m)
     assert [] == [*folder.iterdir()]
+
+
+def test_what_several_runs_compute_is_kept_when_the_last_of_them_ends(folder, monkeypatch):
+    m = library()["softmax"]
+    monkeypatch.setattr(drawing, "Samples", type("Samples", (drawing.Samples,), {}))
+    samples = plan(m, DefinitionSubject(m, "definition").claims, PROFILES["smoke"], 6, "float32").scenarios
+    with kept_together(m):
+        trial = Trial(Bench(DefinitionSubject(m, "definition"), m, "float32", "cpu", m.words), samples[0])
+        trial.frames.exact("p", trial.base)
+        keep(m)
+        assert not folder.exists()
+    assert 1 == len([*folder.iterdir()])
