@@ -197,22 +197,28 @@ class _Traced(Tracing):
         self.law, self.say, self.known = law, say, known
 
     def of(self, mistake: str, trial: Trial) -> Check | None:
-        """How the law fares on a trial: as on the definition, where every call is answered in the same way."""
+        """How the law fares on a trial: as on the definition, where all that it looks at is the same."""
         key = (self.bench.words_key, self.sample, self.law.name, mistake)
         if key in self.known:
             return self.known[key]
         right, started = self.right, time.thread_time()
-        try:
-            alike = all(trial.reply(settled) is self.replies[settled.key] for settled in self.asked.values())
-        except (Declined, Faulted):
-            alike = False
-        outcome = right if alike else self.judged(trial)
+        outcome = right if self.alike(trial) else self.judged(trial)
         if outcome is None:
             return None
         # where a mistake answers as the definition does, the law costs what it does there
         seconds = self.seconds + time.thread_time() - started
         self.known[key] = check = Check(outcome.kind, outcome.excess, seconds)
         return check
+
+    def alike(self, trial: Trial) -> bool:
+        """Whether all that the law looks at on the definition is the same on a trial."""
+        try:
+            replies = {key: trial.reply(settled) for key, settled in self.asked.items()}
+        except (Declined, Faulted):
+            return False
+        if all(reply is self.replies[key] for key, reply in replies.items()):
+            return True
+        return all(replies[key].outputs.get(n) is self.replies[key].outputs.get(n) for n, key in self.looked_at)
 
     @functools.cached_property
     def right(self) -> Outcome | None:

@@ -18,6 +18,8 @@ from ..numerics.numbers import Number, recording
 from .bench import Bench
 from .settling import Settled
 
+SETTLED = "settled"
+"""Under which the call of the case itself is kept."""
 SHAPES = 1 << 12
 """Shapes of outputs that are remembered at a time."""
 
@@ -31,7 +33,9 @@ class Frames:
 
     def __init__(self, bench: Bench, sample: Sample) -> None:
         self.bench, self.mechanism, self.cache = bench, bench.mechanism, sample.cache
-        self.base = Settled(sample.values)
+        if SETTLED not in sample.cache:
+            sample.cache[SETTLED] = Settled(sample.values)
+        self.base: Settled = sample.cache[SETTLED]
 
     def _key(self, kind: str, settled: Settled, *more: Any) -> tuple[Any, ...]:
         return kind, self.mechanism.name, self.bench.words_key, settled.key, *more
@@ -140,6 +144,12 @@ class Frames:
 
     def shape(self, name: str, settled: Settled) -> tuple[int, ...]:
         """The shape that an output has for inputs of these shapes."""
+        own = (self.mechanism.name, name)
+        if own not in settled.shapes:
+            settled.shapes[own] = self._shape(name, settled)
+        return settled.shapes[own]
+
+    def _shape(self, name: str, settled: Settled) -> tuple[int, ...]:
         shapes = tuple(getattr(settled.values[n], "shape", ()) for n in self.mechanism.inputs)
         options = [settled.values[n] for n in self.mechanism.options]
         if self.mechanism.required:  # beside inputs, only words and integers say how long something is

@@ -22,6 +22,7 @@ from ..numerics.drawn import Drawn
 from ..numerics.formats import KINDS
 from ..numerics.numbers import Number, value
 from ..numerics.truths import Truth
+from ..subjects.claims import Claims
 from .bench import Bench
 
 
@@ -38,6 +39,10 @@ class Settled:
     """What rounding moved, for inputs that a law computed; the definition is asked about what was meant."""
     key: tuple[Any, ...] = ()
     """Equal for equal calls; empty for the case itself."""
+    calls: dict[tuple[Any, ...], tuple[Claims, Call]] = field(default_factory=dict, repr=False, compare=False)
+    """The calls that it has come to under some claims, which subjects with the same claims share."""
+    shapes: dict[tuple[str, str], tuple[int, ...]] = field(default_factory=dict, repr=False, compare=False)
+    """The shapes of outputs that were asked for, by mechanism and name."""
 
     @property
     def nbytes(self) -> int:
@@ -85,6 +90,15 @@ def claimed(bench: Bench, sample: Sample, settled: Settled, *, poisoned: bool = 
 
     One that is `wrong` is to be refused, whatever the subject requires of those that it takes.
     """
+    claims = bench.subject.claims
+    key = (id(claims), bench.mechanism.name, bench.dtype, bench.device, sample.layout, poisoned, wrong)
+    known = settled.calls.get(key)
+    if known is None:  # which keeps the claims, so that no others have their number
+        known = settled.calls[key] = (claims, _claimed(bench, sample, settled, poisoned=poisoned, wrong=wrong))
+    return known[1]
+
+
+def _claimed(bench: Bench, sample: Sample, settled: Settled, *, poisoned: bool, wrong: bool) -> Call:
     claims, m = bench.subject.claims, bench.mechanism
     inputs, options = {}, {}
     for name in m.inputs:

@@ -58,6 +58,8 @@ class Frame:
             for name in mechanism.inputs:
                 self.values[name] = _graded(self.values.get(name), grade)
         self.memo: dict[str, Any] = {}
+        if unchanged is not None:
+            self.memo = {name: x for name, x in unchanged.memo.items() if name not in reached}
         self.held = 0
         """The bytes of the lines that are in the memo."""
         self.turned_on: set[str] = set()
@@ -73,7 +75,8 @@ class Frame:
         if name in memo:
             return memo[name]
         if self.unchanged is not None and name not in self.reached:
-            return self.unchanged[name]
+            result = memo[name] = self.unchanged[name]
+            return result
         change = self.changes.get(name)
         if change is None and name not in self.mechanism.definition:  # what is given, as most names are
             result = memo[name] = self.original(name)

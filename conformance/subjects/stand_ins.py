@@ -29,6 +29,7 @@ class Lines:
 
     frame: Frame
     reply: Reply
+    call: Call
 
 
 class Unchanged:
@@ -38,17 +39,23 @@ class Unchanged:
         """`largest` is the number of entries of a call that is kept."""
         self.room, self.largest = room, largest
         self._kept: OrderedDict[tuple[Any, ...], Lines] = OrderedDict()
+        self._claims: list[Claims] = []
+
+    def claims(self, claims: Claims) -> Claims:
+        """The claims of a subject; of those that are equal always the same ones, so that calls are shared as well."""
+        if claims not in self._claims:
+            self._claims.append(claims)
+        return self._claims[self._claims.index(claims)]
 
     def on(self, subject: DefinitionSubject, call: Call) -> Lines | None:
         """The lines on a call; None where the definition refuses it, or where it is too large."""
-        if sum(x.size for x in call.inputs.values()) > self.largest:
-            return None
-        arrays = tuple((name, id(x)) for name, x in call.inputs.items())  # kept lines keep their arrays alive
-        key = (call.dtype, arrays, *call.options.items(), *subject.words.values())
+        key = (id(call), *subject.words.values())  # kept lines keep their call alive
         if key not in self._kept:
+            if sum(x.size for x in call.inputs.values()) > self.largest:
+                return None
             try:
                 frame = subject.frame(call, {})
-                self._kept[key] = Lines(frame, subject.reply(frame, call))
+                self._kept[key] = Lines(frame, subject.reply(frame, call), call)
             except Exception:
                 return None
             if len(self._kept) > self.room:
@@ -79,7 +86,8 @@ class DefinitionSubject:
         self._moves_domain = any(condition.uses & self._reached for condition in domain)
         self.words = {**mechanism.words, **(conventions or {})}
         names = frozenset({*mechanism.optional, *mechanism.options})
-        self.claims = Claims(names=names, dtypes=tuple(dtypes), conventions=self.words)
+        claims = Claims(names=names, dtypes=tuple(dtypes), conventions=self.words)
+        self.claims = claims if unchanged is None else unchanged.claims(claims)
 
     def session(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -93,15 +101,17 @@ class DefinitionSubject:
             if not differs(frame, lines.frame):
                 return same
             reply = self.reply(frame, call)
-            return same if all(identical(x, same.outputs[name]) for name, x in reply.outputs.items()) else reply
+            known = {n: same.outputs[n] if identical(x, same.outputs[n]) else x for n, x in reply.outputs.items()}
+            return same if all(x is same.outputs[name] for name, x in known.items()) else Reply(known)
         except Exception as error:
             return Reply(fault=raised(error))
 
     def frame(self, call: Call, changes: Mapping[str, Any], unchanged: Frame | None = None) -> Frame:
         """The definition on a call, or a `SpecError` outside its domain."""
-        overflow = LADDER[call.dtype][0].arithmetic
-        options = {name: self.mechanism.meant(name, x) for name, x in call.options.items()}
-        values = {**self.words, **self.claims.fixed, **call.inputs, **options}
+        overflow, values = LADDER[call.dtype][0].arithmetic, {}
+        if unchanged is None:
+            options = {name: self.mechanism.meant(name, x) for name, x in call.options.items()}
+            values = {**self.words, **self.claims.fixed, **call.inputs, **options}
         frame = Frame(
             self.mechanism, values, changes=changes, overflow=overflow, unchanged=unchanged, reached=self._reached
         )

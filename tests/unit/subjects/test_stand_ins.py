@@ -9,7 +9,7 @@ from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
 from attnspec.mechanisms.loader import library
 from attnspec.numerics.formats import BFLOAT16, FLOAT32, rounded
-from attnspec.subjects.stand_ins import DefinitionSubject, ReferenceSubject
+from attnspec.subjects.stand_ins import DefinitionSubject, ReferenceSubject, Unchanged
 
 SMALL = ("softmax", "alibi_slopes", "alibi_bias")
 X = np.array([[0.0, 1.0, 3.0], [2.0, 2.0, 2.0]])
@@ -92,3 +92,21 @@ def test_a_number_beyond_the_arithmetic_overflows_as_it_does_there():
     subject = DefinitionSubject(library()["softmax"], "unshifted", change)
     reply = subject.call(Call({"x": np.array([[100.0, 0.0]])}, {}, "float32"))
     assert np.isnan(reply.outputs["p"][0, 0])
+
+
+def test_equal_claims_of_subjects_that_share_the_definition_are_the_same():
+    shared = Unchanged()
+    dtypes = ("float32", "float32", "float16")
+    one, other, third = (definition("softmax", unchanged=shared, dtypes=(dtype,)) for dtype in dtypes)
+    assert one.claims is other.claims
+    assert one.claims != third.claims
+
+
+def test_outputs_that_a_mistake_does_not_change_are_those_of_the_definition():
+    m, shared = library()["attention"], Unchanged()
+    wrong = DefinitionSubject(m, "wrong", m.mistakes["lse_unscaled"].change, unchanged=shared)
+    q, k, v = (np.arange(6.0).reshape(1, 1, 3, 2) + n for n in range(3))
+    call = Call({"q": q, "k": k, "v": v}, {}, "float32")
+    right = definition("attention", unchanged=shared).call(call).outputs
+    found = wrong.call(call).outputs
+    assert {"lse"} == {name for name in right if found[name] is not right[name]}
