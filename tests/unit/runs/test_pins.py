@@ -128,9 +128,7 @@ def test_an_upgrade_turns_no_build_red_and_says_what_it_would():
     told = run("check", *ASKED, "--pin", PIN)
     assert "CONFORMANT      softmax (float32)" in told
     assert "1 note" in told
-    assert (
-        "Note      its specification has changed since the pin; it does not fail a run until" in told
-    )
+    assert "Note      its specification has changed since the pin; it does not fail a run until" in told
     assert f"fails once the pin is renewed ('attnspec freeze' writes {PIN}):" in told
     assert "    its specification has changed since the pin: softmax softmax.definition" in told
     report = ("report", "attnspec-report/results.ndjson")
