@@ -34,7 +34,7 @@ def compare(before: Path, after: tuple[Path, ...], fail_on: str, update: bool, m
 
     \b
     attnspec compare attnspec-baseline.ndjson --update   # accept this state
-    attnspec compare attnspec-baseline.ndjson            # exit 1 for a new failure
+    attnspec compare attnspec-baseline.ndjson            # exit 1 if any is new
     attnspec compare old/results.ndjson new/results.ndjson --fail-on new,precision
 
     A failure under a law that BEFORE does not have, or under a specification that has changed since, is reported

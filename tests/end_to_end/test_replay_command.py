@@ -150,7 +150,7 @@ def test_the_arrays_that_are_kept_take_the_place_of_draws(failures):
 def test_an_unknown_case_is_refused_with_those_there_are(failures):
     result = attnspec("replay", "zzz")
     assert Exit.USAGE == result.exit_code
-    assert result.stderr.startswith("attnspec: no case 'zzz' in attnspec-report/cases (there are ")
+    assert result.stderr.startswith("attnspec: no case 'zzz' in attnspec-report/cases (available: ")
     assert min(path.stem for path in Path("attnspec-report/cases").iterdir()) in result.stderr
 
 

@@ -139,12 +139,12 @@ def test_a_page_of_a_law_names_its_innocent_reasons_and_its_place(law, innocent)
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("sofmax", "nothing is called 'sofmax'; did you mean 'softmax'?"),
+        ("sofmax", "nothing is named 'sofmax'; did you mean 'softmax'?"),
         ("sums_to_on", "nothing is named 'sums_to_on'; did you mean 'sums_to_one'?"),
-        ("softmax.sums_to_on", "nothing is called 'softmax.sums_to_on'; did you mean 'softmax.sums_to_one'?"),
-        ("no_heads", "nothing is called 'no_heads'; one of alibi_bias.no_heads, alibi_slopes.no_heads"),
-        ("softmax.contract.size", "nothing is called 'contract.size'"),
-        ("zzzz", "nothing is called 'zzzz'"),
+        ("softmax.sums_to_on", "nothing is named 'softmax.sums_to_on'; did you mean 'softmax.sums_to_one'?"),
+        ("no_heads", "nothing is named 'no_heads'; one of alibi_bias.no_heads, alibi_slopes.no_heads"),
+        ("softmax.contract.size", "nothing is named 'contract.size'"),
+        ("zzzz", "nothing is named 'zzzz'"),
     ],
 )
 def test_an_unknown_name_is_refused_with_the_nearest_one(name, message):

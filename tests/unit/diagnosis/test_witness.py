@@ -299,7 +299,7 @@ def test_a_missing_witness_lists_those_that_there_are(base_two, tmp_path):
     with pytest.raises(UsageError, match=r"^no case 'abc' in .*cases$"):
         find("abc", tmp_path)
     save(tmp_path, base_two)
-    with pytest.raises(UsageError, match=rf"no case 'abc' in .*cases \(there are {base_two['key']}\)"):
+    with pytest.raises(UsageError, match=rf"no case 'abc' in .*cases \(available: {base_two['key']}\)"):
         find("abc", tmp_path)
 
 
