@@ -14,9 +14,9 @@ from ..mechanisms.mechanism import Mechanism
 from ..subjects.subject import Subject
 
 LEGEND = (
-    "What outputs show, whatever is declared; `attnspec explain CONVENTION` says what the words mean.",
+    "The conventions that outputs show, whatever is declared; `attnspec explain CONVENTION` explains the words.",
     "A word in bold differs from what is declared.",
-    "A question mark stands where no word explains what was returned, a dash where no case told the words apart.",
+    "A question mark means that no word explains the results, a dash that no case distinguishes the words.",
 )
 NAMED = 3
 """Cases that are named as evidence."""
@@ -128,13 +128,13 @@ def _one(version: Mapping[str, Finding]) -> Finding | None:
 def _evidence(finding: Finding) -> str:
     more = len(finding.told_by) - NAMED
     named = ", ".join(finding.told_by[:NAMED]) + (f" and {more} more" if more > 0 else "")
-    return f"told by {named}"
+    return f"shown by {named}"
 
 
 def _inconsistent(version: Mapping[str, Finding]) -> str:
     told = {dtype: finding for dtype, finding in version.items() if finding.how != "untold"}
     if not told:
-        return "no case that it answers tells its words apart"
+        return "no answered case distinguishes its words"
     broken = {dtype: finding for dtype, finding in told.items() if finding.how == "unexplained"}
     if broken:
         listed = ", ".join(f"{f.word} explains {f.agreed} of {f.cases} cases in {d}" for d, f in broken.items())
@@ -147,7 +147,7 @@ def _inconsistent(version: Mapping[str, Finding]) -> str:
 
 def tables(subjects: Sequence[tuple[Subject, Found, Mapping[tuple[str, str], Split]]], headline: str) -> Iterator[str]:
     """What many subjects follow, as Markdown: a table for each operator, implementations by conventions."""
-    yield from ("# What implementations follow", "", f"- `{headline}`", "")
+    yield from ("# Conventions of implementations", "", f"- `{headline}`", "")
     yield from LEGEND
     operators = {subject.operator: subject.mechanism.stating for subject, *_ in subjects}
     for operator in (operators[name] for name in sorted(operators) if operators[name].conventions):

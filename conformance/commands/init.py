@@ -184,7 +184,7 @@ def _conventions(subject: AdapterSubject) -> Iterator[tuple[str, str, str]]:
     for findings in identified(subject, "cpu", subject.claims.dtypes[:1]).values():
         for name, finding in findings.items():
             if finding.how == "observed":
-                yield name, finding.word, f"told by {', '.join(finding.told_by[:3])}"
+                yield name, finding.word, f"shown by {', '.join(finding.told_by[:3])}"
 
 
 def adapter_text(module: str, name: str, subject: AdapterSubject, conventions: Iterator[tuple[str, str, str]]) -> str:

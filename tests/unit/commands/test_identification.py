@@ -62,7 +62,7 @@ def page(tmp_path, monkeypatch):
 def test_what_is_followed_is_shown_with_its_evidence_and_against_what_is_declared(page):
     head, opening, entry, closing, note = page("zeros")
     assert ("zeros   softmax   float32 float64", "conventions={", "}") == (head, opening, closing)
-    assert entry.startswith('    "empty_row": "zeros",  # told by ')
+    assert entry.startswith('    "empty_row": "zeros",  # shown by ')
     assert "empty_row: declared as nans, and follows zeros" == note
 
 
@@ -81,7 +81,7 @@ def test_what_follows_no_word_says_how_far_each_goes(page):
 
 
 def test_what_no_case_tells_is_said(page):
-    assert ["empty_row: no case that it answers tells its words apart"] == page("refuses")[1:]
+    assert ["empty_row: no answered case distinguishes its words"] == page("refuses")[1:]
 
 
 def test_an_operator_without_conventions_says_so(page):
@@ -101,7 +101,7 @@ def test_a_table_of_many_has_what_differs_from_what_is_declared_in_bold(tmp_path
     result = CliRunner().invoke(main, ["identify", *(f"kernels.py:{name}" for name in names), "--markdown"])
     assert 0 == result.exit_code, result.output
     table = result.output.splitlines()
-    assert table[0] == "# What implementations follow"
+    assert table[0] == "# Conventions of implementations"
     assert table[2].startswith("- `attnspec 0.1.0   profile quick ")
     softmax = table.index("## softmax")
     assert [

@@ -60,7 +60,7 @@ def test_what_is_written_is_what_a_check_reads():
     assert {"project": {"name": "mine"}, "tool": {"attnspec": {"targets": ["kernels_attnspec.py"]}}} == project
     text = Path("kernels_attnspec.py").read_text()
     assert 'framework="numpy",' in text
-    assert '        "weight_form": "plain",  # told by ' in text
+    assert '        "weight_form": "plain",  # shown by ' in text
     assert "def rms_norm(x, weight, *, eps=1e-06):\n    return kernels.rms_norm(x, weight, eps=eps)\n" in text
     checked = CliRunner().invoke(main, ["check", "--profile", "smoke", "--mechanism", "rms_norm"])
     assert "CONFORMANT      rms_norm (float32) " in checked.stdout
