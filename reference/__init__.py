@@ -30,6 +30,7 @@ from .linear_attention import (
     short_convolution,
 )
 from .linformer import linformer
+from .log_linear import log_linear_attention
 from .losses import (
     cross_entropy,
     cross_entropy_gradient,
@@ -39,6 +40,7 @@ from .losses import (
 from .merging import merge_states
 from .moe_routing import moe_routing
 from .multi_head import multi_head
+from .native_sparse import native_sparse_attention
 from .norms import gated_rms_norm, layer_norm, residual_rms_norm, rms_norm
 from .packed_attention import packed_attention, packed_attention_gradient
 from .packed_recurrences import (
@@ -113,11 +115,13 @@ __all__ = [
     "linear_cross_entropy",
     "linear_cross_entropy_gradient",
     "linformer",
+    "log_linear_attention",
     "merge_states",
     "model_flops",
     "moe_routing",
     "mrope",
     "multi_head",
+    "native_sparse_attention",
     "packed_attention",
     "packed_attention_gradient",
     "packed_convolution",

@@ -222,6 +222,21 @@ def fla_chunked_linear_attention(q: Any, k: Any, v: Any, state: Any = None, *, s
     return stepped(chunk_linear_attn, q, k, v, scale=scale, state=state, normalize=False)
 
 
+@kernel("log_linear_attention", requires="length <= 64", grade={"bfloat16": "bf16_naive", "float16": "fp16_naive"})
+def fla_chunked_log_linear_attention(
+    q: Any, k: Any, v: Any, gate: Any, level_scales: Any, *, scale: float | None = None
+) -> Any:
+    """chunk_log_linear_attn; keys are filled up with zeros to 64 channels, and values to a power of two."""
+    from fla.ops.log_linear_attn import chunk_log_linear_attn
+    from torch.nn.functional import pad
+
+    key_dim, value_dim = k.shape[3], v.shape[3]
+    wide = pad(v, (0, (1 << (value_dim - 1).bit_length()) - value_dim))
+    factor = key_dim**-0.5 if scale is None else scale
+    queries, keys = (pad(x, (0, -key_dim % 64)) for x in (q, k))
+    return chunk_log_linear_attn(queries, keys, wide, gate, level_scales, scale=factor)[0][..., :value_dim]
+
+
 @kernel(
     "attention",
     fixed={"causal": True},

@@ -91,3 +91,13 @@ def fla_naive_chunked_simple_gla(
 def fla_naive_parallel_simple_gla(q: Any, k: Any, v: Any, gate: Any = None, *, scale: float | None = None) -> Any:
     """naive_parallel_simple_gla, all products at once; what it returns in float32 is rounded."""
     return naive("simple_gla").naive_parallel_simple_gla(q, k, v, gate[..., 0], scale=scale)[0].to(v.dtype)
+
+
+@adapter("log_linear_attention", **NAIVE)
+def fla_naive_log_linear_attention(
+    q: Any, k: Any, v: Any, gate: Any, level_scales: Any, *, scale: float | None = None
+) -> Any:
+    """naive_log_linear_attn, with a mask for each level."""
+    if v.shape[1] != k.shape[1]:
+        raise ValueError("every key has a value")
+    return naive("log_linear_attn").naive_log_linear_attn(q, k, v, gate, level_scales, scale=scale)

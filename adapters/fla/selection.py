@@ -1,7 +1,8 @@
-"""Native sparse attention of flash-linear-attention, its branch of selected blocks, in Triton and in torch.
+"""Native sparse attention of flash-linear-attention, its branch of selected blocks alone and with compressed ones.
 
 Source: https://github.com/fla-org/flash-linear-attention (fla/ops/nsa)
 Queries are as many as keys, and causal; a list of blocks is for the heads that share a head of keys.
+The branch of the window wants flash-attn, and is left out; branches are added up in the dtype of the inputs.
 """
 
 # pyright: reportCallIssue=false, reportArgumentType=false
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import Unsupported
 from .kernels import kernel
 
 
@@ -57,3 +59,52 @@ def fla_naive_nsa_selection(
     from fla.ops.nsa.naive import naive_nsa_selection
 
     return naive_nsa_selection(q, k, v, selected, block_size, scale)
+
+
+BRANCHES: dict[str, Any] = {
+    "conventions": {"empty_list": "nans"},
+    "limits": {"group": (16,)},
+    "requires": ("q_len == k_len", "not single(selected_gate)"),
+}
+
+
+@kernel("native_sparse_attention", **BRANCHES)
+def fla_parallel_nsa_branches(
+    q: Any,
+    k: Any,
+    v: Any,
+    selected: Any,
+    compressed_gate: Any = None,
+    selected_gate: Any = None,
+    *,
+    block_size: int = 4,
+    scale: float | None = None,
+) -> Any:
+    """parallel_nsa, in Triton, with means by mean_pooling; numbers of blocks are given."""
+    from fla.ops.nsa.parallel import parallel_nsa
+
+    if q.shape[2] < 16 * k.shape[2]:
+        raise Unsupported("sixteen heads or more share a head of keys")
+    gates = compressed_gate, selected_gate
+    return parallel_nsa(q, k, v, *gates, block_indices=selected, block_size=block_size, scale=scale)
+
+
+@kernel("native_sparse_attention", **BRANCHES)
+def fla_naive_nsa_branches(
+    q: Any,
+    k: Any,
+    v: Any,
+    selected: Any,
+    compressed_gate: Any = None,
+    selected_gate: Any = None,
+    *,
+    block_size: int = 4,
+    scale: float | None = None,
+) -> Any:
+    """naive_nsa, in torch, with means by mean_pooling in Triton; numbers of blocks are given."""
+    from fla.ops.nsa.naive import naive_nsa
+
+    if q.shape[2] < 16 * k.shape[2]:
+        raise Unsupported("sixteen heads or more share a head of keys")
+    gates = compressed_gate, selected_gate
+    return naive_nsa(q, k, v, *gates, block_indices=selected, block_size=block_size, scale=scale)
