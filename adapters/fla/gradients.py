@@ -77,6 +77,15 @@ def fla_naive_recurrent_kda_gradient(
     return differentiated(out, d_out, q=q, k=k, v=v, gate=gate, beta=beta, state=state)
 
 
+@adapter("kimi_delta_attention_gradient", slow=True, **{**BY_TOKENS, "limits": {"length": (64,)}})
+def fla_naive_chunked_kda_gradient(
+    q: Any, k: Any, v: Any, gate: Any, beta: Any, d_out: Any, state: Any = None, *, scale: float | None = None
+) -> Any:
+    """naive_chunk_kda, in one chunk of 64 tokens."""
+    out = partial(delta_rule.fla_naive_chunked_kda, scale=scale)
+    return differentiated(out, d_out, q=q, k=k, v=v, gate=gate, beta=beta, state=state)
+
+
 @adapter("linear_attention_gradient", fixed=PLAIN, conventions={"eps_place": "to_normaliser"}, **SINGLE)
 def fla_naive_linear_attention_gradient(
     q: Any,
