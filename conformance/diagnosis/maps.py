@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from .patterns import in_words
 from .shares import MOST as HEADS
 from .shares import shared_outputs, shares_told
 from .steering import EXPLAINED_ENTRIES
+from .turns import turns, turns_told
 from .weights import Weights, all_finite, bounded, recovered, weighted
 
 ROWS, COLUMNS = 6, 60
@@ -76,7 +78,7 @@ def mapped(bench: Bench, failure: Failure, seed: int) -> Map | None:
         with np.errstate(all="ignore"):
             has_weights = weighted(bench, failure.found)
             drawn = _weights(bench, failure, seed) if has_weights else None
-            return drawn or _gradients(bench, failure, seed) or _output(bench, failure)
+            return drawn or _gradients(bench, failure, seed) or _turns(bench, failure, seed) or _output(bench, failure)
     except (Declined, Faulted, Stray, SpecError):
         return None
 
@@ -200,6 +202,24 @@ def _gradients(bench: Bench, failure: Failure, seed: int) -> Map | None:
         words = "" if _place(bench, trial) is None else shares_told(trial)
         if words:
             return Map(words, sample.case.label)
+    return None
+
+
+# Turned pairs
+
+
+def _turns(bench: Bench, failure: Failure, seed: int) -> Map | None:
+    """Which channels are turned with which, and by which positions, if that is not as it should be."""
+    m, claims = bench.mechanism, bench.subject.claims
+    if not turns(m):
+        return None
+    scenarios = plan(m, claims, PROFILES["quick"], seed, bench.dtype).scenarios
+    fit = [s for s in (failure.found, *scenarios) if s.mechanism is m and all_finite(s)]
+    wrong = (trial for trial in (Trial(bench, s) for s in fit) if _differs(trial))
+    for trial in itertools.islice(wrong, PROBED):
+        words = turns_told(trial)
+        if words:
+            return Map(words, trial.sample.case.label)
     return None
 
 

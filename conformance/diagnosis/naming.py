@@ -34,12 +34,14 @@ from .search import Search, cause
 from .signatures import Signature
 from .steering import EXPLAINED_ENTRIES
 from .synthesis import plausible, resembling
-from .variants import varied
+from .variants import from_elsewhere, varied
 
 SURE = 4
 """Cases on which an edit of the definition agrees at least: there are many of them."""
 FOREIGN = 2
 """Cases on which a mistake of another definition agrees at least: one may agree by chance."""
+FEWER = (4, 4)
+"""Cases beside a wrong one, and fresh ones, asked about before a subject is called what it is elsewhere."""
 SECONDS = 2.0
 """CPU time after which no pair and no further condition is tried."""
 MORE = 0.5
@@ -85,8 +87,7 @@ def diagnose(
     if bench.mechanism.undetermined:
         return _by_laws(bench, failure, candidates, grades[0], seed)
     observations = observed(bench, failure, seed) if observations is None else observations
-    known = [c for c in candidates if (c.name.partition(".")[2] or c.name) in likely]
-    again = Search(bench, known, [], observations, grades[0], seed, until=until).likeness() if known else None
+    again = _as_elsewhere(bench, candidates, observations, grades[0], seed, likely, until) if likely else None
     if again is not None:
         return again
     failing = [o for o in observations if o.trial.sample in (failure.sample, failure.found)]
@@ -109,6 +110,29 @@ def diagnose(
         if isinstance(again, Likeness):
             return _confined(again, within)
     return found
+
+
+def _as_elsewhere(
+    bench: Bench,
+    candidates: Sequence[Candidate],
+    observations: Sequence[Observation],
+    grade: Grade,
+    seed: int,
+    likely: Collection[str],
+    until: float,
+) -> Likeness | None:
+    """What was named of the subject elsewhere, if it agrees on the cases of the mechanism itself.
+
+    Those of its kin, and many fresh ones, were looked at where it was named first.
+    """
+    own = [o for o in observations if o.mechanism is bench.mechanism]
+    known = [c for c in candidates if (c.name.partition(".")[2] or c.name) in likely]
+    found = Search(bench, known, [], own, grade, seed, until=until, asked=FEWER).likeness() if known else None
+    if found is not None:
+        return found
+    near = from_elsewhere(bench.mechanism, likely)
+    found = Search(bench, near, [], own, grade, seed, until=until, asked=FEWER).likeness() if near else None
+    return found if found is not None and found.agreed >= FOREIGN else None
 
 
 def _functions(bench: Bench, without: Collection[str]) -> Iterator[Candidate]:

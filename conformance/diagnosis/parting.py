@@ -23,7 +23,7 @@ from ..cases.samples import Sample
 from ..judging.bench import Bench
 from .conditions import Condition, Fit, Literal, fitting
 from .facts import Facts, facts_of
-from .steering import EXPLAINED_ENTRIES, beyond, imposed, neighbours, sized, turned
+from .steering import EXPLAINED_ENTRIES, beyond, imposed, neighbours, redrawn, sized, turned
 
 TRIES = 128
 """Cases that are drawn for the tests of conditions."""
@@ -43,6 +43,8 @@ PAST = (2, 3)
 """How far beyond a threshold further cases are tried: the nearest of another remainder by two, and by three."""
 TURNED = 4
 """Wrong cases of which each option or input is given or left out, as long as the one before was right then."""
+DOUBTS = 3
+"""Seeds with which a wrong case is drawn again where one literal of a condition does not hold."""
 REMAINDERS = 8
 """Sizes beside a wrong one that are tried for a remainder."""
 
@@ -106,7 +108,7 @@ class Parting:
                 return fit, False
             if not told or not self.speaks_against(told[-1], fit):
                 idle = [one.key for one in fit.condition.literals if one.key not in self.turned]
-                if not idle and not (fit.partly and self.sharpened(fit)):
+                if not idle and not (fit.partly and self.sharpened(fit)) and not self.doubted(fit):
                     return fit, True
                 self.untested.update(idle)
             fit = self.fit()
@@ -130,6 +132,25 @@ class Parting:
                 break
             self.tried(sample)
         return True
+
+    def doubted(self, fit: Fit) -> bool:
+        """Whether a case without one of the literals speaks against a condition where it has other entries.
+
+        That one such case is right may be by its entries.
+        """
+        claims = self.bench.subject.claims
+        wrong = sorted((p.sample for p in self.points if p.wrong), key=lambda sample: sample.entries)
+        few = wrong[:: max(len(wrong) // TURNED, 1)][:TURNED]
+        for literal in [] if claims.compiled else fit.condition.literals:
+            for sample in few:
+                moved = self.kept("without", literal.key, sample, lambda x=sample, y=literal: beyond(x, claims, y))
+                for other in [] if moved is None else redrawn(moved, claims, DOUBTS):
+                    if self.spent:
+                        return False
+                    point = self.tried(other)
+                    if point is not None and point.wrong and not fit.condition.holds(point.facts):
+                        return True
+        return False
 
     def beside(self) -> Iterator[Sample]:
         """Cases that differ from a wrong one in one thing, as far as a quarter of the budget goes."""

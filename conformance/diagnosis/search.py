@@ -69,12 +69,14 @@ class Search:
         *,
         until: float = math.inf,
         calls: int = CALLS,
+        asked: tuple[int, int] = (BESIDE, ASKED),
     ) -> None:
         """Nothing is asked of calls on which `within` does not hold, and of functions so many `calls` at most.
 
+        The subject is `asked` about so many cases beside a wrong one, and so many fresh ones, before a name is given.
         After `until`, of the clock `time.process_time`, no pair and no further condition is tried.
         """
-        self.calls = calls
+        self.calls, self.asked = calls, asked
         self.within, self.until = within, until
         self.bench, self.candidates, self.functions = bench, candidates, functions
         self.grade, self.seed = grade, seed
@@ -152,9 +154,9 @@ class Search:
 
     def confirmed(self, found: Sequence[Candidate]) -> list[Candidate]:
         """Those that still agree with the subject on fresh cases, which are chosen for that."""
-        left, asked = list(found), 0
+        left, asked, (beside, fresh) = list(found), 0, self.asked
         near = (o for o in self.beside() if any(o.tells(candidate) for candidate in left)) if left else ()
-        for observation in itertools.chain(itertools.islice(near, BESIDE), self.fresh()) if left else ():
+        for observation in itertools.chain(itertools.islice(near, beside), self.fresh()) if left else ():
             if not self.within.holds(observation.facts):
                 continue
             telling = any(observation.tells(candidate) for candidate in left)
@@ -164,7 +166,7 @@ class Search:
                 (self.right if observation.right else self.wrong).append(observation)
                 left = [candidate for candidate in left if observation.stance(candidate) is not Stance.DIFFERS]
                 asked += 1
-            if not left or asked == ASKED + BESIDE:
+            if not left or asked == beside + fresh:
                 break
         return [candidate for candidate in left if candidate.function is None or self.evidence(candidate) >= EVIDENCE]
 

@@ -97,6 +97,14 @@ def turned(sample: Sample, claims: Claims, name: str) -> Sample | None:
     return steered(sample, claims, Literal(kinds[unusual], name), holds=True)
 
 
+def redrawn(sample: Sample, claims: Claims, count: int) -> Iterator[Sample]:
+    """The case with other entries, so many times."""
+    for step in range(1, count + 1):
+        found = drawn(sample, replace(sample.case, seed=sample.case.seed + step, literals={}), claims)
+        if found is not None:
+            yield found
+
+
 def drawn(sample: Sample, case: Case, claims: Claims) -> Sample | None:
     """A case of the mechanism of a sample; None where it is none, or too large."""
     try:

@@ -9,14 +9,14 @@ Where a mistake is made of tiles or limits, it is tried with other powers of two
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from ..errors import SpecError
 from ..language.expressions import Expression
 from ..language.syntax import parse
 from ..mechanisms.definition import called_by
-from ..mechanisms.mechanism import Mechanism
+from ..mechanisms.mechanism import Mechanism, Mistake
 from .candidates import Candidate
 
 NUMBERS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -37,16 +37,28 @@ def varied(m: Mechanism) -> list[Candidate]:
     return known[m.name, m.digest]
 
 
-def _inside(m: Mechanism) -> Iterator[Candidate]:
+def from_elsewhere(m: Mechanism, names: Collection[str]) -> list[Candidate]:
+    """The mistakes of some names, without a mechanism, that are known of what it calls or of other operators."""
+    return [*_inside(m, names), *_of_kin(m, set(), names)]
+
+
+def _inside(m: Mechanism, names: Collection[str] | None = None) -> Iterator[Candidate]:
     """The mistakes of the operators that its definition calls, and of those that these call."""
     for name in sorted(called_by(m)):
         for one in () if m.beside(name).by_reference else m.beside(name).kin:
-            for mistake in one.mistakes.values():
+            for mistake in _called(one, names):
                 changes = {f"{name}.{line}": change for line, change in mistake.change.items()}
                 yield Candidate(one.address(mistake.name), mistake.says, changes)
 
 
-def _of_kin(m: Mechanism, seen: set[frozenset[tuple[str, str]]]) -> Iterator[Candidate]:
+def _called(m: Mechanism, names: Collection[str] | None) -> list[Mistake]:
+    """The mistakes of a mechanism, or those of some names."""
+    return [mistake for name, mistake in m.mistakes.items() if names is None or name in names]
+
+
+def _of_kin(
+    m: Mechanism, seen: set[frozenset[tuple[str, str]]], names: Collection[str] | None = None
+) -> Iterator[Candidate]:
     """The mistakes of other operators all of whose lines there are here, each change once."""
     if m.library is None or m.by_reference:
         return
@@ -55,7 +67,7 @@ def _of_kin(m: Mechanism, seen: set[frozenset[tuple[str, str]]]) -> Iterator[Can
         other = m.library[name]
         if other.operator == m.operator or other.by_reference:
             continue
-        for mistake in other.mistakes.values():
+        for mistake in _called(other, names):
             if not mistake.change.keys() <= m.definition.keys() | set(m.options):
                 continue
             try:

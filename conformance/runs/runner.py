@@ -127,6 +127,7 @@ class Runner:
         assert first is not None
         steps = Steps()
         likeness = seen = when = None
+        calls: Sequence[Observation] = []
         after = ""
         failure, room = first, len(shown) < BLOCKS and self.options.explain_time > 0
         others, seed = [c.law for c in failed if c is not head and c.finding == head.finding], self.options.seed
@@ -147,9 +148,11 @@ class Runner:
                 likeness = steps.tried(
                     lambda: diagnose(bench, failure, seed, observations=calls, times=times, likely=shown)
                 )
+            faults = _faults(likeness) if isinstance(likeness, Likeness) else {_unnamed(group, head)}
+            full = room and not faults & shown
+            if full and lawful and first.large is None:  # of what has a block already, where it is wrong is told there
                 seen = steps.tried(lambda: mapped(bench, failure, seed))
                 when = steps.tried(lambda: self._when(result, head, failure, calls))
-            faults = _faults(likeness) if isinstance(likeness, Likeness) else {_unnamed(group, head)}
             if failure.retraced:
                 steps.tried(lambda: prepared(bench, failure.before))
             data = steps.tried(
@@ -160,7 +163,7 @@ class Runner:
         found: dict[str, Any] = {"unexplained": steps.failed} if steps.failed else {}
         if data is not None:
             data |= {} if group.source is None else {"target": group.source or group.target, "alone": not group.source}
-            found["witness"] = {**data, "full": room and not faults & shown}
+            found["witness"] = {**data, "full": full}
         shown |= faults
         return found
 

@@ -83,3 +83,15 @@ def test_of_a_condition_that_holds_on_right_cases_as_well_more_is_found_out_once
     assert [True, False] == [search.sharpened(fit), search.sharpened(fit)]
     assert {True, False} == {point.wrong for point in search.points[count:]}
     assert all(fit.condition.holds(point.facts) for point in search.points[count:] if point.wrong)
+
+
+class Chancy(Parting):
+    """Wrong on some entries, however many there are."""
+
+    def wrong(self, sample: Sample) -> bool:
+        return sample.values["n"] >= 13 or sample.case.seed % 3 == 0
+
+
+def test_without_a_literal_cases_are_drawn_with_other_entries():
+    fit = Fit(Condition((Literal("from", "n", 13, 1.6),)), 0, 1.6)
+    assert [False, True] == [kind(BENCH, points(12), 0).doubted(fit) for kind in (Long, Chancy)]
