@@ -17,17 +17,22 @@ from __future__ import annotations
 import gc
 import itertools
 import multiprocessing
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from typing import Any
 
 from ..mechanisms.evidence import write
 from ..mechanisms.library import Library
 from ..mechanisms.loader import NONE, Specs, mechanism_named
 from ..subjects.targets import families
-from .correct import audited_controls, controls
+from .correct import CONTROLS, audited_controls, controls, draws_of, told, tried
 from .faulty import audited_faults, faults_of
 from .mechanism import audited_mechanism
 from .parts import Part
+
+TOGETHER = 32
+"""Faults of an operator that one process tries in a row."""
 
 
 def audited(names: Sequence[str] = (), *, deep: bool = False, workers: int = 1, specs: Specs = NONE) -> Iterator[Part]:
@@ -47,18 +52,55 @@ def audited(names: Sequence[str] = (), *, deep: bool = False, workers: int = 1, 
             yield from audited_faults(own, specs)
         return
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _settle, (specs,)) as pool:
-        # what takes longest goes first; what shares its cases and bounds goes to one process
-        operators = sorted(correct, key=lambda operator: -len(correct[operator]))
-        checked = {o: pool.submit(audited_controls, correct[o], wanted, specs, deep=deep) for o in operators}
-        mechanisms = sorted(wanted, key=lambda name: -len(known[name].mistakes))
-        parts = {name: pool.submit(_part, name, specs) for name in mechanisms}
-        refuted = [pool.submit(audited_faults, own, specs) for own in wrong.values()]
+        tasks = tasks_of(known, wanted, correct, wrong, specs, deep=deep)
+        longest_first = sorted(tasks, key=lambda key: -tasks[key].seconds)
+        found = {key: pool.submit(tasks[key].run, *tasks[key].arguments) for key in longest_first}
         for name in wanted:
-            yield parts[name].result()
-        for operator in correct:
-            yield from checked[operator].result()
-        for parts_of_operator in refuted:
-            yield from parts_of_operator.result()
+            yield found["mechanism", name, ""].result()
+        for operator, variants in correct.items():
+            own = [found[key].result() for key in tasks if key[:2] == ("correct", operator)]
+            yield from told(operator, variants, own)
+        for key in tasks:
+            if key[0] == "wrong":
+                yield from found[key].result()
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A part of an audit that one process does; what shares its cases and bounds is one."""
+
+    seconds: float
+    """About how much CPU time it takes, as seen on one machine: long ones are begun first, so that all end together."""
+    run: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+def tasks_of(
+    known: Library,
+    wanted: Sequence[str],
+    correct: Mapping[str, Sequence[str]],
+    wrong: Mapping[str, Sequence[str]],
+    specs: Specs,
+    *,
+    deep: bool,
+) -> dict[tuple[str, str, str], Task]:
+    """The tasks of an audit, by what they are about: mechanisms, correct variants on each mechanism, some faults."""
+    tasks = dict[tuple[str, str, str], Task]()
+    for name in wanted:
+        m = known[name]
+        seconds = 1 + 0.006 * len(m.mistakes) * (1 + len(m.laws))
+        tasks["mechanism", name, ""] = Task(seconds, _part, (name, specs))
+    for operator, names in correct.items():
+        own = [m for m in known.of(operator) if m.name in wanted]
+        draws = draws_of(len(own), deep=deep)
+        for m in own:
+            seconds = 0.036 * len(names) * (len(m.scenarios) + CONTROLS.covering + draws + len(m.laws))
+            tasks["correct", operator, m.name] = Task(seconds, tried, (names, m.name, draws, specs))
+    for operator, names in wrong.items():
+        for start in range(0, len(names), TOGETHER):
+            some = names[start : start + TOGETHER]
+            tasks["wrong", operator, str(start)] = Task(1 + 0.35 * len(some), audited_faults, (some, specs))
+    return tasks
 
 
 def derive(names: Sequence[str] = (), *, workers: int = 1, specs: Specs = NONE) -> Iterator[Part]:

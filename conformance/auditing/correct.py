@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from attnspec import adapters
 
@@ -38,28 +37,58 @@ def controls(known: Library, mechanisms: Collection[str]) -> dict[str, list[str]
 def audited_controls(
     names: Sequence[str], mechanisms: Collection[str], specs: Specs = NONE, *, deep: bool
 ) -> list[Part]:
-    """Several correct variants of one operator, in all their dtypes; those that share cases and bounds run in a row."""
-    modules = families("controls")
-    known = specs.library()
+    """Several correct variants of one operator, in all their dtypes."""
+    known, modules = specs.library(), families("controls")
+    operator = next(a.operator for a in adapters.registered() if a.name in names and a.module in modules)
+    own = [m.name for m in known.of(operator) if m.name in mechanisms]
+    return told(operator, names, [tried(names, name, draws_of(len(own), deep=deep), specs) for name in own])
+
+
+def draws_of(mechanisms: int, *, deep: bool) -> int:
+    """The drawn cases of a correct variant on each of so many mechanisms."""
+    return -(-DEEP // max(mechanisms, 1)) if deep else CONTROLS.draws
+
+
+@dataclass(slots=True)
+class Tried:
+    """How correct variants have fared on one mechanism."""
+
+    cases: Counter[str]
+    """The cases of each."""
+    accused: dict[str, list[str]]
+    """Of what each was accused."""
+    bounds: Bounds
+
+
+def tried(names: Sequence[str], mechanism: str, draws: int, specs: Specs = NONE) -> Tried:
+    """Correct variants on one mechanism, in all their dtypes; those that share cases and bounds run in a row."""
+    modules, known = families("controls"), specs.library()
     found = {a.name: subject(a, known=known) for a in adapters.registered() if a.name in names and a.module in modules}
-    subjects = [found[name] for name in names]
-    own = [m for m in known.of(subjects[0].operator) if m.name in mechanisms]
-    profile = replace(CONTROLS, name="deep", draws=-(-DEEP // max(len(own), 1))) if deep else CONTROLS
-    parts, cases, bounds = {name: Part(name) for name in names}, Counter[str](), Bounds()
-    for mechanism, dtype in itertools.product(own, FORMATS):
-        with warnings.catch_warnings(), kept_together(mechanism):
+    own, profile = Tried(Counter(), {name: [] for name in names}, Bounds()), replace(CONTROLS, draws=draws)
+    for dtype in FORMATS:
+        with warnings.catch_warnings(), kept_together(known[mechanism]):
             warnings.simplefilter("ignore")
-            for one in (one for one in subjects if dtype in one.claims.dtypes):
-                result = run(Request(one, mechanism, dtype, profile))
-                cases[one.name] += result.cases
+            for one in (found[name] for name in names if dtype in found[name].claims.dtypes):
+                result = run(Request(one, known[mechanism], dtype, profile))
+                own.cases[one.name] += result.cases
                 for cell in result.cells:
                     if cell.bad and cell.level == "must":
                         says = f"{cell.says} ({cell.worst:.3g} x the bound)" if cell.worst else cell.says
-                        parts[one.name].faults.append(f"accused of {cell.address} in {dtype}: {says}")
-                    bounds.take(cell)
-    for name, part in parts.items():
-        part.notes.append(f"correct variant, {cases[name]} cases")
-    return [*parts.values(), *bounds.part(subjects[0].operator)]
+                        own.accused[one.name].append(f"accused of {cell.address} in {dtype}: {says}")
+                    own.bounds.take(cell)
+    return own
+
+
+def told(operator: str, names: Sequence[str], found: Sequence[Tried]) -> list[Part]:
+    """What correct variants of an operator have shown on its mechanisms, and what their bounds have."""
+    parts, bounds = [], Bounds()
+    for name in names:
+        accused = [fault for each in found for fault in each.accused[name]]
+        cases = sum(each.cases[name] for each in found)
+        parts.append(Part(name, faults=accused, notes=[f"correct variant, {cases} cases"]))
+    for each in found:
+        bounds.add(each.bounds)
+    return [*parts, *bounds.part(operator)]
 
 
 class Bounds:
@@ -67,6 +96,12 @@ class Bounds:
 
     def __init__(self) -> None:
         self.telling, self.vacuous = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+
+    def add(self, other: Bounds) -> None:
+        """Take in what was found elsewhere."""
+        for own, found in ((self.telling, other.telling), (self.vacuous, other.vacuous)):
+            for key, count in found.items():
+                own[key] += count
 
     def take(self, cell: Cell) -> None:
         self.telling[cell.address, cell.dtype] += cell.cases

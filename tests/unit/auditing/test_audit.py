@@ -1,6 +1,7 @@
 """The audit: red for every way in which the suite would not notice."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,8 @@ from click.testing import CliRunner
 from attnspec import adapters, reference
 from attnspec.adapters import Adapter
 from attnspec.auditing import audit
-from attnspec.auditing.audit import audited
-from attnspec.auditing.correct import Bounds, audited_controls, controls
+from attnspec.auditing.audit import audited, tasks_of
+from attnspec.auditing.correct import Bounds, Tried, audited_controls, controls, told
 from attnspec.auditing.mechanism import CASES, _Audit, audited_mechanism, variants
 from attnspec.auditing.mutation import Refutation
 from attnspec.auditing.parts import Part
@@ -23,7 +24,7 @@ from attnspec.judging.cells import Cell
 from attnspec.judging.trial import Trial
 from attnspec.mechanisms.definition import Frame
 from attnspec.mechanisms.evidence import Evidence
-from attnspec.mechanisms.loader import library, load
+from attnspec.mechanisms.loader import NONE, library, load
 from attnspec.numerics.grades import FP64
 
 SOFTMAX = """
@@ -198,7 +199,7 @@ def test_variants_change_one_word_at_a_time():
 
 
 def test_shipped_mechanisms_are_audited_in_processes_of_their_own(monkeypatch):
-    monkeypatch.setattr(audit, "controls", lambda known, wanted: [])
+    monkeypatch.setattr(audit, "controls", lambda known, wanted: {})
     (part,) = audited(["alibi_bias"], workers=2)
     assert ("alibi_bias", []) == (part.name, part.faults)
     assert set(library()["alibi_bias"].mistakes) == set(part.kills)
@@ -236,6 +237,28 @@ def test_a_correct_variant_that_is_accused_is_a_fault(monkeypatch, function, acc
     assert accused == [fault.split()[2] for fault in part.faults if "equal_shares" not in fault]
     assert len(accused) >= len(bounds)
     assert part.notes[0].startswith("correct variant, ")
+
+
+def test_variants_are_told_together_wherever_they_were_tried():
+    def one(cases, faults, law):
+        bounds = Bounds()
+        bounds.take(cell(law, "float32", 2, 7))
+        return Tried(Counter(variant=cases), {"variant": faults}, bounds)
+
+    part, bounds = told("softmax", ["variant"], [one(3, ["accused of share"], "share"), one(4, [], "ratio")])
+    assert (["accused of share"], ["correct variant, 7 cases"]) == (part.faults, part.notes)
+    assert ["softmax.share", "softmax.ratio"] == [fault.split()[2] for fault in bounds.faults]
+
+
+def test_processes_share_all_that_is_audited():
+    faults = [str(number) for number in range(70)]
+    correct = {"attention": ["one", "other"], "softmax": ["third"]}
+    tasks = tasks_of(library(), ["attention", "alibi", "softmax"], correct, {"attention": faults}, NONE, deep=False)
+    own = {"mechanism": ("attention", "alibi", "softmax"), "correct": ("attention", "alibi", "softmax")}
+    for kind, names in own.items():
+        assert names == tuple(name or mechanism for each, mechanism, name in tasks if each == kind)
+    assert faults == [name for key, task in tasks.items() if key[0] == "wrong" for name in task.arguments[0]]
+    assert ("mechanism", "attention", "") == max(tasks, key=lambda key: tasks[key].seconds)
 
 
 # The command
