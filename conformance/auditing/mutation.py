@@ -195,6 +195,8 @@ class _Traced(Tracing):
     def __init__(self, bench: Bench, sample: Sample, law: Law, say: Callable[[str], None], known: Checks) -> None:
         super().__init__(bench, sample, fair=False)
         self.law, self.say, self.known = law, say, known
+        self.bounded = False
+        """Whether the bounds of all that the law looks at are likely to be known, as some mistake needed them."""
 
     def of(self, mistake: str, trial: Trial) -> Check | None:
         """How the law fares on a trial: as on the definition, where all that it looks at is the same."""
@@ -202,7 +204,7 @@ class _Traced(Tracing):
         if key in self.known:
             return self.known[key]
         right, started = self.right, time.thread_time()
-        outcome = right if self.alike(trial) else self.judged(trial)
+        outcome = right if self.alike(trial) else self.judged_wrong(trial)
         if outcome is None:
             return None
         # where a mistake answers as the definition does, the law costs what it does there
@@ -229,6 +231,18 @@ class _Traced(Tracing):
         if outcome is not None:
             key = (self.bench.words_key, self.sample, self.law.name, RIGHT)
             self.known[key] = Check(outcome.kind, outcome.excess, self.seconds)
+        return outcome
+
+    def judged_wrong(self, trial: Trial) -> Outcome | None:
+        """How the law fares on a mistake: with bounds at once, where they are known."""
+        before = {*self.asked, *trial.replies}
+        if self.bounded:
+            try:
+                return judged(trial, self.law, [FP64], weighed=False, at_once=True)
+            except SpecError:  # as where a bound leaves open which way an `if` goes
+                pass
+        outcome = self.judged(trial)
+        self.bounded = outcome is not None and outcome.claimed is not None and trial.replies.keys() <= before
         return outcome
 
     def judged(self, trial: Trial) -> Outcome | None:

@@ -114,15 +114,16 @@ def definition_law(mechanism: Mechanism) -> Law:
     return Law("definition", "Every output agrees with the definition.", {}, always, always, "must", "", (), where)
 
 
-def judged(trial: Trial, law: Law, grades: Sequence[Grade], *, weighed: bool = True) -> Outcome:
+def judged(trial: Trial, law: Law, grades: Sequence[Grade], *, weighed: bool = True, at_once: bool = False) -> Outcome:
     """How a law fares at the first of the grades that does not refute it, or at the last one.
 
     A refutation is compared with the worst case as well if it is to be `weighed`; else it counts as certain.
+    With `at_once`, the law is not tried without bounds before: whether it is refuted is the same.
     Raises `SpecError` for a law that cannot be evaluated.
     """
     try:
         with np.errstate(all="ignore"), budget.metered():
-            outcome = _judged(trial, law, grades)
+            outcome = _explained(trial, law, grades) if at_once else _judged(trial, law, grades)
             if weighed and outcome.kind is Kind.REFUTED:
                 worst = evaluated(trial, law, outcome.grade, worst=True)
                 return replace(outcome, certain=worst.kind is Kind.REFUTED)
