@@ -125,7 +125,7 @@ class _Run:
                 self.seen.known.append(known)
             self.seen.refusals.watch(trial)
             self.seen.contracts.watch(trial)
-            if index < REPEATED:
+            if index < REPEATED and not self.seen.settled:
                 self.seen.contracts.repeat(trial, largest)
             if self.ended():
                 self.collect(trials[: index + 1])
@@ -137,7 +137,7 @@ class _Run:
                 self.law_on(tally, _rotated(wrong, step * turn))
             if self.ended():
                 break
-        for trial in trials[:1]:
+        for trial in trials[:1] if not self.seen.settled else ():
             self.seen.contracts.repeat(trial, largest)
         self.collect(trials)
 
@@ -210,9 +210,10 @@ class _Run:
             return Kind.IDLE
         tally.counts[outcome.kind] += 1
         tally.worst = max(tally.worst, outcome.excess) if not outcome.bad else tally.worst
-        if outcome.margin is not None:
+        margin = outcome.margin
+        if margin is not None:
             score = largest_score(trial.frames.on_case()) if tally is self.seen.definition else 0.0
-            tally.margins.add(outcome.margin, trial.sample.case.label, trial.sample.values, score)
+            tally.margins.add(margin, trial.sample.case.label, trial.sample.values, score)
         if outcome.claimed is not None:
             tally.claimed = max(tally.claimed or 0.0, outcome.claimed)
         if outcome.kind is Kind.DECLINED:

@@ -423,3 +423,15 @@ def test_every_contract_has_a_cell():
     result = result_of(adapted(softmax), profile=SCENARIOS)
     expected = {f"contract.{name}": "pass" for name in CONTRACTS} | {"contract.independence": "not_tested"}
     assert expected == {cell.law: cell.verdict for cell in result.cells if cell.law.startswith("contract.")}
+
+
+def test_after_the_first_violation_no_call_is_repeated():
+    for first in (False, True):
+        poisoned = []
+
+        def wrong(x, poisoned=poisoned):
+            poisoned.append(bool(torch.isnan(x).any()))
+            return 2 * softmax(x)
+
+        result_of(adapted(wrong, conventions={"empty_row": "nans"}), first=first)
+        assert first is not any(poisoned)
