@@ -119,8 +119,8 @@ def test_a_sound_specification_has_no_faults(monkeypatch):
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        (mistake("terms = exp(shift(x))"), "the mistake further survives"),
-        (mistake("total = 1.000001 * total"), "the mistake further survives in bfloat16"),
+        (mistake("terms = exp(shift(x))"), "the mutant of the mistake further survives"),
+        (mistake("total = 1.000001 * total"), "the mutant of the mistake further survives in bfloat16"),
         (
             law("when: all(x > -infinity)\n    holds: p >= 0"),
             "the law further refutes no mistake, and is not marked as a contract",
@@ -275,7 +275,7 @@ def test_the_audit_is_red_where_it_finds_a_fault(monkeypatch):
     assert "softmax                3 laws, 3 mistakes   ok" in green.stdout.splitlines()
     assert re.search(r"^    unnormalised  definition   plain +1 +\d+\.\d ms +\de\+\d+$", green.stdout, re.MULTILINE)
     assert re.search(r"^ +sums_to_one  plain +1 +\d+\.\d ms +\de\+\d+$", green.stdout, re.MULTILINE)
-    assert "    FAULT the mistake further survives" in red.stdout.splitlines()
+    assert "    FAULT the mutant of the mistake further survives" in red.stdout.splitlines()
     assert green.stdout.splitlines()[-1].startswith("audit: no faults in ")
     assert red.stdout.splitlines()[-1].startswith("audit: 1 faults in ")
 
