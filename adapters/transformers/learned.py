@@ -72,18 +72,18 @@ def opt_positions(x: Any, table: Any, *, offset: int = 0) -> Any:
 
     module = filled(embedding("opt", "OPTLearnedPositionalEmbedding", *table.shape), behind(2, table))
     mask = torch.ones(x.shape[0], offset + x.shape[1], dtype=torch.int64, device=x.device)
-    return x + module(mask, past_key_values_length=offset)
+    return x + module(mask, offset)
 
 
 @declared("learned_position")
 def bart_positions(x: Any, table: Any, *, offset: int = 0) -> Any:
     """BartLearnedPositionalEmbedding of transformers.models.bart."""
     module = filled(embedding("bart", "BartLearnedPositionalEmbedding", *table.shape), behind(2, table))
-    return x + module(x[..., 0], past_key_values_length=offset)
+    return x + module(x[..., 0], offset)
 
 
 @declared("learned_position")
 def whisper_positions(x: Any, table: Any, *, offset: int = 0) -> Any:
     """WhisperPositionalEmbedding of transformers.models.whisper."""
     module = filled(embedding("whisper", "WhisperPositionalEmbedding", *table.shape), table)
-    return x + module(x[..., 0], past_key_values_length=offset)
+    return x + module(x[..., 0], offset)

@@ -10,6 +10,7 @@ zero.
 from __future__ import annotations
 
 import functools
+import inspect
 from typing import Any
 
 from .. import Unsupported, adapter
@@ -54,7 +55,7 @@ def m2m_100_positions(*, length: int, dim: int, offset: int = 0) -> Any:
     """M2M100SinusoidalPositionalEmbedding of transformers.models.m2m_100, behind a cache."""
     ids = tokens(length, offset)
     embedding = module("m2m_100", "M2M100SinusoidalPositionalEmbedding", dim, 0)
-    return embedding(ids, past_key_values_length=offset - 1)[0]
+    return embedding(ids, None, offset - 1)[0]
 
 
 @declared("sinusoidal", requires="offset > 0", conventions=TENSOR2TENSOR, limits=TWO_FREQUENCIES)
@@ -62,14 +63,16 @@ def speech_to_text_positions(*, length: int, dim: int, offset: int = 0) -> Any:
     """Speech2TextSinusoidalPositionalEmbedding of transformers.models.speech_to_text, behind a cache."""
     ids = tokens(length, offset)
     embedding = module("speech_to_text", "Speech2TextSinusoidalPositionalEmbedding", dim, 0)
-    return embedding(ids, past_key_values_length=offset - 1)[0]
+    return embedding(ids, offset - 1)[0]
 
 
 @declared("sinusoidal", requires="offset > 0", conventions=TENSOR2TENSOR, limits=TWO_FREQUENCIES)
 def fsmt_positions(*, length: int, dim: int, offset: int = 0) -> Any:
     """SinusoidalPositionalEmbedding of transformers.models.fsmt, behind a cache."""
-    ids = tokens(length, offset)
-    return fsmt(dim)(ids, past_key_values_length=offset - 1)[0]
+    embedding = fsmt(dim)
+    renamed = "cache_length" in inspect.signature(embedding.forward).parameters  # from transformers 5.24 on
+    cached = {"cache_length" if renamed else "past_key_values_length": offset - 1}
+    return embedding(tokens(length, offset), **cached)[0]
 
 
 @functools.cache
@@ -86,7 +89,7 @@ def musicgen_positions(*, length: int, dim: int, offset: int = 0) -> Any:
     import torch
 
     ids = torch.ones(1, 1, length, dtype=torch.int64)
-    return module("musicgen", "MusicgenSinusoidalPositionalEmbedding", dim)(ids, past_key_values_length=offset)
+    return module("musicgen", "MusicgenSinusoidalPositionalEmbedding", dim)(ids, offset)
 
 
 @declared("sinusoidal", conventions=TENSOR2TENSOR, limits=TWO_FREQUENCIES)
