@@ -151,7 +151,7 @@ def page(subject: Subject, found: Sequence[Seen]) -> Iterator[str]:
             for mistake, why in one.blind.items():
                 blind.setdefault(why, {}).setdefault(mistake, []).append(one.dtype)
         ever = {mistake for one in own for mistake in one.blind}
-        yield f"{subject.name}   {mechanism}   {known - len(ever)} of {known} known mistakes would be noticed"
+        yield f"{subject.name}   {mechanism}   {known - len(ever)} of {known} known mistakes would be detected"
         for why, mistakes in sorted(blind.items(), key=lambda item: -len(item[1])):
             everything = len(mistakes) == known and all(len(dtypes) == len(own) for dtypes in mistakes.values())
             yield f"    {why}: all of them" if everything else f"    {why}:"

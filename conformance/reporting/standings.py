@@ -229,7 +229,7 @@ def _verdict(account: Account, *, partial: bool) -> Stands:
 
 
 def unfinished(lines: Sequence[Line]) -> Iterator[Line]:
-    """The subjects that were not tested whole, or not as required, but for those on which attnspec itself failed."""
+    """The subjects that were not tested completely, or not as required, but for those on which attnspec itself failed."""
     told = {line["subject"] for line in lines if line.get("verdict") == "internal"}
     for line in lines:
         if line["kind"] == "subject" and line["subject"] not in told:
@@ -238,7 +238,7 @@ def unfinished(lines: Sequence[Line]) -> Iterator[Line]:
 
 def lacking(line: Line) -> tuple[str, str]:
     """What keeps such a subject from being whole, in a word and in full."""
-    kind, head = ("required", "as required") if line["unmet"] else ("partial", "whole")
+    kind, head = ("required", "as required") if line["unmet"] else ("partial", "completely")
     told = [f"{kind.upper()}: {line['subject']} was not tested {head}", *line["unmet"], *line["reasons"]]
     return kind, "\n".join(map(safe, told))
 

@@ -328,8 +328,10 @@ def _ignored(mechanism: Mechanism, change: Mapping[str, Expression]) -> frozense
     """The options that a definition with a change leaves alone, and so cannot claim."""
     if mechanism.by_reference:
         return frozenset()
-    parts = (mechanism.sizes, mechanism.inputs, mechanism.options, mechanism.requires, mechanism.definition, change)
+    parts = (mechanism.sizes, mechanism.inputs, mechanism.options, mechanism.definition, change)
     used = {name for part in parts for expression in part.values() for name in expression.uses}
+    # a condition on one name is its domain, which every call is to keep
+    used |= {name for condition in mechanism.requires.values() if len(condition.uses) > 1 for name in condition.uses}
     used |= {*change, *mechanism.vocabulary}
     return frozenset(name for name in mechanism.options if name in mechanism.defaults and name not in used)
 

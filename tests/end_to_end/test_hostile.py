@@ -108,5 +108,5 @@ def test_an_operator_that_calls_itself_too_often_is_refused(drawn, monkeypatch):
     text = "options: {times: choice(14)}\ndefinition:\n"
     text += "  y: x if times == 0 else often(x, times = times - 1) + often(x, times = times - 1)\n"
     mechanism = loaded("often", text, drawn)
-    with pytest.raises(OverspentError, match="the work allowed"):
+    with pytest.raises(OverspentError, match="the work limit"):
         outputs(mechanism)

@@ -99,7 +99,7 @@ def test_a_file_that_is_away_for_a_moment_is_waited_for(saved):
 
 
 def test_only_files_are_watched():
-    with pytest.raises(UsageError, match="no target is one"):
+    with pytest.raises(UsageError, match="needs a target that is a file"):
         watched(Options(("torch_sdpa",)), lambda options: None)
 
 

@@ -151,7 +151,7 @@ class Block(nn.Module):
 """
     Path("block.py").write_text(block)
     result = called("init", "block.py:Block")
-    says = "Block is no transformer_block as attnspec defines it: ln1 is a LayerNorm, and the norms of"
+    says = "Block is not a transformer_block as attnspec defines it: ln1 is a LayerNorm, and the norms of"
     assert says in result.stderr
 
 

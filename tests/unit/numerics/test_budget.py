@@ -214,7 +214,7 @@ def test_work_adds_up() -> None:
     with metered(array=10, work=25 + 2 * OPERATION):
         charge(10)
         charge(10)
-        with pytest.raises(OverspentError, match="the work allowed"):
+        with pytest.raises(OverspentError, match="the work limit"):
             charge(10)
 
 
@@ -222,7 +222,7 @@ def test_an_operation_on_nothing_is_work() -> None:
     with metered(work=2 * OPERATION):
         charge(0)
         charge(0)
-        with pytest.raises(OverspentError, match="the work allowed"):
+        with pytest.raises(OverspentError, match="the work limit"):
             charge(0)
 
 
@@ -231,7 +231,7 @@ def test_every_evaluation_has_an_allowance_of_its_own() -> None:
         charge(10)
         with metered(array=100, work=50 + OPERATION):
             charge(50)
-        with pytest.raises(OverspentError, match="the work allowed"):
+        with pytest.raises(OverspentError, match="the work limit"):
             charge(1)
     assert (5_000_000, 10**8) == (budget.Meter().array, budget.Meter().work)
 

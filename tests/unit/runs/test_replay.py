@@ -141,7 +141,7 @@ def test_a_call_has_the_time_that_it_is_given(tmp_path):
     save(tmp_path, {**witness, "target": str(path)})
     lines = []
     replayed(Kept(witness["key"], tmp_path, seconds=0.5), lines.append)
-    assert any("no answer within" in line for line in lines)
+    assert any("did not reply within" in line for line in lines)
 
 
 @pytest.mark.parametrize("target", ["mistake:softmax.base_two", "mistake:alibi_slopes.from_zero"])
