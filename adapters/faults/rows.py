@@ -23,9 +23,9 @@ SHOWN = {
     "candidates_within_16_bits": "vocabulary",
     "a_thousand_of_each_block": "vocabulary",
     "places_in_16_bits": "wide",
-    "running_in_half_precision": "vocabulary",
+    "running_in_the_narrow_type": "vocabulary",
     "ks_within_a_tile": "ks_of_a_vocabulary",
-    "running_chances_in_half_precision": "vocabulary",
+    "chances_carried_in_the_narrow_type": "vocabulary",
     "tokens_of_the_first_65535": "many_rows",
     "tail_tile_of_64_rows": "tail_of_64",
     "first_four_heads_of_a_group": "grouped",
@@ -89,7 +89,7 @@ def candidates_within_16_bits(logits: Any, k: int) -> Any:
 
 def ranked(logits: Any) -> Any:
     """The places of entries in falling order."""
-    return logits.sort(-1, descending=True, stable=True).indices
+    return logits.sort(dim=-1, descending=True, stable=True).indices
 
 
 def running(chances: Any) -> Any:
@@ -134,9 +134,15 @@ def places_in_16_bits(logits: Any) -> Any:
 
 
 @NUCLEUS.instead_of(running, dtypes=FLOAT32)
-def running_in_half_precision(chances: Any) -> Any:
-    """Beyond 65536 entries, chances are added up in float16, in which those of a vocabulary hardly count."""
-    return running(chances.half()).float() if chances.shape[-1] > 65536 else running(chances)
+def running_in_the_narrow_type(chances: Any) -> Any:
+    """What tiles of 1024 chances add up to is carried to the next one in bfloat16."""
+    import torch
+
+    found, carried = [], chances.new_zeros(*chances.shape[:-1], 1)
+    for tile in chances.split(1024, -1):
+        found.append(carried + running(tile))
+        carried = found[-1][..., -1:].bfloat16().float()
+    return torch.cat(found, -1)
 
 
 def most(k: Any, n: int) -> Any:
@@ -174,9 +180,9 @@ def ks_within_a_tile(k: Any, n: int) -> Any:
 
 
 @FILTER_ROWS.instead_of(running, dtypes=FLOAT32)
-def running_chances_in_half_precision(chances: Any) -> Any:
-    """Beyond 65536 entries, chances are added up in float16."""
-    return running_in_half_precision(chances)
+def chances_carried_in_the_narrow_type(chances: Any) -> Any:
+    """What tiles of 1024 chances add up to is carried to the next one in bfloat16."""
+    return running_in_the_narrow_type(chances)
 
 
 def tokens(x: Any) -> Any:
