@@ -183,7 +183,7 @@ class Axes(Labelled):
                 self._fault(branch, error)
             finally:
                 self._single = outer
-        if len(faults) == 2:
+        if faults and len(faults) == sum(not _says_nothing(branch) for branch in (node.body, node.orelse)):
             raise faults[0]
         return frozenset(found)
 
@@ -429,3 +429,10 @@ def _asked_to_be_single(test: ast.expr) -> list[str]:
     if isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id == "single":
         return [part.id for part in test.args if isinstance(part, ast.Name)]
     return []
+
+
+def _says_nothing(branch: ast.expr) -> bool:
+    """Whether a branch is an array of unspecified entries, which are right for any restriction."""
+    if not (isinstance(branch, ast.Call) and isinstance(branch.func, ast.Name) and branch.func.id == "full"):
+        return False
+    return isinstance(first := branch.args[0], ast.Name) and first.id == "unspecified"

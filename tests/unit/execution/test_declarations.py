@@ -87,7 +87,9 @@ def test_every_part_of_every_wrong_type_in_a_file_is_told_with_its_line(key, tex
     message = said(written(key, text))
     assert "k.py:5: " == message[: len("k.py:5: ")]
     assert "unknown " in message or key in message or text.strip("'") in message
-    assert any(words in message for words in ("expected ", "unknown ", "(after the operator", " is one of ", "take sizes"))
+    assert any(
+        words in message for words in ("expected ", "unknown ", "(after the operator", " is one of ", "take sizes")
+    )
 
 
 @pytest.mark.parametrize(("key", "text"), [(key, text) for key, text in SLIPS if key not in ("operator", "further")])
