@@ -60,10 +60,10 @@ def session(
     for c, n in enumerate(chunks):
         part = slice(start, start + n)
         added = create(
-            config=config,
-            inputs_embeds=q[:, 0, part],
-            attention_mask=None if keys_seen is None else keys_seen[:, : filled + n],
-            past_key_values=cache,
+            config,
+            q[:, 0, part],
+            None if keys_seen is None else keys_seen[:, : filled + n],
+            cache,
             position_ids=torch.arange(filled, filled + n, device=q.device)[None].expand(q.shape[0], -1),
         )
         keys, values = cache.update(k[:, :, part], v[:, :, part], 0)

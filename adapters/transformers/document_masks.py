@@ -33,10 +33,10 @@ def transformers_document_masks(
     elif window_left is not None:
         made = masking_utils.create_sliding_window_causal_mask
     mask = made(
-        config=config,
-        inputs_embeds=positions[..., None].float(),
-        attention_mask=None,
-        past_key_values=None,
+        config,
+        positions[..., None].float(),
+        None,
+        None,
         position_ids=positions,
         block_sequence_ids=blocks,
         allow_is_causal_skip=False,

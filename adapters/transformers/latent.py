@@ -118,9 +118,7 @@ def attended(
         own, places = x[:, part], positions[:, part]
         mask = None
         if causal:
-            mask = create_causal_mask(
-                config=config, inputs_embeds=own, attention_mask=None, past_key_values=cache, position_ids=places
-            )
+            mask = create_causal_mask(config, own, None, cache, position_ids=places)
         turns = angles(version, config, own, places, base)
         out, _ = module(own, attention_mask=mask, position_embeddings=turns, past_key_values=cache)
     return out[..., : w_uv.shape[0] * w_uv.shape[2]].unflatten(2, (w_uv.shape[0], -1)).transpose(1, 2)

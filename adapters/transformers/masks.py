@@ -23,7 +23,7 @@ def causal_mask(backend: str, q: Any, mask: Any, left: int | None) -> Any:
     create = create_causal_mask if left is None else create_sliding_window_causal_mask
     config = configuration(None if left is None else left + 1)
     config._attn_implementation = backend
-    return create(config=config, inputs_embeds=q[:, 0], attention_mask=of_keys(mask, q.shape[0]), past_key_values=None)
+    return create(config, q[:, 0], of_keys(mask, q.shape[0]), None)
 
 
 def bidirectional_mask(backend: str, q: Any, mask: Any, reach: int | None) -> Any:

@@ -103,10 +103,10 @@ def mask_of_a_model(q: Any, k: Any, causal: bool, window: int | None, mask: Any,
         cache.update(past, past, 0)
     create = create_causal_mask if window is None else create_sliding_window_causal_mask
     return create(
-        config=config,
-        inputs_embeds=q[:, 0],
-        attention_mask=mask,
-        past_key_values=cache,
+        config,
+        q[:, 0],
+        mask,
+        cache,
         position_ids=torch.arange(k_len - q_len, k_len, device=q.device)[None].expand(q.shape[0], -1),
     )
 

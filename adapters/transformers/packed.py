@@ -33,9 +33,7 @@ def mask(backend: str, q: Any, q_lens: Any, k_lens: Any, window_left: int | None
     create = create_causal_mask if window_left is None else create_sliding_window_causal_mask
     config = configuration(None if window_left is None else window_left + 1)
     config._attn_implementation = backend
-    return create(
-        config=config, inputs_embeds=q[None, :, 0], attention_mask=None, past_key_values=None, position_ids=positions
-    )
+    return create(config, q[None, :, 0], None, None, position_ids=positions)
 
 
 def layer(q: Any, k: Any) -> Any:

@@ -229,7 +229,7 @@ def _verdict(account: Account, *, partial: bool) -> Stands:
 
 
 def unfinished(lines: Sequence[Line]) -> Iterator[Line]:
-    """The subjects that were not tested completely, or not as required, but for those on which attnspec itself failed."""
+    """Subjects not tested completely, or not as required, except those on which attnspec itself failed."""
     told = {line["subject"] for line in lines if line.get("verdict") == "internal"}
     for line in lines:
         if line["kind"] == "subject" and line["subject"] not in told:
