@@ -7,27 +7,8 @@ from typing import Any
 
 from ..controls.state_space import prepared, together
 from .packed_delta_rule import TILE, spans, states, tiles
+from .packed_linear_attention import before, last, left, sums
 from .whole import Whole
-
-
-def sums(fading: Any, own: slice, start: int) -> Any:
-    """What fades from the first token of a tile on: [heads, tile]."""
-    return fading[:, own].cumsum(1)
-
-
-def last(total: Any, fading: Any, own: slice) -> Any:
-    """What a state has faded by at the end of a tile: [heads]."""
-    return total[:, -1]
-
-
-def before(kept: Any, item: int) -> Any:
-    """The state that a tile goes on from: [heads, head_dim, state_dim]."""
-    return kept[item]
-
-
-def left(kept: Any, lens: Any) -> Any:
-    """What the items leave."""
-    return kept
 
 
 def in_tiles(part: Any) -> Callable[..., Any]:

@@ -123,8 +123,9 @@ class _Audit:
         for asked, outputs in kept:
             if all(words.get(convention) == word for convention, word in asked.items()):
                 return outputs
-        outputs, asked = answered(self.m, sample.values, {**self.m.words, **words})
-        known = {convention: {**self.m.words, **words}[convention] for convention in asked}
+        every = {**self.m.words, **words}
+        outputs, asked = answered(self.m, sample.values, every)
+        known = {convention: every[convention] for convention in asked}
         sample.cache["reference"] = (*kept, (known, outputs))
         return outputs
 

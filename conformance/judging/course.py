@@ -112,13 +112,9 @@ class Course:
         """Why cases were left out; nothing if none were."""
         if self.given_up:
             return f"stopped after {self._given_up}"
-        return (
-            "the run stopped at the first violation"
-            if self.settled
-            else "the time limit was reached"
-            if self.late
-            else ""
-        )
+        if self.settled:
+            return "the run stopped at the first violation"
+        return "the time limit was reached" if self.late else ""
 
     @property
     def too_slow(self) -> str:
