@@ -119,7 +119,7 @@ def judged(trial: Trial, law: Law, grades: Sequence[Grade], *, weighed: bool = T
 
     A refutation is compared with the worst case as well if it is to be `weighed`; else it counts as certain.
     With `at_once`, the law is not tried without bounds before: whether it is refuted is the same.
-    Raises `SpecError` for a law that cannot be evaluated.
+    Raises `SpecError` for a law that cannot be evaluated; a case that limits make too large is left out.
     """
     try:
         with np.errstate(all="ignore"), budget.metered():
@@ -128,6 +128,10 @@ def judged(trial: Trial, law: Law, grades: Sequence[Grade], *, weighed: bool = T
                 worst = evaluated(trial, law, outcome.grade, worst=True)
                 return replace(outcome, certain=worst.kind is Kind.REFUTED)
             return outcome
+    except budget.OverspentError as error:
+        if not trial.bench.subject.claims.limits:
+            raise
+        return Outcome(Kind.IDLE, says=error.message)
     except Slow as answer:
         return Outcome(Kind.SLOW, says=str(answer))
     except Declined as answer:

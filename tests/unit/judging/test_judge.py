@@ -1,5 +1,6 @@
 """One law on one case: what holds, what is idle, what says nothing, and what is refuted for certain."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,6 +13,7 @@ from attnspec.judging.bench import Bench
 from attnspec.judging.judge import Kind, definition_law, evaluated, judged, vacuous
 from attnspec.judging.trial import Trial
 from attnspec.mechanisms.loader import load
+from attnspec.numerics import budget
 from attnspec.numerics.grades import BF16, FP16_NAIVE, FP32, LADDER, TF32
 from attnspec.numerics.numbers import Comparison, Number
 from attnspec.subjects.claims import Claims
@@ -111,6 +113,15 @@ def definition(trial, grades=GRADES):
 def test_the_first_grade_that_explains_an_error_judges_it(growth, by, kind, grade):
     outcome = definition(trial_of(growth, changed(by)))
     assert (kind, grade, kind is Kind.REFUTED) == (outcome.kind, outcome.grade, outcome.bad)
+
+
+def test_a_case_that_limits_make_too_large_is_left_out(growth, monkeypatch):
+    trial = trial_of(growth, changed(1.5), n=9)
+    monkeypatch.setattr(budget.metered.__init__, "__defaults__", (80, 10**8))
+    with pytest.raises(budget.OverspentError):
+        definition(trial)
+    trial.bench.subject.claims = replace(trial.bench.subject.claims, limits={"n": [9]})
+    assert Kind.IDLE is definition(trial).kind
 
 
 def test_only_the_grades_that_are_asked_for_explain_an_error(growth):
