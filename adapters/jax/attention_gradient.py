@@ -54,9 +54,9 @@ def jax_attention_gradient(
     """jax.vjp of jax.nn.dot_product_attention."""
     if v.shape != k.shape:
         raise Unsupported("values have the shape of the keys")
-    window = None
+    window, length = None, max(q.shape[2], k.shape[2])  # queries may lie beyond the last key
     if window_left is not None or window_right is not None:
-        window = tuple(k.shape[2] if side is None else side for side in (window_left, window_right))
+        window = tuple(length if side is None else side for side in (window_left, window_right))
     gradients = compiled(scale=scale, is_causal=causal, local_window_size=window)
     queries, keys, values, d = (x.swapaxes(1, 2) for x in (q, k, v, d_out))
     *own, d_bias = gradients(queries, keys, values, in_four_axes(bias), in_four_axes(mask), d)
