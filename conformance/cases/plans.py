@@ -21,6 +21,7 @@ from ..subjects.claims import Claims
 from .applicability import applicable, pins, plain_options, undeclared
 from .covering import covered
 from .drawing import drawn, seed_of
+from .each_option import each_option
 from .exploring import explored
 from .profiles import PROFILES, Profile
 from .samples import Case, Sample, Unfit, unmet
@@ -122,9 +123,11 @@ class Plan:
 
     @functools.cached_property
     def pairs(self) -> list[Sample]:
-        rows = covered(self.mechanism, self.claims, self.seed, self.dtype)
+        m, claims, few = self.mechanism, self.claims, self.few or self._spares
         room = SPARED if self._spares else FEW if self.few else self.profile.covering
-        return list(itertools.islice(rows, min(self.profile.covering, room)))
+        rows = itertools.islice(covered(m, claims, self.seed, self.dtype), min(self.profile.covering, room))
+        further = each_option(m, claims, self.seed, self.dtype, few=few) if self.profile.options else ()
+        return [*rows, *further]
 
     @functools.cached_property
     def draws(self) -> list[Sample]:

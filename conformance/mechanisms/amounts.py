@@ -51,7 +51,8 @@ def cases_of(setting: Setting) -> int:
 
 def excesses(mechanism: Mechanism, document: Document) -> Iterator[SpecError]:
     """Where a specification asks for too many cases."""
-    total = len(mechanism.examples)
+    options = len(mechanism.optional) + len(mechanism.options)
+    total = len(mechanism.examples) + len(mechanism.for_each_option) * (options + 2)
     for scenario in mechanism.scenarios.values():
         cases = cases_of(scenario)
         total += min(cases, CASES)
