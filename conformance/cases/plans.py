@@ -1,7 +1,7 @@
-"""Which cases a subject is tested on: scenarios first, then a covering array of pairs, then Hypothesis.
+"""Which cases a subject is tested on: scenarios, a covering array of pairs and each option, then Hypothesis.
 
-Scenarios find most, for each was designed to; the covering array tries every two settings together; Hypothesis draws
-structure, regime and seed for the rest. A plan is drawn once and serves every subject that claims the same.
+Scenarios find most, for each was designed to; the covering array tries every two settings together, and each option is
+tried beyond a tile; Hypothesis draws structure, regime and seed for the rest. A plan is drawn once and serves every subject that claims the same.
 """
 
 from __future__ import annotations
