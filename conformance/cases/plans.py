@@ -1,7 +1,7 @@
-"""Which cases a subject is tested on: scenarios, a covering array of pairs and each option, then Hypothesis.
+"""Which cases a subject is tested on: scenarios first, then a covering array of pairs, then Hypothesis.
 
-Scenarios find most, for each was designed to; the covering array tries every two settings together, and each option is
-tried beyond a tile; Hypothesis draws structure, regime and seed for the rest. A plan is drawn once and serves every subject that claims the same.
+Scenarios find most, for each was designed to; the covering array tries every two settings together; Hypothesis draws
+structure, regime and seed for the rest. A plan is drawn once and serves every subject that claims the same.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from ..subjects.claims import Claims
 from .applicability import applicable, pins, plain_options, undeclared
 from .covering import covered
 from .drawing import drawn, seed_of
-from .each_option import each_option
 from .exploring import explored
 from .profiles import PROFILES, Profile
 from .samples import Case, Sample, Unfit, unmet
@@ -123,11 +122,9 @@ class Plan:
 
     @functools.cached_property
     def pairs(self) -> list[Sample]:
-        m, claims, few = self.mechanism, self.claims, self.few or self._spares
+        rows = covered(self.mechanism, self.claims, self.seed, self.dtype)
         room = SPARED if self._spares else FEW if self.few else self.profile.covering
-        rows = itertools.islice(covered(m, claims, self.seed, self.dtype), min(self.profile.covering, room))
-        further = each_option(m, claims, self.seed, self.dtype, few=few) if self.profile.options else ()
-        return [*rows, *further]
+        return list(itertools.islice(rows, min(self.profile.covering, room)))
 
     @functools.cached_property
     def draws(self) -> list[Sample]:

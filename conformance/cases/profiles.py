@@ -27,15 +27,13 @@ class Profile:
     """
     large: bool = False
     """Whether cases of the sizes of production are tried as well."""
-    options: bool = False
-    """Whether each option is tried beyond a tile, as specifications say under `for_each_option`."""
 
 
 PROFILES = {
     "smoke": Profile("smoke", covering=0, draws=0, admitted=1, core=True),
-    "quick": Profile("quick", covering=8, draws=6, admitted=2, options=True),
-    "ci": Profile("ci", covering=80, draws=60, admitted=12, strict=True, options=True),
-    "nightly": Profile("nightly", covering=400, draws=1000, admitted=100, strict=True, options=True),
+    "quick": Profile("quick", covering=8, draws=6, admitted=2),
+    "ci": Profile("ci", covering=80, draws=60, admitted=12, strict=True),
+    "nightly": Profile("nightly", covering=400, draws=1000, admitted=100, strict=True),
     "serving": Profile("serving", covering=0, draws=0, admitted=1, core=True, large=True),
 }
 

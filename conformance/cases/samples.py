@@ -327,7 +327,5 @@ def _alike(x: Any) -> Any:
 def _setting(mechanism: Mechanism, case: Case) -> Mapping[str, Expression]:
     if not case.scenario:
         return {}
-    kind, _, name = case.scenario.rpartition(":")
-    if kind == "example":
-        return mechanism.examples[name].given
-    return (mechanism.for_each_option if kind else mechanism.scenarios)[name].assigned
+    example = case.scenario.removeprefix("example:")
+    return mechanism.examples[example].given if example != case.scenario else mechanism.scenarios[example].assigned

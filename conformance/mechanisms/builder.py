@@ -90,7 +90,6 @@ def _mechanism(names: Names, texts: Texts, shown: str, digest: str) -> Mechanism
         examples=examples,
         regimes=inherited("regimes", _settings(names, "regimes", parts.regime)),
         scenarios=_settings(names, "scenarios", parts.scenario),
-        for_each_option=_settings(names, "for_each_option", parts.regime),
         laws=laws,
         mistakes=mistakes,
         rejects=rejects,

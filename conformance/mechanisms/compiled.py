@@ -26,7 +26,6 @@ ASSIGNED = ("sizes", "inputs", "options", "requires", "definition", "normal_form
 ENTRIES: Mapping[str, type[Any]] = {
     "regimes": Setting,
     "scenarios": Setting,
-    "for_each_option": Setting,
     "laws": Law,
     "mistakes": Mistake,
     "rejects": Reject,

@@ -180,8 +180,6 @@ class Mechanism:
     """What an option or an optional input is when it is not passed; an option without one is always passed."""
     shapes: Mapping[str, tuple[str | None, ...]]
     """The sizes that the shape of a required input fixes, axis by axis."""
-    for_each_option: Mapping[str, Setting] = field(default_factory=dict)
-    """Settings at which each option and optional input is tried, alone and all together."""
     layouts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """The layouts of its arrays, the definition's own first; `layouts` says what their texts mean."""
     gradient_of: str = ""

@@ -144,7 +144,6 @@ def _circles(mechanism: Mechanism) -> Iterator[SpecError]:
     parts += [(f"mistakes.{mistake.name}.change", lines, mistake.change) for mistake in mechanism.mistakes.values()]
     parts += [(f"regimes.{regime.name}", drawn, regime.assigned) for regime in mechanism.regimes.values()]
     parts += [(f"scenarios.{scenario.name}", drawn, scenario.assigned) for scenario in mechanism.scenarios.values()]
-    parts += [(f"for_each_option.{one.name}", drawn, one.assigned) for one in mechanism.for_each_option.values()]
     spent, circular = [0], set[int]()
     for label, below, above in parts:
         if id(below) in circular:
