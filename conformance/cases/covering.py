@@ -1,13 +1,13 @@
-"""A covering array: a few cases that contain every pair of settings."""
+"""A covering array: a few cases that contain every pair of settings, of the sizes that are drawn and of larger ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..mechanisms.amounts import levels_of, pairs_of, scattered
-from ..mechanisms.mechanism import DRAWN_LAYOUTS, Mechanism
+from ..mechanisms.mechanism import DRAWN_LAYOUTS, Mechanism, Setting
 from ..numerics.streams import pick
 from ..subjects.claims import Claims
 from .applicability import applicable, pins
@@ -21,6 +21,10 @@ class Factor:
 
     key: str
     levels: tuple[Any, ...]
+
+
+CROSSED_LAYOUTS = ("contiguous", "sliced")
+"""The memory layouts of crossed sizes: rows of their own, and parts of longer rows."""
 
 
 def factors(mechanism: Mechanism, claims: Claims) -> list[Factor]:
@@ -68,21 +72,55 @@ def _pair(i: int, a: int, j: int, b: int) -> tuple[int, int, int, int]:
 
 def covered(mechanism: Mechanism, claims: Claims, seed: int, dtype: str) -> Iterator[Sample]:
     """The samples of the covering array."""
-    pinned = pins(mechanism, claims)
     for number, row in enumerate(covering(factors(mechanism, claims))):
-        label = f"pair {number + 1}"
-        case = Case(
-            mechanism.name,
-            label,
-            seed_of(seed, mechanism.name, label),
-            pinned,
-            regime=row.get("regime", ""),
-            layout=row.get("layout", "contiguous"),
-        )
-
-        def picker(key: str, count: int, row: dict[str, Any] = row, case: Case = case) -> int:
-            return row[key] if key in row else pick(count, case.seed, key)
-
-        sample = drawn(mechanism, case, claims, dtype, picker)
+        sample = _sample(mechanism, claims, seed, dtype, f"pair {number + 1}", row)
         if sample is not None:
             yield sample
+
+
+def crossed(mechanism: Mechanism, claims: Claims, seed: int, dtype: str) -> Iterator[Sample]:
+    """The samples of crossed sizes: each option at its default or at one other choice, every two together."""
+    for setting in mechanism.crossed.values():
+        for number, row in enumerate(covering(_halved(mechanism, claims, setting))):
+            sample = _sample(mechanism, claims, seed, dtype, f"{setting.name} {number + 1}", row, setting.name)
+            if sample is not None:
+                yield sample
+
+
+def _halved(mechanism: Mechanism, claims: Claims, setting: Setting) -> list[Factor]:
+    """What there is to vary in crossed sizes, each thing in two ways, the default first."""
+    pinned, found = pins(mechanism, claims), [Factor("layout", CROSSED_LAYOUTS)] if mechanism.required else []
+    for name, expression in {**mechanism.options, **mechanism.inputs, **mechanism.sizes}.items():
+        own = setting.assigned.get(name)
+        for site in () if name in pinned else (own or expression).draws:
+            if site.name in ("between", "choice", "maybe") and (count := len(levels_of(site))) > 1:
+                key = f"{name}.{site.ordinal}{'@scenario' if own else ''}"
+                other = 1 + scattered(mechanism.name, key) % (count - 1)
+                found.append(Factor(key, (levels_of(site)[0], levels_of(site)[other])))
+    return found
+
+
+def _sample(
+    mechanism: Mechanism,
+    claims: Claims,
+    seed: int,
+    dtype: str,
+    label: str,
+    row: Mapping[str, Any],
+    scenario: str = "",
+) -> Sample | None:
+    """The sample of a row, or none where it is outside the domain or the claims."""
+    case = Case(
+        mechanism.name,
+        label,
+        seed_of(seed, mechanism.name, label),
+        pins(mechanism, claims),
+        scenario=scenario,
+        regime=row.get("regime", ""),
+        layout=row.get("layout", "contiguous"),
+    )
+
+    def picker(key: str, count: int) -> int:
+        return row[key] if key in row else pick(count, case.seed, key)
+
+    return drawn(mechanism, case, claims, dtype, picker)

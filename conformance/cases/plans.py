@@ -1,4 +1,4 @@
-"""Which cases a subject is tested on: scenarios first, then a covering array of pairs, then Hypothesis.
+"""Which cases a subject is tested on: scenarios, a covering array of pairs, draws of Hypothesis, crossed sizes.
 
 Scenarios find most, for each was designed to; the covering array tries every two settings together; Hypothesis draws
 structure, regime and seed for the rest. A plan is drawn once and serves every subject that claims the same.
@@ -19,7 +19,7 @@ from ..mechanisms.evidence import evidence_of
 from ..mechanisms.mechanism import Mechanism
 from ..subjects.claims import Claims
 from .applicability import applicable, pins, plain_options, undeclared
-from .covering import covered
+from .covering import covered, crossed
 from .drawing import drawn, seed_of
 from .exploring import explored
 from .profiles import PROFILES, Profile
@@ -125,6 +125,14 @@ class Plan:
         rows = covered(self.mechanism, self.claims, self.seed, self.dtype)
         room = SPARED if self._spares else FEW if self.few else self.profile.covering
         return list(itertools.islice(rows, min(self.profile.covering, room)))
+
+    @functools.cached_property
+    def crossed(self) -> list[Sample]:
+        """Those of crossed sizes, which only the definition is tried on."""
+        if self._spares:
+            return []
+        rows = crossed(self.mechanism, self.claims, self.seed, self.dtype)
+        return list(itertools.islice(rows, min(self.profile.crossed, FEW if self.few else self.profile.crossed)))
 
     @functools.cached_property
     def draws(self) -> list[Sample]:

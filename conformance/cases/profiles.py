@@ -27,13 +27,15 @@ class Profile:
     """
     large: bool = False
     """Whether cases of the sizes of production are tried as well."""
+    crossed: int = 0
+    """Rows of crossed sizes, which only the definition is tried on."""
 
 
 PROFILES = {
     "smoke": Profile("smoke", covering=0, draws=0, admitted=1, core=True),
-    "quick": Profile("quick", covering=8, draws=6, admitted=2),
-    "ci": Profile("ci", covering=80, draws=60, admitted=12, strict=True),
-    "nightly": Profile("nightly", covering=400, draws=1000, admitted=100, strict=True),
+    "quick": Profile("quick", covering=8, draws=6, admitted=2, crossed=6),
+    "ci": Profile("ci", covering=80, draws=60, admitted=12, strict=True, crossed=20),
+    "nightly": Profile("nightly", covering=400, draws=1000, admitted=100, strict=True, crossed=40),
     "serving": Profile("serving", covering=0, draws=0, admitted=1, core=True, large=True),
 }
 

@@ -328,4 +328,6 @@ def _setting(mechanism: Mechanism, case: Case) -> Mapping[str, Expression]:
     if not case.scenario:
         return {}
     example = case.scenario.removeprefix("example:")
-    return mechanism.examples[example].given if example != case.scenario else mechanism.scenarios[example].assigned
+    if example != case.scenario:
+        return mechanism.examples[example].given
+    return {**mechanism.scenarios, **mechanism.crossed}[case.scenario].assigned

@@ -154,7 +154,7 @@ def _unknown_in(case: Mapping[str, Any], m: Mechanism, law: str) -> Iterator[str
     if case["mechanism"] != m.name:
         yield f"it is of {m.name}, and its inputs are of {case['mechanism']!r}"
     examples = {f"example:{name}" for name in m.examples}
-    for kind, known in (("scenario", {*m.scenarios, *examples}), ("regime", {*m.regimes})):
+    for kind, known in (("scenario", {*m.scenarios, *m.crossed, *examples}), ("regime", {*m.regimes})):
         large = kind == "scenario" and is_large(law) and case[kind].startswith(LARGE)
         if case[kind] and case[kind] not in known and not large:
             yield f"{m.name} has no {kind} {case[kind]!r}"

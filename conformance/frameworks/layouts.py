@@ -28,6 +28,8 @@ def laid_out(array: Any, layout: str, index: int, empty: Any) -> Any:
         return array
     if layout == "strided":
         room = empty((*shape[:-1], 2 * shape[-1]))[..., ::2]
+    elif layout == "sliced":
+        room = empty((*shape[:-1], 2 * shape[-1]))[..., shape[-1] :]
     elif layout == "transposed" and len(shape) >= 3:
         room = empty((*shape[:-3], shape[-2], shape[-3], shape[-1])).swapaxes(-2, -3)
     elif layout == "transposed" and len(shape) == 2:

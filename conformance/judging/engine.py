@@ -1,6 +1,6 @@
 """Running one subject on one mechanism at one dtype: from cases to the cells of a report.
 
-A mechanism is tried block by block (scenarios, covering array, draws).
+A mechanism is tried block by block (scenarios, covering array, draws); then the definition on crossed sizes.
 The definition is tried on every case of a block, and every other law on its number of cases, each law starting at
 another one; a law that is refuted is shrunk and rests, and the others go on.
 """
@@ -95,6 +95,10 @@ class _Run:
             self.block(block)
             if self.ended():
                 break
+        for sample in samples.crossed if planned and not self.ended() else ():
+            self.defined_alone(Trial(self.seen.bench, sample))
+            if self.ended():
+                break
         if planned and not self.seen.partial:
             self.top_up(samples.further(8 * request.profile.admitted))
         if planned:
@@ -140,6 +144,15 @@ class _Run:
         for trial in trials[:1] if not self.seen.settled else ():
             self.seen.contracts.repeat(trial, largest)
         self.collect(trials)
+
+    def defined_alone(self, trial: Trial) -> None:
+        """The definition on a trial on which no other law is tried."""
+        held = self.defined(trial)
+        if self.request.watch is not None:
+            self.request.watch(trial, held)
+        self.seen.refusals.watch(trial)
+        self.seen.contracts.watch(trial)
+        self.collect([trial])
 
     def defined(self, trial: Trial) -> bool:
         """Whether the definition is kept on a trial; after its first failure it is only asked, not tallied.

@@ -90,6 +90,7 @@ def _mechanism(names: Names, texts: Texts, shown: str, digest: str) -> Mechanism
         examples=examples,
         regimes=inherited("regimes", _settings(names, "regimes", parts.regime)),
         scenarios=_settings(names, "scenarios", parts.scenario),
+        crossed=_settings(names, "crossed", parts.crossed),
         laws=laws,
         mistakes=mistakes,
         rejects=rejects,

@@ -26,6 +26,7 @@ ASSIGNED = ("sizes", "inputs", "options", "requires", "definition", "normal_form
 ENTRIES: Mapping[str, type[Any]] = {
     "regimes": Setting,
     "scenarios": Setting,
+    "crossed": Setting,
     "laws": Law,
     "mistakes": Mistake,
     "rejects": Reject,

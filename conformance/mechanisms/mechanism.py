@@ -26,8 +26,8 @@ ANSWERED = 0.9
 DRAWN_LAYOUTS = ("contiguous", "strided", "transposed", "offset", "expanded", "mixed")
 """The memory layouts of inputs that any case may have."""
 
-LAYOUTS = (*DRAWN_LAYOUTS, "lone")
-"""Those that a scenario may choose by `layout = ...`; fewer than three inputs do not feel the last one."""
+LAYOUTS = (*DRAWN_LAYOUTS, "lone", "sliced")
+"""Those that a scenario may choose by `layout = ...`; fewer than three inputs do not feel `lone`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A scenario or a regime: assignments that take the place of draws."""
+    """A scenario, a regime or crossed sizes: assignments that take the place of draws."""
 
     name: str
     assigned: Assignments
@@ -170,6 +170,8 @@ class Mechanism:
     examples: Mapping[str, Example]
     regimes: Mapping[str, Setting]
     scenarios: Mapping[str, Setting]
+    crossed: Mapping[str, Setting]
+    """Sizes in which options are tried in pairs."""
     laws: Mapping[str, Law]
     mistakes: Mapping[str, Mistake]
     rejects: Mapping[str, Reject]

@@ -75,6 +75,11 @@ class Parts:
     def regime(self, name: str, text: Any, label: str) -> Setting:
         return Setting(name, self.texts.assigned(text, self.names.drawing, label, self.names.values), place_of(text))
 
+    def crossed(self, name: str, text: Any, label: str) -> Setting:
+        if name in self.names.get("scenarios", {}):
+            self.texts.found(SpecError(f"{label}: there is a scenario of this name", place_of(text)))
+        return self.regime(name, text, label)
+
     def example(self, name: str, entry: Mapping[str, Any], label: str) -> Example:
         given = self.texts.assigned(entry["given"], self.names.drawing, f"{label}.given", self.names.values)
         gives: dict[str, Printed] = {}

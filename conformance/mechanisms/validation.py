@@ -144,6 +144,7 @@ def _circles(mechanism: Mechanism) -> Iterator[SpecError]:
     parts += [(f"mistakes.{mistake.name}.change", lines, mistake.change) for mistake in mechanism.mistakes.values()]
     parts += [(f"regimes.{regime.name}", drawn, regime.assigned) for regime in mechanism.regimes.values()]
     parts += [(f"scenarios.{scenario.name}", drawn, scenario.assigned) for scenario in mechanism.scenarios.values()]
+    parts += [(f"crossed.{crossed.name}", drawn, crossed.assigned) for crossed in mechanism.crossed.values()]
     spent, circular = [0], set[int]()
     for label, below, above in parts:
         if id(below) in circular:

@@ -36,6 +36,7 @@ LAYOUT_SAYS = {
     "expanded": "All slices along the first axis share the same memory.",
     "mixed": "Neighbouring inputs have different layouts.",
     "lone": "Only the third input is transposed.",
+    "sliced": "The second half of rows that are twice as long, as in a projection of several inputs at once.",
 }
 
 
@@ -45,7 +46,7 @@ TERMS = {
         "The test of the suite itself: each law refutes a known mistake, and some law refutes each mistake.",
         "`attnspec audit`",
     ),
-    "block": ("Part of a plan: the scenarios, the covering array, or the cases that Hypothesis draws.", "a run"),
+    "block": ("Part of a plan: scenarios, the covering array, draws of Hypothesis, or crossed sizes.", "a run"),
     "bound": ("How much rounding may change an entry.", "docs/bounds.md, `Result` of a failure"),
     "cache": ("Results that are stored for later use, in memory or on disk.", "`attnspec doctor`"),
     "case": (
@@ -64,6 +65,7 @@ TERMS = {
         "end of a run",
     ),
     "covering array": ("A few cases that together contain every pair of settings.", "the pairs of a plan"),
+    "crossed sizes": ("Sizes beyond the tiles of kernels, in which options are tried in pairs.", "spec/MECHANISM.yaml"),
     "definition": (
         "The lines that compute the outputs from the inputs; they are also the first law.",
         "a specification",
@@ -115,7 +117,7 @@ def known_words(library: Library) -> set[str]:
     """Every word that has a meaning here."""
     found = {*TERMS, *STANDINGS, *LAYOUTS, *FORMATS}
     for m in library.values():
-        found.update(m.scenarios, m.regimes, m.examples, m.inputs, m.options, m.outputs, m.definition)
+        found.update(m.scenarios, m.crossed, m.regimes, m.examples, m.inputs, m.options, m.outputs, m.definition)
         found.update(word for words in (*m.conventions.values(), *m.vocabulary.values()) for word in words)
     return found
 
@@ -157,7 +159,7 @@ def _of_mechanism(m: Mechanism, word: str) -> Iterator[tuple[str, list[str]]]:
         if word in words and (not taken_over or option in m.own):
             says = f"An implementation is passed {option} = {words[word]!r}."
             yield f"{word} (a word of the option {option} of {m.name})", list(prose(says, "    "))
-    for kind, settings in (("scenario", m.scenarios), ("regime", m.regimes)):
+    for kind, settings in (("scenario", m.scenarios), ("crossed size", m.crossed), ("regime", m.regimes)):
         if word in settings and not (taken_over and kind == "regime" and word in m.stating.regimes):
             setting = settings[word]
             yield f"{word} (a {kind} of {m.name})", [*_assigned(setting.assigned), f"    {setting.place or m.path}"]

@@ -74,6 +74,7 @@ def _laid_out(x: Input, framework: str) -> Iterator[str]:
         return
     rooms = {
         "strided": ((*shape[:-1], 2 * shape[-1]), "[..., ::2]"),
+        "sliced": ((*shape[:-1], 2 * shape[-1]), f"[..., {shape[-1]}:]"),
         "offset": ((shape[0] + 1, *shape[1:]), "[1:]"),
     }
     if layout == "transposed" and len(shape) >= 3:

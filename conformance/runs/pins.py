@@ -110,7 +110,11 @@ def pinned(m: Mechanism) -> Pinned:
     """A mechanism by its digests. Prose, examples and known mistakes decide no verdict, and are in none."""
     basis = [
         *map(_texts, (m.sizes, m.inputs, m.options, m.requires, m.definition, m.normal_form)),
-        *([name, _texts(setting.assigned)] for part in (m.regimes, m.scenarios) for name, setting in part.items()),
+        *(
+            [name, _texts(setting.assigned)]
+            for part in (m.regimes, m.scenarios, m.crossed)
+            for name, setting in part.items()
+        ),
         [[name, list(words)] for name, words in m.conventions.items()],
         [dict(m.dtypes), list(m.outputs), list(m.random), m.by_reference],
     ]

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies
 
 from attnspec.cases.applicability import pins
-from attnspec.cases.covering import Factor, covered, covering, factors
+from attnspec.cases.covering import CROSSED_LAYOUTS, Factor, _halved, covered, covering, crossed, factors
 from attnspec.mechanisms.loader import library
 from attnspec.mechanisms.mechanism import DRAWN_LAYOUTS
 from attnspec.subjects.claims import Claims
@@ -66,3 +66,35 @@ def test_a_sample_of_the_covering_set_has_the_settings_of_its_row():
         assert (None, 2.0, 20.0)[row["softcap.0"]] == sample.values["softcap"]
         assert row["bias.0"] == isinstance(sample.values["bias"], np.ndarray)
         assert (1, 2, 5, 16, 17, 33)[row["q_len.0"]] == sample.values["q_len"]
+
+
+def test_crossed_sizes_have_every_two_options_together_each_at_its_default_and_at_one_other_choice():
+    samples = list(crossed(ATTENTION, EVERYTHING, 0, "float32"))
+    names = ("causal", "softcap", "scale", "window_left", "window_right", "mask", "bias", "sink")
+    plain = {**ATTENTION.defaults}
+    rows = [
+        {**{n: np.ndim(s.values[n]) == 0 and s.values[n] == plain[n] for n in names}, "layout": s.layout}
+        for s in samples
+    ]
+    assert 2 * 2 * math.comb(len(names) + 1, 2) == len(pairs_of(rows))
+    assert all(70 <= min(s.values["q_len"], s.values["k_len"]) for s in samples)
+    assert {*CROSSED_LAYOUTS} == {s.layout for s in samples}
+    assert {f"larger {number + 1}" for number in range(len(samples))} == {s.case.label for s in samples}
+
+
+def test_crossed_sizes_leave_what_is_not_claimed_at_its_default():
+    samples = list(crossed(ATTENTION, FIXED, 0, "float32"))
+    assert {(True, 0.3, None)} == {(s.values["causal"], s.values["scale"], s.values["softcap"]) for s in samples}
+    assert 2 == len({np.ndim(s.values["mask"]) > 0 for s in samples})
+
+
+def test_of_crossed_sizes_most_rows_are_within_the_domain():
+    for m in library().values():
+        claims = Claims(frozenset({*m.optional, *m.options}), ("float32",), conventions=m.words)
+        count = sum(1 for _ in covering_of(m, claims))
+        assert count // 3 < 1 + len(list(crossed(m, claims, 0, "float32"))), m.name
+
+
+def covering_of(m, claims):
+    for setting in m.crossed.values():
+        yield from covering(_halved(m, claims, setting))

@@ -435,3 +435,15 @@ def test_after_the_first_violation_no_call_is_repeated():
 
         result_of(adapted(wrong, conventions={"empty_row": "nans"}), first=first)
         assert first is not any(poisoned)
+
+
+def test_the_definition_alone_is_tried_on_crossed_sizes_and_finds_what_is_wrong_there():
+    def dense(x):
+        sliced = x.ndim == 2 and x.stride(0) > x.shape[1] and x.stride(1) == 1
+        return torch.softmax(x.roll(1, 0) if sliced else x, -1)
+
+    few = Profile("few", covering=0, draws=0, admitted=1, crossed=4)
+    found = result_of(adapted(dense), profile=few)
+    assert {"definition"} == bad(found)
+    assert cell_of(found, "definition").failure.found.case.label.startswith("larger ")
+    assert set() == bad(result_of(adapted(dense), profile=SCENARIOS))

@@ -57,7 +57,7 @@ def test_an_array_without_strides_comes_back_bit_for_bit(framework, shape, dtype
 
 @pytest.mark.parametrize("framework", ["torch", "numpy"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("layout", ["contiguous", "strided", "transposed", "offset", "expanded"])
+@pytest.mark.parametrize("layout", ["contiguous", "strided", "transposed", "offset", "sliced", "expanded"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "bfloat16"])
 def test_an_array_comes_back_bit_for_bit_and_laid_out_as_it_was(framework, shape, layout, dtype):
     if (framework, dtype) == ("numpy", "bfloat16"):
