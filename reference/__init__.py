@@ -51,7 +51,7 @@ from .packed_recurrences import (
 )
 from .paged_attention import paged_attention
 from .positions import learned_position, mrope, qk_norm_rotary, rotary, rotary_frequencies, rotary_pair, sinusoidal
-from .quantization import dequantize, quantize
+from .quantization import dequantize, quantize, quantize_blocks
 from .recurrence_gradients import (
     gated_delta_rule_gradient,
     kimi_delta_attention_gradient,
@@ -131,6 +131,7 @@ __all__ = [
     "paged_attention",
     "qk_norm_rotary",
     "quantize",
+    "quantize_blocks",
     "residual_rms_norm",
     "rms_norm",
     "rms_norm_gradient",

@@ -73,3 +73,114 @@ def control_dequantize_table(codes: Any, scale: Any, zero_point: Any) -> Any:
         return torch.zeros(codes.shape, dtype=scale.dtype)
     table = (torch.arange(int(codes.max()) + 1).double() - zero_point.double()) * scale.double()
     return table[codes].to(scale.dtype)
+
+
+LARGEST = {"int8": 127.0, "float8_e4m3fn": 448.0}
+
+
+def blocks_of(x: Any, height: int | None, width: int | None) -> Any:
+    """A matrix as [blocks down, rows, blocks across, columns], each block being [:, i, :, j]."""
+    rows, n = x.shape
+    return x.reshape(rows // (height or rows), height or rows, n // (width or n), width or n)
+
+
+def coded(ratio: Any, dtype: str) -> Any:
+    """The nearest codes."""
+    import torch
+
+    if dtype == "int8":
+        return ratio.round().clamp(-127, 127).to(torch.int8)
+    return ratio.clamp(-448, 448).to(torch.float8_e4m3fn)
+
+
+@adapter("quantize_blocks", dtypes=DTYPES, conventions={"power_rounding": "up"})
+def control_blocks_divided(
+    x: Any,
+    *,
+    code_dtype: str = "int8",
+    block_rows: int | None = 1,
+    block_columns: int | None = None,
+    power_of_two: bool = False,
+    seed: int | None = None,
+) -> Any:
+    """Numbers over scales in single precision; with a seed, uniform numbers that are added before codes are cut off."""
+    import torch
+
+    blocks = blocks_of(x.float(), block_rows, block_columns)
+    scale = blocks.abs().amax((1, 3), keepdim=True) / LARGEST[code_dtype]
+    scale = torch.where(scale > 0, scale, 1.0)
+    if power_of_two:
+        scale = torch.exp2(torch.log2(scale).ceil())
+    ratio = (blocks / scale).reshape(x.shape)
+    if seed is not None:
+        step = distances(ratio) if code_dtype == "float8_e4m3fn" else torch.ones(())
+        drawn = torch.rand(x.shape, generator=torch.Generator().manual_seed(seed))
+        ratio = (ratio / step + drawn).floor() * step
+    return {"codes": coded(ratio, code_dtype), "scale": scale[:, 0, :, 0]}
+
+
+def distances(ratio: Any) -> Any:
+    """How far the codes of float8_e4m3fn are apart around numbers."""
+    import torch
+
+    return torch.exp2(torch.frexp(ratio.abs().clamp(2.0**-6, 448.0)).exponent - 4.0)
+
+
+@adapter("quantize_blocks", dtypes=("bfloat16", "float16"), conventions={"power_rounding": "nearest"})
+def control_blocks_by_stored_reciprocals(
+    x: Any,
+    *,
+    code_dtype: str = "int8",
+    block_rows: int | None = 1,
+    block_columns: int | None = None,
+    power_of_two: bool = False,
+) -> Any:
+    """Scales in the dtype of the numbers, and products with their reciprocals."""
+    import torch
+
+    blocks = blocks_of(x, block_rows, block_columns)
+    scale = (blocks.abs().amax((1, 3), keepdim=True).float() * (1 / LARGEST[code_dtype])).to(x.dtype).float()
+    scale = torch.where(scale > 0, scale, 1.0)
+    if power_of_two:
+        scale = torch.exp2(torch.log2(blocks.abs().amax((1, 3), keepdim=True).float() / LARGEST[code_dtype]).round())
+        scale = torch.where(scale > 0, scale, 1.0)
+    ratio = (blocks.float() * (1 / scale)).reshape(x.shape)
+    return {
+        "codes": coded(ratio, code_dtype),
+        "scale": scale[:, 0, :, 0] if power_of_two else scale[:, 0, :, 0].to(x.dtype),
+    }
+
+
+@adapter("quantize_blocks", framework="numpy", dtypes=("float64", "float32"), conventions={"power_rounding": "up"})
+def control_blocks_one_by_one(
+    x: Any,
+    *,
+    code_dtype: str = "int8",
+    block_rows: int | None = 1,
+    block_columns: int | None = None,
+    power_of_two: bool = False,
+    seed: int | None = None,
+) -> Any:
+    """Block by block in double precision; with a seed, one of the two codes between which a number lies is chosen."""
+    import ml_dtypes
+    import numpy as np
+
+    (rows, n), dtype = x.shape, np.int8 if code_dtype == "int8" else ml_dtypes.float8_e4m3fn
+    height, width = block_rows or rows, block_columns or n
+    ladder = np.unique(np.arange(256, dtype=np.uint8).view(dtype).astype(np.float64))
+    ladder = ladder[np.abs(ladder) <= LARGEST[code_dtype]]
+    codes, scale = np.zeros(x.shape), np.ones((rows // height, n // width), x.dtype)
+    random = None if seed is None else np.random.Generator(np.random.Philox(seed))
+    for i, j in np.ndindex(*scale.shape):
+        part = np.s_[i * height : (i + 1) * height, j * width : (j + 1) * width]
+        step = float(np.abs(x[part]).max() / LARGEST[code_dtype]) or 1.0
+        step = float(2.0 ** np.ceil(np.log2(step))) if power_of_two else step
+        ratio = np.clip(x[part].astype(np.float64) / step, ladder[0], ladder[-1])
+        above = np.clip(np.searchsorted(ladder, ratio, side="right"), 1, len(ladder) - 1)
+        share = (ratio - ladder[above - 1]) / (ladder[above] - ladder[above - 1])
+        if random is None:
+            codes[part] = np.rint(ratio) if code_dtype == "int8" else ratio.astype(dtype).astype(np.float64)
+        else:
+            codes[part] = ladder[above - 1 + (random.random(share.shape) < share)]
+        scale[i, j] = step
+    return {"codes": codes.astype(dtype), "scale": scale}

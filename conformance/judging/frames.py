@@ -153,7 +153,7 @@ class Frames:
         shapes = tuple(getattr(settled.values[n], "shape", ()) for n in self.mechanism.inputs)
         options = [settled.values[n] for n in self.mechanism.options]
         if self.mechanism.required:  # beside inputs, only words and integers say how long something is
-            options = [x for x in options if type(x) in (int, str)]
+            options = [x if type(x) in (int, str) else None for x in options]
         key = (self.mechanism.name, self.mechanism.digest, name, shapes, *options)
         known = self.mechanism.kept(Shapes)
         if key not in known:

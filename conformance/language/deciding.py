@@ -10,8 +10,8 @@ import numpy as np
 from ..errors import SpecError
 from ..numerics.budget import charge, joined_shape
 from ..numerics.grades import FP64
-from ..numerics.numbers import number, value
-from ..numerics.truths import Truth
+from ..numerics.numbers import Number, number, value
+from ..numerics.truths import Truth, every
 from .registry import Functions, along, shape_of, whole
 
 FUNCTIONS = Functions()
@@ -37,10 +37,19 @@ def within(a: Any, b: Any, tolerance: Any) -> Any:
 
 @FUNCTIONS()
 def counts(x: Any, n: Any, axis: Any = -1) -> Any:
-    """How often each integer below n occurs along an axis; booleans count as 0 and 1."""
-    if isinstance(x, Truth) and np.any(x.can != x.must):
-        raise SpecError("booleans in doubt cannot be counted")
-    plain, n = np.moveaxis(np.asarray(x.must if isinstance(x, Truth) else value(x)), along(axis), -1), whole(n)
+    """How often each integer below n occurs along an axis; booleans count as 0 and 1, and undecided ones as either."""
+    axis, n = along(axis), whole(n)
+    if not isinstance(x, Truth):
+        return _counted(np.moveaxis(np.asarray(value(x)), axis, -1), n)
+    decided = _counted(np.moveaxis(np.asarray(x.must), axis, -1), n)
+    if every(np.equal(x.can, x.must)):
+        return decided
+    other = _counted(np.moveaxis(np.asarray(x.can), axis, -1), n)
+    return Number.within((decided + other) / 2, np.abs(decided - other) / 2)
+
+
+def _counted(plain: Any, n: int) -> Any:
+    """How often each integer below n occurs along the last axis."""
     charge(plain.size * max(n, 1))
     *rows, _ = plain.shape
     places = plain.astype(np.int64)
@@ -51,15 +60,18 @@ def counts(x: Any, n: Any, axis: Any = -1) -> Any:
 
 @FUNCTIONS(contextual=True, work=5)
 def likely(env: Any, counts: Any, chances: Any) -> Any:
-    """False if the counts are too improbable for all chances within their bounds, by Chernoff's bound."""
+    """False if counts, within their bounds, are too improbable for all chances within theirs, by Chernoff's bound."""
     joined_shape(shape_of(counts), shape_of(chances))
-    chances = number(chances, FP64)
-    observed = np.asarray(value(counts), float)
-    n = np.sum(observed, axis=-1, keepdims=True)
-    share = np.divide(observed, n, out=np.zeros_like(observed), where=n > 0)
+    observed, chances = number(counts, FP64), number(chances, FP64)
+    n = np.sum(observed.value, axis=-1, keepdims=True)
+    share, open_ = (
+        np.divide(part, n, out=np.zeros_like(part, float), where=n > 0)
+        for part in (observed.value, np.broadcast_to(observed.radius, observed.value.shape))
+    )
     radius = np.nan_to_num(chances.radius, nan=np.inf, posinf=np.inf)
     least, most = chances.value - radius, chances.value + radius
-    expected = np.clip(np.clip(share, least, most), 0.0, 1.0)  # of the chances there may be, the closest
+    share = np.clip(np.clip(share, least, most), share - open_, share + open_)  # of both, what is closest to the other
+    expected = np.clip(np.clip(share, least, most), 0.0, 1.0)
     surprise = _divergence(share, expected) + _divergence(1 - share, 1 - expected)
     return n * surprise <= math.log(2 * expected.size / env.false_alarm)
 

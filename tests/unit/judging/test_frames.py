@@ -2,9 +2,12 @@
 
 import numpy as np
 
+from attnspec.cases.samples import Case, Sample
 from attnspec.judging import frames
 from attnspec.judging.bench import Bench
 from attnspec.judging.trial import Trial
+from attnspec.mechanisms.loader import library
+from attnspec.subjects.stand_ins import DefinitionSubject
 
 ROW = np.array([0.5, 1.5, -1.0])
 
@@ -17,6 +20,17 @@ def test_of_the_shapes_of_outputs_no_more_are_remembered_than_there_is_room_for(
     for length in (3, 4, 5, 3):
         assert (length,) == one.frames.shape("y", one.settle({"x": np.ones(length), "plus": np.ones(length)}))
         assert 0 < len(known) <= 2
+
+
+def test_shapes_are_told_apart_by_which_of_two_options_is_none():
+    m = library()["quantize_blocks"]
+    bench = Bench(DefinitionSubject(m, "definition", dtypes=("float32",)), m, "float32", "cpu", m.words)
+    shapes = []
+    for height, width in ((None, 1), (1, None)):
+        given = {"rows": 3, "n": 5, "block_rows": height, "block_columns": width}
+        trial = Trial(bench, Sample(m, Case(m.name, "blocks", 0, given), "float32"))
+        shapes.append(trial.frames.shape("scale", trial.base))
+    assert [(1, 5), (3, 1)] == shapes
 
 
 def test_the_definition_is_computed_once_for_all_subjects(trial_of):

@@ -251,6 +251,19 @@ def test_a_fair_sample_is_likely_and_a_skewed_one_is_not() -> None:
     assert [False, False] == evaluated("likely(c, p)", names=names | {"c": fair + 3000 * np.arange(6)})[[0, 5]].tolist()
 
 
+def test_undecided_booleans_count_as_either() -> None:
+    doubtful = Truth(np.arange(10) < 8, np.arange(10) < 3)
+    counted = evaluated("counts(t, 2)", names={"t": doubtful})
+    assert ([4.5, 5.5], [2.5, 2.5]) == (counted.value.tolist(), counted.radius.tolist())
+    assert [7, 3] == evaluated("counts(t, 2)", names={"t": Truth(np.arange(10) < 3, np.arange(10) < 3)}).tolist()
+
+
+def test_counts_with_bounds_are_unlikely_only_throughout_them() -> None:
+    for undecided, expected in ((0, False), (40, False), (110, True), (250, True)):
+        c = Number.within(np.array([700.0, 300.0]), np.full(2, float(undecided)))
+        assert [expected] * 2 == evaluated("likely(c, p)", names={"c": c, "p": np.full(2, 0.5)}).tolist()
+
+
 def test_the_improbable_is_measured_against_the_false_alarms_that_are_allowed() -> None:
     n, chances = 200, np.array([0.5, 0.5])
     tail = 2 * chances.size * math.exp(-n * (math.log(2) - (0.7 * math.log(1 / 0.7) + 0.3 * math.log(1 / 0.3))))
