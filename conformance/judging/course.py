@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ..cases.large import LargeSample
 from ..cases.samples import Case, Sample
-from ..numerics.grades import LADDER, Grade, looser
+from ..numerics.grades import Grade, looser, tighter
 from .bench import DEATHS, Bench
 from .cells import Failure, Request, Tally
 from .contracts import Contracts
@@ -33,8 +33,8 @@ class Course:
         self.claim = self.subject.claims.grade(request.dtype)
         self.grades = looser(request.dtype, self.claim)
         self.level = self.claim
-        self.unneeded = self.claim not in LADDER[request.dtype]
-        """Whether a claim that is none of the usual ones has explained nothing yet that the standard one would not."""
+        self.tighter = list(tighter(request.dtype, self.claim))
+        """Of a claim that is none of the usual ones, the tighter ones that have explained all cases so far as well."""
         self.imprecise: Failure | None = None
         self.unexplained: list[tuple[Tally, Sample, Grade]] = []
         """Where a law fails at the claim, and no looser grade explains that, but the bounds of one say nothing."""

@@ -19,7 +19,7 @@ from ..cases.samples import Sample, Unfit
 from ..errors import SpecError
 from ..mechanisms.mechanism import Law
 from ..numerics import budget
-from ..numerics.grades import STANDARD, Grade
+from ..numerics.grades import Grade
 from ..subjects.subject import noted
 from .cells import Failure, Request, Result, Tally, large_names
 from .conventions import identified
@@ -59,9 +59,8 @@ def run(request: Request) -> Result:
         found = identified(request.subject, operator, request.dtype, request.device)
         seen = Course(request, found)
         result = _Run(seen).run()
-        if seen.unneeded and seen.definition is not None and seen.definition.counts[Kind.HELD]:
-            claim, standard = seen.claim, STANDARD[request.dtype]
-            says = f"{claim} is claimed, and {standard} explains all that was returned"
+        if seen.tighter and seen.definition is not None and seen.definition.counts[Kind.HELD]:
+            says = f"{seen.claim} is claimed, and {seen.tighter[0]} explains all that was returned"
             seen.observed.append(f"{request.mechanism.name} in {request.dtype}: {says}")
             result = replace(result, observed=tuple(seen.observed))
         told = {cell.law for cell in result.cells}
@@ -252,10 +251,10 @@ class _Run:
             tally.failure = found
 
     def weigh(self, tally: Tally, trial: Trial, kind: Kind) -> None:
-        """Take note that a claim is needed, where the standard grade does not explain what holds under it."""
-        if self.seen.unneeded and tally is self.seen.definition and kind is Kind.HELD:
-            standard = STANDARD[self.seen.request.dtype]
-            self.seen.unneeded = judged(trial, tally.law, [standard]).kind is not Kind.REFUTED
+        """Take note that a claim is needed, where tighter grades do not explain what holds under it."""
+        if tally is self.seen.definition and kind is Kind.HELD:
+            kept = [x for x in self.seen.tighter if judged(trial, tally.law, [x]).kind is not Kind.REFUTED]
+            self.seen.tighter = kept
 
     def loosen(self, tally: Tally, trial: Trial, grade: Grade, *, explained: bool) -> None:
         """Take note that a looser grade is needed, unless the tighter one was left by chance alone."""

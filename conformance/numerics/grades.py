@@ -104,6 +104,13 @@ FP8 = Grade(
 QUANTIZED = (INT8_SCORES, INT8_SMOOTHED, INT8_HALF, INT8_FP8, FP8)
 """Claims about attention that makes codes of what it multiplies; each is claimed, and none is tried for another."""
 
+FINER = {
+    "int8_half": (INT8_SMOOTHED,),
+    "int8_fp8": (INT8_SMOOTHED,),
+    "fp8": (INT8_SMOOTHED, INT8_FP8),
+}
+"""Which of these claims allow less than another one, tightest first."""
+
 GRADES = {grade.name: grade for grade in (FP64, FP32, TF32, BF16, FP16, BF16_NAIVE, FP16_NAIVE, *QUANTIZED)}
 LADDER: dict[str, tuple[Grade, ...]] = {
     "float64": (FP64, FP32, TF32, BF16),
@@ -138,6 +145,11 @@ def looser(dtype: str, claim: Grade) -> tuple[Grade, ...]:
     """The claim and the grades beyond it, in the order in which they are tried."""
     ladder = LADDER[dtype]
     return ladder[ladder.index(claim) :] if claim in ladder else (claim,)
+
+
+def tighter(dtype: str, claim: Grade) -> tuple[Grade, ...]:
+    """Of a claim beside the ladder of a dtype, those that allow less, tightest first; of one on the ladder, none."""
+    return () if claim in LADDER[dtype] else (STANDARD[dtype], *FINER.get(claim.name, ()))
 
 
 def result_format(dtype: str, grade: Grade) -> Format:

@@ -220,6 +220,14 @@ def test_a_claim_that_nothing_needs_is_told():
     assert [("attention in float16: int8_scores is claimed, and fp16 explains all that was returned",), ()] == told
 
 
+def test_a_claim_for_which_a_tighter_one_would_do_is_told():
+    told = [
+        result_of(in_codes(x), "attention", "float16", laws=frozenset({"definition"})) for x in ("fp8", "int8_half")
+    ]
+    says = "attention in float16: {} is claimed, and int8_smoothed explains all that was returned"
+    assert [(says.format("fp8"),), (says.format("int8_half"),)] == [found.observed for found in told]
+
+
 def upcast(q, k, v, *, causal=False, scale=None):
     return codings.attended(q.float(), k.float(), v.float(), scale, causal, lambda weights: weights)[0].to(q.dtype)
 

@@ -4,7 +4,18 @@ import pytest
 
 from attnspec.errors import UsageError
 from attnspec.numerics.formats import FORMATS
-from attnspec.numerics.grades import BF16, FP16, FP32, GRADES, LADDER, STANDARD, grade_named, looser, result_format
+from attnspec.numerics.grades import (
+    BF16,
+    FP16,
+    FP32,
+    GRADES,
+    LADDER,
+    STANDARD,
+    grade_named,
+    looser,
+    result_format,
+    tighter,
+)
 
 
 @pytest.mark.parametrize("name", GRADES)
@@ -48,6 +59,20 @@ def test_a_ladder_goes_from_tight_to_loose(dtype: str) -> None:
 )
 def test_a_claim_is_tried_with_the_grades_beyond_it(dtype: str, claim: str, tried: str) -> None:
     assert tried == " ".join(map(str, looser(dtype, grade_named(claim))))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "claim", "found"),
+    [
+        ("float16", "fp16_naive", ""),
+        ("float16", "bf16", "fp16"),
+        ("float16", "int8_scores", "fp16"),
+        ("bfloat16", "int8_half", "bf16 int8_smoothed"),
+        ("float16", "fp8", "fp16 int8_smoothed int8_fp8"),
+    ],
+)
+def test_a_claim_beside_the_ladder_is_tried_with_tighter_ones(dtype: str, claim: str, found: str) -> None:
+    assert found == " ".join(map(str, tighter(dtype, grade_named(claim))))
 
 
 @pytest.mark.parametrize(
