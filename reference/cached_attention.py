@@ -20,6 +20,7 @@ def cached_attention(
     window_left=None,
     beams=None,
     scale=None,
+    q_scale=None,
     k_scale=None,
     v_scale=None,
     kept=None,
@@ -33,7 +34,7 @@ def cached_attention(
     q [batch, heads, length, head_dim], k [batch, kv_heads, length, head_dim], v [batch, kv_heads, length, value_dim];
     mask (True: may attend) broadcasts to [batch, heads, length, length]; beams [batch], the row that each row goes on
     from after the first chunk. A query that may see no key returns NaN.
-    Of codes, `k_scale` and `v_scale` have the axes of k and v, each of full length or 1.
+    Of codes, `q_scale`, `k_scale` and `v_scale` have the axes of q, k and v, each of full length or 1.
     With `kept` [batch, chunks], an item keeps so many of the first tokens of each chunk, and the others are taken out.
     With a `cache_dtype` of float8_e4m3fn or int8 the cache keeps codes of k / k_scale and v / v_scale; without scales,
     the largest size of the first chunk becomes the largest code, or with the `scale_policy` `running` that of
@@ -46,6 +47,7 @@ def cached_attention(
     else:
         k = k_kept = k if k_scale is None else k * k_scale
         v = v_kept = v if v_scale is None else v * v_scale
+    q = q if q_scale is None else q * q_scale
     batch, heads, length, d = q.shape
     kv_heads = k.shape[1]
     refuse(chunks, length, heads, kv_heads, beams, mask, kept)

@@ -21,6 +21,7 @@ def paged_attention(
     softcap=None,
     sink=None,
     slopes=None,
+    q_scale=None,
     k_scale=None,
     v_scale=None,
     out_scale=None,
@@ -36,9 +37,10 @@ def paged_attention(
     value_pages [pages, page_size, kv_heads, value_dim], table [batch, max_pages], k_lens [batch].
     Returns out [batch, q_len, heads, value_dim], lse [batch, heads, q_len].
     `sink` [heads] is one more score without a value, and `slopes` [heads] times the distance are taken off the scores.
-    Of codes, `k_scale` and `v_scale` have the axes of their pages, each of full length or 1.
+    Of codes, `q_scale`, `k_scale` and `v_scale` have the axes of the queries and pages, each of full length or 1.
     With an `out_scale` the output is codes in float8_e4m3fn.
     """
+    q = q if q_scale is None else q * q_scale
     key_pages = key_pages if k_scale is None else key_pages * k_scale
     value_pages = value_pages if v_scale is None else value_pages * v_scale
     page_size = key_pages.shape[1]

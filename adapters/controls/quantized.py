@@ -224,6 +224,40 @@ def control_scales_of_tokens(
     return out.to(q.dtype)
 
 
+QUERIES = {"dtypes": ("bfloat16",), "limits": {**FORMATS, "q_dtype": ("q_e4m3fn", "q_int8")}}
+
+
+@_declared("paged_attention", conventions=PAGED, **QUERIES)
+def control_pages_and_queries_of_codes(
+    q: Any,
+    key_pages: Any,
+    value_pages: Any,
+    table: Any,
+    k_lens: Any,
+    *,
+    k_scale: Any,
+    v_scale: Any,
+    q_scale: Any = None,
+    scale: float | None = None,
+    window_left: int | None = None,
+    softcap: float | None = None,
+) -> Any:
+    """Queries are read with their scale before anything else."""
+    queries = q.float() if q_scale is None else q.float() * q_scale
+    return control_pages_of_codes(
+        queries,
+        key_pages,
+        value_pages,
+        table,
+        k_lens,
+        k_scale=k_scale,
+        v_scale=v_scale,
+        scale=scale,
+        window_left=window_left,
+        softcap=softcap,
+    ).bfloat16()
+
+
 CACHED = {"grouping": "block"}
 
 
@@ -275,6 +309,42 @@ def control_scores_of_cached_codes(
     s = q.double() @ keys.mT * by_token[0] * (q.shape[3] ** -0.5 if scale is None else scale)
     s = s.masked_fill(torch.ones(length, length, dtype=torch.bool).triu(1), -torch.inf)
     return torch.cat([*((torch.softmax(s, -1) * by_token[1]) @ values).split(list(chunks), 2)], 2).to(q.dtype)
+
+
+@_declared(
+    "cached_attention",
+    conventions=CACHED,
+    requires=("size(k_scale, -1) == 1", "size(v_scale, -1) == 1"),
+    **QUERIES,
+)
+def control_cache_and_queries_of_codes(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    chunks: tuple[int, ...],
+    k_scale: Any,
+    v_scale: Any,
+    q_scale: Any = None,
+    scale: float | None = None,
+) -> Any:
+    """Products of codes, with the scales of queries and keys in the scores, chunk by chunk."""
+    import torch
+
+    group, outs, start = q.shape[1] // k.shape[1], [], 0
+    k_scale, v_scale = (
+        s.expand(-1, k.shape[1], k.shape[2], 1).repeat_interleave(group, 1).mT for s in (k_scale, v_scale)
+    )
+    steps = torch.ones(1, 1, q.shape[2], 1) if q_scale is None else q_scale.expand(-1, -1, q.shape[2], 1)
+    keys, values = (x.float().repeat_interleave(group, 1) for x in (k, v))
+    for n in chunks:
+        end = start + n
+        s = (q[:, :, start:end].float() @ keys[:, :, :end].mT) * steps[:, :, start:end] * k_scale[..., :end]
+        s = s * (q.shape[3] ** -0.5 if scale is None else scale)
+        s = s.masked_fill(torch.ones(n, end, dtype=torch.bool).triu(start + 1), -torch.inf)
+        outs.append((torch.softmax(s, -1) * v_scale[..., :end]) @ values[:, :, :end])
+        start = end
+    return torch.cat(outs, 2).bfloat16()
 
 
 @_declared("packed_attention")
