@@ -48,7 +48,6 @@ def added(terms: Any, fmt: Format) -> Any:
 def attention(q: Any, k: Any, v: Any, grade: Grade) -> Any:
     """Attention with the roundings of a grade: a scale for each token, and weights rounded tile by tile."""
     assert grade.factors is not None
-    assert grade.weight is not None
     if grade.factors.centred:
         k = k - rounded(k.mean(-2, keepdims=True), FLOAT32)
     s = rounded(through(q, grade.factors, -1) @ through(k, grade.factors, (-2, -1)).mT * q.shape[-1] ** -0.5, FLOAT32)
@@ -60,7 +59,7 @@ def attention(q: Any, k: Any, v: Any, grade: Grade) -> Any:
         above = np.maximum(top, block.max(-1, keepdims=True))
         kept, weights = np.exp(top - above), rounded(np.exp(block - above), FLOAT32)
         total = total * kept + weights.sum(-1, keepdims=True)
-        cast = rounded(weights, grade.weight)
+        cast = np.rint(weights * 127) / 127 if grade.weight is None else rounded(weights, grade.weight)
         part = added(cast[..., None] * values[..., None, start : start + TILE, :], grade.adding)
         out, top = rounded(out * kept + part, grade.adding), above
     return out / total

@@ -2,6 +2,7 @@
 
 Zhang, Wei, Zhang, Zhu and Chen 2024, SageAttention, arXiv:2410.02367: int8 for scores, of keys less their mean.
 Shah et al. 2024, FlashAttention-3, arXiv:2407.08608, section 3.3: float8 for all factors.
+Chen et al. 2024, INT-FlashAttention, arXiv:2409.16997, algorithm 1: int8 for all factors, and weights in 127 steps.
 """
 
 from __future__ import annotations
@@ -69,6 +70,17 @@ def eighth(weights: Any) -> Any:
     return (weights * 256).to(torch.float8_e4m3fn).float() / 256
 
 
+def in_127_steps(weights: Any) -> Any:
+    """Weights in int8, of which one becomes 127, as by a scale that is always the same."""
+    return (weights * 127).round() / 127
+
+
+def in_127_steps_of_the_largest(weights: Any) -> Any:
+    """Weights in int8, of which the largest of a row of the tile becomes 127."""
+    step = weights.amax(-1, keepdim=True).clamp_min(1e-30) / 127
+    return (weights / step).round() * step
+
+
 @adapter("attention", dtypes=("float16",), conventions=CONVENTIONS, grade={"float16": "int8_scores"})
 def control_scores_in_int8(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | None = None) -> Any:
     """Queries and keys in int8, with a scale for each token."""
@@ -99,3 +111,20 @@ def control_float8_throughout(q: Any, k: Any, v: Any, *, causal: bool = False, s
     """Queries, keys, values and weights in float8, with a scale for each head of the first three."""
     queries, keys, values = (in_float8(x, (2, 3)) for x in (q, k, v))
     return attended(queries, keys, values, scale, causal, eighth)[0].to(q.dtype)
+
+
+@adapter("attention", dtypes=("bfloat16", "float16"), conventions=CONVENTIONS, grade="int8")
+def control_int8_throughout(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | None = None) -> Any:
+    """Queries and keys in int8 by tokens, values by heads, and weights with one scale for all."""
+    values = in_int8(v, max(v.shape[2], 1))
+    return attended(in_int8(q, 1), in_int8(k, 1), values, scale, causal, in_127_steps)[0].to(q.dtype)
+
+
+@adapter("attention", dtypes=("bfloat16", "float16"), conventions=CONVENTIONS, grade="int8")
+def control_int8_with_running_scales(
+    q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | None = None
+) -> Any:
+    """Everything in int8 by tiles, and the weights of a tile by their largest."""
+    values = in_int8(v, TILE)
+    left = in_int8(q, 32), in_int8(k, TILE)
+    return attended(*left, values, scale, causal, in_127_steps_of_the_largest)[0].to(q.dtype)

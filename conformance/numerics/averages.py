@@ -152,6 +152,34 @@ def _weight_unit(w: Number, p: Any) -> Any:
     return np.where(moved <= grade.weight.unit / 4, moved, grade.weight.unit)
 
 
+def _coded_weights(w: Number, shares: Any, sums: Any, size: Any, result: Any) -> tuple[Any, Any, Any]:
+    """What weights that become integers of a scale add to the errors of an average: worst, variance, shared.
+
+    The scale is that of the largest weight there can be, or of the largest so far, whose partial results are scaled
+    down later: a weight errs by half a step of the largest at most, and by no more than itself.
+    Those of less than half a step are lost, all in one direction; others err as they lie between two steps, those of
+    the same quarter of a step together. The largest weights are codes, as far as they are the largest.
+    The sum that is divided by may be that of the weights or of their codes.
+    """
+    coding, held = w.grade.weights, np.abs(w.value)
+    assert coding is not None
+    top = np.max(held, axis=-1, keepdims=True)
+    half = coding.step * top
+    own = 0.0 if w.exact else 2 * w.full(w.worst)
+    error = np.where(held == top, np.minimum(own, half), np.minimum(half, held))
+    lost = np.where(held + own >= half, 0.0, error) / np.abs(sums)
+    kept = np.where(held + own >= half, error, 0.0) / np.abs(sums)
+    together = alike(np.floor(held / np.where(top > 0, half / 2, 1.0)), -1) * kept * kept
+    far = np.abs(result)
+
+    def over(part: Any) -> Any:  # the sum of part * (|v| + |result|)
+        return product(part, size) + far * np.sum(part, axis=-1, keepdims=True)
+
+    squares = product(together, size * size) + 2 * far * product(together, size)
+    variance = (squares + far * far * np.sum(together, axis=-1, keepdims=True)) / 3
+    return over(lost + kept), variance, over(lost) / K
+
+
 def _from_a_power(x: Any) -> Any:
     """How far positive numbers are from the nearest power of two, as a share of it."""
     return np.abs(x * np.exp2(-np.rint(np.log2(x))) - 1)
@@ -195,10 +223,13 @@ def _average_errors(w: Number, v: Number, p: Any, sums: Any, result: Any) -> tup
     if grade.values is not None:
         coded = coding_error(held, grade.values)
         worst = worst + product(weight, coded)
-        variance = variance + product(ties * weight * weight, alike(held, -2) * coded * coded) / 3
+        variance = variance + product(ties * weight * weight, alike(np.abs(held), -2) * coded * coded) / 3
     if grade.weight is not None:  # weights below the format's range vanish
         lost = grade.weight.tiny * np.maximum(1.0, 1 / sums) * np.sum(size, axis=-2, keepdims=True)
         worst, shared = worst + lost, shared + lost / K
+    if grade.weights is not None and n:
+        added = _coded_weights(w, weight, sums, size, result)
+        worst, variance, shared = worst + added[0], variance + added[1], shared + added[2]
     if not w.exact:
         worst = worst + linear(weight * relative(w.worst))
         if not absent(w.variance):

@@ -1,7 +1,7 @@
 """Factors that are quantized with computed scales: the error of each entry, and which entries share an error.
 
 The scale is found from the largest entry of a matrix, so that the error of an entry has a part that is relative to it,
-and a part that is relative to the largest. Entries of one value become one code, and have one error.
+and a part that is relative to the largest. Entries of one size have one code and one error but for the sign.
 Zhang, Wei, Zhang, Zhu and Chen 2024, SageAttention, arXiv:2410.02367, section 4.2: keys less their mean.
 Shah et al. 2024, FlashAttention-3, arXiv:2407.08608, section 3.3: scales of blocks in float8.
 """
@@ -81,13 +81,13 @@ class Coded:
         if coding.centred:
             right = centred(right)
         errors = coding_error(left, coding), coding_error(right, coding)
-        squares = alike(right, -2) * errors[1] ** 2 / 3
-        repeated = alike(right, -1) > 1
+        sizes = np.abs(left), np.abs(right)
+        squares = alike(sizes[1], -2) * errors[1] ** 2 / 3
+        repeated = alike(sizes[1], -1) > 1
         return cls(
-            np.abs(left),
-            np.abs(right),
+            *sizes,
             *errors,
             np.where(repeated, 0.0, squares),
             np.where(repeated, squares, 0.0),
-            alike(left, -1) * errors[0] ** 2 / 3,
+            alike(sizes[0], -1) * errors[0] ** 2 / 3,
         )

@@ -23,8 +23,9 @@ class Grade:
     of an average: tensor cores take both in their own format.
     `stored` is the format that every intermediate result is rounded to (the naive grades).
     `result` is the format of the outputs, where it is narrower than the dtype they are returned in.
-    `factors` is what codes the factors of a matrix product become, with scales that are found from them, and `values`
-    what those of an average do; `sums` is the format in which averages are added up, where it is another.
+    `factors` is what codes the factors of a matrix product become, with scales that are found from them, `values` what
+    those of an average do, and `weights` what its weights do.
+    `sums` is the format in which averages are added up, where it is another.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Grade:
     result: Format | None = None
     factors: Coding | None = None
     values: Coding | None = None
+    weights: Coding | None = None
     sums: Format | None = None
 
     @property
@@ -101,13 +103,22 @@ FP8 = Grade(
     factors=E4M3_CODES,
     values=E4M3_CODES,
 )
-QUANTIZED = (INT8_SCORES, INT8_SMOOTHED, INT8_HALF, INT8_FP8, FP8)
+INT8 = Grade(
+    "int8",
+    "factors, weights and values in int8, with scales found from them",
+    FLOAT32,
+    factors=INT8_CODES,
+    values=INT8_CODES,
+    weights=INT8_CODES,
+)
+QUANTIZED = (INT8_SCORES, INT8_SMOOTHED, INT8_HALF, INT8_FP8, FP8, INT8)
 """Claims about attention that makes codes of what it multiplies; each is claimed, and none is tried for another."""
 
 FINER = {
     "int8_half": (INT8_SMOOTHED,),
     "int8_fp8": (INT8_SMOOTHED,),
     "fp8": (INT8_SMOOTHED, INT8_FP8),
+    "int8": (INT8_SCORES,),
 }
 """Which of these claims allow less than another one, tightest first."""
 

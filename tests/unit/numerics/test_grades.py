@@ -29,7 +29,7 @@ def test_an_unknown_grade_names_the_nearest_and_all_of_them() -> None:
     assert (
         "unknown grade 'bf16_naiv'; did you mean 'bf16_naive'? "
         "(grades: fp64, fp32, tf32, bf16, fp16, bf16_naive, fp16_naive, "
-        "int8_scores, int8_smoothed, int8_half, int8_fp8, fp8)" == str(caught.value)
+        "int8_scores, int8_smoothed, int8_half, int8_fp8, fp8, int8)" == str(caught.value)
     )
 
 
