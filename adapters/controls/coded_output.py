@@ -123,7 +123,7 @@ def control_output_looked_up(
     return ladder[np.searchsorted(between, ratio)].astype(ml_dtypes.float8_e4m3fn)
 
 
-@_declared("paged_attention", conventions=PAGED, limits={"kv_dtype": FORMATS["kv_dtype"]})
+@_declared("paged_attention", conventions=PAGED)
 def control_coded_output_of_pages(
     q: Any,
     key_pages: Any,
@@ -132,6 +132,7 @@ def control_coded_output_of_pages(
     k_lens: Any,
     *,
     out_scale: Any,
+    q_scale: Any = None,
     k_scale: Any = None,
     v_scale: Any = None,
     scale: float | None = None,
@@ -148,7 +149,7 @@ def control_coded_output_of_pages(
             meant(x[own], s).flatten(0, 1)[None, :count].transpose(1, 2)
             for x, s in ((key_pages, k_scale), (value_pages, v_scale))
         )
-        one = q[item : item + 1].transpose(1, 2)
+        one = meant(q, q_scale)[item : item + 1].float().transpose(1, 2)
         out, _ = online(one, k, v, causal=True, window_left=window_left, scale=scale, softcap=softcap)
         outs.append(coded(out.transpose(1, 2), out_scale))
     return torch.cat(outs)

@@ -58,7 +58,7 @@ def applicable(setting: Mapping[str, Expression], pinned: Mapping[str, Any]) -> 
     """Whether a scenario or regime asks for nothing but what is pinned, where something is."""
     for name, expression in setting.items():
         if name in pinned:
-            wanted = default_of(expression, ())
+            wanted = default_of(expression, (pinned[name],) if isinstance(pinned[name], str) else ())
             if wanted is NO_DEFAULT or wanted != pinned[name]:
                 return False
     return True

@@ -25,10 +25,13 @@ FIXED = Claims(frozenset({"mask"}), ("float32",), fixed={"causal": True, "scale"
         ("none", {"a": None}, True),
         ("normal(b)", {"a": 0}, False),
         ("3", {"b": 1}, True),
+        ("word", {"a": "word"}, True),
+        ("word", {"a": "other"}, False),
+        ("word", {"a": None}, False),
     ],
 )
 def test_a_setting_applies_where_it_asks_for_nothing_but_what_is_pinned(text, pinned, expected):
-    assert expected is applicable({"a": Expression(text, Scope(frozenset({"b"}), draws=True))}, pinned)
+    assert expected is applicable({"a": Expression(text, Scope(frozenset({"b", "word"}), draws=True))}, pinned)
 
 
 @pytest.mark.parametrize(
