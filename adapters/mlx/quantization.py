@@ -24,6 +24,6 @@ def mlx_mxfp8(x: Any) -> Any:
     """mlx.core.quantize in the mode mxfp8."""
     import mlx.core as mx
 
-    codes, scales = mx.quantize(x, mode="mxfp8")
+    codes, scales, *_ = mx.quantize(x, mode="mxfp8")
     numbers = mx.dequantize(codes, mx.full(scales.shape, 127, mx.uint8), mode="mxfp8")
     return {"codes": numbers.astype(mx.float32), "scale": mx.power(2.0, scales.astype(mx.float32) - 127.0)}
