@@ -43,6 +43,29 @@ def of_scaled(codes: NDArray[Any], scales: NDArray[Any], fmt: ScaledBlocks, *, w
     return decoded(codes, fmt.element) * np.repeat(decoded(scales, fmt.scale), fmt.size, -1) * whole
 
 
+TILE = (128, 4)
+"""Rows and columns of scales that tensor cores read together, which hold 512 bytes."""
+
+
+def swizzled(scales: NDArray[Any]) -> NDArray[Any]:
+    """Codes of scales [rows, columns] in the order in which tensor cores read them: one axis of whole tiles.
+
+    Row r and column c of a tile are at (r % 32) * 16 + r // 32 * 4 + c, and tiles lie row by row; what fills the last
+    ones is zero. NVIDIA's documentation of cuBLAS, the layout of 1D block scaling factors.
+    """
+    (high, wide), (rows, columns) = TILE, scales.shape
+    filled = np.zeros((-(-rows // high) * high, -(-columns // wide) * wide), scales.dtype)
+    filled[:rows, :columns] = scales
+    return filled.reshape(-1, 4, 32, filled.shape[1] // wide, wide).transpose(0, 3, 2, 1, 4).ravel()
+
+
+def plain(scales: NDArray[Any], rows: int, columns: int) -> NDArray[Any]:
+    """Codes of scales [rows, columns] of those in the order of tensor cores; the other way around of `swizzled`."""
+    (high, wide), down = TILE, -(-rows // TILE[0])
+    tiles = scales.reshape(down, -(-columns // wide), 32, 4, wide).transpose(0, 3, 2, 1, 4)
+    return tiles.reshape(down * high, -1)[:rows, :columns]
+
+
 def _q8_0(block: NDArray[np.uint8]) -> NDArray[np.float64]:
     return _half(block, 0) * block[..., 2:].view(np.int8)
 

@@ -3,7 +3,18 @@
 import numpy as np
 import pytest
 
-from attnspec.numerics.blocks import ENCODED, MXFP4, MXFP8_E4M3, MXFP8_E5M2, NVFP4, ScaledBlocks, of_bytes, of_scaled
+from attnspec.numerics.blocks import (
+    ENCODED,
+    MXFP4,
+    MXFP8_E4M3,
+    MXFP8_E5M2,
+    NVFP4,
+    ScaledBlocks,
+    of_bytes,
+    of_scaled,
+    plain,
+    swizzled,
+)
 from attnspec.numerics.codes import E2M1, E4M3FN, E8M0, encoded, packed
 
 
@@ -77,3 +88,15 @@ def test_mlx_reads_the_same_numbers(fmt: ScaledBlocks, mode: str):
 
 def test_both_formats_of_eight_bits_differ_in_their_elements_alone():
     assert (MXFP8_E4M3.scale, MXFP8_E4M3.size) == (MXFP8_E5M2.scale, MXFP8_E5M2.size)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(128, 4), (1, 1), (130, 5), (256, 12), (40, 9)])
+def test_scales_lie_in_tiles_of_128_rows_and_four_columns(rows: int, columns: int) -> None:
+    codes = np.random.default_rng(0).integers(1, 256, (rows, columns)).astype(np.uint8)
+    laid = swizzled(codes)
+    across = -(-columns // 4)
+    for r, c in np.ndindex(rows, columns):
+        tile = r // 128 * across + c // 4
+        assert codes[r, c] == laid[tile * 512 + r % 32 * 16 + r % 128 // 32 * 4 + c % 4]
+    assert np.count_nonzero(laid) == codes.size
+    assert codes.tolist() == plain(laid, rows, columns).tolist()
