@@ -66,6 +66,7 @@ from .sparse_top_k import sparse_top_k
 from .state_space import state_space
 from .tensors import broadcast_shapes, einsum
 from .time_mixing import wkv4, wkv6, wkv7
+from .token_permutation import token_permutation, token_unpermutation
 from .training import decay_groups, model_flops
 from .trees import tree_mask
 from .windowed_decoder import windowed_decoder
@@ -151,6 +152,8 @@ __all__ = [
     "state_space_gradient",
     "swiglu",
     "swiglu_gradient",
+    "token_permutation",
+    "token_unpermutation",
     "top_k_filter",
     "top_p_filter",
     "transformer_block",

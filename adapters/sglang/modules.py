@@ -1,6 +1,6 @@
-"""Modules of SGLang with attention in Triton, without the rest of it.
+"""Modules of SGLang with kernels in Triton, without the rest of it.
 
-Source: https://github.com/sgl-project/sglang (python/sglang/kernels/ops/attention)
+Source: https://github.com/sgl-project/sglang (python/sglang/kernels/ops)
 Where kernels are compiled it is imported as it is. Kernels that are interpreted are told of a CUDA device in the place
 of what it asks a machine, and that no variable of its environment is set.
 """
@@ -15,7 +15,9 @@ from typing import Any
 from ..triton.parts import hollow
 
 ATTENTION = "kernels.ops.attention"
-FOLDERS = ("kernels", "kernels.ops", ATTENTION, "srt")
+EXPERTS = "kernels.ops.moe"
+QUANTIZATION = "kernels.ops.quantization"
+FOLDERS = ("kernels", "kernels.ops", ATTENTION, EXPERTS, QUANTIZATION, "srt")
 
 
 class Unset:
@@ -26,12 +28,14 @@ class Unset:
 
 
 @functools.cache
-def module(name: str) -> Any:
-    """A module of `sglang.kernels.ops.attention`, as in "decode_attention"."""
+def module(name: str, folder: str = ATTENTION) -> Any:
+    """A module of `sglang.kernels.ops.attention`, as in "decode_attention", or of another folder."""
     triton: Any = importlib.import_module("triton")
     if triton.knobs.runtime.interpret:
-        hollow("sglang", FOLDERS, {"srt.utils": {"__getattr__": _asked}, "srt.environ": {"envs": Unset()}})
-    return importlib.import_module(f"sglang.{ATTENTION}.{name}")
+        stubs: dict[str, Any] = {"srt.utils": {"__getattr__": _asked}, "srt.environ": {"envs": Unset()}}
+        stubs[f"{QUANTIZATION}.fp8_kernel"] = {"sglang_per_token_group_quant_fp8": None}
+        hollow("sglang", FOLDERS, stubs)
+    return importlib.import_module(f"sglang.{folder}.{name}")
 
 
 def _asked(name: str) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cases.samples import Sample
+from ..errors import SpecError
 from ..execution.calling import LASTING, Breach
 from ..execution.faults import ABRUPT, Fault
 from ..subjects.subject import noted
@@ -18,6 +19,7 @@ from .bench import Bench
 from .judge import Kind, Outcome
 from .pace import work
 from .recognition import Mark, recognized
+from .settling import Declined
 from .trial import Trial
 
 CONTRACTS = {
@@ -127,11 +129,15 @@ class Contracts:
             y = second.outputs.get(name)
             if y is None and second.fault is not None and not (trial.bench.pace.slow and second.fault.kind == "hung"):
                 self.breach(Breach("repeatable", f"the same call again {_ended(second.fault)}"), trial.sample)
-            if y is None or (y.shape == x.shape and np.array_equal(x, y, equal_nan=x.dtype.kind == "f")):
+            if y is None:
                 continue
-            if y.dtype.kind == "f" and y.shape == x.shape and np.isnan(y).any() and not np.isnan(x).all():
+            same, written = _compared(x, y) if y.shape == x.shape else (False, True)
+            if not same and y.shape == x.shape:  # what the definition leaves open need not be written
+                asked = ~_open(name, trial, y)
+                same, written = _compared(x[asked], y[asked])
+            if not written:
                 self.breach(Breach("written", f"entries of {name!r} are not written"), trial.sample)
-            else:
+            elif not same:
                 self.breach(Breach("repeatable", f"the same call gave a different {name!r}"), trial.sample)
 
     def poison(self, trial: Trial) -> None:
@@ -145,6 +151,23 @@ class Contracts:
             inputs = {name: _nothing_like(x) for name, x in call.inputs.items()}
             fault = self.subject.call(replace(call, inputs=inputs)).fault
             self.deadly = fault is not None and fault.kind in ABRUPT
+
+
+def _compared(x: NDArray[Any], y: NDArray[Any]) -> tuple[bool, bool]:
+    """Whether two results of one shape are the same, and whether all of the second was written, of poisoned memory."""
+    real = y.dtype.kind == "f"
+    same = np.array_equal(x, y, equal_nan=x.dtype.kind == "f")
+    return same, same or not (real and bool(np.isnan(y).any()) and not bool(np.isnan(x).all()))
+
+
+def _open(name: str, trial: Trial, y: NDArray[Any]) -> NDArray[np.bool_]:
+    """The entries that hold poison, or an integer, where the definition is NaN, as it is where it says nothing."""
+    held = np.isnan(y) if y.dtype.kind == "f" else np.ones(y.shape, bool)
+    try:
+        expected = np.asarray(trial.frames.exact(name, trial.base), float)
+    except (SpecError, Declined):
+        return np.zeros(y.shape, bool)
+    return held & np.isnan(expected) if expected.shape == y.shape else np.zeros(y.shape, bool)
 
 
 def _nothing_like(x: NDArray[Any]) -> NDArray[Any]:

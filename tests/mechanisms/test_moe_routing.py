@@ -71,3 +71,36 @@ def floored(logits, *, k, renormalise=False):
 
 def test_logits_that_are_all_negative_choose_as_others_do():
     assert {"definition", "largest_chosen"} & failures(floored)
+
+
+CAPPED = {
+    "definition": lambda **values: Frame(library()["expert_capacity"], values).outputs()["weights"],
+    "reference": reference.moe_routing,
+}
+TO_THE_FIRST = np.log([[6.0, 3.0, 1.0], [8.0, 1.0, 1.0], [3.0, 6.0, 1.0], [7.0, 2.0, 1.0]])
+"""Three tokens choose the first expert before the second, and one chooses it after that."""
+
+
+@pytest.mark.parametrize("witness", CAPPED.values(), ids=CAPPED)
+@pytest.mark.parametrize(
+    ("order", "first", "second"),
+    [
+        ("by_position", [0, 1], [0, 1]),
+        ("by_choice", [0, 1], [0, 2]),
+        ("by_importance", [1, 3], [1, 2]),
+        ("by_weight", [1, 3], [0, 2]),
+    ],
+)
+def test_an_expert_takes_those_first_that_its_order_says(witness, order, first, second):
+    logits = TO_THE_FIRST.copy()
+    logits[1] = np.log([8.0, 1.5, 0.5])
+    found = witness(logits=logits, k=2, capacity=2, drop_order=order, renormalised_over="all_kept")
+    assert [first, second] == [np.nonzero(found[:, expert])[0].tolist() for expert in (0, 1)]
+
+
+@pytest.mark.parametrize("witness", CAPPED.values(), ids=CAPPED)
+@pytest.mark.parametrize(("over", "left"), [("all_chosen", [1 / 3, 7 / 9]), ("all_kept", [1, 1])])
+def test_weights_are_divided_by_the_chosen_or_by_the_kept(witness, over, left):
+    words = {"drop_order": "by_weight", "renormalised_over": over}
+    found = witness(logits=TO_THE_FIRST[[0, 3]], k=2, capacity=1, renormalise=True, **words)
+    np.testing.assert_allclose(found[found > 0], left, rtol=1e-12)

@@ -126,6 +126,31 @@ def test_unwritten_memory_is_found():
     assert "entries of 'p' are not written" == one_contract(cells, "written").says
 
 
+def rows_that_are_sent(x, chosen, *, experts):
+    """Tokens by expert, with memory that nothing was written to behind them."""
+    if len(chosen) != len(x) or bool((chosen >= experts).any()):
+        raise ValueError("every token has its choices, of experts that there are")
+    rows = torch.empty(chosen.numel(), x.shape[1], dtype=x.dtype)
+    sources = torch.empty(chosen.numel(), dtype=torch.int64)
+    order = chosen.flatten().argsort(stable=True)
+    sent = order[chosen.flatten()[order] >= 0]
+    sources[: len(sent)] = sent // chosen.shape[1]
+    rows[: len(sent)] = x[sources[: len(sent)]]
+    return {"rows": rows, "sources": sources}
+
+
+def test_what_a_definition_leaves_open_need_not_be_written():
+    assert set() == bad(cells_of(rows_that_are_sent, "token_permutation"))
+
+
+def test_what_a_definition_says_is_to_be_written_beside_what_it_leaves_open():
+    def without_the_first(x, chosen, *, experts):
+        found = rows_that_are_sent(x, chosen, experts=experts)
+        return {"rows": torch.cat((torch.empty_like(x[:1]), found["rows"][1:]))}
+
+    assert "contract.written" in bad(cells_of(without_the_first, "token_permutation"))
+
+
 def test_memory_that_is_kept_from_call_to_call_is_found():
     kept = torch.zeros(1 << 17)
 
