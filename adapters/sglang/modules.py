@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,8 +17,15 @@ from ..triton.parts import hollow
 
 ATTENTION = "kernels.ops.attention"
 EXPERTS = "kernels.ops.moe"
+SPECULATIVE = "kernels.ops.speculative"
 QUANTIZATION = "kernels.ops.quantization"
-FOLDERS = ("kernels", "kernels.ops", ATTENTION, EXPERTS, QUANTIZATION, "srt")
+FOLDERS = ("kernels", "kernels.ops", ATTENTION, EXPERTS, SPECULATIVE, QUANTIZATION, "srt", "srt.platforms")
+COMPILED: dict[str, dict[str, Any]] = {
+    f"{QUANTIZATION}.fp8_kernel": {"sglang_per_token_group_quant_fp8": None},
+    f"{SPECULATIVE}.tree": {"build_tree_kernel_efficient": None},
+    "srt.platforms.interface": {"reject_out_of_tree_path": None},
+}
+"""What modules import of others, and their kernels in Triton do not use."""
 
 
 class Unset:
@@ -33,8 +41,8 @@ def module(name: str, folder: str = ATTENTION) -> Any:
     triton: Any = importlib.import_module("triton")
     if triton.knobs.runtime.interpret:
         stubs: dict[str, Any] = {"srt.utils": {"__getattr__": _asked}, "srt.environ": {"envs": Unset()}}
-        stubs[f"{QUANTIZATION}.fp8_kernel"] = {"sglang_per_token_group_quant_fp8": None}
-        hollow("sglang", FOLDERS, stubs)
+        hollow("sglang", FOLDERS, stubs | COMPILED)
+        sys.modules["sglang.srt.platforms"].current_platform = None  # type: ignore[attr-defined]
     return importlib.import_module(f"sglang.{folder}.{name}")
 
 

@@ -158,6 +158,40 @@ def vllm_decode_attention(
 
 
 @kernel(
+    "latent_pages",
+    requires=("all(k_lens > 0)", "value_dim < width"),
+    limits={"q_len": (1,), "heads": range(2, 129)},
+    conventions={"lse_base": "natural"},
+    splits=SPLITS,
+)
+def vllm_mla_decode_attention(
+    q: Any, rows: Any, table: Any, k_lens: Any, *, value_dim: int, scale: float | None = None
+) -> Any:
+    """decode_attention_fwd of single queries with one head of keys and is_mla, the rows in four parts."""
+    import torch
+
+    batch, _, heads, width = q.shape
+    out = torch.empty(batch, heads, value_dim, dtype=q.dtype, device=q.device)
+    lse = torch.empty(batch, heads, device=q.device)
+    keys = rows[:, :, None]
+    module("triton_decode_attention").decode_attention_fwd(
+        q[:, 0],
+        keys,
+        keys[..., :value_dim],
+        out,
+        lse,
+        table.int(),
+        k_lens.int(),
+        torch.empty(batch, heads, SPLITS, value_dim + 1, device=q.device),
+        SPLITS,
+        width**-0.5 if scale is None else scale,
+        rows.shape[1],
+        is_mla=True,
+    )
+    return {"out": out[:, None], "lse": lse[..., None]}
+
+
+@kernel(
     "packed_attention",
     requires=(
         "value_dim == head_dim",
