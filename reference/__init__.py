@@ -59,6 +59,7 @@ from .recurrence_gradients import (
     short_convolution_gradient,
     state_space_gradient,
 )
+from .retention import retention
 from .routed_experts import routed_experts
 from .sampling import filter_rows, sample, sample_rows, top_k_filter, top_p_filter
 from .softmax import softmax
@@ -134,6 +135,7 @@ __all__ = [
     "quantize",
     "quantize_blocks",
     "residual_rms_norm",
+    "retention",
     "rms_norm",
     "rms_norm_gradient",
     "rotary",

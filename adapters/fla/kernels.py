@@ -222,6 +222,36 @@ def fla_chunked_linear_attention(q: Any, k: Any, v: Any, state: Any = None, *, s
     return stepped(chunk_linear_attn, q, k, v, scale=scale, state=state, normalize=False)
 
 
+RETENTION: dict[str, Any] = {
+    "fixed": {"base": None, "offset": 0},
+    "conventions": {"decays": "powers", "scaled": "by_query"},
+}
+
+
+@kernel("retention", **RETENTION)
+def fla_recurrent_retention(q: Any, k: Any, v: Any, state: Any = None, *, scale: float | None = None) -> Any:
+    """fused_recurrent_retention, token by token."""
+    from fla.ops.retention import fused_recurrent_retention
+
+    return stepped(fused_recurrent_retention, q, k, v, scale=scale, state=state)
+
+
+@kernel("retention", **RETENTION)
+def fla_chunked_retention(q: Any, k: Any, v: Any, state: Any = None, *, scale: float | None = None) -> Any:
+    """chunk_retention, in chunks of up to 64 tokens."""
+    from fla.ops.retention import chunk_retention
+
+    return stepped(chunk_retention, q, k, v, scale=scale, state=state)
+
+
+@kernel("retention", **RETENTION)
+def fla_parallel_retention(q: Any, k: Any, v: Any, *, scale: float | None = None) -> Any:
+    """parallel_retention, all products at once."""
+    from fla.ops.retention import parallel_retention
+
+    return parallel_retention(q, k, v, scale=scale)[0]
+
+
 @kernel("log_linear_attention", requires="length <= 64", grade={"bfloat16": "bf16_naive", "float16": "fp16_naive"})
 def fla_chunked_log_linear_attention(
     q: Any, k: Any, v: Any, gate: Any, level_scales: Any, *, scale: float | None = None

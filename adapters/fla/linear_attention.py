@@ -101,3 +101,16 @@ def fla_naive_log_linear_attention(
     if v.shape[1] != k.shape[1]:
         raise ValueError("every key has a value")
     return naive("log_linear_attn").naive_log_linear_attn(q, k, v, gate, level_scales, scale=scale)
+
+
+@adapter(
+    "retention",
+    dtypes=("float32", "bfloat16", "float16"),
+    fixed={"base": None, "scale": None, "offset": 0},
+    conventions={"decays": "powers", "scaled": "by_query"},
+    package="fla",
+    extra="fla",
+)
+def fla_naive_retention(q: Any, k: Any, v: Any) -> Any:
+    """naive_retention, all products at once."""
+    return naive("retention").naive_retention(q, k, v)
