@@ -72,6 +72,8 @@ class _Audit:
         """The scenarios that a smoke test rests on, by dtype, as the evidence stands."""
 
         self.checks = Checks()
+        self.claimed: dict[tuple[str, ...], dict[str, Sample]] = {}
+        """The scenarios of a run, by dtype and words: each mistake finds what others have computed from them."""
         self.unchanged: dict[tuple[str, ...], Unchanged] = {}
         """The definition on the last calls, by dtype and words."""
 
@@ -270,7 +272,7 @@ class _Audit:
         most; then the laws that refute it, on all cases; and then any law.
         """
         profile = replace(CASES, covering=6, draws=4)
-        scenarios = {s.case.label: s for s in plan(self.m, wrong.claims, profile, 0, dtype).scenarios}
+        scenarios = self.scenarios(wrong, dtype, profile)
         telling = self.evidence.telling(mistake.name, dtype)
         if dtype not in self.cores:
             self.cores[dtype] = self.evidence.core(scenarios, dtype)
@@ -290,6 +292,14 @@ class _Audit:
                     self.cores.clear()
                 return True
         return False
+
+    def scenarios(self, wrong: DefinitionSubject, dtype: str, profile: Profile) -> dict[str, Sample]:
+        """The scenarios of a run by their labels, which are the same for all mistakes under the same words."""
+        key = (dtype, *wrong.words.values())
+        if key not in self.claimed:
+            found = plan(self.m, wrong.claims, profile, 0, dtype).scenarios
+            self.claimed[key] = {sample.case.label: sample for sample in found}
+        return self.claimed[key]
 
     # Laws
 

@@ -26,6 +26,7 @@ from attnspec.mechanisms.definition import Frame
 from attnspec.mechanisms.evidence import Evidence
 from attnspec.mechanisms.loader import NONE, library, load
 from attnspec.numerics.grades import FP64
+from attnspec.subjects.stand_ins import DefinitionSubject
 
 SOFTMAX = """
 mechanism: softmax
@@ -147,6 +148,16 @@ def test_a_contract_need_not_refute_anything(monkeypatch):
 def test_a_mistake_may_show_under_another_word_alone(monkeypatch):
     part = edited(monkeypatch, mistake("p = terms / total if empty_row == zeros else 0 * terms"))
     assert [] == [fault for fault in part.faults if "survives" in fault and "in " not in fault]
+
+
+def test_all_mistakes_are_tried_on_the_same_samples():
+    m = library()["softmax"]
+    audit = _Audit(m)
+    one, other, under = (
+        audit.scenarios(DefinitionSubject(m, "one", {}, conventions=words, dtypes=("float32",)), "float32", CASES)
+        for words in (None, None, {"empty_row": "nans"})
+    )
+    assert (True, True) == (one is other and len(one) > 3, under is not one)
 
 
 def test_bounds_are_computed_once_for_words_that_a_case_does_not_ask_for(monkeypatch):

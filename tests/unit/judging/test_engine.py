@@ -20,6 +20,7 @@ from attnspec.judging.conventions import identified
 from attnspec.judging.engine import run
 from attnspec.judging.judge import Kind, Outcome
 from attnspec.mechanisms.loader import library
+from attnspec.subjects.stand_ins import DefinitionSubject
 from attnspec.subjects.targets import mistake, subject
 
 SCENARIOS = Profile("scenarios", covering=0, draws=0, admitted=2)
@@ -431,6 +432,13 @@ def test_every_contract_has_a_cell():
     result = result_of(adapted(softmax), profile=SCENARIOS)
     expected = {f"contract.{name}": "pass" for name in CONTRACTS} | {"contract.independence": "not_tested"}
     assert expected == {cell.law: cell.verdict for cell in result.cells if cell.law.startswith("contract.")}
+
+
+def test_a_definition_which_has_no_memory_is_asked_nothing_twice(monkeypatch):
+    poisoned, call = [], DefinitionSubject.call
+    monkeypatch.setattr(DefinitionSubject, "call", lambda self, c: poisoned.append(c.poisoned) or call(self, c))
+    cells = result_of(DefinitionSubject(library()["softmax"], "definition")).cells
+    assert ("pass", {False}) == (next(c.verdict for c in cells if c.law == "contract.repeatable"), {*poisoned})
 
 
 def test_after_the_first_violation_no_call_is_repeated():
