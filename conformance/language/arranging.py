@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import SpecError
 from ..numerics import ranking
@@ -16,6 +18,8 @@ from ..numerics.truths import Truth, truth
 from .registry import Functions, along, dimensions, rearranged, shape_of, whole
 
 FUNCTIONS = Functions()
+KEPT = 1 << 14
+"""Random numbers of a seed up to which they are kept for the next one who asks for them."""
 
 
 # Shape
@@ -146,4 +150,13 @@ def eye(n: Any) -> Any:
 def noise(seed: Any, *shape: Any) -> Any:
     """Uniform numbers from 0 to 1, in a shape or in the shape of an array, for definitions of random outputs."""
     like = shape_of(shape[0]) if len(shape) == 1 else ()
-    return Stream("noise", whole(seed)).uniform(dimensions(like or shape))
+    own = dimensions(like or shape)
+    return (_noise if math.prod(own) <= KEPT else _noise.__wrapped__)(whole(seed), own)
+
+
+@functools.lru_cache(64)
+def _noise(seed: int, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """The numbers of a seed, which the mistakes and the laws of a case ask for again and again."""
+    found = Stream("noise", seed).uniform(shape)
+    found.flags.writeable = False
+    return found
