@@ -162,7 +162,7 @@ WINDOWS = {
 def cells(operator, function, laws=None, dtype="float32"):
     words = {"outside_window": "zero_bias"} if operator == "aft_local" else {}
     one = subject(Adapter("function", operator, function, "torch", dtypes=(dtype,), conventions=words))
-    return run(Request(one, library()[operator], dtype, PROFILES["quick"], laws=laws)).cells
+    return run(Request(one, library()[operator], dtype, PROFILES["quick"], laws=laws, first=laws is not None)).cells
 
 
 @pytest.mark.parametrize("exchanged", EXCHANGED.values(), ids=EXCHANGED)

@@ -68,7 +68,7 @@ def test_the_reference_refuses_matrices_that_do_not_fit(cut):
 
 def cells(function, laws=None, dtype="float32"):
     one = subject(Adapter("function", "linformer", function, "torch", dtypes=(dtype,)))
-    return run(Request(one, LINFORMER, dtype, PROFILES["quick"], laws=laws)).cells
+    return run(Request(one, LINFORMER, dtype, PROFILES["quick"], laws=laws, first=laws is not None)).cells
 
 
 def attended(q, keys, values, factor=None):

@@ -144,7 +144,7 @@ def layer_of(**exchanged):
 
 def cells(function, laws=None):
     one = subject(Adapter("function", "multi_head", function, "torch", conventions={"empty_row": "zeros"}))
-    return run(Request(one, MULTI_HEAD, "float32", PROFILES["quick"], laws=laws)).cells
+    return run(Request(one, MULTI_HEAD, "float32", PROFILES["quick"], laws=laws, first=laws is not None)).cells
 
 
 def in_turns(y, heads):

@@ -142,7 +142,7 @@ RIGHT = {"mask": kernel_of(), "threshold": kernel_of(kept_by_threshold), "gather
 
 def tried(function, laws=None):
     one = subject(Adapter("function", "sparse_top_k", function, "torch"))
-    return one, run(Request(one, SPARSE, "float32", PROFILES["quick"], laws=laws)).cells
+    return one, run(Request(one, SPARSE, "float32", PROFILES["quick"], laws=laws, first=laws is not None)).cells
 
 
 @pytest.mark.parametrize("function", WRONG.values(), ids=WRONG)
