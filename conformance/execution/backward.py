@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ..frameworks.framework import Framework
+from ..frameworks.framework import Framework, NotDifferentiableError
 
 COTANGENT = "d_out"
-"""The input of a gradient operator that is the gradient of the function's output."""
+"""The input of a gradient operator that is the gradient of the function's first output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,8 @@ class Backward:
     """Of that, what it takes by name alone."""
     zeros: Mapping[str, str]
     """Required inputs on which no gradient depends, each with an input of the same shape; they are zero."""
+    results: tuple[str, ...] = ("out",)
+    """What it returns, in order; the gradient of each after the first is an input `d_` and its name, if it is given."""
     leaves: Mapping[str, str] = field(default_factory=dict)
     """Of a function whose parameters are not called like inputs: those that have a gradient, and what that is called.
     """
@@ -40,7 +42,8 @@ def differentiated(
 
     def gradients(*arrays: Any, **named: Any) -> dict[str, Any]:
         given = {**dict(zip(passed, arrays, strict=True)), **named}
-        cotangent = given.pop(COTANGENT)
+        asked = {at: name for name, at in cotangents_in(given, backward.results).items()}
+        cotangents = [given.pop(name) for name in asked.values()]
         for name, like in backward.zeros.items():
             x = given[like]
             zero = np.zeros(tuple(int(n) for n in x.shape))
@@ -51,12 +54,28 @@ def differentiated(
         def forward(*values: Any) -> Any:
             taken = {**given, **dict(zip(leaves, values, strict=True))}
             first = [taken.pop(name) for name in backward.required if name not in backward.by_name]
-            return _first(function(*first, **taken))
+            result = function(*first, **taken)
+            return [_part(result, at, backward.results[at]) if at else _first(result) for at in asked]
 
-        found = framework.pulled_back(forward, [given[name] for name in leaves], cotangent)
+        found = framework.pulled_back(forward, [given[name] for name in leaves], cotangents)
         return {known[name]: x for name, x in zip(leaves, found, strict=True)}
 
     return gradients
+
+
+def cotangents_in(inputs: Collection[str], results: Sequence[str]) -> dict[str, int]:
+    """The inputs that are gradients of a function's results, each with the place of its result."""
+    further = {f"d_{name}": at for at, name in enumerate(results) if at and f"d_{name}" in inputs}
+    return {COTANGENT: 0, **further}
+
+
+def _part(result: Any, at: int, name: str) -> Any:
+    """A further output of what a function returned."""
+    if isinstance(result, Mapping) and name in result:
+        return result[name]
+    if isinstance(result, tuple | list) and len(result) > at:
+        return result[at]
+    raise NotDifferentiableError(f"it does not return {name!r}")
 
 
 def _first(result: Any) -> Any:

@@ -76,10 +76,11 @@ class Framework(Protocol):
         """A stretch of calls: one thread, no gradients; the settings of before come back."""
         ...
 
-    def pulled_back(self, function: Callable[..., Any], leaves: list[Any], cotangent: Any) -> list[Any]:
-        """What a cotangent of a function's result is for each of its arguments, by automatic differentiation.
+    def pulled_back(self, function: Callable[..., Any], leaves: list[Any], cotangents: list[Any]) -> list[Any]:
+        """What cotangents of a function's results are for each of its arguments, by automatic differentiation.
 
-        Raises `NotDifferentiableError` where the function has no gradients.
+        The function returns a list of results, and each has a cotangent.
+        Raises `NotDifferentiableError` where a result has no gradients.
         """
         ...
 
@@ -203,7 +204,7 @@ class Copied:
     def finish(self, result: Any, device: str) -> None:
         pass
 
-    def pulled_back(self, function: Callable[..., Any], leaves: list[Any], cotangent: Any) -> list[Any]:
+    def pulled_back(self, function: Callable[..., Any], leaves: list[Any], cotangents: list[Any]) -> list[Any]:
         raise NotDifferentiableError(f"arrays of {self.name} have no automatic differentiation here")
 
     def session(self) -> AbstractContextManager[None]:
@@ -224,7 +225,7 @@ def refusing(says: str, call: Callable[[], Any]) -> Any:
     """What a call returns; an error of it, but for one that refuses, is a `NotDifferentiableError`."""
     try:
         return call()
-    except Unsupported:
+    except (Unsupported, NotDifferentiableError):
         raise
     except Exception as error:
         first = (str(error).strip().splitlines() or [""])[0]

@@ -59,8 +59,8 @@ class MlxFramework(Copied):
     def finish(self, result: Any, device: str) -> None:
         self.mx.eval([part for part in parts_of(result) if self.is_array(part)])
 
-    def pulled_back(self, function: Callable[..., Any], leaves: list[Any], cotangent: Any) -> list[Any]:
-        pull = refusing("its inputs cannot be differentiated", lambda: self.mx.vjp(function, leaves, [cotangent]))
+    def pulled_back(self, function: Callable[..., Any], leaves: list[Any], cotangents: list[Any]) -> list[Any]:
+        pull = refusing("its inputs cannot be differentiated", lambda: self.mx.vjp(function, leaves, cotangents))
         return list(pull[1])
 
     def forget(self) -> None:

@@ -88,7 +88,7 @@ class NumpyFramework:
     def finish(self, result: Any, device: str) -> None:
         pass
 
-    def pulled_back(self, function: Callable[..., Any], leaves: list[Any], cotangent: Any) -> list[Any]:
+    def pulled_back(self, function: Callable[..., Any], leaves: list[Any], cotangents: list[Any]) -> list[Any]:
         raise NotDifferentiableError("NumPy has no automatic differentiation")
 
     def forget(self) -> None:

@@ -148,21 +148,24 @@ class TorchFramework:
         if kind != "cpu" and (wait := getattr(getattr(self.torch, kind, None), "synchronize", None)):
             wait()
 
-    def pulled_back(self, function: Callable[..., Any], leaves: list[Any], cotangent: Any) -> list[Any]:
+    def pulled_back(self, function: Callable[..., Any], leaves: list[Any], cotangents: list[Any]) -> list[Any]:
         torch = self.torch
         with torch.enable_grad():
             own = [x.detach().requires_grad_() for x in leaves]
-            out = refusing("its inputs cannot be differentiated", lambda: function(*own))
-            if not self.is_array(out) or not out.requires_grad:
-                raise NotDifferentiableError("its output does not depend on its inputs by autograd")
+            outs = refusing("its inputs cannot be differentiated", lambda: function(*own))
+            for number, out in enumerate(outs, 1):
+                if not self.is_array(out) or not out.requires_grad:
+                    which = "output" if number == 1 else f"output number {number}"
+                    raise NotDifferentiableError(f"its {which} does not depend on its inputs by autograd")
             try:
-                seed = self.seed.apply(out, cotangent)
-                found = torch.autograd.grad(seed, own, allow_unused=True, materialize_grads=True)
+                seeds = [self.seed.apply(*both) for both in zip(outs, cotangents, strict=True)]
+                found = torch.autograd.grad(seeds, own, allow_unused=True, materialize_grads=True)
             except (NotImplementedError, RuntimeError) as error:
                 if isinstance(error, NotImplementedError) or UNDIFFERENTIABLE.search(str(error)):
                     raise NotDifferentiableError(str(error).partition("\n")[0]) from error
                 raise
-        return [x.clone() if x.data_ptr() == cotangent.data_ptr() else x for x in found]
+        given = {x.data_ptr() for x in cotangents}
+        return [x.clone() if x.data_ptr() in given else x for x in found]
 
     def forget(self) -> None:
         pass

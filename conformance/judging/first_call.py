@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 
-from ..cases.plans import scenarios_of
+from ..cases.plans import plan, scenarios_of
+from ..cases.profiles import PROFILES
 from ..errors import Error
+from ..execution.backward import COTANGENT
 from ..execution.calling import UNDIFFERENTIABLE, Call
 from ..frameworks.known import is_installed
 from ..mechanisms.library import Library
-from ..subjects.gradients import GradientSubject, gradient_of, may_have_gradients, writes
+from ..mechanisms.mechanism import Mechanism
+from ..subjects.gradients import GradientSubject, further_outputs, gradient_of, may_have_gradients, writes
 from ..subjects.subject import AdapterSubject, Subject
 from .bench import Bench
+from .conventions import identified
+from .layouts import lay_out
 from .settling import Declined, Settled, claimed
 
 LOOKED_AT = 16
@@ -45,15 +51,59 @@ def differentiated(subject: Subject, device: str, known: Library) -> tuple[Gradi
     except Error as error:
         return None, (f"its gradients are not checked: {error}",)
     if subject.adapter.differentiable:
-        return found, ()
+        return _by_further_outputs(found, device)
     for call in first_calls(found, device):
         with found.session():
             fault = found.call(call).fault
         if fault is not None and fault.says.startswith(UNDIFFERENTIABLE):
             return None, (f"its gradients are not checked: {fault.says}",)
         if fault is None or fault.kind != "unsupported":
-            return found, ()
+            return _by_further_outputs(found, device)
     return None, ()
+
+
+def _by_further_outputs(found: GradientSubject, device: str) -> tuple[GradientSubject, tuple[str, ...]]:
+    """The gradients of a function, by all of its outputs that can have one, and what there is to say of the others."""
+    kept, notes = list[str](), list[str]()
+    for name in further_outputs(found.forward, found.mechanism):
+        if name in _outputs(found.forward, device):
+            says = _unfit(GradientSubject(found.forward, found.mechanism, [name]), name, device)
+            kept += [name] * (not says)
+            notes += [f"its gradients by its {name} are not checked: {says}"] * bool(says)
+    return GradientSubject(found.forward, found.mechanism, kept) if kept else found, tuple(notes)
+
+
+def _outputs(subject: AdapterSubject, device: str) -> set[str]:
+    """The outputs of a first call, in the layout that a function reads."""
+    lay_out(subject, subject.mechanism, subject.claims.dtypes[0], device)
+    for call in first_calls(subject, device):
+        with subject.session():
+            reply = subject.call(call)
+        if reply.fault is None:
+            return {*reply.outputs}
+    return set()
+
+
+def _unfit(gradients: GradientSubject, output: str, device: str) -> str:
+    """Why gradients by an output after the first cannot be judged; nothing where they can.
+
+    A function may mean to have none by it. Torch says so; in JAX and MLX, they are zero then.
+    """
+    subject, cotangent = gradients.forward, f"d_{output}"
+    found = identified(subject, subject.mechanism, subject.claims.dtypes[0], device)
+    if (base := found.get(f"{output}_base")) is not None and base.word != "natural":
+        return "it is a logarithm to another base"
+    stating = next(m for m in gradients.mechanism.kin if cotangent in m.inputs)
+    for call in first_calls(gradients, device, stating):
+        alone = replace(call, inputs={**call.inputs, COTANGENT: 0 * call.inputs[COTANGENT]})
+        with gradients.session():
+            reply = gradients.call(alone)
+        if reply.fault is not None and reply.fault.says.startswith(UNDIFFERENTIABLE):
+            return reply.fault.says
+        none = reply.outputs and not any(x.any() for x in reply.outputs.values())
+        if none and subject.adapter.framework != "torch":
+            return "no gradient passes through it"
+    return ""
 
 
 def find_framework(subject: AdapterSubject, device: str) -> str:
@@ -70,10 +120,15 @@ def find_framework(subject: AdapterSubject, device: str) -> str:
     return ""
 
 
-def first_calls(subject: AdapterSubject, device: str) -> Iterator[Call]:
-    """The smallest of the first scenarios, as the subject claims them."""
-    operator, dtype = subject.mechanism, subject.claims.dtypes[0]
-    samples = islice(scenarios_of(operator, subject.claims, seed=0, dtype=dtype), LOOKED_AT)
+def first_calls(subject: AdapterSubject, device: str, mechanism: Mechanism | None = None) -> Iterator[Call]:
+    """The smallest of the first scenarios of a mechanism, or of its operator, as the subject claims them."""
+    operator, claims, dtype = subject.mechanism, subject.claims, subject.claims.dtypes[0]
+    scenarios = (
+        scenarios_of(operator, claims, seed=0, dtype=dtype)
+        if mechanism is None
+        else plan(mechanism, claims, PROFILES["quick"], 0, dtype).scenarios
+    )
+    samples = islice(scenarios, LOOKED_AT)
     for sample in sorted(samples, key=lambda one: one.entries)[:SMALLEST]:
         bench = Bench(subject, sample.mechanism, dtype, device, operator.words)
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -76,19 +76,29 @@ MLX = Dialect(
 DIALECTS = {"torch": TORCH, "numpy": NUMPY, "jax": JAX, "mlx": MLX}
 
 
-def pulled_back(framework: str, made: str, leaves: Sequence[str], cotangent: str) -> Iterator[str]:
-    """The lines that give `gradients` of a call, by these arrays; no framework but those that differentiate has any."""
-    listed = ", ".join(leaves)
+def pulled_back(
+    framework: str, made: str, leaves: Sequence[str], cotangents: Mapping[str, tuple[str, int]]
+) -> Iterator[str]:
+    """The lines that give `gradients` of a call, by these arrays; no framework but those that differentiate has any.
+
+    Each of the cotangents is that of an output, which has a name and a place.
+    """
+    listed, given = ", ".join(leaves), ", ".join(cotangents)
     several = listed + ("," if len(leaves) == 1 else "")
-    taken = f'part({made}, "out", 0)'
+    result = made if len(cotangents) == 1 else "outputs"
+    taken = ", ".join(f'part({result}, "{name}", {at})' for name, at in cotangents.values())
     if framework == "torch":
         yield f"{several} = (x.requires_grad_() for x in ({several}))"
-        asked = f"({several}), {cotangent}, allow_unused=True, materialize_grads=True"
+        taken, given = (taken, given) if result == made else (f"({taken})", f"({given})")
+        if result != made:
+            yield f"{result} = {made}"
+        asked = f"({several}), {given}, allow_unused=True, materialize_grads=True"
         yield f"gradients = torch.autograd.grad({taken}, {asked})"
         return
-    yield f"def forward({listed}):\n    return {taken}\n"
+    first = "" if result == made else f"    {result} = {made}\n"
+    yield f"def forward({listed}):\n{first}    return {taken}\n"
     if framework == "jax":
         yield f"out, pull = jax.vjp(forward, {listed})"
-        yield f"gradients = pull({cotangent})"
+        yield f"gradients = pull({given if result == made else f'({given})'})"
     else:
-        yield f"out, gradients = mx.vjp(forward, [{listed}], [{cotangent}])"
+        yield f"out, gradients = mx.vjp(forward, [{listed}], [{given}])"

@@ -39,8 +39,8 @@ class Output:
 class Differentiated:
     """How the gradients of a call are asked for."""
 
-    cotangent: str
-    """The array that the gradient of the function's output is."""
+    cotangents: Mapping[str, tuple[str, int]]
+    """The arrays that are gradients of the function's outputs, each with the name and the place of its output."""
     passed: Sequence[str]
     """What the function takes by position."""
     leaves: Mapping[str, str]
@@ -221,7 +221,7 @@ def _made(p: Program, call: Asked) -> str:
         given = [f"{x.name}={x.name}" if x.by_name else x.name for x in call.inputs]
     else:
         passed = call.backward.passed
-        others = [x.name for x in call.inputs if x.name not in (*passed, call.backward.cotangent)]
+        others = [x.name for x in call.inputs if x.name not in (*passed, *call.backward.cotangents)]
         given = [*passed, *(f"{name}={name}" for name in others)]
     for name, x in call.options.items():
         fields = ", ".join(f"{key}={literal(value)}" for key, value in x.items()) if name in call.objects else ""
@@ -234,7 +234,7 @@ def _results(p: Program, call: Asked, name: str) -> Iterator[str]:
     made = _made(p, call)
     if call.backward is not None:
         leaves = call.backward.leaves
-        yield from pulled_back(p.framework, made, [*leaves], call.backward.cotangent)
+        yield from pulled_back(p.framework, made, [*leaves], call.backward.cotangents)
         yield f"{name} = dict(zip({tuple(leaves.values())!r}, gradients))"
     else:
         yield f"{DIALECTS[p.framework].quiet}{name} = {made}"

@@ -19,7 +19,7 @@ from ..diagnosis.history import prepared
 from ..diagnosis.stored import runnable
 from ..errors import Error, UsageError
 from ..execution.addresses import EXEC
-from ..execution.backward import COTANGENT
+from ..execution.backward import cotangents_in
 from ..execution.calling import Call, Interface
 from ..execution.interpreters import parted
 from ..judging.bench import Bench
@@ -282,7 +282,9 @@ def _differentiated(interface: Interface, inputs: Iterable[str]) -> Differentiat
     known = interface.backward.leaves or {name: f"d_{name}" for name in inputs}
     leaves = {name: known[name] for name in inputs if known.get(name) in interface.outputs}
     passed = [name for name in interface.backward.required if name not in interface.backward.by_name]
-    return Differentiated(COTANGENT, passed, leaves, interface.backward.zeros)
+    asked = cotangents_in([*inputs], interface.backward.results)
+    results = {name: (interface.backward.results[at] if at else "out", at) for name, at in asked.items()}
+    return Differentiated(results, passed, leaves, interface.backward.zeros)
 
 
 def _subject(bench: Bench) -> AdapterSubject:

@@ -15,7 +15,7 @@ from attnspec.adapters import Adapter
 
 from ..errors import SpecError
 from ..execution.apart import ApartError
-from ..execution.backward import COTANGENT, Backward
+from ..execution.backward import COTANGENT, Backward, cotangents_in
 from ..execution.calling import Call, Caller, DirectCaller, Interface, Reply
 from ..execution.faults import Fault
 from ..execution.messages import Elsewhere
@@ -36,9 +36,11 @@ BY_FRAMEWORK = ("torch", "jax", "mlx")
 class GradientSubject(AdapterSubject):
     """A function of some operator, differentiated: a subject of the operator that states its gradients."""
 
-    def __init__(self, forward: AdapterSubject, mechanism: Mechanism) -> None:
+    def __init__(self, forward: AdapterSubject, mechanism: Mechanism, further: Sequence[str] = ()) -> None:
+        """`further` are outputs after the first, each of which may have a gradient, too."""
         self.forward = forward
-        super().__init__(_declared(forward, mechanism), mechanism, declared=forward.claims.declared, own=forward.own)
+        declared = _declared(forward, mechanism, further)
+        super().__init__(declared, mechanism, declared=forward.claims.declared, own=forward.own)
         self.undeclared_layout = False
 
     def _formed(self, *, declared: bool) -> tuple[Form, Claims]:
@@ -51,7 +53,10 @@ class GradientSubject(AdapterSubject):
         forward = self.forward
         if forward.form.taken is None:
             backward = Backward(
-                forward.mechanism.required, forward.claims.by_name, _zeros(forward.mechanism, self.mechanism)
+                forward.mechanism.required,
+                forward.claims.by_name,
+                _zeros(forward.mechanism, self.mechanism),
+                forward.interface.outputs,
             )
             self.interface = replace(self.interface, backward=backward)
         if forward.supervise is not None:
@@ -98,7 +103,7 @@ class BackwardForm(Form):
             tuple(dict.fromkeys(leaves.values())),
             {**self.mechanism.dtypes, **own.dtypes},
             objects=own.objects,
-            backward=Backward(own.required, frozenset(), {}, leaves),
+            backward=Backward(own.required, frozenset(), {}, own.outputs, leaves),
         )
 
     def arranged(self, call: Call) -> Call:
@@ -107,9 +112,10 @@ class BackwardForm(Form):
         inputs |= {name: np.zeros_like(inputs[like]) for name, like in _zeros(forward, self.mechanism).items()}
         options = {name: x for name, x in call.options.items() if name in forward.options}
         made = self.of.form.arranged(replace(call, inputs=inputs, options=options))
-        first = forward.outputs[0]
-        cotangent = layout.arranged({first: call.inputs[COTANGENT]})[first]
-        return replace(made, inputs={**made.inputs, COTANGENT: cotangent})
+        names = [*forward.outputs]
+        own = {names[at]: name for name, at in cotangents_in(call.inputs, names).items()}
+        arranged = layout.arranged({output: call.inputs[name] for output, name in own.items()})
+        return replace(made, inputs={**made.inputs, **{name: arranged[output] for output, name in own.items()}})
 
     def restored(self, reply: Reply, call: Call) -> Reply:
         layout = self.of.form.layout
@@ -142,6 +148,11 @@ def _alone(passed: Passed) -> str:
     return found[1] if found and passed.how == "array" else ""
 
 
+def further_outputs(forward: AdapterSubject, gradient: Mechanism) -> list[str]:
+    """The outputs after the first by which the operator of a subject's gradients states gradients, too."""
+    return [name for name in [*forward.mechanism.outputs][1:] if f"d_{name}" in gradient.takes]
+
+
 def may_have_gradients(subject: Subject) -> bool:
     """Whether the gradients of a subject may be asked for, as far as its declaration goes.
 
@@ -170,7 +181,7 @@ def writes(subject: AdapterSubject) -> bool:
     return bool(subject.form.in_place) or any(one.how in ("out", "in_place", "room") for one in passed)
 
 
-def _declared(forward: AdapterSubject, gradient: Mechanism) -> Adapter:
+def _declared(forward: AdapterSubject, gradient: Mechanism, further: Sequence[str]) -> Adapter:
     """What a function declares, as far as its gradients are concerned."""
     adapter, kin = forward.adapter, gradient.kin
     sizes = {name for m in kin for name in m.sizes}
@@ -182,6 +193,7 @@ def _declared(forward: AdapterSubject, gradient: Mechanism) -> Adapter:
     kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.KEYWORD_ONLY
     parameters = [inspect.Parameter(name, kinds[0]) for name in gradient.required]
     parameters += [inspect.Parameter(p.name, kinds[1], default=p.default) for p in known]
+    parameters += [inspect.Parameter(f"d_{name}", kinds[1], default=None) for name in further]
     function = Elsewhere(adapter.name, adapter.module, inspect.Signature(parameters))
     return replace(
         adapter,

@@ -321,3 +321,88 @@ def test_gradients_come_along_with_what_declares_itself():
     declared = attnspec.adapter(like="flash_attn_func")(wrong)
     report = attnspec.check(declared, profile="smoke", laws=DEFINITIONS[1:])
     assert ({"attention_gradient"}, {"attention_gradient"}) == verdicts(report)
+
+
+def with_lse(by_lse):
+    """An attention function that returns its logsumexp, and whose gradients by it are right or not."""
+
+    class Attention(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, q, k, v, scale):
+            scores = scale * (q.float() @ k.float().mT)
+            lse = torch.logsumexp(scores, -1)
+            p = (scores - lse[..., None]).exp()
+            ctx.save_for_backward(q, k, v, p)
+            ctx.scale = scale
+            return (p @ v.float()).to(q.dtype), lse
+
+        @staticmethod
+        def backward(ctx, d, d_lse):
+            q, k, v, p = ctx.saved_tensors
+            dp = d.float() @ v.float().mT
+            ds = ctx.scale * p * (dp - (dp * p).sum(-1, keepdim=True) + by_lse(d_lse)[..., None])
+            return (ds @ k.float()).to(q.dtype), (ds.mT @ q.float()).to(k.dtype), (p.mT @ d.float()).to(v.dtype), None
+
+    def attention(q, k, v, *, scale=None):
+        keys, values = (x.repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
+        return Attention.apply(q, keys, values, q.shape[-1] ** -0.5 if scale is None else scale)
+
+    return attention
+
+
+BY_LSE = {"mechanisms": ("attention_gradient", "lse_gradient")}
+LSE_DEFINITIONS = ("attention_gradient.definition", "lse_gradient.definition")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_right_gradients_by_the_logsumexp_are_conformant(dtype):
+    report = checked(with_lse(lambda d: d), dtypes=(dtype,), laws=LSE_DEFINITIONS, **BY_LSE)
+    assert (set(), {"attention_gradient", "lse_gradient"}) == verdicts(report)
+    assert ["pass", "pass"] == [line["verdict"] for line in report.lines if line["kind"] == "cell"]
+
+
+@pytest.mark.parametrize(
+    ("by_lse", "name"),
+    [
+        (lambda d: 0 * d, "lse_gradient_ignored"),
+        (lambda d: -d, "lse_gradient_subtracted"),
+        (lambda d: d[:, :1].expand_as(d), "lse_gradient_of_first_head"),
+    ],
+)
+def test_wrong_gradients_by_the_logsumexp_are_found_and_named(by_lse, name):
+    report = checked(with_lse(by_lse), profile="smoke", laws=LSE_DEFINITIONS, **BY_LSE)
+    assert {"lse_gradient"} == verdicts(report)[0]
+    assert f"lse_gradient.{name}" in str(report)
+
+
+def test_wrong_gradients_by_the_logsumexp_are_found_through_a_known_interface():
+    def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None):
+        out, lse = with_lse(torch.zeros_like)(*(x.transpose(1, 2) for x in (q, k, v)), scale=softmax_scale)
+        return out.transpose(1, 2), lse
+
+    more = {"profile": "smoke", "laws": LSE_DEFINITIONS, "like": "flash_attn_func"}
+    assert {"lse_gradient"} == verdicts(checked(flash_attn_func, **more, **BY_LSE))[0]
+
+
+def by_base_two(q, k, v, *, scale=None):
+    out, lse = with_lse(lambda d: d)(q, k, v, scale=scale)
+    return out, lse / torch.log(torch.tensor(2.0))
+
+
+def for_reading(q, k, v, *, scale=None):
+    out, lse = with_lse(lambda d: d)(q, k, v, scale=scale)
+    return out, lse.detach()
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (by_base_two, "it is a logarithm to another base"),
+        (for_reading, "not differentiable: its output number 2 does not depend on its inputs by autograd"),
+    ],
+)
+def test_a_logsumexp_that_cannot_be_judged_by_its_gradients_is_left_out_and_a_line_says_so(function, why):
+    report = checked(function, profile="smoke", laws=LSE_DEFINITIONS, **BY_LSE)
+    assert ["pass", "not_declared"] == [line["verdict"] for line in report.lines if line["kind"] == "cell"]
+    (line,) = [line for line in report.lines if line["kind"] == "subject"]
+    assert [f"its gradients by its lse are not checked: {why}"] == line["beside"]

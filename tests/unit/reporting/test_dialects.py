@@ -41,5 +41,19 @@ def test_gradients_are_those_of_the_cotangent(framework, count):
         n: worth(made, x=np.array(e, np.float32), names=names(framework))
         for n, e in zip("abd", ([2.0], [3.0], [10.0]), strict=True)
     }
-    exec("\n".join(pulled_back(framework, "a * b", "ab"[:count], "d")), known)
+    exec("\n".join(pulled_back(framework, "a * b", "ab"[:count], {"d": ("out", 0)})), known)
     assert [[30.0], [20.0]][:count] == [worth(dialect.flat, x=x, names=known).tolist() for x in known["gradients"]]
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax", "mlx"])
+def test_gradients_are_those_of_the_cotangents_of_several_outputs(framework):
+    dialect, known = DIALECTS[framework], names(framework)
+    made = dialect.made or MADE[framework]
+    known |= {
+        n: worth(made, x=np.array(e, np.float32), names=names(framework))
+        for n, e in zip("abcd", ([2.0], [3.0], [10.0], [100.0]), strict=True)
+    }
+    known["part"] = lambda result, name, at: result[at]
+    cotangents = {"c": ("out", 0), "d": ("lse", 1)}
+    exec("\n".join(pulled_back(framework, "(a * b, a + b)", "ab", cotangents)), known)
+    assert [[130.0], [120.0]] == [worth(dialect.flat, x=x, names=known).tolist() for x in known["gradients"]]

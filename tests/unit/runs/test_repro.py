@@ -215,6 +215,28 @@ def test_a_call_is_written_as_the_function_takes_it(tmp_path, kind):
     assert (0, f"{law} holds here") == bare(made)
 
 
+BY_LSE = """
+import torch
+
+def attention(q, k, v):
+    k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
+    s = q @ k.mT * q.shape[-1] ** -0.5
+    return torch.softmax(s, -1) @ v, torch.logsumexp(s, -1) - torch.logsumexp(s, -1) + torch.logsumexp(s, -1).detach()
+"""
+
+
+def test_gradients_are_written_by_all_outputs_that_have_one(tmp_path):
+    path, law = tmp_path / "own.py", "lse_gradient.definition"
+    path.write_text(BY_LSE)
+    made = written(tmp_path / "report", found(f"{path}:attention", law, tmp_path))
+    assert 'torch.autograd.grad((part(outputs, "out", 0), part(outputs, "lse", 1)), (q, k, v), (d_out, d_lse)' in (
+        made.read_text()
+    )
+    assert 1 == bare(made)[0]
+    path.write_text(BY_LSE.replace(".detach()", ""))
+    assert (0, f"{law} holds here") == bare(made)
+
+
 @pytest.mark.parametrize("like", ["", "flash_attn_func"])
 def test_gradients_are_taken_in_the_program(tmp_path, like):
     path, right = tmp_path / "own.py", OWN["a known interface"].replace(" * 0.5", "")
