@@ -10,6 +10,8 @@ import numpy as np
 
 from ..frameworks.framework import Framework, NotDifferentiableError
 
+AGAIN = "again"
+"""How gradients are asked for that are those of a second backward pass through the same graph."""
 COTANGENT = "d_out"
 """The input of a gradient operator that is the gradient of the function's first output."""
 
@@ -38,9 +40,12 @@ def differentiated(
     passed: tuple[str, ...],
     outputs: frozenset[str],
 ) -> Callable[..., Any]:
-    """A function of the inputs that are `passed` by position and others by name, and that returns gradients by name."""
+    """A function of the inputs that are `passed` by position and others by name, and that returns gradients by name.
 
-    def gradients(*arrays: Any, **named: Any) -> dict[str, Any]:
+    `manner` is nothing, `AGAIN`, or the one gradient that is asked for, all other inputs being constant.
+    """
+
+    def gradients(*arrays: Any, manner: str = "", **named: Any) -> dict[str, Any]:
         given = {**dict(zip(passed, arrays, strict=True)), **named}
         asked = {at: name for name, at in cotangents_in(given, backward.results).items()}
         cotangents = [given.pop(name) for name in asked.values()]
@@ -50,6 +55,7 @@ def differentiated(
             given[name] = framework.make(zero, framework.dtype(x), framework.device(x), "contiguous", 0)
         known = backward.leaves or {name: f"d_{name}" for name in given}
         leaves = [name for name in given if known.get(name) in outputs and framework.is_array(given[name])]
+        leaves = [name for name in leaves if manner in ("", AGAIN, known[name])]
 
         def forward(*values: Any) -> Any:
             taken = {**given, **dict(zip(leaves, values, strict=True))}
@@ -57,7 +63,7 @@ def differentiated(
             result = function(*first, **taken)
             return [_part(result, at, backward.results[at]) if at else _first(result) for at in asked]
 
-        found = framework.pulled_back(forward, [given[name] for name in leaves], cotangents)
+        found = framework.pulled_back(forward, [given[name] for name in leaves], cotangents, again=manner == AGAIN)
         return {known[name]: x for name, x in zip(leaves, found, strict=True)}
 
     return gradients

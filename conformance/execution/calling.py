@@ -58,6 +58,8 @@ class Call:
     poisoned: bool = False
     dtypes: Mapping[str, str] = field(default_factory=dict)
     """The dtypes of inputs and outputs that are others than the interface says."""
+    manner: str = ""
+    """How the gradients of a function are asked for, where that is not all of them at once; see `differentiated`."""
 
 
 LASTING = {"inputs_overwritten": "inputs_unchanged", "state": "state", "random_state": "state"}
@@ -207,7 +209,8 @@ class DirectCaller:
         try:
             with poison, _at_home(), self.framework.computing(call.dtype):
                 options, started = self.options(call), time.perf_counter()
-                result = self.function(*passed, **named, **options)
+                manner = {"manner": call.manner} if call.manner else {}
+                result = self.function(*passed, **named, **options, **manner)
                 self.framework.finish(result, call.device)
                 self.seconds = time.perf_counter() - started
                 return result
@@ -261,7 +264,7 @@ class DirectCaller:
                 return Fault("returned", f"returned {len(parts)} outputs; {own}")
             outputs = dict(zip(known, parts, strict=False))
         outputs = {name: x for name, x in outputs.items() if x is not None}
-        if known[0] not in outputs:
+        if known[0] not in outputs and (self.interface.backward is None or not outputs):  # or asked for others alone
             return Fault("returned", f"returned {_described(result)}, and no {known[0]!r}")
         for name, x in outputs.items():
             if not self.framework.is_array(x) and not issubclass(type(x), int | float):

@@ -76,10 +76,13 @@ class Framework(Protocol):
         """A stretch of calls: one thread, no gradients; the settings of before come back."""
         ...
 
-    def pulled_back(self, function: Callable[..., Any], leaves: list[Any], cotangents: list[Any]) -> list[Any]:
+    def pulled_back(
+        self, function: Callable[..., Any], leaves: list[Any], cotangents: list[Any], *, again: bool = False
+    ) -> list[Any]:
         """What cotangents of a function's results are for each of its arguments, by automatic differentiation.
 
-        The function returns a list of results, and each has a cotangent.
+        The function returns a list of results, and each has a cotangent. With `again`, where a graph can be used twice,
+        it is what a second backward pass through the same graph adds to gradients of zero.
         Raises `NotDifferentiableError` where a result has no gradients.
         """
         ...
@@ -204,7 +207,9 @@ class Copied:
     def finish(self, result: Any, device: str) -> None:
         pass
 
-    def pulled_back(self, function: Callable[..., Any], leaves: list[Any], cotangents: list[Any]) -> list[Any]:
+    def pulled_back(
+        self, function: Callable[..., Any], leaves: list[Any], cotangents: list[Any], *, again: bool = False
+    ) -> list[Any]:
         raise NotDifferentiableError(f"arrays of {self.name} have no automatic differentiation here")
 
     def session(self) -> AbstractContextManager[None]:

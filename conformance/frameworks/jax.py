@@ -62,7 +62,9 @@ class JaxFramework(Copied):
     def finish(self, result: Any, device: str) -> None:
         self.jax.block_until_ready(result)
 
-    def pulled_back(self, function: Callable[..., Any], leaves: list[Any], cotangents: list[Any]) -> list[Any]:
+    def pulled_back(
+        self, function: Callable[..., Any], leaves: list[Any], cotangents: list[Any], *, again: bool = False
+    ) -> list[Any]:
         outs, pull = refusing("its inputs cannot be differentiated", lambda: self.jax.vjp(function, *leaves))
         further = [x.astype(out.dtype) for x, out in zip(cotangents[1:], outs[1:], strict=True)]
         return list(pull([cotangents[0], *further]))

@@ -59,7 +59,9 @@ class MlxFramework(Copied):
     def finish(self, result: Any, device: str) -> None:
         self.mx.eval([part for part in parts_of(result) if self.is_array(part)])
 
-    def pulled_back(self, function: Callable[..., Any], leaves: list[Any], cotangents: list[Any]) -> list[Any]:
+    def pulled_back(
+        self, function: Callable[..., Any], leaves: list[Any], cotangents: list[Any], *, again: bool = False
+    ) -> list[Any]:
         pull = refusing("its inputs cannot be differentiated", lambda: self.mx.vjp(function, leaves, cotangents))
         return list(pull[1])
 

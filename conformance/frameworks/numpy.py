@@ -88,7 +88,9 @@ class NumpyFramework:
     def finish(self, result: Any, device: str) -> None:
         pass
 
-    def pulled_back(self, function: Callable[..., Any], leaves: list[Any], cotangents: list[Any]) -> list[Any]:
+    def pulled_back(
+        self, function: Callable[..., Any], leaves: list[Any], cotangents: list[Any], *, again: bool = False
+    ) -> list[Any]:
         raise NotDifferentiableError("NumPy has no automatic differentiation")
 
     def forget(self) -> None:

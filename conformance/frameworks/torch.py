@@ -148,7 +148,9 @@ class TorchFramework:
         if kind != "cpu" and (wait := getattr(getattr(self.torch, kind, None), "synchronize", None)):
             wait()
 
-    def pulled_back(self, function: Callable[..., Any], leaves: list[Any], cotangents: list[Any]) -> list[Any]:
+    def pulled_back(
+        self, function: Callable[..., Any], leaves: list[Any], cotangents: list[Any], *, again: bool = False
+    ) -> list[Any]:
         torch = self.torch
         with torch.enable_grad():
             own = [x.detach().requires_grad_() for x in leaves]
@@ -159,6 +161,8 @@ class TorchFramework:
                     raise NotDifferentiableError(f"its {which} does not depend on its inputs by autograd")
             try:
                 seeds = [self.seed.apply(*both) for both in zip(outs, cotangents, strict=True)]
+                if again:
+                    return self._second(seeds, own)
                 found = torch.autograd.grad(seeds, own, allow_unused=True, materialize_grads=True)
             except (NotImplementedError, RuntimeError) as error:
                 if isinstance(error, NotImplementedError) or UNDIFFERENTIABLE.search(str(error)):
@@ -166,6 +170,18 @@ class TorchFramework:
                 raise
         given = {x.data_ptr() for x in cotangents}
         return [x.clone() if x.data_ptr() in given else x for x in found]
+
+    def _second(self, seeds: list[Any], leaves: list[Any]) -> list[Any]:
+        """What a second backward pass adds to `grad` of the leaves; a graph may refuse it."""
+        torch = self.torch
+        try:
+            torch.autograd.grad(seeds, leaves, retain_graph=True, allow_unused=True)
+            for x in leaves:
+                x.grad = torch.zeros_like(x)
+            torch.autograd.backward(seeds)
+        except Exception as error:
+            raise NotDifferentiableError(f"a second time: {str(error).partition(chr(10))[0]}") from error
+        return [x.grad for x in leaves]
 
     def forget(self) -> None:
         pass

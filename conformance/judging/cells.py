@@ -228,7 +228,8 @@ TILES = "tiles"
 """The name of the verdict on all cases at the edges of the tiles that a subject declares."""
 PARAMETERS = "contract.parameters"
 """The verdict on parameters of a function that no input or option is."""
-
+BACKWARD = "contract.backward"
+"""The verdict on gradients of a function that are asked for in other ways than all at once."""
 LAYOUT = "contract.layout"
 """The verdict on a layout that nobody has declared, where everything is to be declared."""
 
@@ -263,7 +264,8 @@ def every_name(mechanism: Mechanism) -> list[str]:
 
 def has_name(mechanism: Mechanism, name: str) -> bool:
     """Whether something of that name may have a verdict, under a profile or on a workload."""
-    return name.startswith(WORKED) or name in every_name(mechanism)
+    asked_once = name == BACKWARD and mechanism.stating.gradient_of
+    return bool(name.startswith(WORKED) or name in every_name(mechanism) or asked_once)
 
 
 def is_large(name: str) -> bool:

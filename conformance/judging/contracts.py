@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 
 from ..cases.samples import Sample
 from ..errors import SpecError
-from ..execution.calling import LASTING, Breach
+from ..execution.backward import AGAIN
+from ..execution.calling import LASTING, Breach, Reply
 from ..execution.faults import ABRUPT, Fault
+from ..numerics.grades import looser
 from ..subjects.stand_ins import DefinitionSubject
-from ..subjects.subject import noted
+from ..subjects.subject import AdapterSubject, noted
 from .bench import Bench
+from .independence import is_bad
 from .judge import Kind, Outcome
 from .pace import work
 from .recognition import Mark, recognized
@@ -47,6 +50,7 @@ ONCE = {
     "threads": "Several threads may call at the same time, and each gets the result of a single call.",
     "bounds": "No call reads or writes beyond its arrays.",
     "layout": "A layout of arrays that is not the operator's own is declared.",
+    "backward": "Gradients are the same one by one, and in a second backward pass, which adds to what is there.",
 }
 """What is asked of a subject as a whole, and has a verdict only where there is something to say."""
 
@@ -54,14 +58,19 @@ ONCE = {
 class Contracts:
     """The contracts of one subject on one mechanism, as a run goes."""
 
-    def __init__(self, bench: Bench, marks: Sequence[Mark] = ()) -> None:
-        """`marks` are those of known findings, whose breaches make way for others."""
-        self.bench, self.marks = bench, marks
+    def __init__(self, bench: Bench, marks: Sequence[Mark] = (), *, backward: bool = False) -> None:
+        """`marks` are those of known findings, whose breaches make way for others.
+
+        With `backward`, gradients are asked for in other ways as well.
+        """
+        self.bench, self.marks, self.backward = bench, marks, backward
         self.mechanism, self.subject = bench.mechanism, bench.subject
         self.breaches: dict[str, tuple[Breach, Sample]] = {}
         """The first breach of each."""
         self.repeats = 0
         """Calls that were repeated."""
+        self.passes = 0
+        """Calls whose gradients were asked for in another way."""
         self.deadly = False
         """Whether a call with nothing but NaN ended its process, or hung."""
 
@@ -125,6 +134,8 @@ class Contracts:
         self.repeats += 1
         if isinstance(self.subject, DefinitionSubject):  # which has no memory of its own
             return
+        if self.backward:
+            self.pull(trial, first)
         self.poison(trial if largest is None else largest)
         self.poison(trial)
         second = self.subject.call(replace(call, poisoned=True))
@@ -142,6 +153,29 @@ class Contracts:
                 self.breach(Breach("written", f"entries of {name!r} are not written"), trial.sample)
             elif not same:
                 self.breach(Breach("repeatable", f"the same call gave a different {name!r}"), trial.sample)
+
+    def pull(self, trial: Trial, first: Reply) -> None:
+        """The gradients of a call once more: one of them alone, and those of a second backward pass.
+
+        Other bits are wrong only where they are beyond the bounds, and a second pass may be refused.
+        """
+        interface = self.subject.interface if isinstance(self.subject, AdapterSubject) else None
+        backward = interface.backward if interface else None
+        known = [*backward.leaves.values()] if backward and backward.leaves else [*first.outputs]
+        alone = [known[self.repeats % len(known)]] if len(known) > 1 else []
+        grades = looser(self.bench.dtype, self.subject.claims.grade(self.bench.dtype))
+        for manner in (*alone, AGAIN):
+            reply = self.subject.call(replace(trial.call(trial.base), manner=manner))
+            if reply.fault is not None and reply.fault.kind == "unsupported":
+                continue
+            self.passes += 1
+            how = "a second backward pass" if manner == AGAIN else f"a backward pass for {manner!r} alone"
+            if reply.fault is not None:
+                self.breach(Breach("backward", f"{how} {_ended(reply.fault)}"), trial.sample)
+                continue
+            whole = replace(reply, outputs={**first.outputs, **reply.outputs})
+            if is_bad(self.bench, grades, trial.sample, whole) and not is_bad(self.bench, grades, trial.sample, first):
+                self.breach(Breach("backward", f"{how} gave a different {_other(first, whole)!r}"), trial.sample)
 
     def poison(self, trial: Trial) -> None:
         """A call with NaN in place of every number; nothing is asked of it, and none follows one that has no end."""
@@ -176,6 +210,13 @@ def _open(name: str, trial: Trial, y: NDArray[Any]) -> NDArray[np.bool_]:
 def _nothing_like(x: NDArray[Any]) -> NDArray[Any]:
     """NaN in place of every number; integers and booleans as they are."""
     return np.full_like(x, np.nan) if x.dtype.kind == "f" else x
+
+
+def _other(first: Reply, second: Reply) -> str:
+    """The output that is another one."""
+    return next(
+        name for name, x in first.outputs.items() if not np.array_equal(x, second.outputs[name], equal_nan=True)
+    )
 
 
 def _ended(fault: Fault) -> str:

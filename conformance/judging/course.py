@@ -8,7 +8,7 @@ from ..cases.large import LargeSample
 from ..cases.samples import Case, Sample
 from ..numerics.grades import Grade, looser, tighter
 from .bench import DEATHS, Bench
-from .cells import Failure, Request, Tally
+from .cells import BACKWARD, Failure, Request, Tally
 from .contracts import Contracts
 from .conventions import Finding, words_of
 from .independence import Known
@@ -41,7 +41,8 @@ class Course:
         laws = [definition_law(self.mechanism), *self.mechanism.laws.values()]
         self.tallies = [Tally(law) for law in laws if request.wants(law.name)]
         self.definition = next((t for t in self.tallies if t.law.name == "definition"), None)
-        self.contracts = Contracts(self.bench, request.marks)
+        asked = request.laws is not None and BACKWARD in request.laws
+        self.contracts = Contracts(self.bench, request.marks, backward=asked)
         self.met: set[str] = set()
         """The known findings whose condition a case has met that was answered."""
         self.known: list[Known] = []

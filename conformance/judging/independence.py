@@ -103,9 +103,9 @@ def examined(bench: Bench, grades: Sequence[Grade], known: Sequence[Known]) -> E
         for one in both:
             if any(_same(reply, one.reply) for reply in found[id(one)]):
                 continue
-            if all(_bad(bench, grades, one.sample, reply) for reply in found[id(one)]):
+            if all(is_bad(bench, grades, one.sample, reply) for reply in found[id(one)]):
                 again = subject.call(replace(one.call, layout="contiguous"))
-                if not _bad(bench, grades, one.sample, again):
+                if not is_bad(bench, grades, one.sample, again):
                     place = _place(bench, grades, one, other)
                     return Elsewhere(len(both), _told(place, found[id(one)][0], one.reply), one.sample)
     except ApartError as error:
@@ -139,7 +139,7 @@ def _place(bench: Bench, grades: Sequence[Grade], one: Known, other: str) -> str
     """Where the answer to a known case is wrong: in another process anyhow, or there after a call in another dtype."""
     assert isinstance(bench.subject, AdapterSubject)
     plain = _made(bench.subject, [[one]], "", anew=True).get(id(one), []) if other else []
-    if plain and not _bad(bench, grades, one.sample, plain[0]):
+    if plain and not is_bad(bench, grades, one.sample, plain[0]):
         return f"right after itself in {other}, the same call"
     return "in a process without attnspec, the same call"
 
@@ -168,7 +168,8 @@ def _same(x: Reply, y: Reply) -> bool:
     )
 
 
-def _bad(bench: Bench, grades: Sequence[Grade], sample: Sample, reply: Reply) -> bool:
+def is_bad(bench: Bench, grades: Sequence[Grade], sample: Sample, reply: Reply) -> bool:
+    """Whether a reply to the call of a sample is not what the definition says."""
     given = replace(bench, subject=_Given(bench.subject, reply), faults=Counter())
     return judged(Trial(given, sample), definition_law(bench.mechanism), grades).bad
 

@@ -18,7 +18,7 @@ from ..mechanisms.mechanism import Reject
 from ..numerics import budget
 from ..numerics.truths import truth
 from ..subjects.subject import AdapterSubject, Subject
-from .cells import LAYOUT, PARAMETERS, Cell, Failure, Request, Result, every_name, law_names
+from .cells import BACKWARD, LAYOUT, PARAMETERS, Cell, Failure, Request, Result, every_name, law_names
 from .contracts import CONTRACTS
 from .conventions import Finding, explained, identified, words_of
 from .course import Course
@@ -259,11 +259,15 @@ class Verdicts:
                 yield self.independence_cell(law)
             else:
                 yield self.contract_cell(name, law)
+        if self.seen.contracts.backward:
+            yield self.contract_cell("backward", BACKWARD)
 
     def contract_cell(self, name: str, law: str) -> Cell:
         level, cases = self.seen.contracts.level(name), self.seen.answered
         if name in ("repeatable", "written"):
             cases = self.seen.contracts.repeats
+        elif name == "backward":
+            cases = self.seen.contracts.passes
         if name in self.seen.contracts.breaches:
             breach, sample = self.seen.contracts.breaches[name]
             shown = Outcome(Kind.REFUTED, np.inf, says=breach.says)

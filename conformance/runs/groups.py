@@ -20,7 +20,7 @@ from ..execution.mapping import MappingError
 from ..execution.supervisor import Supervisor, available, supervisor
 from ..frameworks.framework import kind_of
 from ..judging.bench import Bench
-from ..judging.cells import LAYOUT, PARAMETERS, every_name, law_names
+from ..judging.cells import BACKWARD, LAYOUT, PARAMETERS, every_name, law_names
 from ..judging.first_call import differentiated, noticed
 from ..judging.requirements import check_requirements
 from ..judging.trial import Trial
@@ -250,7 +250,8 @@ def completed(found: Sequence[Group], options: Options) -> list[Group]:
 def _further(subject: Subject, *, strict: bool) -> list[str]:
     """What has a verdict once a subject, and not with every mechanism."""
     open_layout = strict and isinstance(subject, AdapterSubject) and subject.undeclared_layout
-    return [PARAMETERS] * bool(subject.claims.untested) + [LAYOUT] * open_layout
+    graph = isinstance(subject, GradientSubject) and subject.adapter.framework == "torch"
+    return [PARAMETERS] * bool(subject.claims.untested) + [LAYOUT] * open_layout + [BACKWARD] * graph
 
 
 def _check_filling(group: Group, device: str) -> None:

@@ -22,7 +22,7 @@ from ..execution.addresses import EXEC, words_of
 from ..execution.interpreters import parted
 from ..execution.supervisor import SECONDS, available, supervisor
 from ..judging.bench import Bench
-from ..judging.cells import Failure, Request, has_name, is_large, law_of
+from ..judging.cells import BACKWARD, Failure, Request, has_name, is_large, law_of
 from ..judging.engine import run
 from ..judging.first_call import differentiated
 from ..judging.judge import Kind, judged
@@ -171,7 +171,7 @@ def again(
 def run_again(bench: Bench, samples: Sequence[Sample], name: str) -> tuple[Failure | None, str, str]:
     """A run of some cases alone, with all calls that laws and contracts make of them."""
     request = Request(bench.subject, bench.mechanism, bench.dtype, PROFILES["quick"], bench.device, only=samples)
-    if name.startswith("convention."):  # what word is followed is found without any law
+    if name.startswith("convention.") or name == BACKWARD:  # which are found without any law
         request = replace(request, laws=frozenset({name}))
     cell = next(c for c in run(request).cells if c.law == name)
     return cell.failure if cell.bad else None, cell.verdict, cell.says
