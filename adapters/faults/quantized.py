@@ -229,10 +229,10 @@ def scales_as_if_pages_were_not_padded(scale: Any, page: Any) -> Any:
     """Scales of places are found with a page size of one less than there is."""
     if scale.shape[0] == 1 or scale.shape[1] == 1:
         return page_scale(scale, page)
+    import torch
+
     n = scale.shape[1]
-    start = page.long() * (n - 1)
-    flat = scale.flatten(0, 1)
-    return flat[[[int(s) + i for i in range(n)] for s in start]] if len(page) else page_scale(scale, page)
+    return scale.flatten(0, 1)[page.long()[:, None] * (n - 1) + torch.arange(n)]
 
 
 _pools: dict[tuple[int, ...], Any] = {}
