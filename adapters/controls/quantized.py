@@ -258,6 +258,45 @@ def control_pages_and_queries_of_codes(
     ).bfloat16()
 
 
+@_declared(
+    "paged_attention", dtypes=("bfloat16",), conventions=PAGED, limits={**FORMATS, "q_dtype": ("q_int8", "q_e4m3fn")}
+)
+def control_pages_of_codes_for_codes(
+    q: Any,
+    key_pages: Any,
+    value_pages: Any,
+    table: Any,
+    k_lens: Any,
+    *,
+    k_scale: Any,
+    v_scale: Any,
+    q_scale: Any = None,
+    scale: float | None = None,
+) -> Any:
+    """Queries are codes as well, and their scale goes to the scores, behind the products of codes."""
+    import torch
+
+    (batch, q_len, heads, head_dim), (_, page_size, kv_heads, _) = q.shape, key_pages.shape
+    q_scales = torch.ones(1) if q_scale is None else q_scale
+    q_scales = q_scales.broadcast_to(batch, q_len, heads, 1).transpose(1, 2) * (
+        head_dim**-0.5 if scale is None else scale
+    )
+    outs = []
+    for item, count in enumerate(k_lens.tolist()):
+        own = table[item, : -(-count // page_size)]
+        k, v = (
+            (x[own].float() * (s[own] if s.shape[0] > 1 else s))
+            .flatten(0, 1)[:count]
+            .repeat_interleave(heads // kv_heads, 1)
+            for x, s in ((key_pages, k_scale), (value_pages, v_scale))
+        )
+        s = torch.einsum("qhd,khd->hqk", q[item].float(), k) * q_scales[item]
+        later = torch.arange(count) > torch.arange(q_len)[:, None] + count - q_len
+        p = torch.softmax(s.masked_fill(later, -torch.inf), -1).nan_to_num(0.0)
+        outs.append(torch.einsum("hqk,khd->qhd", p, v))
+    return torch.stack(outs).bfloat16()
+
+
 CACHED = {"grouping": "block"}
 
 

@@ -12,6 +12,7 @@ NUMBERS = (16, 32, 64, 128)
 SIZES = {
     **{f"tiles of {n}": (n, n, True) for n in NUMBERS},
     **{f"{n} keys at a time": (1 << 20, n, False) for n in NUMBERS},
+    "one key at a time": (1 << 20, 1, False),
 }
 """How many queries and how many keys are taken at a time, and whether what is hidden wholly is skipped.
 
@@ -357,6 +358,14 @@ def nothing_less_nothing(top: Any) -> Any:
 def not_rescaled_at_the_end(top: Any, new: Any, last: bool) -> Any:
     """Earlier sums are not rescaled for the last tile."""
     return (top - new).exp() * (not last) + last
+
+
+@TILED.instead_of(rescaling, seen="paiml/aprender#2706")
+def never_rescaled(top: Any, new: Any, last: bool) -> Any:
+    """Earlier sums keep their size where the maximum rises."""
+    import torch
+
+    return torch.ones_like(top)
 
 
 @TILED.instead_of(rescaling)
