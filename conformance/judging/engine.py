@@ -149,7 +149,6 @@ class _Run:
         held = self.defined(trial)
         if self.request.watch is not None:
             self.request.watch(trial, held)
-        self.seen.refusals.watch(trial)
         self.seen.contracts.watch(trial)
         self.collect([trial])
 
