@@ -142,3 +142,45 @@ def control_whole_pool(
     s = torch.einsum("bqhd,khd->bhqk", q.double(), k) * (head_dim**-0.5 if scale is None else scale)
     weights = torch.softmax(s.masked_fill(~seen[:, None], -torch.inf), -1)
     return torch.einsum("bhqk,khd->bqhd", weights, v).to(q.dtype)
+
+
+@_declared(empty_row="zeros", lse_base="natural")
+def control_pages_in_cascade(
+    q: Any,
+    key_pages: Any,
+    value_pages: Any,
+    table: Any,
+    k_lens: Any,
+    *,
+    scale: float | None = None,
+    softcap: float | None = None,
+) -> Any:
+    """Pages that all items begin with and the own ones of an item are attended apart, and both states are merged."""
+    import torch
+
+    page_size, q_len = key_pages.shape[1], q.shape[1]
+    if not len(q):
+        return q.new_empty(*q.shape[:3], value_pages.shape[3])
+    common = shared(table, k_lens - q_len + 1, page_size)
+
+    def attend(item: int, first: int, last: int) -> Any:
+        pages = table[item, first:last]
+        k, v = (x[pages].flatten(0, 1)[None].transpose(1, 2) for x in (key_pages, value_pages))
+        back = (k_lens[item] - q_len + torch.arange(q_len))[:, None] - first * page_size - torch.arange(k.shape[2])
+        return online(q[item : item + 1].transpose(1, 2), k, v, mask=back >= 0, scale=scale, softcap=softcap)
+
+    outs, lses = [], []
+    for item, count in enumerate(k_lens.tolist()):
+        parts = [attend(item, 0, common), attend(item, common, max(-(-count // page_size), common))]
+        both = torch.stack([lse for _, lse in parts])
+        lse = both.logsumexp(0)
+        shares = (both - torch.where(lse == -torch.inf, 0.0, lse)).exp()[..., None]
+        outs.append((shares * torch.stack([out for out, _ in parts])).sum(0).transpose(1, 2))
+        lses.append(lse)
+    return {"out": torch.cat(outs).to(q.dtype), "lse": torch.cat(lses)}
+
+
+def shared(table: Any, seen: Any, page_size: int) -> int:
+    """How many pages all items begin with, of which every query sees all tokens: `seen` is of the first query."""
+    whole = max(int(seen.min()) // page_size, 0)
+    return int((table == table[:1]).all(0)[:whole].long().cumprod(0).sum())

@@ -7,6 +7,7 @@ import torch
 
 from attnspec import reference
 from attnspec.adapters import Adapter
+from attnspec.adapters.controls.paged import control_pages_in_cascade
 from attnspec.cases.profiles import PROFILES
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
@@ -22,8 +23,9 @@ CONVENTIONS = {
 }
 
 
-def failures(function, laws=None):
-    one = subject(Adapter("function", "paged_attention", function, "torch", conventions=CONVENTIONS))
+def failures(function, laws=None, words=None):
+    conventions = CONVENTIONS | (words or {})
+    one = subject(Adapter("function", "paged_attention", function, "torch", conventions=conventions))
     cells = run(Request(one, library()["paged_attention"], "float32", PROFILES["smoke"], laws=laws)).cells
     return [cell.law for cell in cells if cell.bad and cell.level == "must"]
 
@@ -160,3 +162,12 @@ def test_pages_of_keys_and_values_may_be_one_array(layout, order, bad):
     request = Request(one, library()["paged_attention"], "float32", PROFILES["smoke"], laws=("definition",))
     assert bad == [cell.law for cell in run(request).cells if cell.bad]
     assert layout in library()["paged_attention"].layouts
+
+
+def test_parts_meet_by_their_logsumexps_alone():
+    def by_half(q, key_pages, value_pages, table, k_lens, *, scale=None, softcap=None):
+        found = control_pages_in_cascade(q, key_pages, value_pages, table, k_lens, scale=scale, softcap=softcap)
+        return {**found, "lse": found["lse"] / 2}
+
+    words = {"empty_row": "zeros", "lse_base": "natural"}
+    assert [[], ["cascade"]] == [failures(one, ("cascade",), words) for one in (control_pages_in_cascade, by_half)]
