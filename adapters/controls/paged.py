@@ -159,6 +159,8 @@ def control_pages_in_cascade(
     import torch
 
     page_size, q_len = key_pages.shape[1], q.shape[1]
+    if not len(q) == len(table) == len(k_lens):
+        raise ValueError("every item has a table and a length")
     if not len(q):
         return q.new_empty(*q.shape[:3], value_pages.shape[3])
     common = shared(table, k_lens - q_len + 1, page_size)
