@@ -85,6 +85,13 @@ class Observation:
         except (Declined, Faulted, SpecError):
             return False
 
+    def defined(self) -> bool:
+        """Whether the definition has a value: an array may not go with options that have been changed beside it."""
+        try:
+            return bool(self.exact)
+        except SpecError:
+            return False
+
     @cached_property
     def outputs(self) -> dict[str, Any]:
         """What the subject returned."""

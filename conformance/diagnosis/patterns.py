@@ -102,8 +102,6 @@ def indices(some: Truths, noun: str) -> str:
 
 
 def _plural(noun: str) -> str:
-    if noun.endswith("tokens"):
-        return noun
     return f"{noun[:-1]}ies" if noun.endswith("y") and not noun.endswith("ey") else f"{noun}s"
 
 

@@ -155,9 +155,9 @@ class Search:
     def confirmed(self, found: Sequence[Candidate]) -> list[Candidate]:
         """Those that still agree with the subject on fresh cases, which are chosen for that."""
         left, asked, (beside, fresh) = list(found), 0, self.asked
-        near = (o for o in self.beside() if any(o.tells(candidate) for candidate in left)) if left else ()
+        near = (o for o in self.beside() if o.defined() and any(o.tells(one) for one in left)) if left else ()
         for observation in itertools.chain(itertools.islice(near, beside), self.fresh()) if left else ():
-            if not self.within.holds(observation.facts):
+            if not (self.within.holds(observation.facts) and observation.defined()):
                 continue
             telling = any(observation.tells(candidate) for candidate in left)
             if not telling and not any(observation.apart(left[0], other) for other in left[1:]):

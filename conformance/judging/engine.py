@@ -94,10 +94,10 @@ class _Run:
             self.block(block)
             if self.ended():
                 break
-        for sample in samples.crossed if planned and not self.ended() else ():
-            self.defined_alone(Trial(self.seen.bench, sample))
-            if self.ended():
+        for sample in samples.crossed if planned else ():
+            if self.ended() or self.seen.bench.pace.spares(sample.entries):
                 break
+            self.defined_alone(Trial(self.seen.bench, sample))
         if planned and not self.seen.partial:
             self.top_up(samples.further(8 * request.profile.admitted))
         if planned:

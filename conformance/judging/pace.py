@@ -36,6 +36,9 @@ TRIES = 3
 PATIENT = 3
 """Slow cases that are waited for."""
 
+UNDUE = 5.0
+"""Seconds that a call may take on which no verdict depends as a rule."""
+
 Calls = Callable[[Sample], Call | None]
 """The call of a case, if it is one that a subject claims."""
 
@@ -71,6 +74,10 @@ class Pace:
         if any(amount.covers(slow) for slow in self.slow):
             return True
         return len(self.slow) >= PATIENT and not any(done.covers(amount) for done in self.answered)
+
+    def spares(self, entries: int) -> bool:
+        """Whether a case of so many entries may be left out: the subject is slow, or at its rate takes too long."""
+        return bool(self.slow) or (bool(self.answered) and self.expected(Work(entries, 1))[-1] > UNDUE)
 
     def answer(self, amount: Work, values: Mapping[str, Any], seconds: float) -> None:
         """Take note of what was answered, and in which time."""

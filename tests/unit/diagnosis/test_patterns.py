@@ -36,10 +36,6 @@ def test_indices_of_one_axis(chosen, words):
     assert words == in_words(np.broadcast_to(wrong, (3, 6, 9)), ["item", *PLANE])
 
 
-def test_tokens_of_several_kinds_have_a_name_that_is_plural_already():
-    assert "q_tokens from 4 on" == in_words(np.arange(9) > 3, ["q_tokens"])
-
-
 def test_indices_of_several_axes():
     wrong = np.zeros((2, 4, 6), bool)
     wrong[:, 1, 4:] = True

@@ -194,3 +194,11 @@ def test_a_loop_over_heads_is_partial_where_there_are_too_many_of_them(tmp_path,
     said = " ".join(result.output.split())
     assert "too slow: a case with batch = 65540 did not reply within 1 s; what it answers takes " in said
     assert " s or less; declare limits={'batch': range(1, 1025)} or raise --time-limit" in said
+
+
+def test_cases_that_are_no_must_are_left_out_where_the_subject_is_slow_or_would_take_long():
+    known = pace.Pace({pace.Work(100, 10): 0.1})
+    assert [False, False, True] == [known.spares(entries) for entries in (100, 5000, 5001)]
+    known.slow.append(pace.Work(200, 10))
+    assert known.spares(1)
+    assert not pace.Pace().spares(10**6)
