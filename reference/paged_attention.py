@@ -21,6 +21,7 @@ def paged_attention(
     softcap=None,
     sink=None,
     slopes=None,
+    mask=None,
     q_scale=None,
     k_scale=None,
     v_scale=None,
@@ -37,6 +38,7 @@ def paged_attention(
     value_pages [pages, page_size, kv_heads, value_dim], table [batch, max_pages], k_lens [batch].
     Returns out [batch, q_len, heads, value_dim], lse [batch, heads, q_len].
     `sink` [heads] is one more score without a value, and `slopes` [heads] times the distance are taken off the scores.
+    `mask` [batch, q_len, max_pages * page_size] is true where a query may see a token of its item.
     Of codes, `q_scale`, `k_scale` and `v_scale` have the axes of the queries and pages, each of full length or 1.
     With an `out_scale` the output is codes in float8_e4m3fn.
     """
@@ -53,6 +55,7 @@ def paged_attention(
             *(x.swapaxes(0, 1)[None] for x in (q[b], *held)),
             bias=None if slopes is None else -slopes[None, :, None, None] * distance,
             sink=sink,
+            mask=None if mask is None else mask[b][None, None, :, :count],
             scale=scale,
             causal=True,
             window_left=window_left,

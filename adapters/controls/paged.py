@@ -38,6 +38,7 @@ def control_pages_gathered(
     softcap: float | None = None,
     sink: Any = None,
     slopes: Any = None,
+    mask: Any = None,
 ) -> Any:
     """The tokens of every item in one piece, and an online softmax over blocks of 16 of them."""
     import torch
@@ -48,6 +49,7 @@ def control_pages_gathered(
         k, v = (x[own].flatten(0, 1)[None, :count].transpose(1, 2) for x in (key_pages, value_pages))
         one = q[item : item + 1].transpose(1, 2)
         own = {"window_left": window_left, "scale": scale, "softcap": softcap, "sink": sink}
+        own |= {} if mask is None else {"mask": mask[item, :, :count][None, None]}
         bias = None if slopes is None else slopes[:, None, None] * torch.arange(count)  # from the first token on
         out, lse = online(one, k, v, causal=True, bias=bias, **own)
         outs.append(out.transpose(1, 2))
@@ -69,6 +71,7 @@ def control_page_by_page(
     window_left: int | None = None,
     sink: Any = None,
     slopes: Any = None,
+    mask: Any = None,
 ) -> Any:
     """A page of all items at a time, the last page first, by powers of two, with a running maximum."""
     import torch
@@ -90,6 +93,8 @@ def control_page_by_page(
         s = queries @ k.mT * factor
         if slopes is not None:
             s = s - slopes[:, None, None] * back[:, None] * 1.4426950408889634
+        if mask is not None:
+            seen = seen & mask[..., slot]
         s = s.masked_fill(~seen[:, None], -torch.inf)
         new = torch.maximum(top, s.amax(-1, keepdim=True))
         p, old = torch.exp2(s - new.clamp_min(LEAST)), torch.exp2(top - new.clamp_min(LEAST))
