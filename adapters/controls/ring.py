@@ -147,7 +147,7 @@ def passed_on(program: Program) -> Any:
 
 def in_turns(programs: Sequence[Program]) -> list[Any]:
     """Run the programs of all ranks in this process."""
-    given = [next(program) for program in programs]
+    given: list[Any] = [None for _ in programs]
     while True:
         found: list[Any] = []
         for rank, program in enumerate(programs):

@@ -79,6 +79,7 @@ def slotted(part: Any) -> Callable[..., Any]:
             keys, values = part.written(keys, place, k[:, :, own]), part.written(values, place, v[:, :, own])
             read = [part.filled(x, own.stop, window_left) for x in (keys, values)]
             seen = part.own_mask(mask, own, q)
+            seen = None if seen is None else seen[..., -read[0].shape[2] :]  # of what is read, if that is less
             outs.append(
                 online(q[:, :, own], *read, mask=seen, causal=True, window_left=window_left, scale=scale, block=64)[0]
             )

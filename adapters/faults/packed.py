@@ -88,7 +88,7 @@ TILED = Whole("packed_attention", tiled, (ends, items, tiles, keys, merged, posi
 @TILED.instead_of(ends, dtypes=("bfloat16",))
 def sums_in_the_dtype_of_the_tokens(lens: Any, like: Any) -> list[int]:
     """The running sums are kept in the dtype of the queries, which does not have every integer beyond 256."""
-    return [int(end) for end in cumulative(lens).to(like.dtype).tolist()]
+    return [min(int(end), int(lens.sum())) for end in cumulative(lens).to(like.dtype).tolist()]
 
 
 @TILED.instead_of(ends)

@@ -108,7 +108,7 @@ _tables: dict[tuple[int, ...], Any] = {}
 @STRETCHED.instead_of(numbers)
 def table_of_another_call(table: Any, item: int) -> Any:
     """The tables are those of the first call with tables of that shape."""
-    return _tables.setdefault(tuple(table.shape), table.clone())[item]
+    return _tables.setdefault(tuple(table.shape), table.clone())[item].clamp_max(table.max())
 
 
 @STRETCHED.instead_of(items)

@@ -57,6 +57,7 @@ def rotated(part: Any) -> Callable[..., Any]:
             position = torch.arange(-length, length + 1, dtype=torch.float64)
             _tables[own] = part.angles(position, part.frequencies(width, base))
         angle = part.row(_tables[own], positions)[:, : width // 2]
+        angle = torch.nn.functional.pad(angle, (0, width // 2 - angle.shape[1]))  # of a table that is too narrow
         wide = part.taken(x)
         head, rest = wide[..., :width], wide[..., width:]
         if interleaved:

@@ -13,6 +13,9 @@ from ..mechanisms.loader import NONE, Specs
 from ..subjects.targets import faults, subject
 from .parts import Part
 
+SLIPS = ("raised", "returned")
+"""What a fault of the suite's own code looks like, and what is wrong on purpose seldom does."""
+
 
 def faults_of(known: Library, mechanisms: Collection[str]) -> dict[str, list[str]]:
     """The functions that are wrong on purpose, of the operators of some mechanisms, by operator."""
@@ -33,12 +36,14 @@ def audited_fault(name: str, specs: Specs = NONE) -> Part:
 
     It is tried on all mechanisms of its operator until one refutes it, for a fault may be one of options together.
     One of the sizes of production is tried on the large case that is to show it.
+    One that raises an error is refuted by its own slip, and not by a law, unless `RAISING` of its module has its name.
     """
     adapter, part = faults()[name], Part(name)
     known = specs.library()
     one, own = subject(adapter, known=known), known.of(adapter.operator)
     shown: Mapping[str, str] = getattr(sys.modules[adapter.module], "SHOWN", {})
     law = shown.get(name.partition(":")[2], "")
+    raising = name.partition(":")[2] in getattr(sys.modules[adapter.module], "RAISING", ())
     laws = frozenset({law if law.startswith("contract.") else f"{LARGE}{law}"}) if law else None
     profile = PROFILES["serving" if law else "quick"]
     for dtype in adapter.dtypes:
@@ -50,6 +55,10 @@ def audited_fault(name: str, specs: Specs = NONE) -> Part:
             if refuting is not None:
                 case = f" on {refuting.failure.sample.case.label}" if refuting.failure else ""
                 part.notes.append(f"{dtype}: {refuting.address}{case} after {checks} checks")
+                fault = refuting.failure.outcome.fault if refuting.failure else None
+                if fault is not None and fault.kind in SLIPS and not raising:
+                    says = "raises an error, which is no refutation; mend it, or name it in RAISING of its module"
+                    part.faults.append(f"{adapter.summary} In {dtype} it {says}: {fault.says}")
                 break
         else:
             part.faults.append(f"{adapter.summary} Nothing refutes it in {dtype}, after {checks} checks.")
