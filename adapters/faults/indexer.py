@@ -90,7 +90,8 @@ def written(codes: Any, scale: Any) -> Any:
     """A block of the cache for each item: the codes of all its keys, and then the scales of all of them."""
     import torch
 
-    parts = (codes.contiguous().view(torch.uint8), scale.contiguous().view(torch.uint8))
+    flat = (x.contiguous().view(-1) for x in (codes, scale))  # for a last axis of one may have any stride
+    parts = (x.view(torch.uint8) for x in flat)
     return torch.cat([x.reshape(len(codes), -1) for x in parts], 1)
 
 
