@@ -132,10 +132,10 @@ def fitting(
         one
         for one in signatures().values()
         if operator in (None, one.operator)
-        and admitted(one)
         and (set(taken) <= set(one.parameters) or function in (one.name, *one.also))
         and set(needed) <= set(one.mapped)
         and _leading(one) <= set(taken)
+        and admitted(one)  # which may have to read its operator
     ]
     named = [one for one in found if function in (one.name, *one.also)]
     if named:

@@ -2,8 +2,10 @@
 
 import pytest
 
+from attnspec.adapters import Adapter
 from attnspec.errors import UsageError
-from attnspec.subjects.guesses import guess_operator
+from attnspec.mechanisms.loader import library
+from attnspec.subjects.guesses import Asked, completed, guess_operator
 
 
 @pytest.mark.parametrize(
@@ -26,3 +28,21 @@ def test_a_name_says_its_operator(name, operator):
 def test_a_name_that_says_no_operator_is_no_guess(name):
     with pytest.raises(UsageError, match="does not say which operator it is"):
         guess_operator(name)
+
+
+def test_only_operators_of_interfaces_that_fit_are_read():
+    read = set()
+
+    class Watched:
+        def __getitem__(self, name):
+            read.add(name)
+            return library()[name]
+
+        def __getattr__(self, name):
+            return getattr(library(), name)
+
+    def attention(q, k, v, *, causal=False, scale=None):
+        return q
+
+    completed(Adapter("attention", "", attention, "torch"), Asked(), Watched())
+    assert {"attention"} == read
