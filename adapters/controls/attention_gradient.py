@@ -181,11 +181,16 @@ def control_float64_gradient(
     return {name: x.to(q.dtype) for name, x in found.items()}
 
 
-@adapter("attention_gradient", dtypes=("float64", *DTYPES), conventions=CONVENTIONS)
+@adapter(
+    "attention_gradient",
+    dtypes=("float64", *DTYPES),
+    conventions=CONVENTIONS,
+    grade={"bfloat16": "bf16_naive", "float16": "fp16_naive"},
+)
 def control_differentiated(
     q: Any, k: Any, v: Any, d_out: Any, *, mask: Any = None, causal: bool = False, scale: float | None = None
 ) -> Any:
-    """Automatic differentiation of torch's fused attention, under a mask of what is seen."""
+    """Automatic differentiation of torch's fused attention, which adds up over tiles of queries in the dtype itself."""
     import torch
 
     reached = positions(q, k, causal, None, None)
