@@ -50,7 +50,16 @@ from .packed_recurrences import (
     packed_state_space,
 )
 from .paged_attention import paged_attention
-from .positions import learned_position, mrope, qk_norm_rotary, rotary, rotary_frequencies, rotary_pair, sinusoidal
+from .positions import (
+    learned_position,
+    mrope,
+    qk_norm_rotary,
+    rotary,
+    rotary_frequencies,
+    rotary_gradient,
+    rotary_pair,
+    sinusoidal,
+)
 from .quantization import dequantize, quantize, quantize_blocks
 from .recurrence_gradients import (
     gated_delta_rule_gradient,
@@ -140,6 +149,7 @@ __all__ = [
     "rms_norm_gradient",
     "rotary",
     "rotary_frequencies",
+    "rotary_gradient",
     "rotary_pair",
     "routed_experts",
     "sample",

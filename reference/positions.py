@@ -37,6 +37,25 @@ def rotary(x, positions, *, base=10000.0, interleaved=False, rotary_dim=None, pa
     return out
 
 
+def rotary_gradient(x, positions, d_out, *, base=10000.0, interleaved=False, rotary_dim=None, pair_place="kept"):
+    """Of rotary, for cotangents d_out [batch, heads, length, dim]: `d_x`, of the same shape."""
+    length, dim = x.shape[2:]
+    w = dim if rotary_dim is None else rotary_dim
+    if w % 2 or not 0 < w <= dim:
+        raise ValueError(f"a head of {dim} channels has no {w} of them in pairs")
+    if base <= 0 or len(positions) != length or d_out.shape != x.shape:
+        raise ValueError("the base is above zero, each token has a position, and each entry a cotangent")
+    d_x = d_out.copy()
+    for p, i in np.ndindex(length, w // 2):
+        theta = base ** (-2 * i / w)
+        c, s = math.cos(positions[p] * theta), math.sin(positions[p] * theta)
+        m, n = (2 * i, 2 * i + 1) if interleaved else (i, i + w // 2)
+        a, b = (i, i + w // 2) if pair_place == "parted" else (m, n)
+        d_x[:, :, p, m] = d_out[:, :, p, a] * c + d_out[:, :, p, b] * s
+        d_x[:, :, p, n] = d_out[:, :, p, b] * c - d_out[:, :, p, a] * s
+    return {"d_x": d_x}
+
+
 def rotary_pair(q, k, positions, *, base=10000.0, interleaved=False, rotary_dim=None, inverse=False):
     """Queries and keys, item by item: q [batch, heads, length, dim], k [batch, kv_heads, length, dim].
 

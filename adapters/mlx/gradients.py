@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import adapter
 from .attention import GRADES
+from .rotary import offset_of
 
 DTYPES = ("float32", "bfloat16", "float16")
 declared = functools.partial(adapter, framework="mlx", dtypes=DTYPES, package="mlx.core", extra="mlx")
@@ -58,3 +59,22 @@ def mlx_softmax_gradient_precise(x: Any, d_out: Any) -> dict[str, Any]:
     import mlx.core as mx
 
     return pulled_back(lambda x: mx.softmax(x, axis=-1, precise=True), d_out, x=x)
+
+
+@declared("rotary_gradient", grade=GRADES, requires="all(positions == positions[:1] + range(size(positions)))")
+def mlx_rotary_gradient(
+    x: Any,
+    positions: Any,
+    d_out: Any,
+    *,
+    base: float = 10000.0,
+    interleaved: bool = False,
+    rotary_dim: int | None = None,
+) -> dict[str, Any]:
+    """mlx.core.vjp of mlx.core.fast.rope."""
+    import mlx.core as mx
+
+    dims, offset = rotary_dim or x.shape[-1], offset_of(positions)
+    return pulled_back(
+        lambda x: mx.fast.rope(x, dims, traditional=interleaved, base=base, scale=1.0, offset=offset), d_out, x=x
+    )

@@ -15,6 +15,7 @@ import functools
 from typing import Any
 
 from .. import Unsupported, adapter
+from ..torch.gradients import differentiated
 from ..torch.layers import new_layer
 from .norms import applied
 
@@ -308,3 +309,26 @@ def qwen3_vl_mrope(x: Any, positions: Any, *, sections: Any, base: float = 10000
 def glm4v_mrope(x: Any, positions: Any, *, sections: Any, base: float = 10000.0, interleaved: bool = True) -> Any:
     """Glm4vTextRotaryEmbedding and apply_rotary_pos_emb of transformers.models.glm4v."""
     return turned_by_axes("glm4v", "Glm4vText", x, positions, sections, base)
+
+
+def turned_back(d_out: Any, x: Any, *given: Any) -> dict[str, Any]:
+    """The gradient of what a model does to its queries."""
+    return differentiated(lambda x: turned(*given[:3], x, *given[3:]), d_out, x=x)
+
+
+@declared("rotary_gradient", grade=NARROW)
+def llama_rotary_gradient(x: Any, positions: Any, d_out: Any, *, base: float = 10000.0) -> Any:
+    """Automatic differentiation of apply_rotary_pos_emb of transformers.models.llama."""
+    return turned_back(d_out, x, "llama", "Llama", "apply_rotary_pos_emb", positions, base)
+
+
+@declared("rotary_gradient", grade=NARROW, fixed={"interleaved": True}, conventions={"pair_place": "kept"})
+def cohere_rotary_gradient(x: Any, positions: Any, d_out: Any, *, base: float = 10000.0) -> Any:
+    """Automatic differentiation of apply_rotary_pos_emb of transformers.models.cohere."""
+    return turned_back(d_out, x, "cohere", "Cohere", "apply_rotary_pos_emb", positions, base)
+
+
+@declared("rotary_gradient", grade=NARROW, fixed={"interleaved": True}, conventions={"pair_place": "parted"})
+def deepseek_v3_rotary_gradient(x: Any, positions: Any, d_out: Any, *, base: float = 10000.0) -> Any:
+    """Automatic differentiation of apply_rotary_pos_emb_interleave of transformers.models.deepseek_v3."""
+    return turned_back(d_out, x, "deepseek_v3", "DeepseekV3", "apply_rotary_pos_emb_interleave", positions, base)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+import attnspec
 from attnspec import reference
 from attnspec.adapters import Adapter
 from attnspec.cases.profiles import PROFILES
@@ -50,6 +51,51 @@ def test_pairs_turn_by_their_angles(witness, position, interleaved, pairs):
         assert pytest.approx(float(x[m] * c - x[n] * s), abs=1e-9) == y[m]
         assert pytest.approx(float(x[m] * s + x[n] * c), abs=1e-9) == y[n]
     assert 7.0 == y[6]
+
+
+@witnesses
+@pytest.mark.parametrize(
+    "words", [{"interleaved": False}, {"interleaved": True}, {"interleaved": True, "pair_place": "parted"}]
+)
+def test_the_gradient_of_turning_is_its_transpose(witness, words):
+    x, d_out = np.random.default_rng(0).normal(size=(2, 1, 2, 3, 8))
+    given = {"positions": np.array([3, -1, 40]), "base": 100.0, "rotary_dim": 6, **words}
+    columns = [witness("rotary", x=e.reshape(x.shape), **given).ravel() for e in np.eye(x.size)]
+    d_x = reference.rotary_gradient(x, d_out=d_out, **given)["d_x"]
+    by_definition = Frame(library()["rotary_gradient"], {"x": x, "d_out": d_out, **given}).outputs()["d_x"]
+    assert pytest.approx(np.stack(columns) @ d_out.ravel(), abs=1e-12) == d_x.ravel()
+    assert pytest.approx(d_x, abs=1e-12) == by_definition
+
+
+class Rotation(torch.autograd.Function):
+    """Pairs of halves turned by tables [length, dim], with a backward pass of its own."""
+
+    sign = -1
+
+    @staticmethod
+    def forward(ctx, x, cos, sin):
+        ctx.save_for_backward(cos, sin)
+        return x * cos + torch.cat((-x[..., x.shape[-1] // 2 :], x[..., : x.shape[-1] // 2]), -1) * sin
+
+    @staticmethod
+    def backward(ctx, d):
+        cos, sin = ctx.saved_tensors
+        swapped = torch.cat((-d[..., d.shape[-1] // 2 :], d[..., : d.shape[-1] // 2]), -1)
+        return d * cos + Rotation.sign * swapped * sin, None, None
+
+
+@pytest.mark.parametrize(("sign", "found"), [(-1, set()), (1, {"rotary_gradient.definition"})])
+def test_the_backward_pass_of_a_plain_function_is_checked_with_it(monkeypatch, sign, found):
+    def turned(x, positions, *, base=10000.0):
+        frequency = base ** (-torch.arange(0, x.shape[-1], 2) / x.shape[-1])
+        angle = (positions[:, None] * frequency).repeat(1, 2)
+        return Rotation.apply(x, angle.cos(), angle.sin())
+
+    monkeypatch.setattr(Rotation, "sign", sign)
+    report = attnspec.check(turned, operator="rotary", dtypes=["float32"], explain_time=0)
+    bad = {f"{cell['mechanism']}.{cell['law']}" for cell in report.cells if cell["verdict"] == "fail"}
+    assert found <= bad
+    assert bool(found) == bool(bad)
 
 
 @witnesses
