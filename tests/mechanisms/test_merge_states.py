@@ -10,10 +10,15 @@ import torch
 from attnspec import reference
 from attnspec.adapters import Adapter
 from attnspec.cases.plans import PROFILES
+from attnspec.cases.samples import Case, Sample
+from attnspec.judging.bench import Bench
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
+from attnspec.judging.judge import Kind, definition_law, judged
+from attnspec.judging.trial import Trial
 from attnspec.mechanisms.definition import Frame
 from attnspec.mechanisms.loader import library
+from attnspec.numerics.grades import FP32
 from attnspec.subjects.targets import subject
 
 WITNESSES = {
@@ -93,3 +98,21 @@ def test_what_is_merged_wrongly_is_found(changed, law):
 
 def test_what_is_merged_at_once_is_right():
     assert set() == failures(merging())
+
+
+def by_a_share_of_the_difference(outs, lses):
+    """One state after the other, as ring attention merges them."""
+    out, lse = torch.zeros_like(outs[0]), torch.full_like(lses[0], -torch.inf)
+    for o, s in zip(outs, lses, strict=True):
+        out = out - torch.sigmoid(s - lse)[..., None] * (out - o)
+        lse = torch.logaddexp(lse, s)
+    return {"out": out, "lse": lse}
+
+
+def test_a_share_of_the_difference_is_within_the_bounds_of_every_entry():
+    m = library()["merge_states"]
+    one = subject(Adapter("merged", "merge_states", by_a_share_of_the_difference, "torch", dtypes=("float32",)))
+    sizes = {"states": 2, "tokens": 300, "heads": 5, "value_dim": 64}
+    bench = Bench(one, m, "float32", "cpu", {**m.words, "lse_base": "natural"})
+    trials = [Trial(bench, Sample(m, Case(m.name, "case", seed, sizes), "float32")) for seed in (0, 9)]
+    assert [Kind.HELD, Kind.HELD] == [judged(trial, definition_law(m), [FP32]).kind for trial in trials]
