@@ -71,7 +71,7 @@ def sines_in_bfloat16(angle: Any) -> tuple[Any, Any]:
 
 
 @ROTARY_GRADIENT.instead_of(cotangent)
-def cotangent_by_its_length(d_out: Any) -> Any:
+def cotangent_of_turns_by_its_length(d_out: Any) -> Any:
     """The cotangent is read row after row, whatever lies between its rows."""
     import torch
 
@@ -80,7 +80,7 @@ def cotangent_by_its_length(d_out: Any) -> Any:
 
 
 @ROTARY_GRADIENT.instead_of(turned_back)
-def second_from_turned_first(first: Any, second: Any, c: Any, s: Any) -> tuple[Any, Any]:
+def second_from_first_turned_back(first: Any, second: Any, c: Any, s: Any) -> tuple[Any, Any]:
     """The first channels are overwritten before the gradients of the second ones are computed from them."""
     left = first * c + second * s
     return left, second * c - left * s

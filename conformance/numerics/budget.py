@@ -88,7 +88,8 @@ class Budget:
     left: int = 10**10
 
 
-_METER: ContextVar[Meter] = ContextVar("meter", default=Meter())  # noqa: B039 - what is outside any body shares one
+_METER: ContextVar[Meter] = ContextVar("meter", default=Meter(work=ROOMY))  # noqa: B039 - shared outside any body
+"""The allowance in force; outside any body arrays alone are bounded, for a process may live long."""
 _ROOM: ContextVar[int | None] = ContextVar("room", default=None)
 """Bytes that an evaluation may take, where somebody has said so."""
 _BUDGET: ContextVar[Budget | None] = ContextVar("budget", default=None)

@@ -8,7 +8,6 @@ import torch
 
 from attnspec.adapters import Adapter
 from attnspec.cases.profiles import PROFILES
-from attnspec.errors import SpecError
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
 from attnspec.judging.environments import FALSE_ALARM
@@ -17,7 +16,6 @@ from attnspec.language.deciding import counts, likely
 from attnspec.mechanisms.loader import library
 from attnspec.numerics.grades import FP64
 from attnspec.numerics.numbers import Number
-from attnspec.numerics.truths import Truth
 from attnspec.subjects.targets import subject
 
 
@@ -99,11 +97,6 @@ def test_counts_say_how_often_each_number_stands():
     np.testing.assert_array_equal(
         [[1, 1], [1, 1], [1, 1]], counts(np.array([[True, False, True], [False, True, False]]), 2, 0)
     )
-
-
-def test_truths_in_doubt_are_not_counted():
-    with pytest.raises(SpecError, match="booleans in doubt"):
-        counts(Truth(np.array([True]), np.array([False])), 2)
 
 
 def test_noise_takes_the_shape_of_an_array():

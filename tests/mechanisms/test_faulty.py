@@ -78,10 +78,11 @@ def test_a_fault_of_tiles_is_made_with_other_sizes_too():
     k = torch.arange(40.0).reshape(1, 1, 40, 1)
     q, v = torch.zeros(1, 1, 1, 1), k
     lost = FAULTS["fault:boundary_key_lost"].function
-    sizes = {"16": lost(q, k, v)[0]} | {size: made()(q, k, v)[0] for size, made in vars(lost)[OTHERWISE].items()}
+    others = {size: vars(lost)[OTHERWISE][size] for size in ("tiles of 32", "64 keys at a time")}
+    sizes = {"16": lost(q, k, v)[0]} | {size: made()(q, k, v)[0] for size, made in others.items()}
     left = [[key for key in range(40) if key % n != n - 1] for n in (16, 32, 64)]
     means = [pytest.approx(sum(keys) / len(keys)) for keys in left]
-    assert means == [sizes[size].item() for size in ("16", "tiles of 32", "64 keys at a time")]
+    assert means == [out.item() for out in sizes.values()]
 
 
 def test_what_is_no_part_cannot_be_exchanged():

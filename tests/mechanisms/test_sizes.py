@@ -46,6 +46,8 @@ SMALL = {
     "packed_convolution": "width",
     "routed_experts": "k",
     "short_convolution": "width",
+    "token_permutation": "k",
+    "token_unpermutation": "k experts",
     "short_convolution_gradient": "width",
     # sizes that are large together with an option alone, which every implementation takes
     "einsum": "batch",
