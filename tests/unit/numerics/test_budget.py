@@ -236,6 +236,13 @@ def test_every_evaluation_has_an_allowance_of_its_own() -> None:
     assert (5_000_000, 10**8) == (budget.Meter().array, budget.Meter().work)
 
 
+def test_a_process_that_lives_long_uses_nothing_up_outside_of_evaluations() -> None:
+    for _ in range(40):
+        charge(5_000_000)
+    with pytest.raises(OverspentError, match="an array of 5,000,001 entries"):
+        charge(5_000_001)
+
+
 @pytest.mark.parametrize(
     ("shapes", "joined"),
     [
