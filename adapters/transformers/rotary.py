@@ -311,24 +311,24 @@ def glm4v_mrope(x: Any, positions: Any, *, sections: Any, base: float = 10000.0,
     return turned_by_axes("glm4v", "Glm4vText", x, positions, sections, base)
 
 
-def turned_back(d_out: Any, x: Any, *given: Any) -> dict[str, Any]:
+def turned_back(model: str, part: str, apply: str, x: Any, positions: Any, d_out: Any, base: float) -> dict[str, Any]:
     """The gradient of what a model does to its queries."""
-    return differentiated(lambda x: turned(*given[:3], x, *given[3:]), d_out, x=x)
+    return differentiated(lambda x: turned(model, part, apply, x, positions, base), d_out, x=x)
 
 
 @declared("rotary_gradient", grade=NARROW)
 def llama_rotary_gradient(x: Any, positions: Any, d_out: Any, *, base: float = 10000.0) -> Any:
     """Automatic differentiation of apply_rotary_pos_emb of transformers.models.llama."""
-    return turned_back(d_out, x, "llama", "Llama", "apply_rotary_pos_emb", positions, base)
+    return turned_back("llama", "Llama", "apply_rotary_pos_emb", x, positions, d_out, base)
 
 
 @declared("rotary_gradient", grade=NARROW, fixed={"interleaved": True}, conventions={"pair_place": "kept"})
 def cohere_rotary_gradient(x: Any, positions: Any, d_out: Any, *, base: float = 10000.0) -> Any:
     """Automatic differentiation of apply_rotary_pos_emb of transformers.models.cohere."""
-    return turned_back(d_out, x, "cohere", "Cohere", "apply_rotary_pos_emb", positions, base)
+    return turned_back("cohere", "Cohere", "apply_rotary_pos_emb", x, positions, d_out, base)
 
 
 @declared("rotary_gradient", grade=NARROW, fixed={"interleaved": True}, conventions={"pair_place": "parted"})
 def deepseek_v3_rotary_gradient(x: Any, positions: Any, d_out: Any, *, base: float = 10000.0) -> Any:
     """Automatic differentiation of apply_rotary_pos_emb_interleave of transformers.models.deepseek_v3."""
-    return turned_back(d_out, x, "deepseek_v3", "DeepseekV3", "apply_rotary_pos_emb_interleave", positions, base)
+    return turned_back("deepseek_v3", "DeepseekV3", "apply_rotary_pos_emb_interleave", x, positions, d_out, base)
