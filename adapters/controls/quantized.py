@@ -258,9 +258,7 @@ def control_pages_and_queries_of_codes(
     ).bfloat16()
 
 
-@_declared(
-    "paged_attention", dtypes=("bfloat16",), conventions=PAGED, limits={**FORMATS, "q_dtype": ("q_int8", "q_e4m3fn")}
-)
+@_declared("paged_attention", conventions=PAGED, **QUERIES)
 def control_pages_of_codes_for_codes(
     q: Any,
     key_pages: Any,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .norm_gradients import cotangent_by_its_length
 from .whole import Whole
 
 _kept: dict[Any, Any] = {}
@@ -73,10 +74,7 @@ def sines_in_bfloat16(angle: Any) -> tuple[Any, Any]:
 @ROTARY_GRADIENT.instead_of(cotangent)
 def cotangent_of_turns_by_its_length(d_out: Any) -> Any:
     """The cotangent is read row after row, whatever lies between its rows."""
-    import torch
-
-    whole = torch.empty(0, dtype=d_out.dtype).set_(d_out.untyped_storage())[d_out.storage_offset() :]
-    return whole[torch.arange(d_out.numel()) % len(whole)].reshape(d_out.shape).float()
+    return cotangent_by_its_length(d_out)
 
 
 @ROTARY_GRADIENT.instead_of(turned_back)

@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import adapter
 from .attention import GRADES
-from .rotary import offset_of
+from .rotary import mlx_rotary
 
 DTYPES = ("float32", "bfloat16", "float16")
 declared = functools.partial(adapter, framework="mlx", dtypes=DTYPES, package="mlx.core", extra="mlx")
@@ -72,9 +72,8 @@ def mlx_rotary_gradient(
     rotary_dim: int | None = None,
 ) -> dict[str, Any]:
     """mlx.core.vjp of mlx.core.fast.rope."""
-    import mlx.core as mx
 
-    dims, offset = rotary_dim or x.shape[-1], offset_of(positions)
-    return pulled_back(
-        lambda x: mx.fast.rope(x, dims, traditional=interleaved, base=base, scale=1.0, offset=offset), d_out, x=x
-    )
+    def turned(x: Any) -> Any:
+        return mlx_rotary(x, positions, base=base, interleaved=interleaved, rotary_dim=rotary_dim)
+
+    return pulled_back(turned, d_out, x=x)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,19 +72,14 @@ def _pair(i: int, a: int, j: int, b: int) -> tuple[int, int, int, int]:
 
 def covered(mechanism: Mechanism, claims: Claims, seed: int, dtype: str) -> Iterator[Sample]:
     """The samples of the covering array."""
-    for number, row in enumerate(covering(factors(mechanism, claims))):
-        sample = _sample(mechanism, claims, seed, dtype, f"pair {number + 1}", row)
-        if sample is not None:
-            yield sample
+    return _samples(mechanism, claims, seed, dtype, covering(factors(mechanism, claims)), "pair")
 
 
 def crossed(mechanism: Mechanism, claims: Claims, seed: int, dtype: str) -> Iterator[Sample]:
     """The samples of crossed sizes: each option at its default or at one other choice, every two together."""
     for setting in mechanism.crossed.values():
-        for number, row in enumerate(covering(_halved(mechanism, claims, setting))):
-            sample = _sample(mechanism, claims, seed, dtype, f"{setting.name} {number + 1}", row, setting.name)
-            if sample is not None:
-                yield sample
+        rows = covering(_halved(mechanism, claims, setting))
+        yield from _samples(mechanism, claims, seed, dtype, rows, setting.name, scenario=setting.name)
 
 
 def _halved(mechanism: Mechanism, claims: Claims, setting: Setting) -> list[Factor]:
@@ -100,27 +95,33 @@ def _halved(mechanism: Mechanism, claims: Claims, setting: Setting) -> list[Fact
     return found
 
 
-def _sample(
+def _samples(
     mechanism: Mechanism,
     claims: Claims,
     seed: int,
     dtype: str,
-    label: str,
-    row: Mapping[str, Any],
+    rows: Iterable[Mapping[str, Any]],
+    name: str,
+    *,
     scenario: str = "",
-) -> Sample | None:
-    """The sample of a row, or none where it is outside the domain or the claims."""
-    case = Case(
-        mechanism.name,
-        label,
-        seed_of(seed, mechanism.name, label),
-        pins(mechanism, claims),
-        scenario=scenario,
-        regime=row.get("regime", ""),
-        layout=row.get("layout", "contiguous"),
-    )
+) -> Iterator[Sample]:
+    """The samples of rows, numbered behind a name, without those outside the domain or the claims."""
+    pinned = pins(mechanism, claims)
+    for number, row in enumerate(rows, 1):
+        label = f"{name} {number}"
+        case = Case(
+            mechanism.name,
+            label,
+            seed_of(seed, mechanism.name, label),
+            pinned,
+            scenario=scenario,
+            regime=row.get("regime", ""),
+            layout=row.get("layout", "contiguous"),
+        )
 
-    def picker(key: str, count: int) -> int:
-        return row[key] if key in row else pick(count, case.seed, key)
+        def picker(key: str, count: int, row: Mapping[str, Any] = row, case: Case = case) -> int:
+            return row[key] if key in row else pick(count, case.seed, key)
 
-    return drawn(mechanism, case, claims, dtype, picker)
+        sample = drawn(mechanism, case, claims, dtype, picker)
+        if sample is not None:
+            yield sample

@@ -330,4 +330,5 @@ def _setting(mechanism: Mechanism, case: Case) -> Mapping[str, Expression]:
     example = case.scenario.removeprefix("example:")
     if example != case.scenario:
         return mechanism.examples[example].given
-    return {**mechanism.scenarios, **mechanism.crossed}[case.scenario].assigned
+    settings = mechanism.crossed if case.scenario in mechanism.crossed else mechanism.scenarios
+    return settings[case.scenario].assigned
