@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from .. import adapter
-from ..torch.ranks import Places, Ranks, cut, filled, joined, striped, zigzag
+from ..torch.ranks import Places, cut, filled, joined, striped, zigzag
 from .attention import CONVENTIONS, DTYPES, LEAST
 
 Program = Generator[list[Any], list[Any], Any]
@@ -177,17 +177,6 @@ def shards(count: int, order: Any, q: Any, k: Any, *more: Any) -> tuple[tuple[Pl
     return at, [*found, cut(rows + k.shape[2] - q.shape[2], at[0], 0), cut(columns, at[1], 0)]
 
 
-def _forward(q: Any, k: Any, v: Any, rows: Any, columns: Any, **options: Any) -> Any:
-    return passed_on(forward(RIGHT, q, k, v, rows, columns, **options))
-
-
-def _backward(q: Any, k: Any, v: Any, d_out: Any, rows: Any, columns: Any, **options: Any) -> Any:
-    return passed_on(backward(RIGHT, q, k, v, d_out, rows, columns, **options))
-
-
-three_ranks, two_ranks = Ranks(3, _forward), Ranks(2, _backward)
-
-
 @adapter("attention", dtypes=DTYPES, conventions=CONVENTIONS | {"masked_nonfinite": "propagates"})
 def control_ring_of_three(
     q: Any,
@@ -199,10 +188,11 @@ def control_ring_of_three(
     window_left: int | None = None,
     window_right: int | None = None,
 ) -> Any:
-    """A ring of three processes, each with two runs of the tokens, from the front and from the back."""
+    """A ring of three ranks, each with two runs of the tokens, from the front and from the back."""
     seen = {"length": k.shape[2], "causal": causal, "left": window_left, "right": window_right}
     at, given = shards(3, zigzag, q, k, v)
-    found = three_ranks(*given, count=3, scale=q.shape[3] ** -0.5 if scale is None else scale, **seen)
+    own = {"count": 3, "scale": q.shape[3] ** -0.5 if scale is None else scale, **seen}
+    found = in_turns([forward(RIGHT, *each, **own) for each in zip(*given, strict=True)])
     out, lse = (joined([one[i] for one in found], at[0], 2)[:, :, : q.shape[2]] for i in (0, 1))
     return {"out": out, "lse": lse}
 
@@ -223,12 +213,13 @@ def control_ring_of_two_backward(
     window_left: int | None = None,
     window_right: int | None = None,
 ) -> Any:
-    """The backward pass of a ring of two processes with tokens in turns; gradients of keys travel along with them."""
+    """The backward pass of a ring of two ranks with tokens in turns; gradients of keys travel along with them."""
     seen = {"length": k.shape[2], "causal": causal, "left": window_left, "right": window_right}
     if d_out.shape != (*q.shape[:3], v.shape[3]):
         raise ValueError("every output has a gradient")
     at, given = shards(2, striped, q, k, v, d_out)
-    found = two_ranks(*given, count=2, scale=q.shape[3] ** -0.5 if scale is None else scale, **seen)
+    own = {"count": 2, "scale": q.shape[3] ** -0.5 if scale is None else scale, **seen}
+    found = in_turns([backward(RIGHT, *each, **own) for each in zip(*given, strict=True)])
     whole = ((0, at[0], q), (1, at[1], k), (2, at[1], v))
     parts = [joined([one[i] for one in found], places, 2)[:, :, : like.shape[2]] for i, places, like in whole]
     return dict(zip(("d_q", "d_k", "d_v"), parts, strict=True))

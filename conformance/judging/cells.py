@@ -177,6 +177,8 @@ class Request:
     """How often each large case is made again beside other threads."""
     workload: Mapping[str, Use] = field(default_factory=dict)
     """The calls of a workload that are tried in place of all else, by the names of their verdicts."""
+    spread: bool = False
+    """Whether the errors of all entries are counted, for a report."""
 
     @property
     def large_alone(self) -> bool:

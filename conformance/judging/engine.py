@@ -221,7 +221,7 @@ class _Run:
             return Kind.IDLE
         tally.counts[outcome.kind] += 1
         tally.worst = max(tally.worst, outcome.excess) if not outcome.bad else tally.worst
-        margin = outcome.margin
+        margin = outcome.margin if self.request.spread else None
         if margin is not None:
             score = largest_score(trial.frames.on_case()) if tally is self.seen.definition else 0.0
             tally.margins.add(margin, trial.sample.case.label, trial.sample.values, score)

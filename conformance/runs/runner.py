@@ -104,6 +104,7 @@ class Runner:
             memory=int(self.options.memory * 2**30),
             stress=self.options.stress,
             workload={} if self.workload is None else calls_in(self.workload, group.mechanism.name, group.dtype),
+            spread=True,
         )
         result = excused(run(request), self.waivers, today(), self.options.seed)
         result = result if self.pin is None else self.pin.applied(result, group)

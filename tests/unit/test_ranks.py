@@ -35,6 +35,9 @@ def test_zeros_fill_an_axis_up():
     assert (2, 4) == filled(torch.ones(2, 4), 4, 1).shape
 
 
+SEEN = {"left": None, "right": None, "count": 2}
+
+
 def summed(x, *, factor):
     """The sum over all ranks, which rank this is, and its process."""
     dist.all_reduce(x)
@@ -78,6 +81,20 @@ def test_a_rank_that_does_not_answer_is_told():
         Ranks(2, time.sleep, seconds=1)([30, 30])
 
 
+def rank_of_ring(q, k, v, rows, columns, **options):
+    return ring.passed_on(ring.forward(ring.RIGHT, q, k, v, rows, columns, **options))
+
+
+def test_processes_give_the_bits_that_the_same_ranks_in_turns_give():
+    q, k, v = (torch.randn(1, 2, 9, 4) for _ in range(3))
+    ranks, seen = Ranks(2, rank_of_ring), {"length": 9, "causal": True, "scale": 0.5, **SEEN}
+    _, given = ring.shards(2, zigzag, q, k, v)
+    together = ring.in_turns([ring.forward(ring.RIGHT, *own, **seen) for own in zip(*given, strict=True)])
+    for expected, actual in zip(together, ranks(*given, **seen), strict=True):
+        assert all(torch.equal(x, y) for x, y in zip(expected, actual, strict=True))
+    ranks.end()
+
+
 def rank_of_wrong_ring(q, k, v, rows, columns, **options):
     part = ring.SimpleNamespace(hidden=ring_hides_by_local_position, merged=ring.merged)
     return ring.passed_on(ring.forward(part, q, k, v, rows, columns, **options))
@@ -89,7 +106,6 @@ def rank_of_wrong_backward(q, k, v, d_out, rows, columns, **options):
 
 
 forward, backward = Ranks(2, rank_of_wrong_ring), Ranks(2, rank_of_wrong_backward)
-SEEN = {"left": None, "right": None, "count": 2}
 
 
 def wrong_ring(q, k, v, *, causal=False):
