@@ -137,19 +137,10 @@ def test_drawings_are_made_of_what_the_records_hold():
     assert ["1.5 s, 9 calls"] == [bar.says for bar in found.times]
 
 
-def test_errors_of_entries_are_drawn_by_dtype_and_against_length_place_and_scores():
+def test_errors_of_entries_are_drawn_by_dtype_and_by_law():
     spread = [0] * 16 + [4]
-    case = {"case": "plain", "length": 8, "units": 0.5, "row": 1, "rows": 3}
-    errors = [{**case, "score": 64.0}, {**case, "length": 2, "units": 0.25, "score": 1.0}, case]
-    own = [cell("a", spread=spread, run={**RUN, "errors": errors}), cell("b", spread=spread), cell("c")]
-    found = shown(*own).subjects[0]
+    found = shown(cell("a", spread=spread), cell("b", spread=spread), cell("c")).subjects[0]
     assert ["8 entries, 100% of them beyond 0.56 × the bound"] == [one.says for one in found.rooms]
-    by_length, by_row, by_score = found.clouds
-    assert ("float32, by length", "float32, by the place of the row") == (by_length.name, by_row.name)
-    assert [980, 340, 980] == [dot.x for dot in by_length.dots]
-    assert ("float32, by the largest score", ("1", "8", "64")) == (by_score.name, by_score.ticks)
-    assert [980, 20] == [dot.x for dot in by_score.dots]
-    assert by_score.dots[0].says.endswith("scores of up to 64")
     assert [True, True, False] == [bool(spots[0].spark) for _, spots in found.rows[0].laws]
 
 
@@ -157,11 +148,6 @@ def test_of_very_many_cells_the_errors_of_each_law_are_not_drawn(monkeypatch):
     monkeypatch.setattr(module, "DRAWN", 1)
     (row,) = shown(cell("a", spread=[0, 1]), cell("b", spread=[0, 1])).subjects[0].rows
     assert ["", ""] == [spots[0].spark for _, spots in row.laws]
-
-
-def test_the_options_that_were_given_are_told_by_mechanism():
-    found = shown(cell("a", run={**RUN, "coverage": {**PART, "given": ["causal", "scale"]}})).subjects[0]
-    assert (("softmax", "causal, scale"),) == found.given
 
 
 def test_failures_are_those_with_a_witness_first_and_the_others_in_a_line():
