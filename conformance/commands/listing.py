@@ -38,8 +38,9 @@ def _mechanisms(known: Library) -> Iterator[str]:
     width = _width(known)
     columns = f"{'laws':>5}{'mistakes':>10}{'scenarios':>11}{'subjects':>10}"
     yield f"{'mechanism':<{width}}{'operator':<{width}}{columns}   title"
+    offered = shipped()
     for m in known.values():
-        counts = f"{len(m.laws) + 1:>5}{len(m.mistakes):>10}{len(m.scenarios):>11}{len(subjects(m)):>10}"
+        counts = f"{len(m.laws) + 1:>5}{len(m.mistakes):>10}{len(m.scenarios):>11}{len(subjects(m, offered)):>10}"
         yield f"{m.name:<{width}}{m.operator:<{width}}{counts}   {m.title}"
 
 
@@ -114,9 +115,10 @@ def _signatures(_: Library) -> Iterator[str]:
         yield from prose(f"left at their default: {', '.join(left)}", "    ") if left else ()
 
 
-def subjects(m: Mechanism) -> list[Adapter]:
-    """The shipped adapters that claim what the mechanism is about."""
-    return [a for a in shipped() if a.operator == m.operator and undeclared(m, claims_of(a, m, True)) is None]
+def subjects(m: Mechanism, offered: Iterable[Adapter] | None = None) -> list[Adapter]:
+    """The adapters that claim what the mechanism is about, of those offered or of all that are shipped."""
+    own = (a for a in (shipped(m.operator) if offered is None else offered) if a.operator == m.operator)
+    return [a for a in own if undeclared(m, claims_of(a, m, True)) is None]
 
 
 def signature(m: Mechanism) -> Iterator[str]:

@@ -29,7 +29,7 @@ from ..reporting.findings import Finding, findings, named, standing
 from ..reporting.glossary import known_words, meanings
 from ..reporting.typesetting import entries, expression, expressions, prose
 from ..subjects.stand_ins import DefinitionSubject
-from ..subjects.targets import adapter_named, faults, install_command, installed, operators, shipped
+from ..subjects.targets import adapter_named, adapter_names, faults, find, install_command, installed, operators
 from .listing import signature, subjects
 
 CONTRACT_ADVICE = {
@@ -116,8 +116,8 @@ def _pages(library: Library, mechanisms: Iterable[Mechanism]) -> Pages:
         pages[function.name] = lambda f=function: iter([f.usage, *prose(f.says, "    ")])
     for grade in GRADES.values():
         pages[grade.name] = lambda g=grade: _grade_page(g.name)
-    for adapter in shipped():
-        pages[adapter.name] = lambda a=adapter: _adapter_page(a)
+    for adapter in adapter_names():
+        pages[adapter] = lambda a=adapter: _adapter_page(find(a))
     for fault in faults().values():
         pages[fault.name] = lambda a=fault: _fault_page(a)
     for contract in (*CONTRACTS, *ONCE):
@@ -329,6 +329,8 @@ def _turned_on(m: Mechanism) -> list[str]:
     subject = DefinitionSubject(m, "definition")
     found: set[str] = set()
     for sample in plan(m, subject.claims, PROFILES["quick"], 0, "float64").scenarios:
+        if found >= {*m.conventions}:
+            break
         if sample.entries <= WORD_ENTRIES:
             frame = Frame(m, sample.values)
             frame.outputs(m.outputs[0])

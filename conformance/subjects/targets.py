@@ -13,6 +13,7 @@ TARGET@path/to/python           any of them that is a function, called by the in
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import pkgutil
@@ -255,9 +256,17 @@ def install_command(adapter: Adapter) -> str:
 # Adapters by name
 
 
-def shipped() -> list[Adapter]:
-    """The adapters of this package and of those that register some, installed or not, module by module."""
-    return [checked(one) for one in _declared()]
+def shipped(operator: str = "") -> list[Adapter]:
+    """The adapters of this package and of those that register some, installed or not, module by module.
+
+    With an operator only its adapters are returned, and no other declaration is read.
+    """
+    return [checked(one) for one in _declared() if operator in ("", one.operator)]
+
+
+def adapter_names() -> list[str]:
+    """The names of all of them, for which no declaration is read."""
+    return [one.name for one in _declared()]
 
 
 def _declared() -> list[Adapter]:
@@ -275,13 +284,19 @@ def _declared() -> list[Adapter]:
 
 def families(audited: str = "") -> list[str]:
     """The modules of attnspec.adapters, imported: those of implementations, or the audit's controls or faults."""
+    return [*_imported(audited)]
+
+
+@functools.cache
+def _imported(audited: str) -> tuple[str, ...]:
+    """The same, whose folders are read once."""
     folders = {folder.name: importlib.import_module(folder.name) for folder in _inside(adapters)}
     kinds = {name: name.rpartition(".")[2] for name in folders}
     wanted = [name for name in folders if (kinds[name] if kinds[name] in AUDITED else "") == audited]
     chosen = [module.name for name in wanted for module in _inside(folders[name])]
     for name in chosen:
         importlib.import_module(name)
-    return chosen
+    return tuple(chosen)
 
 
 def _inside(package: ModuleType) -> Iterator[pkgutil.ModuleInfo]:

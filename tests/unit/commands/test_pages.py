@@ -157,8 +157,8 @@ def test_pages_fit_a_terminal():
     names = [*FUNCTIONS, *GRADES, *(f"contract.{c}" for c in CONTRACTS), *first_words("mistakes")]
     names += [m.address(law) for m in library().values() for law in list(m.laws)[:1]]
     names += [c for m in library().values() for c in m.conventions]
-    pages = {name: list(explained(name)) for name in (*names, *library())}
-    assert [] == [name for name, page in pages.items() for line in page if len(line) > 100]
+    pages = _pages(library(), library().values())
+    assert [] == [name for name in {*names, *library()} for line in pages[name]() if len(line) > 100]
     assert [] == [line for line in listed("operators") if len(line) > 100]
 
 
@@ -176,8 +176,7 @@ def test_an_adapter_that_is_not_installed_is_listed_with_the_command_that_instal
         Adapter("extra", "softmax", len, "numpy", package="no_such_package", extra="onnx", summary="Of an extra."),
         Adapter("other", "softmax", len, "numpy", package="no_such_package.kernels", summary="Of a package."),
     ]
-    for module in ("listing", "pages"):
-        monkeypatch.setattr(f"attnspec.commands.{module}.shipped", lambda: known)
+    monkeypatch.setattr("attnspec.subjects.targets._declared", lambda: known)
     extra, other = listed("adapters")
     assert extra.endswith("Of an extra.   not installed: pip install 'attnspec[onnx]'")
     assert other.endswith("Of a package.   not installed: pip install no_such_package")
