@@ -8,6 +8,7 @@ from attnspec.frameworks.known import is_installed
 
 MECHANISMS = ("attention", "attention_gradient")
 DEFINITIONS = ("attention.definition", "attention_gradient.definition")
+PRECISION = ("attention.contract.precision", "attention_gradient.contract.precision")
 
 
 def forward(q, k, v, scale, causal):
@@ -112,7 +113,8 @@ FAULTY = {
 
 
 def checked(function, **more):
-    more = {"mechanisms": MECHANISMS, "isolate": False, **more}
+    """A check in this process that explains nothing, unless otherwise asked for."""
+    more = {"mechanisms": MECHANISMS, "isolate": False, "explain_time": 0, **more}
     return attnspec.check(function, operator="attention", framework="torch", **more)
 
 
@@ -125,8 +127,8 @@ def verdicts(report):
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_a_wrong_backward_pass_behind_a_right_forward_pass_is_found(name):
-    laws = () if name.endswith("in_half") else DEFINITIONS  # precision is a contract, and no law
-    report = checked(attention_by(**FAULTY[name]), profile="smoke", laws=laws)
+    contracts = PRECISION if name.endswith("in_half") else ()
+    report = checked(attention_by(**FAULTY[name]), profile="smoke", laws=(*DEFINITIONS, *contracts))
     assert ({"attention_gradient"}, {*MECHANISMS}) == verdicts(report)
     assert not report
 
@@ -225,7 +227,7 @@ def test_the_gradient_of_a_gated_layer_is_checked_with_it(slope, failing):
         return Opened.apply(x @ w_gate, x @ w_up, slope) @ w_down
 
     laws = ("swiglu.definition", "swiglu_gradient.definition")
-    report = attnspec.check(swiglu, framework="torch", profile="smoke", laws=laws, isolate=False)
+    report = attnspec.check(swiglu, framework="torch", profile="smoke", laws=laws, isolate=False, explain_time=0)
     assert (failing, {"swiglu", "swiglu_gradient"}) == verdicts(report)
 
 
@@ -247,9 +249,8 @@ def test_functions_of_jax_and_mlx_are_differentiated_too(tmp_path, framework, te
     path = tmp_path / "kernel.py"
     path.write_text(text)
     name = "wrong_softmax" if "wrong" in text else "softmax"
-    report = attnspec.check(
-        f"{path}:{name}", profile="smoke", laws=("softmax.definition", "softmax_gradient.definition")
-    )
+    laws = ("softmax.definition", "softmax_gradient.definition")
+    report = attnspec.check(f"{path}:{name}", profile="smoke", laws=laws, explain_time=0)
     expected = {"softmax_gradient"} if "stop_gradient(mx" in text else set()
     assert (expected, {"softmax", "softmax_gradient"}) == verdicts(report)
 
@@ -300,7 +301,8 @@ def test_the_gradient_of_a_bias_is_asked_of_a_parameter_that_is_passed_it():
         groups = {"scale": scale, "enable_gqa": q.shape[1] != k.shape[1]}
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, added.to(q.dtype), **groups).transpose(1, 2)
 
-    report = checked(biased, like="jax_dot_product_attention", profile="smoke", laws=DEFINITIONS[1:])
+    more = {"like": "jax_dot_product_attention", "profile": "smoke", "laws": DEFINITIONS[1:]}
+    report = checked(biased, explain_time=2, **more)
     assert "The bias has no gradient" in str(report)
 
 
@@ -319,7 +321,7 @@ def test_what_writes_to_its_inputs_is_not_differentiated_and_a_line_says_so():
 def test_gradients_come_along_with_what_declares_itself():
     wrong = known_as("flash_attn_func", attention_by(**FAULTY["no_d_v"]))
     declared = attnspec.adapter(like="flash_attn_func")(wrong)
-    report = attnspec.check(declared, profile="smoke", laws=DEFINITIONS[1:])
+    report = attnspec.check(declared, profile="smoke", laws=DEFINITIONS[1:], explain_time=0)
     assert ({"attention_gradient"}, {"attention_gradient"}) == verdicts(report)
 
 
@@ -370,7 +372,7 @@ def test_right_gradients_by_the_logsumexp_are_conformant(dtype):
     ],
 )
 def test_wrong_gradients_by_the_logsumexp_are_found_and_named(by_lse, name):
-    report = checked(with_lse(by_lse), profile="smoke", laws=LSE_DEFINITIONS, **BY_LSE)
+    report = checked(with_lse(by_lse), profile="smoke", laws=LSE_DEFINITIONS, explain_time=2, **BY_LSE)
     assert {"lse_gradient"} == verdicts(report)[0]
     assert f"lse_gradient.{name}" in str(report)
 
