@@ -6,9 +6,10 @@ Arrays lie inside larger ones that hold NaN, so that what is read beyond them sh
 from __future__ import annotations
 
 import resource
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -123,9 +124,13 @@ def _called(caller: DirectCaller, call: LargeCall) -> _Given | Fault:
         elif name in call.drawn and framework.name in VIEWING:
             drawn = call.drawn[name]
             before, behind = _around(call, name)
-            flat, shape = _laid(drawn, before, behind)
-            buffer = framework.make(flat, dtype, call.device, "contiguous", index)
-            own, strides = buffer[ZONE : len(flat) - ZONE], drawn.handed_strides
+            make = partial(framework.make, dtype=dtype, device=call.device, layout="contiguous", index=index)
+            if drawn.key and not drawn.order and not drawn.strides and kind_of(call.device) == "cpu":
+                buffer, shape = _by_stretches(framework, drawn, before, behind, make), drawn.folded or drawn.shape
+            else:
+                flat, shape = _laid(drawn, before, behind)
+                buffer = make(flat)
+            own, strides = buffer[ZONE : len(buffer) - ZONE], drawn.handed_strides
             arrays[name] = seen_as(framework, own, shape, strides) if strides else own.reshape(shape)
             zones.append(_Zoned(name, buffer, before, behind))
         else:
@@ -166,6 +171,22 @@ def _laid(
     flat = np.empty(drawn.size + 2 * ZONE, np.float32)
     flat[:ZONE], flat[len(flat) - ZONE :] = before, behind
     return flat, drawn.whole(flat[ZONE : len(flat) - ZONE]).shape
+
+
+def _by_stretches(
+    framework: Framework,
+    drawn: Drawn,
+    before: NDArray[np.float32],
+    behind: NDArray[np.float32],
+    make: Callable[[NDArray[np.float32]], Any],
+) -> Any:
+    """The entries of an array with what lies around it, made and rounded a stretch at a time in main memory."""
+    first, total = make(before), drawn.size + 2 * ZONE
+    buffer = np.empty(total, first.dtype) if framework.name == "numpy" else first.new_empty(total)
+    buffer[:ZONE], buffer[total - ZONE :] = first, make(behind)
+    for start, entries in drawn.stretches():
+        buffer[ZONE + start : ZONE + start + len(entries)] = make(entries)
+    return buffer
 
 
 def _others(caller: DirectCaller, call: LargeCall, name: str, x: Any) -> Any:

@@ -21,6 +21,7 @@ from ..execution.processes import LostError
 from ..numerics import budget
 from ..numerics.drawn import Drawn
 from ..numerics.grades import Grade
+from ..numerics.workspace import memory_kept
 from ..subjects.large import LargeSubject, large_subject
 from .bench import Bench
 from .beyond import reads_beyond
@@ -101,11 +102,13 @@ class Large:
             raise Unroomy(
                 f"a case with {told} takes about {self.needs() / 1e9:.1f} GB, and --memory is {self.memory / 1e9:g} GB"
             )
+        self.portions.room = (self.memory - self.needs()) // 2
         subject = large_subject(self.bench.subject, self.memory)
         if subject is None:
             raise Declined("it is called in this process, and keeps no outputs")
         try:
-            return self._judged(subject, grades)
+            with memory_kept():
+                return self._judged(subject, grades)
         except LostError as lost:
             return Judged(math.inf, lost.fault.says, lost.fault, turns=self.turns)
         finally:

@@ -85,8 +85,10 @@ class Portions:
         self.row = max(plain, key=self.labels.index)
         self.axes = [label for label in self.labels if label in axes and label != self.row]
         self.tiled = False
-        self._made: dict[str, tuple[Any, NDArray[np.float32]]] = {}
-        """The last part of each input that was made, and of which places it is."""
+        self.room = 0
+        """Bytes that parts of inputs may take beside the last one of each."""
+        self._made: dict[tuple[str, Any], NDArray[np.floating]] = {}
+        """Parts of inputs that were made, by the input and the places, the last one used behind all others."""
         self._sums: dict[str, tuple[Any, NDArray[Any]]] = {}
         """The last sums of each input, and what they are sums of."""
         self.determined = [name for name in self.mechanism.outputs if name not in self.mechanism.random]
@@ -245,13 +247,21 @@ class Portions:
             found = self.restriction.gathered(name, x, positions, self.sizes)
             return found.astype(np.float32) if single and found.dtype.kind == "f" else found
         places = {axis: positions[label] for axis, label in self.restriction.places(name, x)}
-        wanted = tuple((axis, at.tobytes()) for axis, at in places.items())
-        known = self._made.get(name)
-        if known is None or known[0] != wanted:
-            self._made.pop(name, None)  # there is to be room for one of them alone
-            known = wanted, x.part(places, FORMATS[self.mechanism.dtype_of(name, self.bench.dtype)])
-            self._made[name] = known
-        return known[1] if single else known[1].astype(np.float64)
+        wanted = name, tuple((axis, at.tobytes()) for axis, at in places.items())
+        known = self._made.pop(wanted, None)
+        if known is None:
+            self._make_room(name)
+            known = x.part(places, FORMATS[self.mechanism.dtype_of(name, self.bench.dtype)])
+        self._made[wanted] = known
+        return known if single else known.astype(np.float64)
+
+    def _make_room(self, name: str) -> None:
+        """Let go of parts of an input, the longest unused first, until those that are kept fit the room."""
+        taken = sum(part.nbytes for part in self._made.values())
+        for each in [each for each in self._made if each[0] == name]:
+            if taken <= self.room:
+                return
+            taken -= self._made.pop(each).nbytes
 
     def _summed(self, name: str, x: NDArray[Any], sums: Folded) -> NDArray[Any]:
         known = self._sums.get(name)

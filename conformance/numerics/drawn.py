@@ -97,7 +97,7 @@ class Drawn:
         if not self.key:
             found.fill(np.nan)
         else:
-            for start, entries in self._chunks(0, self.size, CHUNK):
+            for start, entries in self.stretches():
                 found[start : start + len(entries)] = entries
         if not self.order:
             return found.reshape(self.folded or self.shape)
@@ -105,6 +105,10 @@ class Drawn:
         moved = moved.reshape([self.shape[axis] for axis in self.order])
         moved[...] = found.reshape(self.shape).transpose(self.order)
         return moved.reshape(self.folded)
+
+    def stretches(self) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """All entries, a stretch at a time, each time with the place of the first of them."""
+        return self._chunks(0, self.size, CHUNK)
 
     def entries(self, start: int, stop: int) -> NDArray[np.float32]:
         """The entries of a stretch, counted over all axes."""

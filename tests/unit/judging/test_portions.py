@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from attnspec.adapters import Adapter
 from attnspec.cases.large import large_sample
@@ -15,6 +16,7 @@ from attnspec.subjects.targets import subject
 
 PAGED = "batch = 2, q_len = 1, kv_heads = 2, heads = 4, page_size = 32, max_pages = 3, k_lens = [70, 96]"
 PAGED += ", head_dim = 32, value_dim = 32"
+LONG = "batch = 1, kv_heads = 2, heads = 4, q_len = 1, k_len = 8192, head_dim = 16, value_dim = 16"
 PLAIN = "batch = 2, kv_heads = 2, heads = 4, q_len = 70, k_len = 96, head_dim = 16, value_dim = 16"
 
 
@@ -96,3 +98,15 @@ def test_more_rows_are_taken_where_those_before_them_looked_at_few_places():
     further = own.step(item, 2048)
     assert 3 * step < further < 4 * step
     assert 4 * further * (2048 + further) <= STRETCH
+
+
+@pytest.mark.parametrize(("room", "made"), [(0, 6), (1 << 22, 4)])
+def test_parts_of_inputs_are_made_once_where_there_is_room(monkeypatch, room, made):
+    found, count, part = portions("attention", LONG), [], Drawn.part
+    monkeypatch.setattr(Drawn, "part", lambda self, *where: count.append(self.size) or part(self, *where))
+    found._made.clear()
+    found.room = room
+    first, second = found.items()
+    frames = [found.frame(item, np.array([0]), None) for item in (first, second, first)]
+    keys = [size for size in count if size == 2 * 8192 * 16]
+    assert (made, True) == (len(keys), np.array_equal(frames[0].values["k"], frames[2].values["k"]))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
+import resource
+from pathlib import Path
 
-from attnspec.numerics.workspace import Workspace
+import numpy as np
+import pytest
+
+from attnspec.numerics.workspace import Workspace, _allocator, memory_kept
 
 
 def test_memory_is_used_again_once_no_view_of_it_is_left():
@@ -50,3 +54,35 @@ def test_memory_that_is_too_small_makes_room():
     work.empty((10,))
     assert work.empty((20,)).size == 20
     assert work.nbytes == 80
+
+
+def test_large_arrays_find_the_memory_of_those_before_them():
+    """Where arrays are mapped one by one, a page of each is cleared at every touch."""
+    if _allocator() is None:
+        pytest.skip("another allocator than that of glibc")
+
+    def cleared() -> int:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in range(8):
+            np.empty(1 << 20, np.float64).fill(1)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    apart = cleared()
+    with memory_kept():
+        np.empty(1 << 20, np.float64).fill(1)
+        kept = cleared()
+    assert (True, True) == (apart > 8, kept <= apart // 2)
+
+
+def test_memory_that_was_kept_is_given_back():
+    if _allocator() is None:
+        pytest.skip("another allocator than that of glibc")
+
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+    before = resident()
+    with memory_kept():
+        np.empty(1 << 24, np.float64).fill(1)
+        held = resident() - before
+    assert (True, True) == (held > 100 << 20, resident() - before < 20 << 20)
