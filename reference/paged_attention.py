@@ -22,6 +22,10 @@ def paged_attention(
     sink=None,
     slopes=None,
     mask=None,
+    bias=None,
+    window_right=0,
+    spans=None,
+    clamp_spans=False,
     q_scale=None,
     k_scale=None,
     v_scale=None,
@@ -39,6 +43,10 @@ def paged_attention(
     Returns out [batch, q_len, heads, value_dim], lse [batch, heads, q_len].
     `sink` [heads] is one more score without a value, and `slopes` [heads] times the distance are taken off the scores.
     `mask` [batch, q_len, max_pages * page_size] is true where a query may see a token of its item.
+    `bias` [batch, heads, q_len, max_pages * page_size], batch and heads or 1, is added to the scores.
+    `window_right` is the number of tokens that a query sees behind its own, all of them if it is None.
+    `spans` [batch, spans, 2] have the first and the last positions of tokens that see each other,
+    with `clamp_spans` no further back than the window reaches.
     Of codes, `q_scale`, `k_scale` and `v_scale` have the axes of the queries and pages, each of full length or 1.
     With an `out_scale` the output is codes in float8_e4m3fn.
     """
@@ -50,15 +58,19 @@ def paged_attention(
     for b, count in enumerate(k_lens):
         t = np.arange(count)
         held = (pages[table[b, t // page_size], t % page_size] for pages in (key_pages, value_pages))
-        distance = count - q.shape[1] + np.arange(q.shape[1])[:, None] - t
+        row = count - q.shape[1] + np.arange(q.shape[1])[:, None]
+        distance = row - t
+        near = distance <= (np.inf if window_left is None else window_left)
+        seen = near & (-distance <= (np.inf if window_right is None else window_right))
+        for first, last in [] if spans is None else spans[b]:
+            both = (first <= row) & (row <= last) & (first <= t) & (t <= last)
+            seen |= both & (near if clamp_spans else True)
         one = attention(
             *(x.swapaxes(0, 1)[None] for x in (q[b], *held)),
-            bias=None if slopes is None else -slopes[None, :, None, None] * distance,
+            bias=added(slopes, bias, b, distance),
             sink=sink,
-            mask=None if mask is None else mask[b][None, None, :, :count],
+            mask=(seen if mask is None else seen & mask[b, :, :count])[None, None],
             scale=scale,
-            causal=True,
-            window_left=window_left,
             softcap=softcap,
             empty_row=empty_row,
             grouping=grouping,
@@ -66,3 +78,10 @@ def paged_attention(
         )
         out[b], lse[b] = one["out"][0].swapaxes(0, 1), one["lse"][0]
     return {"out": codes_of(out, out_scale), "lse": lse}
+
+
+def added(slopes, bias, b, distance):
+    """What is added to the scores of item b: linear biases, given ones, or nothing."""
+    if slopes is not None:
+        return -slopes[None, :, None, None] * distance
+    return None if bias is None else bias[b % len(bias), ..., : distance.shape[1]][None]

@@ -39,6 +39,10 @@ def control_pages_gathered(
     sink: Any = None,
     slopes: Any = None,
     mask: Any = None,
+    bias: Any = None,
+    window_right: int | None = 0,
+    spans: Any = None,
+    clamp_spans: bool = False,
 ) -> Any:
     """The tokens of every item in one piece, and an online softmax over blocks of 16 of them."""
     import torch
@@ -48,15 +52,32 @@ def control_pages_gathered(
         own = table[item, : -(-count // key_pages.shape[1])]
         k, v = (x[own].flatten(0, 1)[None, :count].transpose(1, 2) for x in (key_pages, value_pages))
         one = q[item : item + 1].transpose(1, 2)
-        own = {"window_left": window_left, "scale": scale, "softcap": softcap, "sink": sink}
-        own |= {} if mask is None else {"mask": mask[item, :, :count][None, None]}
-        bias = None if slopes is None else slopes[:, None, None] * torch.arange(count)  # from the first token on
-        out, lse = online(one, k, v, causal=True, bias=bias, **own)
+        seen = visible(q.shape[1], count, window_left, window_right, [] if spans is None else spans[item].tolist())
+        if clamp_spans and window_left is not None:
+            seen = seen.triu(count - q.shape[1] - window_left)
+        own = {"mask": seen if mask is None else seen & mask[item, :, :count]}
+        if slopes is not None:
+            own["bias"] = slopes[:, None, None] * torch.arange(count)  # from the first token on
+        if bias is not None:
+            own["bias"] = bias[item % len(bias), ..., :count]
+        out, lse = online(one, k, v, scale=scale, softcap=softcap, sink=sink, **own)
         outs.append(out.transpose(1, 2))
         lses.append(lse)
     if not outs:
         return q.new_empty(*q.shape[:3], value_pages.shape[3])
     return {"out": torch.cat(outs).to(q.dtype), "lse": torch.cat(lses)}
+
+
+def visible(q_len: int, count: int, left: int | None, right: int | None, spans: list[list[int]]) -> Any:
+    """Which tokens of an item its last queries see: [q_len, count]."""
+    import torch
+
+    first = count - q_len
+    seen = torch.ones(q_len, count, dtype=torch.bool)
+    seen = seen.tril(count if right is None else first + right).triu(-q_len if left is None else first - left)
+    for start, stop in ((a, b + 1) for a, b in spans):
+        seen[max(start - first, 0) : max(stop - first, 0), max(start, 0) : max(stop, 0)] = True
+    return seen
 
 
 @_declared()
@@ -72,6 +93,10 @@ def control_page_by_page(
     sink: Any = None,
     slopes: Any = None,
     mask: Any = None,
+    bias: Any = None,
+    window_right: int | None = 0,
+    spans: Any = None,
+    clamp_spans: bool = False,
 ) -> Any:
     """A page of all items at a time, the last page first, by powers of two, with a running maximum."""
     import torch
@@ -80,19 +105,27 @@ def control_page_by_page(
     factor = (head_dim**-0.5 if scale is None else scale) * 1.4426950408889634  # the binary logarithm of e
     queries = q.float().transpose(1, 2)
     row = k_lens[:, None] - q_len + torch.arange(q_len)
-    first = torch.zeros_like(k_lens) if window_left is None else k_lens - q_len - window_left
+    whole = window_left is None or (spans is not None and not clamp_spans)
+    first = torch.zeros_like(k_lens) if whole else k_lens - q_len - window_left
     top = torch.full((batch, heads, q_len, 1), -torch.inf)
     total, out = torch.zeros_like(top), torch.zeros(batch, heads, q_len, value_pages.shape[3])
     for number in reversed(range(table.shape[1])):
         slot = number * page_size + torch.arange(page_size)
         back = row[..., None] - slot
-        seen = (back >= 0) & (back <= (row.max() if window_left is None else window_left))
+        near = back <= (row.max() if window_left is None else window_left)
+        seen = near & (back >= -(float("inf") if window_right is None else window_right))
+        if spans is not None:
+            row_in, slot_in = ((x >= spans[..., :1]) & (x <= spans[..., 1:]) for x in (row[:, None], slot))
+            seen = seen | (row_in[..., None] & slot_in[:, :, None]).any(1) & (near | (not clamp_spans))
+        seen = seen & (slot < k_lens[:, None])[:, None]
         held = ((slot < k_lens[:, None]) & (slot >= first[:, None]))[..., None, None]  # pages before may be freed
         k, v = (x[table[:, number].clamp_min(0)].float().masked_fill(~held, 0.0) for x in (key_pages, value_pages))
         k, v = (x.transpose(1, 2).repeat_interleave(heads // kv_heads, 1) for x in (k, v))
         s = queries @ k.mT * factor
         if slopes is not None:
             s = s - slopes[:, None, None] * back[:, None] * 1.4426950408889634
+        if bias is not None:
+            s = s + bias[..., slot].float() * 1.4426950408889634
         if mask is not None:
             seen = seen & mask[..., slot]
         s = s.masked_fill(~seen[:, None], -torch.inf)

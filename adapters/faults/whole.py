@@ -39,6 +39,7 @@ class Whole:
     sizes: Mapping[str, Any] = field(default_factory=dict)
     """Of what is made of tiles, how large they may be, by words for it; the first is what faults are declared with."""
     grade: str | None = None
+    requires: Collection[str] = ()
 
     def right(self, size: str = "") -> Callable[..., Any]:
         """The function of the right parts, with a size in words or the first one."""
@@ -85,6 +86,7 @@ class Whole:
                 conventions=self.conventions,
                 limits=self.limits,
                 grade=self.grade,
+                requires=tuple(self.requires),
                 deterministic=deterministic,
                 batch_invariant=batch_invariant,
                 chunk_invariant=chunk_invariant,

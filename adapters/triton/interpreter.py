@@ -6,9 +6,10 @@ follow one another. So semantics are tested, and neither compilation, races, TF3
 up to some seconds, so that few shapes are drawn.
 
 What it lacks is mended for the whole process: bfloat16 (the module of that name); variables of loops and numbers of
-Python are no tensors to it, on which kernels call `.to`; `None` cannot be assigned; and functions of CUDA's library
-return nothing. Of several configurations the first is taken, untimed. Packages that ask whether a tensor is on a CUDA
-device are told so for as long as a call lasts, and shown the properties of an H100.
+Python are no tensors to it, on which kernels call `.to`; `and` and `or` of tensors give one of both, where the compiler
+goes entry by entry; `None` cannot be assigned; and functions of CUDA's library return nothing. Of several
+configurations the first is taken, untimed. Packages that ask whether a tensor is on a CUDA device are told so for as
+long as a call lasts, and shown the properties of an H100.
 """
 
 from __future__ import annotations
@@ -105,12 +106,27 @@ def _mend() -> None:
             node.body.insert(0, ast.parse(f"{name} = interpreter_semantic.to_tensor({name}, False)").body[0])
         return node
 
+    def visit_logical(self: Any, node: Any) -> Any:
+        node = self.generic_visit(node)
+        name = "logical_and" if isinstance(node.op, ast.And) else "logical_or"
+        text, *others = map(ast.unparse, node.values)
+        for other in others:
+            text = f"interpreter_semantic.of_both({name!r}, {text}, lambda: {other})"
+        return ast.copy_location(ast.parse(text, mode="eval").body, node)
+
+    def of_both(name: str, x: Any, later: Callable[[], Any]) -> Any:
+        if isinstance(x, triton.language.tensor):
+            return getattr(semantic, name)(x, semantic.to_tensor(later(), False))
+        return later() if bool(x) == (name == "logical_and") else x
+
     if not isinstance(triton.language.sum, interpreter.InterpretedFunction):
         raise RuntimeError("Triton was imported before TRITON_INTERPRET was set, and its own functions are compiled")
     semantic, converted = interpreter.interpreter_semantic, interpreter._implicit_cvt
     to_tensor = semantic.to_tensor
     mended: Any = interpreter
     mended.ASTTransformer.visit_For = visit_for
+    mended.ASTTransformer.visit_BoolOp = visit_logical
+    mended.interpreter_semantic.of_both = of_both
     mended._implicit_cvt = lambda x: semantic.to_tensor(x, False) if isinstance(x, float) else converted(x)
     mended.interpreter_semantic.to_tensor = lambda x, *given: x if x is None else to_tensor(x, *given)
     tuned: Any = autotuner.Autotuner

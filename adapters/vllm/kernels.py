@@ -34,6 +34,7 @@ def unified(
     scale: float | None,
     window_left: int | None,
     softcap: float | None,
+    causal: bool = True,
     **more: Any,
 ) -> Any:
     """unified_attention of queries [batch, q_len, heads, head_dim] over pages."""
@@ -52,8 +53,8 @@ def unified(
         k_lens.int(),
         int(k_lens.max()),
         width**-0.5 if scale is None else scale,
-        True,
-        (-1, -1) if window_left is None else (window_left, 0),
+        causal,
+        (-1, -1) if window_left is None else (window_left, 0 if causal else window_left),
         table.int(),
         0.0 if softcap is None else softcap,
         None,
@@ -80,6 +81,39 @@ def vllm_unified_attention(
 ) -> Any:
     """unified_attention with a program for each item and its keys at once."""
     more = {"sinks": sink, "alibi_slopes": slopes}
+    return unified(q, key_pages, value_pages, table, k_lens, scale, window_left, softcap, **more)
+
+
+@kernel(
+    "paged_attention",
+    conventions=PAGES["conventions"],
+    requires=(
+        *PAGES["requires"],
+        "window_right == 0 or window_right == window_left",
+        "single(spans) or clamp_spans or window_left == none or all(spans[..., 1] - spans[..., 0] <= window_left)",
+    ),
+)
+def vllm_unified_attention_both_ways(
+    q: Any,
+    key_pages: Any,
+    value_pages: Any,
+    table: Any,
+    k_lens: Any,
+    *,
+    spans: Any = None,
+    scale: float | None = None,
+    window_left: int | None = None,
+    window_right: int | None = 0,
+    clamp_spans: bool = False,
+    softcap: float | None = None,
+) -> Any:
+    """unified_attention without causality, whose window reaches as far to both sides, or with mm_prefix_range.
+
+    vLLM drops spans that are longer than the window, unless they are clamped.
+    """
+    more: dict[str, Any] = {"causal": window_right == 0}
+    if spans is not None:
+        more |= {"mm_prefix_range": spans.int(), "mm_prefix_clamp_sliding_window": clamp_spans}
     return unified(q, key_pages, value_pages, table, k_lens, scale, window_left, softcap, **more)
 
 
@@ -113,6 +147,33 @@ def vllm_unified_attention_split(
         "softmax_segm_expsum": torch.empty(shape, device=q.device),
     }
     return unified(q, key_pages, value_pages, table, k_lens, scale, window_left, softcap, **more)
+
+
+@kernel(
+    "paged_attention",
+    conventions=PAGES["conventions"],
+    requires=(
+        *PAGES["requires"],
+        "size(bias, 0) == 1 and size(bias, 1) == 1 and all(k_lens == k_lens[0])",
+        "identical(where(range(max_pages * page_size) >= k_lens[0] - q_len, 0, bias), 0 * bias)",
+    ),
+)
+def vllm_unified_attention_of_trees(
+    q: Any,
+    key_pages: Any,
+    value_pages: Any,
+    table: Any,
+    k_lens: Any,
+    *,
+    bias: Any,
+    scale: float | None = None,
+    window_left: int | None = None,
+    softcap: float | None = None,
+) -> Any:
+    """unified_attention with qq_bias, which is one for all items and heads and for the chunk alone."""
+    count = int(k_lens[0])
+    own = bias[0, 0, :, count - q.shape[1] : count].contiguous()
+    return unified(q, key_pages, value_pages, table, k_lens, scale, window_left, softcap, qq_bias=own)
 
 
 @kernel(
