@@ -60,7 +60,7 @@ from .positions import (
     rotary_pair,
     sinusoidal,
 )
-from .quantization import dequantize, quantize, quantize_blocks
+from .quantization import dequantize, dequantize_blocks, quantize, quantize_blocks
 from .recurrence_gradients import (
     gated_delta_rule_gradient,
     kimi_delta_attention_gradient,
@@ -102,6 +102,7 @@ __all__ = [
     "decay_groups",
     "decoder",
     "dequantize",
+    "dequantize_blocks",
     "document_mask",
     "dropout",
     "einsum",

@@ -1,4 +1,4 @@
-"""Affine quantization of a tensor, and back.
+"""Quantization of tensors and blocks, and back.
 
 Jacob et al. 2018, Quantization and training of neural networks for efficient integer-arithmetic-only inference,
 arXiv:1712.05877, section 2.1, equation 1: r = S (q - Z).
@@ -60,3 +60,47 @@ def quantize_blocks(
             steps = np.rint(steps) if u is None else np.floor(steps + u[own])
             codes[own], scale[i, j] = np.clip(steps * 2.0**exponent, -last, last), s
     return {"codes": codes, "scale": scale}
+
+
+E2M1 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
+
+
+def _float8(codes, mantissa_bits):
+    """Of every byte in `codes` the number in e4m3 (3 bits) or e5m2 (2 bits); arXiv:2209.05433, table 1."""
+    M, E = 2**mantissa_bits, 2 ** (7 - mantissa_bits)
+    b = E // 2 - 1
+    table = [m / M * 2.0 ** (1 - b) if e == 0 else (1 + m / M) * 2.0 ** (e - b) for e in range(E) for m in range(M)]
+    if mantissa_bits == 3:
+        table[-1] = np.nan
+    else:
+        table[-4:] = [np.inf, np.nan, np.nan, np.nan]
+    return np.array(table + [-t for t in table])[codes]
+
+
+def dequantize_blocks(codes, scales, *, tensor_scale=1.0, block_format="mxfp8_e4m3", swizzled=False, last_scale="nans"):
+    """The numbers x = s s_block c of bytes `codes [rows, bytes]` and of the codes of scales [rows, blocks].
+
+    OCP Microscaling Formats 1.0, section 5; of NVFP4 it has 16 numbers, a scale in e4m3, and s is a second one.
+    Swizzled scales are tiles of 128 x 4 in the order of cuBLAS: 32 groups of the rows r, r + 32, r + 64 and r + 96.
+    """
+    codes, scales = np.asarray(codes).astype(int), np.asarray(scales).astype(int)
+    size = 16 if block_format == "nvfp4" else 32
+    if block_format in ("mxfp4", "nvfp4"):
+        nibbles = np.stack([codes & 15, codes >> 4], -1).reshape(len(codes), -1)
+        c = np.array(E2M1 + [-t for t in E2M1])[nibbles]
+    else:
+        c = _float8(codes, 3 if block_format == "mxfp8_e4m3" else 2)
+    rows, n = c.shape
+    if n % size:
+        raise ValueError("whole blocks")
+    blocks = n // size
+    if swizzled:
+        tiles = scales.reshape(-(-rows // 128), -(-blocks // 4), 32, 4, 4)
+        scales = tiles.transpose(0, 3, 2, 1, 4).reshape(-(-rows // 128) * 128, -1)[:rows, :blocks]
+    if scales.shape != (rows, blocks):
+        raise ValueError("a scale for each block")
+    if block_format == "nvfp4":
+        s = _float8(scales, 3)
+    else:
+        s = np.where(scales == 255, np.nan if last_scale == "nans" else np.inf, 2.0 ** (scales - 127))
+    return (c.reshape(rows, blocks, size) * s[..., None]).reshape(rows, n) * tensor_scale

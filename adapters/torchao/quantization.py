@@ -1,7 +1,7 @@
 """Symmetric quantization of blocks in torchao.
 
 Source: https://github.com/pytorch/ao/blob/main/torchao/prototype/quantized_training/int8.py and
-.../torchao/quantization/quant_primitives.py
+.../torchao/quantization/quant_primitives.py, .../torchao/prototype/mx_formats/mx_tensor.py and nvfp4_tensor.py
 Scales of integers are in the dtype of the numbers, and those of float8 in float32; a power of two is the nearest one.
 Blocks of a single number are not divided into, and raise an error.
 The noise of stochastic rounding comes from torch's own generator.
@@ -46,3 +46,35 @@ def torchao_float8(
     form = torch.float8_e8m0fnu if power_of_two else torch.float32
     scale = _choose_scale_float8(x, block, torch.float8_e4m3fn, form)
     return {"codes": _quantize_affine_float8(x, scale, torch.float8_e4m3fn), "scale": scale}
+
+
+@adapter(
+    "dequantize_blocks",
+    dtypes=("float32",),
+    fixed={"swizzled": False},
+    requires=("block_format != nvfp4",),
+    package="torchao",
+    extra="torchao",
+)
+def torchao_mx(codes: Any, scales: Any, *, block_format: str = "mxfp8_e4m3") -> Any:
+    """to_dtype of mx_tensor, by blocks of 32."""
+    import torch
+    from torchao.prototype.mx_formats.mx_tensor import to_dtype
+
+    kinds = {"mxfp8_e4m3": torch.float8_e4m3fn, "mxfp8_e5m2": torch.float8_e5m2}
+    codes, steps = codes.contiguous(), scales.contiguous().view(torch.float8_e8m0fnu)
+    if block_format in kinds:
+        return to_dtype(codes.view(kinds[block_format]), steps, kinds[block_format], 32, torch.float32)
+    return to_dtype(codes, steps, torch.float4_e2m1fn_x2, 32, torch.float32)
+
+
+@adapter("dequantize_blocks", dtypes=("float32",), fixed={"block_format": "nvfp4"}, package="torchao", extra="torchao")
+def torchao_nvfp4(codes: Any, scales: Any, tensor_scale: Any = None, *, swizzled: bool = False) -> Any:
+    """NVFP4Tensor.dequantize."""
+    import torch
+    from torchao.prototype.mx_formats.nvfp4_tensor import NVFP4Tensor
+
+    steps = scales.contiguous().view(torch.float8_e4m3fn)
+    whole = None if tensor_scale is None else tensor_scale[0]
+    tensor = NVFP4Tensor(codes.contiguous(), steps, 16, torch.float32, whole, is_swizzled_scales=swizzled)
+    return tensor.dequantize(torch.float32)

@@ -21,9 +21,11 @@ from ..triton.parts import folder_of, hollow
 LOGARITHMS = {"LOG2E": math.log2(math.e), "LOGE2": math.log(2)}
 ATTENTION = "v1.attention.ops"
 MAMBA = "model_executor.layers.mamba.ops"
+QUANTIZATION = "model_executor.layers.quantization"
 FOLDERS = (
     *("v1", "v1.attention", ATTENTION, "v1.attention.backends", "utils"),
     *("model_executor", "model_executor.layers", "model_executor.layers.mamba", MAMBA, f"{MAMBA}.cpu"),
+    *(QUANTIZATION, f"{QUANTIZATION}.utils"),
 )
 COMMON: dict[str, dict[str, Any]] = {
     "v1.attention.backends.utils": {"NULL_BLOCK_ID": 0, "PAD_SLOT_ID": -1},
@@ -83,6 +85,19 @@ def torch_module(name: str) -> Any:
     """A module of vLLM for the CPU that is written in torch alone, as in "causal_conv1d"."""
     hollow("vllm", FOLDERS, COMMON)
     return importlib.import_module(f"vllm.{MAMBA}.cpu.{name}")
+
+
+@functools.cache
+def utility(name: str) -> Any:
+    """A module of `vllm.model_executor.layers.quantization.utils`, as in "mxfp8_utils"."""
+    triton: Any = importlib.import_module("triton")
+    stubs: dict[str, dict[str, Any]] = {
+        "platforms": {"current_platform": Platform()},
+        "triton_utils": {"tl": triton.language, "triton": triton},
+        "utils.torch_utils": {"direct_register_custom_op": lambda *_, **__: None},
+    }
+    hollow("vllm", FOLDERS, stubs)
+    return importlib.import_module(f"vllm.{QUANTIZATION}.utils.{name}")
 
 
 @functools.cache

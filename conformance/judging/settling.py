@@ -17,7 +17,7 @@ from ..execution.declarations import allows
 from ..language.scopes import Values
 from ..mechanisms.definition import sizes_of
 from ..numerics import budget
-from ..numerics.codes import stored_as
+from ..numerics.codes import CODES, stored_as
 from ..numerics.drawn import Drawn
 from ..numerics.formats import KINDS
 from ..numerics.numbers import Number, value
@@ -109,6 +109,8 @@ def _claimed(bench: Bench, sample: Sample, settled: Settled, *, poisoned: bool, 
             x = np.full((1, 1), x)
         if name not in m.required and name not in claims.names:
             raise Declined(f"does not take {name}")
+        if isinstance(x, np.ndarray) and m.dtype_of(name, bench.dtype, settled.values) in CODES:
+            x = x.astype(float)  # it is passed in that dtype, whether or not it is computed with as integers
         inputs[name] = x
     for name in m.options:
         x = settled.values[name]

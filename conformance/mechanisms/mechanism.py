@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import Place, SpecError
 from ..language.expressions import Expression
+from ..numerics.codes import CODES
 from ..numerics.formats import KINDS, dtype_under
 
 if TYPE_CHECKING:
@@ -284,9 +285,15 @@ class Mechanism:
         return dtype_under(dtype, own)
 
     def as_drawn(self, name: str, x: Any) -> Any:
-        """A value as an input has it: an array where it is required, of fractions where it is drawn as such."""
+        """A value as an input has it: an array where it is required, of fractions where it is drawn as such.
+
+        What is passed in a format of integers alone is computed with as integers.
+        """
         if name in self.required:
             x = np.asarray(x)
+        own = CODES.get(self.dtypes.get(name, ""))
+        if own is not None and own.whole and isinstance(x, np.ndarray) and np.array_equal(x, np.rint(x)):
+            return x.astype(np.int64)
         whole = name in self.inputs and isinstance(x, np.ndarray) and x.dtype.kind in "iu"
         return x.astype(float) if whole and any(d.name == "normal" for d in self.inputs[name].draws) else x
 
