@@ -60,7 +60,7 @@ from .positions import (
     rotary_pair,
     sinusoidal,
 )
-from .quantization import dequantize, dequantize_blocks, quantize, quantize_blocks
+from .quantization import dequantize, dequantize_blocks, dequantize_gguf, quantize, quantize_blocks
 from .recurrence_gradients import (
     gated_delta_rule_gradient,
     kimi_delta_attention_gradient,
@@ -103,6 +103,7 @@ __all__ = [
     "decoder",
     "dequantize",
     "dequantize_blocks",
+    "dequantize_gguf",
     "document_mask",
     "dropout",
     "einsum",

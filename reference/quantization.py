@@ -104,3 +104,23 @@ def dequantize_blocks(codes, scales, *, tensor_scale=1.0, block_format="mxfp8_e4
     else:
         s = np.where(scales == 255, np.nan if last_scale == "nans" else np.inf, 2.0 ** (scales - 127))
     return (c.reshape(rows, blocks, size) * s[..., None]).reshape(rows, n) * tensor_scale
+
+
+def dequantize_gguf(data, *, block_format="q4_0"):
+    """The numbers of rows of ggml's blocks, `data [rows, bytes]`; ggml-quants.c, dequantize_row_q4_0 and its kin."""
+    data = np.asarray(data).astype(np.uint8)
+    length = {"q4_0": 18, "q4_1": 20, "q8_0": 34}[block_format]
+    if data.shape[1] % length:
+        raise ValueError("whole blocks")
+    y = []
+    for row in data:
+        for block in row.reshape(-1, length):
+            d = float(block[:2].copy().view("<f2")[0])
+            if block_format == "q8_0":
+                y += [d * q for q in block[2:].view(np.int8).tolist()]
+                continue
+            qs = block[-16:].tolist()
+            q = [b & 15 for b in qs] + [b >> 4 for b in qs]
+            m = float(block[2:4].copy().view("<f2")[0]) if block_format == "q4_1" else -8 * d
+            y += [d * t + m for t in q]
+    return np.array(y, float).reshape(len(data), -1)

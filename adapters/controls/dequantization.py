@@ -75,3 +75,43 @@ def _parts(code: int, exponents: int, bits: int, plain: bool) -> tuple[float, in
     bias = (1 << exponents - 1) - 1
     leading = float(exponent > 0)
     return sign * (leading + fraction / (1 << bits)), max(exponent, 1) - bias
+
+
+LENGTHS = {"q4_0": 18, "q4_1": 20, "q8_0": 34}
+"""The bytes of a block of 32 numbers of ggml."""
+
+
+@adapter("dequantize_gguf", dtypes=DTYPES)
+def control_gguf_by_views(data: Any, *, block_format: str = "q4_0") -> Any:
+    """Scales viewed as float16; of q4_0 the middle is added as a least number."""
+    import torch
+
+    blocks = data.reshape(len(data), -1, LENGTHS[block_format])
+    scale = blocks[..., :2].contiguous().view(torch.float16).float()
+    if block_format == "q8_0":
+        return (scale * blocks[..., 2:].contiguous().view(torch.int8).float()).flatten(1)
+    least = blocks[..., 2:4].contiguous().view(torch.float16).float() if block_format == "q4_1" else -8 * scale
+    kept = blocks[..., -16:]
+    return torch.addcmul(least, scale, torch.cat((kept & 15, kept >> 4), -1).float()).flatten(1)
+
+
+@adapter("dequantize_gguf", framework="numpy", dtypes=DTYPES)
+def control_gguf_by_struct(data: Any, *, block_format: str = "q4_0") -> Any:
+    """Block after block, each read as a record, in double precision."""
+    import struct
+
+    import numpy as np
+
+    layout = {"q4_0": "<e16B", "q4_1": "<ee16B", "q8_0": "<e32b"}[block_format]
+    rows = []
+    for row in data:
+        numbers: list[float] = []
+        for record in struct.iter_unpack(layout, row.tobytes()):
+            scale, least = record[0], record[1] if block_format == "q4_1" else 0.0
+            codes = record[2 if block_format == "q4_1" else 1 :]
+            if block_format != "q8_0":
+                middle = 8 if block_format == "q4_0" else 0
+                codes = [code % 16 - middle for code in codes] + [code // 16 - middle for code in codes]
+            numbers += [scale * code + least for code in codes]
+        rows.append(numbers)
+    return np.array(rows, np.float32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..controls.dequantization import E2M1, in_rows
+from ..controls.dequantization import E2M1, LENGTHS, in_rows
 from .whole import Whole
 
 
@@ -150,3 +150,98 @@ def tiles_of_the_filled_rows(scales: Any, rows: int, blocks: int) -> Any:
     r, c = torch.arange(rows)[:, None], torch.arange(blocks)[None]
     at = (r // 128 * across * 128 + r % 32 * 4 + r % 128 // 32) * blocks + c
     return flat[at.clamp(max=len(flat) - 1)]
+
+
+# Blocks of ggml
+
+
+def half(pairs: Any) -> Any:
+    """Numbers in float16, of two bytes each."""
+    import torch
+
+    return pairs.contiguous().view(torch.float16).float()
+
+
+def nibbles(kept: Any) -> Any:
+    """Codes of four bits, the low ones of all bytes first."""
+    import torch
+
+    return torch.cat((kept & 15, kept >> 4), -1).float()
+
+
+def signed(kept: Any) -> Any:
+    """Codes of eight bits."""
+    import torch
+
+    return kept.contiguous().view(torch.int8).float()
+
+
+def centred(codes: Any) -> Any:
+    """Codes of q4_0, of which 8 is zero."""
+    return codes - 8
+
+
+def as_numbers(scale: Any, codes: Any, least: Any) -> Any:
+    """What codes mean."""
+    return scale * codes + least
+
+
+def of_ggml(part: Any) -> Callable[..., Any]:
+    def dequantize_gguf(data: Any, *, block_format: str = "q4_0") -> Any:
+        blocks = data.reshape(len(data), -1, LENGTHS[block_format])
+        scale, least = part.half(blocks[..., :2]), 0.0
+        if block_format == "q8_0":
+            return part.as_numbers(scale, part.signed(blocks[..., 2:]), least).flatten(1)
+        codes = part.nibbles(blocks[..., -16:])
+        if block_format == "q4_1":
+            least = part.half(blocks[..., 2:4])
+        else:
+            codes = part.centred(codes)
+        return part.as_numbers(scale, codes, least).flatten(1)
+
+    return dequantize_gguf
+
+
+GGUF = Whole("dequantize_gguf", of_ggml, (half, nibbles, signed, centred, as_numbers))
+
+
+@GGUF.instead_of(half, seen="kekzl/imp#808")
+def half_by_shifted_exponent(pairs: Any) -> Any:
+    """The bits of float16 are moved to those of single precision, with another bias, also below the normal numbers."""
+    import torch
+
+    bits = half(pairs).half().view(torch.int16).int()
+    moved = ((bits & 0x7FFF) << 13) + (112 << 23)
+    return torch.where(bits < 0, -1.0, 1.0) * moved.view(torch.float32)
+
+
+@GGUF.instead_of(centred)
+def middle_subtracted_in_bytes(codes: Any) -> Any:
+    """The middle is subtracted in bytes without a sign, which wrap around."""
+    import torch
+
+    return (codes.to(torch.uint8) - 8).float()
+
+
+@GGUF.instead_of(nibbles)
+def nibbles_of_signed_bytes(kept: Any) -> Any:
+    """Bytes are taken for signed ones, so that the sign fills the high bits."""
+    import torch
+
+    both = kept.contiguous().view(torch.int8)
+    return torch.cat((both & 15, both >> 4), -1).float()
+
+
+@GGUF.instead_of(as_numbers)
+def numbers_in_half_precision(scale: Any, codes: Any, least: Any) -> Any:
+    """Products are rounded to float16 before they are returned in another dtype."""
+    return as_numbers(scale.half(), codes.half(), least if isinstance(least, float) else least.half()).float()
+
+
+_heads: dict[tuple[int, ...], Any] = {}
+
+
+@GGUF.instead_of(half)
+def scales_of_an_earlier_row(pairs: Any) -> Any:
+    """The scales are those of the first data of that shape, as in a buffer that is not written again."""
+    return _heads.setdefault(tuple(pairs.shape), half(pairs))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from .. import adapter
@@ -24,8 +25,22 @@ def library() -> Any:
     return importlib.import_module("ggml")
 
 
+@dataclass(frozen=True)
+class Blocks:
+    """A matrix of quantized blocks, as the bytes of its rows."""
+
+    format: str
+    rows: int
+    columns: int
+    data: bytes
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.data)
+
+
 def computed(build: Callable[..., Any], *inputs: Any) -> Any:
-    """What a graph gives that is built of inputs in float32, float16 or int32, as an array of NumPy row by row."""
+    """What a graph gives that is built of inputs in float32, float16, int32 or blocks, as an array of NumPy row by row."""
     import numpy as np
 
     ggml = library()
@@ -33,7 +48,7 @@ def computed(build: Callable[..., Any], *inputs: Any) -> Any:
     room = ROOM + COPIES * sum(x.nbytes for x in inputs)
     context = ggml.ggml_init(ggml.ggml_init_params(mem_size=room, mem_buffer=None, no_alloc=False))
     try:
-        last = build(context, *(_tensor(context, np.ascontiguousarray(x)) for x in inputs))
+        last = build(context, *(_tensor(context, x) for x in inputs))
         graph = ggml.ggml_new_graph(context)
         ggml.ggml_build_forward_expand(graph, last)
         ggml.ggml_graph_compute_with_ctx(context, graph, 1)
@@ -51,6 +66,11 @@ def _tensor(context: Any, x: Any) -> Any:
     ggml = library()
 
     kinds = {np.float32: ggml.GGML_TYPE_F32, np.float16: ggml.GGML_TYPE_F16, np.int32: ggml.GGML_TYPE_I32}
+    if isinstance(x, Blocks):
+        made = ggml.ggml_new_tensor_2d(context, getattr(ggml, f"GGML_TYPE_{x.format.upper()}"), x.columns, x.rows)
+        ctypes.memmove(ggml.ggml_get_data(made), x.data, x.nbytes)
+        return made
+    x = np.ascontiguousarray(x)
     kind = kinds[x.dtype.type]
     made = ggml.ggml_new_tensor(context, kind, x.ndim, (ctypes.c_int64 * x.ndim)(*x.shape[::-1]))
     ctypes.memmove(ggml.ggml_get_data(made), x.ctypes.data, x.nbytes)
@@ -143,3 +163,21 @@ def ggml_rope_ext(
         return ggml.ggml_rope_ext(context, x, positions, None, width, mode, 0, base, 1.0, 0.0, 1.0, 32.0, 1.0)
 
     return computed(build, x, positions.astype(np.int32)).reshape(x.shape)
+
+
+LENGTHS = {"q4_0": 18, "q4_1": 20, "q8_0": 34}
+"""The bytes of a block of 32 numbers."""
+
+
+@adapter("dequantize_gguf", framework="numpy", package="ggml", extra="ggml")
+def ggml_get_rows(data: Any, *, block_format: str = "q4_0") -> Any:
+    """ggml_get_rows of all rows, in their order."""
+    import numpy as np
+
+    ggml = library()
+
+    rows, columns = len(data), data.shape[1] // LENGTHS[block_format] * 32
+    if data.shape[1] % LENGTHS[block_format]:
+        raise ValueError("blocks are whole")
+    blocks = Blocks(block_format, rows, columns, np.ascontiguousarray(data).tobytes())
+    return computed(ggml.ggml_get_rows, blocks, np.arange(rows, dtype=np.int32)).reshape(rows, columns)

@@ -1,6 +1,7 @@
 """Weights of blocks as transformers makes numbers of them where no kernel takes the codes.
 
-Source: https://github.com/huggingface/transformers (src/transformers/integrations/mxfp4.py and finegrained_fp8.py)
+Source: https://github.com/huggingface/transformers (src/transformers/integrations/mxfp4.py, finegrained_fp8.py
+and gguf/dequant.py)
 The first is for experts, whose weights come back transposed, and the second for any weight with a grid of scales.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import adapter
+from .. import Unsupported, adapter
 
 DECLARED: dict[str, Any] = {"dtypes": ("float32",), "package": "transformers", "extra": "transformers"}
 PLAIN: dict[str, Any] = {"swizzled": False}
@@ -40,3 +41,15 @@ def transformers_fp8_dequantize(codes: Any, scales: Any, *, block_format: str = 
 
     kinds = {"mxfp8_e4m3": torch.float8_e4m3fn, "mxfp8_e5m2": torch.float8_e5m2, "mxfp4": torch.int8}
     return Fp8Dequantize(None)._dequantize_one(codes.contiguous().view(kinds[block_format]), scales, torch.float32)
+
+
+@adapter("dequantize_gguf", **DECLARED)
+def transformers_gguf(data: Any, *, block_format: str = "q4_0") -> Any:
+    """dequantize of transformers.integrations.gguf."""
+    import torch
+    from transformers.integrations.gguf import dequant
+
+    kinds = {"q4_0": dequant.GGML_Q4_0, "q4_1": dequant.GGML_Q4_1, "q8_0": dequant.GGML_Q8_0}
+    if not len(data):
+        raise Unsupported("there is a row")
+    return dequant.dequantize(data.contiguous(), kinds[block_format], torch.float32).reshape(len(data), -1)

@@ -6,7 +6,7 @@ pytest.importorskip("ggml")
 
 import attnspec
 
-ADAPTERS = ("ggml_soft_max", "ggml_norm", "ggml_rms_norm", "ggml_rope_ext", "ggml_flash_attn_ext")
+ADAPTERS = ("ggml_soft_max", "ggml_norm", "ggml_rms_norm", "ggml_rope_ext", "ggml_flash_attn_ext", "ggml_get_rows")
 
 
 @pytest.mark.parametrize("name", ADAPTERS)

@@ -11,7 +11,7 @@ from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
 from attnspec.mechanisms.definition import Frame
 from attnspec.mechanisms.loader import library
-from attnspec.numerics.blocks import SCALED, of_scaled, swizzled
+from attnspec.numerics.blocks import ENCODED, SCALED, of_bytes, of_scaled, swizzled
 from attnspec.numerics.codes import unpacked
 from attnspec.subjects.targets import subject
 
@@ -46,6 +46,25 @@ def test_every_code_and_scale_means_what_its_format_says(block_format, tiles, wi
     given = swizzled(scales)[:, None] if tiles else scales
     found = witness(codes, given, block_format=block_format, swizzled=tiles, tensor_scale=whole)
     np.testing.assert_allclose(found, expected, rtol=1e-15)
+
+
+def defined_of_ggml(data, block_format):
+    return Frame(library()["dequantize_gguf"], {"data": data, "block_format": block_format}).outputs()["x"]
+
+
+def referred_of_ggml(data, block_format):
+    return reference.dequantize_gguf(data, block_format=block_format)
+
+
+@pytest.mark.parametrize("witness", [defined_of_ggml, referred_of_ggml])
+@pytest.mark.parametrize("block_format", ENCODED)
+def test_every_byte_of_a_block_of_ggml_means_what_its_format_says(block_format, witness):
+    length = ENCODED[block_format][0]
+    data = (np.arange(40 * 16 * length) * 77 % 257 % 256).reshape(40, 16 * length)
+    places = np.arange(16 * length) % length
+    scales = (places == 1) | ((places == 3) & (block_format == "q4_1"))
+    data = np.where(scales, data % 124, data)  # below infinity and NaN
+    np.testing.assert_array_equal(of_bytes(data.astype(np.uint8), block_format), witness(data, block_format))
 
 
 def times_powers(numbers, scales):
