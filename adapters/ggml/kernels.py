@@ -40,7 +40,7 @@ class Blocks:
 
 
 def computed(build: Callable[..., Any], *inputs: Any) -> Any:
-    """What a graph gives that is built of inputs in float32, float16, int32 or blocks, as an array of NumPy row by row."""
+    """What a graph gives that is built of inputs in float32, float16, int32 or blocks, as an array row by row."""
     import numpy as np
 
     ggml = library()

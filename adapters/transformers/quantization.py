@@ -45,7 +45,7 @@ def transformers_fp8_dequantize(codes: Any, scales: Any, *, block_format: str = 
 
 @adapter("dequantize_gguf", **DECLARED)
 def transformers_gguf(data: Any, *, block_format: str = "q4_0") -> Any:
-    """dequantize of transformers.integrations.gguf."""
+    """`dequantize` of transformers.integrations.gguf."""
     import torch
     from transformers.integrations.gguf import dequant
 
