@@ -50,9 +50,8 @@ def _mechanism(names: Names, texts: Texts, shown: str, digest: str) -> Mechanism
         inherited(key, texts.each(names.texts[key], names.drawing, key)) for key in ("sizes", "inputs", "options")
     )
     definition = inherited("definition", texts.each(names.lines, names.defining, "definition"))
-    requires, normal_form = (
-        inherited(key, texts.each(names.section(key), names.defining, key)) for key in ("requires", "normal_form")
-    )
+    requires = inherited("requires", texts.each(names.section("requires"), names.conditions, "requires"))
+    normal_form = inherited("normal_form", texts.each(names.section("normal_form"), names.defining, "normal_form"))
     laws, mistakes, rejects, examples = (
         _entries(names, texts, key, make)
         for key, make in (

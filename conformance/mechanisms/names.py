@@ -68,6 +68,11 @@ class Names:
         return Scope(self.values, self.words, operators=self.operators, draws=True)
 
     @functools.cached_property
+    def conditions(self) -> Scope:
+        """Of what holds of every call, which is known before a line of the definition is computed."""
+        return Scope(self.values, self.words)
+
+    @functools.cached_property
     def defining(self) -> Scope:
         return Scope(self.values | self.all_lines | frozenset(self.conventions), self.words, operators=self.operators)
 

@@ -108,6 +108,11 @@ FAULTS = {
             "heads % ^kv_head == 0",
             "requires.grouped: unknown name 'kv_head'; did you mean 'kv_heads'?",
         ),
+        (
+            "heads % kv_heads == 0",
+            "heads % kv_heads == 0 and all(^scores > 0)",
+            "requires.grouped: unknown name 'scores'",
+        ),
     ],
     "alibi_bias": [
         ("bias: where(column", "bias: where(^colum", "normal_form.bias: unknown name 'colum'; did you mean 'column'?"),
