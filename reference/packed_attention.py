@@ -93,19 +93,27 @@ def packed_attention_gradient(
     window_left=None,
     window_right=None,
     softcap=None,
+    q_slots=None,
+    k_slots=None,
     causal_alignment="bottom_right",
     empty_row="zeros",
     grouping="block",
+    padded_gradients="zeroed",
 ):
     """The gradients of sum(out * d_out), item by item: d_q, d_k and d_v, in the shapes of q, k and v.
 
     The arrays are those of `packed_attention`, and d_out [q_tokens, heads, value_dim] is the gradient of its output.
+    Gradients of padding are NaN where nothing is said of them.
     """
-    if sum(q_lens) != len(q) or sum(k_lens) != len(k) or min([0, *q_lens, *k_lens]) < 0 or len(d_out) != len(q):
+    q_slots, k_slots = q_lens if q_slots is None else q_slots, k_lens if k_slots is None else k_slots
+    if sum(q_slots) != len(q) or sum(k_slots) != len(k) or min([0, *q_lens, *k_lens]) < 0 or len(d_out) != len(q):
         raise ValueError("the lengths add up to the tokens, and every output has a gradient")
-    found = {"d_q": np.zeros(q.shape), "d_k": np.zeros(k.shape), "d_v": np.zeros(v.shape)}
+    if any(np.greater(q_lens, q_slots)) or any(np.greater(k_lens, k_slots)):
+        raise ValueError("an item is no longer than its slot")
+    padding = 0.0 if padded_gradients == "zeroed" else np.nan
+    found = {"d_q": np.full(q.shape, padding), "d_k": np.full(k.shape, padding), "d_v": np.full(v.shape, padding)}
     q_start = k_start = 0
-    for n, m in zip(q_lens, k_lens, strict=True):
+    for n, m, q_slot, k_slot in zip(q_lens, k_lens, q_slots, k_slots, strict=True):
         queries, keys = slice(q_start, q_start + n), slice(k_start, k_start + m)
         one = attention_gradient(
             *(x.swapaxes(0, 1)[None] for x in (q[queries], k[keys], v[keys], d_out[queries])),
@@ -120,7 +128,7 @@ def packed_attention_gradient(
         )
         for name, rows in (("d_q", queries), ("d_k", keys), ("d_v", keys)):
             found[name][rows] = one[name][0].swapaxes(0, 1)
-        q_start, k_start = q_start + n, k_start + m
+        q_start, k_start = q_start + q_slot, k_start + k_slot
     return found
 
 

@@ -13,10 +13,15 @@ from typing import Any
 from .. import adapter
 from ..torch.gradients import differentiated
 from ..torch.packed import cumulative
-from .packed import batched, control_block_diagonal, control_items, control_padded, control_segments
+from .packed import batched, control_block_diagonal, control_items, control_padded, control_segments, places
 
 DTYPES = ("float32", "bfloat16", "float16")
-CONVENTIONS = {"causal_alignment": "bottom_right", "empty_row": "zeros", "grouping": "block"}
+CONVENTIONS = {
+    "causal_alignment": "bottom_right",
+    "empty_row": "zeros",
+    "grouping": "block",
+    "padded_gradients": "zeroed",
+}
 TILE = 16
 
 
@@ -45,6 +50,8 @@ def control_items_backward(
     window_left: int | None = None,
     window_right: int | None = None,
     softcap: float | None = None,
+    q_slots: Any = None,
+    k_slots: Any = None,
 ) -> Any:
     """Item by item in tiles of 16 keys; weights from the logsumexp, and both factors rounded to the dtype."""
     import torch
@@ -58,9 +65,9 @@ def control_items_backward(
     group, kv_heads = q.shape[1] // k.shape[1], k.shape[1]
     factor = q.shape[2] ** -0.5 if scale is None else scale
     found = [torch.zeros_like(x) for x in (q, k, v)]
-    q_at, k_at = cumulative(q_lens).tolist(), cumulative(k_lens).tolist()
-    for item in range(len(q_lens)):
-        own, past = slice(*q_at[item : item + 2]), slice(*k_at[item : item + 2])
+    q_at, k_at = (cumulative(x).tolist() for x in (places(q_lens, q_slots), places(k_lens, k_slots)))
+    for item, lens in enumerate(zip(q_lens.tolist(), k_lens.tolist(), strict=True)):
+        own, past = (slice(at[item], at[item] + n) for at, n in zip((q_at, k_at), lens, strict=True))
         queries, g = (batched(x[own]).float() for x in (q, d_out))
         keys, values = (batched(x[past]).float().repeat_interleave(group, 1) for x in (k, v))
         n, m = queries.shape[2], keys.shape[2]
@@ -103,10 +110,14 @@ def control_differentiated_items(
     window_left: int | None = None,
     window_right: int | None = None,
     softcap: float | None = None,
+    q_slots: Any = None,
+    k_slots: Any = None,
 ) -> Any:
     """Automatic differentiation of an online softmax for each item."""
+    if not int(q_lens.sum()) * int(k_lens.sum()):  # nothing to differentiate
+        return {f"d_{name}": x.new_zeros(x.shape) for name, x in (("q", q), ("k", k), ("v", v))}
     windows = {"window_left": window_left, "window_right": window_right}
-    more = {"scale": scale, "causal": causal, "softcap": softcap, **windows}
+    more = {"scale": scale, "causal": causal, "softcap": softcap, "q_slots": q_slots, "k_slots": k_slots, **windows}
     return gradients_of(control_items, q, k, v, q_lens, k_lens, d_out, **more)
 
 
@@ -141,9 +152,12 @@ def control_differentiated_padded(
     scale: float | None = None,
     causal: bool = False,
     softcap: float | None = None,
+    q_slots: Any = None,
+    k_slots: Any = None,
 ) -> Any:
     """Automatic differentiation of a padded batch in double precision, whose padding is garbage."""
-    return gradients_of(control_padded, q, k, v, q_lens, k_lens, d_out, scale=scale, causal=causal, softcap=softcap)
+    more = {"scale": scale, "causal": causal, "softcap": softcap, "q_slots": q_slots, "k_slots": k_slots}
+    return gradients_of(control_padded, q, k, v, q_lens, k_lens, d_out, **more)
 
 
 @_declared(empty_row="nans", grouping="tiled")

@@ -207,3 +207,66 @@ def packed_gradients_added_in_eight_bits(into: Any, rows: slice, x: Any) -> None
 def packed_gradients_in_single_precision(x: Any, like: Any) -> Any:
     """The gradients are returned in float32, whatever the inputs are."""
     return x
+
+
+def padding(like: Any) -> Any:
+    """What gradients hold before those of the tokens are written."""
+    import torch
+
+    return torch.zeros_like(like)
+
+
+def reading(lens: Any, slots: Any) -> Any:
+    """The places of the tokens in their slots."""
+    import torch
+
+    return torch.cat([torch.arange(n) + at for n, at in zip(lens.tolist(), cumulative(slots).tolist(), strict=False)])
+
+
+def writing(lens: Any, slots: Any) -> Any:
+    """The places that their gradients are written to."""
+    return reading(lens, slots)
+
+
+def unpadded(part: Any) -> Callable[..., Any]:
+    def packed_attention_gradient(
+        q: Any,
+        k: Any,
+        v: Any,
+        q_lens: Any,
+        k_lens: Any,
+        d_out: Any,
+        *,
+        q_slots: Any,
+        k_slots: Any,
+        scale: float | None = None,
+        causal: bool = False,
+    ) -> Any:
+        own, past = part.reading(q_lens, q_slots), part.reading(k_lens, k_slots)
+        tokens = TILED.right()(q[own], k[past], v[past], q_lens, k_lens, d_out[own], scale=scale, causal=causal)
+        found = {f"d_{name}": part.padding(x) for name, x in (("q", q), ("k", k), ("v", v))}
+        found["d_q"][part.writing(q_lens, q_slots)] = tokens["d_q"]
+        for name in ("d_k", "d_v"):
+            found[name][part.writing(k_lens, k_slots)] = tokens[name]
+        return found
+
+    return packed_attention_gradient
+
+
+UNPADDED = Whole("packed_attention_gradient", unpadded, (padding, reading, writing), CONVENTIONS)
+
+
+@UNPADDED.instead_of(padding)
+def gradients_of_padding_not_cleared(like: Any) -> Any:
+    """The gradients of what lies in the padding are what the memory held."""
+    import torch
+
+    return torch.full_like(like, 2.0**-6)
+
+
+@UNPADDED.instead_of(writing)
+def gradients_written_without_padding(lens: Any, slots: Any) -> Any:
+    """The gradients of the tokens are written one after the other, without the padding between them."""
+    import torch
+
+    return torch.arange(int(lens.sum()))

@@ -139,3 +139,71 @@ def test_the_longest_run_of_queries_in_the_place_of_that_of_keys_is_found_and_na
     found, text = failing(wrong)
     assert {"packed_attention": "pass", "packed_attention_gradient": "fail"} == found
     assert "packed_attention_gradient.longest_queries_for_keys" in text
+
+
+def in_slots(x, lens, slots):
+    """The tokens of items at the front of their slots, with NaN behind them."""
+    parts, at = [], 0
+    for n, room in zip(lens, slots, strict=True):
+        parts += [x[at : at + n], np.full((room - n, *x.shape[1:]), np.nan)]
+        at += n
+    return np.concatenate(parts)
+
+
+@pytest.mark.parametrize("padding", ["zeroed", "left_open"])
+def test_tokens_have_the_same_gradients_in_slots_whose_padding_is_nan(padding):
+    q, k, v, d_out = drawn()
+    q_slots, k_slots = Q_LENS + np.array([1, 0, 2, 1]), K_LENS + np.array([0, 1, 2, 3])
+    options = {"q_lens": Q_LENS, "k_lens": K_LENS, "causal": True}
+    expected = reference.packed_attention_gradient(q, k, v, d_out=d_out, **options)
+    given = {"q": in_slots(q, Q_LENS, q_slots), "d_out": in_slots(d_out, Q_LENS, q_slots)}
+    given |= {name: in_slots(x, K_LENS, k_slots) for name, x in (("k", k), ("v", v))}
+    slots = {"q_slots": q_slots, "k_slots": k_slots}
+    word = {"padded_gradients": padding}
+    spec = Frame(library()["padded_pack_gradient"], given | options | slots | word).outputs()
+    witness = reference.packed_attention_gradient(**given, **options, **slots, **word)
+    for name, lens, room in (("d_q", Q_LENS, q_slots), ("d_k", K_LENS, k_slots), ("d_v", K_LENS, k_slots)):
+        whole = in_slots(expected[name], lens, room)
+        wanted = np.nan_to_num(whole, nan=0.0) if padding == "zeroed" else whole
+        np.testing.assert_allclose(witness[name], wanted, atol=1e-14)
+        np.testing.assert_allclose(np.asarray(spec[name])[~np.isnan(whole)], whole[~np.isnan(whole)], atol=1e-14)
+        assert padding == "left_open" or not np.asarray(spec[name])[np.isnan(whole)].any()
+
+
+def backward_in_slots(into):
+    """A backward pass of torch for each item, whose gradients of keys go to places by `into`."""
+
+    @torch.enable_grad()
+    def packed_attention_gradient(q, k, v, q_lens, k_lens, d_out, *, q_slots, k_slots):
+        found = {f"d_{name}": torch.zeros_like(x) for name, x in (("q", q), ("k", k), ("v", v))}
+        q_at, k_at, k_to = q_slots.cumsum(0) - q_slots, k_slots.cumsum(0) - k_slots, into(k_lens, k_slots)
+        for i, (n, m) in enumerate(zip(q_lens, k_lens, strict=True)):
+            if n * m == 0:
+                continue
+            own, past, there = slice(q_at[i], q_at[i] + n), slice(k_at[i], k_at[i] + m), slice(k_to[i], k_to[i] + m)
+            leaves = [x.float().detach().requires_grad_() for x in (q[own], k[past], v[past])]
+            keys, values = (x.repeat_interleave(q.shape[1] // k.shape[1], 1) for x in leaves[1:])
+            p = torch.softmax(torch.einsum("qhd,khd->hqk", leaves[0], keys) * q.shape[2] ** -0.5, -1)
+            torch.einsum("hqk,khd->qhd", p, values).backward(d_out[own].float())
+            for name, rows, leaf in zip(found, (own, there, there), leaves, strict=True):
+                found[name][rows] = leaf.grad.to(q.dtype)
+        return found
+
+    return packed_attention_gradient
+
+
+@pytest.mark.parametrize(
+    ("into", "right"),
+    [(lambda lens, slots: slots.cumsum(0) - slots, True), (lambda lens, slots: lens.cumsum(0) - lens, False)],
+    ids=["slots", "lens"],
+)
+def test_gradients_of_keys_begin_where_their_slots_do(into, right):
+    report = attnspec.check(
+        backward_in_slots(into),
+        operator="packed_attention_gradient",
+        framework="torch",
+        laws=("padded_pack_gradient.definition",),
+        isolate=False,
+        dtypes=("float32",),
+    )
+    assert right == bool(report)
