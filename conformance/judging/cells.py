@@ -179,6 +179,8 @@ class Request:
     """The calls of a workload that are tried in place of all else, by the names of their verdicts."""
     spread: bool = False
     """Whether the errors of all entries are counted, for a report."""
+    dtypes: tuple[str, ...] = ()
+    """All dtypes that the run asks for."""
 
     @property
     def large_alone(self) -> bool:

@@ -4,7 +4,8 @@ A sample of the calls that it gets right is made again there, and each right aft
 by shape alone, such as a compiled kernel, is then that of the other one.
 
 Other bits alone prove nothing: memory that is aligned in another way has a kernel add up in another order. So an answer
-counts only if it is beyond every bound, twice, while the worker still gives a right one to the very same call.
+counts only if it is beyond every bound of the precision that the answers here have, twice, while the worker still gives
+a right one to the very same call.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ..numerics.grades import Grade
 from ..subjects.claims import Claims
 from ..subjects.subject import AdapterSubject, Subject
 from .bench import Bench
-from .judge import definition_law, judged
+from .judge import Outcome, definition_law, judged
 from .trial import Trial
 
 KEPT = 48
@@ -85,8 +86,11 @@ class _Given:
         return self.reply
 
 
-def examined(bench: Bench, grades: Sequence[Grade], known: Sequence[Known]) -> Elsewhere:
-    """Whether answers to some of the known cases are the same elsewhere."""
+def examined(bench: Bench, grades: Sequence[Grade], known: Sequence[Known], dtypes: Sequence[str] = ()) -> Elsewhere:
+    """Whether answers to some of the known cases are the same elsewhere.
+
+    What declares no dtypes is called between them in another one of those that are asked for, which are `dtypes`.
+    """
     subject, mechanism = bench.subject, bench.mechanism
     reason = _reason(bench)
     if reason or not isinstance(subject, AdapterSubject) or not isinstance(subject.caller, SupervisedCaller):
@@ -96,13 +100,15 @@ def examined(bench: Bench, grades: Sequence[Grade], known: Sequence[Known]) -> E
     chosen = [*known[:: max(1, len(known) // CHOSEN)]][:CHOSEN]
     order = random.Random(mechanism.digest)
     turns = [order.sample(chosen, len(chosen)) for _ in range(2)]
-    other = next((dtype for dtype in reversed(subject.claims.dtypes) if dtype != bench.dtype), "")
+    taken = subject.claims.dtypes if subject.claims.declared else (*subject.claims.dtypes, *dtypes)
+    other = next((dtype for dtype in reversed(taken) if dtype != bench.dtype), "")
     try:
         found = _made(subject, turns, other)
         both = [one for one in chosen if len(found.get(id(one), ())) == len(turns)]
         for one in both:
             if any(_same(reply, one.reply) for reply in found[id(one)]):
                 continue
+            grades = _needed(bench, grades, known)
             if all(is_bad(bench, grades, one.sample, reply) for reply in found[id(one)]):
                 again = subject.call(replace(one.call, layout="contiguous"))
                 if not is_bad(bench, grades, one.sample, again):
@@ -161,6 +167,15 @@ def _reason(bench: Bench) -> str:
     return ""
 
 
+def _needed(bench: Bench, grades: Sequence[Grade], known: Sequence[Known]) -> Sequence[Grade]:
+    """The grades up to the loosest that the answers here need: elsewhere, none that is looser explains an answer."""
+    needed = 0
+    for one in known:
+        found = _judged(bench, grades[needed:], one.sample, one.reply).grade
+        needed = grades.index(found) if found in grades else needed
+    return grades[: needed + 1]
+
+
 def _same(x: Reply, y: Reply) -> bool:
     """Whether two replies are bit for bit the same."""
     return x.outputs.keys() == y.outputs.keys() and all(
@@ -170,8 +185,12 @@ def _same(x: Reply, y: Reply) -> bool:
 
 def is_bad(bench: Bench, grades: Sequence[Grade], sample: Sample, reply: Reply) -> bool:
     """Whether a reply to the call of a sample is not what the definition says."""
+    return _judged(bench, grades, sample, reply).bad
+
+
+def _judged(bench: Bench, grades: Sequence[Grade], sample: Sample, reply: Reply) -> Outcome:
     given = replace(bench, subject=_Given(bench.subject, reply), faults=Counter())
-    return judged(Trial(given, sample), definition_law(bench.mechanism), grades).bad
+    return judged(Trial(given, sample), definition_law(bench.mechanism), grades)
 
 
 def _told(place: str, reply: Reply, known: Reply) -> str:

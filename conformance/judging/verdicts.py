@@ -286,7 +286,7 @@ class Verdicts:
         found = (
             Elsewhere(says="it is tested only on right answers")
             if wrong
-            else examined(self.seen.bench, self.seen.grades, self.seen.known)
+            else examined(self.seen.bench, self.seen.grades, self.seen.known, self.request.dtypes)
         )
         if found.broken_on is None:
             return self.cell(law, "must", "pass" if found.cases else "not_tested", cases=found.cases, says=found.says)

@@ -105,6 +105,7 @@ class Runner:
             stress=self.options.stress,
             workload={} if self.workload is None else calls_in(self.workload, group.mechanism.name, group.dtype),
             spread=True,
+            dtypes=tuple(self.options.dtypes),
         )
         result = excused(run(request), self.waivers, today(), self.options.seed)
         result = result if self.pin is None else self.pin.applied(result, group)

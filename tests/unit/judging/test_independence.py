@@ -253,3 +253,36 @@ def test_why_it_is_not_asked_is_told(supervisor, target, says):
     cells = run(Request(one, softmax, "float32", SCENARIOS)).cells
     (cell,) = (cell for cell in cells if cell.law == LAW)
     assert ("not_tested", True) == (cell.verdict, says in cell.says)
+
+
+PLAIN = """
+import torch
+
+DTYPES = {}
+
+def kept_by_shape(x):
+    dtype = DTYPES.setdefault(x.shape, x.dtype)
+    return torch.softmax(x.to(dtype), -1).to(x.dtype)
+
+def kept_by_shape_and_dtype(x):
+    dtype = DTYPES.setdefault((x.shape, x.dtype), x.dtype)
+    return torch.softmax(x.to(dtype), -1).to(x.dtype)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "dtypes", "verdicts"),
+    [
+        ("kept_by_shape", ("float32", "bfloat16"), {"float32": "fail", "bfloat16": "pass"}),
+        ("kept_by_shape", ("float32",), {"float32": "pass"}),
+        ("kept_by_shape_and_dtype", ("float32", "bfloat16"), {"float32": "pass", "bfloat16": "pass"}),
+    ],
+)
+def test_a_plain_function_is_called_in_the_dtypes_that_are_asked_for(tmp_path, monkeypatch, name, dtypes, verdicts):
+    monkeypatch.chdir(tmp_path)
+    Path("plain.py").write_text(PLAIN)
+    asked = [word for dtype in dtypes for word in ("--dtype", dtype)]
+    target = [f"plain.py:{name}", "--operator", "softmax", "--mechanism", "softmax", "--law", LAW]
+    CliRunner().invoke(main, ["check", *target, *asked])
+    lines = read(Path("attnspec-report/results.ndjson"))
+    assert verdicts == {cell["dtype"]: cell["verdict"] for cell in lines if cell["kind"] == "cell"}
