@@ -20,27 +20,27 @@ def cross_entropy(
     reduction="averaged",
     no_tokens_left="nans",
 ):
-    """The cross-entropy of targets [tokens] under the softmax of logits [tokens, vocab]: one number, or [tokens]."""
+    """The cross-entropy of targets [tokens] under the softmax of logits [tokens, vocab]: one number, or [tokens].
+
+    Its other output, lse [tokens], is the logsumexp of the capped logits, NaN for ignored tokens.
+    """
     if len(targets) != len(logits):
         raise ValueError("every token has a target")
-    losses, counted = np.zeros(len(targets)), 0
+    losses, lse, counted = np.zeros(len(targets)), np.full(len(targets), np.nan), 0
     for t, y in enumerate(targets):
         if y == ignore_index:
             continue
         x = logits[t] if softcap is None else softcap * np.tanh(logits[t] / softcap)
         log_total = x.max() + math.log(np.exp(x - x.max()).sum())
-        losses[t] = -(x[y] - log_total)
+        losses[t], lse[t] = -(x[y] - log_total), log_total
         if label_smoothing:
             losses[t] = (1 - label_smoothing) * losses[t] + label_smoothing * np.mean(log_total - x)
         losses[t] += z_loss * log_total**2
         counted += 1
-    if reduction in ("each", "none"):
-        return losses
-    if reduction in ("summed", "sum"):
-        return losses.sum()
-    if not counted:
-        return math.nan if no_tokens_left == "nans" else 0.0
-    return losses.sum() / counted
+    loss = losses if reduction in ("each", "none") else losses.sum()
+    if reduction in ("averaged", "mean"):
+        loss = losses.sum() / counted if counted else math.nan if no_tokens_left == "nans" else 0.0
+    return {"loss": loss, "lse": lse}
 
 
 def cross_entropy_gradient(
@@ -83,7 +83,7 @@ def linear_cross_entropy(hidden, weight, targets, *, bias=None, **options):
 
     hidden [tokens, dim], weight [vocab, dim], bias [vocab], targets [tokens].
     """
-    return cross_entropy(projected(hidden, weight, bias), targets, **options)
+    return cross_entropy(projected(hidden, weight, bias), targets, **options)["loss"]
 
 
 def linear_cross_entropy_gradient(hidden, weight, targets, d_out, *, bias=None, **options):

@@ -117,7 +117,7 @@ def control_loss_of_products(
     import torch
 
     logits = torch.nn.functional.linear(hidden, weight, bias)
-    return control_cross_entropy_in_blocks(
+    found = control_cross_entropy_in_blocks(
         logits,
         targets,
         ignore_index=ignore_index,
@@ -126,6 +126,7 @@ def control_loss_of_products(
         z_loss=z_loss,
         reduction=reduction,
     )
+    return found["loss"]
 
 
 @adapter("linear_cross_entropy", dtypes=DTYPES, conventions={"no_tokens_left": "zeros"})

@@ -43,7 +43,7 @@ def control_cross_entropy_in_blocks(
     losses = lse - picked
     if label_smoothing:
         losses = losses + label_smoothing * (picked - x.mean(1))
-    return reduced((losses + z_loss * lse.square()).where(valid, 0.0), valid, reduction)
+    return {"loss": reduced((losses + z_loss * lse.square()).where(valid, 0.0), valid, reduction), "lse": lse}
 
 
 @adapter("cross_entropy", dtypes=DTYPES, conventions={"no_tokens_left": "zeros"})
@@ -67,7 +67,8 @@ def control_cross_entropy_of_the_valid(
     x = x if softcap is None else softcap * torch.tanh(x / softcap)
     shares = torch.full(x.shape, label_smoothing / x.shape[1], dtype=torch.float64)
     shares = shares.scatter_add(1, y[:, None], torch.full((len(y), 1), 1 - label_smoothing, dtype=torch.float64))
-    losses = -torch.where(shares > 0, shares * x.log_softmax(1), 0.0).sum(1) + z_loss * x.logsumexp(1).square()
-    if reduction == "none":
-        return torch.zeros(len(targets), dtype=torch.float64).masked_scatter(valid, losses).float()
-    return (losses.sum() / max(len(y), 1) if reduction == "mean" else losses.sum()).float()
+    lse = x.logsumexp(1)
+    losses = -torch.where(shares > 0, shares * x.log_softmax(1), 0.0).sum(1) + z_loss * lse.square()
+    each, noted = (torch.zeros(len(targets), dtype=torch.float64).masked_scatter(valid, one) for one in (losses, lse))
+    loss = each if reduction == "none" else losses.sum() / (max(len(y), 1) if reduction == "mean" else 1)
+    return {"loss": loss.float(), "lse": noted.float()}

@@ -26,6 +26,11 @@ def summed(losses: Any) -> Any:
     return losses.sum()
 
 
+def noted(lse: Any) -> Any:
+    """The logsumexps as they are kept for the backward pass."""
+    return lse
+
+
 def lost(part: Any) -> Callable[..., Any]:
     def cross_entropy(logits: Any, targets: Any, *, ignore_index: int = -100, reduction: str = "mean") -> Any:
         import torch
@@ -40,16 +45,16 @@ def lost(part: Any) -> Callable[..., Any]:
             top = new
         valid = targets != ignore_index
         picked = x.gather(1, targets.where(valid, 0)[:, None])[:, 0]
-        losses = (top + whole.log() - picked).where(valid, 0.0)
+        lse = top + whole.log()
+        losses = (lse - picked).where(valid, 0.0)
         part.gradient_place(logits)
-        if reduction == "none":
-            return losses
-        return part.summed(losses) / (valid.sum() if reduction == "mean" else 1)
+        loss = losses if reduction == "none" else part.summed(losses) / (valid.sum() if reduction == "mean" else 1)
+        return {"loss": loss, "lse": part.noted(lse)}
 
     return cross_entropy
 
 
-LOSS = Whole("cross_entropy", lost, (blocks, carried, gradient_place, summed), {"no_tokens_left": "nans"})
+LOSS = Whole("cross_entropy", lost, (blocks, carried, gradient_place, summed, noted), {"no_tokens_left": "nans"})
 
 
 @LOSS.instead_of(blocks)
@@ -74,3 +79,17 @@ def gradients_over_logits(logits: Any) -> None:
 def losses_summed_in_half_precision(losses: Any) -> Any:
     """The losses of the tokens are added up in bfloat16."""
     return losses.bfloat16().sum().float()
+
+
+@LOSS.instead_of(noted, dtypes=("float32",))
+def logsumexp_kept_in_sixteen_bits(lse: Any) -> Any:
+    """The logsumexps are kept in bfloat16, and returned in float32."""
+    return lse.bfloat16().float()
+
+
+@LOSS.instead_of(noted)
+def logsumexps_of_the_first_thirty_two(lse: Any) -> Any:
+    """Of the logsumexps those of the first 32 tokens are kept."""
+    import torch
+
+    return torch.where(torch.arange(len(lse)) < 32, lse, 0.0)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+import attnspec
 from attnspec import reference
 from attnspec.adapters import Adapter
 from attnspec.cases.plans import PROFILES
@@ -18,7 +19,7 @@ from attnspec.subjects.targets import subject
 
 WITNESSES = {
     "definition": lambda **values: Frame(library()["cross_entropy"], values).outputs()["loss"],
-    "reference": reference.cross_entropy,
+    "reference": lambda **values: reference.cross_entropy(**values)["loss"],
 }
 witnesses = pytest.mark.parametrize("witness", WITNESSES.values(), ids=WITNESSES)
 LOGITS = 3 * np.sin(1.7 * np.arange(1, 21)).reshape(4, 5)
@@ -62,6 +63,21 @@ def test_the_mean_over_no_tokens_is_what_the_convention_says(witness, word, expe
     np.testing.assert_equal(float(witness(**given)), expected)
 
 
+@pytest.mark.parametrize("cap", [None, 2.0])
+@pytest.mark.parametrize(
+    "witness", [lambda **values: Frame(library()["cross_entropy"], values).outputs(), reference.cross_entropy]
+)
+def test_the_logsumexp_is_that_of_the_capped_logits_whatever_the_loss_adds(witness, cap):
+    with mpmath.workdps(50):
+        rows = [
+            [mpmath.mpf(t) if cap is None else cap * mpmath.tanh(mpmath.mpf(t) / cap) for t in row] for row in LOGITS
+        ]
+        expected = np.array([float(mpmath.log(sum(map(mpmath.exp, row)))) for row in rows])
+    more = {"ignore_index": -1, "label_smoothing": 0.2, "z_loss": 0.5, "reduction": "summed", "softcap": cap}
+    found = np.asarray(witness(logits=LOGITS, targets=TARGETS, **more)["lse"])
+    np.testing.assert_allclose(found[TARGETS >= 0], expected[TARGETS >= 0], rtol=1e-12)
+
+
 def test_the_reference_refuses_what_is_outside_the_domain():
     with pytest.raises(ValueError, match="every token has a target"):
         reference.cross_entropy(LOGITS, TARGETS[:-1])
@@ -96,3 +112,37 @@ def test_options_that_are_taken_wrongly_are_found(name, to):
 
 def test_what_is_right_passes():
     assert set() == failures()
+
+
+def with_logsumexp(returned):
+    """torch's loss of each token, and a logsumexp or what is returned for it."""
+
+    def cross_entropy(logits, targets, *, ignore_index=-100, reduction="mean"):
+        x = logits.float()
+        each = torch.nn.functional.cross_entropy(x, targets, ignore_index=ignore_index, reduction="none")
+        loss = torch.nn.functional.cross_entropy(x, targets, ignore_index=ignore_index, reduction=reduction)
+        return loss, returned(x, each)
+
+    return cross_entropy
+
+
+@pytest.mark.parametrize(
+    ("returned", "name"),
+    [
+        (lambda x, each: x.logsumexp(1), ""),
+        (lambda x, each: each, "loss_for_logsumexp"),
+        (lambda x, each: (x - x.amax(1, keepdim=True)).exp().sum(1).log(), "logsumexp_without_maximum"),
+        (lambda x, each: 0 * each, "penalty_for_logsumexp"),
+    ],
+)
+def test_what_is_returned_for_the_logsumexp_is_named(returned, name):
+    report = attnspec.check(
+        with_logsumexp(returned),
+        operator="cross_entropy",
+        framework="torch",
+        laws=("cross_entropy.definition",),
+        isolate=False,
+        dtypes=("float32",),
+    )
+    assert (not name) == bool(report)
+    assert not name or f"cross_entropy.{name}" in str(report)
