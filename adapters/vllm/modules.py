@@ -101,6 +101,25 @@ def utility(name: str) -> Any:
 
 
 @functools.cache
+def sampler() -> Any:
+    """The module of vLLM with filters by rows and draws from what they leave, in torch for the CPU."""
+    absent: dict[str, dict[str, Any]] = {
+        "envs": {},
+        "_aiter_ops": {"rocm_aiter_ops": None},
+        "config.model": {"PROCESSED_LOGPROBS_MODES": (), "LogprobsMode": str},
+        "logger": {"init_logger": logging.getLogger},
+        "platforms": {
+            "CpuArchEnum": None,
+            "current_platform": SimpleNamespace(is_cpu=lambda: True, simple_compile_backend="eager"),
+        },
+        "platforms.interface": {"DeviceCapability": None},
+        "triton_utils": {"HAS_TRITON": False},
+    }
+    hollow("vllm", ("v1", "v1.sample", "v1.sample.ops", "config"), absent)
+    return importlib.import_module("vllm.v1.sample.ops.topk_topp_sampler")
+
+
+@functools.cache
 def compiled() -> Any:
     """The operators of vLLM that are compiled for the CPU, for the instructions that it has."""
     import torch
