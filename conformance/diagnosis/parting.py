@@ -41,6 +41,8 @@ MORE = 32
 """Fresh cases, and as many beside wrong ones, on which a condition holds that does so on right ones as well."""
 PAST = (2, 3)
 """How far beyond a threshold further cases are tried: the nearest of another remainder by two, and by three."""
+LAST = 0.3
+"""CPU time in which the literals of a condition are left out once the budget is spent."""
 TURNED = 4
 """Wrong cases of which each option or input is given or left out, as long as the one before was right then."""
 DOUBTS = 3
@@ -105,7 +107,7 @@ class Parting:
         while fit is not None:
             told = [*filter(None, map(self.tried, self.while_it_stands(fit)))]
             if self.spent:
-                return fit, False
+                return self.shorter(fit), False
             if not told or not self.speaks_against(told[-1], fit):
                 idle = [one.key for one in fit.condition.literals if one.key not in self.turned]
                 if not idle and not (fit.partly and self.sharpened(fit)) and not self.doubted(fit):
@@ -113,6 +115,25 @@ class Parting:
                 self.untested.update(idle)
             fit = self.fit()
         return None
+
+    def shorter(self, fit: Fit) -> Fit:
+        """A condition of several literals, learned anew where the subject is wrong without one of them.
+
+        It is asked for once no budget is left, which may have gone before each literal was left out.
+        """
+        until, claims = time.process_time() + LAST, self.bench.subject.claims
+        wrong = sorted((p.sample for p in self.points if p.wrong), key=lambda sample: sample.entries)[:WRONG]
+        several = not self.exact and len(fit.condition.literals) > 1
+        for literal in fit.condition.literals if several and not claims.compiled and not self.bench.deadly else ():
+            for sample in wrong:
+                moved = self.kept("without", literal.key, sample, lambda x=sample, y=literal: beyond(x, claims, y))
+                for other in () if moved is None else (moved, *redrawn(moved, claims, 1)):
+                    if time.process_time() > until or self.bench.faults["hung"]:
+                        return fit
+                    point = self.tried(other)
+                    if point is not None and point.wrong and not fit.condition.holds(point.facts):
+                        return self.fit() or fit
+        return fit
 
     def sharpened(self, fit: Fit) -> bool:
         """Whether further cases on which a condition holds were tried, for it may leave out what tells them apart.

@@ -95,3 +95,12 @@ class Chancy(Parting):
 def test_without_a_literal_cases_are_drawn_with_other_entries():
     fit = Fit(Condition((Literal("from", "n", 13, 1.6),)), 0, 1.6)
     assert [False, True] == [kind(BENCH, points(12), 0).doubted(fit) for kind in (Long, Chancy)]
+
+
+def test_a_literal_too_many_is_left_out_when_the_budget_is_spent():
+    literals = Literal("from", "n", 13, 1.6), Literal("up to", "rows", 3, 1.8)
+    search, fit = Long(BENCH, points(12), 0), Fit(Condition(literals), 0, 3.9)
+    search.tries = search.most
+    assert search.spent
+    assert "rows" not in where(search.shorter(fit).condition)
+    assert fit is Speechless(BENCH, points(12), 0).shorter(fit)
