@@ -60,7 +60,14 @@ from .positions import (
     rotary_pair,
     sinusoidal,
 )
-from .quantization import dequantize, dequantize_blocks, dequantize_gguf, quantize, quantize_blocks
+from .quantization import (
+    dequantize,
+    dequantize_blocks,
+    dequantize_gguf,
+    quantize,
+    quantize_blocks,
+    quantized_matmul,
+)
 from .recurrence_gradients import (
     gated_delta_rule_gradient,
     kimi_delta_attention_gradient,
@@ -145,6 +152,7 @@ __all__ = [
     "qk_norm_rotary",
     "quantize",
     "quantize_blocks",
+    "quantized_matmul",
     "residual_rms_norm",
     "retention",
     "rms_norm",

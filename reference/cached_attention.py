@@ -28,6 +28,7 @@ def cached_attention(
     scale_policy=None,
     grouping="block",
     own_chunk="as_kept",
+    least_code="mirrored",
 ):
     """The outputs of all chunks: `[batch, heads, length, value_dim]`.
 
@@ -43,7 +44,7 @@ def cached_attention(
     if cache_dtype is not None:
         ends = np.cumsum(chunks)
         reach = np.repeat(ends if scale_policy == "running" else ends[:1].repeat(len(ends)), chunks)
-        k_kept, v_kept = (coded(x, s, cache_dtype, reach) for x, s in ((k, k_scale), (v, v_scale)))
+        k_kept, v_kept = (coded(x, s, cache_dtype, reach, least_code) for x, s in ((k, k_scale), (v, v_scale)))
     else:
         k = k_kept = k if k_scale is None else k * k_scale
         v = v_kept = v if v_scale is None else v * v_scale
@@ -85,7 +86,7 @@ def cached_attention(
     return out
 
 
-def coded(x, scale, dtype, reach):
+def coded(x, scale, dtype, reach, least_code):
     """What is left of x [batch, heads, length, size] in codes of x / scale.
 
     Without a scale, that of a token is made of all tokens up to its reach [length].
@@ -100,7 +101,8 @@ def coded(x, scale, dtype, reach):
     y = x / s
     _, exponent = np.frexp(y)  # |y| in [2^(exponent - 1), 2^exponent)
     unit = np.exp2(np.maximum(exponent - 1, -6) - 3.0) if dtype == "float8_e4m3fn" else 1.0
-    return np.clip(np.round(y / unit) * unit, -largest, largest) * s
+    least = -128 if dtype == "int8" and least_code == "one_more" else -largest
+    return np.clip(np.round(y / unit) * unit, least, largest) * s
 
 
 def refuse(chunks, length, heads, kv_heads, beams, mask, kept):

@@ -124,3 +124,20 @@ def dequantize_gguf(data, *, block_format="q4_0"):
             m = float(block[2:4].copy().view("<f2")[0]) if block_format == "q4_1" else -8 * d
             y += [d * t + m for t in q]
     return np.array(y, float).reshape(len(data), -1)
+
+
+def quantized_matmul(x, codes, scales, offsets, *, bits=4, group_size=32, transpose_weights=True):
+    """The product x W.T, or x W, of x [rows, inner] with W = s q + o, with s and o for a group of a row of `codes [outs, n]`.
+
+    Frantar et al. 2022, arXiv:2210.17323, section 4; the zero point z is in the offset o = -s z.
+    """
+    outs, n = codes.shape
+    if codes.max(initial=0) >= 2**bits or n % group_size or scales.shape != offsets.shape:
+        raise ValueError("codes of whole groups")
+    if scales.shape != (outs, n // group_size) or x.shape[1] != (n if transpose_weights else outs):
+        raise ValueError("a scale for each group, and an input for each weight")
+    W = np.zeros((outs, n))
+    for g in range(n // group_size):
+        own = slice(g * group_size, (g + 1) * group_size)
+        W[:, own] = scales[:, g, None] * codes[:, own] + offsets[:, g, None]
+    return x @ W.T if transpose_weights else x @ W

@@ -13,7 +13,11 @@ LARGEST = {"float8_e4m3fn": 448.0, "int8": 127.0}
 
 
 def _declared(own_chunk: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    return adapter("cached_attention", dtypes=DTYPES, conventions={"grouping": "block", "own_chunk": own_chunk})
+    return adapter(
+        "cached_attention",
+        dtypes=DTYPES,
+        conventions={"grouping": "block", "own_chunk": own_chunk, "least_code": "mirrored"},
+    )
 
 
 def step_of(x: Any, scale: Any, cache_dtype: str, first: int) -> Any:

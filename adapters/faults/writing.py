@@ -55,7 +55,12 @@ def writing(part: Any) -> Callable[..., Any]:
     return cached_attention
 
 
-WRITING = Whole("cached_attention", writing, (measured, written, read), {"grouping": "block", "own_chunk": "as_kept"})
+WRITING = Whole(
+    "cached_attention",
+    writing,
+    (measured, written, read),
+    {"grouping": "block", "own_chunk": "as_kept", "least_code": "mirrored"},
+)
 
 
 @WRITING.instead_of(measured, seen="vllm-project/vllm#11906")
@@ -146,7 +151,12 @@ def growing(part: Any) -> Callable[..., Any]:
     return cached_attention
 
 
-GROWING = Whole("cached_attention", growing, (reach, read_blocks), {"grouping": "block", "own_chunk": "as_kept"})
+GROWING = Whole(
+    "cached_attention",
+    growing,
+    (reach, read_blocks),
+    {"grouping": "block", "own_chunk": "as_kept", "least_code": "mirrored"},
+)
 
 
 @GROWING.instead_of(read_blocks)

@@ -26,24 +26,33 @@ declared = functools.partial(adapter, framework="numpy", package="onnxruntime", 
 
 @functools.cache
 def session(
-    operator: str, domain: str, opset: int, dtypes: tuple[tuple[str, str], ...], outputs: int, **attributes: Any
+    operator: str,
+    domain: str,
+    opset: int,
+    dtypes: tuple[tuple[str, str], ...],
+    outputs: int | tuple[str, ...],
+    **attributes: Any,
 ) -> Any:
-    """A session of a model of one node; `dtypes` are the names of its inputs and their types, or none if left out."""
+    """A session of a model of one node; `dtypes` are the names of its inputs and their types, or none if left out.
+
+    Of `outputs` there is how many there are, of the type of the first input, or the input of whose type each is.
+    """
     import numpy as np
     import onnx
     import onnxruntime
 
     helper: Any = onnx.helper
     given = [(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype))) for name, dtype in dtypes if dtype]
+    like = (given[0][0],) * outputs if isinstance(outputs, int) else outputs
     node = helper.make_node(
         operator,
         [name if dtype else "" for name, dtype in dtypes],
-        [f"output_{i}" for i in range(outputs)],
+        [f"output_{i}" for i in range(len(like))],
         domain=domain,
         **attributes,
     )
     inputs = [helper.make_tensor_value_info(name, kind, None) for name, kind in given]
-    results = [helper.make_tensor_value_info(f"output_{i}", given[0][1], None) for i in range(outputs)]
+    results = [helper.make_tensor_value_info(f"output_{i}", dict(given)[name], None) for i, name in enumerate(like)]
     opsets = [helper.make_opsetid("", opset), *([helper.make_opsetid(domain, 1)] if domain else [])]
     graph = helper.make_graph([node], operator, inputs, results)
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
@@ -54,7 +63,9 @@ def session(
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=providers)
 
 
-def run(operator: str, domain: str, opset: int, feeds: dict[str, Any], outputs: int = 1, **attributes: Any) -> Any:
+def run(
+    operator: str, domain: str, opset: int, feeds: dict[str, Any], outputs: int | tuple[str, ...] = 1, **attributes: Any
+) -> Any:
     """The outputs of a node; inputs that are None at its end or between others are left out."""
     dtypes = tuple((name, "" if x is None else str(x.dtype)) for name, x in feeds.items())
     found = session(operator, domain, opset, dtypes, outputs, **{n: x for n, x in attributes.items() if x is not None})

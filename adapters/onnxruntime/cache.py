@@ -13,6 +13,9 @@ from typing import Any
 from .. import Unsupported, adapter
 from .attention import joined, parted, run
 
+KINDS = ("query", "past_key", "past_value")
+"""The inputs that have the types of the output and of the present."""
+
 
 @adapter(
     "cached_attention",
@@ -59,4 +62,60 @@ def onnxruntime_past(
         if start == 0 and beams is not None:
             keys, values = keys[list(beams)], values[list(beams)]
         filled, start = filled + (n if kept is None else kept[:, c]), start + n
+    return np.concatenate(outs, 2)
+
+
+@adapter(
+    "cached_attention",
+    requires=(
+        "value_dim == head_dim",
+        "batch == 1 or all(chunks[1:] <= 1)",
+        "cache_dtype == i8",
+        "not single(k_scale) and not single(v_scale)",
+        "size(k_scale, 1) == size(v_scale, 1)",
+    ),
+    framework="numpy",
+    conventions={"grouping": "block", "own_chunk": "as_kept", "least_code": "one_more"},
+    limits={"head_dim": range(8, 1025, 8)},
+    package="onnxruntime",
+    extra="onnxruntime",
+)
+def onnxruntime_int8_past(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    chunks: tuple[int, ...],
+    cache_dtype: str,
+    k_scale: Any,
+    v_scale: Any,
+    window_left: int | None = None,
+    scale: float | None = None,
+) -> Any:
+    """com.microsoft.GroupQueryAttention with a past in int8, by scales for the tensor or for channels."""
+    import numpy as np
+
+    batch, heads, _, dim = q.shape
+    groups = k.shape[1]
+    kind = "PER_TENSOR" if k_scale.shape[1] == 1 else "PER_CHANNEL"
+    options = {"num_heads": heads, "kv_num_heads": groups, "scale": scale, "kv_cache_bit_width": 8}
+    options |= {"local_window_size": -1 if window_left is None else window_left + 1}
+    options |= {"k_quant_type": kind, "v_quant_type": kind}
+    steps = [
+        x.reshape(-1) if kind == "PER_TENSOR" else np.ascontiguousarray(np.broadcast_to(x, (1, groups, 1, dim)))
+        for x in (k_scale, v_scale)
+    ]
+    keys = values = np.zeros((batch, groups, 0, dim), np.int8)
+    outs, start = [], 0
+    for n in chunks:
+        part = slice(start, start + n)
+        feeds = {"query": joined(q[:, :, part]), "key": joined(k[:, :, part]), "value": joined(v[:, :, part])}
+        feeds |= {"past_key": keys, "past_value": values}
+        feeds |= {"seqlens_k": np.full(batch, start + n - 1, np.int32)}
+        feeds |= {"total_sequence_length": np.array(start + n, np.int32)}
+        feeds |= dict.fromkeys(("cos_cache", "sin_cache", "position_ids", "attention_bias", "head_sink"))
+        feeds |= {"k_scale": steps[0], "v_scale": steps[1]}
+        out, keys, values = run("GroupQueryAttention", "com.microsoft", 21, feeds, KINDS, **options)
+        outs.append(parted(out, heads))
+        start += n
     return np.concatenate(outs, 2)
