@@ -69,6 +69,6 @@ def fault(
 
 def faults() -> dict[str, Fault]:
     """All of them, by name."""
-    for module in ("dense", "sequences", "rows", "gradients", "modules", "states", "choices", "codes"):
+    for module in ("dense", "sequences", "rows", "gradients", "modules", "states", "choices", "codes", "places"):
         importlib.import_module(f"{__name__}.{module}")
     return FAULTS

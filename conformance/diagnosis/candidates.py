@@ -14,10 +14,11 @@ from attnspec.adapters.faults.whole import OTHERWISE
 
 from ..judging.bench import Bench
 from ..language.expressions import Expression
-from ..mechanisms.mechanism import Mistake
+from ..mechanisms.mechanism import Mechanism, Mistake
 from ..subjects.subject import Subject
 from ..subjects.targets import faults, subject
 from .conditions import Condition
+from .places import Place, placed_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,10 @@ class Candidate:
     """Of inputs that are read as if they were contiguous, these."""
     only: tuple[str, ...] = ()
     """Of what shows in some outputs alone, these."""
+    place: Place | None = None
+    """Of what shows at some positions of an axis alone, these."""
+    at: str = ""
+    """Words behind the lines that an edit changes: where along an axis it changes them."""
     within: Condition | None = None
     """The condition on calls beyond which nothing is said."""
     shown: Callable[[], tuple[Changed, ...]] | None = None
@@ -59,11 +64,28 @@ class Candidate:
         if self.shown is None:
             return self
         changed = self.shown()
-        return replace(self, name=described(changed), changed=changed, shown=None)
+        return replace(self, name=f"{described(changed)} {self.at}".strip(), changed=changed, shown=None)
+
+    def placed(self, place: Place) -> Candidate:
+        """The same where it shows at some positions of an axis of outputs alone."""
+        return replace(self, name=f"{self.name} {place.words}", says=self._says(place), place=place, at=place.words)
+
+    def along(self, m: Mechanism, place: Place) -> Candidate | None:
+        """The same with lines that are changed at some positions of an axis; None where that has no meaning."""
+        made = placed_lines(m, self.changes, place) if self.changes else None
+        if made is None:
+            return None
+        return replace(self, name=f"{self.name} {place.words}", says=self._says(place), changes=made, at=place.words)
+
+    def _says(self, place: Place) -> str:
+        return f"{self.says}, {place.words}" if self.changed else self.says
 
     def joins(self, other: Candidate) -> bool:
         """Whether both can be made at once: they change different lines, and words of different conventions."""
-        if any(one.function is not None or one.where is not None or one.only or one.dense for one in (self, other)):
+        if any(
+            one.function is not None or one.where is not None or one.only or one.dense or one.place or one.at
+            for one in (self, other)
+        ):
             return False
         return not (self.changes.keys() & other.changes.keys() or self.words.keys() & other.words.keys())
 

@@ -18,7 +18,7 @@ from ..judging.bounds import Stray
 from ..judging.cells import Failure
 from ..judging.settling import Declined
 from ..judging.trial import Faulted, Trial
-from .patterns import in_words
+from .patterns import in_words, noun_of
 from .shares import MOST as HEADS
 from .shares import shared_outputs, shares_told
 from .steering import EXPLAINED_ENTRIES
@@ -31,27 +31,6 @@ PROBED = 3
 """Cases on which weights are recovered, in search of one where they differ."""
 EVERYTHING = ("everywhere", "every visible key")
 """Patterns that need no picture."""
-NOUNS = {
-    "q_len": "query",
-    "k_len": "key",
-    "heads": "head",
-    "kv_heads": "head",
-    "batch": "item",
-    "items": "item",
-    "tokens": "token",
-    "q_tokens": "query",
-    "k_tokens": "key",
-    "experts": "expert",
-    "length": "position",
-    "rows": "row",
-    "columns": "column",
-    "layers": "layer",
-    "n": "entry",
-    "dim": "channel",
-    "head_dim": "channel",
-    "value_dim": "channel",
-}
-"""What one index of an axis is called; other axes go by the name of their size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +118,7 @@ def _map(weights: Weights, trial: Trial) -> Map | None:
     label, (wrong, factor) = trial.sample.case.label, weights.off()
     if not wrong.any():
         return None
-    nouns = [_noun(axis) for axis in trial.mechanism.shapes["v"][:-2]]
+    nouns = [noun_of(axis) for axis in trial.mechanism.shapes["v"][:-2]]
     flat, seen = wrong.any(-1), weights.visible.any(-1)
     pattern = in_words(flat, [*nouns, "query", "key"], seen)
     channels = wrong.any(tuple(range(wrong.ndim - 1)))
@@ -186,10 +165,6 @@ def _told(weights: Weights, wrong: Any, pattern: str) -> str:
     if not pattern or pattern == "everywhere":
         return f"{kind} {pattern}".strip()
     return f"{kind}: {pattern}"
-
-
-def _noun(axis: str | None) -> str:
-    return NOUNS.get(axis or "", axis or "entry")
 
 
 # Gradients
@@ -270,7 +245,7 @@ def _axes(bench: Bench, trial: Trial, shape: Sequence[int]) -> list[str]:
     m, values = bench.mechanism, trial.sample.values
     for name, axes in m.shapes.items():
         if np.shape(values[name]) == tuple(shape) and len(axes) == len(shape):
-            return [_noun(axis) for axis in axes]
+            return [noun_of(axis) for axis in axes]
     lengths = [values[name] for name in m.sizes]
     unique = {values[name]: name for name in m.sizes if lengths.count(values[name]) == 1}
-    return [_noun(unique.get(length)) for length in shape]
+    return [noun_of(unique.get(length)) for length in shape]

@@ -30,16 +30,19 @@ from .facts import stated
 from .likeness import Likeness, Nearest
 from .observations import Observation, Stance
 from .phrases import where
+from .places import later, places
 from .search import Search, cause
 from .signatures import Signature
 from .steering import EXPLAINED_ENTRIES
-from .synthesis import plausible, resembling
+from .synthesis import changed_along, edited, plausible, resembling
 from .variants import from_elsewhere, varied
 
 SURE = 4
 """Cases on which an edit of the definition agrees at least: there are many of them."""
 FOREIGN = 2
 """Cases on which a mistake of another definition agrees at least: one may agree by chance."""
+CONFINED = 4
+"""Cases on which something agrees at least of which elsewhere nothing is said."""
 FEWER = (4, 4)
 """Cases beside a wrong one, and fresh ones, asked about before a subject is called what it is elsewhere."""
 SECONDS = 2.0
@@ -50,6 +53,8 @@ RESIZED = 3_000
 """Calls of faulty functions with other tiles in one diagnosis."""
 USUAL = ("plain", "finite", "settled")
 """The literals of parts of the calls on which what is known is tried however late it is."""
+LATER_SECONDS = 0.6
+"""CPU time for candidates whose lines are changed from a position on."""
 ALIKE = 8
 """Further edits that give the same on every case, beyond which none of them is told."""
 
@@ -94,20 +99,23 @@ def diagnose(
     found = _named(bench, candidates, _functions(bench, without), observations, grades, seed, without, until, failing)
     for within in () if isinstance(found, Likeness) else _parts(bench, candidates, observations, grades[0], seed):
         part = [o for o in observations if within.holds(o.facts)]
+        possible = [
+            c for c in candidates if not any(x.kind == "settled" and x.name in c.words for x in within.literals)
+        ]
         if time.process_time() > until + MORE * seconds:
             if any(literal.kind not in USUAL for literal in within.literals):
                 break
-            again = Search(bench, candidates, [], part, grades[0], seed, within, until=until).likeness(plainly=True)
-            if again is not None:
+            again = Search(bench, possible, [], part, grades[0], seed, within, until=until).likeness(plainly=True)
+            if again is not None and again.agreed >= CONFINED:
                 return _confined(again, within)
             continue
         functions = _functions(bench, without) if _settled(within) else ()
         again = (
-            _named(bench, candidates, functions, part, grades, seed, without, until, (), within)
+            _named(bench, possible, functions, part, grades, seed, without, until, (), within)
             if any(not o.right for o in part)
             else None
         )
-        if isinstance(again, Likeness):
+        if isinstance(again, Likeness) and again.agreed >= CONFINED:
             return _confined(again, within)
     return found
 
@@ -170,6 +178,7 @@ def _named(
         or search.likeness(pairs=True)
         or _as_edited(bench, observations, search.grade, seed, within, until)
         or _with_other_tiles(bench, observations, search, without)
+        or _somewhere(bench, candidates, observations, search)
         or search.nearest()
     )
 
@@ -250,6 +259,40 @@ def _as_edited(
     """The small edit of the definition that agrees on every case, if there is one and few others are like it."""
     edits = plausible(bench, [o for o in observations if not o.right])
     found = Search(bench, edits, [], observations, grade, seed, within, until=until).likeness() if edits else None
+    if found is None or found.agreed < SURE or len(found.others) > ALIKE:
+        return None
+    return replaced(found, runner_up="", differs=0)
+
+
+def _somewhere(
+    bench: Bench, candidates: Sequence[Candidate], observations: Sequence[Observation], search: Search
+) -> Likeness | None:
+    """A mistake or an edit that is made at some positions of an axis alone, by where entries are wrong.
+
+    If entries say nothing, those sizes may on which the subject is right: from one of them on a line may be changed.
+    """
+    if search.within.literals or bench.mechanism.by_reference or not search.wrong:
+        return None
+    own = [o for o in search.wrong if o.mechanism is bench.mechanism]
+    found = places(o.strays() for o in own)
+    known = [c for c in candidates if not c.words]
+    near = resembling([*known, *edited(bench)], search.wrong, found)
+    likeness = _one_of(bench, [c for c in near if c.place is not None], observations, search)
+    if likeness is not None:
+        return likeness
+    behind = later(bench.mechanism.sizes, [o.facts for o in search.wrong], [o.facts for o in search.right])
+    limit = time.process_time() + LATER_SECONDS
+    near = changed_along(bench, [*known, *edited(bench)], search.wrong, behind, limit)
+    return _one_of(bench, near, observations, search)
+
+
+def _one_of(
+    bench: Bench, near: Sequence[Candidate], observations: Sequence[Observation], search: Search
+) -> Likeness | None:
+    """The one of several candidates that agrees on every case, if few others are like it."""
+    if not near:
+        return None
+    found = Search(bench, near, [], observations, search.grade, search.seed, until=search.until).likeness(plainly=True)
     if found is None or found.agreed < SURE or len(found.others) > ALIKE:
         return None
     return replaced(found, runner_up="", differs=0)

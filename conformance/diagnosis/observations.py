@@ -9,33 +9,33 @@ A faulty function is called; what it returns has errors of the size that the def
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from enum import Enum
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import SpecError
 from ..judging.settling import Declined, Settled
 from ..judging.trial import Faulted, Trial
-from ..mechanisms.definition import Frame, reached
-from ..mechanisms.mechanism import Mechanism
+from ..mechanisms.definition import Frame
+from ..mechanisms.restriction import labels_of
 from ..numerics import budget
 from ..numerics.codes import CODES
 from ..numerics.formats import KINDS, half_unit
-from ..numerics.grades import FP64, LADDER, Grade, result_format
+from ..numerics.grades import LADDER, Grade, result_format
 from ..numerics.numbers import Number, finite, recording, value
 from ..subjects.stand_ins import differs
 from .candidates import Candidate, other_word
 from .facts import Facts, facts_of, read_densely
+from .places import Place
+from .versions import Version, bound_of, close, near_entries, reached_by, roughly
 
 BROKEN = (SpecError, ValueError, IndexError, TypeError, ArithmeticError)
 """What an evaluation of changed lines may raise."""
-
-ROUGHLY = 0.05
-"""The share of the largest entry by which a candidate may be off before its bounds are derived."""
 
 
 class Stance(Enum):
@@ -48,20 +48,6 @@ class Stance(Enum):
     DIFFERS = "differs"
 
 
-class Version:
-    """What the definition or a candidate gives: values, and bounds, which are derived when they are needed."""
-
-    def __init__(self, values: Mapping[str, Any], radius: Callable[[str], Any]) -> None:
-        self.values, self._derive = values, radius
-        self._radii: dict[str, Any] = {}
-
-    def radius(self, name: str) -> Any:
-        """What rounding may do to an output; infinite where nothing is claimed of it."""
-        if name not in self._radii:
-            self._radii[name] = self._derive(name)
-        return self._radii[name]
-
-
 class Observation:
     """One call, as the definition and candidates have it, and as the subject answers it, which is asked when needed."""
 
@@ -71,6 +57,7 @@ class Observation:
         self.mechanism, self.dtype = trial.mechanism, trial.bench.dtype
         self.names = [n for n in self.mechanism.outputs if n not in self.mechanism.random and (not names or n in names)]
         self.entries = trial.sample.entries
+        self._latest: tuple[Candidate, Mapping[str, Any] | None] | None = None
 
     def at(self, grade: Grade) -> Observation:
         """The same call under another grade."""
@@ -130,7 +117,8 @@ class Observation:
         tells = self.tells(candidate)
         if self.returned(version) or self.guarded(version):
             explains = bool(candidate.words) and not self.right  # another word may leave open what the subject returned
-            return Stance.AGREES if tells or explains else Stance.SILENT
+            agrees = explains or (tells and not self.right and self.says(version))
+            return Stance.AGREES if agrees else Stance.SILENT
         return Stance.DIFFERS if tells or not self.right else Stance.SILENT
 
     def tells(self, candidate: Candidate) -> bool:
@@ -149,6 +137,26 @@ class Observation:
         if first is None or second is None:
             return first is not second
         return not self.same(first, second)
+
+    def says(self, version: Version) -> bool:
+        """Whether the bounds of a version are such that they tell the subject from the definition where it is wrong.
+
+        What is in doubt everywhere, as a choice among equals is, agrees with anything.
+        """
+        for name in self.wrong:
+            x, y, exact = version.values[name], self.outputs[name], self.exact
+            if name in self.mechanism.normal_form or not np.shape(x) == np.shape(y) == np.shape(exact.values[name]):
+                return True
+            x, y, z = (np.asarray(part, float) for part in (x, y, exact.values[name]))
+            own = self._own(name, x, y)
+            wrong = ~near_entries(z, y, exact.radius(name) + own)
+            if 2 * (wrong & near_entries(x, y, own)).sum() >= wrong.sum():
+                return True
+            with np.errstate(all="ignore"):
+                sharp = ~(version.radius(name) >= np.abs(y - z))
+            if 2 * (wrong & sharp).sum() >= wrong.sum():
+                return True
+        return False
 
     # Comparing
 
@@ -180,13 +188,13 @@ class Observation:
         """
         if np.shape(x) != np.shape(y):
             return False
-        if _close(np.asarray(x, float), np.asarray(y, float), self._own(name, x, y)):
+        if close(np.asarray(x, float), np.asarray(y, float), self._own(name, x, y)):
             return True
         radius = sum(np.asarray(version.radius(name), float) for version in versions)
         if unknown is not None:
             radius = radius + np.where(np.isinf(unknown.radius(name)), np.inf, 0.0)
         x, y, radius = self._normal(name, x, y, radius)
-        return _close(x, y, radius + self._own(name, finite(np.abs(x)) + finite(radius), y))
+        return close(x, y, radius + self._own(name, finite(np.abs(x)) + finite(radius), y))
 
     def _own(self, name: str, x: Any, y: Any) -> Any:
         """Half a unit of what outputs are returned in."""
@@ -205,15 +213,57 @@ class Observation:
             known, other = (self.trial.frames.normal(name, z) for z in (Number.within(x, radius), y))
         return value(known), value(other), known.radius if isinstance(known, Number) else 0.0
 
-    def resembles(self, candidate: Candidate) -> bool:
-        """Whether what a candidate gives comes near what the subject returned, roughly; nothing of it is kept."""
+    def resembles(self, candidate: Candidate, outputs: Collection[str] = (), place: Place | None = None) -> bool:
+        """Whether what a candidate gives comes near what the subject returned, roughly; of it the last one is kept.
+
+        With `outputs`, these alone are looked at; with a `place`, it shows there alone.
+        """
         if candidate.where is not None and not candidate.where.holds(self.facts):
             return False
-        try:
-            values = self._run(candidate)
-        except BROKEN:
+        if self._latest is None or self._latest[0] is not candidate:
+            try:
+                self._latest = candidate, self._run(candidate)
+            except BROKEN:
+                self._latest = candidate, None
+        values = self._latest[1]
+        if values is None or values is SAME:
             return False
-        return values is not SAME and all(_roughly(values[name], self.outputs[name]) for name in self.names)
+        values = values if place is None else self._mixed(values, place)
+        return all(roughly(values[n], self.outputs[n]) for n in self.names if not outputs or n in outputs)
+
+    def strays(self) -> dict[str, NDArray[np.bool_]]:
+        """For each axis of outputs that are wrong, which of its positions have a wrong entry."""
+        found: dict[str, NDArray[np.bool_]] = {}
+        for name in sorted(self.wrong - set(self.mechanism.normal_form)):
+            x, y = np.asarray(self.outputs[name], float), np.asarray(self.exact.values[name], float)
+            labels = self._labels(name)
+            if x.shape != y.shape or len(labels) > x.ndim:
+                continue
+            wrong = ~near_entries(x, y, self.exact.radius(name) + self._own(name, x, y))
+            for at, axis in enumerate(labels, x.ndim - len(labels)):
+                if axis in self.mechanism.sizes and labels.count(axis) == 1 and x.shape[at] > 1:
+                    own = wrong.any(tuple(other for other in range(x.ndim) if other != at))
+                    if own.any():
+                        found[axis] = found[axis] | own if axis in found and len(found[axis]) == len(own) else own
+        return found
+
+    def _labels(self, name: str) -> tuple[str, ...]:
+        try:
+            return labels_of(self.mechanism, name)
+        except (SpecError, IndexError):
+            return ()
+
+    def _mixed(self, values: Mapping[str, Any], place: Place) -> dict[str, Any]:
+        """Outputs at a place as they are given, and elsewhere as the definition has them."""
+        return {name: self._placed(name, x, self.exact.values[name], place) for name, x in values.items()}
+
+    def _placed(self, name: str, x: Any, y: Any, place: Place) -> Any:
+        """An array of the shape of an output with `x` at a place and `y` elsewhere."""
+        shape = np.shape(self.exact.values[name])
+        mask = place.mask(shape, self._labels(name))
+        if mask is None:
+            return y
+        return np.where(mask, x, y) if np.shape(x) in (shape, ()) else x
 
     # Running candidates
 
@@ -260,6 +310,8 @@ class Observation:
             return SAME
         shows = [name for name in self.names if not candidate.only or name in candidate.only]
         found = {name: np.asarray(x) for name, x in frame.outputs(*shows).items()}
+        if candidate.place is not None:
+            found = self._mixed(found, candidate.place)
         return {name: found[name] if name in found else self.exact.values[name] for name in self.names}
 
     def _call(self, candidate: Candidate) -> Mapping[str, Any] | None:
@@ -296,7 +348,9 @@ class Observation:
                 with recording(), np.errstate(all="ignore"):
                     base = self._unchanged({**self.trial.bench.words, **candidate.words}, self.grade)
                     y = self._changed(candidate, base).outputs(name)[name]
-                return _bound(y, x, self.grade)
+                found = bound_of(y, x, self.grade)
+                place = candidate.place
+                return found if place is None else self._placed(name, found, self.exact.radius(name), place)
             except BROKEN:
                 pass
         own = self.exact.radius(name)
@@ -323,7 +377,7 @@ class Observation:
             dtype=base.dtype,
             overflow=base.overflow,
             unchanged=base,
-            reached=_reached(self.mechanism, frozenset(candidate.changes)),
+            reached=reached_by(self.mechanism, frozenset(candidate.changes)),
         )
 
     def _unchanged(self, words: Mapping[str, str], grade: Grade | None) -> Frame:
@@ -342,44 +396,3 @@ class Observation:
 
 SAME: Mapping[str, Any] = {}
 """What a candidate gives that gives the same as the definition, in every line."""
-
-
-def _bound(y: Any, x: Any, grade: Grade) -> Any:
-    """The radius of an output under a grade, and how far a choice in doubt has moved it from the exact one."""
-    if not isinstance(y, Number):
-        return 0.0
-    known = np.isfinite(y.value) | ~np.isfinite(y.radius)
-    with np.errstate(invalid="ignore"):
-        distance = np.abs(y.value - np.asarray(x, float))
-    moved = np.where(distance > y.radius / 4, distance, 0.0)
-    return np.where(known, (2.0 if grade is FP64 else 1.0) * y.radius + moved, 0.0)
-
-
-def _close(x: Any, y: Any, radius: Any) -> bool:
-    """Whether entries are the same, or as near as a radius, which where it is infinite claims nothing."""
-    with np.errstate(all="ignore"):
-        near = (x == y) | (np.abs(x - y) <= radius) | np.isposinf(radius)
-        return bool(np.all(near | (np.isnan(x) & np.isnan(y))))
-
-
-def _roughly(x: Any, y: Any) -> bool:
-    """Whether entries are alike but for some percent of the largest; what is not a number is like anything."""
-    if np.shape(x) != np.shape(y):
-        return False
-    x, y = np.asarray(x, float), np.asarray(y, float)
-    with np.errstate(all="ignore"):
-        size = np.max(np.abs(finite(y)), initial=0.0)
-        return bool(np.all((x == y) | (np.abs(x - y) <= ROUGHLY * size) | np.isnan(x)))
-
-
-class Reached(dict[tuple[str, str, frozenset[str]], frozenset[str]]):
-    """What the changes of a library's mistakes may give another value."""
-
-
-def _reached(mechanism: Mechanism, changed: frozenset[str]) -> frozenset[str]:
-    """What changes of some lines may give another value."""
-    key = (mechanism.name, mechanism.digest, changed)
-    known = mechanism.kept(Reached)
-    if key not in known:
-        known[key] = reached(mechanism, changed)
-    return known[key]

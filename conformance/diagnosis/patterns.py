@@ -16,6 +16,32 @@ Truths = Any
 LISTED = 3
 """Indices that are listed one by one where they form no pattern."""
 ORDINALS = {2: "second", 3: "third", 4: "fourth"}
+NOUNS = {
+    "q_len": "query",
+    "k_len": "key",
+    "heads": "head",
+    "kv_heads": "head",
+    "batch": "item",
+    "items": "item",
+    "tokens": "token",
+    "q_tokens": "query",
+    "k_tokens": "key",
+    "experts": "expert",
+    "length": "position",
+    "rows": "row",
+    "columns": "column",
+    "layers": "layer",
+    "n": "entry",
+    "dim": "channel",
+    "head_dim": "channel",
+    "value_dim": "channel",
+}
+"""What one index of an axis is called; other axes go by the name of their size."""
+
+
+def noun_of(axis: str | None) -> str:
+    """What one index of an axis is called, which is named by its size."""
+    return NOUNS.get(axis or "", axis or "entry")
 
 
 def in_words(wrong: Truths, nouns: Sequence[str], visible: Truths | None = None) -> str:
@@ -89,19 +115,19 @@ def indices(some: Truths, noun: str) -> str:
             return f"every {noun} but the {'first' if missing == 0 else 'last'}"
     if last - first == len(chosen) - 1:
         if first == 0:
-            return f"the first {len(chosen)} of {n} {_plural(noun)}"
-        return f"{_plural(noun)} from {first} on" if last == n - 1 else f"{_plural(noun)} {first} to {last}"
+            return f"the first {len(chosen)} of {n} {plural(noun)}"
+        return f"{plural(noun)} from {first} on" if last == n - 1 else f"{plural(noun)} {first} to {last}"
     step = chosen[1] - chosen[0]
     if first < step and chosen == list(range(first, n, step)):
         if first == 0:
-            return f"every {ORDINALS[step]} {noun}" if step in ORDINALS else f"{_plural(noun)} at multiples of {step}"
+            return f"every {ORDINALS[step]} {noun}" if step in ORDINALS else f"{plural(noun)} at multiples of {step}"
         return f"every {ORDINALS.get(step, f'{step}th')} {noun} from {first} on"
     if len(chosen) <= LISTED:
-        return f"{_plural(noun)} {', '.join(map(str, chosen[:-1]))} and {last}"
+        return f"{plural(noun)} {', '.join(map(str, chosen[:-1]))} and {last}"
     return ""
 
 
-def _plural(noun: str) -> str:
+def plural(noun: str) -> str:
     return f"{noun[:-1]}ies" if noun.endswith("y") and not noun.endswith("ey") else f"{noun}s"
 
 

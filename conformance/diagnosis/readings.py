@@ -1,6 +1,6 @@
-"""Ways to misread an input: its first item for all, another order of its axes, nothing beyond a limit.
+"""Ways to misread an input or to write an output: its first item for all, another order of its axes, nothing further.
 
-Such a slip stands in no line of a definition, which reads an input as it is; it is the input that is changed.
+Such a slip stands in no line of a definition, which reads an input as it is; it is the input or output that is changed.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..errors import SpecError
 from ..language.edits import FAR, RARE
 from ..language.syntax import parse
 from ..mechanisms.mechanism import Mechanism
+from ..mechanisms.restriction import labels_of
 
 LIMITS = (16, 32, 64, 128, 256, 512, 1024)
 """As many of an axis as tiles, threads and tables have."""
@@ -46,8 +48,22 @@ def readings(m: Mechanism) -> Iterator[Reading]:
             )
             neutral = str(m.defaults[name]).lower() if boolean else "0"
             whole = f"({name} and full(true, {shape}))" if boolean else f"({name} + full(0, {shape}))"
-        for cost, text, says in (*_along(whole, axes, neutral), *_across(whole, axes)):
+        for cost, text, says in (*_along(whole, axes, neutral), *_across(whole, axes), *_grouped(whole, axes, m)):
             yield Reading(cost, name, start + text, f"{name} {says}")
+
+
+def writings(m: Mechanism) -> Iterator[Reading]:
+    """What may be written in the place of each output along each of its axes, and along two of them."""
+    for name in m.outputs:
+        try:
+            axes = list(labels_of(m, name)) if name in m.definition and name not in m.random else []
+        except SpecError:
+            continue
+        if not axes or not all(axis in m.sizes for axis in axes):
+            continue
+        added = ((RARE, f"cumsum({name}, {n - len(axes)})", f"added up along {axis}") for n, axis in enumerate(axes))
+        for cost, text, says in (*_along(name, axes, "0"), *_across(name, axes), *_grouped(name, axes, m), *added):
+            yield Reading(cost, name, text, f"{name} {says}")
 
 
 def axes_of(m: Mechanism, name: str) -> list[str] | None:
@@ -71,10 +87,30 @@ def _along(whole: str, axes: list[str], neutral: str) -> Iterator[tuple[int, str
         at = number - len(axes)
         yield RARE, f"gather({whole}, 0 * range({n}), {at})", f"at the first of {n}"
         yield RARE, f"gather({whole}, (range({n}) + 1) % {n}, {at})", f"at the next of {n}"
+        yield RARE, f"gather({whole}, max(range({n}) - 1, 0), {at})", f"at the one before of {n}"
         yield FAR, f"gather({whole}, {n} - 1 - range({n}), {at})", f"with {n} in reverse"
         behind = f"range({n})" + (f"[:{', none' * (-at - 1)}]" if at < -1 else "")
         for limit in LIMITS:
             yield FAR, f"where({behind} < {limit}, {whole}, {neutral})", f"up to {limit} of {n}"
+
+
+def _grouped(whole: str, axes: list[str], m: Mechanism) -> Iterator[tuple[int, str, str]]:
+    """Heads that are counted the other way round: through the groups first, or through the members of one."""
+    if "heads" in axes and "kv_heads" in m.sizes:
+        at, group = axes.index("heads") - len(axes), "(heads // kv_heads)"
+        for a, b, says in (("kv_heads", group, "of each group"), (group, "kv_heads", "of all groups")):
+            order = f"range(heads) % {a} * {b} + range(heads) // {a}"
+            yield RARE, f"gather({whole}, {order}, {at})", f"with the first heads {says} in front"
+        if at < -1:
+            front, after = axes[:at], axes[at + 1 :]
+            split = ", ".join([*front, "kv_heads", group, *after])
+            order = ", ".join(
+                map(
+                    str, [*range(len(front) + 1), len(front) + 2, len(front) + 1, *range(len(front) + 3, len(axes) + 1)]
+                )
+            )
+            text = f"reshape(permute(reshape({whole}, {split}), {order}), {', '.join(axes)})"
+            yield RARE, text, f"laid out with {after[0]} before the heads of a group"
 
 
 def _across(whole: str, axes: list[str]) -> Iterator[tuple[int, str, str]]:

@@ -14,9 +14,9 @@ from ..judging.large import Large, Unroomy
 from ..judging.serving import SECONDS
 from ..judging.settling import Declined
 from .conditions import Fit
-from .maps import NOUNS, Map
+from .maps import Map
 from .parting import Parting, point_of
-from .patterns import in_words
+from .patterns import NOUNS, in_words
 from .separation import LEAST, When
 
 LOOKED_AT = 20.0

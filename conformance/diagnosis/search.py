@@ -125,7 +125,9 @@ class Search:
         return filter(self.fits, self.candidates)
 
     def fits(self, candidate: Candidate) -> bool:
-        return fit(self.stances(candidate))
+        """Whether a candidate differs on no case, and agrees on half of the wrong ones; of others it says nothing."""
+        stances = self.stances(candidate)
+        return fit(stances) and 2 * stances[: len(self.wrong)].count(Stance.AGREES) >= len(self.wrong)
 
     def stances(self, candidate: Candidate) -> list[Stance]:
         """How a candidate stands on each case, as far as the first on which it differs."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,10 +24,12 @@ from ..language.expressions import Expression
 from ..mechanisms.mechanism import Mechanism
 from .candidates import Candidate, Changed, described
 from .observations import Observation
-from .readings import readings
+from .places import Place
+from .readings import Reading, readings, writings
 
 SAYS = "the definition with one line changed"
 READ = "the definition, of an input that is read otherwise"
+WRITTEN = "the definition, with an output that is written otherwise"
 ORDER = "the definition with two steps in the other order"
 ROOM = 56
 """Characters of a changed line that are shown."""
@@ -45,13 +48,33 @@ def plausible(bench: Bench, wrong: Sequence[Observation]) -> list[Candidate]:
     return [] if bench.mechanism.by_reference else resembling(edited(bench), wrong)
 
 
-def resembling(candidates: Iterable[Candidate], wrong: Sequence[Observation]) -> list[Candidate]:
-    """Those of many candidates that come near what the subject returned on the smallest cases."""
+def resembling(
+    candidates: Iterable[Candidate], wrong: Sequence[Observation], somewhere: Sequence[Place] = ()
+) -> list[Candidate]:
+    """Those of many candidates that come near what the subject returned on the smallest cases.
+
+    They do so in the outputs that are wrong on some case; what they give in others may be left out.
+    Behind them are those that do where they are made `somewhere` along an axis of outputs.
+    """
     few = sorted((o for o in wrong if o.entries <= SMALL), key=lambda o: o.entries)[:FIRST]
-    if not few:
-        return []
-    possible = (c for c in itertools.islice(candidates, WORK) if all(o.resembles(c) for o in few))
-    return list(itertools.islice(possible, LEFT))
+    outputs = {name for o in wrong for name in o.wrong}
+    found: list[Candidate] = []
+    placed: list[Candidate] = []
+    for candidate in itertools.islice(candidates, WORK) if few else ():
+        if all(o.resembles(candidate, outputs) for o in few):
+            found.append(candidate)
+        placed += [candidate.placed(x) for x in somewhere if all(o.resembles(candidate, outputs, x) for o in few)]
+        if len(found) >= LEFT:
+            break
+    return [*found, *placed[:LEFT]]
+
+
+def changed_along(
+    bench: Bench, candidates: Sequence[Candidate], wrong: Sequence[Observation], later: Sequence[Place], until: float
+) -> list[Candidate]:
+    """Those of candidates that come near where their lines are changed from a position on, as long as there is time."""
+    made = (c.along(bench.mechanism, place) for place in later for c in candidates if not (c.words or c.at))
+    return resembling((c for c in made if c is not None and time.process_time() < until), wrong)
 
 
 class Edits(dict[tuple[str, str, frozenset[str]], list[Candidate]]):
@@ -125,13 +148,32 @@ def _read_otherwise(bench: Bench) -> Iterator[tuple[int, Candidate]]:
     """An input that is taken for something else, or its memory for that of a contiguous array."""
     m, taken = bench.mechanism, {*bench.mechanism.required, *bench.subject.claims.names}
     scope = next(iter(m.definition.values()))
+    found: dict[tuple[str, str], tuple[Reading, Expression]] = {}
     for one in readings(m):
         made = _compiled(one.text, scope) if one.name in taken and one.name in _read(m) else None
         if made is not None:
+            found[one.name, one.says.removeprefix(one.name)] = one, made
             yield one.cost, _candidate({one.name: made}, Changed(one.name, one.name, one.says), says=READ)
+    for (name, way), (one, made) in found.items():  # what is done with keys is done with values as well
+        other = found.get((_of_values(name), way))
+        if other is not None:
+            changed = (Changed(x.name, x.name, x.says) for x in (one, other[0]))
+            yield one.cost, _candidate({name: made, other[0].name: other[1]}, *changed, says=READ)
+    for one in writings(m):
+        made = _compiled(one.text, scope)
+        if made is not None:
+            yield one.cost, _candidate({one.name: made}, Changed(one.name, one.name, one.says), says=WRITTEN)
     for names in ((name,) for name in m.required):
         yield PLAIN, _dense(names)
     yield PLAIN, _dense(m.required)
+
+
+def _of_values(name: str) -> str:
+    """The name of the values that belong to some keys, or an empty one."""
+    return {"k": "v", "key": "value"}.get(name) or next(
+        (value + name.removeprefix(key) for key, value in (("k_", "v_"), ("key_", "value_")) if name.startswith(key)),
+        "",
+    )
 
 
 def _dense(names: tuple[str, ...]) -> Candidate:

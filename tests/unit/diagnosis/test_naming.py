@@ -398,3 +398,27 @@ def zeros_for_what_is_removed(logits, *, k):
 def test_where_entries_are_finite_what_is_known_is_named_however_little_time_is_left():
     one = subject(Adapter("zeros", "top_k_filter", zeros_for_what_is_removed, "numpy"))
     assert "top_k_filter.zeros where all entries are finite" == likeness_of(one, "top_k_filter", times=0.0).name
+
+
+def queue_of_the_choice_before(logits, *, k, capacity=None):
+    """A router that counts the choices just before as ahead of a choice, and not all earlier ones."""
+    e = np.exp(logits - logits.max(-1, keepdims=True))
+    scores = (e / e.sum(-1, keepdims=True)).astype(float)
+    order, weights, before = np.argsort(-scores, -1)[:, :k], np.zeros(scores.shape), 0
+    for n in range(k):
+        mask = np.arange(scores.shape[-1]) == order[:, n : n + 1]
+        ahead = np.cumsum(mask, 0) - mask + before
+        weights += np.where(mask & (capacity is None or ahead < capacity), scores, 0)
+        before = mask.sum(0)
+    return weights.astype(np.float32)
+
+
+def test_a_mistake_that_leaves_open_whatever_is_wrong_is_no_name():
+    words = {"drop_order": "by_choice"}
+    one = subject(Adapter("kernel", "moe_routing", queue_of_the_choice_before, "numpy", conventions=words))
+    assert likeness_of(one, "expert_capacity") is None
+
+
+def test_another_word_is_no_name_where_the_convention_makes_no_difference():
+    found = found_of(mistake("expert_capacity.not_renormalised"), "expert_capacity")
+    assert not isinstance(found, Likeness)

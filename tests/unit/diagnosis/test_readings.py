@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attnspec.diagnosis.readings import axes_of, readings
+from attnspec.diagnosis.readings import axes_of, readings, writings
 from attnspec.language.expressions import Expression
 from attnspec.mechanisms.definition import Frame
 from attnspec.mechanisms.loader import library
@@ -50,3 +50,31 @@ def test_beyond_so_many_a_mask_hides_nothing_and_keys_are_zero():
 
 def test_an_optional_input_that_is_left_out_stays_so():
     assert read("mask at the first of heads") is True
+
+
+def written(says, operator="attention", **given):
+    """What is written in place of an output, of a call that is given."""
+    m = library()[operator]
+    one = next(one for one in writings(m) if one.says == says)
+    frame = Frame(m, given, changes={one.name: Expression(one.text, next(iter(m.definition.values())).scope)})
+    return frame[one.name]
+
+
+def test_what_is_written_in_place_of_an_output():
+    x, weight = np.array([[3.0, 4.0], [4.0, -3.0], [1.0, 1.0]]), np.ones(2)
+    right = Frame(library()["rms_norm"], {"x": x, "weight": weight})["out"]
+    for says, expected in {
+        "out at the next of rows": right[[1, 2, 0]],
+        "out at the one before of rows": right[[0, 0, 1]],
+        "out added up along rows": np.cumsum(right, 0),
+        "out laid out with n before rows": right.T.reshape(3, 2),
+    }.items():
+        assert expected.tolist() == written(says, "rms_norm", x=x, weight=weight).tolist()
+
+
+def test_heads_may_be_counted_through_all_groups_first():
+    q, k = np.arange(4.0).reshape(1, 4, 1, 1), np.ones((1, 2, 1, 1))
+    right = Frame(ATTENTION, {"q": q, "k": k, "v": k})["lse"].ravel()
+    assert [0.0, 1.0, 2.0, 3.0] == right.tolist()
+    found = written("lse with the first heads of each group in front", q=q, k=k, v=k)
+    assert [0.0, 2.0, 1.0, 3.0] == found.ravel().tolist()
