@@ -302,6 +302,8 @@ class Parting:
         name, n = literal.name, literal.value
         edge = next(p.sample for p in self.points if p.wrong and p.facts.sizes[name] == n)
         others = Condition(tuple(one for one in condition.literals if one is not literal))
+        same = [{one.name, one.value} for one in others.literals if one.kind == "same"]
+        alike = sorted(set().union(*(pair for pair in same if name in pair)))
         while True:
             beyond = [
                 p.facts.sizes[name]
@@ -310,7 +312,7 @@ class Parting:
             ]
             limit = max(beyond, default=0) if literal.kind == "from" else min(beyond, default=2 * n)
             middle = (limit + n) // 2
-            found = sized(edge, self.bench.subject.claims, name, middle) if abs(limit - n) > 1 else None
+            found = sized(edge, self.bench.subject.claims, name, middle, alike) if abs(limit - n) > 1 else None
             if found is None or found.key in self.known:
                 return
             yield found

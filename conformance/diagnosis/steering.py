@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -59,9 +59,10 @@ def imposed(sample: Sample, claims: Claims, condition: Condition) -> Sample | No
     return found if found is not None and condition.holds(facts_of(found)) else None
 
 
-def sized(sample: Sample, claims: Claims, name: str, n: int) -> Sample | None:
-    """The case with another size."""
-    found = drawn(sample, _with(sample, name, n), claims)
+def sized(sample: Sample, claims: Claims, name: str, n: int, alike: Collection[str] = ()) -> Sample | None:
+    """The case with another size, which sizes that are to be `alike` have as well."""
+    case = _with(sample, name, n)
+    found = drawn(sample, replace(case, fixed={**case.fixed, **dict.fromkeys(alike, n)}), claims)
     return found if found is not None and found.values.get(name) == n else None
 
 

@@ -104,3 +104,19 @@ def test_a_literal_too_many_is_left_out_when_the_budget_is_spent():
     assert search.spent
     assert "rows" not in where(search.shorter(fit).condition)
     assert fit is Speechless(BENCH, points(12), 0).shorter(fit)
+
+
+class Square(Parting):
+    """Wrong where there are as many rows as entries, from two on."""
+
+    def wrong(self, sample: Sample) -> bool:
+        return 2 <= sample.values["n"] == sample.values["rows"]
+
+
+def test_sizes_that_are_the_same_are_moved_together_where_a_threshold_is_sought():
+    m = library()["softmax"]
+    drawn = plan(m, BENCH.subject.claims, PROFILES["quick"], 0, "float32")
+    samples = [s for s in (*drawn.scenarios, *drawn.pairs) if s.mechanism is m and s.entries < 500]
+    found = [point_of(s, wrong=2 <= s.values["n"] == s.values["rows"]) for s in samples]
+    fit, _ = Square(BENCH, found, 0).stands()
+    assert "n = rows" == where(fit.condition)
