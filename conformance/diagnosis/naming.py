@@ -276,7 +276,7 @@ def _somewhere(
     own = [o for o in search.wrong if o.mechanism is bench.mechanism]
     found = places(o.strays() for o in own)
     known = [c for c in candidates if not c.words]
-    near = resembling([*known, *edited(bench)], search.wrong, found)
+    near = resembling([*known, *edited(bench)], search.wrong, found) if found else []
     likeness = _one_of(bench, [c for c in near if c.place is not None], observations, search)
     if likeness is not None:
         return likeness
