@@ -92,6 +92,7 @@ def linear_attention_gradient(
     gate=0.0,
     state=0.0,
     key_sum=0.0,
+    d_final_state=0.0,
     *,
     scale=None,
     feature_map="identity",
@@ -100,7 +101,7 @@ def linear_attention_gradient(
     causal=True,
     eps_place="to_normaliser",
 ):
-    """Of linear_attention, for d_out [batch, heads, length, value_dim].
+    """Of linear_attention, for d_out [batch, heads, length, value_dim] and d_final_state, like the state.
 
     Returns `d_q`, `d_k`, `d_v`, `d_gate`, `d_state` and `d_key_sum`, the last three 0 where there is no such input.
     By weights: token t reads w[t, u] of the value of token u, [batch, heads, length, length], where
@@ -139,6 +140,17 @@ def linear_attention_gradient(
             d_mk[:, :, u] += left[u] * query * d_w
             d_v[:, :, u] += w.sum(2)[..., None] * d_num
             d_g[:, :, u + 1 : t + 1] += (w * d_w)[:, :, None]
+    asked = np.broadcast_to(d_final_state, S0.shape)  # raises unless it is like the state
+    for u in range(-1, length):
+        kept = np.exp(gates[:, :, u + 1 :].sum(2))[..., None] * asked
+        if u < 0:
+            d_S0 += kept
+            share = (kept * S0).sum(3)
+        else:
+            d_mk[:, :, u] += (kept * v[:, :, u, None]).sum(3)
+            d_v[:, :, u] += (kept * mapped_k[:, :, u, :, None]).sum(2)
+            share = (kept * mapped_k[:, :, u, :, None] * v[:, :, u, None]).sum(3)
+        d_g[:, :, u + 1 :] += share[:, :, None]
     d_gate = d_g if np.shape(gate)[3:] == (d,) else d_g.sum(3, keepdims=True)
     found = {"d_q": slope_q * d_mq, "d_k": slope_k * d_mk, "d_v": d_v}
     return found | given(d_gate=(d_gate, gate), d_state=(d_S0, state), d_key_sum=(d_z0, key_sum))

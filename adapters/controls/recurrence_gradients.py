@@ -60,6 +60,7 @@ def control_linear_attention_back_by_tokens(
     gate: Any = None,
     state: Any = None,
     key_sum: Any = None,
+    d_final_state: Any = None,
     *,
     scale: float | None = None,
     feature_map: str = "identity",
@@ -70,7 +71,8 @@ def control_linear_attention_back_by_tokens(
     """Back through every token, one by one."""
     options = {"scale": scale, "feature_map": feature_map, "normalise": normalise, "eps": eps, "causal": causal}
     out = partial(linear_attention.control_linear_attention_by_tokens, key_sum=key_sum, **options)
-    return through(out, d_out, key_sum, normalise, q=q, k=k, v=v, gate=gate, state=state)
+    asked = {"final_state": d_final_state}
+    return through(out, d_out, key_sum, normalise, further=asked, q=q, k=k, v=v, gate=gate, state=state)
 
 
 @adapter("linear_attention_gradient", dtypes=DTYPES, conventions={"eps_place": "to_keys"})
@@ -82,6 +84,7 @@ def control_linear_attention_back_at_once(
     gate: Any = None,
     state: Any = None,
     key_sum: Any = None,
+    d_final_state: Any = None,
     *,
     scale: float | None = None,
     feature_map: str = "identity",
@@ -92,7 +95,8 @@ def control_linear_attention_back_at_once(
     """Back through the products of all queries with all keys."""
     options = {"scale": scale, "feature_map": feature_map, "normalise": normalise, "eps": eps, "causal": causal}
     out = partial(linear_attention.control_linear_attention_at_once, key_sum=key_sum, **options)
-    return through(out, d_out, key_sum, normalise, q=q, k=k, v=v, gate=gate, state=state)
+    asked = {"final_state": d_final_state}
+    return through(out, d_out, key_sum, normalise, further=asked, q=q, k=k, v=v, gate=gate, state=state)
 
 
 def through(out: Any, d_out: Any, key_sum: Any, normalise: bool, **inputs: Any) -> dict[str, Any]:

@@ -53,11 +53,13 @@ def in_chunks(
     state: Any,
     given_state: bool,
     axes: Mapping[str, int | None],
+    worth: Any = None,
     **inputs: Any,
 ) -> dict[str, Any]:
     """The gradients of a function of arrays, `axes` saying which axis of each has the tokens.
 
-    A function returns out [batch, heads, length, ...] and the state that is left; `state` is the first one, in float32.
+    A function returns out [batch, heads, length, ...] and the state that is left; `state` is the first one, in float32,
+    and the last one is `worth` something, or nothing.
     """
     import torch
 
@@ -73,7 +75,7 @@ def in_chunks(
     starts, states = range(0, length, CHUNK), [state]
     for start in starts:
         states.append(part.saved(function(state=states[-1], **of_chunk(start))["final_state"]))
-    worth = torch.zeros_like(state)
+    worth = torch.zeros_like(state) if worth is None else worth
     found = {name: torch.zeros(x.shape, dtype=torch.float32) for name, x in given.items()}
     for start, before in reversed([*zip(starts, states, strict=False)]):
         leaves = {name: x.detach().float().requires_grad_() for name, x in of_chunk(start).items()}
@@ -144,6 +146,38 @@ def linear_attention(part: Any) -> Callable[..., Any]:
     return linear_attention_gradient
 
 
+def handed_back(part: Any) -> Callable[..., Any]:
+    axes = {"q": 2, "k": 2, "v": 2, "gate": 2}
+
+    def linear_attention_gradient(
+        q: Any,
+        k: Any,
+        v: Any,
+        d_out: Any,
+        gate: Any = None,
+        state: Any = None,
+        *,
+        d_final_state: Any,
+        scale: float | None = None,
+        feature_map: str = "identity",
+    ) -> Any:
+        def chunk(**given: Any) -> Any:
+            return control_linear_attention_at_once(**given, scale=scale, feature_map=feature_map)
+
+        if d_final_state.shape != (*k.shape[:2], k.shape[3], v.shape[3]):
+            raise ValueError("the gradient of the final state is like the state")
+        first = of_keys(q, k, v, gate, state, None, scale, feature_map)[-2].float()
+        worth = part.begun(d_final_state, v.shape[2])
+        return in_chunks(part, chunk, d_out, first, state is not None, axes, worth, q=q, k=k, v=v, gate=gate)
+
+    return linear_attention_gradient
+
+
+def begun(worth: Any, length: int) -> Any:
+    """What the last state of all is worth, from which the backward pass begins."""
+    return worth
+
+
 def state_space(part: Any) -> Callable[..., Any]:
     axes = {"x": 2, "dt": 2, "a": None, "b": 2, "c": 2, "d": None, "dt_bias": None}
 
@@ -174,6 +208,7 @@ def state_space(part: Any) -> Callable[..., Any]:
 
 
 DELTA_RULE = Whole("gated_delta_rule_gradient", delta_rule, PARTS)
+HANDED_BACK = Whole("linear_attention_gradient", handed_back, (*PARTS, begun))
 LINEAR_ATTENTION = Whole("linear_attention_gradient", linear_attention, PARTS)
 STATE_SPACE = Whole("state_space_gradient", state_space, PARTS)
 
@@ -289,3 +324,25 @@ def weight_gradients_in_half_precision(d: Any, seen: Any) -> Any:
 def gradients_of_outputs_in_half_precision(d: Any) -> Any:
     """The gradients of outputs are stored in bfloat16."""
     return d.bfloat16().float()
+
+
+@HANDED_BACK.instead_of(begun)
+def final_gradient_of_whole_chunks_alone(worth: Any, length: int) -> Any:
+    """The gradient of the final state is read where the last chunk is a whole one."""
+    import torch
+
+    return torch.zeros_like(worth) if length % CHUNK else worth
+
+
+@HANDED_BACK.instead_of(begun, dtypes=("float32",))
+def final_gradient_in_half_precision(worth: Any, length: int) -> Any:
+    """The gradient of the final state is read in bfloat16."""
+    return worth.bfloat16().float()
+
+
+@HANDED_BACK.instead_of(carried)
+def final_gradient_in_the_last_chunk_alone(worth: Any, later: bool) -> Any:
+    """What the last chunk has of the final state is not handed to the chunks before it."""
+    import torch
+
+    return torch.zeros_like(worth) if later else worth

@@ -94,6 +94,7 @@ def fla_naive_linear_attention_gradient(
     d_out: Any,
     state: Any = None,
     key_sum: Any = None,
+    d_final_state: Any = None,
     *,
     scale: float | None = None,
     normalise: bool = False,
@@ -102,15 +103,17 @@ def fla_naive_linear_attention_gradient(
     """naive_recurrent_linear_attn, token by token; the sum of keys is handed on with the normaliser."""
     call = linear_attention.fla_naive_recurrent_linear_attention
     out = partial(call, scale=scale, normalise=normalise, eps=eps)
-    return differentiated(out, d_out, q=q, k=k, v=v, state=state, key_sum=key_sum if normalise else None)
+    sums, asked = key_sum if normalise else None, {"final_state": d_final_state}
+    return differentiated(out, d_out, further=asked, q=q, k=k, v=v, state=state, key_sum=sums)
 
 
 @adapter("linear_attention_gradient", fixed={**GATED, "scale": None}, requires="not single(gate)", **SINGLE)
 def fla_naive_recurrent_gla_gradient(
-    q: Any, k: Any, v: Any, d_out: Any, gate: Any = None, state: Any = None
+    q: Any, k: Any, v: Any, d_out: Any, gate: Any = None, state: Any = None, d_final_state: Any = None
 ) -> dict[str, Any]:
     """naive_recurrent_gla, token by token, with a gate for each channel of the keys."""
-    return differentiated(linear_attention.fla_naive_recurrent_gla, d_out, q=q, k=k, v=v, gate=gate, state=state)
+    call, asked = linear_attention.fla_naive_recurrent_gla, {"final_state": d_final_state}
+    return differentiated(call, d_out, further=asked, q=q, k=k, v=v, gate=gate, state=state)
 
 
 @adapter("linear_attention_gradient", fixed=GATED, requires=HEADS, **SINGLE)

@@ -7,17 +7,19 @@ https://docs.pytorch.org/docs/stable/generated/torch.nn.RMSNorm.html
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import adapter
 from .norms import DTYPES, LAYER, ROOT_MEAN_SQUARE
 
 
-def differentiated(function: Callable[..., Any], d_out: Any, **inputs: Any) -> dict[str, Any]:
+def differentiated(
+    function: Callable[..., Any], d_out: Any, *, further: Mapping[str, Any] | None = None, **inputs: Any
+) -> dict[str, Any]:
     """What a cotangent of the function's result is for each of its inputs, by their names with `d_` before.
 
-    Of outputs by name, `out` is differentiated.
+    Of outputs by name, `out` is differentiated, and those that `further` has a cotangent of.
     An input that is None has no gradient.
     Inputs and cotangent keep their memory and its layout: what a backward pass writes over, it writes over here.
     """
@@ -27,7 +29,9 @@ def differentiated(function: Callable[..., Any], d_out: Any, **inputs: Any) -> d
         leaves = {name: x.detach().requires_grad_() for name, x in inputs.items() if x is not None}
         found = function(**inputs | leaves)
         out = found["out"] if isinstance(found, dict) else found
-        gradients = torch.autograd.grad(out, list(leaves.values()), d_out)
+        asked = {name: x for name, x in (further or {}).items() if x is not None}
+        outs, cotangents = [out, *(found[name] for name in asked)], [d_out, *asked.values()]
+        gradients = torch.autograd.grad(outs, list(leaves.values()), cotangents)
     return {f"d_{name}": _apart(x, d_out) for name, x in zip(leaves, gradients, strict=True)}
 
 

@@ -136,6 +136,31 @@ def test_without_a_mask_every_token_is_in_every_output(witness, normalise):
         np.testing.assert_allclose(np.asarray(found[f"d_{key}"]), leaves[key].grad, rtol=1e-9, atol=1e-12, err_msg=key)
 
 
+@pytest.mark.parametrize("witness", ["definition", "reference"])
+@pytest.mark.parametrize("width", [4, 1])
+def test_what_a_later_segment_asks_of_the_final_state_goes_back_to_every_token(witness, width):
+    rng = np.random.default_rng(3)
+    shapes = {"q": (2, 2, 5, 4), "k": (2, 2, 5, 4), "v": (2, 2, 5, 3), "state": (2, 2, 4, 3)}
+    inputs = {name: rng.normal(size=shape) for name, shape in shapes.items()}
+    inputs["gate"] = -np.abs(rng.normal(size=(2, 2, 5, width)))
+    d_out, asked = rng.normal(size=(2, 2, 5, 3)), rng.normal(size=(2, 2, 4, 3))
+    leaves = {name: torch.from_numpy(x).requires_grad_() for name, x in inputs.items()}
+    state, rows = leaves["state"], []
+    for t in range(5):
+        state = leaves["gate"][:, :, t].exp()[..., None] * state
+        state = state + leaves["k"][:, :, t, :, None] * leaves["v"][:, :, t, None]
+        rows.append(0.3 * (leaves["q"][:, :, t, :, None] * state).sum(2))
+    (torch.stack(rows, 2) * torch.from_numpy(d_out)).sum().add((state * torch.from_numpy(asked)).sum()).backward()
+    given = {**inputs, "d_out": d_out, "d_final_state": asked, "scale": 0.3}
+    found = (
+        reference.linear_attention_gradient(**given)
+        if witness == "reference"
+        else Frame(library()["final_state_gradient"], given).outputs()
+    )
+    for name, leaf in leaves.items():
+        np.testing.assert_allclose(np.asarray(found[f"d_{name}"]), leaf.grad, rtol=1e-9, atol=1e-12, err_msg=name)
+
+
 def test_the_references_refuse_what_is_outside_the_domain():
     with pytest.raises(ValueError, match="every key has a value"):
         reference.gated_delta_rule_gradient(
