@@ -53,6 +53,8 @@ def quantize_blocks(
             s = np.abs(x[own]).max() / last or 1.0
             if power_of_two:
                 s = 2.0 ** (np.ceil(np.log2(s)) if power_rounding == "up" else np.rint(np.log2(s)))
+                if power_rounding == "floored" and x[own].any():
+                    s = 2.0 ** (np.floor(np.log2(np.abs(x[own]).max())) - np.floor(np.log2(last)))
             y = x[own] / s
             with np.errstate(divide="ignore"):
                 exponent = np.maximum(np.floor(np.log2(np.abs(y))), -6.0) - 3.0 if last == 448 else 0.0
@@ -127,7 +129,7 @@ def dequantize_gguf(data, *, block_format="q4_0"):
 
 
 def quantized_matmul(x, codes, scales, offsets, *, bits=4, group_size=32, transpose_weights=True):
-    """The product x W.T, or x W, of x [rows, inner] with W = s q + o, with s and o for a group of a row of `codes [outs, n]`.
+    """The product x W.T, or x W, of x [rows, inner] with weights s q + o, by s and o of a group of a row of `codes`.
 
     Frantar et al. 2022, arXiv:2210.17323, section 4; the zero point z is in the offset o = -s z.
     """

@@ -184,3 +184,50 @@ def control_blocks_one_by_one(
             codes[part] = ladder[above - 1 + (random.random(share.shape) < share)]
         scale[i, j] = step
     return {"codes": codes.astype(dtype), "scale": scale}
+
+
+@adapter("quantize_blocks", dtypes=DTYPES, conventions={"power_rounding": "floored"})
+def control_blocks_by_fractions(
+    x: Any,
+    *,
+    code_dtype: str = "int8",
+    block_rows: int | None = 1,
+    block_columns: int | None = None,
+    power_of_two: bool = False,
+) -> Any:
+    """Powers of two by the exponent of the largest size."""
+    import torch
+
+    blocks = blocks_of(x.float(), block_rows, block_columns)
+    peak = blocks.abs().amax((1, 3), keepdim=True)
+    scale = peak / LARGEST[code_dtype]
+    if power_of_two:
+        octave = 7 if code_dtype == "int8" else 9
+        scale = torch.ldexp(torch.ones(()), torch.frexp(peak).exponent - octave)
+    scale = torch.where(peak > 0, scale, 1.0)
+    return {"codes": coded((blocks / scale).reshape(x.shape), code_dtype), "scale": scale[:, 0, :, 0]}
+
+
+@adapter("quantize_blocks", framework="numpy", dtypes=("float32",), conventions={"power_rounding": "floored"})
+def control_blocks_by_bits(
+    x: Any,
+    *,
+    code_dtype: str = "int8",
+    block_rows: int | None = 1,
+    block_columns: int | None = None,
+    power_of_two: bool = False,
+) -> Any:
+    """Powers of two by the bits of the largest size that hold its exponent, and products with reciprocals."""
+    import ml_dtypes
+    import numpy as np
+
+    blocks = blocks_of(x, block_rows, block_columns)
+    peak = np.abs(blocks).max((1, 3), keepdims=True).astype(np.float32)
+    scale = peak / np.float32(LARGEST[code_dtype])
+    if power_of_two:
+        octave = np.float32(64 if code_dtype == "int8" else 256)
+        scale = (peak.view(np.uint32) & np.uint32(0x7F800000)).view(np.float32) / octave
+    scale = np.where(peak > 0, scale, np.float32(1))
+    ratio = np.clip((blocks * (1 / scale)).reshape(x.shape), -LARGEST[code_dtype], LARGEST[code_dtype])
+    codes = np.rint(ratio).astype(np.int8) if code_dtype == "int8" else ratio.astype(ml_dtypes.float8_e4m3fn)
+    return {"codes": codes, "scale": scale[:, 0, :, 0]}

@@ -48,6 +48,45 @@ def torchao_float8(
     return {"codes": _quantize_affine_float8(x, scale, torch.float8_e4m3fn), "scale": scale}
 
 
+MX: dict[str, Any] = {"code_dtype": "e4m3", "block_rows": 1, "block_columns": 32, "power_of_two": True}
+
+
+def microscaled(x: Any, mode: str) -> Any:
+    """Codes in e4m3 and scales of to_mx, of blocks of 32 and by a mode of finding scales."""
+    import torch
+    from torchao.prototype.mx_formats.mx_tensor import ScaleCalculationMode, to_mx
+
+    modes = {"floor": ScaleCalculationMode.FLOOR, "rceil": ScaleCalculationMode.RCEIL}
+    scale, codes = to_mx(x.contiguous(), torch.float8_e4m3fn, 32, scaling_mode=modes[mode])
+    return {"codes": codes, "scale": scale.float().reshape(len(x), -1)}
+
+
+@adapter(
+    "quantize_blocks",
+    dtypes=("float32", "bfloat16"),
+    fixed=MX,
+    conventions={"power_rounding": "floored"},
+    package="torchao",
+    extra="torchao",
+)
+def torchao_mx_floor(x: Any) -> Any:
+    """to_mx with the mode FLOOR, which is that of the specification."""
+    return microscaled(x, "floor")
+
+
+@adapter(
+    "quantize_blocks",
+    dtypes=("float32", "bfloat16"),
+    fixed=MX,
+    conventions={"power_rounding": "up"},
+    package="torchao",
+    extra="torchao",
+)
+def torchao_mx_rceil(x: Any) -> Any:
+    """to_mx with the mode RCEIL."""
+    return microscaled(x, "rceil")
+
+
 @adapter(
     "dequantize_blocks",
     dtypes=("float32",),
