@@ -11,6 +11,7 @@ from attnspec import reference
 from attnspec.adapters import Adapter
 from attnspec.cases.profiles import PROFILES
 from attnspec.judging.cells import Request
+from attnspec.judging.conventions import identified
 from attnspec.judging.engine import run
 from attnspec.mechanisms.definition import Frame
 from attnspec.mechanisms.loader import library
@@ -93,3 +94,20 @@ def test_rounding_by_chance_is_judged_by_counts(choose, expected):
     cells = run(Request(one, library()["stochastic_blocks"], "float32", PROFILES["quick"])).cells
     broken = {cell.law for cell in cells if cell.bad and cell.level == "must"}
     assert expected == broken & expected if expected else broken == expected
+
+
+def microscaled(x):
+    """Codes in float8 of groups of 32, by the least power of two with which nothing is beyond the range."""
+    blocks = x.float().reshape(len(x), -1, 32)
+    peak = blocks.abs().amax(2, keepdim=True)
+    scale = torch.exp2(torch.log2(torch.where(peak > 0, peak / 448, 1.0)).ceil())
+    return {"codes": (blocks / scale).reshape(x.shape).to(torch.float8_e4m3fn), "scale": scale[..., 0]}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_word_explains_scales_whose_quotient_is_a_power_of_two_but_for_rounding(dtype):
+    fixed = {"code_dtype": "e4m3", "block_rows": 1, "block_columns": 32, "power_of_two": True}
+    one = subject(Adapter("function", "quantize_blocks", microscaled, "torch", dtypes=(dtype,), fixed=fixed))
+    cells = run(Request(one, library()["quantize_blocks"], dtype, PROFILES["quick"])).cells
+    assert not [cell.law for cell in cells if cell.bad and cell.level == "must"]
+    assert "up" == identified(one, library()["quantize_blocks"], dtype, "cpu")["power_rounding"].word
