@@ -34,8 +34,9 @@ extras: $(VENV)/.with-interpreters $(VENV)/.with-sources $(VENV)/.with-ray $(VEN
 check: setup
 	$(VENV)/bin/attnspec check torch_sdpa transformers_eager --profile quick --fail-on new
 
+# All tests but those that `make interpreters` runs, with what is installed here and with more.
 test: setup
-	$(VENV)/bin/python -m pytest -n 2 --dist worksteal
+	$(VENV)/bin/python -m pytest -n 2 --dist worksteal --ignore tests/end_to_end/test_interpreted.py
 
 # Pages are looked at in the Chromium of the system.
 browser: $(VENV)/.with-browser

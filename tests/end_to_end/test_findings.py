@@ -15,7 +15,7 @@ import pytest
 
 from attnspec.judging.cells import has_name
 from attnspec.mechanisms.loader import library
-from attnspec.subjects.targets import shipped
+from attnspec.subjects.targets import find
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "findings.md").read_text("utf-8")
 FINDING = re.compile(r"^## (\S+) (\S+): (.*?)\n.*?```python\n(.*?)```\n\n```text\n(.*?)```", re.MULTILINE | re.DOTALL)
@@ -66,7 +66,7 @@ def said_by(code: str) -> str:
 
 @pytest.mark.parametrize(("adapter", "laws"), COMMANDS, ids=[c[0] + c[1].replace(" --law ", " ") for c in COMMANDS])
 def test_a_command_names_an_adapter_and_laws_of_its_operator(adapter, laws):
-    operator = next(a.operator for a in shipped() if a.name == adapter)
+    operator = find(adapter).operator
     for law in laws.split()[1::2]:
         mechanism, _, name = law.partition(".")
         assert (operator, True) == (library()[mechanism].operator, has_name(library()[mechanism], name))

@@ -16,6 +16,7 @@ ATTENTION = torch.nn.functional.scaled_dot_product_attention
 
 def checked(folder, fail_on="new"):
     asked = "check torch_sdpa --no-isolate --mechanism causal_mask --law causal_mask.definition --dtype float32"
+    asked += " --explain-time 0"
     result = CliRunner().invoke(main, [*asked.split(), "--fail-on", fail_on, "--report-dir", str(folder)])
     lines = [json.loads(line) for line in (folder / "results.ndjson").read_text().splitlines()]
     (subject,) = (line for line in lines if line["kind"] == "subject")

@@ -24,7 +24,8 @@ from attnspec.subjects import targets
 from attnspec.subjects.targets import find, installed, resolve, shipped, subject
 
 FOLDER = Path(__file__).resolve().parents[2] / "adapters"
-SHIPPED = [one.name for one in shipped()]
+ADAPTERS = shipped()
+SHIPPED = [one.name for one in ADAPTERS]
 
 
 @pytest.fixture(autouse=True)
@@ -210,9 +211,8 @@ def test_no_two_of_those_that_come_along_have_one_name():
     assert [] == [name for name, count in Counter(names).items() if count > 1]
 
 
-@pytest.mark.parametrize("name", SHIPPED)
-def test_a_shipped_adapter_serves_its_operator_where_it_is_installed(name):
-    one = find(name)
+@pytest.mark.parametrize("one", ADAPTERS, ids=SHIPPED)
+def test_a_shipped_adapter_serves_its_operator_where_it_is_installed(one):
     if installed(one):
         assert (one.name, one.operator) == (subject(one).name, subject(one).operator)
         assert set(one.devices) <= {"cuda"}
@@ -221,10 +221,10 @@ def test_a_shipped_adapter_serves_its_operator_where_it_is_installed(name):
             subject(one)
 
 
-@pytest.mark.parametrize("name", SHIPPED)
-def test_a_shipped_adapter_says_what_it_presents(name):
-    assert find(name).summary.endswith(".")
-    assert find(name).package
+@pytest.mark.parametrize("one", ADAPTERS, ids=SHIPPED)
+def test_a_shipped_adapter_says_what_it_presents(one):
+    assert one.summary.endswith(".")
+    assert one.package
 
 
 def test_shipped_adapters_have_names_of_their_own():

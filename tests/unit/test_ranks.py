@@ -131,6 +131,6 @@ def wrong_ring_backward(q, k, v, d_out, *, causal=False):
 def test_a_wrong_ring_of_processes_is_found_and_named(function, operator, law, named):
     declared = {"causal_alignment": "bottom_right", "empty_row": "zeros", "grouping": "block"}
     subject = adapter(operator, conventions=declared)(function)
-    report = attnspec.check(subject, dtypes=("float32",), laws=(law,), isolate=False)
+    report = attnspec.check(subject, dtypes=("float32",), laws=(law,), isolate=False, profile="smoke")
     assert {"fail"} == {line["verdict"] for line in report.lines if line["kind"] == "cell"}
     assert named in str(report)

@@ -43,7 +43,7 @@ def test_a_class_with_a_plan_and_a_run_is_called_by_the_names_of_all_three():
 )
 def test_a_wrapper_is_taken_for_that_of_flashinfer_and_its_fault_is_found(name, operator, right, wrong, tmp_path):
     pytest.importorskip("torch")
-    asked = {"laws": [f"{operator}.definition"], "profile": "smoke", "dtypes": ["float32"]}
+    asked = {"laws": [f"{operator}.definition"], "profile": "smoke", "dtypes": ["float32"], "explain_time": 0}
     report = attnspec.check(f"{KERNELS}:{name}", **asked)
     assert str(report).startswith(f"{name} is treated as batch_"), report
     assert {name: "conformant"} == report.verdicts, report

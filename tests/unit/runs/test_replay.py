@@ -55,7 +55,7 @@ def written(path, law=None):
 
 def kept_failure(target, law, tmp_path, mechanism="softmax"):
     (one,) = resolve(target)
-    result = run(Request(one, library()[mechanism], "float32", SCENARIOS))
+    result = run(Request(one, library()[mechanism], "float32", SCENARIOS, laws={law}, first=True))
     failure = made_small(next(cell.failure for cell in result.cells if cell.law == law), result)
     witness = describe(failure, result.bench, target, None, [])
     save(tmp_path, witness)

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -28,8 +29,21 @@ FILE = "waivers.yaml"
 ANSWERS = ["--issue", "https://example.org/1", "--owner", "@me", "--reason", "a tile: it is being fixed"]
 
 
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory):
+    """A folder in which a check has kept the failure of a kernel."""
+    folder = tmp_path_factory.mktemp("failing")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+        check(WRONG)
+    return folder
+
+
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
+def folder(failing, tmp_path, monkeypatch):
+    """A copy of that folder."""
+    shutil.copytree(failing, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
@@ -53,8 +67,7 @@ def cells(*verdicts):
 
 
 def waived(*more, expires=90):
-    """A failing kernel whose failure is waived."""
-    check(WRONG)
+    """The failure of the kernel is waived."""
     (key,) = (path.stem for path in Path("attnspec-report/cases").glob("*.json"))
     return attnspec("waive", key, *ANSWERS, "--expires", day(expires), "--waivers", FILE, *more)
 
@@ -174,7 +187,6 @@ def test_what_is_wrong_with_a_file_is_said_with_its_place(old, new, says):
 
 
 def test_a_waiver_that_would_be_refused_is_not_written():
-    check(WRONG)
     (key,) = (path.stem for path in Path("attnspec-report/cases").glob("*.json"))
     result = attnspec("waive", key, *ANSWERS, "--expires", day(365), "--waivers", FILE)
     assert (4, False) == (result.exit_code, Path(FILE).exists())
@@ -189,7 +201,6 @@ def test_a_day_that_has_passed_excuses_nothing_and_is_refused(offset, code):
 
 
 def test_what_is_no_day_is_refused_by_its_option():
-    check(WRONG)
     (key,) = (path.stem for path in Path("attnspec-report/cases").glob("*.json"))
     result = attnspec("waive", key, *ANSWERS, "--expires", "soon", "--waivers", FILE)
     says = "attnspec: --expires 'soon' is not a day such as 2027-02-28\n"
