@@ -222,9 +222,9 @@ def test_a_name_that_yaml_would_read_otherwise_is_quoted():
     Path("kernel.py").write_text(
         KERNEL.replace("RESULT", WRONG).replace('"softmax",', '"softmax", name="a: \\x1b #b",')
     )
-    attnspec("check", "kernel.py")
-    (key,) = (path.stem for path in Path("attnspec-report/cases").glob("*.json"))
-    result = attnspec("waive", key, *ANSWERS, "--expires", day(9), "--waivers", FILE)
+    attnspec("check", "kernel.py", "--report-dir", "own")
+    (case,) = Path("own/cases").glob("*.json")
+    result = attnspec("waive", str(case), *ANSWERS, "--expires", day(9), "--waivers", FILE)
     assert 0 == result.exit_code
     assert [r"a: \x1b #b"] == [waiver.target for waiver in waivers_of(Path(FILE))]
     assert 0 == attnspec("check", "kernel.py", "--waivers", FILE).exit_code
