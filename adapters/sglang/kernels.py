@@ -22,8 +22,12 @@ MOST = 8
 
 
 def pooled(pages: Any) -> Any:
-    """The tokens of pages, one after the other: [tokens, kv_heads, size]."""
-    return pages.flatten(0, 1)
+    """The tokens of pages, one after the other: [tokens, kv_heads, size].
+
+    Kernels take the channels of a token for neighbours, as they are in SGLang's own pools.
+    """
+    found = pages.flatten(0, 1)
+    return found if found.stride(-1) == 1 else found.contiguous()
 
 
 def tokens(table: Any, lens: Any, page_size: int) -> Any:
