@@ -129,7 +129,7 @@ class Verdicts:
     def beyond_declaration(self) -> str | None:
         """Why no case meets the declared conditions, if none does."""
         conditions = self.subject.claims.requires
-        if not conditions or self.seen.cases or self.seen.partial or self.request.only:
+        if not conditions or self.seen.cases or self.seen.partial or self.request.only or self.request.large_alone:
             return None
         return f"no case meets the requirements: {', '.join(condition.text for condition in conditions)}"
 

@@ -151,3 +151,13 @@ def test_under_stress_the_turn_that_differs_most_is_judged():
     result = run(Request(one, PACKED, "float32", PROFILES["serving"], laws=laws, stress=4))
     assert "fail" == result.cells[0].verdict
     assert result.observed[0].startswith("serving.many_items in float32: others in 1 of 4 turns beside 2 threads: ")
+
+
+def test_a_declared_requirement_hides_no_case_that_meets_it():
+    one = subject(
+        Adapter(
+            "kernel", "packed_attention", packed, "numpy", conventions=WORDS, requires="not causal or size(q_lens) > 0"
+        )
+    )
+    request = Request(one, PACKED, "float32", PROFILES["serving"], laws=frozenset({"serving.decode_unlike"}))
+    assert [("serving.decode_unlike", "pass")] == [(cell.law, cell.verdict) for cell in run(request).cells]
