@@ -54,7 +54,7 @@ RESIZED = 3_000
 USUAL = ("plain", "finite", "settled")
 """The literals of parts of the calls on which what is known is tried however late it is."""
 LATER_SECONDS = 0.6
-"""CPU time for candidates whose lines are changed from a position on."""
+"""CPU time for candidates that are made at some positions of an axis, and for those from a position on."""
 ALIKE = 8
 """Further edits that give the same on every case, beyond which none of them is told."""
 
@@ -270,13 +270,17 @@ def _somewhere(
     """A mistake or an edit that is made at some positions of an axis alone, by where entries are wrong.
 
     If entries say nothing, those sizes may on which the subject is right: from one of them on a line may be changed.
+    Where the time is spent, neither is tried.
     """
-    if search.within.literals or bench.mechanism.by_reference or not search.wrong:
+    late = time.process_time() > search.until + MORE * SECONDS
+    if late or search.within.literals or bench.mechanism.by_reference or not search.wrong:
         return None
     own = [o for o in search.wrong if o.mechanism is bench.mechanism]
     found = places(o.strays() for o in own)
     known = [c for c in candidates if not c.words]
-    near = resembling([*known, *edited(bench)], search.wrong, found) if found else []
+    limit = time.process_time() + LATER_SECONDS
+    changed = (c for c in (*known, *edited(bench)) if time.process_time() < limit)
+    near = resembling(changed, search.wrong, found) if found else []
     likeness = _one_of(bench, [c for c in near if c.place is not None], observations, search)
     if likeness is not None:
         return likeness
