@@ -69,6 +69,18 @@ def floored(logits, *, k, renormalise=False):
     return picked / picked.sum(-1, keepdim=True) if renormalise else picked
 
 
+def of_first_block(logits, *, k, renormalise=False):
+    """Experts behind the first 256 cannot be chosen."""
+    right = torch.softmax(logits.float(), -1)
+    at = right[:, :256].topk(min(k, 256), -1).indices
+    kept = torch.zeros_like(right).scatter(1, at, right.gather(1, at))
+    return (kept / kept.sum(-1, keepdim=True) if renormalise else kept).to(logits.dtype)
+
+
+def test_experts_behind_a_block_are_chosen():
+    assert "definition" in failures(of_first_block)
+
+
 def test_logits_that_are_all_negative_choose_as_others_do():
     assert {"definition", "largest_chosen"} & failures(floored)
 
