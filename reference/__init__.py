@@ -14,6 +14,7 @@ from .beam_search import beam_search
 from .bias import bucketed_bias, bucketed_bias_gradient, window_bias, window_bias_gradient
 from .block_sparse import block_sparse_attention, block_sparse_attention_gradient
 from .cached_attention import cached_attention
+from .compressed import compressed_attention
 from .decoder import decoder, transformer_block
 from .document_masks import document_mask
 from .dropout import dropout
@@ -104,6 +105,7 @@ __all__ = [
     "bucketed_bias",
     "bucketed_bias_gradient",
     "cached_attention",
+    "compressed_attention",
     "cross_entropy",
     "cross_entropy_gradient",
     "decay_groups",

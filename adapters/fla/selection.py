@@ -108,3 +108,29 @@ def fla_naive_nsa_branches(
         raise Unsupported("sixteen heads or more share a head of keys")
     gates = compressed_gate, selected_gate
     return naive_nsa(q, k, v, *gates, block_indices=selected, block_size=block_size, scale=scale)
+
+
+@kernel(
+    "compressed_attention",
+    grade={"bfloat16": "bf16", "float16": "fp16"},
+    requires=(
+        "q_len == k_len",
+        "stride == block_size",
+        "single(k_positions)",
+        "single(v_positions)",
+        "single(k_map)",
+        "single(v_map)",
+        "single(k_second)",
+        "single(v_second)",
+    ),
+)
+def fla_naive_nsa_compression(
+    q: Any, k: Any, v: Any, *, stride: int, block_size: int, select_size: int, scale: float | None = None
+) -> Any:
+    """naive_nsa_compression, in torch, with means that the adapter takes in the dtype of the keys; no importance."""
+    from fla.ops.nsa.naive import naive_nsa_compression
+
+    whole = k.shape[1] // block_size
+    means = [x[:, : whole * block_size].unflatten(1, (whole, block_size)).float().mean(2).to(x.dtype) for x in (k, v)]
+    factor = q.shape[3] ** -0.5 if scale is None else scale
+    return naive_nsa_compression(q, *means, block_size=block_size, scale=factor)[0]
