@@ -12,6 +12,7 @@ from .attention_gradient import attention_gradient
 from .band_scores import band_scores
 from .beam_search import beam_search
 from .bias import bucketed_bias, bucketed_bias_gradient, window_bias, window_bias_gradient
+from .block_selection import block_selection
 from .block_sparse import block_sparse_attention, block_sparse_attention_gradient
 from .cached_attention import cached_attention
 from .compressed import compressed_attention
@@ -99,6 +100,7 @@ __all__ = [
     "attention_gradient",
     "band_scores",
     "beam_search",
+    "block_selection",
     "block_sparse_attention",
     "block_sparse_attention_gradient",
     "broadcast_shapes",

@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 from .. import Unsupported
-from .kernels import kernel
+from ..triton.interpreter import declared
+from .kernels import DECLARED, kernel
 
 
 @kernel(
@@ -134,3 +135,31 @@ def fla_naive_nsa_compression(
     means = [x[:, : whole * block_size].unflatten(1, (whole, block_size)).float().mean(2).to(x.dtype) for x in (k, v)]
     factor = q.shape[3] ** -0.5 if scale is None else scale
     return naive_nsa_compression(q, *means, block_size=block_size, scale=factor)[0]
+
+
+@declared(
+    "block_selection",
+    fixed={"first_blocks": 1, "local_blocks": 2, "offset": 0},
+    requires="all(importance > 0)",
+    **{**DECLARED, "dtypes": ("float32",)},
+)
+def fla_naive_nsa_topk(
+    importance: Any,
+    *,
+    count: int,
+    block_size: int = 2,
+    first_blocks: int = 1,
+    local_blocks: int = 2,
+    offset: int = 0,
+) -> Any:
+    """naive_nsa_topk, in torch, for scores whose exponentials are the importance; places without a block have -1."""
+    import torch
+    from fla.ops.nsa.naive import naive_nsa_topk
+
+    batch, _, kv_heads, blocks = importance.shape
+    if blocks * block_size < importance.shape[1]:
+        raise ValueError("a query is behind the last block")
+    keys = torch.eye(blocks)[None, :, None].expand(batch, blocks, kv_heads, blocks)
+    found = naive_nsa_topk(importance.log(), keys, block_counts=count, block_size=block_size, scale=1.0)
+    places = torch.where(found < 0, blocks, found)
+    return torch.zeros(*importance.shape[:3], blocks + 1, dtype=torch.bool).scatter(3, places, True)[..., :blocks]
