@@ -14,7 +14,7 @@ ARITHMETIC = {"binary_op": 0, "unary_op": 0, "create_erf": 0, "create_rsqrt": 0,
 """Methods of the interpreter, each with the place of the argument whose dtype its result has."""
 
 
-def mend(interpreter: Any, language: Any) -> None:
+def mend_bfloat16(interpreter: Any, language: Any) -> None:
     """Have the interpreter compute with bfloat16 in single precision, and round what it stores."""
     import ml_dtypes
     import numpy as np

@@ -23,7 +23,7 @@ from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
 from .. import adapter
-from . import bfloat16
+from .bfloat16 import mend_bfloat16
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -130,7 +130,7 @@ def _mend() -> None:
     mended._implicit_cvt = lambda x: semantic.to_tensor(x, False) if isinstance(x, float) else converted(x)
     mended.interpreter_semantic.to_tensor = lambda x, *given: x if x is None else to_tensor(x, *given)
     tuned: Any = autotuner.Autotuner
-    bfloat16.mend(interpreter, triton.language)
+    mend_bfloat16(interpreter, triton.language)
     tuned._bench = lambda *_, **__: [0.0, 0.0, 0.0]
 
     def computed(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -37,7 +37,7 @@ from ..reporting.findings import marks, named, prose
 from ..reporting.literals import Input
 from ..reporting.repro import Asked, Differentiated, Output, Program
 from ..reporting.results import environment
-from ..subjects.excerpts import excerpt
+from ..subjects.excerpts import excerpt, interpreted_excerpt
 from ..subjects.subject import AdapterSubject
 from ..subjects.targets import FAULT, file_of
 from .opening import Kept, Opened, again
@@ -47,6 +47,8 @@ MANY = 6
 """Calls of a law up to which all of them are written."""
 WRITTEN = ("shape", "dtype", "inputs_unchanged", "repeatable", "precision")
 """The contracts that a program can ask for by itself."""
+TRITON = "Triton's interpreter"
+"""What runs the kernels of an adapter on the CPU for as long as a call lasts; others are asked for in the call."""
 DTYPES = ("float64", "float32", "float16", "bfloat16")
 """Those whose arrays can be written down."""
 STAND_IN = '''class Unsupported(Exception):
@@ -103,7 +105,7 @@ def program_of(kept: Kept, *, beside: Path) -> Program:
         if earlier:
             prepared(bench, earlier)
         calls = [*_before(bench, earlier), *_asked(bench, failure)]
-    function, imports, code = _code(subject, witness["target"], beside)
+    function, imports, code = _code(subject, witness["target"], bench.device, beside)
     packages = [subject.adapter.package] if subject.adapter.package else []
     header = environment("", {}, packages)
     versions = {
@@ -314,7 +316,7 @@ def _layout(layout: str, at: int) -> str:
 # What is under test
 
 
-def _code(subject: AdapterSubject, target: str, beside: Path) -> tuple[str, list[str], str]:
+def _code(subject: AdapterSubject, target: str, device: str, beside: Path) -> tuple[str, list[str], str]:
     """The name of the function, what it imports, and what defines it."""
     path = file_of(target)
     adapter = subject.adapter
@@ -335,7 +337,8 @@ def _code(subject: AdapterSubject, target: str, beside: Path) -> tuple[str, list
     if not adapter.module.startswith(SHIPPED):
         stand_in = STAND_IN
         return name, ["import sys", "import types"], f"{stand_in}from {adapter.module} import {name}"
-    found = excerpt(adapter.module, adapter.function)
+    within = interpreted_excerpt if adapter.interpreted == TRITON and device == "cpu" else excerpt
+    found = within(adapter.module, adapter.function)
     return name, found.imports, found.text
 
 

@@ -19,6 +19,9 @@ from attnspec import adapters
 from ..errors import UsageError
 
 HOME = adapters.__name__
+INTERPRETER = f"{HOME}.triton.interpreter"
+INTERPRETING = "interpreting"
+"""What has kernels in Triton interpreted, as a context or as a decorator."""
 KEPT = (
     "functools",
     "contextlib",
@@ -64,17 +67,29 @@ def excerpt(module: str, function: Callable[..., Any]) -> Excerpt:
     One that another function has made is written down with what it was made for, as far as that is plain numbers and
     texts; any other that is not written as a function of its module is a `UsageError`.
     """
+    return _made(module, function).excerpt
+
+
+def interpreted_excerpt(module: str, function: Callable[..., Any]) -> Excerpt:
+    """The same of a function of kernels in Triton, which are interpreted for as long as each of its calls lasts."""
+    made, name = _made(module, function), function.__name__
+    made.take(INTERPRETER, INTERPRETING)
+    made.excerpt.statements.append(f"{name} = {INTERPRETING}()({name})")
+    return made.excerpt
+
+
+def _made(module: str, function: Callable[..., Any]) -> _Made:
     made, name = _Made(), function.__name__
     if isinstance(_source(module).bound.get(name), ast.FunctionDef):
         made.take(module, name)
-        return made.excerpt
+        return made
     inner, free = _inner(module, function), _free(function)
     if inner is None or not all(_plain(x) for x in free.values()):
         raise UsageError(f"{module} has no function {name!r} that could be written down by itself")
     lines = "\n".join(made.body(module, inner))
     made.excerpt.statements += [f"{each} = {x!r}" for each, x in free.items()]
     made.excerpt.statements.append(textwrap.dedent(lines).replace(f"def {inner.name}(", f"def {name}(", 1))
-    return made.excerpt
+    return made
 
 
 def _inner(module: str, function: Callable[..., Any]) -> ast.FunctionDef | None:

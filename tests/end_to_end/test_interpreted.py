@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from attnspec.subjects.targets import installed, shipped
+from attnspec.subjects.excerpts import interpreted_excerpt
+from attnspec.subjects.targets import find, installed, shipped
 
 INTERPRETED = [one for one in shipped() if one.interpreted]
 
@@ -88,3 +89,17 @@ def test_what_the_interpreter_lacks_is_mended(tmp_path):
     file.write_text(KERNEL)
     done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, check=True)
     assert ["tensor(True)", "tensor(True)", "True", "tensor(True)", "True"] == done.stdout.splitlines()
+
+
+def test_a_function_by_itself_is_interpreted_where_attnspec_cannot_be_imported(tmp_path):
+    one = find("sglang_prefill_attention")
+    if not installed(one):
+        pytest.skip("SGLang or Triton is not installed")
+    found = interpreted_excerpt(one.module, one.function)
+    call = "sglang_prefill_attention(x, x, x, torch.tensor([3]), torch.tensor([3]), causal=True)"
+    head = ["from __future__ import annotations", "import sys", "sys.modules['attnspec'] = None", "import torch"]
+    end = ["x = torch.ones(3, 2, 4)", f"print(torch.equal({call}, x), 'is_cuda' in vars(torch.Tensor))"]
+    file = tmp_path / "alone.py"
+    file.write_text("\n".join([*head, *found.imports, found.text, *end]))
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, check=True)
+    assert ["True False"] == done.stdout.splitlines()

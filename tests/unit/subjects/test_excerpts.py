@@ -1,11 +1,13 @@
 """The source of every shipped adapter can be written down by itself."""
 
 import ast
+import builtins
+import symtable
 
 import pytest
 
 from attnspec.errors import UsageError
-from attnspec.subjects.excerpts import excerpt
+from attnspec.subjects.excerpts import excerpt, interpreted_excerpt
 from attnspec.subjects.targets import find, shipped
 
 
@@ -18,6 +20,25 @@ def test_every_shipped_function_has_an_excerpt_that_names_nothing_of_attnspec():
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         assert "adapter" not in names, adapter.name
         assert adapter.function.__name__ in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def unbound(found):
+    """The global names of an excerpt that neither it nor Python binds."""
+    lines = ["from __future__ import annotations", *found.imports, found.text]
+    top = symtable.symtable("\n".join(lines), "excerpt", "exec")
+    known = {x.get_name() for x in top.get_symbols() if x.is_assigned() or x.is_imported()} | {*dir(builtins)}
+    tables = [top]
+    for table in tables:
+        tables += table.get_children()
+    names = {x.get_name() for table in tables for x in table.get_symbols() if x.is_global() and x.is_referenced()}
+    return names - known
+
+
+def test_a_function_of_kernels_in_triton_is_interpreted_by_what_comes_with_it():
+    for adapter in (one for one in shipped() if one.interpreted == "Triton's interpreter"):
+        found = interpreted_excerpt(adapter.module, adapter.function)
+        name = adapter.function.__name__
+        assert (set(), f"{name} = interpreting()({name})") == (unbound(found), found.statements[-1])
 
 
 def test_what_a_function_uses_of_other_modules_comes_before_it():
