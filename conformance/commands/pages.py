@@ -57,7 +57,8 @@ CONTRACT_ADVICE = {
     "layout": "Declare layout=... with the name in the first line of the report, or pass --layout NAME; it is "
     "required under --profile ci and nightly, which judge nothing else until it is declared.",
     "backward": "Compute every gradient from what the forward pass saved, and leave that, the cotangents and `grad` of "
-    "the inputs as they are: autograd adds to `grad`. A backward pass that raises on second use is not blamed.",
+    "the inputs as they are: autograd adds to `grad`. What is kept by shape, such as a compiled variant, must not say "
+    "whether gradients are needed. A backward pass that raises on second use is not blamed.",
     "independence": "Some calls are repeated, in another order, in a process without attnspec; a result there that is "
     "beyond every bound fails it. Look for code that depends on loaded modules or on earlier calls. It is "
     "tested for files and registered adapters, in isolation and on the CPU; it does not protect against malice.",

@@ -12,6 +12,10 @@ from ..frameworks.framework import Framework, NotDifferentiableError
 
 AGAIN = "again"
 """How gradients are asked for that are those of a second backward pass through the same graph."""
+AFTERWARDS = "afterwards"
+"""How gradients are asked for right after a call of the function without any."""
+WHOLE = "", AGAIN, AFTERWARDS
+"""The ways of asking for all gradients at once."""
 COTANGENT = "d_out"
 """The input of a gradient operator that is the gradient of the function's first output."""
 
@@ -42,7 +46,7 @@ def differentiated(
 ) -> Callable[..., Any]:
     """A function of the inputs that are `passed` by position and others by name, and that returns gradients by name.
 
-    `manner` is nothing, `AGAIN`, or the one gradient that is asked for, all other inputs being constant.
+    `manner` is one of `WHOLE`, or the one gradient that is asked for, all other inputs being constant.
     """
 
     def gradients(*arrays: Any, manner: str = "", **named: Any) -> dict[str, Any]:
@@ -55,7 +59,7 @@ def differentiated(
             given[name] = framework.make(zero, framework.dtype(x), framework.device(x), "contiguous", 0)
         known = backward.leaves or {name: f"d_{name}" for name in given}
         leaves = [name for name in given if known.get(name) in outputs and framework.is_array(given[name])]
-        leaves = [name for name in leaves if manner in ("", AGAIN, known[name])]
+        leaves = [name for name in leaves if manner in (*WHOLE, known[name])]
 
         def forward(*values: Any) -> Any:
             taken = {**given, **dict(zip(leaves, values, strict=True))}
@@ -63,6 +67,8 @@ def differentiated(
             result = function(*first, **taken)
             return [_part(result, at, backward.results[at]) if at else _first(result) for at in asked]
 
+        if manner == AFTERWARDS:
+            forward(*(given[name] for name in leaves))
         found = framework.pulled_back(forward, [given[name] for name in leaves], cotangents, again=manner == AGAIN)
         return {known[name]: x for name, x in zip(leaves, found, strict=True)}
 

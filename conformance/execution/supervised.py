@@ -115,6 +115,12 @@ class SupervisedCaller:
         """Have the next call made in a new process."""
         self.supervisor.drop(self.home)
 
+    def beside(self) -> SupervisedCaller:
+        """One that makes the same calls in another process, which `renew` ends."""
+        start, own = self.home
+        home = start, f"{own} beside"
+        return SupervisedCaller(self.supervisor, home, self.asked, patient=self.patient, foreign=self.foreign)
+
     def apart(self, calls: Sequence[Call], seconds: float, *, anew: bool = False) -> list[Reply]:
         """What calls give where nothing of attnspec is to be seen, as far as time suffices; `ApartError` for none."""
         if not self.foreign:

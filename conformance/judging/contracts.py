@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from ..cases.samples import Sample
 from ..errors import SpecError
-from ..execution.backward import AGAIN
+from ..execution.backward import AFTERWARDS, AGAIN
 from ..execution.calling import LASTING, Breach, Reply
 from ..execution.faults import ABRUPT, Fault
-from ..numerics.grades import looser
+from ..numerics.grades import Grade, looser
 from ..subjects.stand_ins import DefinitionSubject
-from ..subjects.subject import AdapterSubject, noted
+from ..subjects.subject import AdapterSubject, in_another_process, noted
 from .bench import Bench
 from .independence import is_bad
 from .judge import Kind, Outcome
@@ -50,7 +50,8 @@ ONCE = {
     "threads": "Several threads may call at the same time, and each gets the result of a single call.",
     "bounds": "No call reads or writes beyond its arrays.",
     "layout": "A layout of arrays that is not the operator's own is declared.",
-    "backward": "Gradients are the same one by one, and in a second backward pass, which adds to what is there.",
+    "backward": "Gradients are the same one by one, after a call without any, and in a second backward pass, "
+    "which adds to what is there.",
 }
 """What is asked of a subject as a whole, and has a verdict only where there is something to say."""
 
@@ -73,6 +74,11 @@ class Contracts:
         """Calls whose gradients were asked for in another way."""
         self.deadly = False
         """Whether a call with nothing but NaN ended its process, or hung."""
+
+    @property
+    def grades(self) -> Sequence[Grade]:
+        """The claimed precision, and the looser ones."""
+        return looser(self.bench.dtype, self.subject.claims.grade(self.bench.dtype))
 
     @property
     def broken(self) -> bool:
@@ -136,6 +142,8 @@ class Contracts:
             return
         if self.backward:
             self.pull(trial, first)
+            if self.repeats == 1:
+                self.pull_afterwards(trial, first)
         self.poison(trial if largest is None else largest)
         self.poison(trial)
         second = self.subject.call(replace(call, poisoned=True))
@@ -163,7 +171,7 @@ class Contracts:
         backward = interface.backward if interface else None
         known = [*backward.leaves.values()] if backward and backward.leaves else [*first.outputs]
         alone = [known[self.repeats % len(known)]] if len(known) > 1 else []
-        grades = looser(self.bench.dtype, self.subject.claims.grade(self.bench.dtype))
+        grades = self.grades
         for manner in (*alone, AGAIN):
             reply = self.subject.call(replace(trial.call(trial.base), manner=manner))
             if reply.fault is not None and reply.fault.kind == "unsupported":
@@ -176,6 +184,31 @@ class Contracts:
             whole = replace(reply, outputs={**first.outputs, **reply.outputs})
             if is_bad(self.bench, grades, trial.sample, whole) and not is_bad(self.bench, grades, trial.sample, first):
                 self.breach(Breach("backward", f"{how} gave a different {_other(first, whole)!r}"), trial.sample)
+
+    def pull_afterwards(self, trial: Trial, first: Reply) -> None:
+        """The gradients of a call in a new process, right after the same call without any.
+
+        What is wrong or missing there counts if it is right in another new process without that call.
+        """
+        after = self._in_a_new_process(trial, AFTERWARDS)
+        if after is None:
+            return
+        self.passes += 1
+        if not self._is_wrong(trial, after) or self._is_wrong(trial, first):
+            return
+        without = self._in_a_new_process(trial, "")
+        if without is None or self._is_wrong(trial, without):
+            return
+        says = f"gave a different {_other(first, after)!r}" if after.fault is None else _ended(after.fault)
+        self.breach(Breach("backward", f"a backward pass after a call without gradients {says}"), trial.sample)
+
+    def _in_a_new_process(self, trial: Trial, manner: str) -> Reply | None:
+        """The gradients of a call as the first ones of a process; None where there can be no further process."""
+        with in_another_process(self.subject) as is_new:
+            return self.subject.call(replace(trial.call(trial.base), manner=manner)) if is_new else None
+
+    def _is_wrong(self, trial: Trial, reply: Reply) -> bool:
+        return reply.fault is not None or is_bad(self.bench, self.grades, trial.sample, reply)
 
     def poison(self, trial: Trial) -> None:
         """A call with NaN in place of every number; nothing is asked of it, and none follows one that has no end."""

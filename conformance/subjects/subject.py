@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Protocol
 
@@ -153,6 +153,21 @@ def renewed(subject: Subject) -> bool:
         return False
     subject.caller.renew()
     return True
+
+
+@contextmanager
+def in_another_process(subject: Subject) -> Iterator[bool]:
+    """Have calls of a subject made in a new process meanwhile, which ends with them; whether there can be one."""
+    if not isinstance(subject, AdapterSubject) or not isinstance(subject.caller, SupervisedCaller):
+        yield False
+        return
+    known = subject.caller
+    subject.caller = beside = known.beside()
+    try:
+        yield True
+    finally:
+        subject.caller = known
+        beside.renew()
 
 
 def noted(subject: Subject) -> Mapping[str, Breach]:

@@ -1,4 +1,4 @@
-"""Gradients that depend on how they are asked for are found: one by one, in a second backward pass, added to others."""
+"""Gradients that depend on how they are asked for are found: one by one, after a call without any, a second time."""
 
 import pytest
 import torch
@@ -70,9 +70,22 @@ def leaves_out_what_is_not_asked(ctx, d_x, d_weight):
     return tuple(x if asked else None for x, asked in zip((d_x, d_weight), ctx.needs_input_grad, strict=False))
 
 
+BY_SHAPE = """
+import torch
+
+needed = {}
+
+def rms_norm(x, weight, *, eps):
+    is_needed = needed.setdefault(x.shape, x.requires_grad)
+    normed = torch.nn.functional.rms_norm(x, weight.shape, weight, eps)
+    return normed
+"""
+"""A function that keeps by shape whether gradients are needed, and makes nothing of it yet."""
+
+
 def found(function, **more):
-    more = {"mechanisms": ("rms_norm_gradient",), "operator": "rms_norm", **more}
-    report = attnspec.check(function, framework="torch", profile="smoke", isolate=False, dtypes=("float32",), **more)
+    more = {"mechanisms": ("rms_norm_gradient",), "operator": "rms_norm", "isolate": False, **more}
+    report = attnspec.check(function, framework="torch", profile="smoke", dtypes=("float32",), **more)
     (cell,) = [line for line in report.lines if line["kind"] == "cell" and line["law"] == CONTRACT]
     bad = {line["law"] for line in report.lines if line["kind"] == "cell" and line["verdict"] in ("fail", "error")}
     return cell["verdict"], cell["says"], bad
@@ -96,6 +109,22 @@ def test_gradients_that_depend_on_how_they_are_asked_for_are_found(wrong, says):
 @pytest.mark.parametrize("wrong", [{}, {"before": refuses_a_second_pass}, {"after": leaves_out_what_is_not_asked}])
 def test_a_backward_pass_that_is_right_or_refuses_is_not_blamed(wrong):
     assert ("pass", "", set()) == found(normed_by(**wrong))
+
+
+@pytest.mark.parametrize(
+    ("kept", "verdict", "says"),
+    [
+        ("normed if is_needed else normed.detach()", "fail", "had no result: not differentiable"),
+        ("normed if is_needed else 0.5 * (normed + normed.detach())", "fail", "gave a different 'd_x'"),
+        ("normed if is_needed or x.requires_grad else normed.detach()", "pass", ""),
+    ],
+)
+def test_gradients_that_a_call_without_any_makes_wrong_or_missing_are_found(tmp_path, kept, verdict, says):
+    path = tmp_path / "by_shape.py"
+    path.write_text(BY_SHAPE.replace("return normed", f"return {kept}"))
+    told = f"a backward pass after a call without gradients {says}" if says else ""
+    has, tells, bad = found(f"{path}:rms_norm", isolate=True)
+    assert (verdict, told, {CONTRACT} if says else set()) == (has, tells[: len(told)], bad)
 
 
 def test_gradients_of_keys_and_values_in_one_array_are_asked_for_in_other_ways_too():
