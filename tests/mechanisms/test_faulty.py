@@ -35,7 +35,7 @@ KNOWN = 250
 
 @pytest.mark.parametrize("whole", WHOLES.values(), ids=WHOLES)
 def test_what_faults_are_made_from_is_conformant(whole):
-    declared = {"conventions": whole.conventions, "grade": whole.grade}
+    declared = {"conventions": whole.conventions, "grade": whole.grade, "requires": whole.requires}
     right = Adapter("right", whole.operator, whole.right(), whole.framework, **declared)
     own = [m for m in library().values() if m.operator == whole.operator]
     cells = [cell for m in own for cell in run(Request(subject(right), m, "float32", SCENARIOS)).cells]
