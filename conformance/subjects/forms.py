@@ -223,7 +223,8 @@ class Form:
         m = self.mechanism
         found: dict[str, int] = {}
         for name, shape in m.shapes.items():
-            found |= {size: n for size, n in zip(shape, call.inputs[name].shape, strict=False) if size}
+            axes = zip(reversed(shape), reversed(call.inputs[name].shape), strict=False)  # further ones stand in front
+            found |= {size: n for size, n in axes if size}
         return found
 
 

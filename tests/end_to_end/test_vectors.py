@@ -153,7 +153,7 @@ def test_wrong_kernels_fail_and_are_called_by_their_mistakes(language, made, tmp
 def test_a_mistake_that_would_fail_what_passes_is_not_the_one(language, made, tmp_path):
     _, lines, _ = ran(sources(language, tmp_path / "partly", PARTLY[language]), made[0])
     assert not any(line.startswith("  like softmax.") for line in lines)
-    assert any(line.startswith("  like no known mistake; nearest is softmax.base_two, on ") for line in lines)
+    assert any(line.startswith("  like no known mistake; nearest is ") for line in lines)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

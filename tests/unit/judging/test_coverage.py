@@ -109,8 +109,8 @@ def test_who_refuses_almost_everything_is_partial():
     assert ({"coward": "partial"}, False) == (report.verdicts, bool(report))
     verdict, answers, reason = last_lines(report)[:3]
     assert verdict.startswith("PARTIAL         coward (float32)")
-    assert "where it answers: 1 of 26 scenarios; 5 of 15 mistakes could be noticed" == answers.strip()
-    assert reason.strip().startswith("answers 1 of 26 scenarios of softmax (float32), where 90% are asked: more than")
+    assert "where it answers: 1 of 27 scenarios; 5 of 16 mistakes could be noticed" == answers.strip()
+    assert reason.strip().startswith("answers 1 of 27 scenarios of softmax (float32), where 90% are asked: more than")
 
 
 def test_who_refuses_what_it_would_get_wrong_is_partial_and_told_so():
