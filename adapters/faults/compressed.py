@@ -92,7 +92,7 @@ def blocks_in_bfloat16(x: Any, positions: Any, matrix: Any, second: Any, stride:
 
 
 @IN_CHUNKS.instead_of(added)
-def blocks_without_rescaling(top: Any, total: Any, out: Any, scores: Any, values: Any) -> Any:
+def compressed_blocks_without_rescaling(top: Any, total: Any, out: Any, scores: Any, values: Any) -> Any:
     """Where a later chunk has the greater score, what was summed up before it is not rescaled."""
     import torch
 
