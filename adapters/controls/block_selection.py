@@ -9,21 +9,21 @@ from .. import adapter
 DTYPES = ("float32", "bfloat16", "float16")
 
 
-def begun(importance: Any, block_size: int, offset: int) -> tuple[Any, Any]:
-    """The numbers of blocks [blocks], and that of the own block of each query [q_len, 1]."""
+def open_blocks(importance: Any, block_size: int, first_blocks: int, local_blocks: int, offset: int) -> tuple[Any, Any]:
+    """Which blocks a query sees, and which of them are always chosen: both as the importance."""
     import torch
 
     q_len, blocks = importance.shape[2:]
     if blocks * block_size < offset + q_len:
         raise ValueError("a query is behind the last block")
-    return torch.arange(blocks), ((torch.arange(q_len) + offset) // block_size)[:, None]
+    number, own = torch.arange(blocks), ((torch.arange(q_len) + offset) // block_size)[:, None]
+    seen = (number <= own).expand(importance.shape)
+    return seen, seen & ((number < first_blocks) | (number > own - local_blocks))
 
 
 def ranked(importance: Any, block_size: int, first_blocks: int, local_blocks: int, offset: int) -> tuple[Any, Any]:
     """Importance with infinities for blocks that are always or never chosen, and which blocks a query sees."""
-    number, own = begun(importance, block_size, offset)
-    seen = (number <= own).expand(importance.shape)
-    always = seen & ((number < first_blocks) | (number > own - local_blocks))
+    seen, always = open_blocks(importance, block_size, first_blocks, local_blocks, offset)
     return importance.float().masked_fill(~seen, float("-inf")).masked_fill(always, float("inf")), seen
 
 
@@ -56,9 +56,7 @@ def control_blocks_by_threshold(
     """What is always chosen first, and then by the importance of the last place that is left."""
     import torch
 
-    number, own = begun(importance, block_size, offset)
-    seen = (number <= own).expand(importance.shape)
-    always = seen & ((number < first_blocks) | (number > own - local_blocks))
+    seen, always = open_blocks(importance, block_size, first_blocks, local_blocks, offset)
     scores = importance.double().masked_fill(~seen | always, float("-inf"))
     left = (count - always.sum(3, keepdim=True)).clamp(0, scores.shape[3])
     falling = torch.cat([torch.full_like(scores[..., :1], float("inf")), scores.sort(3, descending=True).values], 3)

@@ -6,24 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..controls.compressed import by_block, fitting
+from .native_sparse import CHUNK, added, branches_without_rescaling
 from .whole import Whole
-
-CHUNK = 4
-
-
-def compressed(x: Any, positions: Any, matrix: Any, second: Any, stride: int, block_size: int) -> Any:
-    """The blocks that are whole, compressed in float32: [batch, heads, blocks, size]."""
-    return by_block(x, positions, matrix, second, stride, block_size)
-
-
-def added(top: Any, total: Any, out: Any, scores: Any, values: Any) -> Any:
-    """The running maximum, sum and weighted values with one more chunk of blocks."""
-    import torch
-
-    new = torch.maximum(top, scores.amax(-1, keepdim=True))
-    safe = new.clamp_min(-1e38)
-    p, old = (scores - safe).exp(), (top - safe).exp()
-    return new, total * old + p.sum(-1, keepdim=True), out * old + p @ values
 
 
 def spread(weights: Any, overlap: Any) -> Any:
@@ -53,8 +37,8 @@ def in_chunks(part: Any) -> Callable[..., Any]:
         fitting(q, k, v)
         group, (q_len, k_len), head_dim = q.shape[1] // k.shape[1], (q.shape[2], k.shape[2]), q.shape[3]
         factor = head_dim**-0.5 if scale is None else scale
-        keys = part.compressed(k, k_positions, k_map, k_second, stride, block_size).repeat_interleave(group, 1)
-        values = part.compressed(v, v_positions, v_map, v_second, stride, block_size).repeat_interleave(group, 1)
+        keys = part.by_block(k, k_positions, k_map, k_second, stride, block_size).repeat_interleave(group, 1)
+        values = part.by_block(v, v_positions, v_map, v_second, stride, block_size).repeat_interleave(group, 1)
         begin = torch.arange(keys.shape[2])[:, None] * stride
         seen = begin[:, 0] + block_size - 1 <= torch.arange(q_len)[:, None] + k_len - q_len
         scores = (factor * (q.float() @ keys.mT)).masked_fill(~seen, -torch.inf)
@@ -73,19 +57,19 @@ def in_chunks(part: Any) -> Callable[..., Any]:
     return compressed_attention
 
 
-IN_CHUNKS = Whole("compressed_attention", in_chunks, (compressed, added, spread))
+IN_CHUNKS = Whole("compressed_attention", in_chunks, (by_block, added, spread))
 
 _blocks: dict[Any, Any] = {}
 
 
-@IN_CHUNKS.instead_of(compressed)
+@IN_CHUNKS.instead_of(by_block)
 def blocks_of_an_earlier_call(x: Any, positions: Any, matrix: Any, second: Any, stride: int, block_size: int) -> Any:
     """Compressed blocks are kept for arrays of a shape, and found again by a later call."""
     key = tuple(x.shape), stride, block_size, positions is None, matrix is None, second is None
     return _blocks.setdefault(key, by_block(x, positions, matrix, second, stride, block_size))
 
 
-@IN_CHUNKS.instead_of(compressed, dtypes=("float32",))
+@IN_CHUNKS.instead_of(by_block, dtypes=("float32",))
 def blocks_in_bfloat16(x: Any, positions: Any, matrix: Any, second: Any, stride: int, block_size: int) -> Any:
     """Compressed blocks are stored in bfloat16."""
     return by_block(x, positions, matrix, second, stride, block_size).bfloat16().float()
@@ -94,11 +78,7 @@ def blocks_in_bfloat16(x: Any, positions: Any, matrix: Any, second: Any, stride:
 @IN_CHUNKS.instead_of(added)
 def compressed_blocks_without_rescaling(top: Any, total: Any, out: Any, scores: Any, values: Any) -> Any:
     """Where a later chunk has the greater score, what was summed up before it is not rescaled."""
-    import torch
-
-    new = torch.maximum(top, scores.amax(-1, keepdim=True))
-    p = (scores - new.clamp_min(-1e38)).exp()
-    return new, total + p.sum(-1, keepdim=True), out + p @ values
+    return branches_without_rescaling(top, total, out, scores, values)
 
 
 @IN_CHUNKS.instead_of(spread)

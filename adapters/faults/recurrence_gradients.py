@@ -123,9 +123,29 @@ def delta_rule(part: Any) -> Callable[..., Any]:
     return gated_delta_rule_gradient
 
 
-def linear_attention(part: Any) -> Callable[..., Any]:
-    axes = {"q": 2, "k": 2, "v": 2, "gate": 2}
+def linear_in_chunks(
+    part: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    d_out: Any,
+    gate: Any,
+    state: Any,
+    worth: Any,
+    scale: float | None,
+    feature_map: str,
+) -> dict[str, Any]:
+    """The gradients of linear attention, whose last state is `worth` something, or nothing."""
 
+    def chunk(**given: Any) -> Any:
+        return control_linear_attention_at_once(**given, scale=scale, feature_map=feature_map)
+
+    axes = {"q": 2, "k": 2, "v": 2, "gate": 2}
+    first = of_keys(q, k, v, gate, state, None, scale, feature_map)[-2].float()
+    return in_chunks(part, chunk, d_out, first, state is not None, axes, worth, q=q, k=k, v=v, gate=gate)
+
+
+def linear_attention(part: Any) -> Callable[..., Any]:
     def linear_attention_gradient(
         q: Any,
         k: Any,
@@ -137,18 +157,12 @@ def linear_attention(part: Any) -> Callable[..., Any]:
         scale: float | None = None,
         feature_map: str = "identity",
     ) -> Any:
-        def chunk(**given: Any) -> Any:
-            return control_linear_attention_at_once(**given, scale=scale, feature_map=feature_map)
-
-        first = of_keys(q, k, v, gate, state, None, scale, feature_map)[-2].float()
-        return in_chunks(part, chunk, d_out, first, state is not None, axes, q=q, k=k, v=v, gate=gate)
+        return linear_in_chunks(part, q, k, v, d_out, gate, state, None, scale, feature_map)
 
     return linear_attention_gradient
 
 
 def handed_back(part: Any) -> Callable[..., Any]:
-    axes = {"q": 2, "k": 2, "v": 2, "gate": 2}
-
     def linear_attention_gradient(
         q: Any,
         k: Any,
@@ -161,14 +175,10 @@ def handed_back(part: Any) -> Callable[..., Any]:
         scale: float | None = None,
         feature_map: str = "identity",
     ) -> Any:
-        def chunk(**given: Any) -> Any:
-            return control_linear_attention_at_once(**given, scale=scale, feature_map=feature_map)
-
         if d_final_state.shape != (*k.shape[:2], k.shape[3], v.shape[3]):
             raise ValueError("the gradient of the final state is like the state")
-        first = of_keys(q, k, v, gate, state, None, scale, feature_map)[-2].float()
         worth = part.begun(d_final_state, v.shape[2])
-        return in_chunks(part, chunk, d_out, first, state is not None, axes, worth, q=q, k=k, v=v, gate=gate)
+        return linear_in_chunks(part, q, k, v, d_out, gate, state, worth, scale, feature_map)
 
     return linear_attention_gradient
 

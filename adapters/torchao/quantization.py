@@ -61,27 +61,13 @@ def microscaled(x: Any, mode: str) -> Any:
     return {"codes": codes, "scale": scale.float().reshape(len(x), -1)}
 
 
-@adapter(
-    "quantize_blocks",
-    dtypes=("float32", "bfloat16"),
-    fixed=MX,
-    conventions={"power_rounding": "floored"},
-    package="torchao",
-    extra="torchao",
-)
+@declared(dtypes=("float32", "bfloat16"), fixed=MX, conventions={"power_rounding": "floored"})
 def torchao_mx_floor(x: Any) -> Any:
     """to_mx with the mode FLOOR, which is that of the specification."""
     return microscaled(x, "floor")
 
 
-@adapter(
-    "quantize_blocks",
-    dtypes=("float32", "bfloat16"),
-    fixed=MX,
-    conventions={"power_rounding": "up"},
-    package="torchao",
-    extra="torchao",
-)
+@declared(dtypes=("float32", "bfloat16"), fixed=MX, conventions={"power_rounding": "up"})
 def torchao_mx_rceil(x: Any) -> Any:
     """to_mx with the mode RCEIL."""
     return microscaled(x, "rceil")

@@ -24,11 +24,20 @@ def vllm_top_k_top_p(logits: Any, temperature: Any = None, k: Any = None, p: Any
     return sampler().apply_top_k_top_p(tempered, None if k is None else k.clone(), p)
 
 
-def streams(seeds: Any) -> dict[int, Any]:
+def streams(seeds: Any, logits: Any) -> dict[int, Any]:
     """The generators of requests by their places in the batch."""
     import torch
 
+    if len(seeds) != len(logits):
+        raise ValueError("every row has a seed")
     return {row: torch.Generator().manual_seed(seed) for row, seed in enumerate(seeds.tolist())}
+
+
+def stacked(drawn: list[Any], logits: Any) -> Any:
+    """Draw after draw of the rows: [rows, count]."""
+    import torch
+
+    return torch.stack(drawn, 1) if drawn else logits.new_zeros((len(logits), 0), dtype=torch.int64)
 
 
 @adapter("sample_rows", **DECLARED)
@@ -38,12 +47,9 @@ def vllm_random_sample(
     """random_sample with a generator for each row, call after call."""
     import torch
 
-    if len(seeds) != len(logits):
-        raise ValueError("every row has a seed")
+    own = streams(seeds, logits)
     chances = torch.softmax(vllm_top_k_top_p(logits, temperature, k, p), -1)
-    own = streams(seeds)
-    drawn = [sampler().random_sample(chances.clone(), own) for _ in range(count)]
-    return torch.stack(drawn, 1) if drawn else chances.new_zeros((len(logits), 0), dtype=torch.int64)
+    return stacked([sampler().random_sample(chances.clone(), own) for _ in range(count)], logits)
 
 
 @adapter("sample_rows", **DECLARED)
@@ -53,9 +59,7 @@ def vllm_cpu_gumbel_sample(
     """fused_gumbel_argmax, with a seed of each draw from the generator of its row."""
     import torch
 
-    if len(seeds) != len(logits):
-        raise ValueError("every row has a seed")
+    generators = streams(seeds, logits).values()
     left = vllm_top_k_top_p(logits, temperature, k, p)
-    own = [torch.randint(0, 2**31, (count,), generator=stream) for stream in streams(seeds).values()]
-    drawn = [compiled().fused_gumbel_argmax(left, draws) for draws in torch.stack(own, 1)]
-    return torch.stack(drawn, 1) if drawn else left.new_zeros((len(logits), 0), dtype=torch.int64)
+    own = [torch.randint(0, 2**31, (count,), generator=stream) for stream in generators]
+    return stacked([compiled().fused_gumbel_argmax(left, draws) for draws in torch.stack(own, 1)], logits)

@@ -168,7 +168,7 @@ def _named(
     search = Search(bench, candidates, functions, observations, grades[0], seed, within, until=until)
     found = search.likeness()
     if within.literals and time.process_time() > until:
-        return found or _as_edited(bench, observations, search.grade, seed, within, until)
+        return found or _as_edited(bench, observations, search)
     for grade in grades[1:] if found is None else ():  # what has a mistake may be less precise than it claims as well
         coarse = Search(bench, candidates, [], [o.at(grade) for o in observations], grade, seed, within, until=until)
         found = found or _showing(coarse.likeness(), [o.at(grade) for o in failing])
@@ -176,7 +176,7 @@ def _named(
         found
         or _from_elsewhere(bench, observations, search, without)
         or search.likeness(pairs=True)
-        or _as_edited(bench, observations, search.grade, seed, within, until)
+        or _as_edited(bench, observations, search)
         or _with_other_tiles(bench, observations, search, without)
         or _somewhere(bench, candidates, observations, search)
         or search.nearest()
@@ -253,15 +253,9 @@ def _confined(likeness: Likeness, within: Condition) -> Likeness:
     return replaced(likeness, causes=causes, candidate=candidate)
 
 
-def _as_edited(
-    bench: Bench, observations: Sequence[Observation], grade: Grade, seed: int, within: Condition, until: float
-) -> Likeness | None:
+def _as_edited(bench: Bench, observations: Sequence[Observation], search: Search) -> Likeness | None:
     """The small edit of the definition that agrees on every case, if there is one and few others are like it."""
-    edits = plausible(bench, [o for o in observations if not o.right])
-    found = Search(bench, edits, [], observations, grade, seed, within, until=until).likeness() if edits else None
-    if found is None or found.agreed < SURE or len(found.others) > ALIKE:
-        return None
-    return replaced(found, runner_up="", differs=0)
+    return _one_of(bench, plausible(bench, [o for o in observations if not o.right]), observations, search)
 
 
 def _somewhere(
@@ -281,22 +275,23 @@ def _somewhere(
     limit = time.process_time() + LATER_SECONDS
     changed = (c for c in (*known, *edited(bench)) if time.process_time() < limit)
     near = resembling(changed, search.wrong, found) if found else []
-    likeness = _one_of(bench, [c for c in near if c.place is not None], observations, search)
+    likeness = _one_of(bench, [c for c in near if c.place is not None], observations, search, plainly=True)
     if likeness is not None:
         return likeness
     behind = later(bench.mechanism.sizes, [o.facts for o in search.wrong], [o.facts for o in search.right])
     limit = time.process_time() + LATER_SECONDS
     near = changed_along(bench, [*known, *edited(bench)], search.wrong, behind, limit)
-    return _one_of(bench, near, observations, search)
+    return _one_of(bench, near, observations, search, plainly=True)
 
 
 def _one_of(
-    bench: Bench, near: Sequence[Candidate], observations: Sequence[Observation], search: Search
+    bench: Bench, near: Sequence[Candidate], observations: Sequence[Observation], search: Search, plainly: bool = False
 ) -> Likeness | None:
     """The one of several candidates that agrees on every case, if few others are like it."""
     if not near:
         return None
-    found = Search(bench, near, [], observations, search.grade, search.seed, until=search.until).likeness(plainly=True)
+    own = Search(bench, near, [], observations, search.grade, search.seed, search.within, until=search.until)
+    found = own.likeness(plainly=plainly)
     if found is None or found.agreed < SURE or len(found.others) > ALIKE:
         return None
     return replaced(found, runner_up="", differs=0)

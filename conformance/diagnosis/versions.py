@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..judging.frames import displaced
 from ..mechanisms.definition import reached
 from ..mechanisms.mechanism import Mechanism
 from ..numerics.grades import FP64, Grade
@@ -35,10 +36,7 @@ def bound_of(y: Any, x: Any, grade: Grade) -> Any:
     if not isinstance(y, Number):
         return 0.0
     known = np.isfinite(y.value) | ~np.isfinite(y.radius)
-    with np.errstate(invalid="ignore"):
-        distance = np.abs(y.value - np.asarray(x, float))
-    moved = np.where(distance > y.radius / 4, distance, 0.0)
-    return np.where(known, (2.0 if grade is FP64 else 1.0) * y.radius + moved, 0.0)
+    return np.where(known, (2.0 if grade is FP64 else 1.0) * y.radius + displaced(y, x), 0.0)
 
 
 def close(x: Any, y: Any, radius: Any) -> bool:

@@ -109,7 +109,7 @@ class Frames:
             x = Number(x, grade=grade)
         known = np.isfinite(x.value) | ~np.isfinite(x.radius)
         twice = 2.0 if grade is FP64 else 1.0  # the definition was computed in double precision, too
-        moved = self._moved(x, self.exact(name, settled))
+        moved = displaced(x, self.exact(name, settled))
         likely, worst = (np.where(known, twice * part + moved, 0.0) for part in (x.radius, x.worst))
         return frame, (x.value, likely, worst)
 
@@ -135,13 +135,6 @@ class Frames:
         self.cache[key] = (*found, (asked, x))
         return x
 
-    @staticmethod
-    def _moved(x: Number, exact: Any) -> Any:
-        """How far a choice in doubt has taken a value from the exact one, which is what outputs are compared with."""
-        with np.errstate(invalid="ignore"):
-            distance = np.abs(x.value - np.asarray(exact, float))
-        return np.where(distance > x.radius / 4, distance, 0.0)
-
     def shape(self, name: str, settled: Settled) -> tuple[int, ...]:
         """The shape that an output has for inputs of these shapes."""
         own = (self.mechanism.name, name)
@@ -166,6 +159,13 @@ class Frames:
         """An output in its normal form, which is what is compared of it."""
         form = self.mechanism.normal_form.get(name)
         return x if form is None else form(_With(self.on_case(), {name: x}))
+
+
+def displaced(x: Number, exact: Any) -> Any:
+    """How far a choice in doubt has taken a value from the exact one, which is what outputs are compared with."""
+    with np.errstate(invalid="ignore"):
+        distance = np.abs(x.value - np.asarray(exact, float))
+    return np.where(distance > x.radius / 4, distance, 0.0)
 
 
 class _With:

@@ -105,10 +105,9 @@ def examined(bench: Bench, grades: Sequence[Grade], known: Sequence[Known], dtyp
     try:
         found = _made(subject, turns, other)
         both = [one for one in chosen if len(found.get(id(one), ())) == len(turns)]
-        for one in both:
-            if any(_same(reply, one.reply) for reply in found[id(one)]):
-                continue
-            grades = _needed(bench, grades, known)
+        others = [one for one in both if not any(_same(reply, one.reply) for reply in found[id(one)])]
+        grades = _needed(bench, grades, known) if others else grades
+        for one in others:
             if all(is_bad(bench, grades, one.sample, reply) for reply in found[id(one)]):
                 again = subject.call(replace(one.call, layout="contiguous"))
                 if not is_bad(bench, grades, one.sample, again):

@@ -39,7 +39,7 @@ from ..reporting.repro import Asked, Differentiated, Output, Program
 from ..reporting.results import environment
 from ..subjects.excerpts import excerpt, interpreted_excerpt
 from ..subjects.subject import AdapterSubject
-from ..subjects.targets import FAULT, file_of
+from ..subjects.targets import FAULT, INTERPRETERS, file_of
 from .opening import Kept, Opened, again
 from .runner import SHIPPED
 
@@ -47,8 +47,6 @@ MANY = 6
 """Calls of a law up to which all of them are written."""
 WRITTEN = ("shape", "dtype", "inputs_unchanged", "repeatable", "precision")
 """The contracts that a program can ask for by itself."""
-TRITON = "Triton's interpreter"
-"""What runs the kernels of an adapter on the CPU for as long as a call lasts; others are asked for in the call."""
 DTYPES = ("float64", "float32", "float16", "bfloat16")
 """Those whose arrays can be written down."""
 STAND_IN = '''class Unsupported(Exception):
@@ -337,8 +335,8 @@ def _code(subject: AdapterSubject, target: str, device: str, beside: Path) -> tu
     if not adapter.module.startswith(SHIPPED):
         stand_in = STAND_IN
         return name, ["import sys", "import types"], f"{stand_in}from {adapter.module} import {name}"
-    within = interpreted_excerpt if adapter.interpreted == TRITON and device == "cpu" else excerpt
-    found = within(adapter.module, adapter.function)
+    interpreted = INTERPRETERS.get(adapter.interpreted) == "triton" and device == "cpu"  # others are asked in the call
+    found = (interpreted_excerpt if interpreted else excerpt)(adapter.module, adapter.function)
     return name, found.imports, found.text
 
 
