@@ -193,7 +193,7 @@ def kernels(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def supervisor():
-    made = Supervisor(5.0)
+    made = Supervisor(60.0)
     yield made
     made.close()
 

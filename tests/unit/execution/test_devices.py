@@ -140,7 +140,7 @@ def test_a_process_sees_the_leased_device_alone(tmp_path, visible, index, seen):
 def test_calls_are_made_where_the_lease_is(two, tmp_path, device, seen):
     path = tmp_path / "kernel.py"
     path.write_text(KERNEL)
-    supervisor = Supervisor(5.0, device)
+    supervisor = Supervisor(60.0, device)
     (one,) = resolve(f"{path}:kernel", supervisor=supervisor)
     assert seen == one.call(Call(GOOD, {}, "float32", device)).outputs["p"][0, 0]
     with lease("cuda", 2, tmp_path) as other:
@@ -153,7 +153,7 @@ def test_calls_are_made_where_the_lease_is(two, tmp_path, device, seen):
 def test_after_an_error_of_the_device_the_next_call_finds_a_fresh_process(two, tmp_path):
     path = tmp_path / "kernel.py"
     path.write_text(KERNEL)
-    supervisor = Supervisor(5.0, "cuda")
+    supervisor = Supervisor(60.0, "cuda")
     (one,) = resolve(f"{path}:kernel", supervisor=supervisor)
     replies = [one.call(Call(inputs, {}, "float32", "cuda")) for inputs in (GOOD, BAD, GOOD)]
     supervisor.close()
@@ -241,7 +241,7 @@ def test_a_device_that_nobody_knows_goes_all_the_way_through_a_check(grid):
 
 
 def test_calls_on_a_device_are_waited_for_and_hold_no_lease_of_an_unknown_kind(grid, tmp_path):
-    supervisor = Supervisor(5.0, "grid:1")
+    supervisor = Supervisor(60.0, "grid:1")
     (one,) = resolve(f"{grid}:softmax_of_waits", device="grid", supervisor=supervisor)
     replies = [one.call(Call(GOOD, {}, "float32", "grid:1")) for _ in range(3)]
     supervisor.close()
@@ -255,7 +255,7 @@ def test_calls_on_a_device_are_waited_for_and_hold_no_lease_of_an_unknown_kind(g
 def test_a_kind_that_is_in_the_table_is_leased_and_seen_alone(grid, tmp_path, monkeypatch):
     monkeypatch.setitem(devices.KINDS, "grid", devices.Kind("GRIDS"))
     check_device("grid:1")
-    supervisor = Supervisor(5.0, "grid:1")
+    supervisor = Supervisor(60.0, "grid:1")
     (one,) = resolve(f"{grid}:softmax_of_waits", device="grid", supervisor=supervisor)
     assert 100 == one.call(Call(GOOD, {}, "float32", "grid:1")).outputs["p"][0, 0]
     with lease("grid", 2, tmp_path) as other:
@@ -266,7 +266,7 @@ def test_a_kind_that_is_in_the_table_is_leased_and_seen_alone(grid, tmp_path, mo
 
 
 def test_a_subject_that_is_declared_for_a_device_is_not_called_on_another(grid):
-    supervisor = Supervisor(5.0)
+    supervisor = Supervisor(60.0)
     with pytest.raises(TargetError, match="softmax does not run on cpu; add --device grid"):
         resolve(f"{grid}:softmax", supervisor=supervisor)
     supervisor.close()

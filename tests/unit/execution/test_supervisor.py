@@ -233,7 +233,7 @@ def test_what_was_kept_of_many_calls_is_bounded_and_what_one_call_needs_is_not()
 
 def test_a_process_that_uses_too_much_memory_is_replaced_between_calls(kernels, monkeypatch):
     monkeypatch.setattr("attnspec.execution.supervisor.FEW", 0)
-    supervisor = Supervisor(5.0)
+    supervisor = Supervisor(60.0)
     supervisor._memory = 1 << 20
     (one,) = resolve(f"{kernels}:process", supervisor=supervisor)
     pids = {one.call(GOOD).outputs["p"][0, 0] for _ in range(3)}
@@ -345,7 +345,7 @@ def test_nothing_of_a_file_is_run_in_this_process(supervisor, tmp_path):
 
 
 def test_closing_ends_every_process(kernels):
-    supervisor = Supervisor(5.0)
+    supervisor = Supervisor(60.0)
     (one,) = resolve(f"{kernels}:process", supervisor=supervisor)
     pid = int(one.call(GOOD).outputs["p"][0, 0])
     assert alive(pid)
@@ -382,7 +382,7 @@ def test_where_forking_is_not_safe_a_worker_is_a_fresh_interpreter(tmp_path):
     path.write_text(
         KERNELS + "\nimport threading\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
     )
-    supervisor = Supervisor(5.0)
+    supervisor = Supervisor(60.0)
     (one,) = resolve(f"{path}:crashes", supervisor=supervisor)
     assert "died" == one.call(BAD).fault.kind
     np.testing.assert_array_equal(ANSWER, one.call(GOOD).outputs["p"])
@@ -415,7 +415,7 @@ def test_calls_are_made_in_the_folder_of_the_run(supervisor, tmp_path, monkeypat
 def test_a_nursery_has_one_thread_whatever_the_run_has(monkeypatch, framework):
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
-    supervisor = Supervisor(5.0)
+    supervisor = Supervisor(60.0)
     assert supervisor._fork_server(supervisor._bare(framework)).forks
     supervisor.close()
 
