@@ -8,16 +8,22 @@ import numpy as np
 from .feed_forward import swiglu
 
 
-def routed_experts(x, chosen, weights, w_gate, w_up, w_down):
+def routed_experts(x, chosen, weights, w_gate, w_up, w_down, expert_map=None):
     """What the chosen experts make of each token, weighed and added up: [tokens, dim].
 
     x [tokens, dim], chosen [tokens, k] in numbers of experts, weights [tokens, k], w_gate and w_up
     [experts, dim, hidden], w_down [experts, hidden, dim].
+    With expert_map [world], choices are numbers of all experts, or -1 for none; the map has the place of each of them
+    here, or -1 where another rank has it.
     """
     if weights.shape != chosen.shape:
         raise ValueError("every choice has a weight")
     out = np.zeros(x.shape)
     for t, j in np.ndindex(chosen.shape):
         c = int(chosen[t, j])
+        if expert_map is not None:
+            c = -1 if c < 0 else int(expert_map[c])
+            if c < 0:
+                continue
         out[t] += weights[t, j] * swiglu(x[t : t + 1], w_gate[c], w_up[c], w_down[c])[0]
     return out
