@@ -7,7 +7,8 @@ up to some seconds, so that few shapes are drawn.
 
 What it lacks is mended for the whole process: bfloat16 (the module of that name); variables of loops and numbers of
 Python are no tensors to it, on which kernels call `.to`; `and` and `or` of tensors give one of both, where the compiler
-goes entry by entry; `None` cannot be assigned; and functions of CUDA's library return nothing. Of several
+goes entry by entry; what a comparison gives is called what was compared, so that one number cannot mask an array;
+`None` cannot be assigned; and functions of CUDA's library return nothing. Of several
 configurations the first is taken, untimed. Packages that ask whether a tensor is on a CUDA device are told so for as
 long as a call lasts, and shown the properties of an H100.
 """
@@ -132,6 +133,18 @@ def _mend() -> None:
     tuned: Any = autotuner.Autotuner
     mend_bfloat16(interpreter, triton.language)
     tuned._bench = lambda *_, **__: [0.0, 0.0, 0.0]
+
+    def compared(function: Callable[..., Any]) -> Callable[..., Any]:
+        """A comparison, whose result is of booleans: the interpreter calls it what it has compared."""
+
+        def call(self: Any, left: Any, right: Any) -> Any:
+            return interpreter.TensorHandle(function(self, left, right).data, triton.language.int1)
+
+        return call
+
+    builder = interpreter.InterpreterBuilder
+    for name in [name for name in vars(builder) if name.startswith(("create_icmp", "create_fcmp"))]:
+        setattr(builder, name, compared(getattr(builder, name)))
 
     def computed(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*tensors: Any) -> Any:

@@ -57,9 +57,9 @@ with interpreting():
     from triton.language.extra.libdevice import tanh
 
     @triton.jit
-    def kernel(x, y, products, sums, others, stored, both, n: tl.constexpr):
+    def kernel(x, y, products, sums, others, stored, both, count, n: tl.constexpr):
         at = tl.arange(0, n)[:, None] * n + tl.arange(0, n)[None, :]
-        a, b = tl.load(x + at), tl.load(y + at)
+        a, b = tl.load(x + at), tl.load(y + at, mask=(0 < count) & (at < n * n), other=0)
         tl.store(products + at, tl.dot(a, b))
         tl.store(sums + tl.arange(0, n), tl.sum(a, 1))
         tl.store(others + at, a * b + a)
@@ -74,7 +74,7 @@ with interpreting():
     x, y = torch.randn(2, 16, 16).bfloat16()
     products, stored, both = torch.empty(3, 16, 16)
     sums, others = torch.empty(16), torch.empty(16, 16, dtype=torch.bfloat16)
-    kernel[(1,)](x, y, products, sums, others, stored, both, 16)
+    kernel[(1,)](x, y, products, sums, others, stored, both, 1, 16)
 print((products - x.float() @ y.float()).abs().max() < 1e-5)
 print((sums - x.float().sum(1)).abs().max() < 0.05)
 print(torch.equal(others, x * y + x))
