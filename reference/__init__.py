@@ -55,6 +55,7 @@ from .paged_attention import paged_attention
 from .positions import (
     learned_position,
     mrope,
+    qk_norm_mrope,
     qk_norm_rotary,
     rotary,
     rotary_frequencies,
@@ -153,6 +154,7 @@ __all__ = [
     "packed_linear_attention",
     "packed_state_space",
     "paged_attention",
+    "qk_norm_mrope",
     "qk_norm_rotary",
     "quantize",
     "quantize_blocks",

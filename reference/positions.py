@@ -215,3 +215,35 @@ def qk_norm_rotary(q, k, q_weight, k_weight, positions, *, eps=1e-5, base=10000.
         raise ValueError("epsilon is positive, and keys have as many channels as queries")
     q, k = rms_norm(q, q_weight, eps=eps), rms_norm(k, k_weight, eps=eps)
     return rotary_pair(q, k, positions, base=base, interleaved=interleaved, rotary_dim=rotary_dim)
+
+
+def qk_norm_mrope(
+    q,
+    k,
+    q_weight,
+    k_weight,
+    positions,
+    *,
+    sections,
+    striped=False,
+    eps=1e-5,
+    base=10000.0,
+    interleaved=False,
+    rotary_dim=None,
+    weight_form="plain",
+):
+    """Each head of q [batch, heads, length, dim] and k [batch, kv_heads, length, dim] normalised, and then turned.
+
+    The first `rotary_dim` channels of a head are turned by `positions` [axes, batch, length]; `sections` [axes] as
+    in `mrope`.
+    """
+    if not eps > 0 or k.shape[-1] != q.shape[-1]:
+        raise ValueError("epsilon is positive, and keys have as many channels as queries")
+    width = q.shape[-1] if rotary_dim is None else rotary_dim
+    turning = {"sections": sections, "striped": striped, "base": base, "interleaved": interleaved}
+    found = {}
+    for name, x, weight in (("q_out", q, q_weight), ("k_out", k, k_weight)):
+        normed = rms_norm(x, weight, eps=eps, weight_form=weight_form)
+        turned = mrope(normed[..., :width], positions, **turning)
+        found[name] = np.concatenate([turned, normed[..., width:]], 3)
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import adapter
-from .positions import DTYPES, NAIVE, by_exponentials, checked, halves, joined
+from .positions import DTYPES, NAIVE, by_exponentials, checked, control_mrope_by_axis, halves, joined
 
 
 @adapter("qk_norm_rotary", dtypes=DTYPES)
@@ -92,4 +92,75 @@ def control_turned_by_weighted_pairs(
         turned = first * angle.cos() - second * angle.sin(), second * angle.cos() + first * angle.sin()
         whole = joined(*turned, (wide * weight.double())[..., width:], interleaved)
         found[name] = (whole * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)).to(x.dtype)
+    return found
+
+
+def of_one_dim(q: Any, k: Any, q_weight: Any, k_weight: Any) -> None:
+    if not q_weight.shape == k_weight.shape == q.shape[-1:] == k.shape[-1:]:
+        raise ValueError("weights, queries and keys have as many channels")
+
+
+@adapter("qk_norm_mrope", dtypes=DTYPES, conventions={"weight_form": "plain"})
+def control_norm_and_axes(
+    q: Any,
+    k: Any,
+    q_weight: Any,
+    k_weight: Any,
+    positions: Any,
+    *,
+    sections: Any,
+    striped: bool = False,
+    eps: float = 1e-5,
+    base: float = 10000.0,
+    interleaved: bool = False,
+    rotary_dim: int | None = None,
+) -> dict[str, Any]:
+    """Normalised in single precision and turned with the sines and cosines of every axis."""
+    import torch
+
+    of_one_dim(q, k, q_weight, k_weight)
+    turning = {"sections": sections, "base": base, "interleaved": interleaved, "striped": striped}
+    found = {}
+    for name, x, weight in (("q_out", q, q_weight), ("k_out", k, k_weight)):
+        width, wide = rotary_dim or x.shape[-1], x.float()
+        y = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps) * weight.float()
+        turned = control_mrope_by_axis(y[..., :width], positions, **turning)
+        found[name] = torch.cat((turned, y[..., width:]), -1).to(x.dtype)
+    return found
+
+
+@adapter("qk_norm_mrope", dtypes=DTYPES, conventions={"weight_form": "one_plus"})
+def control_axes_under_the_root(
+    q: Any,
+    k: Any,
+    q_weight: Any,
+    k_weight: Any,
+    positions: Any,
+    *,
+    sections: Any,
+    striped: bool = False,
+    eps: float = 1e-5,
+    base: float = 10000.0,
+    interleaved: bool = False,
+    rotary_dim: int | None = None,
+) -> dict[str, Any]:
+    """In double precision as complex numbers, the axis of each pair first, and the root last."""
+    import torch
+
+    of_one_dim(q, k, q_weight, k_weight)
+    sections, width = torch.as_tensor(sections).long(), rotary_dim or q.shape[-1]
+    if 2 * int(sections.sum()) != width or len(sections) != len(positions):
+        raise ValueError("every pair has an axis, and every token a position on each")
+    pair, kinds = torch.arange(width // 2), len(sections)
+    in_turn = torch.where(pair < kinds * sections[pair % kinds], pair % kinds, 0)
+    axis = in_turn if striped else torch.arange(kinds).repeat_interleave(sections)
+    angle = positions[axis].permute(1, 2, 0).float() * by_exponentials(base, width)
+    turn = torch.polar(torch.ones_like(angle, dtype=torch.float64), angle.double())[:, None]
+    found = {}
+    for name, x, weight in (("q_out", q, q_weight), ("k_out", k, k_weight)):
+        y = x.double() * (1 + weight.double())
+        first, second = halves(y, width, interleaved)
+        turned = torch.complex(first.contiguous(), second.contiguous()) * turn
+        whole = joined(turned.real, turned.imag, y[..., width:], interleaved)
+        found[name] = (whole * torch.rsqrt(x.double().square().mean(-1, keepdim=True) + eps)).to(x.dtype)
     return found

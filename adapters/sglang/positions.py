@@ -1,14 +1,16 @@
 """Queries and keys that SGLang normalises head by head and turns in one step, in Triton.
 
-Source: https://github.com/sgl-project/sglang (python/sglang/kernels/ops/attention/table_qk_norm_rope.py)
-It works in place on rows of queries, keys and values in bfloat16, heads of a power of two channels, and reads cosines
-and sines from a table in float32, which the caller computes.
+Source: https://github.com/sgl-project/sglang (python/sglang/kernels/ops/attention/table_qk_norm_rope.py and
+fused_qk_rmsnorm_rope_gate.py)
+The first works in place on rows of queries, keys and values in bfloat16, heads of a power of two channels. Both read
+cosines and sines from a table in float32, which the caller computes.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from ..torch.rotary import table
 from ..triton.interpreter import declared
 from .modules import module
 
@@ -31,15 +33,13 @@ def sglang_table_qk_norm_rope(
     (batch, length, heads, dim), kv_heads = q.shape, k.shape[2]
     if len(q_weight) != dim or len(k_weight) != dim or positions.shape != q.shape[:2]:
         raise ValueError("every channel has a weight, and every token a position")
-    frequency = base ** (-torch.arange(0, dim, 2).float() / dim)
-    angle = torch.arange(int(positions.max()) + 1)[:, None] * frequency
     rows = torch.cat((q, k, torch.zeros_like(k)), 2).view(batch * length, -1)
     module("table_qk_norm_rope").table_qk_norm_rope_(
         rows,
         positions.flatten(),
         q_weight.contiguous(),
         k_weight.contiguous(),
-        torch.cat((angle.cos(), angle.sin()), 1),
+        table(base, dim, int(positions.max()) + 1),
         heads,
         kv_heads,
         dim,
@@ -47,3 +47,55 @@ def sglang_table_qk_norm_rope(
     )
     found = rows.view(batch, length, -1, dim)
     return {"q_out": found[:, :, :heads].clone(), "k_out": found[:, :, heads : heads + kv_heads].clone()}
+
+
+@declared(
+    "qk_norm_mrope",
+    dtypes=("bfloat16", "float16"),
+    layout="bshd",
+    package="sglang",
+    requires="axes == 3",
+    fixed={"interleaved": False},
+    conventions={"weight_form": "one_plus"},
+)
+def sglang_qk_norm_mrope(
+    q: Any,
+    k: Any,
+    q_weight: Any,
+    k_weight: Any,
+    positions: Any,
+    *,
+    sections: Any,
+    striped: bool = False,
+    eps: float = 1e-6,
+    base: float = 10000.0,
+    rotary_dim: int | None = None,
+) -> Any:
+    """fused_qk_gemma_rmsnorm_rope_gate without a gate, told the axis of each pair."""
+    import torch
+
+    (batch, length, heads, dim), kv_heads = q.shape, k.shape[2]
+    tokens, width = batch * length, rotary_dim or dim
+    if not q_weight.shape == k_weight.shape == q.shape[3:] == k.shape[3:] or k.shape[:2] != q.shape[:2]:
+        raise ValueError("every channel has a weight, and every token queries and keys")
+    sections = torch.as_tensor(sections).long()
+    axes = torch.arange(3).repeat_interleave(sections)
+    if striped:
+        turns = torch.arange(width // 2) % 3
+        axes = torch.where(torch.arange(width // 2) < 3 * sections[turns], turns, 0)
+    turned, keys, _ = module("fused_qk_rmsnorm_rope_gate").fused_qk_gemma_rmsnorm_rope_gate(
+        q.reshape(tokens, -1).contiguous(),
+        k.reshape(tokens, -1).contiguous(),
+        q_weight.contiguous(),
+        k_weight.contiguous(),
+        table(base, width, int(positions.max()) + 1),
+        positions.reshape(3, tokens).contiguous(),
+        eps,
+        heads,
+        kv_heads,
+        dim,
+        width,
+        has_gate=False,
+        mrope_axis_map=axes,
+    )
+    return {"q_out": turned.view(q.shape), "k_out": keys.view(k.shape)}

@@ -305,6 +305,34 @@ def qwen3_vl_mrope(x: Any, positions: Any, *, sections: Any, base: float = 10000
     return turned_by_axes("qwen3_vl", "Qwen3VLText", x, positions, sections, base)
 
 
+@declared(
+    "qk_norm_mrope",
+    grade=NARROW,
+    fixed={"interleaved": False, "striped": True},
+    conventions={"weight_form": "plain"},
+    requires="axes == 3",
+)
+def qwen3_vl_qk_norm_mrope(
+    q: Any,
+    k: Any,
+    q_weight: Any,
+    k_weight: Any,
+    positions: Any,
+    *,
+    sections: Any,
+    striped: bool = True,
+    eps: float = 1e-6,
+    base: float = 10000.0,
+) -> dict[str, Any]:
+    """What Qwen3VLTextAttention of transformers.models.qwen3_vl does to queries and keys."""
+    from transformers.models.qwen3_vl import modeling_qwen3_vl as modeling
+
+    norm = modeling.Qwen3VLTextRMSNorm
+    q, k = (applied(norm(x.shape[-1], eps=eps), x, weight) for x, weight in ((q, q_weight), (k, k_weight)))
+    part = of_axes("qwen3_vl", "Qwen3VLText", q.shape[-1], base, tuple(int(n) for n in sections))
+    return dict(zip(("q_out", "k_out"), modeling.apply_rotary_pos_emb(q, k, *part(q, positions)), strict=True))
+
+
 @declared("mrope", grade=NARROW, fixed={"interleaved": True, "striped": False}, requires="axes == 3")
 def glm4v_mrope(x: Any, positions: Any, *, sections: Any, base: float = 10000.0, interleaved: bool = True) -> Any:
     """Glm4vTextRotaryEmbedding and apply_rotary_pos_emb of transformers.models.glm4v."""

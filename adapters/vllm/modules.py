@@ -81,6 +81,15 @@ def mamba_module(name: str) -> Any:
 
 
 @functools.cache
+def layer(name: str) -> Any:
+    """A module of `vllm.model_executor.layers` with kernels in Triton, as in "fused_qk_norm_rope"."""
+    triton: Any = importlib.import_module("triton")
+    if triton.knobs.runtime.interpret:
+        _hollow()
+    return importlib.import_module(f"vllm.model_executor.layers.{name}")
+
+
+@functools.cache
 def torch_module(name: str) -> Any:
     """A module of vLLM for the CPU that is written in torch alone, as in "causal_conv1d"."""
     hollow("vllm", FOLDERS, COMMON)
