@@ -53,8 +53,12 @@ def quantize_blocks(
             s = np.abs(x[own]).max() / last or 1.0
             if power_of_two:
                 s = 2.0 ** (np.ceil(np.log2(s)) if power_rounding == "up" else np.rint(np.log2(s)))
-                if power_rounding == "floored" and x[own].any():
-                    s = 2.0 ** (np.floor(np.log2(np.abs(x[own]).max())) - np.floor(np.log2(last)))
+                if power_rounding in ("floored", "even", "ceiled") and x[own].any():
+                    e = np.log2(np.abs(x[own]).max())
+                    bits = 6 if last == 127 else 3
+                    if power_rounding == "even":  # rounded to so many bits behind the leading one
+                        e = np.log2(np.floor(2.0 ** (e - np.floor(e) + bits) + 0.5)) - bits + np.floor(e)
+                    s = 2.0 ** ((np.ceil if power_rounding == "ceiled" else np.floor)(e) - np.floor(np.log2(last)))
             y = x[own] / s
             with np.errstate(divide="ignore"):
                 exponent = np.maximum(np.floor(np.log2(np.abs(y))), -6.0) - 3.0 if last == 448 else 0.0

@@ -231,3 +231,98 @@ def control_blocks_by_bits(
     ratio = np.clip((blocks * (1 / scale)).reshape(x.shape), -LARGEST[code_dtype], LARGEST[code_dtype])
     codes = np.rint(ratio).astype(np.int8) if code_dtype == "int8" else ratio.astype(ml_dtypes.float8_e4m3fn)
     return {"codes": codes, "scale": scale[:, 0, :, 0]}
+
+
+@adapter("quantize_blocks", dtypes=DTYPES, conventions={"power_rounding": "even"})
+def control_blocks_by_rounded_exponents(
+    x: Any,
+    *,
+    code_dtype: str = "int8",
+    block_rows: int | None = 1,
+    block_columns: int | None = None,
+    power_of_two: bool = False,
+) -> Any:
+    """Powers of two by the exponent of the largest size, of which the bits behind those of a code are rounded first."""
+    import torch
+
+    blocks = blocks_of(x.float(), block_rows, block_columns)
+    peak = blocks.abs().amax((1, 3), keepdim=True)
+    scale = peak / LARGEST[code_dtype]
+    if power_of_two:
+        kept, octave = (6, 6) if code_dtype == "int8" else (3, 8)
+        bits = peak.view(torch.int32) + (1 << (22 - kept)) >> 23
+        scale = torch.ldexp(torch.ones(()), bits - 127 - octave)
+    scale = torch.where(peak > 0, scale, 1.0)
+    return {"codes": coded((blocks / scale).reshape(x.shape), code_dtype), "scale": scale[:, 0, :, 0]}
+
+
+@adapter("quantize_blocks", dtypes=DTYPES, conventions={"power_rounding": "even"})
+def control_blocks_by_rounded_fractions(
+    x: Any,
+    *,
+    code_dtype: str = "int8",
+    block_rows: int | None = 1,
+    block_columns: int | None = None,
+    power_of_two: bool = False,
+) -> Any:
+    """The largest size is rounded as a fraction and a power, in double precision, before its exponent is taken."""
+    import torch
+
+    blocks = blocks_of(x.double(), block_rows, block_columns)
+    peak = blocks.abs().amax((1, 3), keepdim=True)
+    scale = peak / LARGEST[code_dtype]
+    if power_of_two:
+        steps, octave = (128, 7) if code_dtype == "int8" else (16, 9)
+        fraction, exponent = torch.frexp(peak)
+        carried = (fraction * steps + 0.5).floor() == steps
+        scale = torch.ldexp(torch.ones_like(peak), exponent - octave + carried.int())
+    scale = torch.where(peak > 0, scale, 1.0)
+    codes = coded((blocks * (1 / scale)).reshape(x.shape), code_dtype)
+    return {"codes": codes, "scale": scale[:, 0, :, 0].float()}
+
+
+@adapter("quantize_blocks", dtypes=DTYPES, conventions={"power_rounding": "ceiled"})
+def control_blocks_by_raised_exponents(
+    x: Any,
+    *,
+    code_dtype: str = "int8",
+    block_rows: int | None = 1,
+    block_columns: int | None = None,
+    power_of_two: bool = False,
+) -> Any:
+    """Powers of two by the exponent of the largest size, and one more where anything stands behind its leading bit."""
+    import torch
+
+    blocks = blocks_of(x.float(), block_rows, block_columns)
+    peak = blocks.abs().amax((1, 3), keepdim=True)
+    scale = peak / LARGEST[code_dtype]
+    if power_of_two:
+        bits = peak.view(torch.int32)
+        exponent = (bits >> 23) + ((bits & 0x7FFFFF) > 0) - 127
+        scale = torch.ldexp(torch.ones(()), exponent - (6 if code_dtype == "int8" else 8))
+    scale = torch.where(peak > 0, scale, 1.0)
+    return {"codes": coded((blocks / scale).reshape(x.shape), code_dtype), "scale": scale[:, 0, :, 0]}
+
+
+@adapter("quantize_blocks", dtypes=DTYPES, conventions={"power_rounding": "ceiled"})
+def control_blocks_below_a_power(
+    x: Any,
+    *,
+    code_dtype: str = "int8",
+    block_rows: int | None = 1,
+    block_columns: int | None = None,
+    power_of_two: bool = False,
+) -> Any:
+    """The power of two above the largest size is doubled and halved until it is the next one."""
+    import torch
+
+    blocks = blocks_of(x.float(), block_rows, block_columns)
+    peak = blocks.abs().amax((1, 3), keepdim=True)
+    scale = peak / LARGEST[code_dtype]
+    if power_of_two:
+        above = torch.where(peak > 0, 2.0**40, 64.0 if code_dtype == "int8" else 256.0)
+        while (half := (above / 2 >= peak) & (peak > 0)).any():
+            above = torch.where(half, above / 2, above)
+        scale = above / (64 if code_dtype == "int8" else 256)
+    scale = torch.where(peak > 0, scale, 1.0)
+    return {"codes": coded((blocks * (1 / scale)).reshape(x.shape), code_dtype), "scale": scale[:, 0, :, 0]}

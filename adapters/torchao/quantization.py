@@ -56,8 +56,7 @@ def microscaled(x: Any, mode: str) -> Any:
     import torch
     from torchao.prototype.mx_formats.mx_tensor import ScaleCalculationMode, to_mx
 
-    modes = {"floor": ScaleCalculationMode.FLOOR, "rceil": ScaleCalculationMode.RCEIL}
-    scale, codes = to_mx(x.contiguous(), torch.float8_e4m3fn, 32, scaling_mode=modes[mode])
+    scale, codes = to_mx(x.contiguous(), torch.float8_e4m3fn, 32, scaling_mode=ScaleCalculationMode(mode))
     return {"codes": codes, "scale": scale.float().reshape(len(x), -1)}
 
 
@@ -71,6 +70,18 @@ def torchao_mx_floor(x: Any) -> Any:
 def torchao_mx_rceil(x: Any) -> Any:
     """to_mx with the mode RCEIL."""
     return microscaled(x, "rceil")
+
+
+@declared(dtypes=("float32", "bfloat16"), fixed=MX, conventions={"power_rounding": "ceiled"})
+def torchao_mx_ceil(x: Any) -> Any:
+    """to_mx with the mode CEIL."""
+    return microscaled(x, "ceil")
+
+
+@declared(dtypes=("float32", "bfloat16"), fixed=MX, conventions={"power_rounding": "even"})
+def torchao_mx_even(x: Any) -> Any:
+    """to_mx with the mode EVEN."""
+    return microscaled(x, "even")
 
 
 @adapter(

@@ -33,10 +33,22 @@ def referred(**options):
     return reference.quantize_blocks(X, **options)
 
 
+def fits(peak, power, top, rounding):
+    """Whether a power of two is at least the scale of a block with that largest size; all in exact fractions."""
+    octave, digits = (128, 7) if top == 127 else (512, 4)
+    if rounding == "nearest":
+        return (peak / top) ** 2 <= 2 * power**2
+    if rounding == "ceiled":
+        return peak <= power * octave / 2
+    if rounding == "even":
+        return peak < power * (octave - Fraction(octave, 2 ** (digits + 1)))
+    return peak < power * octave if rounding == "floored" else peak <= power * top
+
+
 @pytest.mark.parametrize("witness", [defined, referred])
 @pytest.mark.parametrize(("height", "width"), GRANULARITIES)
 @pytest.mark.parametrize("dtype", ["int8", "float8_e4m3fn"])
-@pytest.mark.parametrize("rounding", [None, "up", "nearest"])
+@pytest.mark.parametrize("rounding", [None, "up", "nearest", "floored", "even", "ceiled"])
 def test_codes_are_next_to_the_quotients_by_the_scale_of_their_block(dtype, height, width, rounding, witness):
     rows, columns = height or len(X), width or 4
     top = 127 if dtype == "int8" else 448
@@ -49,8 +61,7 @@ def test_codes_are_next_to_the_quotients_by_the_scale_of_their_block(dtype, heig
             continue
         step = max(abs(Fraction(t)) for t in X[own].flat) / top
         if rounding is not None:
-            square = (lambda k: Fraction(4) ** k * 2) if rounding == "nearest" else (lambda k: Fraction(4) ** k)
-            step = next(Fraction(2) ** k for k in range(-30, 30) if step**2 <= square(k))
+            step = next(Fraction(2) ** k for k in range(-30, 30) if fits(step * top, Fraction(2) ** k, top, rounding))
         ratio = np.array([[min(max(Fraction(t) / step, -top), top) for t in row] for row in X[own]])
         form = float if dtype == "int8" else ml_dtypes.float8_e4m3fn
         codes = np.vectorize(round, otypes=[int])(ratio) if dtype == "int8" else ratio.astype(float)
