@@ -64,9 +64,11 @@ from .positions import (
     sinusoidal,
 )
 from .quantization import (
+    activated_blocks,
     dequantize,
     dequantize_blocks,
     dequantize_gguf,
+    normed_blocks,
     quantize,
     quantize_blocks,
     quantized_matmul,
@@ -92,6 +94,7 @@ from .trees import tree_mask
 from .windowed_decoder import windowed_decoder
 
 __all__ = [
+    "activated_blocks",
     "aft_full",
     "aft_local",
     "aft_simple",
@@ -147,6 +150,7 @@ __all__ = [
     "mrope",
     "multi_head",
     "native_sparse_attention",
+    "normed_blocks",
     "packed_attention",
     "packed_attention_gradient",
     "packed_convolution",

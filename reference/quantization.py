@@ -6,6 +6,9 @@ arXiv:1712.05877, section 2.1, equation 1: r = S (q - Z).
 
 import numpy as np
 
+from .feed_forward import gated_activation
+from .norms import rms_norm
+
 
 def quantize(x, *, bits=8, quantized_range="data", zero_point_form="integer"):
     """The codes of `x [...]`, their scale S and zero point Z; where the range has no width, one choice of many."""
@@ -66,6 +69,76 @@ def quantize_blocks(
             steps = np.rint(steps) if u is None else np.floor(steps + u[own])
             codes[own], scale[i, j] = np.clip(steps * 2.0**exponent, -last, last), s
     return {"codes": codes, "scale": scale}
+
+
+def _coded(y, s, last):
+    """Of every number in `y` the code nearest to y / s, in integers up to 127 or in e4m3 up to 448."""
+    y = y / s
+    with np.errstate(divide="ignore"):
+        exponent = np.maximum(np.floor(np.log2(np.abs(y))), -6.0) - 3.0 if last == 448 else 0.0
+    return np.clip(np.rint(y / 2.0**exponent) * 2.0**exponent, -last, last)
+
+
+def _blocks(y, code_dtype, group_size, power_of_two, least_scale, static_scale):
+    """The codes [rows, n] of `y`, and a scale for each group of a row [rows, groups]; one for a group of zeros."""
+    rows, n = y.shape
+    g, last = group_size or n, {"int8": 127.0, "float8_e4m3fn": 448.0}[code_dtype]
+    if y.size == 0 or n % g or (static_scale is not None and not np.all(static_scale > 0)):
+        raise ValueError("whole groups, and scales above zero")
+    codes, scale = np.zeros(y.shape), np.ones((rows, n // g))
+    for i in range(rows):
+        for j in range(n // g):
+            own = i, slice(j * g, (j + 1) * g)
+            s = max(np.abs(y[own]).max() / last, least_scale) or 1.0
+            s = 2.0 ** np.ceil(np.log2(s)) if power_of_two else s
+            scale[i, j] = s if static_scale is None else static_scale[0]
+            codes[own] = _coded(y[own], scale[i, j], last)
+    return {"codes": codes, "scale": scale}
+
+
+def normed_blocks(
+    x,
+    weight,
+    residual=None,
+    static_scale=None,
+    *,
+    code_dtype="int8",
+    group_size=None,
+    power_of_two=False,
+    eps=1e-5,
+    least_scale=0.0,
+):
+    """The codes and scales of the normalised rows of `x` [rows, n], to which a residual [rows, n] is added first.
+
+    Zhang and Sennrich 2019, arXiv:1910.07467, equation 4. A static scale [1] is that of everything.
+    """
+    if not np.all(np.isfinite(x)) or eps <= 0 or weight.shape != x.shape[1:]:
+        raise ValueError("finite rows, and a weight for every channel")
+    r = x if residual is None else x + residual
+    y = rms_norm(r, weight, eps=eps)
+    return {**_blocks(y, code_dtype, group_size, power_of_two, least_scale, static_scale), "summed": r}
+
+
+def activated_blocks(
+    x,
+    static_scale=None,
+    *,
+    code_dtype="int8",
+    group_size=None,
+    power_of_two=False,
+    alpha=1.0,
+    beta=0.0,
+    limit=None,
+    least_scale=0.0,
+):
+    """The codes and scales of a(gate) (partner + beta) [rows, n]; gates and partners are the halves of `x` [rows, 2 n].
+
+    Shazeer 2020, arXiv:2002.05202, equation 6. A static scale [1] is that of everything.
+    """
+    if not np.all(np.isfinite(x)):
+        raise ValueError("finite rows")
+    y = gated_activation(x, alpha=alpha, beta=beta, limit=limit)
+    return _blocks(y, code_dtype, group_size, power_of_two, least_scale, static_scale)
 
 
 E2M1 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]

@@ -19,7 +19,8 @@ ATTENTION = "kernels.ops.attention"
 EXPERTS = "kernels.ops.moe"
 SPECULATIVE = "kernels.ops.speculative"
 QUANTIZATION = "kernels.ops.quantization"
-FOLDERS = ("kernels", "kernels.ops", ATTENTION, EXPERTS, SPECULATIVE, QUANTIZATION, "srt", "srt.platforms")
+LAYERNORM = "kernels.ops.layernorm"
+FOLDERS = ("kernels", "kernels.ops", ATTENTION, EXPERTS, SPECULATIVE, QUANTIZATION, LAYERNORM, "srt", "srt.platforms")
 COMPILED: dict[str, dict[str, Any]] = {
     f"{QUANTIZATION}.fp8_kernel": {"sglang_per_token_group_quant_fp8": None},
     f"{SPECULATIVE}.tree": {"build_tree_kernel_efficient": None},

@@ -5,10 +5,10 @@ The interpreter reckons in NumPy: products of matrices are of whole numbers in s
 follow one another. So semantics are tested, and neither compilation, races, TF32 nor other sizes of tiles. A call takes
 up to some seconds, so that few shapes are drawn.
 
-What it lacks is mended for the whole process: bfloat16 (the module of that name); variables of loops and numbers of
-Python are no tensors to it, on which kernels call `.to`; `and` and `or` of tensors give one of both, where the compiler
-goes entry by entry; what a comparison gives is called what was compared, so that one number cannot mask an array;
-`None` cannot be assigned; and functions of CUDA's library return nothing. Of several
+What it lacks is mended for the whole process: bfloat16 and float8 (the modules of these names); variables of loops and
+numbers of Python are no tensors to it, on which kernels call `.to`; `and` and `or` of tensors give one of both, where
+the compiler goes entry by entry; what a comparison gives is called what was compared, so that one number cannot mask an
+array; `None` cannot be assigned; and functions of CUDA's library return nothing. Of several
 configurations the first is taken, untimed. Packages that ask whether a tensor is on a CUDA device are told so for as
 long as a call lasts, and shown the properties of an H100.
 """
@@ -25,6 +25,7 @@ from typing import Any, TypeVar, cast
 
 from .. import adapter
 from .bfloat16 import mend_bfloat16
+from .float8 import mend_float8
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -132,6 +133,7 @@ def _mend() -> None:
     mended.interpreter_semantic.to_tensor = lambda x, *given: x if x is None else to_tensor(x, *given)
     tuned: Any = autotuner.Autotuner
     mend_bfloat16(interpreter, triton.language)
+    mend_float8(interpreter, triton.language)
     tuned._bench = lambda *_, **__: [0.0, 0.0, 0.0]
 
     def compared(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -110,6 +110,24 @@ def utility(name: str) -> Any:
 
 
 @functools.cache
+def fp8_utility() -> Any:
+    """The module of vLLM with kernels in Triton that make codes in float8, without what they are called by."""
+    triton: Any = importlib.import_module("triton")
+    if triton.knobs.runtime.interpret:
+        unused: dict[str, Any] = {"__getattr__": lambda name: None}
+        stubs: dict[str, dict[str, Any]] = {
+            "envs": {},
+            "logger": {"init_logger": logging.getLogger},
+            "platforms": {"current_platform": Platform()},
+            "triton_utils": {"tl": triton.language, "triton": triton},
+            **{f"{QUANTIZATION}.utils.{name}": unused for name in ("quant_utils", "w8a8_utils")},
+            **dict.fromkeys(("model_executor.parameter", "model_executor.utils", "utils.deep_gemm"), unused),
+        }
+        hollow("vllm", FOLDERS, COMMON | stubs)
+    return importlib.import_module(f"vllm.{QUANTIZATION}.utils.fp8_utils")
+
+
+@functools.cache
 def sampler() -> Any:
     """The module of vLLM with filters by rows and draws from what they leave, in torch for the CPU."""
     absent: dict[str, dict[str, Any]] = {

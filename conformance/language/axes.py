@@ -32,7 +32,21 @@ from .shortcuts import is_shortcut
 from .syntax import parse
 
 SINGLE: Shapes = frozenset({()})
-BY_ENTRY = ("abs", "exp", "log", "sqrt", "sin", "cos", "tanh", "erf", "sigmoid", "round", "finite", "unclaimed")
+BY_ENTRY = (
+    "abs",
+    "exp",
+    "log",
+    "sqrt",
+    "sin",
+    "cos",
+    "tanh",
+    "erf",
+    "sigmoid",
+    "round",
+    "significant",
+    "finite",
+    "unclaimed",
+)
 REDUCING = ("sum", "mean", "logsumexp", "max", "min", "all", "any")
 ORDERED = ("cumsum", "shift", "largest", "above", "argsort")
 """Functions that compute along an axis and keep it."""

@@ -60,6 +60,15 @@ def _round(x: Any) -> Any:
     return primitives.rint(x)
 
 
+@FUNCTIONS(work=4)
+def significant(x: Any, digits: Any, least: Any) -> Any:
+    """The nearest multiple of `least` with so many significant digits in base two, ties to even: codes of a format."""
+    spacing = value(least)
+    if not 1 <= whole(digits) <= 53 or np.ndim(spacing) or not 0 < float(spacing) < math.inf:
+        raise SpecError("significant takes from 1 to 53 digits and a least number above zero")
+    return primitives.significant(x, whole(digits), float(spacing))
+
+
 @FUNCTIONS()
 def finite(x: Any) -> Any:
     """Booleans: true where x is neither infinite nor NaN."""

@@ -156,6 +156,25 @@ def rint(x: Any) -> Any:
     return Number.within(nearest, np.where(np.isnan(crossed), np.inf, crossed), grade=x.grade)
 
 
+def significant(x: Any, digits: int, least: float) -> Any:
+    """The nearest number of so many significant digits in base two that is a multiple of `least`, ties to even.
+
+    It grows with `x`, so that the results at both ends of an error bound bound the error of the result.
+    """
+    if not isinstance(x, Number):
+        return _significant(fractions(x), digits, least)
+    nearest = _significant(x.value, digits, least)
+    with np.errstate(invalid="ignore"):
+        ends = [np.abs(_significant(end, digits, least) - nearest) for end in (x.value - x.radius, x.value + x.radius)]
+    error = np.maximum(*ends)
+    return Number.within(nearest, np.where(np.isnan(error), np.inf, error), grade=x.grade)
+
+
+def _significant(x: Any, digits: int, least: float) -> Any:
+    unit = np.maximum(np.ldexp(1.0, np.frexp(x)[1] - digits), least)
+    return np.rint(x / unit) * unit
+
+
 def where(condition: Any, x: Any, y: Any) -> Any:
     """A choice entry by entry; where the condition is undecided, the result carries the distance of its branches."""
     numbers = [t for t in (x, y) if isinstance(t, Number)]

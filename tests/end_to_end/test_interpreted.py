@@ -91,6 +91,37 @@ def test_what_the_interpreter_lacks_is_mended(tmp_path):
     assert ["tensor(True)", "tensor(True)", "True", "tensor(True)", "True"] == done.stdout.splitlines()
 
 
+CONVERSIONS = """
+import torch
+from attnspec.adapters.triton.interpreter import interpreting
+
+with interpreting():
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def kernel(x, codes, n: tl.constexpr, kind: tl.constexpr):
+        at = tl.arange(0, n)
+        tl.store(codes + at, tl.load(x + at).to(kind))
+
+    x = torch.cat([torch.linspace(-460, 460, 300), torch.tensor([127.0, 0.99, 17.0, 19.0, 1e4]), torch.randn(207) / 64])
+    for dtype, kind in ((torch.float8_e4m3fn, tl.float8e4nv), (torch.float8_e5m2, tl.float8e5)):
+        for given in (x, x.bfloat16(), x.half()):
+            codes = torch.empty(512, dtype=dtype)
+            kernel[(1,)](given, codes, 512, kind)
+            within = given.float().clamp(-torch.finfo(dtype).max, torch.finfo(dtype).max)
+            print(torch.equal(codes.float(), within.to(dtype).float()))
+"""
+
+
+def test_the_interpreter_rounds_to_float8_as_devices_do(tmp_path):
+    pytest.importorskip("triton")
+    file = tmp_path / "conversions.py"
+    file.write_text(CONVERSIONS)
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, check=True)
+    assert ["True"] * 6 == done.stdout.splitlines()
+
+
 def test_a_function_by_itself_is_interpreted_where_attnspec_cannot_be_imported(tmp_path):
     one = find("sglang_prefill_attention")
     if not installed(one):

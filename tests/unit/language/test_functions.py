@@ -36,6 +36,11 @@ MEANING: dict[str, list[tuple[str, Any]]] = {
     "tanh": [("tanh(x)", np.tanh(X))],
     "erf": [("erf(x)", np.vectorize(math.erf)(X))],
     "sigmoid": [("sigmoid(x)", 1 / (1 + np.exp(-X))), ("sigmoid(-infinity)", 0), ("sigmoid(infinity)", 1)],
+    "significant": [
+        ("significant(x, 1, 0.5)", [[1, -2, 0.5], [4, 0, -1]]),
+        ("significant(1.7 * x, 2, 0.125)", [[1.5, -3, 0.75], [6, 0.375, -1.5]]),
+        ("significant(19, 3, 1)", 20),
+    ],
     "round": [("round(x)", [[1, -2, 0], [4, 0, -1]]), ("round(2.5)", 2), ("round(m) * 100000", 100000 * M)],
     "finite": [("finite(low)", [[False, False], [True, False]]), ("finite(nan)", False), ("finite(n)", True)],
     "where": [

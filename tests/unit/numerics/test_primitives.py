@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnspec.numerics import primitives as p
+from attnspec.numerics.codes import E2M1, E2M3, E4M3FN, E5M2, CodeFormat, coded, values_of
 from attnspec.numerics.formats import FLOAT32, half_unit, rounded
 from attnspec.numerics.grades import BF16, BF16_NAIVE, FP16, FP32, Grade
 from attnspec.numerics.numbers import K, Number
@@ -127,6 +128,23 @@ def test_a_decided_choice_of_plain_branches_is_plain() -> None:
 def test_a_branch_that_is_broadcast_errs_alike() -> None:
     one = Number(np.ones((1,)), np.full(1, 1.0), np.full(1, 0.01))
     assert [0.1] * 3 == p.where(np.ones(3, bool), one, 0.0).shared.tolist()
+
+
+@pytest.mark.parametrize("fmt", [E4M3FN, E5M2, E2M3, E2M1], ids=lambda fmt: fmt.name)
+def test_significant_numbers_are_the_codes_of_a_format(fmt: CodeFormat) -> None:
+    ladder = values_of(fmt)[: 2 ** (fmt.bits - 1)]
+    ladder = ladder[np.isfinite(ladder)]
+    ends = np.concatenate([ladder, (ladder[1:] + ladder[:-1]) / 2])
+    x = np.concatenate([ends, np.nextafter(ends, 0), -ends])
+    assert coded(x, fmt).tolist() == p.significant(x, fmt.digits, fmt.least).tolist()
+
+
+@pytest.mark.parametrize(
+    ("x", "radius"), [(17.4, 0.0), (17.1, 2.0), (16.9, 2.0), (15.6, 1.0), (0.0, 0.25), (0.0625, 0.25)]
+)
+def test_significant_numbers_are_in_doubt_by_the_codes_that_an_error_reaches(x: float, radius: float) -> None:
+    bounded = p.significant(Number.within([x], np.asarray(0.2)), 4, 2.0**-2)
+    assert radius == bounded.radius[0]
 
 
 def test_storing_rounds_once_more() -> None:
