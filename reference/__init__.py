@@ -51,7 +51,7 @@ from .packed_recurrences import (
     packed_linear_attention,
     packed_state_space,
 )
-from .paged_attention import paged_attention
+from .paged_attention import paged_attention, rotary_cache
 from .positions import (
     learned_position,
     mrope,
@@ -168,6 +168,7 @@ __all__ = [
     "rms_norm",
     "rms_norm_gradient",
     "rotary",
+    "rotary_cache",
     "rotary_frequencies",
     "rotary_gradient",
     "rotary_pair",

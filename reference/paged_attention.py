@@ -7,6 +7,7 @@ section 4.1: token t of an item lies in page table[t // page_size], at place t %
 import numpy as np
 
 from .attention import attention, codes_of
+from .positions import rotary
 
 
 def paged_attention(
@@ -85,3 +86,39 @@ def added(slopes, bias, b, distance):
     if slopes is not None:
         return -slopes[None, :, None, None] * distance
     return None if bias is None else bias[b % len(bias), ..., : distance.shape[1]][None]
+
+
+def rotary_cache(
+    q,
+    k,
+    v,
+    key_cache,
+    value_cache,
+    positions,
+    slots,
+    k_scale=None,
+    v_scale=None,
+    *,
+    base=10000.0,
+    interleaved=False,
+    rotary_dim=None,
+):
+    """The turned queries [tokens, heads, dim], and the caches [pages, page_size, kv_heads, dim] with keys and values.
+
+    Su et al. 2021, arXiv:2104.09864; slots [tokens] count through the pages as in section 4.3 of Kwon et al. 2023,
+    arXiv:2309.06180, and a negative one is that of no token. Where there are scales the caches hold codes.
+    """
+    P, S, _, D = key_cache.shape
+    if k.shape[2] != D or v.shape[2] != D or q.shape[2] != D or np.any(slots >= P * S):
+        raise ValueError("keys, values and queries as wide as the cache, and slots inside it")
+    turn = {"base": base, "interleaved": interleaved, "rotary_dim": rotary_dim}
+    keys, values = key_cache.copy(), value_cache.copy()
+    q_out, k_out = q.copy(), np.full(k.shape, np.nan)
+    for t, slot in enumerate(slots):
+        q_out[t] = rotary(q[t][None, :, None], positions[t : t + 1], **turn)[0, :, 0]
+        if slot < 0:
+            continue
+        k_out[t] = rotary(k[t][None, :, None], positions[t : t + 1], **turn)[0, :, 0]
+        for cache, x, scale in ((keys, k_out[t], k_scale), (values, v[t], v_scale)):
+            cache[slot // S, slot % S] = codes_of(x, scale)
+    return {"q_out": q_out, "keys": keys, "values": values, "k_out": k_out}

@@ -1,9 +1,10 @@
-"""Queries and keys that SGLang normalises head by head and turns in one step, in Triton.
+"""Queries and keys that SGLang turns, and normalises or writes into a cache in the same step, in Triton.
 
-Source: https://github.com/sgl-project/sglang (python/sglang/kernels/ops/attention/table_qk_norm_rope.py and
-fused_qk_rmsnorm_rope_gate.py)
-The first works in place on rows of queries, keys and values in bfloat16, heads of a power of two channels. Both read
-cosines and sines from a table in float32, which the caller computes.
+Source: https://github.com/sgl-project/sglang (python/sglang/kernels/ops/attention/table_qk_norm_rope.py,
+fused_qk_rmsnorm_rope_gate.py and fused_qk_rope_reshape_and_cache.py)
+The first works in place on rows of queries, keys and values in bfloat16. Its heads and those of the last have a power
+of two channels, pages of the last a power of two slots, and all read cosines and sines from a table in float32, which
+the caller computes.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def sglang_table_qk_norm_rope(
         positions.flatten(),
         q_weight.contiguous(),
         k_weight.contiguous(),
-        table(base, dim, int(positions.max()) + 1),
+        table(positions, dim, base),
         heads,
         kv_heads,
         dim,
@@ -88,7 +89,7 @@ def sglang_qk_norm_mrope(
         k.reshape(tokens, -1).contiguous(),
         q_weight.contiguous(),
         k_weight.contiguous(),
-        table(base, width, int(positions.max()) + 1),
+        table(positions, width, base),
         positions.reshape(3, tokens).contiguous(),
         eps,
         heads,
@@ -99,3 +100,45 @@ def sglang_qk_norm_mrope(
         mrope_axis_map=axes,
     )
     return {"q_out": turned.view(q.shape), "k_out": keys.view(k.shape)}
+
+
+@declared(
+    "rotary_cache",
+    dtypes=("float32", "bfloat16"),
+    package="sglang",
+    limits={
+        "dim": (2, 4, 8, 16, 32, 64, 128, 256),
+        "page_size": (1, 2, 4, 8, 16, 32, 64, 128),
+    },
+    fixed={"rotary_dim": None},
+)
+def sglang_fused_qk_rope_reshape_and_cache(
+    q: Any,
+    k: Any,
+    v: Any,
+    key_cache: Any,
+    value_cache: Any,
+    positions: Any,
+    slots: Any,
+    k_scale: Any = None,
+    v_scale: Any = None,
+    *,
+    base: float = 10000.0,
+    interleaved: bool = False,
+) -> Any:
+    """fused_qk_rope_reshape_and_cache in the layout of flash attention, of copies of the caches."""
+    keys, values = (x.contiguous().clone() for x in (key_cache, value_cache))
+    q_out, k_out, *_ = module("fused_qk_rope_reshape_and_cache").fused_qk_rope_reshape_and_cache(
+        *(x.contiguous() for x in (q, k, v)),
+        keys,
+        values,
+        slots,
+        positions,
+        table(positions, q.shape[2], base),
+        k_scale,
+        v_scale,
+        is_neox=not interleaved,
+        flash_layout=True,
+        output_zeros=False,
+    )
+    return {"q_out": q_out.view(q.shape), "keys": keys, "values": values, "k_out": k_out}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 
-def table(base: float, width: int, positions: int) -> Any:
-    """The cosines of all positions and behind them the sines, in float32: [positions, width]."""
+def table(positions: Any, width: int, base: float) -> Any:
+    """The cosines up to the last of the positions and behind them the sines, in float32: [last + 1, width]."""
     import torch
 
     frequency = base ** (-torch.arange(0, width, 2).float() / width)
-    angle = torch.arange(positions)[:, None] * frequency
+    angle = torch.arange(int(positions.max()) + 1)[:, None] * frequency
     return torch.cat((angle.cos(), angle.sin()), 1)

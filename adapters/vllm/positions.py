@@ -49,7 +49,7 @@ def vllm_qk_norm_mrope(
         k.reshape(tokens, -1).contiguous(),
         q_weight.contiguous(),
         k_weight.contiguous(),
-        table(base, width, int(positions.max()) + 1),
+        table(positions, width, base),
         positions.reshape(3, tokens).contiguous(),
         eps,
         heads,
