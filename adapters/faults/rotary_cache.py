@@ -94,7 +94,7 @@ def tokens_in_pairs(cache: Any, new: Any, slots: Any) -> Any:
     return flat.reshape(cache.shape)
 
 
-_pools: dict[tuple[int, ...], Any] = {}
+_pools: dict[tuple[Any, ...], Any] = {}
 
 
 @WRITING.instead_of(written)
