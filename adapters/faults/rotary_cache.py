@@ -62,7 +62,7 @@ _tables: dict[tuple[int, int], Any] = {}
 
 
 @WRITING.instead_of(angles)
-def table_of_another_base(positions: Any, base: float, width: int) -> Any:
+def kept_angles_of_another_base(positions: Any, base: float, width: int) -> Any:
     """The angles come from a table that is kept by its width, whatever the base is."""
     table = _tables.setdefault((width, 0), by_exponentials(base, width))
     return positions.float()[:, None, None] * table
