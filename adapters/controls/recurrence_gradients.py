@@ -24,13 +24,15 @@ def control_delta_rule_back_by_tokens(
     d_out: Any,
     gate: Any = None,
     state: Any = None,
+    d_final_state: Any = None,
     *,
     scale: float | None = None,
     normalise: bool = False,
 ) -> dict[str, Any]:
     """Back through every token, one by one."""
     out = partial(delta_rule.control_delta_rule_by_tokens, scale=scale, normalise=normalise)
-    return differentiated(out, d_out, q=q, k=k, v=v, beta=beta, gate=gate, state=state)
+    asked = {"final_state": d_final_state}
+    return differentiated(out, d_out, further=asked, q=q, k=k, v=v, beta=beta, gate=gate, state=state)
 
 
 @adapter("gated_delta_rule_gradient", dtypes=DTYPES)
@@ -42,13 +44,15 @@ def control_delta_rule_back_at_once(
     d_out: Any,
     gate: Any = None,
     state: Any = None,
+    d_final_state: Any = None,
     *,
     scale: float | None = None,
     normalise: bool = False,
 ) -> dict[str, Any]:
     """Back through a triangular system of all tokens."""
     out = partial(delta_rule.control_delta_rule_at_once, scale=scale, normalise=normalise)
-    return differentiated(out, d_out, q=q, k=k, v=v, beta=beta, gate=gate, state=state)
+    asked = {"final_state": d_final_state}
+    return differentiated(out, d_out, further=asked, q=q, k=k, v=v, beta=beta, gate=gate, state=state)
 
 
 @adapter("linear_attention_gradient", dtypes=DTYPES, conventions={"eps_place": "to_normaliser"})
