@@ -228,3 +228,25 @@ def short_convolution_gradient(x, weight, d_out, bias=0.0, state=0.0, *, silu=Fa
         d_bias += d.sum(0)
     found = {"d_x": d_whole[:, :, width - 1 :], "d_weight": d_weight}
     return found | given(d_bias=(d_bias, bias), d_state=(d_whole[:, :, : width - 1], state))
+
+
+def packed_convolution_gradient(x, weight, lens, d_out, bias=0.0, state=0.0, d_final_state=0.0, *, silu=False):
+    """Of packed_convolution, for d_out [tokens, channels] and d_final_state [items, channels, width - 1].
+
+    Returns `d_x`, `d_weight`, `d_bias` and `d_state`, the last two 0 where there is no such input.
+    """
+    alike(x, d_out)
+    shape = (len(lens), len(weight), weight.shape[1] - 1)
+    given_states, asked = (np.broadcast_to(s, shape) for s in (state, d_final_state))
+    d_x, d_weight, d_bias, d_state = np.zeros(x.shape), np.zeros(weight.shape), np.zeros(len(weight)), np.zeros(shape)
+    end = 0
+    for b, length in enumerate(lens):
+        here = slice(end, end := end + int(length))
+        rows, d = x[here].T[None], d_out[here].T[None]
+        found = short_convolution_gradient(rows, weight, d, bias + 0 * d_bias, given_states[b : b + 1], silu=silu)
+        d_whole = np.concatenate([found["d_state"], found["d_x"]], 2)[0]  # [channels, width - 1 + length]
+        d_whole[:, int(length) :] += asked[b]
+        d_state[b], d_x[here] = d_whole[:, : shape[2]], d_whole[:, shape[2] :].T
+        d_weight += found["d_weight"]
+        d_bias += found["d_bias"]
+    return {"d_x": d_x, "d_weight": d_weight} | given(d_bias=(d_bias, bias), d_state=(d_state, state))

@@ -177,3 +177,45 @@ def control_convolution_back_by_transposing(
     found |= {} if bias is None else {"d_bias": d.sum((0, 2))}
     found |= {} if state is None else {"d_state": d_whole[..., : width - 1]}
     return {name: g.to(x.dtype) for name, g in found.items()}
+
+
+@adapter("packed_convolution_gradient", dtypes=DTYPES)
+def control_packed_convolution_back_item_by_item(
+    x: Any,
+    weight: Any,
+    lens: Any,
+    d_out: Any,
+    bias: Any = None,
+    state: Any = None,
+    d_final_state: Any = None,
+    *,
+    silu: bool = False,
+) -> dict[str, Any]:
+    """Back through each item by itself, with sums over items in single precision."""
+    out = partial(convolution.control_convolution_item_by_item, lens=lens, silu=silu)
+    given = (None if y is None else y.float() for y in (d_out, d_final_state, x, weight, bias, state))
+    return {name: d.to(x.dtype) for name, d in back_through_pack(out, *given).items()}
+
+
+@adapter("packed_convolution_gradient", dtypes=DTYPES)
+def control_packed_convolution_back_between_states(
+    x: Any,
+    weight: Any,
+    lens: Any,
+    d_out: Any,
+    bias: Any = None,
+    state: Any = None,
+    d_final_state: Any = None,
+    *,
+    silu: bool = False,
+) -> dict[str, Any]:
+    """Back through a pack in which each item lies behind its state."""
+    out = partial(convolution.control_convolution_between_states, lens=lens, silu=silu)
+    return back_through_pack(out, d_out, d_final_state, x, weight, bias, state)
+
+
+def back_through_pack(out: Any, d_out: Any, asked: Any, x: Any, weight: Any, bias: Any, state: Any) -> dict[str, Any]:
+    """The gradients of a function of packed convolution, which are of arrays that fit."""
+    if d_out.shape != x.shape or (asked is not None and asked.shape[1:] != (len(weight), weight.shape[1] - 1)):
+        raise ValueError("every token has an output")
+    return differentiated(out, d_out, further={"final_state": asked}, x=x, weight=weight, bias=bias, state=state)

@@ -140,28 +140,6 @@ def delta_rule(part: Any) -> Callable[..., Any]:
     return gated_delta_rule_gradient
 
 
-def delta_handed_back(part: Any) -> Callable[..., Any]:
-    def gated_delta_rule_gradient(
-        q: Any,
-        k: Any,
-        v: Any,
-        beta: Any,
-        d_out: Any,
-        gate: Any = None,
-        state: Any = None,
-        *,
-        d_final_state: Any,
-        scale: float | None = None,
-        normalise: bool = False,
-    ) -> Any:
-        if d_final_state.shape != (*v.shape[:2], k.shape[3], v.shape[3]):
-            raise ValueError("the gradient of the final state is like the state")
-        worth = part.begun(d_final_state, v.shape[2])
-        return delta_in_chunks(part, q, k, v, beta, d_out, gate, state, worth, scale, normalise)
-
-    return gated_delta_rule_gradient
-
-
 def linear_in_chunks(
     part: Any,
     q: Any,
@@ -256,7 +234,6 @@ def state_space(part: Any) -> Callable[..., Any]:
     return state_space_gradient
 
 
-DELTA_HANDED_BACK = Whole("gated_delta_rule_gradient", delta_handed_back, (*PARTS, begun))
 DELTA_RULE = Whole("gated_delta_rule_gradient", delta_rule, PARTS)
 HANDED_BACK = Whole("linear_attention_gradient", handed_back, (*PARTS, begun))
 LINEAR_ATTENTION = Whole("linear_attention_gradient", linear_attention, PARTS)
@@ -396,24 +373,3 @@ def final_gradient_in_the_last_chunk_alone(worth: Any, later: bool) -> Any:
     import torch
 
     return torch.zeros_like(worth) if later else worth
-
-
-@DELTA_HANDED_BACK.instead_of(begun)
-def asked_of_whole_chunks_alone(worth: Any, length: int) -> Any:
-    """The gradient of the final state of a delta rule is read where the last chunk is a whole one."""
-    return final_gradient_of_whole_chunks_alone(worth, length)
-
-
-@DELTA_HANDED_BACK.instead_of(carried)
-def asked_of_the_last_chunk_alone(worth: Any, later: bool) -> Any:
-    """What the last chunk of a delta rule has of the final state is not handed to the chunks before it."""
-    return final_gradient_in_the_last_chunk_alone(worth, later)
-
-
-_asked: dict[Any, Any] = {}
-
-
-@DELTA_HANDED_BACK.instead_of(begun)
-def asked_by_an_earlier_call(worth: Any, length: int) -> Any:
-    """The gradient of the final state is that of the first call with states of its shape."""
-    return _asked.setdefault(worth.shape, worth.clone())
