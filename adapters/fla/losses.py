@@ -4,6 +4,9 @@ Source: https://github.com/fla-org/flash-linear-attention (fla/modules/fused_cro
 The kernel looks at no target before it reads its logit, so that arrays that do not fit are refused here.
 """
 
+# Decorators of the package hide the parameters of its functions.
+# pyright: reportCallIssue=false
+
 from __future__ import annotations
 
 from typing import Any
