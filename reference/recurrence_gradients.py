@@ -204,8 +204,8 @@ def state_space_gradient(x, dt, a, b, c, d_out, d=0.0, dt_bias=0.0, state=0.0, *
     return found | given(d_d=(d_d, d), d_dt_bias=(d_dt_bias, dt_bias), d_state=(d_state, state))
 
 
-def short_convolution_gradient(x, weight, d_out, bias=0.0, state=0.0, *, silu=False):
-    """Of short_convolution, for d_out [batch, channels, length].
+def short_convolution_gradient(x, weight, d_out, bias=0.0, state=0.0, d_final_state=0.0, *, silu=False):
+    """Of short_convolution, for d_out [batch, channels, length] and d_final_state [batch, channels, width - 1].
 
     Returns `d_x`, `d_weight`, `d_bias` and `d_state`, the last two 0 where there is no such input.
     """
@@ -226,6 +226,7 @@ def short_convolution_gradient(x, weight, d_out, bias=0.0, state=0.0, *, silu=Fa
         d_whole[:, :, t : t + width] += d[..., None] * weight
         d_weight += (d[..., None] * last).sum(0)
         d_bias += d.sum(0)
+    d_whole[:, :, length:] += d_final_state
     found = {"d_x": d_whole[:, :, width - 1 :], "d_weight": d_weight}
     return found | given(d_bias=(d_bias, bias), d_state=(d_whole[:, :, : width - 1], state))
 

@@ -18,6 +18,7 @@ def routed_experts(
     b_gate=None,
     b_up=None,
     b_down=None,
+    expert_map=None,
     *,
     alpha=1.0,
     beta=1.0,
@@ -28,6 +29,8 @@ def routed_experts(
     x [tokens, dim], chosen [tokens, k] in numbers of experts, weights [tokens, k], w_gate and w_up
     [experts, dim, hidden], w_down [experts, hidden, dim]; b_gate and b_up [experts, hidden] and b_down [experts, dim]
     are all given or all left out.
+    With expert_map [world], choices are numbers of all experts, or -1 for none; the map has the place of each of them
+    here, or -1 where another rank has it.
     """
     if weights.shape != chosen.shape:
         raise ValueError("every choice has a weight")
@@ -36,6 +39,10 @@ def routed_experts(
     out = np.zeros(x.shape)
     for t, j in np.ndindex(chosen.shape):
         c = int(chosen[t, j])
+        if expert_map is not None:
+            c = -1 if c < 0 else int(expert_map[c])
+            if c < 0:
+                continue
         if b_down is None:
             made = swiglu(x[t : t + 1], w_gate[c], w_up[c], w_down[c])[0]
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from .. import adapter
@@ -30,6 +31,13 @@ def opened(gate: Any, up: Any, alpha: float, beta: float, limit: float | None) -
     return gate / (1 + (-alpha * gate).exp()) * (up + beta)
 
 
+def placed(chosen: Any, expert_map: Any) -> Any:
+    """Where the chosen experts are on this rank, -1 for none and for those of other ranks; without a map all are."""
+    import torch
+
+    return chosen if expert_map is None else torch.where(chosen < 0, -1, expert_map[chosen.clamp(min=0)])
+
+
 @adapter("routed_experts", dtypes=DTYPES)
 def control_experts_in_blocks(
     x: Any,
@@ -45,22 +53,25 @@ def control_experts_in_blocks(
     alpha: float = 1.0,
     beta: float = 0.0,
     limit: float | None = None,
+    expert_map: Any = None,
 ) -> Any:
-    """Pairs sorted by their experts, a block for each, brought back by the inverse order."""
+    """Pairs sorted by their experts, a block for each, brought back by the inverse order; others come first."""
     import torch
 
     checked(chosen, weights)
     biases = known(w_gate, w_down, b_gate, b_up, b_down)
-    order = chosen.flatten().argsort(stable=True)
+    pairs = placed(chosen, expert_map).flatten() + 1
+    order = pairs.argsort(stable=True)
     rows, made = x.float()[order // chosen.shape[1]], torch.zeros(len(order), x.shape[1])
-    ends = torch.bincount(chosen.flatten(), minlength=len(w_gate)).cumsum(0).tolist()
-    for expert, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
+    ends = torch.bincount(pairs, minlength=len(w_gate) + 1).cumsum(0).tolist()
+    for expert, (start, end) in enumerate(itertools.pairwise(ends)):
         block = rows[start:end]
         own_gate, own_up, own_down = (b[expert].float() for b in biases)
         gate, up = block @ w_gate[expert].float() + own_gate, block @ w_up[expert].float() + own_up
         made[start:end] = opened(gate, up, alpha, beta, limit) @ w_down[expert].float() + own_down
     back = made[order.argsort()].unflatten(0, chosen.shape)
-    return (back * weights.float()[..., None]).sum(1).to(x.dtype)
+    share = torch.where(pairs.view(chosen.shape) > 0, weights.float(), 0)
+    return (back * share[..., None]).sum(1).to(x.dtype)
 
 
 @adapter("routed_experts", dtypes=DTYPES)
@@ -78,6 +89,7 @@ def control_experts_all(
     alpha: float = 1.0,
     beta: float = 0.0,
     limit: float | None = None,
+    expert_map: Any = None,
 ) -> Any:
     """Every expert for every token in double precision, those that were not chosen masked out."""
     import torch
@@ -87,7 +99,7 @@ def control_experts_all(
     experts = torch.arange(len(w_gate))
     gate, up = (torch.einsum("td,edh->eth", x.double(), w.double()) for w in (w_gate, w_up))
     made = opened(gate + b_gate, up + b_up, alpha, beta, limit) @ w_down.double() + b_down  # [experts, tokens, dim]
-    hits = chosen[..., None] == experts
-    share = (weights.double()[..., None] * hits).sum(1).T[..., None]
+    hits = placed(chosen, expert_map)[..., None] == experts
+    share = torch.where(hits, weights.double()[..., None], 0.0).sum(1).T[..., None]
     sent = hits.any(1).T[..., None]
     return torch.where(sent, share * made, 0.0).sum(0).to(x.dtype)

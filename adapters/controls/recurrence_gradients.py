@@ -152,18 +152,33 @@ def control_state_space_back_at_once(
 
 @adapter("short_convolution_gradient", dtypes=DTYPES)
 def control_convolution_back_by_matrix(
-    x: Any, weight: Any, d_out: Any, bias: Any = None, state: Any = None, *, silu: bool = False
+    x: Any,
+    weight: Any,
+    d_out: Any,
+    bias: Any = None,
+    state: Any = None,
+    *,
+    d_final_state: Any = None,
+    silu: bool = False,
 ) -> dict[str, Any]:
     """Back through a product with a banded matrix for each channel, in single precision."""
     out = partial(convolution.control_convolution_by_matrix, silu=silu)
-    given = {"x": x, "weight": weight, "bias": bias, "state": state}
+    given = {"x": x, "weight": weight, "bias": bias, "state": state, "final_state": d_final_state}
     single = {name: None if y is None else y.float() for name, y in given.items()}
-    return {name: d.to(x.dtype) for name, d in differentiated(out, d_out.float(), **single).items()}
+    found = differentiated(out, d_out.float(), further={"final_state": single.pop("final_state")}, **single)
+    return {name: d.to(x.dtype) for name, d in found.items()}
 
 
 @adapter("short_convolution_gradient", dtypes=DTYPES)
 def control_convolution_back_by_transposing(
-    x: Any, weight: Any, d_out: Any, bias: Any = None, state: Any = None, *, silu: bool = False
+    x: Any,
+    weight: Any,
+    d_out: Any,
+    bias: Any = None,
+    state: Any = None,
+    *,
+    d_final_state: Any = None,
+    silu: bool = False,
 ) -> dict[str, Any]:
     """By the transposed convolution, and weights by a product for each of them."""
     import torch
@@ -173,6 +188,8 @@ def control_convolution_back_by_transposing(
     y = (seen * w[:, None]).sum(3) + (0 if bias is None else bias.float()[:, None])
     d = d_out.float() * (y.sigmoid() * (1 + y * (1 - y.sigmoid())) if silu else 1)
     d_whole = torch.nn.functional.conv_transpose1d(d, w[:, None], groups=len(w))
+    if d_final_state is not None:
+        d_whole[..., d.shape[2] :] += d_final_state.float()
     found = {"d_x": d_whole[..., width - 1 :], "d_weight": torch.einsum("bct,bctw->cw", d, seen)}
     found |= {} if bias is None else {"d_bias": d.sum((0, 2))}
     found |= {} if state is None else {"d_state": d_whole[..., : width - 1]}

@@ -303,9 +303,22 @@ def narrowed(d: Any) -> Any:
     return d
 
 
+def ended(d_whole: Any, d_final_state: Any) -> Any:
+    """The gradients of inputs by outputs, with those of the state that is left, which has the last ones."""
+    d_whole[..., d_whole.shape[-1] - d_final_state.shape[-1] :] += d_final_state
+    return d_whole
+
+
 def convolution(part: Any) -> Callable[..., Any]:
     def short_convolution_gradient(
-        x: Any, weight: Any, d_out: Any, bias: Any = None, state: Any = None, *, silu: bool = False
+        x: Any,
+        weight: Any,
+        d_out: Any,
+        bias: Any = None,
+        state: Any = None,
+        *,
+        d_final_state: Any = None,
+        silu: bool = False,
     ) -> Any:
         import torch
 
@@ -316,6 +329,7 @@ def convolution(part: Any) -> Callable[..., Any]:
         d_whole = torch.zeros_like(whole)
         for i in range(width):
             d_whole[..., i : i + x.shape[2]] += d * weight.float()[:, i, None]
+        d_whole = d_whole if d_final_state is None else part.ended(d_whole, d_final_state.float())
         found = {"d_x": d_whole[..., width - 1 :], "d_weight": part.summed(d, seen)}
         found |= {} if bias is None else {"d_bias": d.sum((0, 2))}
         found |= {} if state is None else {"d_state": d_whole[..., : width - 1]}
@@ -324,8 +338,21 @@ def convolution(part: Any) -> Callable[..., Any]:
     return short_convolution_gradient
 
 
-CONVOLUTION = Whole("short_convolution_gradient", convolution, (summed, narrowed))
+CONVOLUTION = Whole("short_convolution_gradient", convolution, (summed, narrowed, ended))
 _weights: dict[Any, Any] = {}
+
+
+@CONVOLUTION.instead_of(ended)
+def state_gradient_written_over_outputs(d_whole: Any, d_final_state: Any) -> Any:
+    """The gradients of the state that is left are written where those by outputs are."""
+    d_whole[..., d_whole.shape[-1] - d_final_state.shape[-1] :] = d_final_state
+    return d_whole
+
+
+@CONVOLUTION.instead_of(ended, dtypes=("float32",))
+def state_gradient_in_half_precision(d_whole: Any, d_final_state: Any) -> Any:
+    """The gradients of the state that is left come in bfloat16."""
+    return ended(d_whole, d_final_state.bfloat16().float())
 
 
 @CONVOLUTION.instead_of(summed)

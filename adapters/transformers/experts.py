@@ -23,8 +23,14 @@ WHOLE = range(8, 4097, 8)
 """Sizes of which a row takes whole parts of 16 bytes in every dtype, as torch's grouped product demands."""
 
 
-def computed(name: str, x: Any, chosen: Any, weights: Any, w_gate: Any, w_up: Any, w_down: Any) -> Any:
-    """The experts of Mixtral, as a configuration names their implementation."""
+def computed(
+    name: str, x: Any, chosen: Any, weights: Any, w_gate: Any, w_up: Any, w_down: Any, expert_map: Any = None
+) -> Any:
+    """The experts of Mixtral, as a configuration names their implementation.
+
+    With a map of experts, as on one rank of several: choices of other ranks have the number behind the last expert
+    and a weight of zero, as the router of a parallel model leaves them.
+    """
     import torch
     from transformers.models.mixtral.modeling_mixtral import MixtralExperts
 
@@ -38,25 +44,36 @@ def computed(name: str, x: Any, chosen: Any, weights: Any, w_gate: Any, w_up: An
     experts = new_layer(MixtralExperts, config)
     experts.gate_up_proj = torch.nn.Parameter(torch.cat((w_gate, w_up), 2).mT.contiguous(), requires_grad=False)
     experts.down_proj = torch.nn.Parameter(w_down.mT.contiguous(), requires_grad=False)
+    if expert_map is not None:
+        experts._is_expert_parallel = True
+        chosen = torch.where(chosen < 0, -1, expert_map[chosen.clamp(min=0)])
+        weights = weights.masked_fill(chosen < 0, 0.0)
+        chosen = torch.where(chosen < 0, len(w_gate), chosen)
     return experts(x, chosen, weights)
 
 
 @adapter("routed_experts", grade={"bfloat16": "bf16_naive", "float16": "fp16_naive"}, **DECLARED)
-def mixtral_experts_eager(x: Any, chosen: Any, weights: Any, w_gate: Any, w_up: Any, w_down: Any) -> Any:
+def mixtral_experts_eager(
+    x: Any, chosen: Any, weights: Any, w_gate: Any, w_up: Any, w_down: Any, *, expert_map: Any = None
+) -> Any:
     """MixtralExperts of transformers.models.mixtral, expert by expert, added up in the dtype of the tokens."""
-    return computed("eager", x, chosen, weights, w_gate, w_up, w_down)
+    return computed("eager", x, chosen, weights, w_gate, w_up, w_down, expert_map)
 
 
 @adapter("routed_experts", **DECLARED)
-def mixtral_experts_batched(x: Any, chosen: Any, weights: Any, w_gate: Any, w_up: Any, w_down: Any) -> Any:
+def mixtral_experts_batched(
+    x: Any, chosen: Any, weights: Any, w_gate: Any, w_up: Any, w_down: Any, *, expert_map: Any = None
+) -> Any:
     """batched_mm_experts_forward of transformers.integrations.moe, with the matrices of each pair."""
-    return computed("batched_mm", x, chosen, weights, w_gate, w_up, w_down)
+    return computed("batched_mm", x, chosen, weights, w_gate, w_up, w_down, expert_map)
 
 
 @adapter("routed_experts", limits={"dim": WHOLE, "hidden": WHOLE}, **DECLARED)
-def mixtral_experts_grouped(x: Any, chosen: Any, weights: Any, w_gate: Any, w_up: Any, w_down: Any) -> Any:
+def mixtral_experts_grouped(
+    x: Any, chosen: Any, weights: Any, w_gate: Any, w_up: Any, w_down: Any, *, expert_map: Any = None
+) -> Any:
     """grouped_mm_experts_forward of transformers.integrations.moe, with pairs sorted by their experts."""
-    return computed("grouped_mm", x, chosen, weights, w_gate, w_up, w_down)
+    return computed("grouped_mm", x, chosen, weights, w_gate, w_up, w_down, expert_map)
 
 
 BIASED: dict[str, Any] = {**DECLARED, "fixed": {"beta": 1.0}, "requires": "limit != none"}

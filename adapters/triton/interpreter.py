@@ -7,10 +7,10 @@ up to some seconds, so that few shapes are drawn.
 
 What it lacks is mended for the whole process: bfloat16 (the module of that name); variables of loops and numbers of
 Python are no tensors to it, on which kernels call `.to`; `and` and `or` of tensors give one of both, where the compiler
-goes entry by entry; a comparison of numbers becomes integers, not booleans, where it meets an array; `None` cannot be
-assigned; and functions of CUDA's library return nothing. Of several configurations the first is taken, untimed.
-Packages that ask whether a tensor is on a CUDA device are told so for as long as a call lasts, and shown the properties
-of an H100.
+goes entry by entry; what a comparison gives is called what was compared, so that one number cannot mask an array;
+`None` cannot be assigned; and functions of CUDA's library return nothing. Of several
+configurations the first is taken, untimed. Packages that ask whether a tensor is on a CUDA device are told so for as
+long as a call lasts, and shown the properties of an H100.
 """
 
 from __future__ import annotations
@@ -120,10 +120,6 @@ def _mend() -> None:
             return getattr(semantic, name)(x, semantic.to_tensor(later(), False))
         return later() if bool(x) == (name == "logical_and") else x
 
-    def create_splat(self: Any, wanted: Any, x: Any) -> Any:
-        is_boolean = x.data.dtype == np.bool_
-        return splat(self, wanted, interpreter.TensorHandle(x.data, triton.language.int1) if is_boolean else x)
-
     if not isinstance(triton.language.sum, interpreter.InterpretedFunction):
         raise RuntimeError("Triton was imported before TRITON_INTERPRET was set, and its own functions are compiled")
     semantic, converted = interpreter.interpreter_semantic, interpreter._implicit_cvt
@@ -132,12 +128,23 @@ def _mend() -> None:
     mended.ASTTransformer.visit_For = visit_for
     mended.ASTTransformer.visit_BoolOp = visit_logical
     mended.interpreter_semantic.of_both = of_both
-    splat, mended.InterpreterBuilder.create_splat = interpreter.InterpreterBuilder.create_splat, create_splat
     mended._implicit_cvt = lambda x: semantic.to_tensor(x, False) if isinstance(x, float) else converted(x)
     mended.interpreter_semantic.to_tensor = lambda x, *given: x if x is None else to_tensor(x, *given)
     tuned: Any = autotuner.Autotuner
     mend_bfloat16(interpreter, triton.language)
     tuned._bench = lambda *_, **__: [0.0, 0.0, 0.0]
+
+    def compared(function: Callable[..., Any]) -> Callable[..., Any]:
+        """A comparison, whose result is of booleans: the interpreter calls it what it has compared."""
+
+        def call(self: Any, left: Any, right: Any) -> Any:
+            return interpreter.TensorHandle(function(self, left, right).data, triton.language.int1)
+
+        return call
+
+    builder = interpreter.InterpreterBuilder
+    for name in [name for name in vars(builder) if name.startswith(("create_icmp", "create_fcmp"))]:
+        setattr(builder, name, compared(getattr(builder, name)))
 
     def computed(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*tensors: Any) -> Any:

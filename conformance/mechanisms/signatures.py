@@ -20,6 +20,7 @@ from .layouts import Layout, layout_of
 from .layouts import faults as layout_faults
 from .mechanism import Mechanism
 from .schema import place_of, schema_errors, spec_folder
+from .specfiles import ENDING, SpecFile
 from .stated import is_stated, kind_and_texts, stated
 
 How = Literal["array", "tuple", "text", "object", "out", "in_place", "room", "left"]
@@ -104,6 +105,12 @@ def signature_named(name: str, label: str = "") -> Signature:
     also = {other: one for one in known.values() for other in one.also}
     if name in also:
         return also[name]
+    file = spec_folder() / f"{name}{ENDING}"
+    if file.is_file():
+        operator = SpecFile(file).operator
+        raise UsageError(
+            f"{label}{name!r} is a mechanism, and no known interface; to check it, add --operator {operator}"
+        )
     hint = did_you_mean(name, [*known, *also])
     raise UsageError(f"{label}no known interface is called {safe(name)!r}{hint} (there are {', '.join(known)})")
 

@@ -197,6 +197,8 @@ def subject(
     label = f"{adapter.place}: {adapter.name}" if adapter.place else adapter.name
     if adapter.operator not in known.stating:
         hint = did_you_mean(adapter.operator, known.stating)
+        if adapter.operator in known:
+            hint = f"; it is a mechanism of the operator {known[adapter.operator].operator!r}"
         raise UsageError(f"{label}: unknown operator {adapter.operator!r}{hint}{_where_else(known)}")
     if adapter.framework not in FRAMEWORKS:
         hint = did_you_mean(adapter.framework, FRAMEWORKS)

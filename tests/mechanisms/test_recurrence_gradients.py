@@ -187,6 +187,24 @@ def test_what_a_later_segment_asks_goes_back_through_what_a_delta_rule_replaces(
         np.testing.assert_allclose(np.asarray(found[f"d_{name}"]), leaf.grad, rtol=1e-9, atol=1e-12, err_msg=name)
 
 
+@pytest.mark.parametrize("witness", ["definition", "reference"])
+@pytest.mark.parametrize("length", [1, 3, 7])
+def test_what_a_later_segment_asks_of_the_inputs_that_are_left_goes_back_to_them(witness, length):
+    inputs = {**CONVOLUTION, "x": CONVOLUTION["x"][..., :length]}
+    leaves = {name: torch.from_numpy(x).requires_grad_() for name, x in inputs.items()}
+    out, d_out, asked = convolution(**leaves, silu=True), normal(2, 3, length), normal(2, 3, 3)
+    left = torch.cat((leaves["state"], leaves["x"]), 2)[..., length:]
+    (out * torch.from_numpy(d_out)).sum().add((left * torch.from_numpy(asked)).sum()).backward()
+    given = {**inputs, "d_out": d_out, "d_final_state": asked, "silu": True}
+    found = (
+        reference.short_convolution_gradient(**given)
+        if witness == "reference"
+        else Frame(library()["convolution_state_gradient"], given).outputs()
+    )
+    for name, leaf in leaves.items():
+        np.testing.assert_allclose(np.asarray(found[f"d_{name}"]), leaf.grad, rtol=1e-9, atol=1e-12, err_msg=name)
+
+
 def test_the_references_refuse_what_is_outside_the_domain():
     with pytest.raises(ValueError, match="every key has a value"):
         reference.gated_delta_rule_gradient(

@@ -14,8 +14,14 @@ from attnspec.mechanisms.definition import Frame
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.targets import subject
 
+
+def defined(**values):
+    mechanism = library()["expert_parallel" if "expert_map" in values else "routed_experts"]
+    return np.asarray(Frame(mechanism, values).outputs()["out"])
+
+
 WITNESSES = {
-    "definition": lambda **values: np.asarray(Frame(library()["routed_experts"], values).outputs()["out"]),
+    "definition": defined,
     "reference": reference.routed_experts,
 }
 witnesses = pytest.mark.parametrize("witness", WITNESSES.values(), ids=WITNESSES)
@@ -60,15 +66,26 @@ def test_a_token_takes_what_its_experts_make_by_its_weights(witness):
     np.testing.assert_allclose(witness(**GIVEN), expected, rtol=1e-12)
 
 
+@witnesses
+def test_a_rank_adds_up_what_its_own_experts_make(witness):
+    chosen = np.array([[5, 0], [0, 3], [-1, 5], [4, 0], [1, -1]])
+    rank = witness(**{**GIVEN, "chosen": chosen, "expert_map": np.array([1, -1, 3, 2, 0, -1])})
+    places = np.array([[-1, 1], [1, 2], [-1, -1], [0, 1], [-1, -1]])
+    weights = np.where(places < 0, 0, GIVEN["weights"])
+    np.testing.assert_allclose(rank, witness(**{**GIVEN, "chosen": places.clip(min=0), "weights": weights}), rtol=1e-12)
+    assert not rank[[2, 4]].any()
+
+
 def test_the_reference_refuses_choices_without_a_weight():
     with pytest.raises(ValueError, match="every choice has a weight"):
         reference.routed_experts(**{**GIVEN, "weights": GIVEN["weights"][:, :1]})
 
 
 @pytest.mark.parametrize("right", [control_experts_in_blocks, control_experts_all])
-def test_blocks_and_masks_are_the_reference(right):
-    found = right(**{name: torch.from_numpy(x) for name, x in GIVEN.items()})
-    np.testing.assert_allclose(found, reference.routed_experts(**GIVEN), rtol=1e-5, atol=1e-6)
+@pytest.mark.parametrize("given", [{}, {"expert_map": np.array([2, -1, 0, 3])}], ids=["alone", "one rank"])
+def test_blocks_and_masks_are_the_reference(right, given):
+    found = right(**{name: torch.from_numpy(x) for name, x in {**GIVEN, **given}.items()})
+    np.testing.assert_allclose(found, reference.routed_experts(**GIVEN, **given), rtol=1e-5, atol=1e-6)
 
 
 def failures(function):

@@ -122,6 +122,7 @@ def test_results_are_written_where_they_are_asked_for():
     [
         (half, {}, attnspec.UsageError, "the name 'half' does not say which operator it is"),
         (softmax, {"operator": "sofmax"}, attnspec.UsageError, "unknown operator 'sofmax'; did you mean 'softmax'?"),
+        (softmax, {"operator": "causal_mask"}, attnspec.UsageError, "it is a mechanism of the operator 'attention'"),
         (softmax, {"laws": ["shar"]}, attnspec.UsageError, "unknown law 'shar'; did you mean 'share'?"),
         (softmax, {"mechanisms": ["sofmax"]}, attnspec.UsageError, "unknown mechanism 'sofmax'"),
         (softmax, {"profile": "slow"}, attnspec.UsageError, "unknown profile 'slow'"),

@@ -72,6 +72,8 @@ def test_an_interface_is_found_by_the_names_of_its_functions():
     assert "torch_rms_norm" == signature_named("rms_norm").name
     with pytest.raises(UsageError, match="no known interface is called 'flash_attn'; did you mean 'flash_attn_func'"):
         signature_named("flash_attn")
+    with pytest.raises(UsageError, match=r"'sliding_window' is a mechanism, .*; to check it, add --operator attention"):
+        signature_named("sliding_window")
 
 
 def test_every_interface_of_another_package_says_where_it_is_documented():
