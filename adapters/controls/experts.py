@@ -51,7 +51,7 @@ def control_experts_in_blocks(
     b_down: Any = None,
     *,
     alpha: float = 1.0,
-    beta: float = 0.0,
+    beta: float = 1.0,
     limit: float | None = None,
     expert_map: Any = None,
 ) -> Any:
@@ -68,7 +68,9 @@ def control_experts_in_blocks(
         block = rows[start:end]
         own_gate, own_up, own_down = (b[expert].float() for b in biases)
         gate, up = block @ w_gate[expert].float() + own_gate, block @ w_up[expert].float() + own_up
-        made[start:end] = opened(gate, up, alpha, beta, limit) @ w_down[expert].float() + own_down
+        made[start:end] = (
+            opened(gate, up, alpha, 0.0 if b_down is None else beta, limit) @ w_down[expert].float() + own_down
+        )
     back = made[order.argsort()].unflatten(0, chosen.shape)
     share = torch.where(pairs.view(chosen.shape) > 0, weights.float(), 0)
     return (back * share[..., None]).sum(1).to(x.dtype)
@@ -87,7 +89,7 @@ def control_experts_all(
     b_down: Any = None,
     *,
     alpha: float = 1.0,
-    beta: float = 0.0,
+    beta: float = 1.0,
     limit: float | None = None,
     expert_map: Any = None,
 ) -> Any:
@@ -95,6 +97,7 @@ def control_experts_all(
     import torch
 
     checked(chosen, weights)
+    beta = 0.0 if b_down is None else beta
     b_gate, b_up, b_down = (b.double()[:, None] for b in known(w_gate, w_down, b_gate, b_up, b_down))
     experts = torch.arange(len(w_gate))
     gate, up = (torch.einsum("td,edh->eth", x.double(), w.double()) for w in (w_gate, w_up))
