@@ -77,6 +77,7 @@ from .recurrence_gradients import (
     gated_delta_rule_gradient,
     kimi_delta_attention_gradient,
     linear_attention_gradient,
+    packed_convolution_gradient,
     short_convolution_gradient,
     state_space_gradient,
 )
@@ -154,6 +155,7 @@ __all__ = [
     "packed_attention",
     "packed_attention_gradient",
     "packed_convolution",
+    "packed_convolution_gradient",
     "packed_delta_rule",
     "packed_linear_attention",
     "packed_state_space",

@@ -12,13 +12,15 @@ from .gradients import alike
 from .linear_attention import FEATURES
 
 
-def gated_delta_rule_gradient(q, k, v, beta, d_out, gate=0.0, state=0.0, *, scale=None, normalise=False):
-    """Of gated_delta_rule, for d_out [batch, heads, length, value_dim].
+def gated_delta_rule_gradient(
+    q, k, v, beta, d_out, gate=0.0, state=0.0, d_final_state=0.0, *, scale=None, normalise=False
+):
+    """Of gated_delta_rule, for d_out [batch, heads, length, value_dim] and d_final_state, like the state.
 
     Returns `d_q`, `d_k`, `d_v`, `d_beta`, `d_gate` and `d_state`, the last two 0 where there is no such input.
     """
     gates = np.broadcast_to(gate, beta.shape)[..., None]
-    found = back_through_erasing(q, k, v, gates, beta, d_out, state, scale, normalise)
+    found = back_through_erasing(q, k, v, gates, beta, d_out, state, scale, normalise, d_final_state)
     return found | given(d_gate=(found["d_gate"].sum(3), gate), d_state=(found["d_state"], state))
 
 
@@ -31,7 +33,7 @@ def kimi_delta_attention_gradient(q, k, v, gate, beta, d_out, state=0.0, *, scal
     return found | given(d_state=(found["d_state"], state))
 
 
-def back_through_erasing(q, k, v, gate, beta, d_out, state, scale, normalise):
+def back_through_erasing(q, k, v, gate, beta, d_out, state, scale, normalise, d_final_state=0.0):
     """Of the delta rule with gates [batch, heads, length, key_dim], or 1 in place of key_dim; `d_gate` by channels."""
     alike(v, d_out)
     batch, key_heads, length, d = k.shape
@@ -39,7 +41,7 @@ def back_through_erasing(q, k, v, gate, beta, d_out, state, scale, normalise):
     if v.shape[2] != length:
         raise ValueError("every key has a value")
     s = 1 / math.sqrt(d) if scale is None else scale
-    first = np.broadcast_to(state, (batch, heads, d, e))
+    first, last = (np.broadcast_to(x, (batch, heads, d, e)) for x in (state, d_final_state))
     d_q, d_k, d_v, d_beta = (np.zeros(x.shape) for x in (q, k, v, beta))
     d_gate, d_state = np.zeros((batch, heads, length, d)), np.zeros((batch, heads, d, e))
     for b, h in np.ndindex(batch, heads):
@@ -51,7 +53,7 @@ def back_through_erasing(q, k, v, gate, beta, d_out, state, scale, normalise):
             error = v[b, h, t] - k_t @ (alpha * S)
             S, before = alpha * S + np.outer(k_t, beta[b, h, t] * error), S
             steps.append((alpha, q_t, k_t, error, before, S))
-        dS = np.zeros((d, e))
+        dS = last[b, h]
         for t in reversed(range(length)):
             alpha, q_t, k_t, error, before, S = steps[t]
             dq_t = s * S @ d_out[b, h, t]
@@ -227,3 +229,25 @@ def short_convolution_gradient(x, weight, d_out, bias=0.0, state=0.0, d_final_st
     d_whole[:, :, length:] += d_final_state
     found = {"d_x": d_whole[:, :, width - 1 :], "d_weight": d_weight}
     return found | given(d_bias=(d_bias, bias), d_state=(d_whole[:, :, : width - 1], state))
+
+
+def packed_convolution_gradient(x, weight, lens, d_out, bias=0.0, state=0.0, d_final_state=0.0, *, silu=False):
+    """Of packed_convolution, for d_out [tokens, channels] and d_final_state [items, channels, width - 1].
+
+    Returns `d_x`, `d_weight`, `d_bias` and `d_state`, the last two 0 where there is no such input.
+    """
+    alike(x, d_out)
+    shape = (len(lens), len(weight), weight.shape[1] - 1)
+    given_states, asked = (np.broadcast_to(s, shape) for s in (state, d_final_state))
+    d_x, d_weight, d_bias, d_state = np.zeros(x.shape), np.zeros(weight.shape), np.zeros(len(weight)), np.zeros(shape)
+    end = 0
+    for b, length in enumerate(lens):
+        here = slice(end, end := end + int(length))
+        rows, d = x[here].T[None], d_out[here].T[None]
+        found = short_convolution_gradient(rows, weight, d, bias + 0 * d_bias, given_states[b : b + 1], silu=silu)
+        d_whole = np.concatenate([found["d_state"], found["d_x"]], 2)[0]  # [channels, width - 1 + length]
+        d_whole[:, int(length) :] += asked[b]
+        d_state[b], d_x[here] = d_whole[:, : shape[2]], d_whole[:, shape[2] :].T
+        d_weight += found["d_weight"]
+        d_bias += found["d_bias"]
+    return {"d_x": d_x, "d_weight": d_weight} | given(d_bias=(d_bias, bias), d_state=(d_state, state))

@@ -24,13 +24,15 @@ def control_delta_rule_back_by_tokens(
     d_out: Any,
     gate: Any = None,
     state: Any = None,
+    d_final_state: Any = None,
     *,
     scale: float | None = None,
     normalise: bool = False,
 ) -> dict[str, Any]:
     """Back through every token, one by one."""
     out = partial(delta_rule.control_delta_rule_by_tokens, scale=scale, normalise=normalise)
-    return differentiated(out, d_out, q=q, k=k, v=v, beta=beta, gate=gate, state=state)
+    asked = {"final_state": d_final_state}
+    return differentiated(out, d_out, further=asked, q=q, k=k, v=v, beta=beta, gate=gate, state=state)
 
 
 @adapter("gated_delta_rule_gradient", dtypes=DTYPES)
@@ -42,13 +44,15 @@ def control_delta_rule_back_at_once(
     d_out: Any,
     gate: Any = None,
     state: Any = None,
+    d_final_state: Any = None,
     *,
     scale: float | None = None,
     normalise: bool = False,
 ) -> dict[str, Any]:
     """Back through a triangular system of all tokens."""
     out = partial(delta_rule.control_delta_rule_at_once, scale=scale, normalise=normalise)
-    return differentiated(out, d_out, q=q, k=k, v=v, beta=beta, gate=gate, state=state)
+    asked = {"final_state": d_final_state}
+    return differentiated(out, d_out, further=asked, q=q, k=k, v=v, beta=beta, gate=gate, state=state)
 
 
 @adapter("linear_attention_gradient", dtypes=DTYPES, conventions={"eps_place": "to_normaliser"})
@@ -190,3 +194,45 @@ def control_convolution_back_by_transposing(
     found |= {} if bias is None else {"d_bias": d.sum((0, 2))}
     found |= {} if state is None else {"d_state": d_whole[..., : width - 1]}
     return {name: g.to(x.dtype) for name, g in found.items()}
+
+
+@adapter("packed_convolution_gradient", dtypes=DTYPES)
+def control_packed_convolution_back_item_by_item(
+    x: Any,
+    weight: Any,
+    lens: Any,
+    d_out: Any,
+    bias: Any = None,
+    state: Any = None,
+    d_final_state: Any = None,
+    *,
+    silu: bool = False,
+) -> dict[str, Any]:
+    """Back through each item by itself, with sums over items in single precision."""
+    out = partial(convolution.control_convolution_item_by_item, lens=lens, silu=silu)
+    given = (None if y is None else y.float() for y in (d_out, d_final_state, x, weight, bias, state))
+    return {name: d.to(x.dtype) for name, d in back_through_pack(out, *given).items()}
+
+
+@adapter("packed_convolution_gradient", dtypes=DTYPES)
+def control_packed_convolution_back_between_states(
+    x: Any,
+    weight: Any,
+    lens: Any,
+    d_out: Any,
+    bias: Any = None,
+    state: Any = None,
+    d_final_state: Any = None,
+    *,
+    silu: bool = False,
+) -> dict[str, Any]:
+    """Back through a pack in which each item lies behind its state."""
+    out = partial(convolution.control_convolution_between_states, lens=lens, silu=silu)
+    return back_through_pack(out, d_out, d_final_state, x, weight, bias, state)
+
+
+def back_through_pack(out: Any, d_out: Any, asked: Any, x: Any, weight: Any, bias: Any, state: Any) -> dict[str, Any]:
+    """The gradients of a function of packed convolution, which are of arrays that fit."""
+    if d_out.shape != x.shape or (asked is not None and asked.shape[1:] != (len(weight), weight.shape[1] - 1)):
+        raise ValueError("every token has an output")
+    return differentiated(out, d_out, further={"final_state": asked}, x=x, weight=weight, bias=bias, state=state)

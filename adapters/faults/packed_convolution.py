@@ -93,3 +93,58 @@ def windows_written_over(state: Any, like: Any) -> Any:
 def no_window_left_without_tokens(kept: Any, given: Any, lens: Any) -> Any:
     """What an item without tokens leaves is never written."""
     return kept.masked_fill((lens == 0)[:, None, None], float("nan"))
+
+
+def added(total: Any, of_item: Any) -> Any:
+    """The gradient of what all items share, with what one of them gives."""
+    return total + of_item
+
+
+def back_item_by_item(part: Any) -> Callable[..., Any]:
+    def packed_convolution_gradient(
+        x: Any,
+        weight: Any,
+        lens: Any,
+        d_out: Any,
+        bias: Any = None,
+        state: Any = None,
+        *,
+        silu: bool = False,
+    ) -> Any:
+        import torch
+
+        convolvable(x, weight, lens, state)
+        if d_out.shape != x.shape:
+            raise ValueError("every token has an output")
+        starts = x.new_zeros(len(lens), x.shape[1], weight.shape[1] - 1) if state is None else state
+        d_x, d_states = torch.zeros_like(x), torch.zeros_like(starts)
+        shared = torch.zeros(weight.shape), torch.zeros(x.shape[1])
+        for item, (start, end) in enumerate(part.spans(lens)):
+            b = x.new_zeros(x.shape[1]) if bias is None else bias
+            given = [x[start:end].T[None], weight, b, starts[item : item + 1]]
+            leaves = [y.detach().float().requires_grad_() for y in given]
+            with torch.enable_grad():
+                out = control_convolution_by_shifts(*leaves, silu=silu)["out"]
+                d, *of_item, d_state = torch.autograd.grad(out, leaves, d_out[start:end].T[None].float())
+            d_x[start:end], d_states[item] = d[0].T, d_state[0]
+            shared = tuple(part.added(total, one) for total, one in zip(shared, of_item, strict=True))
+        found = {"d_x": d_x, "d_weight": shared[0].to(x.dtype)}
+        found |= {} if bias is None else {"d_bias": shared[1].to(x.dtype)}
+        return found | ({} if state is None else {"d_state": d_states})
+
+    return packed_convolution_gradient
+
+
+BACK = Whole("packed_convolution_gradient", back_item_by_item, (spans, added))
+
+
+@BACK.instead_of(added, dtypes=("float32",))
+def shared_by_items_in_half_precision(total: Any, of_item: Any) -> Any:
+    """What the items give to weights and bias is added up in bfloat16."""
+    return added(total, of_item).bfloat16().float()
+
+
+@BACK.instead_of(spans)
+def gradients_of_items_of_the_first_call(lens: Any) -> list[tuple[int, int]]:
+    """Going back, items begin where they began in the first call with as many items and tokens."""
+    return windows_of_the_first_call(lens)

@@ -99,9 +99,30 @@ def in_chunks(
     return gradients | ({"d_state": worth} if given_state else {})
 
 
-def delta_rule(part: Any) -> Callable[..., Any]:
-    axes = {"q": 2, "k": 2, "v": 2, "beta": 2, "gate": 2}
+def delta_in_chunks(
+    part: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    beta: Any,
+    d_out: Any,
+    gate: Any,
+    state: Any,
+    worth: Any,
+    scale: float | None,
+    normalise: bool,
+) -> dict[str, Any]:
+    """The gradients of the gated delta rule, whose last state is `worth` something, or nothing."""
 
+    def chunk(**given: Any) -> Any:
+        return control_delta_rule_at_once(**given, scale=scale, normalise=normalise)
+
+    axes = {"q": 2, "k": 2, "v": 2, "beta": 2, "gate": 2}
+    first = prepared(q, k, v, beta, gate, state, False)[-1].float()
+    return in_chunks(part, chunk, d_out, first, state is not None, axes, worth, q=q, k=k, v=v, beta=beta, gate=gate)
+
+
+def delta_rule(part: Any) -> Callable[..., Any]:
     def gated_delta_rule_gradient(
         q: Any,
         k: Any,
@@ -114,11 +135,7 @@ def delta_rule(part: Any) -> Callable[..., Any]:
         scale: float | None = None,
         normalise: bool = False,
     ) -> Any:
-        def chunk(**given: Any) -> Any:
-            return control_delta_rule_at_once(**given, scale=scale, normalise=normalise)
-
-        first = prepared(q, k, v, beta, gate, state, False)[-1].float()
-        return in_chunks(part, chunk, d_out, first, state is not None, axes, q=q, k=k, v=v, beta=beta, gate=gate)
+        return delta_in_chunks(part, q, k, v, beta, d_out, gate, state, None, scale, normalise)
 
     return gated_delta_rule_gradient
 

@@ -13,17 +13,15 @@ from ..torch.gradients import differentiated
 from . import delta_rule, linear_attention
 from .delta_rule import BY_TOKENS, UNSCALED
 from .linear_attention import GATED, HEADS, PLAIN, SINGLE
-from .naive import naive
 
 
 @adapter("gated_delta_rule_gradient", **UNSCALED)
-def fla_delta_rule_recurrence_gradient(q: Any, k: Any, v: Any, beta: Any, d_out: Any, state: Any = None) -> Any:
+def fla_delta_rule_recurrence_gradient(
+    q: Any, k: Any, v: Any, beta: Any, d_out: Any, state: Any = None, d_final_state: Any = None
+) -> Any:
     """delta_rule_recurrence, token by token."""
-
-    def out(q: Any, k: Any, v: Any, beta: Any, state: Any) -> Any:
-        return naive("delta_rule").delta_rule_recurrence(q, k, v, beta, initial_state=state)[0]
-
-    return differentiated(out, d_out, q=q, k=k, v=v, beta=beta, state=state)
+    call, asked = delta_rule.fla_delta_rule_recurrence, {"final_state": d_final_state}
+    return differentiated(call, d_out, further=asked, q=q, k=k, v=v, beta=beta, state=state)
 
 
 @adapter("gated_delta_rule_gradient", requires="not single(gate)", **{**BY_TOKENS, "limits": {"group": (1,)}})
@@ -35,16 +33,13 @@ def fla_naive_recurrent_gated_delta_rule_gradient(
     d_out: Any,
     gate: Any = None,
     state: Any = None,
+    d_final_state: Any = None,
     *,
     scale: float | None = None,
 ) -> Any:
     """naive_recurrent_gated_delta_rule, token by token; what it returns in float32 is rounded."""
-
-    def out(q: Any, k: Any, v: Any, beta: Any, gate: Any, state: Any) -> Any:
-        call = naive("gated_delta_rule").naive_recurrent_gated_delta_rule
-        return call(q, k, v, beta, gate, scale=scale, initial_state=state)[0].to(v.dtype)
-
-    return differentiated(out, d_out, q=q, k=k, v=v, beta=beta, gate=gate, state=state)
+    out, asked = partial(delta_rule.fla_naive_recurrent_gated_delta_rule, scale=scale), {"final_state": d_final_state}
+    return differentiated(out, d_out, further=asked, q=q, k=k, v=v, beta=beta, gate=gate, state=state)
 
 
 @adapter("gated_delta_rule_gradient", requires="not single(gate)", **{**BY_TOKENS, "limits": {"group": (1,)}})
@@ -56,16 +51,13 @@ def fla_naive_chunked_gated_delta_rule_gradient(
     d_out: Any,
     gate: Any = None,
     state: Any = None,
+    d_final_state: Any = None,
     *,
     scale: float | None = None,
 ) -> Any:
     """naive_chunk_gated_delta_rule, in chunks of 64 tokens; what it returns in float32 is rounded."""
-
-    def out(q: Any, k: Any, v: Any, beta: Any, gate: Any, state: Any) -> Any:
-        call = naive("gated_delta_rule").naive_chunk_gated_delta_rule
-        return call(q, k, v, gate, beta, scale=scale, initial_state=state)[0].to(v.dtype)
-
-    return differentiated(out, d_out, q=q, k=k, v=v, beta=beta, gate=gate, state=state)
+    out, asked = partial(delta_rule.fla_naive_chunked_gated_delta_rule, scale=scale), {"final_state": d_final_state}
+    return differentiated(out, d_out, further=asked, q=q, k=k, v=v, beta=beta, gate=gate, state=state)
 
 
 @adapter("kimi_delta_attention_gradient", **BY_TOKENS)

@@ -80,10 +80,15 @@ def fla_packed_convolution(
     x: Any, weight: Any, lens: Any, bias: Any = None, state: Any = None, *, silu: bool = False
 ) -> Any:
     """causal_conv1d with running sums of lengths."""
+    convolvable(x, weight, lens, state)
+    return convolved(x, weight, bias, state, lens, silu)
+
+
+def convolved(x: Any, weight: Any, bias: Any, state: Any, lens: Any, silu: bool) -> Any:
+    """What causal_conv1d returns, by the names of the operator."""
     import torch
     from fla.modules.causal_conv1d import causal_conv1d
 
-    convolvable(x, weight, lens, state)
     out, left = causal_conv1d(
         x[None],
         weight,

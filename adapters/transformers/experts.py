@@ -74,3 +74,100 @@ def mixtral_experts_grouped(
 ) -> Any:
     """grouped_mm_experts_forward of transformers.integrations.moe, with pairs sorted by their experts."""
     return computed("grouped_mm", x, chosen, weights, w_gate, w_up, w_down, expert_map)
+
+
+BIASED: dict[str, Any] = {**DECLARED, "fixed": {"beta": 1.0}, "requires": "limit != none"}
+
+
+def with_biases(
+    name: str, x: Any, chosen: Any, weights: Any, matrices: Any, biases: Any, alpha: float, limit: float | None
+) -> Any:
+    """The experts of gpt-oss, whose gates and what they let through stand in turn."""
+    import torch
+    from transformers.models.gpt_oss.modeling_gpt_oss import GptOssExperts
+
+    (w_gate, w_up, w_down), (b_gate, b_up, b_down) = matrices, biases
+    if len(b_down) != len(w_down):
+        raise ValueError("every expert has a bias")
+    config = SimpleNamespace(
+        num_local_experts=len(w_gate),
+        hidden_size=w_gate.shape[1],
+        intermediate_size=w_gate.shape[2],
+        swiglu_alpha=alpha,
+        swiglu_limit=limit,
+        _experts_implementation=name,
+    )
+    experts = new_layer(GptOssExperts, config)
+    for key, value in (
+        ("gate_up_proj", torch.stack((w_gate, w_up), 3).flatten(2)),
+        ("gate_up_proj_bias", torch.stack((b_gate, b_up), 2).flatten(1)),
+        ("down_proj", w_down.contiguous()),
+        ("down_proj_bias", b_down.contiguous()),
+    ):
+        setattr(experts, key, torch.nn.Parameter(value, requires_grad=False))
+    return experts(x, chosen, weights)
+
+
+@adapter("routed_experts", grade={"bfloat16": "bf16_naive", "float16": "fp16_naive"}, **BIASED)
+def gpt_oss_experts_eager(
+    x: Any,
+    chosen: Any,
+    weights: Any,
+    w_gate: Any,
+    w_up: Any,
+    w_down: Any,
+    b_gate: Any,
+    b_up: Any,
+    b_down: Any,
+    *,
+    alpha: float = 1.0,
+    limit: float | None = None,
+) -> Any:
+    """GptOssExperts of transformers.models.gpt_oss, expert by expert, added up in the dtype of the tokens."""
+    matrices, biases = (w_gate, w_up, w_down), (b_gate, b_up, b_down)
+    return with_biases("eager", x, chosen, weights, matrices, biases, alpha, limit)
+
+
+@adapter("routed_experts", grade={"bfloat16": "bf16_naive", "float16": "fp16_naive"}, **BIASED)
+def gpt_oss_experts_batched(
+    x: Any,
+    chosen: Any,
+    weights: Any,
+    w_gate: Any,
+    w_up: Any,
+    w_down: Any,
+    b_gate: Any,
+    b_up: Any,
+    b_down: Any,
+    *,
+    alpha: float = 1.0,
+    limit: float | None = None,
+) -> Any:
+    """batched_mm_experts_forward of transformers.integrations.moe with the experts of gpt-oss."""
+    matrices, biases = (w_gate, w_up, w_down), (b_gate, b_up, b_down)
+    return with_biases("batched_mm", x, chosen, weights, matrices, biases, alpha, limit)
+
+
+@adapter(
+    "routed_experts",
+    grade={"bfloat16": "bf16_naive", "float16": "fp16_naive"},
+    limits={"dim": WHOLE, "hidden": WHOLE},
+    **BIASED,
+)
+def gpt_oss_experts_grouped(
+    x: Any,
+    chosen: Any,
+    weights: Any,
+    w_gate: Any,
+    w_up: Any,
+    w_down: Any,
+    b_gate: Any,
+    b_up: Any,
+    b_down: Any,
+    *,
+    alpha: float = 1.0,
+    limit: float | None = None,
+) -> Any:
+    """grouped_mm_experts_forward of transformers.integrations.moe with the experts of gpt-oss."""
+    matrices, biases = (w_gate, w_up, w_down), (b_gate, b_up, b_down)
+    return with_biases("grouped_mm", x, chosen, weights, matrices, biases, alpha, limit)

@@ -14,31 +14,49 @@ from ..torch.gradients import differentiated
 from . import convolution, delta_rule, kimi_delta_attention, state_space
 
 
-def through_delta_rule(name: str, d_out: Any, normalise: bool, **inputs: Any) -> dict[str, Any]:
+def through_delta_rule(name: str, d_out: Any, d_final_state: Any, normalise: bool, **inputs: Any) -> dict[str, Any]:
     """The gradients of a function of the gated delta rule."""
 
     def out(q: Any, k: Any, v: Any, beta: Any, gate: Any, state: Any) -> Any:
         return delta_rule.computed(name, q, k, v, beta, gate, state, normalise)
 
-    return differentiated(out, d_out, **inputs)
+    return differentiated(out, d_out, further={"final_state": d_final_state}, **inputs)
 
 
 @adapter("gated_delta_rule_gradient", **delta_rule.DECLARED)
 def qwen3_next_recurrent_gradient(
-    q: Any, k: Any, v: Any, beta: Any, d_out: Any, gate: Any = None, state: Any = None, *, normalise: bool = False
+    q: Any,
+    k: Any,
+    v: Any,
+    beta: Any,
+    d_out: Any,
+    gate: Any = None,
+    state: Any = None,
+    d_final_state: Any = None,
+    *,
+    normalise: bool = False,
 ) -> Any:
     """torch_recurrent_gated_delta_rule of transformers.models.qwen3_next."""
     name = "torch_recurrent_gated_delta_rule"
-    return through_delta_rule(name, d_out, normalise, q=q, k=k, v=v, beta=beta, gate=gate, state=state)
+    return through_delta_rule(name, d_out, d_final_state, normalise, q=q, k=k, v=v, beta=beta, gate=gate, state=state)
 
 
 @adapter("gated_delta_rule_gradient", **delta_rule.DECLARED)
 def qwen3_next_chunked_gradient(
-    q: Any, k: Any, v: Any, beta: Any, d_out: Any, gate: Any = None, state: Any = None, *, normalise: bool = False
+    q: Any,
+    k: Any,
+    v: Any,
+    beta: Any,
+    d_out: Any,
+    gate: Any = None,
+    state: Any = None,
+    d_final_state: Any = None,
+    *,
+    normalise: bool = False,
 ) -> Any:
     """torch_chunk_gated_delta_rule of transformers.models.qwen3_next."""
     name = "torch_chunk_gated_delta_rule"
-    return through_delta_rule(name, d_out, normalise, q=q, k=k, v=v, beta=beta, gate=gate, state=state)
+    return through_delta_rule(name, d_out, d_final_state, normalise, q=q, k=k, v=v, beta=beta, gate=gate, state=state)
 
 
 @adapter("kimi_delta_attention_gradient", **kimi_delta_attention.DECLARED)

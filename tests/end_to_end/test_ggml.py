@@ -6,7 +6,15 @@ pytest.importorskip("ggml")
 
 import attnspec
 
-ADAPTERS = ("ggml_soft_max", "ggml_norm", "ggml_rms_norm", "ggml_rope_ext", "ggml_flash_attn_ext", "ggml_get_rows")
+ADAPTERS = (
+    "ggml_soft_max",
+    "ggml_norm",
+    "ggml_rms_norm",
+    "ggml_rope_ext",
+    "ggml_flash_attn_ext",
+    "ggml_get_rows",
+    "ggml_flash_attn_q8_0",
+)
 
 
 @pytest.mark.parametrize("name", ADAPTERS)

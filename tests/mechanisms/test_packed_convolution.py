@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from attnspec import reference
 from attnspec.adapters import Adapter
@@ -77,3 +78,30 @@ def test_states_that_are_those_of_other_items_are_found():
 @pytest.mark.parametrize("right", [control_convolution_item_by_item, control_convolution_between_states])
 def test_items_by_themselves_and_items_between_states_are_right(right):
     assert set() == failures(right)
+
+
+@pytest.mark.parametrize("witness", ["definition", "reference"])
+@pytest.mark.parametrize("silu", [False, True])
+def test_gradients_are_those_of_the_items_alone_and_of_the_states_that_they_leave(witness, silu):
+    asked, d_out = np.sin(0.7 * np.arange(24.0)).reshape(4, 2, 3), np.cos(0.9 * np.arange(12.0)).reshape(6, 2)
+    leaves = {name: torch.from_numpy(y).requires_grad_() for name, y in inputs().items()}
+    total = torch.zeros((), dtype=torch.float64)
+    for item, (start, end) in enumerate([(0, 2), (2, 2), (2, 5), (5, 6)]):
+        whole = torch.cat([leaves["state"][item], leaves["x"][start:end].T], 1)
+        for t in range(start, end):
+            y = (whole[:, t - start : t - start + 4] * leaves["weight"]).sum(1) + leaves["bias"]
+            total = total + ((y * y.sigmoid() if silu else y) * torch.from_numpy(d_out[t])).sum()
+        total = total + (whole[:, -3:] * torch.from_numpy(asked[item])).sum()
+    total.backward()
+    given = {**inputs(), "lens": LENS, "d_out": d_out, "d_final_state": asked, "silu": silu}
+    found = (
+        reference.packed_convolution_gradient(**given)
+        if witness == "reference"
+        else Frame(library()["packed_convolution_gradient"], given).outputs()
+    )
+    for name, leaf in leaves.items():
+        np.testing.assert_allclose(np.asarray(found[f"d_{name}"]), leaf.grad, rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+def inputs():
+    return {"x": X, "weight": WEIGHT, "bias": BIAS, "state": STATE}

@@ -162,6 +162,32 @@ def test_what_a_later_segment_asks_of_the_final_state_goes_back_to_every_token(w
 
 
 @pytest.mark.parametrize("witness", ["definition", "reference"])
+def test_what_a_later_segment_asks_goes_back_through_what_a_delta_rule_replaces(witness):
+    rng = np.random.default_rng(4)
+    shapes = {"q": (2, 1, 5, 4), "k": (2, 1, 5, 4), "v": (2, 2, 5, 3), "beta": (2, 2, 5), "state": (2, 2, 4, 3)}
+    inputs = {name: 0.5 * rng.normal(size=shape) for name, shape in shapes.items()}
+    inputs["gate"] = -np.abs(rng.normal(size=(2, 2, 5)))
+    d_out, asked = rng.normal(size=(2, 2, 5, 3)), rng.normal(size=(2, 2, 4, 3))
+    leaves = {name: torch.from_numpy(x).requires_grad_() for name, x in inputs.items()}
+    q, k = (leaves[name].repeat_interleave(2, 1) for name in ("q", "k"))
+    state, rows = leaves["state"], []
+    for t in range(5):
+        state = leaves["gate"][:, :, t].exp()[..., None, None] * state
+        error = leaves["v"][:, :, t] - (k[:, :, t, :, None] * state).sum(2)
+        state = state + k[:, :, t, :, None] * (leaves["beta"][:, :, t, None] * error)[:, :, None]
+        rows.append(0.3 * (q[:, :, t, :, None] * state).sum(2))
+    (torch.stack(rows, 2) * torch.from_numpy(d_out)).sum().add((state * torch.from_numpy(asked)).sum()).backward()
+    given = {**inputs, "d_out": d_out, "d_final_state": asked, "scale": 0.3}
+    found = (
+        reference.gated_delta_rule_gradient(**given)
+        if witness == "reference"
+        else Frame(library()["delta_final_state_gradient"], given).outputs()
+    )
+    for name, leaf in leaves.items():
+        np.testing.assert_allclose(np.asarray(found[f"d_{name}"]), leaf.grad, rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("witness", ["definition", "reference"])
 @pytest.mark.parametrize("length", [1, 3, 7])
 def test_what_a_later_segment_asks_of_the_inputs_that_are_left_goes_back_to_them(witness, length):
     inputs = {**CONVOLUTION, "x": CONVOLUTION["x"][..., :length]}

@@ -36,6 +36,26 @@ GIVEN = {
 }
 
 
+@pytest.mark.parametrize("witness", ["definition", "reference"])
+def test_biases_are_added_before_the_limit_and_the_last_one_is_weighed(witness):
+    biases = {"b_gate": 3 * np.cos(np.arange(24.0)).reshape(4, 6), "b_up": 3 * np.sin(np.arange(24.0)).reshape(4, 6)}
+    biases["b_down"] = np.cos(2 * np.arange(12.0)).reshape(4, 3)
+    expected = np.zeros((5, 3))
+    for t, j in np.ndindex(5, 2):
+        c = GIVEN["chosen"][t, j]
+        gate = np.minimum(GIVEN["x"][t] @ GIVEN["w_gate"][c] + biases["b_gate"][c], 1.0)
+        up = np.clip(GIVEN["x"][t] @ GIVEN["w_up"][c] + biases["b_up"][c], -1.0, 1.0)
+        made = (gate / (1 + np.exp(-1.702 * gate)) * (up + 1)) @ GIVEN["w_down"][c] + biases["b_down"][c]
+        expected[t] += GIVEN["weights"][t, j] * made
+    given = {**GIVEN, **biases, "alpha": 1.702, "beta": 1.0, "limit": 1.0}
+    found = (
+        reference.routed_experts(**given)
+        if witness == "reference"
+        else np.asarray(Frame(library()["biased_experts"], given).outputs()["out"])
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
 @witnesses
 def test_a_token_takes_what_its_experts_make_by_its_weights(witness):
     expected = np.zeros((5, 3))

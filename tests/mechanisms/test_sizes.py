@@ -45,6 +45,7 @@ SMALL = {
     "bucketed_bias": "quarter heads",
     "bucketed_bias_gradient": "quarter heads",
     "packed_convolution": "width",
+    "packed_convolution_gradient": "width",
     "routed_experts": "k",
     "short_convolution": "width",
     "token_permutation": "k",
