@@ -13,6 +13,13 @@ from typing import Any
 from .pallas import declared, on_cpu
 
 BLOCK = 128
+# A query without a key has the mean of what a kernel visits, which may be what fills it up.
+SEEING = (
+    "all(any(gather(gather(blocks, range(q_len) // q_block_size, 2), range(k_len) // k_block_size, 3)"
+    " and (not causal or range(k_len) <= range(q_len)[:, none] + k_len - q_len)"
+    " and (window_left == none or range(q_len)[:, none] + k_len - q_len - range(k_len) <= window_left)"
+    " and (window_right == none or range(k_len) - range(q_len)[:, none] - k_len + q_len <= window_right), -1))"
+)
 
 
 @declared(
@@ -55,3 +62,54 @@ def pallas_splash(
     factor = head_dim**-0.5 if scale is None else scale
     parts = [kernel((item * factor).astype(q.dtype), k[at], v[at]) for at, item in enumerate(q)]
     return jnp.stack([out for out, _ in parts]), jnp.stack([lse for _, (lse,) in parts])
+
+
+@declared(
+    "block_sparse_attention",
+    requires=("q_len > 0 and k_len > 0 and head_dim > 0 and value_dim > 0", SEEING),
+    conventions={"causal_alignment": "bottom_right", "grouping": "block", "lse_base": "natural"},
+    grade={"bfloat16": "bf16_naive", "float16": "fp16_naive"},
+)
+def pallas_splash_blocks(
+    q: Any,
+    k: Any,
+    v: Any,
+    blocks: Any,
+    *,
+    q_block_size: int,
+    k_block_size: int,
+    causal: bool = False,
+    window_left: int | None = None,
+    window_right: int | None = None,
+    scale: float | None = None,
+) -> Any:
+    """make_splash_mha with the mask of a layout, and with queries and keys that fill its blocks up and are hidden."""
+    import jax.numpy as jnp
+    import numpy as np
+    from jax.experimental.pallas.ops.tpu import splash_attention as splash
+
+    (q_len, head_dim), k_len = q.shape[2:], k.shape[2]
+    behind, far = np.arange(q_len)[:, None] + k_len - q_len - np.arange(k_len), q_len + k_len
+    left, right = (far if window is None else window for window in (window_left, window_right))
+    seen = (behind <= left) & (behind >= (0 if causal else -right))
+    layout = np.asarray(blocks, bool).repeat(q_block_size, 2)[:, :, :q_len].repeat(k_block_size, 3)[..., :k_len]
+    unit = 8 if q_len <= BLOCK else BLOCK
+    more_q, more_k = -q_len % unit, -k_len % BLOCK
+    masks = np.pad(layout & seen, ((0, 0), (0, 0), (0, more_q), (0, more_k)))
+    factor = head_dim**-0.5 if scale is None else scale
+    q = jnp.pad((q * factor).astype(q.dtype), ((0, 0), (0, 0), (0, more_q), (0, 0)))
+    k, v = (jnp.pad(x, ((0, 0), (0, 0), (0, more_k), (0, 0))) for x in (k, v))
+    outs, lses = [], []
+    for item, mask in enumerate(masks):
+        kernel: Any = splash.make_splash_mha(
+            mask=splash.MultiHeadMask([splash.NumpyMask(of_head) for of_head in mask]),
+            block_sizes=splash.BlockSizes(block_q=min(q_len + more_q, BLOCK), block_kv=BLOCK, block_kv_compute=BLOCK),
+            head_shards=1,
+            q_seq_shards=1,
+            save_residuals=True,
+            interpret=on_cpu(),
+        )
+        out, (lse,) = kernel(q[item], k[item], v[item])
+        outs.append(out[:, :q_len])
+        lses.append(lse[:, :q_len])
+    return {"out": jnp.stack(outs), "lse": jnp.stack(lses)}
