@@ -115,7 +115,8 @@ class Observation:
         if version is self.exact:
             return Stance.SILENT if self.right else Stance.DIFFERS
         tells = self.tells(candidate)
-        if self.returned(version) or self.guarded(version):
+        guarding = bool(candidate.changes or candidate.function)  # a word that asks for NaN is not followed with zeros
+        if self.returned(version) or (guarding and self.guarded(version)):
             explains = bool(candidate.words) and not self.right  # another word may leave open what the subject returned
             agrees = explains or (tells and not self.right and self.says(version))
             return Stance.AGREES if agrees else Stance.SILENT

@@ -8,11 +8,13 @@ import pytest
 from attnspec.cases.plans import plan
 from attnspec.cases.profiles import PROFILES
 from attnspec.cases.samples import Sample
-from attnspec.diagnosis.observations import Observation
+from attnspec.diagnosis.candidates import other_word
+from attnspec.diagnosis.observations import Observation, Stance
 from attnspec.judging.bench import Bench
 from attnspec.judging.trial import Trial
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.stand_ins import DefinitionSubject
+from attnspec.subjects.targets import mistake
 
 
 @pytest.mark.parametrize(("reduction", "defined"), [("each", True), ("averaged", False)])
@@ -28,3 +30,15 @@ def test_the_definition_has_no_value_where_an_array_does_not_go_with_a_changed_o
     )
     trial = Trial(Bench(one, m, "float32", "cpu", m.words), Sample(m, case, "float32"))
     assert defined is Observation(trial, trial.base, one.claims.grade("float32")).defined()
+
+
+def test_a_subject_that_returns_zeros_does_not_follow_a_word_that_asks_for_nan():
+    m = library()["paged_attention"]
+    one = mistake("paged_attention.lse_of_nothing_is_finite")
+    plain = next(
+        s for s in plan(m, one.claims, PROFILES["quick"], 0, "float32").scenarios if s.case.label == "idle_items"
+    )
+    trial = Trial(Bench(one, m, "float32", "cpu", m.words), Sample(m, plain.case, "float32"))
+    call = Observation(trial, trial.base, one.claims.grade("float32"))
+    assert ["lse"] == sorted(call.wrong)
+    assert Stance.DIFFERS is call.stance(other_word("empty_row", "nans", "NaN"))
