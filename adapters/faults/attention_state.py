@@ -116,7 +116,9 @@ def short_tile_not_cleared(p: Any, values: Any, like: Any) -> Any:
 _chance = random.Random(0)
 
 
-@COMPOSED.instead_of(averaged, seen="Dao-AILab/flash-attention#359, ggml-org/llama.cpp#13438")
+@COMPOSED.instead_of(
+    averaged, seen="Dao-AILab/flash-attention#359, ggml-org/llama.cpp#13438, flashinfer-ai/flashinfer#5252"
+)
 def one_call_in_twenty(p: Any, values: Any, like: Any) -> Any:
     """A missing barrier: now and then the last head is read before it is written."""
     out = p @ values

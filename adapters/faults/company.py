@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+from ..controls.gathered import WORDS, fitting
 from .attention import CONVENTIONS
 from .norms import SOFTMAX, summed
 from .packed import TILED, keys
@@ -22,6 +23,8 @@ SHOWN = {
     "tile_that_begins_with_the_call": "contract.chunk_invariant",
     "lanes_summed_in_turn_for_many_rows": "contract.batch_invariant",
     "stretches_of_the_longest_item": "contract.batch_invariant",
+    "list_split_in_small_batches": "contract.batch_invariant",
+    "list_split_for_single_queries": "contract.chunk_invariant",
 }
 
 
@@ -54,6 +57,26 @@ def by_rows(part: Any) -> Callable[..., Any]:
         return out
 
     return attention
+
+
+def by_lists(part: Any) -> Callable[..., Any]:
+    def gathered_attention(q: Any, k: Any, v: Any, selected: Any, *, scale: float | None = None) -> Any:
+        fitting(q, k, v, selected)
+        (batch, heads, queries, width), group = q.shape, q.shape[1] // k.shape[1]
+        out, count, own = q.new_zeros(batch, heads, queries, v.shape[3]), part.splits(batch, queries), selected.shape[1]
+        for item, head, row in itertools.product(range(batch), range(heads), range(queries)):
+            at = selected[item, head // group if own > 1 else 0, row]
+            at = at[(at >= 0) & (at < k.shape[2])]
+            if not len(at):
+                continue
+            keys, values = k[item, head // group, at], v[item, head // group, at]
+            scores = (keys * q[item, head, row].clone()).sum(-1) * (width**-0.5 if scale is None else scale)
+            weights = (scores - scores.max()).exp()
+            sums = [each.sum(0) for each in (weights[:, None] * values).tensor_split(count)]
+            out[item, head, row] = sum(sums[1:], sums[0]) / weights.sum()
+        return out
+
+    return gathered_attention
 
 
 BY_ROWS = Whole("attention", by_rows, (splits, order), {"grouping": CONVENTIONS["grouping"]})
@@ -99,3 +122,18 @@ def stretches_of_the_longest_item(starts: list[int], item: int, split: int) -> l
     """How long the stretches of keys are depends on the longest item of the call."""
     longest = max(end - start for start, end in itertools.pairwise(starts))
     return keys(starts, item, split if longest < 512 else split // 4)
+
+
+BY_LISTS = Whole("gathered_attention", by_lists, (splits,), WORDS, limits={"block_size": (1,)})
+
+
+@BY_LISTS.instead_of(splits, dtypes=FLOAT32, seen="vllm-project/vllm#53257", batch_invariant=True)
+def list_split_in_small_batches(batch: int, queries: int) -> int:
+    """The keys of a list are summed up in as many parts as the batch leaves of 32."""
+    return max(1, 32 // batch)
+
+
+@BY_LISTS.instead_of(splits, dtypes=FLOAT32, chunk_invariant=True)
+def list_split_for_single_queries(batch: int, queries: int) -> int:
+    """For fewer than 8 queries, the keys of a list are summed up in four parts."""
+    return 4 if queries < 8 else 1

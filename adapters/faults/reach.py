@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .attention import COMPOSED, averaged, loaded
+from .attention import COMPOSED, averaged, biased, loaded, masked
 from .packed import TILED, ends
 from .paged import STRETCHED, numbers, read
 from .whole import Whole
@@ -17,6 +17,8 @@ FLOAT32 = ("float32",)
 SHOWN = {
     "batch_offsets_in_32_bits": "strides_over_31_bits",
     "blocks_in_16_bits": "many_blocks",
+    "rows_of_a_mask_in_16_bits": "many_rows_of_a_mask",
+    "rows_of_a_bias_in_32_bits": "biases_over_31_bits",
     "tokens_within_31_bits": "strides_over_31_bits",
     "page_numbers_in_16_bits": "page_numbers_over_16_bits",
     "page_offsets_in_32_bits": "pool_over_31_bits",
@@ -50,6 +52,26 @@ def blocks_in_16_bits(p: Any, values: Any, like: Any) -> Any:
     out = p @ values
     out.flatten(0, 1)[65535:] = 0
     return out
+
+
+@COMPOSED.instead_of(masked, dtypes=FLOAT32, seen="pytorch/pytorch#162588")
+def rows_of_a_mask_in_16_bits(mask: Any, s: Any) -> Any:
+    """Of a mask, the number of a row is kept in 16 bits."""
+    import torch
+
+    rows = 1 if mask is None or mask.dim() < 2 else mask.shape[-2]
+    return masked(mask if rows == 1 else mask[..., torch.arange(rows) % 65536, :], s)
+
+
+@COMPOSED.instead_of(biased, dtypes=FLOAT32, seen="ggml-org/llama.cpp#24912, ml-explore/mlx#2894")
+def rows_of_a_bias_in_32_bits(s: Any, bias: Any) -> Any:
+    """Of a bias, the offset of a row is kept in 32 bits, and one that does not fit is read at the first row."""
+    import torch
+
+    if bias is None or bias.dim() < 2:
+        return biased(s, bias)
+    row = torch.arange(bias.shape[-2])
+    return biased(s, bias[..., torch.where(wrapped(row * bias.stride(-2)), 0, row), :])
 
 
 @TILED.instead_of(ends, dtypes=FLOAT32)

@@ -122,3 +122,19 @@ def test_a_broken_claim_is_found_again():
         served_again(request, bench, cell.law, again).verdict,
         served_again(request, bench, cell.law, again).says,
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        (
+            "list_split_in_small_batches",
+            "the same bits in batches of up to 1; others in one of 2",
+        ),
+        ("list_split_for_single_queries", "the same bits in chunks of 32, 16, 10 and 8 rows; others in those of 1"),
+    ],
+)
+def test_attention_to_given_keys_depends_on_other_rows(name, says):
+    one, m = subject(fault(f"fault:{name}")), NONE.library()["gathered_attention"]
+    (cell,) = [cell for cell in run(Request(one, m, "float32", PROFILES["serving"], laws=LAWS)).cells if cell.bad]
+    assert says == cell.says[: len(says)]
