@@ -59,8 +59,9 @@ def rows_of_a_mask_in_16_bits(mask: Any, s: Any) -> Any:
     """Of a mask, the number of a row is kept in 16 bits."""
     import torch
 
-    rows = 1 if mask is None or mask.dim() < 2 else mask.shape[-2]
-    return masked(mask if rows == 1 else mask[..., torch.arange(rows) % 65536, :], s)
+    if mask is None or mask.dim() < 2:
+        return masked(mask, s)
+    return masked(mask[..., torch.arange(mask.shape[-2]) % 65536, :], s)
 
 
 @COMPOSED.instead_of(biased, dtypes=FLOAT32, seen="ggml-org/llama.cpp#24912, ml-explore/mlx#2894")

@@ -1,0 +1,1 @@
+"""Adapters for native-sparse-attention-pytorch."""
