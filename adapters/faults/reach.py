@@ -64,7 +64,7 @@ def rows_of_a_mask_in_16_bits(mask: Any, s: Any) -> Any:
     return masked(mask[..., torch.arange(mask.shape[-2]) % 65536, :], s)
 
 
-@COMPOSED.instead_of(biased, dtypes=FLOAT32, seen="ggml-org/llama.cpp#24912, ml-explore/mlx#2894")
+@COMPOSED.instead_of(biased, dtypes=FLOAT32, seen="ggml-org/llama.cpp#24912")
 def rows_of_a_bias_in_32_bits(s: Any, bias: Any) -> Any:
     """Of a bias, the offset of a row is kept in 32 bits, and one that does not fit is read at the first row."""
     import torch
