@@ -6,13 +6,17 @@ The right output has one row of one head exchanged for what a faulty function gi
 of those at which that is beyond its bound. Of the functions in `adapters/faults/`, those are tried that are wrong in a
 bound of bfloat16 at so many places or more. The correct variants in `adapters/controls/` are judged in turn, with other
 arrays each time. Products are coarse, and as small a share of the rows is compared once more, as at much larger sizes.
+With `--file`, each result is written to that file as it comes, and what it has already is not measured again.
 """
 
 from __future__ import annotations
 
 import argparse
 import inspect
+import json
 from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -62,6 +66,25 @@ def judged(function: Callable[..., Any], text: str, seed: int = 0) -> Judged:
     bench, sample = case(function, text, seed)
     with bench.subject.session():
         return Large(bench, sample, memory=4 << 30, seconds=600.0).judged([BF16])
+
+
+class Kept:
+    """Results in a file, one a line: what was measured, and what came of it."""
+
+    def __init__(self, path: Path | None, case: str) -> None:
+        self.path, self.case = path, case
+        lines = path.read_text().splitlines() if path is not None and path.exists() else []
+        self.known = {tuple(key): found for key, found in map(json.loads, lines)}
+
+    def measured(self, key: tuple[Any, ...], measure: Callable[[], Any]) -> Any:
+        """What came of it before, or what comes of it now."""
+        own = (self.case, *key)
+        if own not in self.known:
+            self.known[own] = measure()
+            if self.path is not None:
+                with self.path.open("a") as file:
+                    print(json.dumps([own, self.known[own]]), file=file)
+        return self.known[own]
 
 
 class Bounds:
@@ -120,12 +143,12 @@ def _asks_for_more(adapter: Adapter) -> bool:
     return any(each.kind is each.KEYWORD_ONLY and each.default is each.empty for each in parameters)
 
 
-def faulty(bounds: Bounds, least: int) -> Iterator[tuple[str, Any, np.ndarray[Any, Any]]]:
+def faulty(bounds: Bounds, least: int, files: tuple[str, ...]) -> Iterator[tuple[str, Any, np.ndarray[Any, Any]]]:
     """The faulty functions that are wrong in many rows, with what they give and where that is wrong."""
     for one in faults().values():
         if one.operator != "attention":
             continue
-        if one.function.__module__.rpartition(".")[2] not in FILES:
+        if one.function.__module__.rpartition(".")[2] not in files:
             continue
         try:
             found = one.function(*(x.clone() for x in bounds.inputs), causal=True)
@@ -143,6 +166,8 @@ def main() -> None:
     for name, default in (("length", 512), ("heads", 8), ("kv-heads", 2), ("head-dim", 64), ("plantings", 100)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--places", type=int, default=100, help="Rows in which a function is wrong, if it is tried.")
+    parser.add_argument("--files", nargs="+", default=FILES, help="Files of faulty functions.")
+    parser.add_argument("--file", type=Path, help="Where results are written, and found again.")
     parser.add_argument("--right", type=int, default=200, help="How often correct variants are judged.")
     asked = parser.parse_args()
     torch.set_num_threads(1)
@@ -150,18 +175,26 @@ def main() -> None:
     n, d = asked.length, asked.head_dim
     text = f"batch = 1, kv_heads = {asked.kv_heads}, heads = {asked.heads}, q_len = {n}, k_len = {n}, head_dim = {d}"
     text += f", value_dim = {d}, causal = true"
-    kinds, missed = planted(text, asked) if asked.plantings else (0, 0)
+    kept = Kept(asked.file, text)
+    kinds, missed = planted(text, asked, kept) if asked.plantings else (0, 0)
     names = variants(text) if asked.right else []
-    accused = [name for turn in range(asked.right) if right(name := names[turn % len(names)], text, turn).refuted]
+    turns = [(names[turn % len(names)], turn) for turn in range(asked.right)]
+    accused = [
+        name for name, turn in turns if kept.measured(("right", name, turn), partial(_accused, name, text, turn))
+    ]
     print(f"{kinds - missed} of {kinds} kinds are found in 99 of 100 plantings")
     print(f"{len(accused)} of {asked.right} cases of {len(names)} correct variants accused: {accused}")
 
 
-def planted(text: str, asked: argparse.Namespace) -> tuple[int, int]:
+def _accused(name: str, text: str, turn: int) -> bool:
+    return right(name, text, turn).refuted
+
+
+def planted(text: str, asked: argparse.Namespace, kept: Kept) -> tuple[int, int]:
     """How many kinds of faults there are, and how many of them are missed more than once in a hundred times."""
     bounds, missed, kinds = Bounds(text), 0, 0
     clean = sdpa(*bounds.inputs, causal=True)
-    for name, out, places in faulty(bounds, asked.places):
+    for name, out, places in faulty(bounds, asked.places, tuple(asked.files)):
         caught, turns = 0, min(asked.plantings, len(places))
         for turn in range(turns):
             at = tuple(places[turn if turns == len(places) else pick(len(places), name, turn)].tolist())
@@ -171,7 +204,7 @@ def planted(text: str, asked: argparse.Namespace) -> tuple[int, int]:
                 found[at] = out[at]
                 return found
 
-            caught += judged(wrong, text).refuted
+            caught += kept.measured((name, *at), lambda wrong=wrong: judged(wrong, text).refuted)
         kinds, missed = kinds + 1, missed + (caught < 0.99 * turns)
         print(f"{name:<44}{caught:5} of {turns} found, of {len(places)} places", flush=True)
     return kinds, missed

@@ -31,7 +31,7 @@ from .bench import Bench
 from .folding import Folded
 
 STRETCH = 2_000_000
-"""Entries of scores that are computed at a time."""
+"""Entries of scores that are computed at a time in double precision."""
 COPIES = 1_000_000
 """Entries of inputs that are taken together for several positions of an axis."""
 VIEWS = 1 << 27
@@ -85,6 +85,8 @@ class Portions:
         self.row = max(plain, key=self.labels.index)
         self.axes = [label for label in self.labels if label in axes and label != self.row]
         self.tiled = False
+        self.stretch = STRETCH
+        """Entries of scores that are computed at a time."""
         self.room = 0
         """Bytes that parts of inputs may take beside the last one of each."""
         self._made: dict[tuple[str, Any], NDArray[np.floating]] = {}
@@ -194,9 +196,9 @@ class Portions:
         at most; not too many, for what they see is not known.
         """
         beside = math.prod(len(places) for places in item.positions.values())
-        step = max(1, STRETCH // (beside * max(self._across, 1)))
+        step = max(1, self.stretch // (beside * max(self._across, 1)))
         if looked:
-            more = (math.isqrt(looked * looked + 4 * (STRETCH // beside)) - looked) // 2
+            more = (math.isqrt(looked * looked + 4 * (self.stretch // beside)) - looked) // 2
             step = max(step, min(more, FURTHER * step))
         return min(step, self.rows)
 

@@ -22,7 +22,7 @@ from ..numerics.numbers import value
 from ..numerics.products import bfloat16_is_quick, quickly
 from ..numerics.workspace import Workspace
 from .folding import Folded, folded
-from .portions import Between, Item, Portions, Rows
+from .portions import STRETCH, Between, Item, Portions, Rows
 
 HALVES = ("bfloat16", "float16")
 """Dtypes whose rounding is far above that of single precision."""
@@ -51,6 +51,8 @@ class Quick:
         self.halved = self.coarse and portions.bench.dtype == COARSE and bfloat16_is_quick()
         """Whether products of bfloat16 are."""
         self.workspace = Workspace() if self.coarse else None
+        if self.coarse:  # of which each takes half the memory
+            portions.stretch = 2 * STRETCH
         self.mask, self.axis = "", ""
         self.trimmed: Restriction | None = None
         found = hiding(m)
@@ -96,11 +98,13 @@ class Quick:
         frame = portions.frame(item, rows, None, single=self.single, sums=sums)
         trimmed, self.looked = self.trimmed if sums is None else sums.trimmed, 0
         if self.trimmed is not None and trimmed is not None:
-            seen = self._seen(value(portions.outputs(frame, [self.mask])[self.mask]))
+            allowed = value(portions.outputs(frame, [self.mask])[self.mask])
+            seen = self._seen(allowed)
             if seen is not None:
                 try:
                     between = Between(trimmed, self.axis, *seen)
                     frame = portions.frame(item, rows, None, single=self.single, between=between, sums=sums)
+                    frame.memo[self.mask] = allowed[..., between.start : between.stop]
                     found = portions.outputs(frame, self.names)
                     self.looked = between.stop - between.start
                     return found

@@ -305,6 +305,10 @@ def cumulated(x: Any, axis: int = -1) -> Any:
 
 
 def _peak(x: Any, axis: int) -> Any:
+    if by_torch(x) and x.shape[axis]:
+        import torch
+
+        return finite(torch.amax(torch.from_numpy(x), axis, keepdim=True).numpy())
     return finite(np.maximum.reduce(x, axis=axis, keepdims=True, initial=-np.inf))
 
 

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .workspace import Workspace
 
@@ -120,5 +121,20 @@ def _plain(x: Any, y: Any) -> Any:
         return x @ y
     import torch
 
-    first, second = (torch.from_numpy(np.require(t, requirements="W")).bfloat16() for t in (x, y))
-    return torch.matmul(first, second).float().numpy()
+    first, second = (torch.from_numpy(writable(t)).bfloat16() for t in (x, y))
+    made = torch.matmul(first, second)
+    torch.from_numpy(found := room(tuple(made.shape))).copy_(made)
+    return found
+
+
+class _Open:
+    """The memory of an array, as one that may be written to."""
+
+    def __init__(self, x: NDArray[Any]) -> None:
+        self.x = x
+        self.__array_interface__ = {**x.__array_interface__, "data": (x.ctypes.data, False)}
+
+
+def writable(x: NDArray[Any]) -> NDArray[Any]:
+    """A view that torch takes without a copy or a warning; nobody writes to it."""
+    return x if x.flags.writeable else np.asarray(_Open(x))

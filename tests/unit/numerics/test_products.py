@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+import warnings
 
-from attnspec.numerics.products import MANY, by_entry, by_torch, distinct, product, quick, quickly
+import numpy as np
+import pytest
+
+from attnspec.numerics.products import MANY, by_entry, by_torch, distinct, product, quick, quickly, writable
 from attnspec.numerics.workspace import Workspace
 
 
@@ -62,3 +65,12 @@ def test_with_a_workspace_large_products_lie_in_it_and_are_the_same():
         product(x[:1, :3], y[:1])
         assert work.nbytes == 2 * 200 * 400 * 4
     assert not by_torch(x @ y)
+
+
+def test_a_view_that_may_not_be_written_to_is_taken_by_torch_in_its_own_memory():
+    torch = pytest.importorskip("torch")
+    x = np.broadcast_to(np.arange(12, dtype=np.float32).reshape(1, 4, 3), (5, 4, 3))[:, 1:].swapaxes(1, 2)
+    with warnings.catch_warnings(action="error"):
+        taken = torch.from_numpy(writable(x))
+    assert (x.shape, x.ctypes.data, x.tolist()) == (tuple(taken.shape), taken.data_ptr(), taken.tolist())
+    assert not x.flags.writeable
