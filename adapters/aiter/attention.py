@@ -1,7 +1,7 @@
 """The attention of AITER, on AMD devices, which torch calls cuda as well.
 
 Source: https://github.com/ROCm/aiter (aiter/ops/mha.py), installed from there; `aiter` on the package index is another.
-Interface and conventions are those of flash-attn, without a cap.
+Interface and conventions are those of flash-attn; only the function of pages has a cap.
 """
 
 # Where the package is not installed, its name is taken for that of this folder.
@@ -102,3 +102,40 @@ def aiter_varlen(
         return_lse=True,
     )
     return {"out": out, "lse": lse}
+
+
+@declared("paged_attention", conventions={"empty_row": "zeros", "grouping": "block"})
+def aiter_paged(
+    q: Any,
+    key_pages: Any,
+    value_pages: Any,
+    table: Any,
+    k_lens: Any,
+    *,
+    scale: float | None = None,
+    window_left: int | None = None,
+    softcap: float | None = None,
+) -> Any:
+    """mha_batch_prefill_func of aiter, whose pages are of one token: each is handed over by its place in the pool."""
+    import torch
+    from aiter import mha_batch_prefill_func
+
+    (batch, length), size = q.shape[:2], key_pages.shape[1]
+    lens, token = k_lens.long(), torch.arange(table.shape[1] * size, device=q.device)
+    slots = table.long().repeat_interleave(size, 1) * size + token % size
+    starts = cumulative(torch.full_like(k_lens, length)).int()
+    out, lse = mha_batch_prefill_func(
+        q.flatten(0, 1),
+        *(pages.flatten(0, 1) for pages in (key_pages, value_pages)),
+        starts,
+        cumulative(k_lens).int(),
+        slots[token < lens[:, None]].int(),
+        length,
+        int(k_lens.max()),
+        softmax_scale=scale,
+        logits_soft_cap=softcap or 0.0,
+        causal=True,
+        window_size=window(window_left, None),
+        return_lse=True,
+    )
+    return {"out": out.unflatten(0, (batch, length)), "lse": lse.unflatten(1, (batch, length)).transpose(0, 1)}

@@ -2,6 +2,7 @@
 
 Source: https://pypi.org/project/flash-attn-4 (flash_attn.cute); pip install --pre flash-attn-4
 Conventions are those of flash-attn; a side of a window that is not bounded is None, and heads may have a sink.
+There is no flash_attn_with_kvcache: a cache and pages are handed to flash_attn_varlen_func with their `seqused_k`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 from .. import adapter
 from ..torch.gradients import differentiated
 from ..torch.packed import cumulative
+from .cache import in_chunks
 
 declared = functools.partial(
     adapter,
@@ -126,3 +128,63 @@ def flash_attention_4_varlen_gradient(
     given = {"window_left": window_left, "window_right": window_right, "softcap": softcap}
     attend = partial(flash_attention_4_varlen, q_lens=q_lens, k_lens=k_lens, causal=causal, scale=scale, **given)
     return differentiated(attend, d_out, q=q, k=k, v=v)
+
+
+@declared("paged_attention", conventions={"empty_row": "zeros", "grouping": "block"})
+def flash_attention_4_paged(
+    q: Any,
+    key_pages: Any,
+    value_pages: Any,
+    table: Any,
+    k_lens: Any,
+    *,
+    sink: Any = None,
+    scale: float | None = None,
+    window_left: int | None = None,
+    softcap: float | None = None,
+) -> Any:
+    """flash_attn_varlen_func of FlashAttention 4 with a page_table, for compute capability 10.0."""
+    from flash_attn.cute import flash_attn_varlen_func
+
+    out, lse = flash_attn_varlen_func(
+        q,
+        key_pages,
+        value_pages,
+        seqused_k=k_lens.int(),
+        page_table=table.int(),
+        softmax_scale=scale,
+        causal=True,
+        window_size=(window_left, None),
+        learnable_sink=sink,
+        softcap=softcap or 0.0,
+        return_lse=True,
+    )
+    return {"out": out, "lse": lse}
+
+
+@declared("cached_attention", conventions={"grouping": "block"})
+def flash_attention_4_cached(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    chunks: tuple[int, ...],
+    kept: Any = None,
+    capacity: int | None = None,
+    window_left: int | None = None,
+    scale: float | None = None,
+) -> Any:
+    """flash_attn_varlen_func of FlashAttention 4 on a cache that torch writes."""
+    attend = partial(_written, softmax_scale=scale, causal=True, window_size=(window_left, None))
+    return in_chunks(attend, q, k, v, chunks, capacity, kept)
+
+
+def _written(q: Any, keys: Any, values: Any, *, k: Any, v: Any, cache_seqlens: Any, **options: Any) -> Any:
+    """The output for a chunk, whose keys and values are first written behind those that the cache has."""
+    import torch
+    from flash_attn.cute import flash_attn_varlen_func
+
+    items = torch.arange(len(k), device=k.device)[:, None]
+    places = cache_seqlens.long()[:, None] + torch.arange(k.shape[1], device=k.device)
+    keys[items, places], values[items, places] = k, v
+    return flash_attn_varlen_func(q, keys, values, seqused_k=cache_seqlens + k.shape[1], **options)[0]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..frameworks.framework import Framework, kind_of
 from ..numerics.drawn import Drawn
+from ..numerics.formats import FORMATS
 from .calling import Call, DirectCaller
 from .faults import Fault, raised
 from .pressure import pressed
@@ -133,6 +134,12 @@ def _called(caller: DirectCaller, call: LargeCall) -> _Given | Fault:
             own, strides = buffer[ZONE : len(buffer) - ZONE], drawn.handed_strides
             arrays[name] = seen_as(framework, own, shape, strides) if strides else own.reshape(shape)
             zones.append(_Zoned(name, buffer, before, behind))
+        elif name not in call.drawn and _surroundable(framework, call.inputs[name], dtype):
+            source, (before, behind) = call.inputs[name], _around(call, name)
+            flat = np.concatenate([before, source.ravel(), behind], dtype=source.dtype)
+            buffer = framework.make(flat, dtype, call.device, "contiguous", index)
+            arrays[name] = buffer[ZONE : len(buffer) - ZONE].reshape(source.shape)
+            zones.append(_Zoned(name, buffer, before, behind))
         else:
             source = call.drawn[name].whole() if name in call.drawn else call.inputs[name]
             arrays[name] = framework.make(source, dtype, call.device, "contiguous", index)
@@ -159,6 +166,11 @@ def _called(caller: DirectCaller, call: LargeCall) -> _Given | Fault:
     if isinstance(outputs, Fault):
         return outputs
     return _Given({name: x for name, x in outputs.items() if framework.is_array(x)}, zones, unsteady)
+
+
+def _surroundable(framework: Framework, x: NDArray[Any], dtype: str) -> bool:
+    """Whether an array can lie inside a larger one that holds NaN: one of numbers that have a NaN."""
+    return framework.name in VIEWING and x.size > 0 and x.ndim > 0 and x.dtype.kind == "f" and dtype in FORMATS
 
 
 def _laid(

@@ -99,9 +99,8 @@ class Large:
         """The verdict at the first of the grades, which is the one that is claimed."""
         if self.needs() > self.memory:
             told = ", ".join(f"{name} = {n}" for name, n in self.portions.sizes.items())
-            raise Unroomy(
-                f"a case with {told} takes about {self.needs() / 1e9:.1f} GB, and --memory is {self.memory / 1e9:g} GB"
-            )
+            needs, given = (n / (1 << 30) for n in (self.needs(), self.memory))
+            raise Unroomy(f"a case with {told} takes about {needs:.2g} GB, and --memory is {given:.4g} GB")
         self.portions.room = (self.memory - self.needs()) // 2
         subject = large_subject(self.bench.subject, self.memory)
         if subject is None:

@@ -44,16 +44,18 @@ class Tried:
 
 
 def served(seen: Course) -> Iterator[Cell]:
-    """The cells of all large cases of a mechanism that are asked for."""
-    tried = list[Tried]()
-    for name, assigned in serving(seen.mechanism).items():
-        if seen.request.wants(f"{LARGE}{name}"):
-            tried.append(_tried(seen, name, assigned))
-            cell = _cell(seen, f"{LARGE}{name}", [tried[-1]])
+    """The cells of all large cases of a mechanism that are asked for; what is beyond arrays is asked of some of them."""
+    tried, cases, bounds = list[Tried](), serving(seen.mechanism), seen.request.wants(BOUNDS)
+    wanted = [name for name in cases if seen.request.wants(f"{LARGE}{name}")]
+    for name in wanted or (cases if bounds else ()):
+        tried.append(_tried(seen, name, cases[name]))
+        cell = _cell(seen, f"{LARGE}{name}", [tried[-1]])
+        if wanted:
             yield cell
-            if cell.bad and seen.request.first:
-                break
-    if serving(seen.mechanism) and seen.request.wants(BOUNDS):
+        beyond = tried[-1].found is not None and bool(tried[-1].found.beyond)
+        if (cell.bad and seen.request.first) or (beyond and not wanted):
+            break
+    if cases and bounds:
         yield _bounds(seen, tried)
     yield from _invariance(seen)
     yield from _threads(seen)

@@ -314,11 +314,15 @@ def told_of_others(cells: Sequence[dict[str, Any]]) -> Iterator[tuple[Witness, d
     wrong: dict[str, list[str]] = {}
     for cell in cells:
         if cell["verdict"] in ("fail", "error") and cell["level"] == "must" and cell["law"] != "contract.precision":
-            address = f"{cell['mechanism']}.{cell['law']} in {cell['dtype']}"
-            wrong.setdefault(cell["subject"], []).append(address)
+            wrong.setdefault(cell["subject"], []).append(_address(cell))
     for cell in cells:
         if "witness" in cell:
-            yield {**cell["witness"], "elsewhere": wrong.get(cell["subject"], [])}, cell
+            others = [address for address in wrong.get(cell["subject"], []) if address != _address(cell)]
+            yield {**cell["witness"], "elsewhere": others}, cell
+
+
+def _address(cell: Mapping[str, Any]) -> str:
+    return f"{cell['mechanism']}.{cell['law']} in {cell['dtype']}"
 
 
 def _short(text: str, room: int) -> str:

@@ -34,7 +34,7 @@ class LargeSubject:
         self.form, self.caller, self.room = subject.form, subject.caller, room
         self.shapes: Mapping[str, tuple[int, ...]] = {}
         self.names: tuple[str, ...] = ()
-        """The arrays of the last call that were drawn."""
+        """The arrays of the last call."""
 
     def hold(
         self,
@@ -52,7 +52,7 @@ class LargeSubject:
             arranged = in_form(self.form, call, shapes)
         except MisfitError as error:
             return Held(fault=Fault("unsupported", str(error)))
-        self.names = tuple(arranged.drawn)
+        self.names = tuple(arranged.names)
         arranged = replace(arranged, around=around or {}, room=self.room, turns=turns)
         caller = self.caller
         if isinstance(caller, DirectCaller):

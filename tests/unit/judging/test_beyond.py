@@ -35,9 +35,9 @@ def memory(x):
     return whole.ravel(), (x.__array_interface__["data"][0] - whole.__array_interface__["data"][0]) // 4
 
 
-def judged(function):
+def judged(function, sizes=SIZES):
     one = subject(Adapter("kernel", "attention", function, "numpy"))
-    sample = large_sample(ATTENTION, "case", _assigned(SIZES, _scope(ATTENTION)), one.claims, "float32", 0)
+    sample = large_sample(ATTENTION, "case", _assigned(sizes, _scope(ATTENTION)), one.claims, "float32", 0)
     bench = Bench(one, ATTENTION, "float32", "cpu", ATTENTION.words)
     return Large(bench, sample, memory=1 << 30, seconds=60.0).judged([GRADES["fp32"]])
 
@@ -78,6 +78,26 @@ def test_what_is_written_beyond_an_array_is_told(distance, says):
     assert says == judged(kernel).beyond
 
 
+@pytest.mark.parametrize(("distance", "says"), [(1, "reads behind"), (0, "")])
+def test_what_is_read_beyond_a_small_array_is_told(distance, says):
+    def kernel(q, k, v):
+        flat, start = memory(q)
+        return attention(q, k, v) + 0 * flat[start + q.size - 1 + distance]
+
+    found = judged(kernel, SIZES.replace("q_len = 64", "q_len = 1")).beyond
+    assert (says and f"the call {says} 'q', 1 entries beyond it") == found
+
+
+def test_what_is_written_beyond_a_small_array_is_told():
+    def kernel(q, k, v):
+        flat, start = memory(q)
+        flat[start + q.size] = 7
+        return attention(q, k, v)
+
+    found = judged(kernel, SIZES.replace("q_len = 64", "q_len = 1")).beyond
+    assert "the call wrote behind 'q', 1 entries beyond it" == found
+
+
 def test_nan_that_comes_from_elsewhere_is_not_read_beyond():
     assert "" == judged(lambda q, k, v: attention(q, k, v) * np.float32("nan")).beyond
 
@@ -92,3 +112,13 @@ def test_it_has_a_verdict_of_its_own():
     cells = {cell.law: cell for cell in run(Request(one, ATTENTION, "float32", PROFILES["serving"], laws=laws)).cells}
     assert "fail" == cells[BOUNDS].verdict == cells["serving.pair_11"].verdict
     assert "serving.pair_11: the call reads behind 'v', 1 entries beyond it" == cells[BOUNDS].says
+
+
+def test_it_is_asked_for_by_itself():
+    def kernel(q, k, v):
+        flat, start = memory(v)
+        return attention(q, k, v) + 0 * flat[start + v.size if start else 0]
+
+    one = subject(Adapter("kernel", "attention", kernel, "numpy", limits={"kv_heads": (1,), "heads": (1,)}))
+    request = Request(one, ATTENTION, "float32", PROFILES["serving"], laws=frozenset({BOUNDS}))
+    assert [(BOUNDS, "fail")] == [(cell.law, cell.verdict) for cell in run(request).cells]

@@ -342,6 +342,12 @@ def test_a_failure_knows_what_else_is_wrong_with_its_subject(further, elsewhere)
     assert elsewhere == witness["elsewhere"]
 
 
+def test_a_failure_is_not_said_to_follow_from_itself():
+    cell = {**CELL, "level": "must", "witness": WITNESS}
+    other = {**CELL, "level": "must", "dtype": "bfloat16"}
+    assert [["softmax.ratio in bfloat16"]] == [witness["elsewhere"] for witness, _ in told_of_others([cell, other])]
+
+
 def test_a_known_failure_names_its_finding_in_place_of_what_comes_nearest():
     nearest = {"name": "softmax.base_two", "says": "Powers of two.", "agreed": 4, "cases": 5}
     found = entries({"nearest": nearest, "level": "must"}, {"finding": "torch-causal-scale"})

@@ -1,6 +1,7 @@
 """The parameters of flash-attn-4 4.0.0b36, https://pypi.org/project/flash-attn-4."""
 
-from attending import attend, each
+import torch
+from attending import attend, each, paged
 
 
 def flash_attn_func(
@@ -66,6 +67,12 @@ def flash_attn_varlen_func(
     gather_bwd_recompute_p=False,
     gather_bwd_token_chunk=None,
 ):
-    assert (max_seqlen_q, max_seqlen_k) == (int(cu_seqlens_q.diff().max()), int(cu_seqlens_k.diff().max()))
     given = (softmax_scale, causal, window_size, softcap, learnable_sink)
+    if page_table is not None:
+        assert cu_seqlens_q is cu_seqlens_k is None
+        return paged(q, k, v, page_table, seqused_k, *given)
+    if seqused_k is not None:
+        pages = torch.arange(len(q), dtype=torch.int32)[:, None]
+        return paged(q, k, v, pages, seqused_k, *given)
+    assert (max_seqlen_q, max_seqlen_k) == (int(cu_seqlens_q.diff().max()), int(cu_seqlens_k.diff().max()))
     return each(q, k, v, cu_seqlens_q, cu_seqlens_k, *given)
