@@ -44,7 +44,7 @@ class Tried:
 
 
 def served(seen: Course) -> Iterator[Cell]:
-    """The cells of all large cases of a mechanism that are asked for; what is beyond arrays is asked of some of them."""
+    """The cells of the large cases that are asked for; what is beyond arrays is asked of some of them."""
     tried, cases, bounds = list[Tried](), serving(seen.mechanism), seen.request.wants(BOUNDS)
     wanted = [name for name in cases if seen.request.wants(f"{LARGE}{name}")]
     for name in wanted or (cases if bounds else ()):

@@ -280,7 +280,13 @@ def above(x: Any, axis: Any = -1) -> Any:
     return ranking.above(x, along(axis))
 
 
-@FUNCTIONS(graded=_rounds_fractions, work=40)
+SORTED, SORTED_WITH_BOUNDS = 15, 90
+"""The work of `sum_ahead` for each entry; with bounds, the ends of what may be exchanged are sorted as well."""
+ROW_WITH_BOUNDS = 1500
+"""The work for each row beside that, as what may be exchanged is found for one row after the other."""
+
+
+@FUNCTIONS(graded=_rounds_fractions)
 def sum_ahead(w: Any, x: Any, then: Any = None, alike: Any = None) -> Any:
     """The sum of w over the entries along the last axis that come before this one in descending order of x.
 
@@ -292,7 +298,10 @@ def sum_ahead(w: Any, x: Any, then: Any = None, alike: Any = None) -> Any:
         shape = shape if part is None else joined_shape(shape, shape_of(part))
     if not shape:
         raise SpecError("sum_ahead takes an array, whose last axis it goes along")
-    charge(math.prod(shape), 40, carried=isinstance(w, Number) or isinstance(x, Number))
+    carried = isinstance(w, Number) or isinstance(x, Number)
+    charge(math.prod(shape), SORTED_WITH_BOUNDS if carried else SORTED, carried=carried)
+    if carried:
+        spend(math.prod(shape[:-1]) * ROW_WITH_BOUNDS)
     return ranking.ahead(_reducible(w) if isinstance(w, Truth) else w, x, then, alike)
 
 

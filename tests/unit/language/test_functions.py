@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from attnspec.errors import SpecError
+from attnspec.language.computing import sum_ahead
 from attnspec.language.expressions import Expression
 from attnspec.language.functions import FUNCTIONS
 from attnspec.language.registry import dimensions, whole
 from attnspec.language.scopes import Scope, Values
+from attnspec.numerics.budget import metered
 from attnspec.numerics.grades import BF16, FP32, Grade
 from attnspec.numerics.numbers import Number, value
 from attnspec.numerics.streams import Stream
@@ -295,3 +297,12 @@ def test_nothing_else_is_a_whole_number(n: Any) -> None:
 
 def test_a_negative_length_is_none() -> None:
     assert (0, 3) == dimensions((-2, 3))
+
+
+def test_two_rows_of_a_vocabulary_are_within_what_sums_ahead_may_cost():
+    rows = np.random.default_rng(0).normal(size=(2, 50257))
+    x = Number(rows, 1e-6 * np.abs(rows), (1e-7 * rows) ** 2, 0.0, grade=FP32)
+    with metered():
+        for _ in range(8):
+            found = sum_ahead(1, x)
+    assert rows.shape == found.value.shape
