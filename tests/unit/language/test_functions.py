@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from attnspec.errors import SpecError
-from attnspec.language.computing import sum_ahead
 from attnspec.language.expressions import Expression
 from attnspec.language.functions import FUNCTIONS
 from attnspec.language.registry import dimensions, whole
@@ -302,7 +301,8 @@ def test_a_negative_length_is_none() -> None:
 def test_two_rows_of_a_vocabulary_are_within_what_sums_ahead_may_cost():
     rows = np.random.default_rng(0).normal(size=(2, 50257))
     x = Number(rows, 1e-6 * np.abs(rows), (1e-7 * rows) ** 2, 0.0, grade=FP32)
+    ahead = Expression("sum_ahead(1, x)", Scope(frozenset({"x"})))
     with metered():
         for _ in range(8):
-            found = sum_ahead(1, x)
+            found = ahead(Values({"x": x}, "float32"))
     assert rows.shape == found.value.shape
