@@ -1,8 +1,8 @@
 """How well a failure is named: every known mistake as a subject, pairs of them, and each as if it were not known.
 
     python benchmarks/diagnosis.py [MECHANISM ...] [--pairs N]
-    python benchmarks/diagnosis.py --blind [FAULT or OPERATOR ...]
-    python benchmarks/diagnosis.py --edits N [MECHANISM ...]
+    python benchmarks/diagnosis.py --blind [FAULT or OPERATOR ...] [--results FILE]
+    python benchmarks/diagnosis.py --edits N [MECHANISM ...] [--results FILE]
 
 A line for each mechanism: of its mistakes, how many are named, alone or as one of several that are alike on all cases;
 of random pairs, how many are named as pairs, or by what has the same effect; of mistakes that are taken for unknown,
@@ -10,6 +10,9 @@ how many have no name, how many the name of something with the same effect, and 
 what a diagnosis costs in CPU time.
 Two things have the same effect if no case of a large fresh set tells them apart.
 A wrong name is worse than none.
+With `--blind`, the same of each of the reported faults; with `--edits`, of N edits of each definition that are drawn at
+random, made everywhere, and of N that are made under a condition, the mechanisms in an order that is drawn as well.
+With `--results`, each result is appended to a file as it comes, and what the file has is not measured again.
 """
 
 from __future__ import annotations
@@ -19,8 +22,11 @@ import itertools
 import os
 import random
 import time
+import warnings
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
@@ -30,10 +36,12 @@ from attnspec.diagnosis.candidates import Candidate
 from attnspec.diagnosis.likeness import Likeness, Nearest
 from attnspec.diagnosis.naming import diagnose
 from attnspec.diagnosis.observations import Observation
+from attnspec.diagnosis.phrases import where
 from attnspec.diagnosis.steering import EXPLAINED_ENTRIES
 from attnspec.judging.bench import Bench
 from attnspec.judging.cells import Failure, Request, Result
 from attnspec.judging.engine import run
+from attnspec.judging.judge import Kind
 from attnspec.judging.shrinking import made_small
 from attnspec.judging.trial import Trial
 from attnspec.mechanisms.loader import library
@@ -41,8 +49,12 @@ from attnspec.mechanisms.mechanism import Mechanism
 from attnspec.runs.runner import headline
 from attnspec.subjects.stand_ins import DefinitionSubject
 
+if TYPE_CHECKING:
+    from blind.earned import Earned
+
 SCENARIOS = Profile("scenarios", covering=8, draws=0, admitted=1)
 FRESH_SEED = 77
+KINDS = ("everywhere", "conditional")
 
 
 def failure_of(
@@ -144,62 +156,98 @@ def chosen(mechanism: Mechanism, mistakes: list[Candidate], count: int) -> Itera
     return iter(random.Random(mechanism.name).sample(possible, min(count, len(possible))))
 
 
-def blind(names: list[str]) -> None:
+def blind(names: list[str], earned: Earned) -> None:
     """Say of each of the reported faults what the diagnosis says."""
     from blind import faults
     from blind.measured import summary, told
 
-    results = []
     for name, fault in faults().items():
-        if not names or name in names or fault.adapter.operator in names:
-            results.append(told(fault))
-            print(results[-1].line(), flush=True)
-    print(summary(results))
+        if name not in earned and (not names or name in names or fault.adapter.operator in names):
+            one = told(fault)
+            print(one.line(), flush=True)
+            earned.add(name, **one.plain())
+    print(summary([one for one in earned if one["what"] in faults()]))
 
 
-def altered_ones(mechanism: Mechanism, count: int) -> Iterator[str]:
-    """How many random edits of a definition are recovered, made everywhere and under a condition."""
-    from blind.altered import Altered, altered
+def random_edits(mechanisms: list[Mechanism], count: int, earned: Earned) -> None:
+    """Say of random edits of definitions, made everywhere and under a condition, how many are recovered."""
+    from blind.altered import altered
 
-    first = run(Request(DefinitionSubject(mechanism, "definition"), mechanism, "float32", SCENARIOS))
-    for conditional in (False, True) if first.bench is not None and not mechanism.by_reference else ():
-        tally, counts = Tally(), Counter[str]()
-        for truth in altered(first.bench, count, conditional=conditional):
-            failed = failure_of(mechanism, truth, Altered(mechanism, truth))
-            if failed is None:
-                counts["unrefuted"] += 1
-                continue
-            tally.judge(failed[0], truth, tally.diagnosed(*failed), counts)
-        spent = sorted(tally.seconds) or [0.0]
-        kind = "under a condition" if conditional else "everywhere"
-        yield f"{mechanism.name:18} {kind:17} {_counts(counts)} | CPU {spent[len(spent) // 2]:.2f} s"
-        yield from (f"    {one}" for one in tally.wrong)
+    for mechanism in random.Random(0).sample(mechanisms, len(mechanisms)):
+        names = (name for name in earned.names() if name.startswith(f"{mechanism.name} "))
+        if mechanism.by_reference or Counter(name.split()[1] for name in names) == dict.fromkeys(KINDS, count):
+            continue
+        first = run(Request(DefinitionSubject(mechanism, "definition"), mechanism, "float32", SCENARIOS))
+        for kind in KINDS if first.bench is not None else ():
+            for key, truth in altered(first.bench, count, conditional=kind == KINDS[1]):
+                name = f"{mechanism.name} {kind} {key}"
+                if name not in earned:
+                    found = earned.add(name, **recovered(mechanism, truth))
+                    print(f"{name:46} {found['as']:12} {found['seconds']:5.1f} s  {found['truth']}", flush=True)
+                    if found["as"] == "wrong":
+                        print(f"{'':67} {found['called']}", flush=True)
+    for kind in KINDS:
+        print(recovery(kind, [one for one in earned if one["what"].split()[1] == kind]))
+
+
+def recovered(mechanism: Mechanism, truth: Candidate) -> dict[str, Any]:
+    """What the diagnosis says of an edit."""
+    from blind.altered import Altered
+
+    failed = failure_of(mechanism, truth, Altered(mechanism, truth))
+    told = {"truth": truth.told().name, "where": where(truth.where) if truth.where is not None else ""}
+    if failed is None:
+        return {**told, "as": "unrefuted", "called": "", "seconds": 0.0}
+    if failed[1].outcome.kind is Kind.FAULTED:  # what it raises says more than any name
+        return {**told, "as": "raises", "called": "", "seconds": 0.0}
+    tally, counts = Tally(), Counter[str]()
+    likeness = tally.diagnosed(*failed)
+    tally.judge(failed[0], truth, likeness, counts)
+    called = "" if likeness is None else likeness.name
+    return {**told, "as": next(iter(counts)), "called": called, "seconds": tally.seconds[0]}
+
+
+def recovery(kind: str, found: list[dict[str, Any]]) -> str:
+    """A line about all edits of a kind."""
+    counts, refuted = (
+        Counter(one["as"] for one in found),
+        [one for one in found if one["as"] not in ("unrefuted", "raises")],
+    )
+    spent = sorted(one["seconds"] for one in refuted) or [0.0]
+    right = sum(one["as"] not in ("silent", "wrong") for one in refuted)
+    median, late = spent[len(spent) // 2], spent[int(0.9 * len(spent))]
+    return (
+        f"{kind}: {right} of {len(refuted)} recovered ({_counts(counts)})"
+        f" | CPU {median:.2f} s at the median, {late:.2f} at p90, {spent[-1]:.2f} at most"
+    )
 
 
 def main() -> None:
+    warnings.simplefilter("ignore", RuntimeWarning)  # of kernels that divide zero by zero
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("mechanism", nargs="*")
     parser.add_argument("--pairs", type=int, default=10, help="random pairs of each mechanism")
     parser.add_argument("--blind", action="store_true", help="reported faults, written anew; names choose some of them")
     parser.add_argument("--edits", type=int, default=0, help="random edits of each definition, instead of mistakes")
+    parser.add_argument(
+        "--results", type=Path, help="a file that has, and is given, what is measured of faults and edits"
+    )
     options = parser.parse_args()
-    if options.blind:
-        blind(options.mechanism)
+    mechanisms = [m for m in library().values() if not options.mechanism or m.name in options.mechanism]
+    if options.blind or options.edits:
+        from blind.earned import Earned
+
+        earned = Earned(options.results)
+        blind(options.mechanism, earned) if options.blind else random_edits(mechanisms, options.edits, earned)
         return
     total = Tally()
-    for mechanism in library().values():
-        if options.mechanism and mechanism.name not in options.mechanism:
-            continue
-        if options.edits:
-            print(*altered_ones(mechanism, options.edits), sep="\n", flush=True)
-            continue
+    for mechanism in mechanisms:
         tally = measured(mechanism, options.pairs)
         print(tally.line(mechanism.name), *tally.wrong, sep="\n    ", flush=True)
         for name in ("known", "paired", "unknown"):
             getattr(total, name).update(getattr(tally, name))
         total.seconds += tally.seconds
-    if not options.edits:
-        print(total.line("all"))
+    print(total.line("all"))
 
 
 if __name__ == "__main__":

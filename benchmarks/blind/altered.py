@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -42,13 +43,18 @@ def facts_of(m: Mechanism, call: Call) -> Facts:
     return Facts(sizes, unusual, m.defaults, given, {}, "contiguous", "")
 
 
-def altered(bench: Bench, count: int, *, conditional: bool) -> Iterator[Candidate]:
-    """Edits of a definition, the same ones on every machine; each under a condition, or all everywhere."""
+def altered(bench: Bench, count: int, *, conditional: bool) -> Iterator[tuple[str, Candidate]]:
+    """Edits of a definition, each with a key; each under a condition, or all everywhere.
+
+    They are the same ones on every machine, and most of them stay where there are more kinds of edits.
+    """
     m = bench.mechanism
-    chance = random.Random(f"{m.name} {conditional}")
-    edits = edited(bench)
-    for edit in chance.sample(edits, min(count, len(edits))):
-        yield conditioned(edit, Condition((chance.choice(list(literals(m))),))) if conditional else edit
+    names = {sha256(f"{m.name} {conditional} {edit.name}".encode()).hexdigest(): edit for edit in edited(bench)}
+    keyed = sorted(names.items(), key=lambda one: one[0])
+    possible = list(literals(m))
+    for key, edit in keyed[:count] if possible or not conditional else ():
+        condition = Condition((random.Random(key).choice(possible),)) if conditional else None
+        yield key[:8], edit if condition is None else conditioned(edit, condition)
 
 
 def literals(m: Mechanism) -> Iterator[Literal]:
@@ -57,7 +63,7 @@ def literals(m: Mechanism) -> Iterator[Literal]:
     for name in m.optional:
         yield Literal("given", name)
         yield Literal("absent", name)
-    for name in {axis for axes in m.shapes.values() for axis in axes if axis is not None}:
+    for name in dict.fromkeys(axis for axes in m.shapes.values() for axis in axes if axis is not None):
         yield Literal("from", name, 3)
         yield Literal("up to", name, 1)
         yield Literal("remainder", name, (2, 1, 1))

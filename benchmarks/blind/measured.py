@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from attnspec.cases.plans import plan, scenarios_of
@@ -56,6 +57,11 @@ class Told:
     seconds: float = 0.0
     check: float = 0.0
     notes: list[str] = field(default_factory=list)
+
+    def plain(self) -> dict[str, Any]:
+        """It as plain data."""
+        whole = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "fault"}
+        return {**whole, "expected": self.fault.when}
 
     def line(self) -> str:
         refuted = f"{self.mechanism}.{self.law}" if self.law else "NOT REFUTED"
@@ -166,18 +172,20 @@ def namespace(facts: Facts) -> dict[str, Any]:
     return {**facts.options, **facts.given, **scattered, **facts.sizes}
 
 
-def summary(results: list[Told]) -> str:
-    refuted = [one for one in results if one.law]
-    expected = [one for one in refuted if one.placed != "-"]
+def summary(results: list[dict[str, Any]]) -> str:
+    """What was said of all faults, each as plain data."""
+    refuted = [one for one in results if one["law"]]
+    expected = [one for one in refuted if one["placed"] != "-"]
 
     def count(value: str) -> int:
-        return sum(one.named == value for one in refuted)
+        return sum(one["named"] == value for one in refuted)
 
-    seconds = sorted(one.seconds for one in refuted) or [0.0]
-    placed = sum(one.placed == "right" for one in expected)
+    seconds = sorted(one["seconds"] for one in refuted) or [0.0]
+    placed = Counter(one["placed"] for one in expected)
     median, late = seconds[len(seconds) // 2], seconds[int(0.9 * len(seconds))]
     return (
         f"{len(results)} faults, {len(refuted)} refuted: {count('name')} right name, {count('line')} right line,"
-        f" {count('wrong')} wrong, {count('')} silent; When right {placed} of {len(expected)};"
+        f" {count('wrong')} wrong, {count('')} silent; When right {placed['right']} of {len(expected)},"
+        f" {placed['wrong']} wrong, {placed['none']} missing;"
         f" explanation {median:.2f} s of CPU at the median, {late:.2f} at p90, {seconds[-1]:.2f} at most"
     )
