@@ -50,6 +50,8 @@ class Candidate:
     """Of inputs that are read as if they were contiguous, these."""
     only: tuple[str, ...] = ()
     """Of what shows in some outputs alone, these."""
+    each: Mapping[str, Candidate] = field(default_factory=dict)
+    """Of what is something else in each of several outputs, these."""
     place: Place | None = None
     """Of what shows at some positions of an axis alone, these."""
     at: str = ""
@@ -83,7 +85,13 @@ class Candidate:
     def joins(self, other: Candidate) -> bool:
         """Whether both can be made at once: they change different lines, and words of different conventions."""
         if any(
-            one.function is not None or one.where is not None or one.only or one.dense or one.place or one.at
+            one.function is not None
+            or one.where is not None
+            or one.only
+            or one.dense
+            or one.place
+            or one.at
+            or one.each
             for one in (self, other)
         ):
             return False

@@ -111,6 +111,7 @@ _HOLDS: Mapping[str, Any] = {
     "less": lambda one, facts: _size(one, facts) < facts.sizes.get(one.value, -1),
     "same": lambda one, facts: one.name in facts.sizes and _size(one, facts) == facts.sizes.get(one.value),
     "other": lambda one, facts: one.value in facts.sizes and _size(one, facts) not in (-1, facts.sizes[one.value]),
+    "not": lambda one, facts: _size(one, facts) not in (-1, one.value),
     "from": lambda one, facts: _size(one, facts) >= one.value,
     "up to": lambda one, facts: 0 <= _size(one, facts) <= one.value,
     "remainder": _between,
@@ -150,7 +151,7 @@ def literals(wrong: Sequence[Facts]) -> Iterator[Literal]:
         alike = name.rpartition("_")[2] == other.rpartition("_")[2]
         pairs = [("less", 1.2 if alike else 3.0)] if alike else []
         if name < other:
-            pairs += [("same", 1.2 if alike else 3.0)] + ([("other", 1.3)] if alike else [])
+            pairs += [("same", 1.2 if alike else 3.0), ("other", 1.3 if alike else 3.0)]
         for kind, cost in pairs:
             one = Literal(kind, name, other, cost)
             if all(one.holds(facts) for facts in wrong):
@@ -192,6 +193,7 @@ def _sized(name: str, found: Sequence[int]) -> Iterator[Literal]:
     if low > 1:
         yield Literal("from", name, low, 1.6)
     yield Literal("up to", name, high, 1.1 if high == 1 else 1.8)
+    yield from (Literal("not", name, n, 2.2) for n in MODULI if low < n < high and n not in found)
     for number, modulus in enumerate(MODULI):
         remainders = {n % modulus for n in found}
         least, most = min(remainders), max(remainders)
@@ -272,7 +274,7 @@ def _held(known: Sequence[Literal], right: Sequence[Facts]) -> tuple[dict[int, L
 def _plain(literal: Literal) -> bool:
     """Whether a literal may be a cause; a size up to a number is rather where cases lie on which entries tell."""
     plain = (literal.kind == "up to" and literal.value == 1) or (literal.kind == "from" and literal.value == 2)
-    return plain or literal.kind not in ("up to", "from", "remainder", "at least", "below", "regime")
+    return plain or literal.kind not in ("up to", "from", "not", "remainder", "at least", "below", "regime")
 
 
 def _best(held: Mapping[int, Literal], every: int, allowed: int, most: int) -> Fit | None:

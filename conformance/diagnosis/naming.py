@@ -19,7 +19,7 @@ from ..cases.plans import plan, scenarios_of
 from ..cases.profiles import PROFILES
 from ..cases.samples import Sample
 from ..errors import SpecError
-from ..judging.bench import Bench
+from ..judging.bench import ANSWERED, Bench
 from ..judging.cells import Failure, law_of
 from ..judging.judge import judged
 from ..judging.trial import Tracing, Trial
@@ -93,8 +93,25 @@ def diagnose(
         return _by_laws(bench, failure, candidates, grades[0], seed)
     observations = observed(bench, failure, seed) if observations is None else observations
     again = _as_elsewhere(bench, candidates, observations, grades[0], seed, likely, until) if likely else None
-    if again is not None:
-        return again
+    raising = [*_raising(bench, failure, grades[0])]
+    candidates = [c for c in candidates if _breaks(c, raising)]
+    found = again or _among_all(bench, failure, candidates, observations, grades, seed, without, until, seconds)
+    candidate = found.candidate if isinstance(found, Likeness) else None
+    return found if candidate is None or _breaks(candidate, raising) else None
+
+
+def _among_all(
+    bench: Bench,
+    failure: Failure,
+    candidates: Sequence[Candidate],
+    observations: Sequence[Observation],
+    grades: Sequence[Grade],
+    seed: int,
+    without: Collection[str],
+    until: float,
+    seconds: float,
+) -> Likeness | Nearest | None:
+    """What agrees on all calls, or else on a part of them."""
     failing = [o for o in observations if o.trial.sample in (failure.sample, failure.found)]
     found = _named(bench, candidates, _functions(bench, without), observations, grades, seed, without, until, failing)
     for within in () if isinstance(found, Likeness) else _parts(bench, candidates, observations, grades[0], seed):
@@ -177,6 +194,7 @@ def _named(
         or _from_elsewhere(bench, observations, search, without)
         or search.likeness(pairs=True)
         or _as_edited(bench, observations, search)
+        or _in_each_output(bench, candidates, observations, search)
         or _with_other_tiles(bench, observations, search, without)
         or _somewhere(bench, candidates, observations, search)
         or search.nearest()
@@ -258,6 +276,34 @@ def _as_edited(bench: Bench, observations: Sequence[Observation], search: Search
     return _one_of(bench, plausible(bench, [o for o in observations if not o.right]), observations, search)
 
 
+def _in_each_output(
+    bench: Bench, candidates: Sequence[Candidate], observations: Sequence[Observation], search: Search
+) -> Likeness | None:
+    """Mistakes or edits each of which is made in one of several wrong outputs alone, if there is one for each."""
+    wrong = [name for name in bench.mechanism.outputs if any(name in o.wrong for o in search.wrong)]
+    late = time.process_time() > search.until + MORE * SECONDS
+    if late or search.within.literals or bench.mechanism.by_reference or len(wrong) < 2:
+        return None
+    found: dict[str, Likeness] = {}
+    for name in wrong:
+        own = [Observation(o.trial, o.settled, o.grade, (name,)) for o in observations if name in o.names]
+        known = (c for c in (*candidates, *edited(bench)) if not c.words)
+        near = resembling(known, [o for o in own if not o.right])
+        likeness = _one_of(bench, near, own, search, plainly=True)
+        if likeness is None:
+            return None
+        found[name] = likeness
+    each = {name: likeness.candidate for name, likeness in found.items() if likeness.candidate is not None}
+    made = [(name, cause) for name, likeness in found.items() for cause in likeness.causes]
+    causes = tuple(replaced(cause, name=f"{cause.name} in {name}") for name, cause in made)
+    lines = [replaced(one, line=f"{one.line} in {name}") for name, x in found.items() for one in x.changed]
+    changed = tuple(lines) if all(likeness.changed for likeness in found.values()) else ()
+    both = Candidate(" and ".join(cause.name for cause in causes), causes[0].says, each=each, changed=changed)
+    agreed = sum(o.stance(both) is Stance.AGREES for o in observations)
+    fits = all(o.stance(both) is not Stance.DIFFERS for o in observations)
+    return Likeness(causes, agreed, changed=changed, candidate=both) if fits and agreed >= SURE else None
+
+
 def _somewhere(
     bench: Bench, candidates: Sequence[Candidate], observations: Sequence[Observation], search: Search
 ) -> Likeness | None:
@@ -314,6 +360,11 @@ def _by_laws(
 
 
 def _failing(bench: Bench, failure: Failure, grade: Grade) -> Iterator[Observation]:
+    """The calls that the broken law makes of the failing case and that are answered."""
+    return (o for o in _made(bench, failure, grade) if o.answered())
+
+
+def _made(bench: Bench, failure: Failure, grade: Grade) -> Iterator[Observation]:
     """The calls that the broken law makes of the failing case, as it was found and as it was made small."""
     law = law_of(bench.mechanism, failure.law)
     for sample in dict.fromkeys((failure.sample, failure.found)):
@@ -322,9 +373,22 @@ def _failing(bench: Bench, failure: Failure, grade: Grade) -> Iterator[Observati
             with contextlib.suppress(SpecError):
                 judged(trial, law, [grade])
         for settled in {(): trial.base, **trial.asked}.values():
-            observation = Observation(trial, settled, grade)
-            if observation.answered():
-                yield observation
+            yield Observation(trial, settled, grade)
+
+
+def _raising(bench: Bench, failure: Failure, grade: Grade) -> Iterator[Observation]:
+    """The calls of the failing case on which the subject raises an error, if it does so more often than not."""
+    fault = failure.outcome.fault
+    if fault is not None and fault.kind == "raised" and bench.faults["raised"] > bench.faults[ANSWERED]:
+        yield from (o for o in _made(bench, failure, grade) if o.raises())
+
+
+def _breaks(candidate: Candidate, raising: Sequence[Observation]) -> bool:
+    """Whether a candidate has no result either where the subject raises an error.
+
+    What agrees on few answered calls alone is another fault than the one to be explained.
+    """
+    return all(o.version(candidate) is None for o in raising)
 
 
 def _scenarios(bench: Bench, apart_from: Sequence[Sample], grade: Grade, seed: int) -> Iterator[Observation]:

@@ -72,6 +72,16 @@ class Observation:
         except (Declined, Faulted, SpecError):
             return False
 
+    def raises(self) -> bool:
+        """Whether the subject gives no result."""
+        try:
+            self.trial.reply(self.settled)
+        except Faulted:
+            return True
+        except (Declined, SpecError):
+            pass
+        return False
+
     def defined(self) -> bool:
         """Whether the definition has a value: an array may not go with options that have been changed beside it."""
         try:
@@ -270,6 +280,8 @@ class Observation:
 
     def version(self, candidate: Candidate) -> Version | None:
         """What a candidate gives: the definition's own where that is the same, None where it cannot be run."""
+        if candidate.each:
+            return self._of_each(candidate.each)
         key = ("candidate", self.mechanism.name, candidate.name, *self.names, *self._words, self.settled.key)
         if key not in self.trial.sample.cache:
             run = self._run if candidate.function is None else self._call
@@ -284,6 +296,19 @@ class Observation:
         return (
             self.exact if values is SAME else Version(values, lambda name: self._radius(candidate, name, values[name]))
         )
+
+    def _of_each(self, candidates: Mapping[str, Candidate]) -> Version | None:
+        """What candidates give that are each made in one output alone."""
+        found: dict[str, Version] = {}
+        for name in self.names:
+            version = self.version(candidates[name]) if name in candidates else self.exact
+            if version is None:
+                return None
+            found[name] = version
+        if all(version is self.exact for version in found.values()):
+            return self.exact
+        values = {name: version.values[name] for name, version in found.items()}
+        return Version(values, lambda name: found[name].radius(name))
 
     @property
     def _words(self) -> tuple[str, ...]:

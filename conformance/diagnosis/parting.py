@@ -47,6 +47,10 @@ TURNED = 4
 """Wrong cases of which each option or input is given or left out, as long as the one before was right then."""
 DOUBTS = 3
 """Seeds with which a wrong case is drawn again where one literal of a condition does not hold."""
+SUPPORTED = 6
+"""Right cases without one of the literals of a condition that support it where no wrong case can be without it."""
+VAGUE = 10
+"""Wrong cases to each right one on which a condition holds, below which it may leave out what tells them apart."""
 REMAINDERS = 8
 """Sizes beside a wrong one that are tried for a remainder."""
 
@@ -94,8 +98,8 @@ class Parting:
         self.moved: dict[tuple[Any, ...], Sample | None] = {}
         self.turned: set[tuple[Any, ...]] = set()
         """The literals without which wrong cases were tried."""
-        self.inside = False
-        """Whether further cases on which a condition holds were tried."""
+        self.inside = self.wide = False
+        """Whether further cases on which a condition holds were tried, and further ones where none was found."""
         self.untested: set[tuple[Any, ...]] = set()
         """The literals that no wrong case can be without, so that nobody knows what they have to do with it."""
 
@@ -104,17 +108,33 @@ class Parting:
         for sample in self.beside() if sum(point.wrong for point in self.points) < FEW else ():
             self.tried(sample)
         fit = self.fit()
-        while fit is not None:
+        while fit is not None or self.widened():
+            if fit is None:
+                fit = self.fit()
+                continue
             told = [*filter(None, map(self.tried, self.while_it_stands(fit)))]
             if self.spent:
                 return self.shorter(fit), False
             if not told or not self.speaks_against(told[-1], fit):
-                idle = [one.key for one in fit.condition.literals if one.key not in self.turned]
-                if not idle and not (fit.partly and self.sharpened(fit)) and not self.doubted(fit):
+                idle = [one.key for one in fit.condition.literals if not self.tested(one, fit)]
+                vague = fit.partly or VAGUE * fit.exceptions > sum(point.wrong for point in self.points)
+                if not idle and not (vague and self.sharpened(fit)) and not self.doubted(fit):
                     return fit, True
                 self.untested.update(idle)
             fit = self.fit()
         return None
+
+    def tested(self, literal: Literal, fit: Fit) -> bool:
+        """Whether wrong cases were tried without a literal, or several right ones are without it alone."""
+        others = [one for one in fit.condition.literals if one is not literal]
+        return (
+            literal.key in self.turned
+            or sum(
+                not p.wrong and not literal.holds(p.facts) and all(one.holds(p.facts) for one in others)
+                for p in self.points
+            )
+            >= SUPPORTED
+        )
 
     def shorter(self, fit: Fit) -> Fit:
         """A condition of several literals, learned anew where the subject is wrong without one of them.
@@ -134,6 +154,23 @@ class Parting:
                     if point is not None and point.wrong and not fit.condition.holds(point.facts):
                         return self.fit() or fit
         return fit
+
+    def widened(self) -> bool:
+        """Whether further cases beside wrong ones were tried, for too few are known to separate them from right ones.
+
+        That is done once, and for half of the budget at most.
+        """
+        claims = self.bench.subject.claims
+        if self.exact or self.wide or self.spent or claims.compiled:
+            return False
+        self.wide = True
+        wrong = sorted((p.sample for p in self.points if p.wrong), key=lambda sample: sample.entries)
+        few = wrong[:: max(len(wrong) // TURNED, 1)][:TURNED]
+        for sample in itertools.chain.from_iterable(neighbours(one, claims) for one in few):
+            if self.spent or self.tries > self.most // 2 or time.process_time() - self.cpu > self.seconds / 2:
+                break
+            self.tried(sample)
+        return True
 
     def sharpened(self, fit: Fit) -> bool:
         """Whether further cases on which a condition holds were tried, for it may leave out what tells them apart.

@@ -16,6 +16,7 @@ PHRASES = {
     "less": "{name} < {x}",
     "same": "{name} = {x}",
     "other": "{name} is not {x}",
+    "not": "{name} is not {x}",
     "given": "{a} is given",
     "absent": "no {name} is given",
     "set": "{name} is given",

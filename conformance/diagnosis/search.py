@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace as replaced
 
 from ..cases.plans import plan
@@ -17,12 +17,13 @@ from ..cases.samples import Sample
 from ..judging.bench import Bench
 from ..judging.trial import Trial
 from ..numerics.grades import Grade
+from ..subjects.claims import Claims
 from .candidates import Candidate
 from .conditional import conditional
 from .conditions import EVERYWHERE, Condition, fitting, opposite
 from .likeness import Cause, Likeness, Nearest
 from .observations import Observation, Stance
-from .steering import EXPLAINED_ENTRIES, drawn, neighbours
+from .steering import EXPLAINED_ENTRIES, drawn, neighbours, otherwise_called
 
 FRESH = 32
 """Cases that are drawn in search of some that tell."""
@@ -30,6 +31,8 @@ ASKED = 12
 """Fresh cases that the subject is asked about."""
 BESIDE = 12
 """Cases beside a wrong one that the subject is asked about before."""
+QUIET = 12
+"""Cases that differ from a wrong one in an option or an input and that it is asked about though it is to be right."""
 LOOKED_AT = 24
 """Cases of either kind, failing and not, on which the parts of a pair are looked for."""
 AGAIN = 3
@@ -170,7 +173,22 @@ class Search:
                 asked += 1
             if not left or asked == beside + fresh:
                 break
+        left = self.reaching(left) if left else left
         return [candidate for candidate in left if candidate.function is None or self.evidence(candidate) >= EVIDENCE]
+
+    def reaching(self, found: Sequence[Candidate]) -> list[Candidate]:
+        """Those that agree as well on cases beside a wrong one on which none of them is wrong.
+
+        A subject that is wrong there has a fault that reaches further.
+        """
+        left = list(found)
+        for observation in itertools.islice(self.beside(otherwise_called), min(QUIET, self.asked[0])):
+            quiet = self.within.holds(observation.facts) and observation.defined()
+            if not quiet or any(observation.tells(candidate) for candidate in left) or not observation.answered():
+                continue
+            (self.right if observation.right else self.wrong).append(observation)
+            left = [candidate for candidate in left if observation.stance(candidate) is not Stance.DIFFERS]
+        return left
 
     def evidence(self, candidate: Candidate) -> int:
         """The cases on which a candidate agrees, each once, whatever its entries are."""
@@ -188,12 +206,12 @@ class Search:
                     self.repeated.add(moved.key)
                     yield moved
 
-    def beside(self) -> Iterator[Observation]:
-        """Cases that differ from a wrong one in one option, optional input or size."""
+    def beside(self, others: Callable[[Sample, Claims], Iterator[Sample]] = neighbours) -> Iterator[Observation]:
+        """Cases that differ from a wrong one in one option, optional input or size, or as `others` do."""
         claims = self.bench.subject.claims
         wrong = sorted((o for o in self.wrong if not o.settled.key), key=lambda o: -len(set(o.facts.sizes.values())))
         for observation in [] if claims.compiled else wrong[:1]:
-            for sample in neighbours(observation.trial.sample, claims):
+            for sample in others(observation.trial.sample, claims):
                 trial = Trial(replaced(self.bench, mechanism=sample.mechanism), sample)
                 yield Observation(trial, trial.base, self.grade, self.wrong[0].names)
 

@@ -88,6 +88,16 @@ def neighbours(sample: Sample, claims: Claims) -> Iterator[Sample]:
                     yield found
 
 
+def otherwise_called(sample: Sample, claims: Claims) -> Iterator[Sample]:
+    """Cases in which one optional input is given or left out, or one option has another of its values, in turn."""
+    m = sample.mechanism
+    inputs = [[x] for x in (turned(sample, claims, name) for name in m.optional) if x is not None]
+    options = [[*_values(sample, name)][-2::-1] for name in m.options if name in claims.names and name in m.defaults]
+    values = [[drawn(sample, case, claims) for case in cases] for cases in options]
+    for turn in itertools.zip_longest(*inputs, *values):
+        yield from (one for one in turn if one is not None and one.key != sample.key)
+
+
 def turned(sample: Sample, claims: Claims, name: str) -> Sample | None:
     """The case with an option or an optional input if it is without, or without it; None where it cannot be so."""
     m, facts = sample.mechanism, facts_of(sample)
@@ -139,6 +149,8 @@ def _moved(sample: Sample, literal: Literal, *, holds: bool) -> Iterator[Case]:
         yield _with(sample, name, n)
         alike = {other: n for other in m.stating.sizes if other.rpartition("_")[2] == name.rpartition("_")[2]}
         yield replace(case, fixed={**case.fixed, **alike}, literals={})  # as heads are bound to heads of keys
+    elif kind == "not":
+        yield from (_with(sample, name, x + step) for step in ((1, -1) if holds else (0,)))
     elif kind == "remainder":
         for step in range(1, x[0] + 1):
             yield _with(sample, name, values[name] + step)

@@ -114,8 +114,19 @@ def _others(m: Mechanism, name: str, sizes: Sequence[str]) -> list[str]:
     if name in m.required:
         return [other for other in m.required if other != name]
     if name in m.definition:
-        return [used for used in sorted(m.definition[name].uses) if used in m.definition or used in m.inputs]
+        made_of = [used for used in sorted(m.definition[name].uses) if used in m.definition or used in m.inputs]
+        return [*made_of, *_alike(m, name)]
     return []
+
+
+def _alike(m: Mechanism, name: str) -> Iterator[str]:
+    """The lines that are to another input what a line is to its own, by their names: `k_right` of `q_right`."""
+    parts = name.split("_")
+    for at, own in enumerate(parts):
+        for other in m.required if own in m.required and len(parts) > 1 else ():
+            changed = "_".join([*parts[:at], other, *parts[at + 1 :]])
+            if changed != name and changed in m.definition:
+                yield changed
 
 
 def _counts(m: Mechanism, name: str) -> bool:

@@ -56,6 +56,18 @@ def test_the_simplest_condition_is_found(words):
     assert words == where(fitting(wrong, right).condition)
 
 
+def test_sizes_that_have_nothing_in_common_may_have_to_differ():
+    calls = [call(batch=b, q_len=n) for b in range(1, 5) for n in range(1, 5)]
+    parts = [[c for c in calls if (c.sizes["batch"] != c.sizes["q_len"]) is wrong] for wrong in (True, False)]
+    assert "batch is not q_len" == where(fitting(*parts).condition)
+
+
+def test_one_number_may_be_right_among_wrong_ones():
+    calls = [call(k_len=n, q_len=m) for n in (1, 2, 5, 16, 17, 32, 33) for m in range(1, 4)]
+    parts = [[c for c in calls if (c.sizes["k_len"] != 16) is wrong] for wrong in (True, False)]
+    assert "k_len is not 16" == where(fitting(*parts).condition)
+
+
 def test_what_no_few_literals_separate_has_no_condition():
     odd = [call(k_len=n) for n in (1, 2, 4, 8, 16, 32, 64)]
     assert fitting(odd, [c for c in KEYS if c not in odd]) is None

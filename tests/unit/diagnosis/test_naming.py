@@ -17,6 +17,7 @@ from attnspec.diagnosis.naming import diagnose
 from attnspec.execution.calling import Reply
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
+from attnspec.language.expressions import Expression
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.stand_ins import DefinitionSubject
 from attnspec.subjects.targets import fault, mistake, subject
@@ -335,6 +336,23 @@ def test_a_mistake_in_one_output_alone_is_named_with_it():
         adapted(lse_of_two_states, "merge_states", conventions={"lse_base": "natural"}), "merge_states"
     )
     assert "merge_states.two_alone in lse" == likeness.name
+
+
+def test_what_is_named_has_no_result_either_where_a_subject_raises_an_error():
+    m = library()["moe_routing"]
+    fewer = {"groups": Expression("groups - 1", m.definition["open"].scope)}
+    bench, failure = failing(DefinitionSubject(m, "raising", fewer), "moe_routing")
+    assert "raised" == failure.outcome.fault.kind
+    assert not isinstance(diagnose(bench, failure, 0), Likeness)
+
+
+def test_a_fault_in_each_of_two_outputs_is_shown_as_a_changed_line_for_each():
+    m = library()["rotary_pair"]
+    scope = m.definition["q_out"].scope
+    each = {"q_right": Expression("k_right", scope), "k_left": Expression("q_left", scope)}
+    likeness = found_of(DefinitionSubject(m, "planted", each), "rotary_pair")
+    assert {"q_out", "k_out"} == {one.line.rpartition(" in ")[2] for one in likeness.changed}
+    assert all(cause.name.endswith((" in q_out", " in k_out")) for cause in likeness.causes)
 
 
 def base_two_by_size(x):

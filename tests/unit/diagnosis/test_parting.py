@@ -85,6 +85,46 @@ def test_of_a_condition_that_holds_on_right_cases_as_well_more_is_found_out_once
     assert all(fit.condition.holds(point.facts) for point in search.points[count:] if point.wrong)
 
 
+def test_a_literal_that_no_case_has_tested_stays_where_several_right_cases_are_without_it():
+    fit = Fit(Condition((Literal("from", "n", 13, 1.6), Literal("from", "rows", 1, 1.6))), 0, 3.7)
+    many = [point for point in points(60) for _ in range(3)]
+    search = Speechless(BENCH, many, 0)
+    assert [True, False] == [search.tested(one, fit) for one in fit.condition.literals]
+    assert not Speechless(BENCH, points(6), 0).tested(fit.condition.literals[0], fit)
+
+
+def test_where_nothing_separates_cases_more_of_them_are_tried_once():
+    search = Long(BENCH, points(12), 0)
+    assert [True, False] == [search.widened(), search.widened()]
+    assert {True, False} == {point.wrong for point in search.points[12:]}
+    assert not Odd(BENCH, odd_points(), 0).widened()
+
+
+def test_a_condition_with_many_exceptions_is_sharpened():
+    class Given(Long):
+        exceptions, asked = 0, False
+
+        def fit(self):
+            return Fit(Condition((Literal("from", "n", 13, 1.6),)), self.exceptions, 1.6)
+
+        def tests(self, condition):
+            return iter(())
+
+        def tested(self, literal, fit):
+            return True
+
+        def sharpened(self, fit):
+            self.asked = True
+            return False
+
+    class Vague(Given):
+        exceptions = 5
+
+    searches = [kind(BENCH, points(12), 0) for kind in (Given, Vague)]
+    assert [True, True] == [search.stands()[1] for search in searches]
+    assert [False, True] == [search.asked for search in searches]
+
+
 class Chancy(Parting):
     """Wrong on some entries, however many there are."""
 
@@ -119,4 +159,4 @@ def test_sizes_that_are_the_same_are_moved_together_where_a_threshold_is_sought(
     samples = [s for s in (*drawn.scenarios, *drawn.pairs) if s.mechanism is m and s.entries < 500]
     found = [point_of(s, wrong=2 <= s.values["n"] == s.values["rows"]) for s in samples]
     fit, _ = Square(BENCH, found, 0).stands()
-    assert "n = rows" == where(fit.condition)
+    assert "n = rows and rows >= 2" == where(fit.condition)

@@ -1,12 +1,14 @@
 """A case is moved to the other side of a condition, and stays as it is otherwise."""
 
+import itertools
+
 import pytest
 
 from attnspec.cases.plans import plan
 from attnspec.cases.profiles import PROFILES
 from attnspec.diagnosis.conditions import Condition, Literal
 from attnspec.diagnosis.facts import facts_of
-from attnspec.diagnosis.steering import beyond, imposed, neighbours, roomy, sized, steered
+from attnspec.diagnosis.steering import beyond, imposed, neighbours, otherwise_called, roomy, sized, steered
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.stand_ins import ReferenceSubject
 
@@ -27,6 +29,8 @@ LITERALS = [
     Literal("less", "kv_heads", "heads"),
     Literal("same", "head_dim", "value_dim"),
     Literal("other", "head_dim", "value_dim"),
+    Literal("other", "q_len", "batch"),
+    Literal("not", "k_len", 8),
     Literal("given", "mask"),
     Literal("absent", "bias"),
     Literal("set", "causal", True),
@@ -64,6 +68,13 @@ def test_several_literals_are_imposed_at_once():
 def test_what_cannot_be_is_no_case():
     assert imposed(scenario("plain"), CLAIMS, Condition((Literal("from", "k_len", 10**6),))) is None
     assert sized(scenario("plain"), CLAIMS, "heads", 4) is None
+
+
+def test_options_have_each_of_their_values_in_turn():
+    found = [facts_of(sample) for sample in itertools.islice(otherwise_called(scenario("plain"), CLAIMS), 60)]
+    scales = [facts.options["scale"] for facts in found if facts.options["scale"] is not None]
+    assert [1.0, 0.3, -0.5, 0.0] == scales
+    assert any(facts.given["mask"] for facts in found[:3])
 
 
 def test_neighbours_differ_in_one_option_input_or_size():

@@ -1,0 +1,48 @@
+"""Among candidates, one is taken for the fault of a subject only if it reaches as far."""
+
+import numpy as np
+
+from attnspec.adapters import Adapter
+from attnspec.cases.plans import scenarios_of
+from attnspec.diagnosis.candidates import stock
+from attnspec.diagnosis.observations import Observation
+from attnspec.diagnosis.search import Search
+from attnspec.judging.bench import Bench
+from attnspec.judging.trial import Trial
+from attnspec.mechanisms.loader import library
+from attnspec.numerics.grades import STANDARD
+from attnspec.subjects.targets import subject
+
+GRADE = STANDARD["float32"]
+
+
+def uniform(always):
+    """Attention that takes the mean of all values, always or where no scale is given."""
+
+    def attention(q, k, v, *, scale=None):
+        factor = 0.0 if always or scale is None else scale
+        s = factor * q @ np.swapaxes(np.repeat(k, q.shape[1] // k.shape[1], 1), -1, -2)
+        e = np.exp(s - s.max(-1, keepdims=True, initial=-np.inf))
+        return (e / e.sum(-1, keepdims=True)) @ np.repeat(v, q.shape[1] // k.shape[1], 1)
+
+    return attention
+
+
+def search(always):
+    m = library()["attention"]
+    one = subject(Adapter("uniform", "attention", uniform(always), "numpy", conventions={"grouping": "block"}))
+    bench = Bench(one, m, "float32", "cpu", m.words)
+    sample = next(s for s in scenarios_of(m, one.claims, seed=0, dtype="float32") if s.case.label == "plain")
+    trial = Trial(bench, sample)
+    observation = Observation(trial, trial.base, GRADE)
+    assert observation.answered()
+    candidates = [c for c in stock(bench) if c.name == "attention.zero_by_default"]
+    return Search(bench, candidates, [], [observation], GRADE, 0)
+
+
+def test_what_is_wrong_only_without_an_option_is_not_the_fault_of_what_is_wrong_with_it_too():
+    left = []
+    for always in (False, True):
+        one = search(always)
+        left.append(len(one.reaching(one.candidates)))
+    assert [1, 0] == left
