@@ -47,6 +47,8 @@ TURNED = 4
 """Wrong cases of which each option or input is given or left out, as long as the one before was right then."""
 DOUBTS = 3
 """Seeds with which a wrong case is drawn again where one literal of a condition does not hold."""
+ROWS = ("some", "none")
+"""The kinds of literals about rows of integers."""
 SUPPORTED = 6
 """Right cases without one of the literals of a condition that support it where no wrong case can be without it."""
 VAGUE = 10
@@ -125,7 +127,12 @@ class Parting:
         return None
 
     def tested(self, literal: Literal, fit: Fit) -> bool:
-        """Whether wrong cases were tried without a literal, or several right ones are without it alone."""
+        """Whether wrong cases were tried without a literal, or several right ones are without it alone.
+
+        These count for rows of integers, which are drawn and cannot be moved as sizes can.
+        """
+        if literal.kind not in ROWS:
+            return literal.key in self.turned
         others = [one for one in fit.condition.literals if one is not literal]
         return (
             literal.key in self.turned

@@ -33,6 +33,8 @@ FURTHER = 2.0
 """What a condition may cost more than one by which options that make no difference on a case are as if left out."""
 MOOT = 0.5
 """The cost of a right case on which a condition holds in name alone: what it speaks of makes no difference there."""
+CHANCE = 0.01
+"""How likely it may be that all cases without a condition are right by their entries, were they as those with it."""
 LEAST = 3
 """Right cases on which a condition does not hold, at least."""
 
@@ -142,7 +144,9 @@ class Separation(Parting):
         wrong = sum(point.wrong for point in self.points)
         inside = wrong + sum(not point.wrong and holds(point.plain) for point in self.points)
         outside = sum(not point.wrong and not holds(point.facts) for point in self.points)
-        if fit.condition.literals and outside < LEAST:
+        if outside < LEAST if fit.condition.literals else self.wide:
+            return None
+        if fit.partly and (1 - wrong / inside) ** outside > CHANCE:
             return None
         more = self.law.name == "definition" and self.kind is Kind.REFUTED and not self.spent
         right_in = self.right_in() if more else ()
