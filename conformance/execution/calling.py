@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import math
 import os
-import resource
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -34,6 +33,7 @@ from .faults import SAID, Fault, raised
 from .filling import Filled, planned
 from .inputs import Inputs, Made
 from .mapping import MappingError
+from .peak import peak
 from .state import Watch
 
 LARGEST = 1 << 24
@@ -165,7 +165,7 @@ class DirectCaller:
     @property
     def memory(self) -> int:
         """The most memory that the calls have used, and whatever else goes on in this process, in bytes."""
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+        return peak()
 
     def call(self, call: Call) -> Reply:
         made = self._arrays(call)

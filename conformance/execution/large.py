@@ -5,7 +5,6 @@ Arrays lie inside larger ones that hold NaN, so that what is read beyond them sh
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ from ..numerics.drawn import Drawn
 from ..numerics.formats import FORMATS
 from .calling import Call, DirectCaller
 from .faults import Fault, raised
+from .peak import peak
 from .pressure import pressed
 from .strided import seen_as, spread_out
 from .vast import NoRoomError, bounded, is_vast, out_of_room, vast
@@ -75,13 +75,13 @@ def held(caller: DirectCaller, call: LargeCall) -> Held:
     except BaseException as error:  # even one that is meant to end a program
         found = raised(error)
     if isinstance(found, Fault):
-        return Held(unroomy=found.says) if out_of_room(found.says) else Held(fault=found, memory=_memory())
+        return Held(unroomy=found.says) if out_of_room(found.says) else Held(fault=found, memory=peak())
     caller.kept = found.outputs
     framework = caller.framework
     shapes = {name: tuple(int(n) for n in x.shape) for name, x in found.outputs.items()}
     dtypes = {name: framework.dtype(x) for name, x in found.outputs.items()}
     beyond = next(filter(None, (zoned.written(framework) for zoned in found.zones)), "")
-    return Held(shapes, dtypes, beyond=beyond, memory=_memory(), unsteady=found.unsteady)
+    return Held(shapes, dtypes, beyond=beyond, memory=peak(), unsteady=found.unsteady)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +240,3 @@ def _around(call: LargeCall, name: str) -> tuple[NDArray[np.float32], NDArray[np
 def part(caller: DirectCaller, name: str, box: tuple[tuple[int, int], ...]) -> NDArray[Any]:
     """A part of an output that is kept: from where to where along each axis."""
     return caller.read(caller.kept[name][tuple(slice(*ends) for ends in box)])
-
-
-def _memory() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10

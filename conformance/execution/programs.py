@@ -14,7 +14,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from ..data.texts import safe
@@ -22,6 +21,7 @@ from ..errors import TargetError
 from . import orphans
 from .addresses import words_of
 from .faults import Fault
+from .peak import peak
 from .process import ended
 from .threads import ONE
 
@@ -164,11 +164,7 @@ class Program:
     @property
     def memory(self) -> int:
         """The most memory that the program has used, in bytes; 0 where the system does not say it."""
-        try:
-            lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
-        except OSError:
-            return 0
-        return next((int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM:")), 0)
+        return peak(self.process.pid)
 
     def end(self, first: signal.Signals = signal.SIGKILL) -> None:
         """End the program by a signal, and by force where it does not follow."""

@@ -35,6 +35,7 @@ SMALL = {
     "packed_delta_rule": "key_heads group",
     "packed_state_space": "groups of_group",
     "paged_attention": "group",
+    "rotary_cache": "kv_heads group",
     "qk_norm_mrope": "axes kv_heads group pairs rest",
     "qk_norm_rotary": "kv_heads group",
     "rotary_pair": "kv_heads group",
