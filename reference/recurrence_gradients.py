@@ -244,7 +244,8 @@ def packed_convolution_gradient(x, weight, lens, d_out, bias=0.0, state=0.0, d_f
     for b, length in enumerate(lens):
         here = slice(end, end := end + int(length))
         rows, d = x[here].T[None], d_out[here].T[None]
-        found = short_convolution_gradient(rows, weight, d, bias + 0 * d_bias, given_states[b : b + 1], silu=silu)
+        inputs = {"bias": bias + 0 * d_bias, "state": given_states[b : b + 1]}
+        found = short_convolution_gradient(rows, weight, d, silu=silu, **inputs)
         d_whole = np.concatenate([found["d_state"], found["d_x"]], 2)[0]  # [channels, width - 1 + length]
         d_whole[:, int(length) :] += asked[b]
         d_state[b], d_x[here] = d_whole[:, : shape[2]], d_whole[:, shape[2] :].T

@@ -43,7 +43,7 @@ def routed_experts(
             c = -1 if c < 0 else int(expert_map[c])
             if c < 0:
                 continue
-        if b_down is None:
+        if b_gate is None or b_up is None or b_down is None:
             made = swiglu(x[t : t + 1], w_gate[c], w_up[c], w_down[c])[0]
         else:
             made = clamped(x[t] @ w_gate[c] + b_gate[c], x[t] @ w_up[c] + b_up[c], alpha, beta, limit) @ w_down[c]
