@@ -16,11 +16,16 @@ def power_above(scale: Any) -> Any:
     return torch.ldexp(torch.ones_like(scale), exponent - (fraction == 0.5).int())
 
 
-def scales_of(groups: Any, top: float, least: float, power_of_two: bool) -> Any:
-    """The scale of each group [rows, groups, channels], one for what is all zeros."""
+def largest(groups: Any) -> Any:
+    """The largest size of each group [rows, groups, channels]."""
+    return groups.abs().amax(2)
+
+
+def scales_of(sizes: Any, top: float, least: float, power_of_two: bool) -> Any:
+    """The scales of the largest sizes of groups, one for what is all zeros."""
     import torch
 
-    scale = (groups.abs().amax(2) / top).clamp_min(least)
+    scale = (sizes / top).clamp_min(least)
     scale = torch.where(scale > 0, scale, 1.0)
     return power_above(scale) if power_of_two else scale
 
@@ -47,7 +52,7 @@ def control_norm_and_codes_at_once(
     if static_scale is not None:
         return {"codes": coded(y * (1 / static_scale), code_dtype), **summed}
     groups = y.reshape(len(x), -1, group_size or x.shape[1])
-    scale = scales_of(groups, LARGEST[code_dtype], least_scale, power_of_two)
+    scale = scales_of(largest(groups), LARGEST[code_dtype], least_scale, power_of_two)
     ratio = (groups * (1 / scale)[..., None]).reshape(x.shape)
     return {"codes": coded(ratio, code_dtype), "scale": scale, **summed}
 
@@ -74,7 +79,7 @@ def control_norm_and_codes_in_two_steps(
     if static_scale is not None:
         return {"codes": coded(y.double() / static_scale.double(), code_dtype), **further}
     groups = y.double().reshape(len(x), -1, group_size or x.shape[1])
-    scale = scales_of(groups, LARGEST[code_dtype], least_scale, power_of_two).float()
+    scale = scales_of(largest(groups), LARGEST[code_dtype], least_scale, power_of_two).float()
     ratio = (groups / scale.double()[..., None]).reshape(x.shape)
     return {"codes": coded(ratio, code_dtype), "scale": scale, **further}
 
@@ -102,7 +107,7 @@ def control_activation_and_codes_at_once(
     if static_scale is not None:
         return {"codes": coded(y * (1 / static_scale), code_dtype)}
     groups = y.reshape(len(x), -1, group_size or y.shape[1])
-    scale = scales_of(groups, LARGEST[code_dtype], least_scale, power_of_two)
+    scale = scales_of(largest(groups), LARGEST[code_dtype], least_scale, power_of_two)
     return {"codes": coded((groups * (1 / scale)[..., None]).reshape(y.shape), code_dtype), "scale": scale}
 
 
@@ -130,5 +135,5 @@ def control_activation_and_codes_in_two_steps(
     if static_scale is not None:
         return {"codes": coded(y / static_scale.double(), code_dtype)}
     groups = y.reshape(len(x), -1, group_size or y.shape[1])
-    scale = scales_of(groups, LARGEST[code_dtype], least_scale, power_of_two).float()
+    scale = scales_of(largest(groups), LARGEST[code_dtype], least_scale, power_of_two).float()
     return {"codes": coded((groups / scale.double()[..., None]).reshape(y.shape), code_dtype), "scale": scale}

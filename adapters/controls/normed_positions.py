@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import adapter
-from .positions import DTYPES, NAIVE, by_exponentials, checked, control_mrope_by_axis, halves, joined
+from .positions import DTYPES, NAIVE, axes_of, by_exponentials, checked, control_mrope_by_axis, halves, joined
 
 
 @adapter("qk_norm_rotary", dtypes=DTYPES)
@@ -148,13 +148,10 @@ def control_axes_under_the_root(
     import torch
 
     of_one_dim(q, k, q_weight, k_weight)
-    sections, width = torch.as_tensor(sections).long(), rotary_dim or q.shape[-1]
-    if 2 * int(sections.sum()) != width or len(sections) != len(positions):
+    width = rotary_dim or q.shape[-1]
+    if 2 * int(sum(sections)) != width or len(sections) != len(positions):
         raise ValueError("every pair has an axis, and every token a position on each")
-    pair, kinds = torch.arange(width // 2), len(sections)
-    in_turn = torch.where(pair < kinds * sections[pair % kinds], pair % kinds, 0)
-    axis = in_turn if striped else torch.arange(kinds).repeat_interleave(sections)
-    angle = positions[axis].permute(1, 2, 0).float() * by_exponentials(base, width)
+    angle = positions[axes_of(sections, width, striped)].permute(1, 2, 0).float() * by_exponentials(base, width)
     turn = torch.polar(torch.ones_like(angle, dtype=torch.float64), angle.double())[:, None]
     found = {}
     for name, x, weight in (("q_out", q, q_weight), ("k_out", k, k_weight)):

@@ -300,6 +300,16 @@ def control_rope_by_wavelengths(
     return {"frequencies": frequencies, "scaling": attention_factor if given else scaling}
 
 
+def axes_of(sections: Any, width: int, striped: bool) -> Any:
+    """The axis of each pair: one section after the other, or in turn, the first one for the rest: [width / 2]."""
+    import torch
+
+    pair, sections = torch.arange(width // 2), torch.as_tensor(sections).long()
+    turn = pair % len(sections)
+    in_turn = torch.where(pair < len(sections) * sections[turn], turn, 0)
+    return in_turn if striped else torch.arange(len(sections)).repeat_interleave(sections)
+
+
 @adapter("mrope", dtypes=DTYPES)
 def control_mrope_by_axis(
     x: Any, positions: Any, *, sections: Any, base: float = 10000.0, interleaved: bool = False, striped: bool = False
@@ -328,17 +338,10 @@ def control_mrope_narrow(
     x: Any, positions: Any, *, sections: Any, base: float = 10000.0, interleaved: bool = False, striped: bool = False
 ) -> Any:
     """The axis of each pair first, and sines, cosines, products and sums in the dtype of the inputs."""
-    import torch
-
     width, sections = x.shape[-1], [int(n) for n in sections]
     if 2 * sum(sections) != width or positions.shape[2] != x.shape[2]:
         raise ValueError("every pair has an axis, and every token a position on each")
-    pair = torch.arange(width // 2)
-    axis = torch.repeat_interleave(torch.arange(len(sections)), torch.tensor(sections))
-    if striped:
-        turn = pair % len(sections)
-        axis = torch.where(pair < len(sections) * torch.tensor(sections)[turn], turn, 0)
-    angle = positions[axis].permute(1, 2, 0).float() * by_exponentials(base, width)
+    angle = positions[axes_of(sections, width, striped)].permute(1, 2, 0).float() * by_exponentials(base, width)
     c, s = angle.cos().to(x.dtype)[:, None], angle.sin().to(x.dtype)[:, None]
     first, second = halves(x, width, interleaved)
     return joined(first * c - second * s, first * s + second * c, x[..., :0], interleaved)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..controls.experts import placed
 from .whole import Whole
 
 TILE = 4
@@ -122,18 +123,6 @@ def choices_added_in_half_precision(weighed: Any) -> Any:
     return total.float()
 
 
-def mapped(expert_map: Any, chosen: Any) -> Any:
-    """Where chosen experts are on this rank, -1 for none and for those of other ranks."""
-    return expert_map[chosen.clamp(min=0)].where(chosen >= 0, -1)
-
-
-def unsent(pairs: int, dim: int) -> Any:
-    """Where experts leave what they make, before any of them has."""
-    import torch
-
-    return torch.zeros(pairs, dim)
-
-
 def capacity_of(pairs: Any, experts: int) -> Any:
     """How many pairs each expert of this rank has room for."""
     import torch
@@ -145,10 +134,10 @@ def rank(part: Any) -> Callable[..., Any]:
     def expert_parallel(
         x: Any, chosen: Any, weights: Any, w_gate: Any, w_up: Any, w_down: Any, *, expert_map: Any
     ) -> Any:
-        pairs = part.mapped(expert_map, chosen).flatten()
-        made, room = part.unsent(len(pairs), x.shape[1]), part.capacity_of(pairs, len(w_gate))
+        pairs = part.placed(chosen, expert_map).flatten()
+        made, places = part.room(len(pairs), x.shape[1]), part.capacity_of(pairs, len(w_gate))
         for expert in range(len(w_gate)):
-            sent = (pairs == expert).nonzero()[: room[expert], 0]
+            sent = (pairs == expert).nonzero()[: places[expert], 0]
             rows = x.float()[sent // chosen.shape[1]]
             made[sent] = activated(rows @ w_gate[expert].float(), rows @ w_up[expert].float()) @ w_down[expert].float()
         return (made.unflatten(0, chosen.shape) * weights.float()[..., None]).sum(1).to(x.dtype)
@@ -156,15 +145,15 @@ def rank(part: Any) -> Callable[..., Any]:
     return expert_parallel
 
 
-RANK = Whole("routed_experts", rank, (mapped, unsent, capacity_of))
+RANK = Whole("routed_experts", rank, (placed, room, capacity_of))
 
 _left: dict[Any, Any] = {}
 
 
-@RANK.instead_of(unsent)
+@RANK.instead_of(room)
 def pairs_of_others_left_as_they_were(pairs: int, dim: int) -> Any:
     """Pairs of other ranks are not written, and the sum takes what an earlier call of the shape has left there."""
-    return _left.setdefault((pairs, dim), unsent(pairs, dim))
+    return _left.setdefault((pairs, dim), room(pairs, dim))
 
 
 @RANK.instead_of(capacity_of)
@@ -175,7 +164,7 @@ def room_for_an_even_share(pairs: Any, experts: int) -> Any:
     return torch.full((experts,), max(len(pairs) // experts, 1))
 
 
-@RANK.instead_of(mapped)
-def map_in_four_bits(expert_map: Any, chosen: Any) -> Any:
+@RANK.instead_of(placed)
+def map_in_four_bits(chosen: Any, expert_map: Any) -> Any:
     """Numbers of all experts are kept in four bits."""
-    return mapped(expert_map, chosen.where(chosen < 0, chosen % 16))
+    return placed(chosen.where(chosen < 0, chosen % 16), expert_map)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..controls.fused_codes import power_above, scales_of
+from ..controls.fused_codes import largest, scales_of
 from ..controls.quantization import LARGEST, coded
 from .whole import Whole
 
@@ -43,7 +43,7 @@ def normed(part: Any) -> Callable[..., Any]:
         r = x.float() if residual is None else x.float() + residual.float()
         y = (r / torch.sqrt(part.square(r) + eps)).to(x.dtype).float() * weight.float()
         groups = part.grouped(y, group_size or x.shape[1])
-        scale = scales_of(groups, LARGEST[code_dtype], least_scale, power_of_two)
+        scale = scales_of(largest(groups), LARGEST[code_dtype], least_scale, power_of_two)
         given = scale if static_scale is None else static_scale.expand(scale.shape)
         codes = coded(part.over(groups, given).reshape(x.shape), code_dtype)
         found = {"codes": codes} if static_scale is not None else {"codes": codes, "scale": scale}
@@ -100,11 +100,6 @@ def opened(gate: Any, alpha: float) -> Any:
     return gate * torch.sigmoid(alpha * gate)
 
 
-def largest(groups: Any) -> Any:
-    """The largest size of each group [rows, groups, channels]."""
-    return groups.abs().amax(2)
-
-
 def saturated(ratio: Any, code_dtype: str) -> Any:
     """The codes of numbers, and the largest one of what lies beyond the range."""
     return coded(ratio, code_dtype)
@@ -121,15 +116,11 @@ def activated(part: Any) -> Callable[..., Any]:
         alpha: float = 1.0,
         least_scale: float = 0.0,
     ) -> Any:
-        import torch
-
         gate, up = x.float().chunk(2, 1)
         groups = (part.opened(gate, alpha) * up).to(x.dtype).float().reshape(len(x), -1, group_size or up.shape[1])
         if static_scale is not None:
             return {"codes": part.saturated((groups / static_scale).reshape(up.shape), code_dtype)}
-        scale = (part.largest(groups) / LARGEST[code_dtype]).clamp_min(least_scale)
-        scale = torch.where(scale > 0, scale, 1.0)
-        scale = power_above(scale) if power_of_two else scale
+        scale = scales_of(part.largest(groups), LARGEST[code_dtype], least_scale, power_of_two)
         return {"codes": part.saturated((groups / scale[..., None]).reshape(up.shape), code_dtype), "scale": scale}
 
     return activated_blocks

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..torch.packed import convolvable, cumulative
 from ..triton.interpreter import declared
+from .convolution import widened
 from .kernels import DECLARED, HEADS
 from .state_space import by_attention
 
@@ -86,14 +87,13 @@ def fla_packed_convolution(
 
 def convolved(x: Any, weight: Any, bias: Any, state: Any, lens: Any, silu: bool) -> Any:
     """What causal_conv1d returns, by the names of the operator."""
-    import torch
     from fla.modules.causal_conv1d import causal_conv1d
 
     out, left = causal_conv1d(
         x[None],
         weight,
         bias,
-        initial_state=None if state is None else torch.nn.functional.pad(state, (1, 0)),
+        initial_state=widened(state),
         output_final_state=True,
         activation="silu" if silu else None,
         cu_seqlens=cumulative(lens).long(),
