@@ -88,6 +88,7 @@ def packed_attention_gradient(
     k_lens,
     d_out,
     *,
+    sink=None,
     scale=None,
     causal=False,
     window_left=None,
@@ -100,9 +101,10 @@ def packed_attention_gradient(
     grouping="block",
     padded_gradients="zeroed",
 ):
-    """The gradients of sum(out * d_out), item by item: d_q, d_k and d_v, in the shapes of q, k and v.
+    """The gradients of sum(out * d_out), item by item: d_q, d_k, d_v and d_sink, in the shapes of what they belong to.
 
     The arrays are those of `packed_attention`, and d_out [q_tokens, heads, value_dim] is the gradient of its output.
+    Without a sink, its gradient is zero.
     Gradients of padding are NaN where nothing is said of them.
     """
     q_slots, k_slots = q_lens if q_slots is None else q_slots, k_lens if k_slots is None else k_slots
@@ -112,11 +114,13 @@ def packed_attention_gradient(
         raise ValueError("an item is no longer than its slot")
     padding = 0.0 if padded_gradients == "zeroed" else np.nan
     found = {"d_q": np.full(q.shape, padding), "d_k": np.full(k.shape, padding), "d_v": np.full(v.shape, padding)}
+    d_sink = np.zeros(() if sink is None else sink.shape)
     q_start = k_start = 0
     for n, m, q_slot, k_slot in zip(q_lens, k_lens, q_slots, k_slots, strict=True):
         queries, keys = slice(q_start, q_start + n), slice(k_start, k_start + m)
         one = attention_gradient(
             *(x.swapaxes(0, 1)[None] for x in (q[queries], k[keys], v[keys], d_out[queries])),
+            sink=sink,
             scale=scale,
             causal=causal,
             window_left=window_left,
@@ -128,8 +132,9 @@ def packed_attention_gradient(
         )
         for name, rows in (("d_q", queries), ("d_k", keys), ("d_v", keys)):
             found[name][rows] = one[name][0].swapaxes(0, 1)
+        d_sink += one["d_sink"]
         q_start, k_start = q_start + q_slot, k_start + k_slot
-    return found
+    return found | {"d_sink": d_sink}
 
 
 def of_item(scale, i):

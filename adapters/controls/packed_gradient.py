@@ -30,10 +30,20 @@ def _declared(**words: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
 
 
 def gradients_of(
-    attend: Callable[..., Any], q: Any, k: Any, v: Any, q_lens: Any, k_lens: Any, d_out: Any, **options: Any
+    attend: Callable[..., Any],
+    q: Any,
+    k: Any,
+    v: Any,
+    q_lens: Any,
+    k_lens: Any,
+    d_out: Any,
+    *,
+    sink: Any = None,
+    **options: Any,
 ) -> dict[str, Any]:
     """The gradients of a function of packed attention, by automatic differentiation."""
-    return differentiated(partial(attend, q_lens=q_lens, k_lens=k_lens, **options), d_out, q=q, k=k, v=v)
+    inputs = {"q": q, "k": k, "v": v} | ({} if sink is None else {"sink": sink})
+    return differentiated(partial(attend, q_lens=q_lens, k_lens=k_lens, **options), d_out, **inputs)
 
 
 @_declared()
@@ -50,6 +60,7 @@ def control_items_backward(
     window_left: int | None = None,
     window_right: int | None = None,
     softcap: float | None = None,
+    sink: Any = None,
     q_slots: Any = None,
     k_slots: Any = None,
 ) -> Any:
@@ -64,7 +75,7 @@ def control_items_backward(
 
     group, kv_heads = q.shape[1] // k.shape[1], k.shape[1]
     factor = q.shape[2] ** -0.5 if scale is None else scale
-    found = [torch.zeros_like(x) for x in (q, k, v)]
+    found, d_sink = [torch.zeros_like(x) for x in (q, k, v)], torch.zeros(q.shape[1])
     q_at, k_at = (cumulative(x).tolist() for x in (places(q_lens, q_slots), places(k_lens, k_slots)))
     for item, lens in enumerate(zip(q_lens.tolist(), k_lens.tolist(), strict=True)):
         own, past = (slice(at[item], at[item] + n) for at, n in zip((q_at, k_at), lens, strict=True))
@@ -79,8 +90,12 @@ def control_items_backward(
         bent = torch.zeros_like(s) if softcap is None else torch.tanh(s / softcap)
         s = (s if softcap is None else softcap * bent).masked_fill(~seen, -torch.inf)
         lse = torch.logsumexp(s, -1, keepdim=True)
-        p = torch.exp(s - lse.masked_fill(lse == -torch.inf, 0.0))
+        lse = lse if sink is None else torch.logaddexp(lse, sink.float()[:, None, None])
+        safe = lse.masked_fill(lse == -torch.inf, 0.0)
+        p = torch.exp(s - safe)
         delta = (g * narrow(narrow(p) @ values)).sum(-1, keepdim=True)
+        if sink is not None:
+            d_sink -= (torch.exp(sink.float()[:, None, None] - safe) * delta).sum((0, 2, 3))
         d_q = torch.zeros_like(queries)
         for start in range(0, m, TILE):
             tile = slice(start, min(start + TILE, m))
@@ -93,7 +108,8 @@ def control_items_backward(
                 total = narrow(x).unflatten(1, (kv_heads, group)).sum(2)[0].transpose(0, 1)
                 into[past.start + tile.start : past.start + tile.stop] = total.to(q.dtype)
         found[0][own] = d_q[0].transpose(0, 1).to(q.dtype)
-    return dict(zip(("d_q", "d_k", "d_v"), found, strict=True))
+    gradients = dict(zip(("d_q", "d_k", "d_v"), found, strict=True))
+    return gradients if sink is None else gradients | {"d_sink": d_sink.to(q.dtype)}
 
 
 @_declared()
@@ -110,15 +126,17 @@ def control_differentiated_items(
     window_left: int | None = None,
     window_right: int | None = None,
     softcap: float | None = None,
+    sink: Any = None,
     q_slots: Any = None,
     k_slots: Any = None,
 ) -> Any:
     """Automatic differentiation of an online softmax for each item."""
     if not int(q_lens.sum()) * int(k_lens.sum()):  # nothing to differentiate
-        return {f"d_{name}": x.new_zeros(x.shape) for name, x in (("q", q), ("k", k), ("v", v))}
+        inputs = {"q": q, "k": k, "v": v} | ({} if sink is None else {"sink": sink})
+        return {f"d_{name}": x.new_zeros(x.shape) for name, x in inputs.items()}
     windows = {"window_left": window_left, "window_right": window_right}
     more = {"scale": scale, "causal": causal, "softcap": softcap, "q_slots": q_slots, "k_slots": k_slots, **windows}
-    return gradients_of(control_items, q, k, v, q_lens, k_lens, d_out, **more)
+    return gradients_of(control_items, q, k, v, q_lens, k_lens, d_out, sink=sink, **more)
 
 
 @_declared()

@@ -118,6 +118,7 @@ def flash_attention_4_varlen_gradient(
     k_lens: Any,
     d_out: Any,
     *,
+    sink: Any = None,
     causal: bool = False,
     scale: float | None = None,
     window_left: int | None = None,
@@ -127,7 +128,7 @@ def flash_attention_4_varlen_gradient(
     """Gradients of flash_attn_varlen_func of FlashAttention 4."""
     given = {"window_left": window_left, "window_right": window_right, "softcap": softcap}
     attend = partial(flash_attention_4_varlen, q_lens=q_lens, k_lens=k_lens, causal=causal, scale=scale, **given)
-    return differentiated(attend, d_out, q=q, k=k, v=v)
+    return differentiated(attend, d_out, q=q, k=k, v=v, sink=sink)
 
 
 @declared("paged_attention", conventions={"empty_row": "zeros", "grouping": "block"})

@@ -285,7 +285,7 @@ class Observation:
         key = ("candidate", self.mechanism.name, candidate.name, *self.names, *self._words, self.settled.key)
         if key not in self.trial.sample.cache:
             run = self._run if candidate.function is None else self._call
-            made = candidate.where is None or candidate.where.holds(self.facts)
+            made = self._speaks(candidate) and (candidate.where is None or candidate.where.holds(self.facts))
             try:
                 self.trial.sample.cache[key] = run(candidate) if made else SAME
             except BROKEN:
@@ -296,6 +296,12 @@ class Observation:
         return (
             self.exact if values is SAME else Version(values, lambda name: self._radius(candidate, name, values[name]))
         )
+
+    def _speaks(self, candidate: Candidate) -> bool:
+        """Whether this mechanism has what a candidate is about; what another one adds is not given in its calls."""
+        m = self.mechanism
+        known = {*m.sizes, *m.inputs, *m.options, *m.conventions, *m.definition}
+        return all(expression.uses <= known for expression in candidate.changes.values())
 
     def _of_each(self, candidates: Mapping[str, Candidate]) -> Version | None:
         """What candidates give that are each made in one output alone."""

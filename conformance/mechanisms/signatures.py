@@ -6,6 +6,7 @@ They are data in `spec/signatures/`, a file for each, and are read where a funct
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,8 @@ from .specfiles import ENDING, SpecFile
 from .stated import is_stated, kind_and_texts, stated
 
 How = Literal["array", "tuple", "text", "object", "out", "in_place", "room", "left"]
+_ASKED = re.compile(r"(\w+)|none if (\w+) == none else .*")
+"""What is an input or option itself, or none wherever there is none of it."""
 ENOUGH = 0.5
 """The share of the parameters beside arrays that a function of another name has at least of the interface it fits."""
 
@@ -35,6 +38,12 @@ class Passed:
     how: How
     texts: tuple[str, ...]
     names: tuple[str, ...] = ()
+
+    @property
+    def asks(self) -> str:
+        """The input or option without which it is none, if there is one."""
+        said = _ASKED.fullmatch(self.texts[0])
+        return (said[1] or said[2] or "") if said else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +92,15 @@ class Signature:
         return Layout(found.name, found.own, {**found.given, **self.arrays}) if self.arrays else found
 
     def arrays_in(self, mechanism: Mechanism) -> dict[str, str]:
-        """The parameters that are an array of the layout, each with that array."""
-        whole = {*mechanism.inputs, *self.layout_in(mechanism).stacks}
+        """The parameters that are an array, of the layout or of a further mechanism, each with that array."""
+        whole = {name for m in mechanism.kin for name in m.inputs} | {*self.layout_in(mechanism).stacks}
         kinds = ("array", "in_place")
         return {n: p.texts[0] for n, p in self.parameters.items() if p.how in kinds and p.texts[0] in whole}
+
+    def beyond(self, mechanism: Mechanism) -> set[str]:
+        """The parameters that are passed something in calls of further mechanisms alone."""
+        lacking = {*absent(mechanism)}
+        return {name for name, passed in self.parameters.items() if passed.asks in lacking}
 
 
 @functools.cache
@@ -129,11 +143,13 @@ def fitting(
     needed: Collection[str],
     operator: str | None,
     admitted: Callable[[Signature], bool] = lambda _: True,
+    beyond: Callable[[Signature], Collection[str]] = lambda _: (),
 ) -> Signature | None:
     """The one interface that parameters fit, of those that are admitted; None where none does, or several do.
 
     `taken` are all parameters of a function, and `needed` those without a default. Of a function that is called like an
     interface, further parameters that have a default are those of a later release.
+    What is `beyond` the operator of an interface, few functions have: it does not count for how well they fit.
     """
     found = [
         one
@@ -147,7 +163,7 @@ def fitting(
     named = [one for one in found if function in (one.name, *one.also)]
     if named:
         return named[0] if len(named) == 1 else None
-    shares = {one.name: _share(one, taken) for one in found}
+    shares = {one.name: _share(one, taken, beyond(one)) for one in found}
     best = [one for one in found if shares[one.name] == max(shares.values())]
     return best[0] if len(best) == 1 and shares[best[0].name] >= ENOUGH else None
 
@@ -169,8 +185,8 @@ LEADING = 3
 """As many parameters as queries, keys and values are."""
 
 
-def _share(one: Signature, taken: Collection[str]) -> float:
-    rest = [name for name in one.mapped if name not in _leading(one)]
+def _share(one: Signature, taken: Collection[str], beyond: Collection[str]) -> float:
+    rest = [name for name in one.mapped if name not in {*_leading(one), *beyond}]
     return sum(name in taken for name in rest) / len(rest) if rest else 1.0
 
 
@@ -203,10 +219,18 @@ def _passed(x: Any) -> Passed:
 
 
 def scope_of(mechanism: Mechanism, names: Collection[str] | None = None) -> Scope:
-    """What expressions of a signature may speak of: sizes, inputs and options, unless others are given, and words."""
-    words = {word: option for option, own in mechanism.vocabulary.items() for word in own}
-    known = (*mechanism.sizes, *mechanism.inputs, *mechanism.options) if names is None else names
+    """What expressions of a signature may speak of: sizes, inputs and options, unless others are given, and words.
+
+    The inputs and options of further mechanisms are among them, and are none in the calls of all others.
+    """
+    words = {word: option for m in mechanism.kin for option, own in m.vocabulary.items() for word in own}
+    known = {*mechanism.sizes, *mechanism.required, *mechanism.takes} if names is None else names
     return Scope(frozenset(known), words)
+
+
+def absent(mechanism: Mechanism) -> dict[str, None]:
+    """What further mechanisms alone have, as expressions see it where the mechanism is none of them."""
+    return dict.fromkeys(mechanism.takes - {*mechanism.inputs, *mechanism.options})
 
 
 def faults(known: Mapping[str, Mechanism], folder: Path | None = None) -> Iterator[SpecError]:

@@ -23,7 +23,7 @@ from ..numerics.formats import FORMATS
 from .layouts import pattern, sizes_of_letters
 from .library import Library
 from .mechanism import Mechanism
-from .signatures import Passed, Signature, scope_of, signatures
+from .signatures import Passed, Signature, absent, scope_of, signatures
 from .workloads import Left, Use
 
 TRIED = 2000
@@ -62,7 +62,7 @@ class _Understanding:
         self.optional: dict[str, tuple[int, ...]] = {}
         self.axes = 0
         """How many axes the first array has."""
-        self.values: dict[str, Any] = dict(mechanism.defaults)
+        self.values: dict[str, Any] = {**absent(mechanism), **mechanism.defaults}
         """What expressions see: sizes, options, and arrays of zeros in place of inputs."""
 
     def use(self, count: int, device: str, gradient: bool) -> Use:
@@ -108,11 +108,13 @@ class _Understanding:
         own = next(iter(m.layouts.values()), {})
         letters = sizes_of_letters(own, m.shapes) if m.layouts else {}
         for parameter, array in self.one.arrays_in(m).items():
-            x, absent = self._passed_to(parameter), self.given.get(parameter) is None
-            if absent and array not in m.required and array not in layout.stacks:
+            x, nothing = self._passed_to(parameter), self.given.get(parameter) is None
+            if nothing and array not in m.required and array not in layout.stacks:
                 continue
+            if array not in m.inputs and array not in layout.stacks:
+                raise UnlikeError(f"{parameter} is passed, which a further mechanism of {m.operator} has")
             if not _is_array(x):
-                raise UnlikeError(f"{parameter} is not passed" if absent else f"{parameter} is not an array")
+                raise UnlikeError(f"{parameter} is not passed" if nothing else f"{parameter} is not an array")
             self.dtypes[array] = x["dtype"]
             if array in own or array in layout.stacks:
                 self._in_layout(parameter, array, x, letters)

@@ -34,7 +34,7 @@ from ..mechanisms.layouts import (
     sizes_of_letters,
 )
 from ..mechanisms.mechanism import Mechanism
-from ..mechanisms.signatures import Passed, Signature, scope_of, signature_named
+from ..mechanisms.signatures import Passed, Signature, absent, scope_of, signature_named
 from ..numerics import budget
 from ..numerics.numbers import value
 from ..numerics.truths import Truth
@@ -201,7 +201,7 @@ class Form:
         assert self.taken is not None
         m, inputs, options = self.mechanism, dict[str, Any](), dict[str, Any]()
         given = {name: m.meant(name, x) for name, x in call.options.items()}
-        values = {**m.defaults, **given, **call.inputs, **self.sizes_of(call)}
+        values = {**absent(m), **m.defaults, **given, **call.inputs, **self.sizes_of(call)}
         for name, passed in self.taken.passed.items():
             if name in self.taken.arrays:
                 if self.taken.arrays[name] in arrays:
@@ -324,18 +324,25 @@ def layout_parts(signature: Signature, mechanism: Mechanism) -> list[str]:
 
 
 def as_operator(taken: Taken, mechanism: Mechanism, name: str, module: str) -> Elsewhere:
-    """In place of a function: what it takes in the words of its operator."""
+    """In place of a function: what it takes in the words of its operator.
+
+    A dtype of codes is seen, and not passed: it is taken where the interface says which ones there may be.
+    """
+    typing = {each for m in mechanism.kin for each in m.typing}
     uses = {"none"}
+    for text in taken.signature.requires:
+        uses |= _expression(mechanism, text).uses & typing
+    lacking = {*absent(mechanism)}
     for parameter, passed in taken.passed.items():
         if parameter in taken.arrays:
             uses.add(taken.arrays[parameter])
-        elif passed.how not in ("left", "text"):
-            uses.update(
-                *(_expression(mechanism, text).uses for text in passed.texts if passed.how not in ("out", "room"))
-            )
+        elif passed.how not in ("left", "text", "out", "room"):
+            own = {*uses}.union(*(_expression(mechanism, text).uses for text in passed.texts))
+            uses |= own if passed.asks in lacking else own - lacking
     kinds = inspect.Parameter
     by_position = [kinds(each, kinds.POSITIONAL_OR_KEYWORD) for each in mechanism.required]
     further = [each for each in (*mechanism.optional, *mechanism.options) if each in uses]
     defaults = {each: mechanism.defaults.get(each, kinds.empty) for each in further}
+    defaults |= {each: None for each in sorted(absent(mechanism)) if each in uses}
     by_name = [kinds(each, kinds.KEYWORD_ONLY, default=x) for each, x in defaults.items()]
     return Elsewhere(name, module, inspect.Signature([*by_position, *by_name]))

@@ -20,11 +20,10 @@ from ..execution.calling import Call, Caller, DirectCaller, Interface, Reply
 from ..execution.faults import Fault
 from ..execution.messages import Elsewhere
 from ..language.expressions import Expression
-from ..language.scopes import Scope
 from ..mechanisms.layouts import Layout, MisfitError
 from ..mechanisms.library import Library
 from ..mechanisms.mechanism import Mechanism
-from ..mechanisms.signatures import Passed
+from ..mechanisms.signatures import Passed, scope_of
 from .claims import Claims, claims_of, is_own
 from .forms import Form, as_operator
 from .subject import AdapterSubject, Subject
@@ -108,9 +107,10 @@ class BackwardForm(Form):
 
     def arranged(self, call: Call) -> Call:
         forward, layout = self.of.mechanism, self.of.form.layout
-        inputs = {name: x for name, x in call.inputs.items() if name in forward.inputs}
+        known = {*forward.required, *forward.takes}
+        inputs = {name: x for name, x in call.inputs.items() if name in known}
         inputs |= {name: np.zeros_like(inputs[like]) for name, like in _zeros(forward, self.mechanism).items()}
-        options = {name: x for name, x in call.options.items() if name in forward.options}
+        options = {name: x for name, x in call.options.items() if name in known}
         made = self.of.form.arranged(replace(call, inputs=inputs, options=options))
         names = [*forward.outputs]
         own = {names[at]: name for name, at in cotangents_in(call.inputs, names).items()}
@@ -189,7 +189,7 @@ def _declared(forward: AdapterSubject, gradient: Mechanism, further: Sequence[st
     taken = forward.form.taken
     written = as_operator(taken, forward.mechanism, adapter.name, adapter.module) if taken else adapter.function
     own = inspect.signature(written).parameters
-    known = [own[name] for name in own if name in forward.claims.names & {*gradient.optional, *gradient.options}]
+    known = [own[name] for name in own if name in forward.claims.names & gradient.takes]
     kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.KEYWORD_ONLY
     parameters = [inspect.Parameter(name, kinds[0]) for name in gradient.required]
     parameters += [inspect.Parameter(p.name, kinds[1], default=p.default) for p in known]
@@ -219,9 +219,8 @@ def _texts(requires: str | Sequence[str]) -> tuple[str, ...]:
 
 def _speaks(text: str, gradient: Mechanism) -> bool:
     """Whether a condition is about what the gradient operator has; any other is about what it is never called with."""
-    words = {word: option for option, own in gradient.vocabulary.items() for word in own}
     try:
-        Expression(text, Scope(frozenset({*gradient.sizes, *gradient.inputs, *gradient.options}), words))
+        Expression(text, scope_of(gradient))
     except SpecError:
         return False
     return True

@@ -75,7 +75,10 @@ def _interface(adapter: Adapter, operator: str | None, known: Library) -> Signat
     def whole(one: Signature) -> bool:
         return {*layout_parts(one, known[one.operator])} <= taken
 
-    found = fitting(adapter.name, [*names.values()], needed, operator, whole)
+    def beyond(one: Signature) -> set[str]:
+        return one.beyond(known[one.operator])
+
+    found = fitting(adapter.name, [*names.values()], needed, operator, whole, beyond)
     if found is not None and found is called and (found.writes or found.fixed):  # nothing but its name says that
         return found
     try:

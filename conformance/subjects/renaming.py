@@ -31,6 +31,8 @@ ALIKE = (
     {"table", "block_table", "block_tables", "page_table", "page_tables"},
     {"k_lens", "seq_lens", "context_lens", "cache_seqlens", "kv_lens", "seqlens_k"},
     {"q_lens", "query_lens", "seqlens_q"},
+    {"sink", "sinks", "s_aux", "attn_sink", "attn_sinks", "attention_sinks", "learnable_sink", "softmax_offset"},
+    {"slopes", "alibi_slopes"},
 )
 """Names that mean the same wherever they stand."""
 NEEDED = {

@@ -56,20 +56,37 @@ def unified_attention(
     window_size,
     block_table,
     softcap,
+    q_descale=None,
+    k_descale=None,
+    v_descale=None,
+    alibi_slopes=None,
+    sinks=None,
 ):
-    """Tokens of all items one after the other, keys and values in pages; the result is written to `out`."""
+    """Tokens of all items one after the other, keys and values in pages; the result is written to `out`.
+
+    Codes of eight bits have one scale, and a sink is one more score of each query of its head, without a value.
+    """
+    scale = (
+        softmax_scale * (1 if q_descale is None else q_descale[0, 0]) * (1 if k_descale is None else k_descale[0, 0])
+    )
     for item, length in enumerate(seqused_k.tolist()):
         first, last = cu_seqlens_q[item], cu_seqlens_q[item + 1]
-        own = q[first:last]
-        keys, values = (x[block_table[item].clamp(min=0)].flatten(0, 1)[:length] for x in (k, v))
+        own = q[first:last].to(out.dtype)
+        keys, values = (x[block_table[item].clamp(min=0)].flatten(0, 1)[:length].to(out.dtype) for x in (k, v))
         group = q.shape[1] // k.shape[2]
-        scores = torch.einsum("shd,thd->hst", own, keys.repeat_interleave(group, 1)) * softmax_scale
+        scores = torch.einsum("shd,thd->hst", own, keys.repeat_interleave(group, 1)) * scale
         if softcap:
             scores = softcap * torch.tanh(scores / softcap)
         place = torch.arange(len(own))[:, None] + length - len(own) - torch.arange(length)
         hidden = (place < 0) | ((place > window_size[0]) & (window_size[0] >= 0))
-        weights = torch.nan_to_num(scores.masked_fill(hidden, float("-inf")).softmax(-1))
-        out[first:last] = torch.einsum("hst,thd->shd", weights, values.repeat_interleave(group, 1))
+        if alibi_slopes is not None:
+            scores = scores - alibi_slopes[:, None, None] * place
+        scores = scores.masked_fill(hidden, float("-inf"))
+        if sinks is not None:
+            scores = torch.cat([scores, sinks[:, None, None].expand(-1, len(own), 1)], -1)
+        weights = torch.nan_to_num(scores.softmax(-1))[..., :length]
+        read = torch.einsum("hst,thd->shd", weights, values.repeat_interleave(group, 1))
+        out[first:last] = read if v_descale is None else read * v_descale[0, 0]
 
 
 def flash_mla_with_kvcache(

@@ -36,6 +36,30 @@ def checked(path, function, operator):
     return attnspec.check(f"{path}:{function}", laws=laws, explain_time=0)
 
 
+FURTHER = [
+    ("is not None:\n            scores = torch.cat", "is ...:\n            scores = torch.cat", "sunk_pages.ignored"),
+    ("- alibi_slopes", "+ alibi_slopes", "alibi_pages.rising"),
+    ("(1 if k_descale is None else k_descale[0, 0])", "1", "quantized_pages.key_scale_ignored"),
+    ("read if v_descale is None else read * v_descale[0, 0]", "read", "quantized_pages.value_scale_ignored"),
+]
+"""Lines of a kernel that serve one further mechanism, what is wrong in their place, and the mistake that it is."""
+
+
+@pytest.mark.parametrize(("right", "wrong", "name"), FURTHER, ids=[name for _, _, name in FURTHER])
+def test_a_known_interface_passes_what_further_mechanisms_add(right, wrong, name, tmp_path):
+    text, mechanism = (KERNELS / "torch_kernels.py").read_text(), name.partition(".")[0]
+    assert 1 == text.count(right)
+    source, faulty = (tmp_path / f"{one}.py" for one in ("right", "faulty"))
+    source.write_text(text)
+    faulty.write_text(text.replace(right, wrong))
+    law = f"{mechanism}.definition"
+    report = attnspec.check(f"{source}:unified_attention", laws=law, isolate=False)
+    assert {"unified_attention": "conformant"} == report.verdicts, report
+    report = attnspec.check(f"{faulty}:unified_attention", laws=law, isolate=False)
+    assert {"unified_attention": "violated"} == report.verdicts
+    assert f"Like      {name}:" in str(report)
+
+
 @pytest.mark.parametrize(("framework", "function", "like", "operator", "right", "wrong"), TABLE)
 def test_a_kernel_is_checked_without_an_adapter_and_its_fault_is_found(
     framework, function, like, operator, right, wrong, tmp_path

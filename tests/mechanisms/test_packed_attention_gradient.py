@@ -57,6 +57,22 @@ def test_every_item_has_the_gradients_of_its_own_attention(witness, causal, alig
 
 
 @pytest.mark.parametrize("witness", WITNESSES)
+def test_a_sink_has_the_gradients_of_one_more_key_of_every_item(witness):
+    arrays = drawn()
+    sink = torch.tensor([0.3, -1.0, 2.0, 0.5], dtype=torch.float64, requires_grad=True)
+    q, k, v, d_out = (torch.from_numpy(x).requires_grad_() for x in arrays)
+    outs, (own_k, own_v) = [], (x.repeat_interleave(2, 1).split(K_LENS.tolist()) for x in (k, v))
+    for queries, keys, values in zip(q.split(Q_LENS.tolist()), own_k, own_v, strict=True):
+        scores = torch.einsum("qhd,khd->hqk", queries, keys) / 5**0.5
+        column = sink[:, None, None].expand(4, len(queries), 1)
+        outs.append(torch.einsum("hqk,khd->qhd", torch.cat([scores, column], 2).softmax(-1)[..., :-1], values))
+    torch.cat(outs).backward(d_out.detach())
+    found = witness(*arrays[:3], Q_LENS, K_LENS, arrays[3], sink=sink.detach().numpy())
+    for name, x in (("d_q", q), ("d_k", k), ("d_v", v), ("d_sink", sink)):
+        np.testing.assert_allclose(found[name], x.grad, rtol=1e-10, atol=1e-13, err_msg=name)
+
+
+@pytest.mark.parametrize("witness", WITNESSES)
 def test_what_nothing_flows_through_has_gradients_of_exactly_zero(witness):
     q, k, v, d_out = drawn()
     found = witness(q, k, v, Q_LENS, K_LENS, d_out)
@@ -101,6 +117,50 @@ def flash_attn_varlen_func(
     causal=False,
 ):
     return attended(q, k, v, cu_seqlens_q, cu_seqlens_k, softmax_scale, causal)
+
+
+class Sunk(torch.autograd.Function):
+    """A sink unchanged, whose gradient is that of another factor."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.factor = factor
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, d):
+        return d * ctx.factor, None
+
+
+def with_sinks(factor):
+    """A function with the parameters of FlashAttention 3, whose backward pass multiplies the gradient of the sink."""
+
+    def flash_attn_varlen_func(
+        q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, softmax_scale=None, causal=False, s_aux=None
+    ):
+        lens = [ends.diff().tolist() for ends in (cu_seqlens_q, cu_seqlens_k)]
+        sink = None if s_aux is None else Sunk.apply(s_aux, factor)
+        scale = q.shape[2] ** -0.5 if softmax_scale is None else softmax_scale
+        own_k, own_v = (x.repeat_interleave(q.shape[1] // k.shape[1], 1).split(lens[1]) for x in (k, v))
+        outs = []
+        for queries, keys, values in zip(q.split(lens[0]), own_k, own_v, strict=True):
+            s = torch.einsum("qhd,khd->hqk", queries, keys) * scale
+            back = torch.arange(len(queries))[:, None] + len(keys) - len(queries) - torch.arange(len(keys))
+            s = s.masked_fill((back < 0) & causal, -1e30)
+            column = torch.full_like(s[..., :1], -1e20) if sink is None else sink[:, None, None].expand_as(s[..., :1])
+            outs.append(torch.einsum("hqk,khd->qhd", torch.cat([s, column], 2).softmax(-1)[..., :-1], values))
+        return torch.cat(outs)
+
+    return flash_attn_varlen_func
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, "pass"), (0.0, "fail")])
+def test_the_gradient_of_a_sink_is_checked_through_a_known_interface(factor, verdict):
+    law = "packed_attention_gradient.definition"
+    report = attnspec.check(with_sinks(factor), like="flash_attn_varlen_func", isolate=False, laws=law)
+    verdicts = {line["verdict"] for line in report.lines if line["kind"] == "cell"}
+    assert {verdict} == verdicts, report
+    assert (verdict == "fail") is ("packed_attention_gradient.sink_without_gradient:" in str(report))
 
 
 class Leaking(torch.autograd.Function):

@@ -50,6 +50,10 @@ def test_what_does_not_go_together_is_told_with_its_place(right, wrong, says, tm
     assert any(says in fault and "mine.yaml" in fault for fault in found), found
 
 
+def beyond(one):
+    return one.beyond(library()[one.operator])
+
+
 @pytest.mark.parametrize(
     ("function", "taken", "like"),
     [
@@ -64,8 +68,17 @@ def test_what_does_not_go_together_is_told_with_its_place(right, wrong, says, tm
     ],
 )
 def test_a_function_fits_one_interface_or_none(function, taken, like):
-    found = fitting(function, taken, taken[:1], None)
+    found = fitting(function, taken, taken[:1], None, beyond=beyond)
     assert like == (found.name if found else "")
+
+
+def test_what_further_mechanisms_add_does_not_count_for_how_well_an_interface_fits():
+    one, m = signatures()["flash_attn_varlen_func"], library()["packed_attention"]
+    codes = {"q_descale", "k_descale", "v_descale"}
+    assert {"alibi_slopes", "seqused_q", "seqused_k", "s_aux", *codes} == one.beyond(m)
+    taken = ["q", "k", "v", "cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q", "max_seqlen_k"]
+    assert fitting("mine", taken, taken, None) is None
+    assert fitting("mine", taken, taken, None, beyond=beyond) is one
 
 
 def test_an_interface_is_found_by_the_names_of_its_functions():

@@ -140,6 +140,23 @@ def test_running_sums_are_made_of_lengths():
     assert (3, 4) == (made.options["max_seqlen_q"], made.options["max_seqlen_k"])
 
 
+def test_slots_are_for_functions_that_are_told_how_much_of_them_is_used():
+    def told(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, seqused_q=None, seqused_k=None):
+        return q
+
+    def untold(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k):
+        return q
+
+    one, other = (subject(Adapter("mine", "", f, "numpy", like="flash_attn_varlen_func")) for f in (told, untold))
+    assert (True, False) == tuple({"q_slots", "k_slots"} <= each.claims.names for each in (one, other))
+    x, lens = np.ones((5, 2, 4)), {"q_lens": np.array([2, 1]), "k_lens": np.array([1, 3])}
+    slots = {"q_slots": np.array([2, 3]), "k_slots": np.array([2, 3])}
+    made = one.form.arranged(Call({"q": x, "k": x, "v": x, **lens, **slots}, {}, "float32")).inputs
+    assert ([0, 2, 5], [2, 1]) == (made["cu_seqlens_q"].tolist(), made["seqused_q"].tolist())
+    plain = one.form.arranged(Call({"q": x[:3], "k": x[:4], "v": x[:4], **lens}, {}, "float32")).inputs
+    assert ([0, 2, 3], "seqused_q" in plain) == (plain["cu_seqlens_q"].tolist(), False)
+
+
 def test_what_a_function_is_to_be_taken_for_has_to_fit():
     with pytest.raises(TargetError, match="flash_attn_func has the parameter 'v', which the function does not have"):
         subject(Adapter("mine", "", lambda q, k: q, "numpy", like="flash_attn_func"))
