@@ -6,7 +6,7 @@ Arrays lie inside larger ones that hold NaN, so that what is read beyond them sh
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -26,6 +26,10 @@ from .vast import NoRoomError, bounded, is_vast, out_of_room, vast
 
 ZONE = 1 << 12
 """Entries around an array that belong to nobody."""
+SHORT = 1.0
+"""Seconds that a call takes at most if it is made once more."""
+AGAIN = " again"
+"""What is behind the name of an output of a call that was made once more."""
 VIEWING = ("numpy", "torch")
 """Frameworks in which a part of an array is in the memory of the whole."""
 
@@ -46,6 +50,8 @@ class LargeCall:
     """Bytes that a call may take beside its arrays, where that can be bounded."""
     turns: int = 0
     """How often the call is made again while other threads make it with other inputs; what differs most is kept."""
+    again: bool = True
+    """Whether a short call is made once more, with new memory full of NaN."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,10 @@ class Held:
     """Why the call was not made, or came to nothing, for want of memory."""
     unsteady: str = ""
     """How often which entries were others beside other threads."""
+    again: bool = False
+    """Whether the call was made once more."""
+    unlike: str = ""
+    """Which outputs had other bits then; those are kept, too, under their names with `AGAIN` behind."""
 
 
 def held(caller: DirectCaller, call: LargeCall) -> Held:
@@ -76,12 +86,13 @@ def held(caller: DirectCaller, call: LargeCall) -> Held:
         found = raised(error)
     if isinstance(found, Fault):
         return Held(unroomy=found.says) if out_of_room(found.says) else Held(fault=found, memory=peak())
-    caller.kept = found.outputs
+    caller.kept = {**found.outputs, **{f"{name}{AGAIN}": x for name, x in found.second.items()}}
     framework = caller.framework
     shapes = {name: tuple(int(n) for n in x.shape) for name, x in found.outputs.items()}
     dtypes = {name: framework.dtype(x) for name, x in found.outputs.items()}
     beyond = next(filter(None, (zoned.written(framework) for zoned in found.zones)), "")
-    return Held(shapes, dtypes, beyond=beyond, memory=peak(), unsteady=found.unsteady)
+    more = {"unsteady": found.unsteady, "again": found.again, "unlike": found.unlike}
+    return Held(shapes, dtypes, beyond=beyond, memory=peak(), **more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +122,14 @@ class _Given:
     outputs: dict[str, Any]
     zones: list[_Zoned]
     unsteady: str = ""
+    again: bool = False
+    second: Mapping[str, Any] = field(default_factory=dict)
+    """The outputs of the same call made once more, if any of them has other bits."""
+    unlike: str = ""
 
 
-def _called(caller: DirectCaller, call: LargeCall) -> _Given | Fault:
+def _arranged(caller: DirectCaller, call: LargeCall) -> tuple[dict[str, Any], list[_Zoned]]:
+    """The arrays of a call, most of them inside larger ones."""
     framework, interface = caller.framework, caller.interface
     arrays, zones = dict[str, Any](), list[_Zoned]()
     for index, name in enumerate(call.names):
@@ -143,11 +159,16 @@ def _called(caller: DirectCaller, call: LargeCall) -> _Given | Fault:
         else:
             source = call.drawn[name].whole() if name in call.drawn else call.inputs[name]
             arrays[name] = framework.make(source, dtype, call.device, "contiguous", index)
+    return arrays, zones
+
+
+def _called(caller: DirectCaller, call: LargeCall) -> _Given | Fault:
+    framework, interface, (arrays, zones) = caller.framework, caller.interface, _arranged(caller, call)
     by_position = [name for name in interface.required if name not in interface.by_name]
     named = {name: arrays[name] for name in call.names if name not in by_position}
     small = Call({}, call.options, call.dtype, call.device)
     passed, unsteady = [arrays[name] for name in by_position], ""
-    with bounded(call.room) if framework.name in VIEWING and kind_of(call.device) == "cpu" else nullcontext():
+    with _within(caller, call):
         if call.turns:
             if interface.into:
                 return Fault("unsupported", "what is written to is that of one thread")
@@ -165,7 +186,23 @@ def _called(caller: DirectCaller, call: LargeCall) -> _Given | Fault:
     outputs = _outputs(caller, arrays, result)
     if isinstance(outputs, Fault):
         return outputs
-    return _Given({name: x for name, x in outputs.items() if framework.is_array(x)}, zones, unsteady)
+    given = {name: x for name, x in outputs.items() if framework.is_array(x)}
+    if not call.again or call.turns or interface.into or caller.seconds > SHORT:
+        return _Given(given, zones, unsteady)
+    with _within(caller, call):
+        second = _outputs(caller, arrays, caller.result(replace(small, poisoned=True), passed, named))
+    if isinstance(second, Fault):
+        refused = second.kind == "unsupported" or out_of_room(second.says)
+        return _Given(given, zones) if refused else replace(second, says=f"the same call again: {second.says}")
+    unlike = [name for name, x in given.items() if name not in second or not framework.same(second[name], x)]
+    kept = {name: x for name, x in second.items() if framework.is_array(x)} if unlike else {}
+    return _Given(given, zones, again=True, second=kept, unlike=" and ".join(map(repr, unlike)))
+
+
+def _within(caller: DirectCaller, call: LargeCall) -> AbstractContextManager[None]:
+    """A stretch in which no more memory is taken than a call may take, where that can be bounded."""
+    plain = caller.framework.name in VIEWING and kind_of(call.device) == "cpu"
+    return bounded(call.room) if plain else nullcontext()
 
 
 def _surroundable(framework: Framework, x: NDArray[Any], dtype: str) -> bool:
@@ -235,6 +272,16 @@ def _around(call: LargeCall, name: str) -> tuple[NDArray[np.float32], NDArray[np
     before, behind = np.zeros(ZONE, np.float32), np.zeros(ZONE, np.float32)
     before[ZONE - front :], behind[:back] = np.nan, np.nan
     return before, behind
+
+
+def extremes(caller: DirectCaller, name: str) -> NDArray[np.int64]:
+    """Where the least and the greatest entry of an output that is kept are, counted over all axes; NaN is either."""
+    x = caller.kept[name]
+    if caller.framework.name == "torch":
+        flat = x.reshape(-1)
+        return np.array([int(flat.argmin()), int(flat.argmax())])
+    entries = caller.read(x)
+    return np.array([entries.argmin(), entries.argmax()])
 
 
 def part(caller: DirectCaller, name: str, box: tuple[tuple[int, int], ...]) -> NDArray[Any]:

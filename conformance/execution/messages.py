@@ -200,6 +200,14 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Extremes:
+    """Asks a worker where the least and the greatest entry of an output that it keeps are, counted over all axes."""
+
+    key: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Rest:
     """Asks a worker to let go of what an adapter and its framework keep between calls, such as compiled functions."""
 
@@ -211,7 +219,7 @@ class Ask:
     """What a worker is asked, with a number that the answer repeats."""
 
     number: int
-    what: Open | Offer | Make | Hold | Part | Rest
+    what: Open | Offer | Make | Hold | Part | Extremes | Rest
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from .messages import (
     Declared,
     Ended,
     Entries,
+    Extremes,
     Forked,
     Hold,
     Load,
@@ -283,11 +284,15 @@ class Worker:
         """A part of an output that is kept; errors as of `make`."""
         return self._ask(Part(key, name, box), Entries, LOADING).array
 
+    def extremes(self, key: int, name: str) -> NDArray[Any]:
+        """Where the least and the greatest entry of an output that is kept are; errors as of `make`."""
+        return self._ask(Extremes(key, name), Entries, LOADING).array
+
     def rest(self, key: int) -> None:
         """Have an adapter let go of what it keeps between calls; errors as of `make`."""
         self._ask(Rest(key), Opened, LOADING)
 
-    def _ask(self, what: Open | Offer | Make | Hold | Part | Rest, kind: type[M], seconds: float) -> M:
+    def _ask(self, what: Open | Offer | Make | Hold | Part | Extremes | Rest, kind: type[M], seconds: float) -> M:
         self._check()
         self.asked += 1
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from .faults import Fault
 from .large import Held, LargeCall
 from .messages import Open
 from .process import LostError, OrphanedError, StrayError, ended
+from .processes import Worker
 from .supervisor import TIMES, TRIES, Home, Supervisor, foreign
 
 PATIENCE = 4
@@ -105,8 +106,16 @@ class SupervisedCaller:
 
     def part(self, name: str, box: tuple[tuple[int, int], ...]) -> NDArray[Any]:
         """A part of an output that is kept; `LostError` where its process is no more."""
+        return self._kept(lambda worker: worker.part(self.asked.key, name, box))
+
+    def extremes(self, name: str) -> NDArray[Any]:
+        """Where the least and the greatest entry of an output that is kept are; errors as of `part`."""
+        return self._kept(lambda worker: worker.extremes(self.asked.key, name))
+
+    def _kept(self, asked: Callable[[Worker], NDArray[Any]]) -> NDArray[Any]:
+        """What the process says that keeps outputs."""
         try:
-            return self.supervisor.worker(self.home).part(self.asked.key, name, box)
+            return asked(self.supervisor.worker(self.home))
         except (OrphanedError, StrayError, Error) as error:
             self.renew()
             raise LostError(Fault("died", f"the process was lost: {error}")) from None

@@ -29,7 +29,7 @@ from ..frameworks.known import framework_named
 from . import guard, orphans, sources
 from .calling import DirectCaller, Reply
 from .faults import Fault, raised
-from .large import held, part
+from .large import extremes, held, part
 from .messages import (
     Answer,
     Ask,
@@ -39,6 +39,7 @@ from .messages import (
     Declared,
     Ended,
     Entries,
+    Extremes,
     Forked,
     Hold,
     Load,
@@ -219,6 +220,8 @@ def _serve(wire: Wire) -> None:
                 what = held(callers[asked.what.key], asked.what.call)
             elif isinstance(asked.what, Part):
                 what = Entries(part(callers[asked.what.key], asked.what.name, asked.what.box))
+            elif isinstance(asked.what, Extremes):
+                what = Entries(extremes(callers[asked.what.key], asked.what.name))
             else:
                 what = _made(callers[asked.what.key], asked.what)
             if os.getpid() != home:

@@ -8,7 +8,7 @@ The rows that were chosen are judged exactly, with all bounds, and the verdict r
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cases.large import LargeSample
+from ..execution.calling import Call
 from ..execution.faults import Fault
+from ..execution.large import Held
 from ..execution.processes import LostError
 from ..numerics import budget
 from ..numerics.drawn import Drawn
@@ -30,6 +32,9 @@ from .portions import Item, Portions
 from .rows import Verdict, exactly
 from .screening import Screened, chosen, screened
 from .settling import Declined, Settled, claimed
+
+ONCE_MORE = "the same call once more, with new memory full of NaN"
+"""What is said of another verdict on a call that is made again."""
 
 
 class Unroomy(Exception):  # noqa: N818 - an answer
@@ -61,6 +66,10 @@ class Judged:
     """How often which entries were others beside other threads."""
     turns: int = 0
     """How often the call was made beside other threads."""
+    again: bool = False
+    """Whether the call was made once more, with new memory full of NaN."""
+    unlike: str = ""
+    """Which outputs had other bits then."""
 
     @property
     def refuted(self) -> bool:
@@ -123,6 +132,20 @@ class Large:
             if held.fault.kind == "unsupported":
                 raise Declined(held.fault.says)
             return Judged(math.inf, held.fault.says, held.fault, turns=self.turns)
+        found = self._compared(subject, held, call, grades)
+        if held.unlike and found.kind is Kind.HELD:
+            subject.second = True
+            second = self._compared(subject, replace(held, beyond=""), call, grades)
+            found = second if second.kind is not Kind.HELD else found
+            steady = self.bench.subject.claims.deterministic
+            if steady and second.kind is Kind.HELD:
+                found = replace(found, excess=math.inf, says=f"other bits of {held.unlike}")
+            found = replace(found, says=f"{ONCE_MORE}: {found.says}") if found.refuted else found
+        return replace(found, again=held.again, unlike=held.unlike)
+
+    def _compared(self, subject: LargeSubject, held: Held, call: Call, grades: Sequence[Grade]) -> Judged:
+        """The verdict on what a call gave, or on what it gave once more."""
+        portions = self.portions
         names = [name for name in portions.determined if name in held.shapes]
         with np.errstate(all="ignore"), budget.roomy(self.memory):
             portions.orient()
@@ -130,10 +153,14 @@ class Large:
             seen = screened(portions, subject, items, names, self.seconds)
             rows = chosen(portions, seen, len(items))
             measures = seen.gaps, seen.shares
+            further = [*self._extremes(subject, items, names, seen)]
             items = [portions.narrowed(each, *measures) if at in rows else each for at, each in enumerate(items)]
+            for item, row in further:
+                rows[len(items)] = [row]
+                items.append(item)
             found = exactly(portions, subject, items, rows, names, grades[0])
             beyond, lost = held.beyond, partial(self._lost, subject, items, rows, names)
-            if not beyond and lost():
+            if not beyond and not subject.second and lost():
                 beyond = reads_beyond(subject, call, portions.shapes, lost)
             looser = None
             if found.excess > 1 and 2 * found.wrong > found.rows and not beyond:
@@ -150,6 +177,21 @@ class Large:
             turns=self.turns,
             labels=portions.labels[:-1],
         )
+
+    def _extremes(
+        self, subject: LargeSubject, items: Sequence[Item], names: Sequence[str], seen: Screened
+    ) -> Iterator[tuple[Item, int]]:
+        """The rows with the least and the greatest entry of an output, where not all rows were compared.
+
+        What is no number is either, and what is outside the least and the greatest value of an average is one of them.
+        """
+        if seen.seen == seen.gaps.size:
+            return
+        for name in names:
+            for place in subject.extremes(name):
+                found = self.portions.around(items, name, place)
+                if found is not None:
+                    yield found
 
     def _lost(
         self, subject: LargeSubject, items: Sequence[Item], rows: Mapping[int, Sequence[int]], names: Sequence[str]

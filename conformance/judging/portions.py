@@ -168,6 +168,15 @@ class Portions:
         for places in itertools.product(*(parts[axis] for axis in self.axes)):
             yield Item(dict(zip(self.axes, places, strict=True)))
 
+    def around(self, items: Sequence[Item], name: str, place: Sequence[int]) -> tuple[Item, int] | None:
+        """What is evaluated for an entry of an output, with its row; None where that is of no row."""
+        at = dict(zip(labels_of(self.mechanism, name), place, strict=True))
+        if not {self.row, *self.axes} <= set(at):
+            return None
+        own = next(each for each in items if all(at[axis] in some for axis, some in each.positions.items()))
+        plain = {axis: np.array([at[axis]]) for axis in self.axes if axis not in self.restriction.sources}
+        return Item({**own.positions, **plain}), at[self.row]
+
     @property
     def _copies(self) -> list[tuple[str, str]]:
         """The axes of copies, and the one that each has copies of."""

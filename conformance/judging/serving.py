@@ -161,6 +161,9 @@ def _tried(seen: Course, name: str, assigned: Assignments) -> Tried:
     found = judged_large(seen, sample, request.stress)
     if found.found is not None and found.found.unsteady:
         seen.observed.append(f"{sample.case.label} in {request.dtype}: {found.found.unsteady}")
+    if found.found is not None and found.found.unlike:
+        says = f"other bits of {found.found.unlike} in the same call once more"
+        seen.observed.append(f"{sample.case.label} in {request.dtype}: {says}")
     return found
 
 

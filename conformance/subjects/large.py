@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..execution.calling import Call, DirectCaller
 from ..execution.faults import Fault
-from ..execution.large import Held, LargeCall, held, part
+from ..execution.large import AGAIN, Held, LargeCall, extremes, held, part
 from ..execution.supervised import SupervisedCaller
 from ..mechanisms.layouts import NEW, MisfitError, Pattern, pattern
 from ..numerics.drawn import Drawn
@@ -35,6 +35,8 @@ class LargeSubject:
         self.shapes: Mapping[str, tuple[int, ...]] = {}
         self.names: tuple[str, ...] = ()
         """The arrays of the last call."""
+        self.second = False
+        """Whether parts are those of the call that was made once more."""
 
     def hold(
         self,
@@ -42,10 +44,13 @@ class LargeSubject:
         shapes: Mapping[str, tuple[int, ...]],
         around: Mapping[str, tuple[int, int]] | None = None,
         turns: int = 0,
+        *,
+        again: bool = True,
     ) -> Held:
         """Make a call, of which some inputs are `Drawn`; outputs of other shapes than these are a fault.
 
         It is made in so many `turns` beside other threads, if there are to be any.
+        With `again`, a short call is made once more.
         `around` says how many entries in front of and behind the arrays of `names` are NaN; all of them, if it is none.
         """
         try:
@@ -53,7 +58,8 @@ class LargeSubject:
         except MisfitError as error:
             return Held(fault=Fault("unsupported", str(error)))
         self.names = tuple(arranged.names)
-        arranged = replace(arranged, around=around or {}, room=self.room, turns=turns)
+        arranged = replace(arranged, around=around or {}, room=self.room, turns=turns, again=again)
+        self.second = False
         caller = self.caller
         if isinstance(caller, DirectCaller):
             found = held(caller, arranged)
@@ -78,11 +84,22 @@ class LargeSubject:
         asked = tuple(
             _stretch([ends[letter] for letter in axis], [lengths[letter] for letter in axis]) for axis in form.axes
         )
-        caller = self.caller
-        found = part(caller, name, asked) if isinstance(caller, DirectCaller) else _supervised(caller).part(name, asked)
+        caller, kept_as = self.caller, f"{name}{AGAIN}" if self.second else name
+        direct = isinstance(caller, DirectCaller)
+        found = part(caller, kept_as, asked) if direct else _supervised(caller).part(kept_as, asked)
         letters = [letter for letter in form.letters if letter in kept]
         wide = found.reshape([ends[letter][1] - ends[letter][0] for letter in letters])
         return wide.transpose([letters.index(letter) for letter in kept])
+
+    def extremes(self, name: str) -> list[tuple[int, ...]]:
+        """The places of the least and of the greatest entry of an output, in the axes that the operator has."""
+        caller, kept_as = self.caller, f"{name}{AGAIN}" if self.second else name
+        direct = isinstance(caller, DirectCaller)
+        found = extremes(caller, kept_as) if direct else _supervised(caller).extremes(kept_as)
+        own, form = _patterns(self.form, name, len(self.shapes[name]))
+        lengths = {NEW: 1, **dict(zip(own.letters, self.shapes[name], strict=True))}
+        at = np.unravel_index(found, [lengths[letter] for letter in form.letters])
+        return [*zip(*(at[form.letters.index(letter)].tolist() for letter in own.letters), strict=True)]
 
     def release(self) -> None:
         """Let go of everything."""

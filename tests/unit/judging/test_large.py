@@ -32,8 +32,9 @@ def tiled(q, k, v):
     return attention(q, k, v)
 
 
-def large(function, sizes=SIZES, words=None, seconds=60.0, memory=1 << 30, framework="numpy", dtype="float32"):
-    one = subject(Adapter("kernel", "attention", function, framework, dtypes=(dtype,), conventions=words or {}))
+def large(function, sizes=SIZES, words=None, seconds=60.0, memory=1 << 30, framework="numpy", dtype="float32", **more):
+    claims = {"dtypes": (dtype,), "conventions": words or {}, **more}
+    one = subject(Adapter("kernel", "attention", function, framework, **claims))
     sample = large_sample(ATTENTION, "case", _assigned(sizes, _scope(ATTENTION)), one.claims, dtype, 0)
     bench = Bench(one, ATTENTION, dtype, "cpu", {**ATTENTION.words, **(words or {})})
     return Large(bench, sample, memory=memory, seconds=seconds)
@@ -120,3 +121,70 @@ def test_the_worst_entry_and_the_rows_like_it_are_told():
 
 def test_what_is_right_has_no_worst_entry():
     assert judged(attention).worst is None
+
+
+def counted(second):
+    """A function that is right when it is called first, and gives a `second` of what is right after that."""
+    calls = []
+
+    def kernel(q, k, v):
+        calls.append(None)
+        out = attention(q, k, v)
+        return out if len(calls) == 1 else second(out)
+
+    return kernel
+
+
+def test_the_same_call_is_made_once_more_and_judged_where_its_bits_are_others():
+    def second(out):
+        out[1, 3, 50] *= np.float32(1.05)
+        return out
+
+    found = judged(counted(second))
+    assert found.refuted
+    assert found.says.startswith("the same call once more, with new memory full of NaN: out[1, 3, 50, ")
+    assert (True, "'out'") == (found.again, found.unlike)
+
+
+def test_entries_that_are_not_written_are_found_where_their_memory_held_the_right_ones():
+    def second(out):
+        written = np.empty(out.shape, out.dtype)
+        written[:, :, 1:] = out[:, :, 1:]
+        return written
+
+    found = judged(counted(second))
+    assert np.inf == found.excess
+    assert found.says.startswith("the same call once more, with new memory full of NaN: out[")
+    assert "is nan" in found.says
+
+
+def once_more(out):
+    return np.nextafter(out, np.float32(np.inf))
+
+
+def test_other_bits_that_are_right_are_noted():
+    found = judged(counted(once_more))
+    assert not found.refuted
+    assert (True, "'out'") == (found.again, found.unlike)
+
+
+def test_other_bits_are_wrong_where_the_subject_claims_to_have_the_same():
+    case = large(counted(once_more), deterministic=True)
+    found = case.judged([looser("float32", case.bench.subject.claims.grade("float32"))[0]])
+    assert "the same call once more, with new memory full of NaN: other bits of 'out'" == found.says
+
+
+@pytest.mark.parametrize("entry", [np.nan, 9.0, -9.0])
+def test_what_no_average_can_be_is_found_in_rows_that_there_is_no_time_for(entry):
+    where = (1, 0, 65, 7)
+
+    def kernel(q, k, v):
+        out = attention(q, k, v)
+        out[where] = entry
+        return out
+
+    case = large(kernel, seconds=0.0)
+    found = case.judged([looser("float32", case.bench.subject.claims.grade("float32"))[0]])
+    assert found.seen < found.rows
+    assert found.refuted
+    assert where == found.worst.where
