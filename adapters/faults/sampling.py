@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..controls.sampling import left
+from ..controls.sampling import control_rows_by_one_sort, left
 from .whole import Whole
 
 TILE = 8192
@@ -53,3 +53,38 @@ def last_tile_of_the_vocabulary_lost(logits: Any) -> Any:
     whole, found = logits.shape[-1] // TILE * TILE or logits.shape[-1], logits.clone()
     found[:, whole:] = float("-inf")
     return found
+
+
+def drawing_by_rows(part: Any) -> Callable[..., Any]:
+    def sample_rows(
+        logits: Any, seeds: Any, temperature: Any = None, k: Any = None, p: Any = None, *, count: int
+    ) -> Any:
+        import torch
+
+        x = control_rows_by_one_sort(part.looked_at(logits).float(), temperature, k, p)
+        ordered, places = torch.sort(x, dim=-1, descending=True, stable=True)
+        found = torch.zeros((len(x), count), dtype=torch.int64)
+        for row, (chances, seed) in enumerate(zip(torch.softmax(ordered.double(), -1), seeds, strict=True)):
+            generator = torch.Generator().manual_seed(int(seed))
+            drawn = torch.multinomial(chances, count, replacement=True, generator=generator)
+            found[row] = part.placed(places)[row, drawn]
+        return found
+
+    return sample_rows
+
+
+BY_ROWS = Whole("sample_rows", drawing_by_rows, (looked_at, placed))
+
+
+@BY_ROWS.instead_of(looked_at, dtypes=DTYPES)
+def rows_of_32768_entries(logits: Any) -> Any:
+    """Rows are looked at up to their 32768th entry, and what is behind it is never drawn."""
+    found = logits.clone()
+    found[:, 32768:] = float("-inf")
+    return found
+
+
+@BY_ROWS.instead_of(placed, dtypes=DTYPES)
+def tokens_of_rows_in_15_bits(places: Any) -> Any:
+    """The tokens that are drawn keep their lower 15 bits."""
+    return places % 32768

@@ -13,7 +13,6 @@ TILE = 64
 SMALL = {
     # every size is small: whole models, shapes, and what draws again and again
     **dict.fromkeys(("decoder", "generate", "windowed_decoder", "broadcast_shapes"), "*"),
-    "sample_rows": "n",
     # sizes that are parts of another one, or come with one, which is large
     "attention": "group",
     "block_sparse_attention": "group heads q_len k_len",
