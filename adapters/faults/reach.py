@@ -19,6 +19,7 @@ SHOWN = {
     "blocks_in_16_bits": "many_blocks",
     "rows_of_a_mask_in_16_bits": "many_rows_of_a_mask",
     "rows_of_a_bias_in_32_bits": "biases_over_31_bits",
+    "mask_offsets_in_32_bits": "masks_over_31_bits",
     "tokens_within_31_bits": "strides_over_31_bits",
     "page_numbers_in_16_bits": "page_numbers_over_16_bits",
     "page_offsets_in_32_bits": "pool_over_31_bits",
@@ -62,6 +63,17 @@ def rows_of_a_mask_in_16_bits(mask: Any, s: Any) -> Any:
     if mask is None or mask.dim() < 2:
         return masked(mask, s)
     return masked(mask[..., torch.arange(mask.shape[-2]) % 65536, :], s)
+
+
+@COMPOSED.instead_of(masked, dtypes=FLOAT32, seen="ml-explore/mlx#2894")
+def mask_offsets_in_32_bits(mask: Any, s: Any) -> Any:
+    """Of a mask, the offset of a row is kept in 32 bits, and one that does not fit is read at the first row."""
+    import torch
+
+    if mask is None or mask.dim() < 2:
+        return masked(mask, s)
+    row = torch.arange(mask.shape[-2])
+    return masked(mask[..., torch.where(wrapped(row * mask.stride(-2)), 0, row), :], s)
 
 
 @COMPOSED.instead_of(biased, dtypes=FLOAT32, seen="ggml-org/llama.cpp#24912")

@@ -46,8 +46,7 @@ class LargeSample(Sample):
         far, found, context = self.far, dict(self.values), Values(self.values, self.dtype)
         drawn = {name: x for name, x in self.values.items() if isinstance(x, Drawn)}
         if far.pool is None:
-            assert far.apart is not None
-            return found | {name: replace(x, apart=int(far.apart(context))) for name, x in drawn.items()}
+            return found | {name: replace(x, apart=self.apart) for name, x in drawn.items()}
         pool, shapes = int(far.pool(context)), self.mechanism.stating.shapes
         for name, x in drawn.items():
             if far.axis in shapes[name]:
@@ -55,6 +54,12 @@ class LargeSample(Sample):
         count, numbers = int(self.values[far.axis]), np.asarray(self.values[far.numbers])
         places = pool_places(count, pool)
         return found | {far.numbers: np.where(numbers >= 0, places[np.clip(numbers, 0, count - 1)], numbers)}
+
+    @property
+    def apart(self) -> int:
+        """How many entries of memory lie between the ends of an axis of every array; 0 if they lie as usual."""
+        stated = None if self.far is None else self.far.apart
+        return 0 if stated is None else int(stated(Values(self.values, self.dtype)))
 
     def another(self, case: Case, claims: Claims) -> LargeSample:
         with budget.roomy(ROOM):

@@ -22,7 +22,7 @@ from .faults import Fault, raised
 from .peak import peak
 from .pressure import pressed
 from .strided import seen_as, spread_out
-from .vast import NoRoomError, bounded, is_vast, out_of_room, vast
+from .vast import NoRoomError, bounded, is_vast, out_of_room, spread, vast
 
 ZONE = 1 << 12
 """Entries around an array that belong to nobody."""
@@ -50,6 +50,8 @@ class LargeCall:
     """Bytes that a call may take beside its arrays, where that can be bounded."""
     turns: int = 0
     """How often the call is made again while other threads make it with other inputs; what differs most is kept."""
+    apart: int = 0
+    """Over how many entries of memory a mask of several rows lies, most of it never touched; 0 if over its own."""
     again: bool = True
     """Whether a short call is made once more, with new memory full of NaN."""
 
@@ -135,9 +137,7 @@ def _arranged(caller: DirectCaller, call: LargeCall) -> tuple[dict[str, Any], li
     for index, name in enumerate(call.names):
         dtype = interface.dtype_of(name, call.dtype)
         if name in call.drawn and is_vast(call.drawn[name]):
-            if framework.name not in VIEWING or kind_of(call.device) != "cpu":
-                raise NoRoomError(f"arrays of {framework.name} on {call.device} are not laid into larger memory")
-            arrays[name] = vast(framework, call.drawn[name], dtype, index)
+            arrays[name] = vast(_viewing(framework, call.device), call.drawn[name], dtype, index)
         elif name in call.drawn and framework.name in VIEWING:
             drawn = call.drawn[name]
             before, behind = _around(call, name)
@@ -150,6 +150,9 @@ def _arranged(caller: DirectCaller, call: LargeCall) -> tuple[dict[str, Any], li
             own, strides = buffer[ZONE : len(buffer) - ZONE], drawn.handed_strides
             arrays[name] = seen_as(framework, own, shape, strides) if strides else own.reshape(shape)
             zones.append(_Zoned(name, buffer, before, behind))
+        elif call.apart and name not in call.drawn and _is_mask(call.inputs[name]):
+            made = framework.make(call.inputs[name], dtype, call.device, "contiguous", index)
+            arrays[name] = spread(_viewing(framework, call.device), made, call.apart)
         elif name not in call.drawn and _surroundable(framework, call.inputs[name], dtype):
             source, (before, behind) = call.inputs[name], _around(call, name)
             flat = np.concatenate([before, source.ravel(), behind], dtype=source.dtype)
@@ -203,6 +206,18 @@ def _within(caller: DirectCaller, call: LargeCall) -> AbstractContextManager[Non
     """A stretch in which no more memory is taken than a call may take, where that can be bounded."""
     plain = caller.framework.name in VIEWING and kind_of(call.device) == "cpu"
     return bounded(call.room) if plain else nullcontext()
+
+
+def _viewing(framework: Framework, device: str) -> Framework:
+    """A framework whose arrays may lie in larger memory; `NoRoomError` for another one, or another device."""
+    if framework.name not in VIEWING or kind_of(device) != "cpu":
+        raise NoRoomError(f"arrays of {framework.name} on {device} are not laid into larger memory")
+    return framework
+
+
+def _is_mask(x: NDArray[Any]) -> bool:
+    """Whether an array is a mask of several rows."""
+    return x.dtype.kind == "b" and x.ndim > 1 and x.size > x.shape[-1]
 
 
 def _surroundable(framework: Framework, x: NDArray[Any], dtype: str) -> bool:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..frameworks.framework import Framework
 from ..numerics.drawn import Drawn
@@ -37,18 +38,29 @@ def is_vast(x: Drawn) -> bool:
 def vast(framework: Framework, x: Drawn, dtype: str, index: int) -> Any:
     """The array in its memory, in the main memory of the machine; `NoRoomError` where that is not to be had."""
     made = framework.make(x.whole(), dtype, "cpu", "contiguous", index)
+    return _laid(framework, made, x.handed_axis, x.places, x.pool) if x.pool else spread(framework, made, x.apart)
+
+
+def spread(framework: Framework, made: Any, apart: int) -> Any:
+    """An array of the framework with so many entries of memory between both ends of its first axis of several places.
+
+    `NoRoomError` where that memory is not to be had.
+    """
     shape = [int(n) for n in made.shape]
-    if x.pool:
-        axis, gap, length, places = x.handed_axis, 1, x.pool, x.places
-    else:
-        axis = next((at for at, n in enumerate(shape) if n > 1), 0)
-        gap = -(-x.apart // (math.prod(shape[axis + 1 :]) * max(shape[axis] - 1, 1)))
-        length, places = (shape[axis] - 1) * gap + 1, np.arange(shape[axis]) * gap
+    axis = next((at for at, n in enumerate(shape) if n > 1), 0)
+    gap = -(-apart // (math.prod(shape[axis + 1 :]) * max(shape[axis] - 1, 1)))
+    whole = _laid(framework, made, axis, np.arange(shape[axis]) * gap, (shape[axis] - 1) * gap + 1)
+    return whole[(*(slice(None),) * axis, slice(None, None, max(gap, 1)))]
+
+
+def _laid(framework: Framework, made: Any, axis: int, places: NDArray[np.int64], length: int) -> Any:
+    """An array whose axis is so long, of which some places alone are filled: with those of what was made."""
+    shape = [int(n) for n in made.shape]
     whole = _mapped(framework, made, [*shape[:axis], length, *shape[axis + 1 :]])
     ahead = (slice(None),) * axis
     for at, place in enumerate(places.tolist()):
         whole[(*ahead, place)] = made[(*ahead, at)]
-    return whole[(*ahead, slice(None, None, max(gap, 1)))]
+    return whole
 
 
 def _mapped(framework: Framework, like: Any, shape: list[int]) -> Any:

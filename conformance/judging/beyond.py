@@ -10,16 +10,21 @@ from ..subjects.large import LargeSubject
 
 
 def reads_beyond(
-    subject: LargeSubject, call: Call, shapes: Mapping[str, tuple[int, ...]], lost: Callable[[], bool]
+    subject: LargeSubject,
+    call: Call,
+    shapes: Mapping[str, tuple[int, ...]],
+    lost: Callable[[], bool],
+    apart: int = 0,
 ) -> str:
     """Which array a call reads beyond, in words; nothing where NaN comes out whatever is around its arrays.
 
+    Masks lie over so many entries of memory as are `apart`, if there are any.
     `lost` says whether there is NaN in what the last call gave.
     """
     nothing = dict.fromkeys(subject.names, (0, 0))
 
     def shows(around: Mapping[str, tuple[int, int]]) -> bool:
-        return subject.hold(call, shapes, {**nothing, **around}, again=False).fault is None and lost()
+        return subject.hold(call, shapes, {**nothing, **around}, apart=apart, again=False).fault is None and lost()
 
     if shows({}):
         return ""

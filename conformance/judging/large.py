@@ -125,7 +125,7 @@ class Large:
     def _judged(self, subject: LargeSubject, grades: Sequence[Grade]) -> Judged:
         portions = self.portions
         call = claimed(self.bench, self.sample, Settled(self.sample.handed))
-        held = subject.hold(call, portions.shapes, turns=self.turns)
+        held = subject.hold(call, portions.shapes, turns=self.turns, apart=self.sample.apart)
         if held.unroomy:
             raise Unroomy(held.unroomy)
         if held.fault is not None:
@@ -161,7 +161,7 @@ class Large:
             found = exactly(portions, subject, items, rows, names, grades[0])
             beyond, lost = held.beyond, partial(self._lost, subject, items, rows, names)
             if not beyond and not subject.second and lost():
-                beyond = reads_beyond(subject, call, portions.shapes, lost)
+                beyond = reads_beyond(subject, call, portions.shapes, lost, self.sample.apart)
             looser = None
             if found.excess > 1 and 2 * found.wrong > found.rows and not beyond:
                 looser = next(

@@ -45,11 +45,13 @@ class LargeSubject:
         around: Mapping[str, tuple[int, int]] | None = None,
         turns: int = 0,
         *,
+        apart: int = 0,
         again: bool = True,
     ) -> Held:
         """Make a call, of which some inputs are `Drawn`; outputs of other shapes than these are a fault.
 
         It is made in so many `turns` beside other threads, if there are to be any.
+        Masks lie over so many entries of memory as are `apart`, if there are any.
         With `again`, a short call is made once more.
         `around` says how many entries in front of and behind the arrays of `names` are NaN; all of them, if it is none.
         """
@@ -58,7 +60,7 @@ class LargeSubject:
         except MisfitError as error:
             return Held(fault=Fault("unsupported", str(error)))
         self.names = tuple(arranged.names)
-        arranged = replace(arranged, around=around or {}, room=self.room, turns=turns, again=again)
+        arranged = replace(arranged, around=around or {}, room=self.room, turns=turns, apart=apart, again=again)
         self.second = False
         caller = self.caller
         if isinstance(caller, DirectCaller):

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from attnspec.execution.vast import NoRoomError, bounded, is_vast, out_of_room, vast
+from attnspec.execution.vast import NoRoomError, bounded, is_vast, out_of_room, spread, vast
 from attnspec.frameworks.known import framework_named
 from attnspec.numerics.drawn import Drawn
 
@@ -27,6 +27,15 @@ def test_the_last_place_of_an_axis_lies_beyond_31_bits(name):
     assert (1, 3, 5, 4) == tuple(found.shape)
     assert FAR <= 2 * strides[1] < FAR + 2 * 20
     assert np.array_equal(drawn.whole(), plain(found))
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_the_last_row_of_a_mask_lies_beyond_31_bits(name):
+    mask = np.arange(15).reshape(1, 3, 5) % 2 == 0
+    found = spread(framework_named(name), framework_named(name).make(mask, "float32", "cpu", "contiguous", 0), FAR)
+    strides = found.strides if name == "numpy" else found.stride()
+    assert FAR <= 2 * strides[1] < FAR + 2 * 5
+    assert (True, "bool") == (np.array_equal(mask, np.asarray(found)), framework_named(name).dtype(found))
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
