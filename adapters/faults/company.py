@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..controls.gathered import WORDS, fitting
+from ..controls.quantized import FORMATS
 from .attention import CONVENTIONS
 from .norms import SOFTMAX, summed
 from .packed import TILED, keys
@@ -25,6 +26,8 @@ SHOWN = {
     "stretches_of_the_longest_item": "contract.batch_invariant",
     "list_split_in_small_batches": "contract.batch_invariant",
     "list_split_for_single_queries": "contract.chunk_invariant",
+    "steps_behind_96_codes_in_other_tiles": "contract.chunk_invariant",
+    "codes_split_in_large_batches": "contract.batch_invariant",
 }
 
 
@@ -77,6 +80,31 @@ def by_lists(part: Any) -> Callable[..., Any]:
         return out
 
     return gathered_attention
+
+
+def tiles(batch: int, fed: int, seen: int) -> int:
+    """Into how many tiles the codes that a query sees are split, of a call that feeds so many tokens."""
+    return 1
+
+
+def by_steps(part: Any) -> Callable[..., Any]:
+    def cached_attention(
+        q: Any, k: Any, v: Any, *, chunks: Any, k_scale: Any, v_scale: Any, scale: float | None = None
+    ) -> Any:
+        (batch, heads, length, width), group = q.shape, q.shape[1] // k.shape[1]
+        keys, values = k.float() * k_scale, v.float() * v_scale
+        out = q.new_empty(batch, heads, length, v.shape[3])
+        fed = [int(n) for n in chunks for _ in range(int(n))]
+        for item, head, row in itertools.product(range(batch), range(heads), range(length)):
+            seen = keys[item, head // group, : row + 1].clone(), values[item, head // group, : row + 1].clone()
+            scores = (seen[0] * q[item, head, row].clone()).sum(-1) * (width**-0.5 if scale is None else scale)
+            weights = (scores - scores.max()).exp()
+            terms = (weights[:, None] * seen[1]).tensor_split(part.tiles(batch, fed[row], row + 1))
+            sums = [each.sum(0) for each in terms]
+            out[item, head, row] = sum(sums[1:], sums[0]) / weights.sum()
+        return out
+
+    return cached_attention
 
 
 BY_ROWS = Whole("attention", by_rows, (splits, order), {"grouping": CONVENTIONS["grouping"]})
@@ -137,3 +165,18 @@ def list_split_in_small_batches(batch: int, queries: int) -> int:
 def list_split_for_single_queries(batch: int, queries: int) -> int:
     """For fewer than 8 queries, the keys of a list are summed up in four parts."""
     return 4 if queries < 8 else 1
+
+
+BY_STEPS = Whole("cached_attention", by_steps, (tiles,), {"grouping": CONVENTIONS["grouping"]}, limits=FORMATS)
+
+
+@BY_STEPS.instead_of(tiles, dtypes=FLOAT32, seen="vllm-project/vllm#54035", chunk_invariant=True)
+def steps_behind_96_codes_in_other_tiles(batch: int, fed: int, seen: int) -> int:
+    """Behind 96 tokens of a cache of codes, single tokens are summed up in four tiles."""
+    return 4 if fed == 1 and seen > 96 else 1
+
+
+@BY_STEPS.instead_of(tiles, dtypes=FLOAT32, batch_invariant=True)
+def codes_split_in_large_batches(batch: int, fed: int, seen: int) -> int:
+    """In batches of 8 items and more, the codes of a cache are summed up in four tiles."""
+    return 4 if batch >= 8 and seen >= 4 else 1

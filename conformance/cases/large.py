@@ -68,8 +68,8 @@ class LargeSample(Sample):
         return found
 
     def keyed(self, name: str, entries: int) -> bool:
-        """Whether an array that is drawn for an input is a key."""
-        return entries >= LARGE
+        """Whether an array that is drawn for an input is a key; codes of further mechanisms are computed from draws."""
+        return entries >= LARGE and self.mechanism.name == self.mechanism.operator
 
     def _drawn(self, name: str, layers: Sequence[tuple[str, Expression]]) -> Any:
         (layer, expression), below = layers[0], layers[1:]

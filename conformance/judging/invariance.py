@@ -79,6 +79,20 @@ def chunks(bench: Bench, sample: LargeSample, company: Company) -> Observed:
     return Observed(False, says, asked.calls)
 
 
+def feedings(bench: Bench, sample: LargeSample, company: Company) -> Observed:
+    """All rows of a case, fed at once and in shorter and shorter parts; `Declined` where a call is refused or fails."""
+    asked = _Asked(bench, sample, company)
+    n, whole = asked.count, asked.fed(company.option, [asked.count])
+    lengths = sorted({max(n // part, 1) for part in CHUNKS}, reverse=True)
+    parts = {length: [length] * (n // length) + [n % length] * (n % length > 0) for length in lengths}
+    other = [k for k, own in parts.items() if not asked.same(whole, asked.fed(company.option, own), range(n), range(n))]
+    if not other:
+        return Observed(True, f"the same bits where {n} rows are fed in parts of 1 to {n}", asked.calls)
+    same, others = ([str(k) for k in (n, *lengths) if (k in other) is wrong] for wrong in (False, True))
+    says = f"the same bits where {n} rows are fed in parts of {_listed(same)}; others in those of {_listed(others)}"
+    return Observed(False, says, asked.calls)
+
+
 def _listed(words: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
@@ -108,7 +122,14 @@ class _Asked:
     def outputs(self, positions: Iterable[int]) -> Answer:
         """What a call for some positions gives."""
         places = np.asarray(list(positions))
-        call = claimed(self.bench, self.sample, Settled({**self.values, **self.given(places), self.axis: len(places)}))
+        return self._answered({**self.given(places), self.axis: len(places)}, places)
+
+    def fed(self, option: str, parts: Sequence[int]) -> Answer:
+        """What a call for all positions gives, of which so many are fed at a time."""
+        return self._answered({option: np.asarray(parts)}, np.arange(self.count))
+
+    def _answered(self, values: Mapping[str, Any], places: NDArray[np.int64]) -> Answer:
+        call = claimed(self.bench, self.sample, Settled({**self.values, **values}))
         self.calls += 1
         reply = self.bench.subject.call(call)
         if reply.fault is not None:

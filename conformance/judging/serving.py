@@ -17,7 +17,7 @@ from ..numerics import budget
 from .bench import Bench
 from .cells import BOUNDS, LARGE, THREADS, TILES, Cell, Failure, Request
 from .course import Course
-from .invariance import batches, chunks
+from .invariance import batches, chunks, feedings
 from .judge import Kind, Outcome
 from .large import Judged, Large, Unroomy
 from .recognition import recognized
@@ -116,7 +116,8 @@ def _invariant(seen: Course, kind: str, company: Company, sample: LargeSample) -
     law, claimed = f"contract.{kind}_invariant", kind in seen.subject.claims.invariant
     try:
         with budget.roomy(seen.request.memory):
-            found = (batches if kind == "batch" else chunks)(seen.bench, sample, company)
+            look = feedings if company.option else batches if kind == "batch" else chunks
+            found = look(seen.bench, sample, company)
     except (Declined, SpecError) as answer:
         return made(seen, law, Tried("not_tested", str(answer).splitlines()[0]))
     if not claimed:

@@ -58,6 +58,8 @@ class Company:
     assigned: Assignments
     lengths: Mapping[str, str]
     """Where these are items of a packed array: the inputs that have their lengths, each with the size of the axis."""
+    option: str = ""
+    """The option that says in which parts the axis is fed, where parts of it are not asked for by themselves."""
 
 
 class Served(dict[str, Mapping[str, Assignments]]):
@@ -88,13 +90,24 @@ def far_of(mechanism: Mechanism, name: str) -> Far | None:
 
 
 def invariance(mechanism: Mechanism) -> dict[str, Company]:
-    """The cases on which bits of rows are compared, by what they may depend on: batch or chunk."""
-    path = spec_folder() / "serving" / f"{mechanism.name}.yaml"
-    if mechanism.name != mechanism.operator or not path.is_file():
-        return {}
-    stated = {str(k): {str(n): x for n, x in own.items()} for k, own in _read(path).get("invariance", {}).items()}
+    """The cases on which bits of rows are compared, by what they may depend on: batch or chunk.
+
+    The file of an operator has those of its further mechanisms, too.
+    """
+    path = spec_folder() / "serving" / f"{mechanism.operator}.yaml"
+    stated = _plain(_read(path)) if path.is_file() else {}
+    if mechanism.name != mechanism.operator:
+        stated = {"invariance": stated.get("further", {}).get(mechanism.name, {})}
     scope = _scope(mechanism)
-    return {k: Company(str(own["axis"]), _assigned(own["case"], scope), _lengths(own)) for k, own in stated.items()}
+    return {
+        kind: Company(str(own["axis"]), _assigned(own["case"], scope), _lengths(own), str(own.get("option", "")))
+        for kind, own in stated.get("invariance", {}).items()
+    }
+
+
+def _plain(document: Mapping[Any, Any]) -> dict[str, Any]:
+    """A mapping of a file with plain keys, and so those in it."""
+    return {str(key): _plain(x) if isinstance(x, Mapping) else x for key, x in document.items()}
 
 
 def _lengths(own: Mapping[str, Any]) -> dict[str, str]:
@@ -241,6 +254,18 @@ def faults(known: Mapping[str, Mechanism], folder: Path | None = None) -> Iterat
             yield error
 
 
+def _contradicting_companies(companies: Mapping[Any, Any], mechanism: Mechanism) -> Iterator[SpecError]:
+    for own in _plain(companies).values():
+        for name, size in _lengths(own).items():
+            if name not in mechanism.inputs or size not in mechanism.sizes:
+                yield SpecError(f"lengths: {name} has no lengths along {size}", place_of(own["axis"]))
+        if "option" in own and str(own["option"]) not in mechanism.options:
+            yield SpecError(f"option: nothing is called {own['option']!s}", place_of(own["option"]))
+        if not _lengths(own) and "option" not in own and str(own["axis"]) not in restrictable(mechanism):
+            yield SpecError(f"axis: something is computed along {own['axis']!s}", place_of(own["axis"]))
+        _assigned(own["case"], _scope(mechanism))
+
+
 def _contradictions(plain: Mapping[str, Any], stem: str, known: Mapping[str, Mechanism]) -> Iterator[SpecError]:
     operator = str(plain["operator"])
     if operator != stem:
@@ -250,14 +275,13 @@ def _contradictions(plain: Mapping[str, Any], stem: str, known: Mapping[str, Mec
         return
     mechanism = known[operator]
     names = {*mechanism.sizes, *mechanism.inputs, *mechanism.options}
-    for parts in plain.get("invariance", {}).values():
-        own = {str(key): x for key, x in parts.items()}
-        for name, size in _lengths(own).items():
-            if name not in mechanism.inputs or size not in mechanism.sizes:
-                yield SpecError(f"lengths: {name} has no lengths along {size}", place_of(own["axis"]))
-        if not _lengths(own) and str(own["axis"]) not in restrictable(mechanism):
-            yield SpecError(f"axis: something is computed along {own['axis']!s}", place_of(own["axis"]))
-        _assigned(own["case"], _scope(mechanism))
+    yield from _contradicting_companies(plain.get("invariance", {}), mechanism)
+    for name, companies in plain.get("further", {}).items():
+        further = known.get(str(name))
+        if further is None or further.operator != operator or further.name == operator:
+            yield SpecError(f"further: {name!s} is no further mechanism of {operator}", place_of(name))
+        else:
+            yield from _contradicting_companies(companies, further)
     tiles = [_TILE.sub("9", str(text)) for text in plain.get("tiles", {}).values()]
     texts = [
         *tiles,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from attnspec.adapters import Adapter
-from attnspec.adapters.faults.company import BY_ROWS
+from attnspec.adapters.controls.quantized import FORMATS
+from attnspec.adapters.faults.company import BY_ROWS, BY_STEPS
 from attnspec.cases.large import large_again, large_sample
 from attnspec.cases.profiles import PROFILES
 from attnspec.judging.bench import Bench
@@ -138,3 +139,30 @@ def test_attention_to_given_keys_depends_on_other_rows(name, says):
     one, m = subject(fault(f"fault:{name}")), NONE.library()["gathered_attention"]
     (cell,) = [cell for cell in run(Request(one, m, "float32", PROFILES["serving"], laws=LAWS)).cells if cell.bad]
     assert says == cell.says[: len(says)]
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        (
+            "steps_behind_96_codes_in_other_tiles",
+            "the same bits where 128 rows are fed in parts of 128, 64, 42, 32 and 4; others in those of 1",
+        ),
+        ("codes_split_in_large_batches", "the same bits in batches of up to 4; others in one of 8"),
+    ],
+)
+def test_a_cache_of_codes_depends_on_how_it_is_fed_and_on_other_items(name, says):
+    one, m = subject(fault(f"fault:{name}")), NONE.library()["quantized_cache"]
+    request = Request(one, m, "float32", PROFILES["serving"], laws=LAWS)
+    (cell,) = [cell for cell in run(request).cells if cell.bad]
+    assert says == cell.says[: len(says)]
+    again = large_again(m, cell.failure.sample.case, one.claims, "float32")
+    bench = Bench(one, m, "float32", "cpu", {**m.words, "grouping": "block"})
+    assert cell.says == served_again(request, bench, cell.law, again).says
+
+
+def test_what_is_fed_row_by_row_to_a_cache_of_codes_keeps_its_claims():
+    claims = {"limits": FORMATS, "conventions": {"grouping": "block"}, "batch_invariant": True, "chunk_invariant": True}
+    one = subject(Adapter("kernel", "cached_attention", BY_STEPS.right(), "torch", **claims))
+    m = NONE.library()["quantized_cache"]
+    assert {"pass"} == {cell.verdict for cell in run(Request(one, m, "float32", PROFILES["serving"], laws=LAWS)).cells}

@@ -57,6 +57,21 @@ cases:
         ("k_len = 9", "k_size = 9", "nothing is called 'k_size'"),
         ("fits: k_len > 1", "fits: k_size > 1", "unknown name 'k_size'"),
         ("rows: 2", "rows: many", "rows: 'many'"),
+        (
+            "rows: 2",
+            "rows: 2\nfurther: {causal_masks: {batch: {axis: batch, case: q_len = 1}}}",
+            "further: causal_masks is no further mechanism of attention",
+        ),
+        (
+            "rows: 2",
+            "rows: 2\nfurther: {causal_mask: {batch: {axis: k_len, case: q_len = 1}}}",
+            "axis: something is computed along k_len",
+        ),
+        (
+            "rows: 2",
+            "rows: 2\ninvariance: {chunk: {axis: q_len, option: chunks, case: q_len = 1}}",
+            "option: nothing is called chunks",
+        ),
         ("cases:", "cazes:", "unknown key 'cazes'; did you mean 'cases'?"),
     ],
 )
@@ -77,7 +92,11 @@ def test_a_case_may_say_how_its_arrays_lie():
     ("name", "axes"),
     [
         ("attention", {"batch": "batch", "chunk": "q_len"}),
-        ("cached_attention", {"batch": "batch"}),
+        ("cached_attention", {"batch": "batch", "chunk": "length"}),
+        ("quantized_attention", {"batch": "batch", "chunk": "q_len"}),
+        ("quantized_cache", {"batch": "batch", "chunk": "length"}),
+        ("quantized_pages", {"batch": "batch", "chunk": "q_len"}),
+        ("causal_mask", {}),
         ("latent_pages", {"batch": "batch", "chunk": "q_len"}),
         ("packed_attention", {"batch": "items"}),
         ("softmax", {"batch": "rows"}),
