@@ -35,7 +35,11 @@ WORDS = {"causal_alignment": "bottom_right", "empty_row": "zeros", "grouping": "
 
 
 def sdpa(q: Any, k: Any, v: Any, *, causal: bool = False) -> Any:
-    return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
+    """Attention of torch, of which the last query sees the last key."""
+    queries, keys = q.shape[2], k.shape[2]
+    mask = torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries) if causal and queries != keys else None
+    square = causal and mask is None
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v, mask, is_causal=square, enable_gqa=True)
 
 
 def composed(q: Any, k: Any, v: Any) -> Any:

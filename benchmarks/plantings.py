@@ -1,6 +1,7 @@
 """How often one wrong row of one head is found, for every kind of fault that makes a row wrong at these sizes.
 
     python benchmarks/plantings.py --length 512 --heads 8 --kv-heads 2 --plantings 100
+    python benchmarks/plantings.py --length 1 --keys 8193 --heads 64 --kv-heads 8 --files serving --places 1 --right 0
 
 The right output has one row of one head exchanged for what a faulty function gives there, in another place each time,
 of those at which that is beyond its bound. Of the functions in `adapters/faults/`, those are tried that are wrong in a
@@ -165,6 +166,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     for name, default in (("length", 512), ("heads", 8), ("kv-heads", 2), ("head-dim", 64), ("plantings", 100)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--keys", type=int, help="Keys, if they are not as many as queries.")
+    parser.add_argument("--value-dim", type=int, help="The head size of the values, if it is another one.")
     parser.add_argument("--places", type=int, default=100, help="Rows in which a function is wrong, if it is tried.")
     parser.add_argument("--files", nargs="+", default=FILES, help="Files of faulty functions.")
     parser.add_argument("--file", type=Path, help="Where results are written, and found again.")
@@ -172,9 +175,9 @@ def main() -> None:
     asked = parser.parse_args()
     torch.set_num_threads(1)
     quick.SCORES, screening.AGAIN = 0, max(asked.heads * asked.length // 512, screening.WORST)
-    n, d = asked.length, asked.head_dim
-    text = f"batch = 1, kv_heads = {asked.kv_heads}, heads = {asked.heads}, q_len = {n}, k_len = {n}, head_dim = {d}"
-    text += f", value_dim = {d}, causal = true"
+    n, keys, d = asked.length, asked.keys or asked.length, asked.head_dim
+    text = f"batch = 1, kv_heads = {asked.kv_heads}, heads = {asked.heads}, q_len = {n}, k_len = {keys}, head_dim = {d}"
+    text += f", value_dim = {asked.value_dim or d}, causal = true"
     kept = Kept(asked.file, text)
     kinds, missed = planted(text, asked, kept) if asked.plantings else (0, 0)
     names = variants(text) if asked.right else []

@@ -95,6 +95,7 @@ def test_a_case_may_say_how_its_arrays_lie():
         ("cached_attention", {"batch": "batch", "chunk": "length"}),
         ("quantized_attention", {"batch": "batch", "chunk": "q_len"}),
         ("quantized_cache", {"batch": "batch", "chunk": "length"}),
+        ("written_cache", {"batch": "batch", "chunk": "length"}),
         ("quantized_pages", {"batch": "batch", "chunk": "q_len"}),
         ("causal_mask", {}),
         ("latent_pages", {"batch": "batch", "chunk": "q_len"}),
