@@ -39,12 +39,15 @@ from attnspec.language.expressions import Expression
 from attnspec.language.scopes import Scope
 from attnspec.language.syntax import assignments
 from attnspec.mechanisms.loader import NONE
+from attnspec.numerics import budget
 from attnspec.numerics.formats import FORMATS
 from attnspec.numerics.grades import BF16
 from attnspec.numerics.streams import pick
 from attnspec.subjects.targets import faults, subject
 
 FILES = ("tiles", "attention", "serving")
+MEMORY = 4 << 30
+"""Bytes that a judgement may take."""
 _NAMES = controls(NONE.library(), ["attention"])["attention"]
 _CONTROLS = {one.name: one for one in registered() if one.name in _NAMES}
 
@@ -66,7 +69,7 @@ def case(function: Callable[..., Any], text: str, seed: int) -> tuple[Bench, Lar
 def judged(function: Callable[..., Any], text: str, seed: int = 0) -> Judged:
     bench, sample = case(function, text, seed)
     with bench.subject.session():
-        return Large(bench, sample, memory=4 << 30, seconds=600.0).judged([BF16])
+        return Large(bench, sample, memory=MEMORY, seconds=600.0).judged([BF16])
 
 
 class Kept:
@@ -99,10 +102,11 @@ class Bounds:
         for item in self.portions.items():
             for start in range(0, self.portions.rows, 128):
                 rows = np.arange(start, min(start + 128, self.portions.rows))
-                exact, bounded = (
-                    self.portions.outputs(self.portions.frame(item, rows, grade), ["out"])["out"]
-                    for grade in (None, BF16)
-                )
+                with budget.roomy(MEMORY):
+                    exact, bounded = (
+                        self.portions.outputs(self.portions.frame(item, rows, grade), ["out"])["out"]
+                        for grade in (None, BF16)
+                    )
                 shape = np.shape(exact)
                 several = int(np.prod(self.portions.shapes["out"]))
                 radius = _radius(self.portions, np.asarray(exact), exact, bounded, "out", BF16, several)
@@ -127,7 +131,7 @@ def right(name: str, text: str, seed: int) -> Judged:
     sample = large_sample(ATTENTION, "benchmark", assigned(text), one.claims, "bfloat16", seed)
     assert not isinstance(sample, str), sample
     with one.session():
-        return Large(bench, sample, memory=4 << 30, seconds=600.0).judged(Course(request, {}).grades)
+        return Large(bench, sample, memory=MEMORY, seconds=600.0).judged(Course(request, {}).grades)
 
 
 def variants(text: str) -> list[str]:

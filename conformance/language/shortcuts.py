@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
 from collections.abc import Mapping
 
 from .syntax import parse
@@ -22,8 +23,15 @@ def is_shortcut(node: ast.IfExp, lines: Mapping[str, str]) -> bool:
         return False
     if len(test.args) != 1 or test.keywords or not isinstance(test.args[0], ast.Name):
         return False
-    assumed = _Assumed(test.args[0].id, lines)
-    return ast.dump(assumed.visit(copy.deepcopy(node.body))) == ast.dump(assumed.visit(copy.deepcopy(node.orelse)))
+    return _is_one_where_false(test.args[0].id, ast.unparse(node.body), ast.unparse(node.orelse), tuple(lines.items()))
+
+
+@functools.lru_cache(1024)
+def _is_one_where_false(name: str, body: str, orelse: str, lines: tuple[tuple[str, str], ...]) -> bool:
+    """Whether two expressions are one and the same where a line is false everywhere."""
+    assumed = _Assumed(name, dict(lines))
+    parts = (ast.parse(text, mode="eval").body for text in (body, orelse))
+    return len({ast.dump(assumed.visit(part)) for part in parts}) == 1
 
 
 FALSE = ast.Name("false", ast.Load())
