@@ -169,9 +169,9 @@ class Case:
     def inputs(self) -> Mapping[str, Array]:
         """The arrays by name: the required ones, and of the optional ones those that are there."""
         made, call = framework_named(self._kernel.adapter.framework), self._call
-        dtypes = {name: self._sample.mechanism.dtype_of(name, self._dtype) for name in call.inputs}
+        m, values = self._sample.mechanism, self._sample.values
         return {
-            name: made.make(x, dtypes[name], call.device, call.layout, index)
+            name: made.make(x, m.dtype_of(name, self._dtype, values), call.device, call.layout, index)
             for index, (name, x) in enumerate(call.inputs.items())
         }
 

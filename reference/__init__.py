@@ -72,6 +72,7 @@ from .quantization import (
     quantize,
     quantize_blocks,
     quantized_matmul,
+    scaled_matmul,
 )
 from .recurrence_gradients import (
     gated_delta_rule_gradient,
@@ -177,6 +178,7 @@ __all__ = [
     "routed_experts",
     "sample",
     "sample_rows",
+    "scaled_matmul",
     "short_convolution",
     "short_convolution_gradient",
     "sinusoidal",

@@ -220,3 +220,24 @@ def quantized_matmul(x, codes, scales, offsets, *, bits=4, group_size=32, transp
         own = slice(g * group_size, (g + 1) * group_size)
         W[:, own] = scales[:, g, None] * codes[:, own] + offsets[:, g, None]
     return x @ W.T if transpose_weights else x @ W
+
+
+def scaled_matmul(a, b, a_scale, b_scale, bias=0.0, *, inner_block=None, outs_block=None):
+    """The product (s_a A)(s_b B) + c of codes a [rows, n] and b [n, outs], with scales of stretches and blocks.
+
+    DeepSeek-AI 2024, arXiv:2412.19437, section 3.3.2; without `inner_block` scales are of rows and columns.
+    """
+    rows, n = a.shape
+    outs = b.shape[1]
+    if 0 in (rows, n, outs) or len(b) != n:
+        raise ValueError("matrices with a length in common")
+    L, W = inner_block or n, outs_block or 1
+    s_a = np.broadcast_to(a_scale, (rows, -(-n // L)))
+    s_b = np.broadcast_to(b_scale, (-(-n // L), -(-outs // W)))
+    y = np.zeros((rows, outs))
+    for i in range(rows):
+        for j in range(outs):
+            for g in range(-(-n // L)):
+                own = slice(g * L, (g + 1) * L)
+                y[i, j] += s_a[i, g] * s_b[g, j // W] * np.dot(a[i, own], b[own, j])
+    return y + bias

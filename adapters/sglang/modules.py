@@ -20,11 +20,18 @@ EXPERTS = "kernels.ops.moe"
 SPECULATIVE = "kernels.ops.speculative"
 QUANTIZATION = "kernels.ops.quantization"
 LAYERNORM = "kernels.ops.layernorm"
-FOLDERS = ("kernels", "kernels.ops", ATTENTION, EXPERTS, SPECULATIVE, QUANTIZATION, LAYERNORM, "srt", "srt.platforms")
+PRODUCTS = "kernels.ops.gemm"
+FOLDERS = (
+    *("kernels", "kernels.ops", ATTENTION, EXPERTS, SPECULATIVE, QUANTIZATION, LAYERNORM, PRODUCTS),
+    *("srt", "srt.platforms"),
+)
 COMPILED: dict[str, dict[str, Any]] = {
     f"{QUANTIZATION}.fp8_kernel": {"sglang_per_token_group_quant_fp8": None},
     f"{SPECULATIVE}.tree": {"build_tree_kernel_efficient": None},
     "srt.platforms.interface": {"reject_out_of_tree_path": None},
+    "srt.layers": {"deep_gemm_wrapper": None},
+    "srt.runtime_context": {"get_platform": lambda: SimpleNamespace(is_sm90=True)},
+    "srt.utils.custom_op": {"register_custom_op": lambda **_: lambda function: function},
 }
 """What modules import of others, and their kernels in Triton do not use."""
 
@@ -41,7 +48,8 @@ def module(name: str, folder: str = ATTENTION) -> Any:
     """A module of `sglang.kernels.ops.attention`, as in "decode_attention", or of another folder."""
     triton: Any = importlib.import_module("triton")
     if triton.knobs.runtime.interpret:
-        stubs: dict[str, Any] = {"srt.utils": {"__getattr__": _asked}, "srt.environ": {"envs": Unset()}}
+        stubs: dict[str, Any] = {"srt.environ": {"envs": Unset()}}
+        stubs["srt.utils"] = {"__getattr__": _asked, "get_device_name": lambda: ""}
         hollow("sglang", FOLDERS, stubs | COMPILED)
         sys.modules["sglang.srt.platforms"].current_platform = None  # type: ignore[attr-defined]
     return importlib.import_module(f"sglang.{folder}.{name}")

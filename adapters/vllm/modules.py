@@ -33,7 +33,7 @@ COMMON: dict[str, dict[str, Any]] = {
         "causal_conv1d_update_cpu_vec": None,
         "mamba_chunk_scan_fwd_cpu": lambda *arrays: compiled().mamba_chunk_scan_fwd_cpu(*arrays),
     },
-    "utils.platform_utils": {"get_device_name_as_file_name": None},
+    "utils.platform_utils": {"get_device_name_as_file_name": lambda: ""},
 }
 
 
@@ -116,7 +116,7 @@ def fp8_utility() -> Any:
     if triton.knobs.runtime.interpret:
         unused: dict[str, Any] = {"__getattr__": lambda name: None}
         stubs: dict[str, dict[str, Any]] = {
-            "envs": {},
+            "envs": {"VLLM_BATCH_INVARIANT": False},
             "logger": {"init_logger": logging.getLogger},
             "platforms": {"current_platform": Platform()},
             "triton_utils": {"tl": triton.language, "triton": triton},
@@ -125,6 +125,21 @@ def fp8_utility() -> Any:
         }
         hollow("vllm", FOLDERS, COMMON | stubs)
     return importlib.import_module(f"vllm.{QUANTIZATION}.utils.fp8_utils")
+
+
+@functools.cache
+def scaled_products() -> Any:
+    """The module of vLLM with products of codes with scales of rows and columns, in Triton."""
+    triton: Any = importlib.import_module("triton")
+    if triton.knobs.runtime.interpret:
+        pointers = {"tl": triton.language, "triton": triton, "use_tensor_descriptor": lambda *_: False}
+        stubs: dict[str, dict[str, Any]] = {
+            "triton_utils": pointers,
+            "triton_utils.allocation": {"set_triton_allocator": None},
+        }
+        hollow("vllm", (*FOLDERS, f"{QUANTIZATION}.compressed_tensors"), stubs)
+        vars(importlib.import_module("vllm.triton_utils")).update(pointers)
+    return importlib.import_module(f"vllm.{QUANTIZATION}.compressed_tensors.triton_scaled_mm")
 
 
 @functools.cache

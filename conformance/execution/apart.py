@@ -139,7 +139,8 @@ class Asking:
     def call(self, call: Call, seconds: float) -> Reply:
         """The reply to a call on contiguous arrays."""
         interface = self._place.interface
-        made = {name: _made(x, interface.dtype_of(name, call.dtype)) for name, x in call.inputs.items()}
+        own = {name: call.dtypes.get(name) or interface.dtype_of(name, call.dtype) for name in call.inputs}
+        made = {name: _made(x, own[name]) for name, x in call.inputs.items()}
         head = {
             "names": [*made],
             "positional": [name for name in interface.required if name not in interface.by_name],

@@ -139,14 +139,15 @@ def array(data: bytes, dtype: str, shape: list[int], framework: str) -> Any:
     """An array of a framework from its bytes."""
     import numpy as np
 
-    if dtype == "bfloat16":
+    if dtype == "bfloat16" or dtype.startswith("float8"):  # which NumPy lacks
         if framework == "torch":
             import torch
 
-            return torch.from_numpy(np.frombuffer(data, np.int16).reshape(shape).copy()).view(torch.bfloat16)
+            whole = np.frombuffer(data, np.int16 if dtype == "bfloat16" else np.int8)
+            return torch.from_numpy(whole.reshape(shape).copy()).view(getattr(torch, dtype))
         import ml_dtypes
 
-        return of(np.frombuffer(data, ml_dtypes.bfloat16).reshape(shape).copy(), framework)
+        return of(np.frombuffer(data, getattr(ml_dtypes, dtype)).reshape(shape).copy(), framework)
     return of(np.frombuffer(data, dtype).reshape(shape).copy(), framework)
 
 

@@ -127,12 +127,12 @@ def _claimed(bench: Bench, sample: Sample, settled: Settled, *, poisoned: bool, 
             options[name] = m.passed(name, x)
     if (claims.limits or claims.requires) and settled.key:
         _check_limits(bench, settled, wrong=wrong)
-    dtypes = _own_dtypes(bench, settled, (*inputs, *m.outputs)) if m is not m.stating else {}
+    dtypes = _own_dtypes(bench, settled, (*inputs, *m.outputs)) if m is not m.stating or m.typing else {}
     return Call(inputs, options, bench.dtype, bench.device, sample.layout, poisoned, dtypes)
 
 
 def _own_dtypes(bench: Bench, settled: Settled, names: Iterable[str]) -> dict[str, str]:
-    """The dtypes of arrays that are others in a further mechanism of an operator than in the operator's own."""
+    """The dtypes of arrays that an option says, or that differ in a further mechanism from the operator's own."""
     m, stated = bench.mechanism, bench.mechanism.stating
     found = {name: m.dtype_of(name, bench.dtype, settled.values) for name in names}
     return {name: dtype for name, dtype in found.items() if dtype != stated.dtype_of(name, bench.dtype)}

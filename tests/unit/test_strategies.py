@@ -65,6 +65,12 @@ def test_arrays_are_those_of_the_framework_in_the_dtype(case):
     assert case.check(case.inputs["x"].float().softmax(-1).nan_to_num(0).bfloat16()) <= 1
 
 
+@PLAIN
+@given(cases("scaled_matmul", framework="torch", limits={"a_dtype": ("a_e5m2",)}))
+def test_codes_are_in_the_dtype_that_an_option_says(case):
+    assert ["torch.float8_e5m2", "torch.float32"] == [str(case.inputs[name].dtype) for name in ("a", "a_scale")]
+
+
 def test_a_wrong_kernel_fails_on_the_smallest_sizes_and_the_plainest_options():
     smallest = []
 

@@ -87,3 +87,15 @@ def test_the_process_ends_with_the_one_that_it_comes_from(supervisor, asked):
     while os.path.exists(f"/proc/{bare}") and time.monotonic() < until:
         time.sleep(0.01)
     assert not os.path.exists(f"/proc/{bare}")
+
+
+@pytest.mark.parametrize("framework", ["torch", "numpy"])
+def test_codes_are_passed_there_in_their_own_dtypes(supervisor, tmp_path, framework):
+    result = "a_scale + ('float8_e5m2' in str(a.dtype)) + float(a[0, 0])"
+    kernel = f"def product(a, b, a_scale, b_scale):\n    return {result}\n"
+    (tmp_path / "kernel.py").write_text(kernel)
+    target = f"{tmp_path}/kernel.py:product"
+    (one,) = resolve(target, operator="scaled_matmul", framework=framework, supervisor=supervisor)
+    arrays = {name: np.full((1, 1), 0.25) for name in ("a", "b", "a_scale", "b_scale")}
+    (there,) = one.caller.apart([Call(arrays, {}, "float32", dtypes={"a": "float8_e5m2", "b": "float8_e4m3fn"})], 60.0)
+    assert 1.5 == there.outputs["out"].item()
