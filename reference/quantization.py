@@ -222,10 +222,13 @@ def quantized_matmul(x, codes, scales, offsets, *, bits=4, group_size=32, transp
     return x @ W.T if transpose_weights else x @ W
 
 
-def scaled_matmul(a, b, a_scale, b_scale, bias=0.0, *, inner_block=None, outs_block=None):
+def scaled_matmul(
+    a, b, a_scale, b_scale, bias=0.0, out_scale=None, *, inner_block=None, outs_block=None, output_scale="divides"
+):
     """The product (s_a A)(s_b B) + c of codes a [rows, n] and b [n, outs], with scales of stretches and blocks.
 
     DeepSeek-AI 2024, arXiv:2412.19437, section 3.3.2; without `inner_block` scales are of rows and columns.
+    With `out_scale [1]`, its codes in float8_e4m3fn; Micikevicius et al. 2022, arXiv:2209.05433, section 3.1.
     """
     rows, n = a.shape
     outs = b.shape[1]
@@ -240,4 +243,5 @@ def scaled_matmul(a, b, a_scale, b_scale, bias=0.0, *, inner_block=None, outs_bl
             for g in range(-(-n // L)):
                 own = slice(g * L, (g + 1) * L)
                 y[i, j] += s_a[i, g] * s_b[g, j // W] * np.dot(a[i, own], b[own, j])
-    return y + bias
+    y = y + bias
+    return y if out_scale is None else _coded(y, out_scale if output_scale == "divides" else 1 / out_scale, 448.0)

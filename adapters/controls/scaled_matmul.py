@@ -116,3 +116,43 @@ def control_product_by_columns(
         of_rows = a_scale[:, min(g, a_scale.shape[1] - 1)].astype(np.float64)
         out += np.outer(left[:, place] * of_rows, right[place] * columns[min(g, len(columns) - 1)])
     return out.astype(np.float32)
+
+
+@adapter("scaled_matmul", limits=FORMATS, conventions={"output_scale": "divides"})
+def control_product_in_codes(
+    a: Any,
+    b: Any,
+    a_scale: Any,
+    b_scale: Any,
+    bias: Any = None,
+    *,
+    out_scale: Any,
+    inner_block: int | None = None,
+    outs_block: int | None = None,
+) -> Any:
+    """Codes of what is added up in single precision."""
+    import torch
+
+    out = by_stretches(a, b, a_scale, b_scale, inner_block, outs_block)
+    out = (out if bias is None else out + bias) / out_scale
+    return out.clamp(-448, 448).to(torch.float8_e4m3fn)
+
+
+@adapter("scaled_matmul", dtypes=("bfloat16",), limits=FORMATS, conventions={"output_scale": "multiplies"})
+def control_product_in_codes_in_a_second_step(
+    a: Any,
+    b: Any,
+    a_scale: Any,
+    b_scale: Any,
+    bias: Any = None,
+    *,
+    out_scale: Any,
+    inner_block: int | None = None,
+    outs_block: int | None = None,
+) -> Any:
+    """A result in bfloat16, of which codes are made by a factor."""
+    import torch
+
+    out = by_stretches(a, b, a_scale, b_scale, inner_block, outs_block).bfloat16()
+    out = (out if bias is None else out + bias).float() * out_scale
+    return out.clamp(-448, 448).to(torch.float8_e4m3fn)

@@ -69,3 +69,11 @@ def torch_scaled_mm_float16(a: Any, b: Any, a_scale: Any, b_scale: Any, bias: An
     import torch
 
     return scaled_mm(a, b, a_scale, b_scale, bias, torch.float16)
+
+
+@adapter("scaled_matmul", dtypes=("float32",), conventions={"output_scale": "divides"}, **FLOAT8)
+def torch_scaled_mm_float8(a: Any, b: Any, a_scale: Any, b_scale: Any, bias: Any = None, *, out_scale: Any) -> Any:
+    """torch._scaled_mm with results in float8 and scale_result."""
+    import torch
+
+    return scaled_mm(a, b, a_scale, b_scale, bias, torch.float8_e4m3fn, out_scale)

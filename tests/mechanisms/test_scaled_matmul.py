@@ -44,3 +44,14 @@ def test_a_code_stands_for_itself_times_the_scale_of_its_stretch_and_block(
         expected[i, j] += a[i, m] * of_row * b[m, j] * b_scale[g % b_scale.shape[0], h % b_scale.shape[1]]
     found = witness(a, b, a_scale, b_scale, bias, inner_block=inner_block, outs_block=outs_block)
     np.testing.assert_allclose(expected + bias, found, rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"), [("divides", [[-448.0, 13.0, 0.001953125]]), ("multiplies", [[-120.0, 0.8125, 0.0]])]
+)
+def test_results_in_codes_are_the_nearest_ones_in_units_of_a_scale_or_of_its_reciprocal(word, expected):
+    one = np.ones((1, 1))
+    arrays = {"a": one, "b": np.array([[-480.0, 3.3, 0.0004]]), "a_scale": one, "b_scale": one}
+    values = {**arrays, "out_scale": np.array([0.25]), "output_scale": word}
+    found = [Frame(library()["coded_matmul"], values).outputs()["out"], reference.scaled_matmul(**values)]
+    np.testing.assert_array_equal([expected, expected], found)
