@@ -8,6 +8,8 @@ import math
 
 import numpy as np
 
+from .attention import codes_of
+
 
 def cached_attention(
     q,
@@ -23,9 +25,11 @@ def cached_attention(
     q_scale=None,
     k_scale=None,
     v_scale=None,
+    out_scale=None,
     kept=None,
     cache_dtype=None,
     scale_policy=None,
+    least_scale=0.0,
     grouping="block",
     own_chunk="as_kept",
     least_code="mirrored",
@@ -36,15 +40,18 @@ def cached_attention(
     mask (True: may attend) broadcasts to [batch, heads, length, length]; beams [batch], the row that each row goes on
     from after the first chunk. A query that may see no key returns NaN.
     Of codes, `q_scale`, `k_scale` and `v_scale` have the axes of q, k and v, each of full length or 1.
+    With an `out_scale` [1, heads or 1, 1, 1] the output is codes in float8_e4m3fn.
     With `kept` [batch, chunks], an item keeps so many of the first tokens of each chunk, and the others are taken out.
     With a `cache_dtype` of float8_e4m3fn or int8 the cache keeps codes of k / k_scale and v / v_scale; without scales,
     the largest size of the first chunk becomes the largest code, or with the `scale_policy` `running` that of
-    all chunks up to each, which is written by it.
+    all chunks up to each, which is written by it. Such a scale is at least the `least_scale`.
     """
     if cache_dtype is not None:
         ends = np.cumsum(chunks)
         reach = np.repeat(ends if scale_policy == "running" else ends[:1].repeat(len(ends)), chunks)
-        k_kept, v_kept = (coded(x, s, cache_dtype, reach, least_code) for x, s in ((k, k_scale), (v, v_scale)))
+        k_kept, v_kept = (
+            coded(x, s, cache_dtype, reach, least_code, least_scale) for x, s in ((k, k_scale), (v, v_scale))
+        )
     else:
         k = k_kept = k if k_scale is None else k * k_scale
         v = v_kept = v if v_scale is None else v * v_scale
@@ -83,10 +90,10 @@ def cached_attention(
         if start == 0 and beams is not None:
             K, V = [K[b] for b in beams], [V[b] for b in beams]
         start += n
-    return out
+    return codes_of(out, out_scale)
 
 
-def coded(x, scale, dtype, reach, least_code):
+def coded(x, scale, dtype, reach, least_code, least_scale=0.0):
     """What is left of x [batch, heads, length, size] in codes of x / scale.
 
     Without a scale, that of a token is made of all tokens up to its reach [length].
@@ -94,7 +101,7 @@ def coded(x, scale, dtype, reach, least_code):
     Micikevicius et al. 2022, FP8 formats for deep learning, arXiv:2209.05433, section 3.
     """
     largest = 448 if dtype == "float8_e4m3fn" else 127
-    found = [[(abs(x[:, :, :n]).max() or 1.0) / largest] for n in reach]
+    found = [[max(abs(x[:, :, :n]).max() / largest, least_scale) or 1.0 / largest] for n in reach]
     s = np.asarray(found if scale is None else scale)
     if np.any(s <= 0) and scale is not None:
         raise ValueError("scales are positive")

@@ -246,3 +246,47 @@ def control_coded_output_of_a_whole_pack(
     s = torch.einsum("qhd,khd->hqk", q.float(), keys) * (q.shape[2] ** -0.5 if scale is None else scale)
     p = torch.softmax(s.masked_fill(q_item[:, None] != k_item, -torch.inf), -1).nan_to_num(0.0)
     return coded(torch.einsum("hqk,khd->qhd", p, values), out_scale)
+
+
+@_declared("cached_attention", conventions={"grouping": "block"})
+def control_coded_output_of_chunks(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    chunks: tuple[int, ...],
+    out_scale: Any,
+    q_scale: Any = None,
+    k_scale: Any = None,
+    v_scale: Any = None,
+    window_left: int | None = None,
+    beams: Any = None,
+    scale: float | None = None,
+) -> Any:
+    """Codes of a chunk before the next one is fed."""
+    import torch
+
+    queries, keys, values, outs, start = meant(q, q_scale).float(), meant(k, k_scale), meant(v, v_scale), [], 0
+    past = [keys[:, :, :0], values[:, :, :0]]
+    for n in chunks:
+        part = slice(start, start + n)
+        past = [torch.cat(pair, 2) for pair in zip(past, (keys[:, :, part], values[:, :, part]), strict=True)]
+        out, _ = online(queries[:, :, part], *past, causal=True, window_left=window_left, scale=scale, block=3)
+        outs.append(coded(out, out_scale))
+        if start == 0 and beams is not None:
+            past = [x[list(beams)] for x in past]
+        start += n
+    return torch.cat([codes.view(torch.uint8) for codes in outs], 2).view(torch.float8_e4m3fn)
+
+
+@_declared("cached_attention", dtypes=("bfloat16", "float16"), limits={}, conventions={"grouping": "block"})
+def control_coded_output_of_everything(
+    q: Any, k: Any, v: Any, *, chunks: tuple[int, ...], out_scale: Any, scale: float | None = None
+) -> Any:
+    """The whole sequence at once, stored in the dtype of the inputs, and codes by way of the reciprocal."""
+    import torch
+
+    if sum(chunks) != q.shape[2]:
+        raise ValueError("the chunks are the whole sequence")
+    out, _ = online(q, k, v, causal=True, scale=scale, backwards=True)
+    return (out.to(q.dtype).float() * (1.0 / out_scale)).clamp(-LARGEST, LARGEST).to(torch.float8_e4m3fn)

@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import adapter
 
-FORMATS = {
+FORMATS: dict[str, Any] = {
     "a_dtype": ("a_e4m3fn", "a_e5m2", "a_int8"),
     "b_dtype": ("b_e4m3fn", "b_e5m2", "b_int8"),
 }

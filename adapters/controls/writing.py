@@ -20,11 +20,11 @@ def _declared(own_chunk: str) -> Callable[[Callable[..., Any]], Callable[..., An
     )
 
 
-def step_of(x: Any, scale: Any, cache_dtype: str, first: int) -> Any:
-    """The scale that is given, or that of the first tokens."""
+def step_of(x: Any, scale: Any, cache_dtype: str, first: int, least: float = 0.0) -> Any:
+    """The scale that is given, or that of the first tokens, which is not below the least one."""
     if scale is not None:
         return scale
-    return x[:, :, :first].float().abs().amax().clamp_min(1e-30) / LARGEST[cache_dtype]
+    return (x[:, :, :first].float().abs().amax().clamp_min(1e-30) / LARGEST[cache_dtype]).clamp_min(least)
 
 
 def encoded(x: Any, step: Any, cache_dtype: str) -> Any:
@@ -45,6 +45,7 @@ def control_codes_read_back(
     cache_dtype: str,
     k_scale: Any = None,
     v_scale: Any = None,
+    least_scale: float = 0.0,
     window_left: int | None = None,
     beams: Any = None,
     scale: float | None = None,
@@ -52,7 +53,7 @@ def control_codes_read_back(
     """A chunk is written first, and then read from the cache with all that is there."""
     import torch
 
-    steps = [step_of(x, s, cache_dtype, chunks[0]) for x, s in ((k, k_scale), (v, v_scale))]
+    steps = [step_of(x, s, cache_dtype, chunks[0], least_scale) for x, s in ((k, k_scale), (v, v_scale))]
     codes, outs, start = [encoded(x[:, :, :0], s, cache_dtype) for x, s in zip((k, v), steps, strict=True)], [], 0
     for n in chunks:
         part = slice(start, start + n)
@@ -123,6 +124,7 @@ def control_scales_that_grow(
     chunks: tuple[int, ...],
     cache_dtype: str,
     scale_policy: str | None = None,
+    least_scale: float = 0.0,
     window_left: int | None = None,
     beams: Any = None,
     scale: float | None = None,
@@ -136,7 +138,7 @@ def control_scales_that_grow(
         for i, x in enumerate((k, v)):
             if start == 0 or scale_policy == "running":
                 tops[i] = torch.maximum(tops[i], x[:, :, part].float().abs().amax())
-            step = tops[i] / LARGEST[cache_dtype]
+            step = (tops[i] / LARGEST[cache_dtype]).clamp_min(least_scale)
             blocks[i].append((encoded(x[:, :, part], step, cache_dtype), step))
         keys, values = (torch.cat([codes.float() * step for codes, step in own], 2) for own in blocks)
         outs.append(online(q[:, :, part], keys, values, causal=True, window_left=window_left, scale=scale)[0])

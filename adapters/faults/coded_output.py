@@ -96,3 +96,46 @@ def last_codes_unwritten(ratio: Any) -> Any:
     found, whole = cast(ratio), ratio.shape[-1] // 4 * 4
     found[..., whole:] = 0.0
     return found if whole else cast(ratio)
+
+
+def of_all_chunks(outs: Any) -> Any:
+    """What all chunks give, one after the other."""
+    import torch
+
+    return torch.cat(outs, 2)
+
+
+def in_chunks(part: Any) -> Callable[..., Any]:
+    def cached_attention(
+        q: Any, k: Any, v: Any, *, chunks: tuple[int, ...], out_scale: Any, scale: float | None = None
+    ) -> Any:
+        outs, start = [], 0
+        for n in chunks:
+            own = slice(start, start + n)
+            keys, values = k[:, :, : own.stop], v[:, :, : own.stop]
+            out, _ = online(q[:, :, own], keys, values, causal=True, scale=scale)
+            outs.append(part.within(part.over(out, out_scale)))
+            start += n
+        return part.cast(part.of_all_chunks(outs))
+
+    return cached_attention
+
+
+CHUNKS = Whole("cached_attention", in_chunks, (over, within, cast, of_all_chunks), {"grouping": "block"})
+
+_chunk_steps: dict[tuple[int, ...], Any] = {}
+
+
+@CHUNKS.instead_of(over)
+def scale_of_an_earlier_sequence(out: Any, scale: Any) -> Any:
+    """The scale of the output is that of the first sequence with scales of that shape, as in a graph of decoding."""
+    return over(out, _chunk_steps.setdefault(tuple(scale.shape), scale.clone()))
+
+
+@CHUNKS.instead_of(of_all_chunks)
+def coded_again_with_each_chunk(outs: Any) -> Any:
+    """What earlier chunks gave is rounded to float8 and back, once more to fewer bits, when the next one is written."""
+    import torch
+
+    early = [out.to(torch.float8_e5m2).float() for out in outs[:-1]]
+    return torch.cat([*early, outs[-1]], 2)

@@ -316,3 +316,19 @@ def slots_beyond_are_hidden(q, k, v, *, chunks, capacity=None, window_left=None)
 @pytest.mark.parametrize("function", [one_step_at_a_time, slots_beyond_are_hidden])
 def test_a_correct_cache_is_not_accused(function, dtype):
     assert [] == failures(function, dtype)
+
+
+@pytest.mark.parametrize(("least_scale", "expected"), [(0.0, 0.375), (0.5, 0.5), (0.1, 0.4)])
+def test_a_scale_that_is_found_is_not_below_the_least_one(least_scale, expected):
+    one = np.ones((1, 1, 1, 1))
+    given = {"q": 0 * one, "k": one, "v": 0.375 * one, "chunks": np.array([1]), "least_scale": least_scale}
+    frame = Frame(library()["written_cache"], {**given, "cache_dtype": "i8"})
+    found = [frame.outputs()["out"], reference.cached_attention(**given, cache_dtype="int8")]
+    np.testing.assert_allclose(np.full((2, 1, 1, 1, 1), expected), found, 1e-12)
+
+
+def test_every_chunk_is_coded_by_the_scale_of_the_output():
+    x = np.array([[[[3.0], [1.0], [900.0]]]])
+    given = {"q": 0 * x, "k": x, "v": x, "chunks": np.array([1, 1, 1]), "out_scale": np.full((1, 1, 1, 1), 0.25)}
+    found = [Frame(library()["quantized_output_cache"], given).outputs()["out"], reference.cached_attention(**given)]
+    np.testing.assert_array_equal([[[[[12.0], [8.0], [448.0]]]]] * 2, found)
