@@ -12,10 +12,11 @@ from typing import Any
 
 from attnspec.cases.plans import plan, scenarios_of
 from attnspec.cases.profiles import PROFILES
+from attnspec.diagnosis.clock import now
 from attnspec.diagnosis.facts import Facts, facts_of
 from attnspec.diagnosis.likeness import Likeness
 from attnspec.diagnosis.maps import mapped
-from attnspec.diagnosis.naming import diagnose, observed
+from attnspec.diagnosis.naming import SECONDS, diagnose, observed
 from attnspec.diagnosis.observations import Observation, Stance
 from attnspec.diagnosis.phrases import where
 from attnspec.diagnosis.separation import When, separated
@@ -92,10 +93,12 @@ def told(fault: Fault) -> Told:
         found.law = head.law
         begin = time.process_time()
         bench, failure = result.bench, made_small(head.failure, result)
+        searched = now()
         calls = observed(bench, failure, 0)
         likeness = diagnose(bench, failure, 0, observations=calls)
         mapped(bench, failure, 0)
-        when = separated(bench, failure, result, 0, observations=calls)
+        left = SECONDS - (now() - searched)
+        when = separated(bench, failure, result, 0, observations=calls, left=left, likeness=likeness)
         found.seconds = time.process_time() - begin
         judged(found, bench, likeness if isinstance(likeness, Likeness) else None, when)
         return found

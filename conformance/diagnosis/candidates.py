@@ -5,6 +5,8 @@ The suite's own faulty functions are what no changed line of a definition expres
 
 from __future__ import annotations
 
+import copy
+import functools
 import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,8 +17,9 @@ from attnspec.adapters.faults.whole import OTHERWISE
 from ..judging.bench import Bench
 from ..language.expressions import Expression
 from ..mechanisms.mechanism import Mechanism, Mistake
-from ..subjects.subject import Subject
+from ..subjects.subject import AdapterSubject, Subject
 from ..subjects.targets import faults, subject
+from .clock import loading
 from .conditions import Condition
 from .places import Place, placed_lines
 
@@ -140,15 +143,32 @@ def faulty(bench: Bench) -> Iterator[Candidate]:
     They are the suite's own, and called in this process: workers are for what is not.
     """
     for name, adapter in _faults(bench):
-        yield Candidate(name, adapter.summary, function=subject(adapter))
+        yield Candidate(name, adapter.summary, function=_called(name))
 
 
 def resized(bench: Bench) -> Iterator[Candidate]:
     """Those of the faulty functions that are made of tiles, with tiles of other sizes."""
     for name, adapter in _faults(bench):
-        for size, made in vars(adapter.function).get(OTHERWISE, {}).items():
-            other = replace(adapter, name=f"{name} with {size}", function=made())
-            yield Candidate(other.name, adapter.summary, function=subject(other))
+        for size in vars(adapter.function).get(OTHERWISE, {}):
+            yield Candidate(f"{name} with {size}", adapter.summary, function=_called_with(name, size))
+
+
+@functools.cache
+def _called(name: str) -> AdapterSubject:
+    """A faulty function as a subject, made once."""
+    with loading():
+        return subject(faults()[name])
+
+
+@functools.cache
+def _called_with(name: str, size: str) -> AdapterSubject:
+    """The same with tiles of another size, which takes what the other does."""
+    other = copy.copy(_called(name))
+    made = vars(other.adapter.function)[OTHERWISE][size]()
+    other.adapter = replace(other.adapter, name=f"{name} with {size}", function=made)
+    other.name = other.adapter.name
+    other.hand(other.adapter.framework)
+    return other
 
 
 def _faults(bench: Bench) -> Iterator[tuple[str, Adapter]]:

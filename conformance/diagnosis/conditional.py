@@ -9,7 +9,6 @@ side of it.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -19,6 +18,7 @@ from ..judging.bench import Bench
 from ..judging.trial import Trial
 from ..numerics.grades import Grade
 from .candidates import Candidate
+from .clock import GRACE, now
 from .conditions import Condition, fitting
 from .observations import Observation, Stance
 from .parting import Parting, Point
@@ -44,23 +44,26 @@ def conditional(
 ) -> Iterator[Candidate]:
     """The candidates that agree on every wrong case, each under the condition that keeps it from all right ones.
 
-    After `until`, of the clock `time.process_time`, one is looked for, and no further one.
+    After `until`, of the clock of searches, none is looked for.
     """
     if len(wrong) < LEAST:
         return
     points = [at(bench, o, wrong=True) for o in wrong]
     found = []
     for candidate in candidates:
+        if now() > until:
+            break
         if all(o.stance(candidate) is Stance.AGREES for o in wrong):
             apart = [o for o in right if o.stance(candidate) is Stance.DIFFERS]
             learned = [at(bench, o, wrong=False) for o in apart]
             fit = fitting([p.facts for p in points], [p.facts for p in learned], exact=True)
             if fit is not None and fit.condition.literals:
                 found.append(((fit.score, len(apart)), candidate, learned))
-    for number, (_, candidate, learned) in enumerate(sorted(found, key=lambda one: one[0])[:TRIED]):
-        if number and time.process_time() > until:
+    for _, candidate, learned in sorted(found, key=lambda one: one[0])[:TRIED]:
+        if now() > until:
             return
         search = Telling(bench, [*points, *learned], candidate, wrong[0].names, grade, seed)
+        search.seconds = min(search.seconds, until + GRACE - now())
         stood = search.stands()
         if stood is not None and stood[1] and not search.refuted and stood[0].condition.literals:
             yield conditioned(candidate, stood[0].condition)

@@ -181,7 +181,8 @@ def _simple(facts: Facts) -> Iterator[Literal]:
         yield Literal("axes", name, axes, 1.5)
     yield from (Literal("shared", name, axis, 1.5) for name, axis in sorted(facts.shared))
     yield from (Literal("apart", name, axis, 1.5) for name, axis in sorted(facts.apart))
-    yield from (Literal("some", name, what, 1.6) for name, what in sorted(facts.counted))
+    for name, what in sorted(facts.counted):  # that two rows differ says more than that their sums do
+        yield Literal("some", name, what, 1.25 if what.startswith("not ") else 1.6)
     if facts.layout != "contiguous":
         yield Literal("layout", "layout", facts.layout, 1.7)
     if facts.regime:
@@ -252,7 +253,8 @@ def fitting(
     held, every = _held([one for one in known if _plain(one)], apart)
     if best is None and (found := _best(held, every, allowed, most)) is not None:
         return replace(found, partly=True)
-    likely = _likely(*_held([one for one in known if _plain(one) or one.kind == "from"], apart), len(wrong), most)
+    numbers = [one for one in known if _plain(one) or one.kind in ("from", "at least")]
+    likely = _likely(*_held(numbers, apart), len(wrong), most)
     if best is None or likely is None:
         return best or likely
     whole = BITS * best.condition.cost + _bits(len(wrong), best.exceptions)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace as replaced
 
@@ -23,8 +22,10 @@ from ..judging.bench import ANSWERED, Bench
 from ..judging.cells import Failure, law_of
 from ..judging.judge import judged
 from ..judging.trial import Tracing, Trial
+from ..mechanisms.library import uncollected
 from ..numerics.grades import Grade, looser
 from .candidates import Candidate, faulty, resized, stock
+from .clock import now
 from .conditions import EVERYWHERE, Condition, Literal
 from .facts import stated
 from .likeness import Likeness, Nearest
@@ -46,14 +47,16 @@ CONFINED = 4
 FEWER = (4, 4)
 """Cases beside a wrong one, and fresh ones, asked about before a subject is called what it is elsewhere."""
 SECONDS = 2.0
-"""CPU time after which no pair and no further condition is tried."""
-MORE = 0.5
-"""The share of that time after which no part of the calls is looked at by itself."""
+"""CPU time for all that is tried."""
+PARTS = 0.25
+"""The share of it that is kept for parts of the calls, on which what is known is tried."""
+PAIRS = 0.2
+"""The share of it in which pairs are tried, and in which functions with other tiles are."""
 RESIZED = 3_000
 """Calls of faulty functions with other tiles in one diagnosis."""
-USUAL = ("plain", "finite", "settled")
-"""The literals of parts of the calls on which what is known is tried however late it is."""
-LATER_SECONDS = 0.6
+USUAL = ("plain", "finite")
+"""The literals of parts of the calls on which what is known is tried when most of the time is spent."""
+LATER_SECONDS = 0.4
 """CPU time for candidates that are made at some positions of an axis, and for those from a position on."""
 ALIKE = 8
 """Further edits that give the same on every case, beyond which none of them is told."""
@@ -81,16 +84,33 @@ def diagnose(
     """What the subject behaves like, or comes nearest to, by what was `observed`.
 
     Candidates named by `without` are taken for unknown.
-    It takes so many `times` as long as usual at most.
+    It takes so many `times` as long as usual at most; what takes longer still was found in time, and is confirmed.
     What is `likely`, as it was named elsewhere, is tried before all others, and told if it agrees on every case; these
     are names without a mechanism.
     """
     candidates = [candidate for candidate in stock(bench) if candidate.name not in without]
     grades = looser(bench.dtype, bench.subject.claims.grade(bench.dtype))
     seconds = times * SECONDS
-    until = time.process_time() + seconds
+    until = now() + seconds
     if bench.mechanism.undetermined:
         return _by_laws(bench, failure, candidates, grades[0], seed)
+    with uncollected():
+        return _of_calls(bench, failure, seed, candidates, grades, without, observations, likely, until, seconds)
+
+
+def _of_calls(
+    bench: Bench,
+    failure: Failure,
+    seed: int,
+    candidates: Sequence[Candidate],
+    grades: Sequence[Grade],
+    without: Collection[str],
+    observations: Sequence[Observation] | None,
+    likely: Collection[str],
+    until: float,
+    seconds: float,
+) -> Likeness | Nearest | None:
+    """What fits on what was observed."""
     observations = observed(bench, failure, seed) if observations is None else observations
     again = _as_elsewhere(bench, candidates, observations, grades[0], seed, likely, until) if likely else None
     raising = [*_raising(bench, failure, grades[0])]
@@ -113,22 +133,26 @@ def _among_all(
 ) -> Likeness | Nearest | None:
     """What agrees on all calls, or else on a part of them."""
     failing = [o for o in observations if o.trial.sample in (failure.sample, failure.found)]
-    found = _named(bench, candidates, _functions(bench, without), observations, grades, seed, without, until, failing)
-    for within in () if isinstance(found, Likeness) else _parts(bench, candidates, observations, grades[0], seed):
+    early = until - PARTS * seconds
+    found = _named(bench, candidates, _functions(bench, without), observations, grades, seed, without, early, failing)
+    parts = _parts(bench, candidates, observations, grades[0], seed, early)
+    for within in () if isinstance(found, Likeness) else parts:
+        late = now() > early
+        if now() > until or (late and any(literal.kind not in USUAL for literal in within.literals)):
+            break
         part = [o for o in observations if within.holds(o.facts)]
         possible = [
             c for c in candidates if not any(x.kind == "settled" and x.name in c.words for x in within.literals)
         ]
-        if time.process_time() > until + MORE * seconds:
-            if any(literal.kind not in USUAL for literal in within.literals):
-                break
-            again = Search(bench, possible, [], part, grades[0], seed, within, until=until).likeness(plainly=True)
+        if late:
+            search = Search(bench, possible, [], part, grades[0], seed, within, until=until)
+            again = search.likeness(plainly=True) or (_as_edited(bench, part, search) if search.wrong else None)
             if again is not None and again.agreed >= CONFINED:
                 return _confined(again, within)
             continue
         functions = _functions(bench, without) if _settled(within) else ()
         again = (
-            _named(bench, possible, functions, part, grades, seed, without, until, (), within)
+            _named(bench, possible, functions, part, grades, seed, without, early, (), within)
             if any(not o.right for o in part)
             else None
         )
@@ -184,19 +208,17 @@ def _named(
     """What fits on all of some observations, the simplest first; at a looser grade it is to show on the `failing`."""
     search = Search(bench, candidates, functions, observations, grades[0], seed, within, until=until)
     found = search.likeness()
-    if within.literals and time.process_time() > until:
-        return found or _as_edited(bench, observations, search)
     for grade in grades[1:] if found is None else ():  # what has a mistake may be less precise than it claims as well
         coarse = Search(bench, candidates, [], [o.at(grade) for o in observations], grade, seed, within, until=until)
         found = found or _showing(coarse.likeness(), [o.at(grade) for o in failing])
     return (
         found
         or _from_elsewhere(bench, observations, search, without)
-        or search.likeness(pairs=True)
         or _as_edited(bench, observations, search)
         or _in_each_output(bench, candidates, observations, search)
         or _with_other_tiles(bench, observations, search, without)
         or _somewhere(bench, candidates, observations, search)
+        or search.within_time(PAIRS * SECONDS).likeness(pairs=True)
         or search.nearest()
     )
 
@@ -205,7 +227,7 @@ def _from_elsewhere(
     bench: Bench, observations: Sequence[Observation], search: Search, without: Collection[str]
 ) -> Likeness | None:
     """What is a mistake where the same line stands in another definition, or one with another size."""
-    near = resembling((c for c in varied(bench.mechanism) if c.name not in without), search.wrong)
+    near = resembling((c for c in varied(bench.mechanism) if c.name not in without), search.wrong, until=search.until)
     if not near:
         return None
     found = Search(
@@ -221,9 +243,8 @@ def _with_other_tiles(
     if search.within.literals:
         return None
     functions = (c for c in resized(bench) if c.name.partition(" with ")[0] not in without)
-    return Search(
-        bench, [], functions, observations, search.grade, search.seed, until=search.until, calls=RESIZED
-    ).likeness()
+    until = min(search.until, now() + PAIRS * SECONDS)
+    return Search(bench, [], functions, observations, search.grade, search.seed, until=until, calls=RESIZED).likeness()
 
 
 def _showing(likeness: Likeness | None, failing: Sequence[Observation]) -> Likeness | None:
@@ -234,13 +255,18 @@ def _showing(likeness: Likeness | None, failing: Sequence[Observation]) -> Liken
 
 
 def _parts(
-    bench: Bench, candidates: Sequence[Candidate], observations: Sequence[Observation], grade: Grade, seed: int
+    bench: Bench,
+    candidates: Sequence[Candidate],
+    observations: Sequence[Observation],
+    grade: Grade,
+    seed: int,
+    until: float,
 ) -> Iterator[Condition]:
     """The parts of all calls on which something simpler may be wrong than elsewhere.
 
     They are arrays of the usual number of axes and with finite entries; where no convention makes a difference, as it
     does for rows without keys, of which a mistake may well leave something else; then where a mistake agrees that
-    elsewhere does not.
+    elsewhere does not. These two are looked for `until` a time of the clock of searches.
     """
     usual = []
     unusual = {name for o in observations for name in o.facts.axes}
@@ -252,11 +278,13 @@ def _parts(
     yield from (Condition((one,)) for one in usual)
     if len(usual) > 1:
         yield Condition(tuple(usual))
+    if now() > until:
+        return
     wrong = [o for o in observations if not o.right]
     disputed = [name for name in bench.mechanism.conventions if any(o.matters(name) for o in wrong)]
     if disputed:
         yield Condition(tuple(Literal("settled", name) for name in disputed))
-    yield from Search(bench, candidates, [], observations, grade, seed).parts()
+    yield from Search(bench, candidates, [], observations, grade, seed, until=until).parts()
 
 
 def _confined(likeness: Likeness, within: Condition) -> Likeness:
@@ -273,7 +301,9 @@ def _confined(likeness: Likeness, within: Condition) -> Likeness:
 
 def _as_edited(bench: Bench, observations: Sequence[Observation], search: Search) -> Likeness | None:
     """The small edit of the definition that agrees on every case, if there is one and few others are like it."""
-    return _one_of(bench, plausible(bench, [o for o in observations if not o.right]), observations, search)
+    wrong = [o for o in observations if not o.right]
+    found = (_one_of(bench, near, observations, search) for near in plausible(bench, wrong, search.until))
+    return next(filter(None, found), None)
 
 
 def _in_each_output(
@@ -281,14 +311,13 @@ def _in_each_output(
 ) -> Likeness | None:
     """Mistakes or edits each of which is made in one of several wrong outputs alone, if there is one for each."""
     wrong = [name for name in bench.mechanism.outputs if any(name in o.wrong for o in search.wrong)]
-    late = time.process_time() > search.until + MORE * SECONDS
-    if late or search.within.literals or bench.mechanism.by_reference or len(wrong) < 2:
+    if now() > search.until or search.within.literals or bench.mechanism.by_reference or len(wrong) < 2:
         return None
     found: dict[str, Likeness] = {}
     for name in wrong:
         own = [Observation(o.trial, o.settled, o.grade, (name,)) for o in observations if name in o.names]
         known = (c for c in (*candidates, *edited(bench)) if not c.words)
-        near = resembling(known, [o for o in own if not o.right])
+        near = resembling(known, [o for o in own if not o.right], until=search.until)
         likeness = _one_of(bench, near, own, search, plainly=True)
         if likeness is None:
             return None
@@ -312,20 +341,18 @@ def _somewhere(
     If entries say nothing, those sizes may on which the subject is right: from one of them on a line may be changed.
     Where the time is spent, neither is tried.
     """
-    late = time.process_time() > search.until + MORE * SECONDS
-    if late or search.within.literals or bench.mechanism.by_reference or not search.wrong:
+    if now() > search.until or search.within.literals or bench.mechanism.by_reference or not search.wrong:
         return None
     own = [o for o in search.wrong if o.mechanism is bench.mechanism]
     found = places(o.strays() for o in own)
     known = [c for c in candidates if not c.words]
-    limit = time.process_time() + LATER_SECONDS
-    changed = (c for c in (*known, *edited(bench)) if time.process_time() < limit)
-    near = resembling(changed, search.wrong, found) if found else []
+    limit = min(search.until, now() + LATER_SECONDS)
+    near = resembling([*known, *edited(bench)], search.wrong, found, until=limit) if found else []
     likeness = _one_of(bench, [c for c in near if c.place is not None], observations, search, plainly=True)
     if likeness is not None:
         return likeness
     behind = later(bench.mechanism.sizes, [o.facts for o in search.wrong], [o.facts for o in search.right])
-    limit = time.process_time() + LATER_SECONDS
+    limit = min(search.until, now() + LATER_SECONDS)
     near = changed_along(bench, [*known, *edited(bench)], search.wrong, behind, limit)
     return _one_of(bench, near, observations, search, plainly=True)
 
@@ -337,10 +364,8 @@ def _one_of(
     if not near:
         return None
     own = Search(bench, near, [], observations, search.grade, search.seed, search.within, until=search.until)
-    found = own.likeness(plainly=plainly)
-    if found is None or found.agreed < SURE or len(found.others) > ALIKE:
-        return None
-    return replaced(found, runner_up="", differs=0)
+    found = own.likeness(plainly=plainly, alone=True)
+    return None if found is None or found.agreed < SURE or len(found.others) > ALIKE else found
 
 
 def _by_laws(

@@ -21,9 +21,10 @@ from ..cases.plans import plan
 from ..cases.profiles import PROFILES
 from ..cases.samples import Sample
 from ..judging.bench import Bench
+from .clock import now
 from .conditions import Condition, Fit, Literal, fitting
 from .facts import Facts, facts_of
-from .steering import EXPLAINED_ENTRIES, beyond, imposed, neighbours, redrawn, sized, turned
+from .steering import EXPLAINED_ENTRIES, beyond, imposed, neighbours, otherwise, redrawn, sized, turned
 
 TRIES = 128
 """Cases that are drawn for the tests of conditions."""
@@ -91,7 +92,7 @@ class Parting:
         """Draws so many `times` as many cases as usual at most, in as much time."""
         self.bench, self.seed = bench, seed
         self.points = [*points]
-        self.tries, self.started, self.cpu = 0, time.monotonic(), time.process_time()
+        self.tries, self.started, self.cpu = 0, time.monotonic(), now()
         self.seconds, self.most = times * self.seconds, int(times * TRIES)
         self.deadline = min(deadline or math.inf, self.started + times * self.patience)
         self.known = {point.sample.key for point in points}
@@ -148,14 +149,14 @@ class Parting:
 
         It is asked for once no budget is left, which may have gone before each literal was left out.
         """
-        until, claims = time.process_time() + LAST, self.bench.subject.claims
+        until, claims = now() + LAST, self.bench.subject.claims
         wrong = sorted((p.sample for p in self.points if p.wrong), key=lambda sample: sample.entries)[:WRONG]
         several = not self.exact and len(fit.condition.literals) > 1
         for literal in fit.condition.literals if several and not claims.compiled and not self.bench.deadly else ():
             for sample in wrong:
                 moved = self.kept("without", literal.key, sample, lambda x=sample, y=literal: beyond(x, claims, y))
                 for other in () if moved is None else (moved, *redrawn(moved, claims, 1)):
-                    if time.process_time() > until or self.bench.faults["hung"]:
+                    if now() > until or self.bench.faults["hung"]:
                         return fit
                     point = self.tried(other)
                     if point is not None and point.wrong and not fit.condition.holds(point.facts):
@@ -174,7 +175,7 @@ class Parting:
         wrong = sorted((p.sample for p in self.points if p.wrong), key=lambda sample: sample.entries)
         few = wrong[:: max(len(wrong) // TURNED, 1)][:TURNED]
         for sample in itertools.chain.from_iterable(neighbours(one, claims) for one in few):
-            if self.spent or self.tries > self.most // 2 or time.process_time() - self.cpu > self.seconds / 2:
+            if self.spent or self.tries > self.most // 2 or now() - self.cpu > self.seconds / 2:
                 break
             self.tried(sample)
         return True
@@ -209,7 +210,8 @@ class Parting:
         for literal in [] if claims.compiled else fit.condition.literals:
             for sample in few:
                 moved = self.kept("without", literal.key, sample, lambda x=sample, y=literal: beyond(x, claims, y))
-                for other in [] if moved is None else redrawn(moved, claims, DOUBTS):
+                values = itertools.islice(otherwise(sample, claims, literal), 1, None)
+                for other in [] if moved is None else (*values, *redrawn(moved, claims, DOUBTS)):
                     if self.spent:
                         return False
                     point = self.tried(other)
@@ -222,7 +224,7 @@ class Parting:
         claims, told = self.bench.subject.claims, len(self.points)
         wrong = sorted((p.sample for p in self.points if p.wrong), key=lambda sample: sample.entries)
         for sample in [] if claims.compiled or not wrong else neighbours(wrong[0], claims):
-            if self.spent or len(self.points) - told > TRIES // 4 or time.process_time() - self.cpu > self.seconds / 4:
+            if self.spent or len(self.points) - told > TRIES // 4 or now() - self.cpu > self.seconds / 4:
                 return
             yield sample
 
@@ -241,7 +243,7 @@ class Parting:
         return (
             self.tries >= self.most
             or time.monotonic() > self.deadline
-            or time.process_time() - self.cpu > self.seconds
+            or now() - self.cpu > self.seconds
             or self.bench.faults["hung"] > 0
             or self.bench.deadly
         )

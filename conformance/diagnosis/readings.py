@@ -48,7 +48,13 @@ def readings(m: Mechanism) -> Iterator[Reading]:
             )
             neutral = str(m.defaults[name]).lower() if boolean else "0"
             whole = f"({name} and full(true, {shape}))" if boolean else f"({name} + full(0, {shape}))"
-        for cost, text, says in (*_along(whole, axes, neutral), *_across(whole, axes), *_grouped(whole, axes, m)):
+        alone = (*_first_for_some(whole, axes), *(_stepping(whole, axes) if name in m.required else ()))
+        for cost, text, says in (
+            *_along(whole, axes, neutral),
+            *_across(whole, axes),
+            *_grouped(whole, axes, m),
+            *alone,
+        ):
             yield Reading(cost, name, start + text, f"{name} {says}")
 
 
@@ -92,6 +98,28 @@ def _along(whole: str, axes: list[str], neutral: str) -> Iterator[tuple[int, str
         behind = f"range({n})" + (f"[:{', none' * (-at - 1)}]" if at < -1 else "")
         for limit in LIMITS:
             yield FAR, f"where({behind} < {limit}, {whole}, {neutral})", f"up to {limit} of {n}"
+
+
+def _first_for_some(whole: str, axes: list[str]) -> Iterator[tuple[int, str, str]]:
+    """The first along one axis for all, but for the first of another axis alone, or for all but that."""
+    for one, other in itertools.permutations(range(len(axes)), 2):
+        n, a = axes[one], axes[other]
+        at = f"range({a})" + (f"[:{', none' * (len(axes) - 1 - other)}]" if other < len(axes) - 1 else "")
+        first = f"gather({whole}, 0 * range({n}), {one - len(axes)})"
+        yield FAR, f"where({at} == 0, {first}, {whole})", f"at the first of {n} for the first of {a}"
+        yield FAR, f"where({at} > 0, {first}, {whole})", f"at the first of {n} for all but the first of {a}"
+
+
+def _stepping(whole: str, axes: list[str]) -> Iterator[tuple[int, str, str]]:
+    """From the first of an axis to the next, one entry of the memory too far, or too near; behind the end is zero."""
+    sizes = " * ".join(axes)
+    for number, a in enumerate(axes[:-1]):
+        at = f"range({a})[:{', none' * (len(axes) - 1 - number)}]"
+        for sign, says in (("+", "further"), ("-", "less far")):
+            place = f"reshape(reshape(range({sizes}), {', '.join(axes)}) {sign} {at}, {sizes})"
+            read = f"gather(reshape({whole}, {sizes}), min({place}, {sizes} - 1))"
+            text = f"reshape(where({place} < {sizes}, {read}, 0), {', '.join(axes)})"
+            yield FAR, text, f"one entry {says} at each of {a}"
 
 
 def _grouped(whole: str, axes: list[str], m: Mechanism) -> Iterator[tuple[int, str, str]]:

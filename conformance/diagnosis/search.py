@@ -5,9 +5,9 @@ They are run on calls that the subject has answered, and on fresh ones, drawn to
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace as replaced
 
@@ -19,6 +19,7 @@ from ..judging.trial import Trial
 from ..numerics.grades import Grade
 from ..subjects.claims import Claims
 from .candidates import Candidate
+from .clock import GRACE, now
 from .conditional import conditional
 from .conditions import EVERYWHERE, Condition, fitting, opposite
 from .likeness import Cause, Likeness, Nearest
@@ -31,6 +32,8 @@ ASKED = 12
 """Fresh cases that the subject is asked about."""
 BESIDE = 12
 """Cases beside a wrong one that the subject is asked about before."""
+BASES = 3
+"""Wrong cases beside which others are looked for."""
 QUIET = 12
 """Cases that differ from a wrong one in an option or an input and that it is asked about though it is to be right."""
 LOOKED_AT = 24
@@ -77,7 +80,7 @@ class Search:
         """Nothing is asked of calls on which `within` does not hold, and of functions so many `calls` at most.
 
         The subject is `asked` about so many cases beside a wrong one, and so many fresh ones, before a name is given.
-        After `until`, of the clock `time.process_time`, no pair and no further condition is tried.
+        After `until`, of the clock of searches, nothing further is tried, and a little later nothing confirmed.
         """
         self.calls, self.asked = calls, asked
         self.within, self.until = within, until
@@ -88,14 +91,21 @@ class Search:
         self.repeated: set[str] = set()
         """The cases that were drawn again with other entries."""
 
+    def within_time(self, seconds: float) -> Search:
+        """The same search on the same calls, in so much time at most."""
+        other = copy.copy(self)
+        other.until = min(self.until, now() + seconds)
+        return other
+
     @property
     def observations(self) -> list[Observation]:
         return [*self.wrong, *self.right]
 
-    def likeness(self, *, pairs: bool = False, plainly: bool = False) -> Likeness | None:
+    def likeness(self, *, pairs: bool = False, plainly: bool = False, alone: bool = False) -> Likeness | None:
         """What agrees on every case: a mistake or a word, else one under a condition, else a faulty function.
 
         With `pairs`, two mistakes at once; `plainly`, mistakes and words as they are alone.
+        What is found `alone` is told without what comes next.
         """
         if not self.wrong:
             return None
@@ -111,7 +121,8 @@ class Search:
         if not found:
             return None
         best, *others = found
-        runner_up, differs = self.runner_up({part.name for c in found for part in (c, *c.parts)})
+        named = {part.name for c in found for part in (c, *c.parts)}
+        runner_up, differs = (None, 0) if alone else self.runner_up(named)
         agreed, told = sum(o.stance(best) is Stance.AGREES for o in self.observations), best.told()
         return Likeness(
             tuple(cause(part) for part in told.parts or (told,)),
@@ -125,7 +136,11 @@ class Search:
 
     def fitting(self) -> Iterator[Candidate]:
         """The candidates that fit as they are."""
-        return filter(self.fits, self.candidates)
+        return filter(self.fits, self.in_time(self.candidates))
+
+    def in_time(self, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
+        """Candidates, as long as there is time."""
+        return itertools.takewhile(lambda _: now() < self.until, candidates)
 
     def fits(self, candidate: Candidate) -> bool:
         """Whether a candidate differs on no case, and agrees on half of the wrong ones; of others it says nothing."""
@@ -144,7 +159,7 @@ class Search:
     def fitting_functions(self) -> Iterator[Candidate]:
         """The faulty functions that fit, as far as a number of calls allows; if there is none, under a condition."""
         calls, found, explaining = 0, False, list[Candidate]()
-        for function in self.functions:
+        for function in self.in_time(self.functions):
             stances = self.stances(function)
             calls += len(stances)
             if fit(stances):
@@ -173,6 +188,8 @@ class Search:
                 asked += 1
             if not left or asked == beside + fresh:
                 break
+            if now() > self.until + GRACE:
+                return []
         left = self.reaching(left) if left else left
         return [candidate for candidate in left if candidate.function is None or self.evidence(candidate) >= EVIDENCE]
 
@@ -206,14 +223,18 @@ class Search:
                     self.repeated.add(moved.key)
                     yield moved
 
-    def beside(self, others: Callable[[Sample, Claims], Iterator[Sample]] = neighbours) -> Iterator[Observation]:
-        """Cases that differ from a wrong one in one option, optional input or size, or as `others` do."""
+    def beside(self, others: Callable[[Sample, Claims], Iterator[Sample]] | None = None) -> Iterator[Observation]:
+        """Cases that differ from a wrong one in one option, optional input or size, or as `others` do.
+
+        Without `others`, further wrong ones follow of which an option has another of its values, or an input is given.
+        """
         claims = self.bench.subject.claims
         wrong = sorted((o for o in self.wrong if not o.settled.key), key=lambda o: -len(set(o.facts.sizes.values())))
-        for observation in [] if claims.compiled else wrong[:1]:
-            for sample in others(observation.trial.sample, claims):
-                trial = Trial(replaced(self.bench, mechanism=sample.mechanism), sample)
-                yield Observation(trial, trial.base, self.grade, self.wrong[0].names)
+        bases = [o.trial.sample for o in wrong[: 1 if others else BASES]] if not claims.compiled else []
+        further = itertools.chain.from_iterable(otherwise_called(sample, claims) for sample in bases[1:])
+        for sample in itertools.chain((others or neighbours)(bases[0], claims) if bases else (), further):
+            trial = Trial(replaced(self.bench, mechanism=sample.mechanism), sample)
+            yield Observation(trial, trial.base, self.grade, self.wrong[0].names)
 
     def fresh(self) -> Iterator[Observation]:
         m, claims = self.bench.mechanism, self.bench.subject.claims
@@ -237,7 +258,7 @@ class Search:
             return
         outputs = tuple(name for name in self.bench.mechanism.outputs if name in wrong)
         found = [confined(c, outputs) for c in self.candidates if c.function is None and not c.words]
-        fit = [*filter(self.fits, found)]
+        fit = [*filter(self.fits, self.in_time(found))]
         yield from fit or conditional(self.bench, found, self.wrong, self.right, self.grade, self.seed, self.until)
 
     # Two at once
@@ -249,7 +270,7 @@ class Search:
         other one explains the rest.
         """
         wrong = self.wrong[:LOOKED_AT]
-        explained = {c: sum(o.stance(c) is Stance.AGREES for o in wrong) for c in self.candidates}
+        explained = {c: sum(o.stance(c) is Stance.AGREES for o in wrong) for c in self.in_time(self.candidates)}
         possible = (c for c in sorted(explained, key=lambda c: -explained[c]) if explained[c] and self.harmless(c))
         anchors = list(itertools.islice(possible, ANCHORS))
         fitting = 0
@@ -269,7 +290,7 @@ class Search:
         done: set[frozenset[Candidate]] = set()
         for anchor in anchors:
             rest = [o for o in self.wrong if o.stance(anchor) is not Stance.AGREES]
-            for other in self.candidates if rest else ():
+            for other in self.in_time(self.candidates) if rest else ():
                 pair = frozenset((anchor, other))
                 if pair in done or not anchor.joins(other):
                     continue
@@ -282,7 +303,7 @@ class Search:
         telling = [c for c in self.candidates if case.tells(c) and self.harmless(c)]
         pairs = ((a, b) for a, b in itertools.combinations(telling, 2) if a.joins(b))
         for a, b in itertools.islice(pairs, TRIED):
-            if time.process_time() > self.until:
+            if now() > self.until:
                 return
             if case.stance(both := a.joined(b)) is Stance.AGREES:
                 yield both
@@ -297,7 +318,7 @@ class Search:
 
     def parts(self) -> Iterator[Condition]:
         """Where a candidate agrees that elsewhere does not, by one literal; the most cases first."""
-        near = [(sum(o.stance(c) is Stance.AGREES for o in self.wrong), c) for c in self.candidates]
+        near = [(sum(o.stance(c) is Stance.AGREES for o in self.wrong), c) for c in self.in_time(self.candidates)]
         most = sorted((one for one in near if one[0] >= PART), key=lambda one: -one[0])[:ANCHORS]
         for agreed, candidate in most:
             if 2 * agreed > len(self.wrong):
@@ -319,7 +340,8 @@ class Search:
     def runner_up(self, named: Iterable[str] = ()) -> tuple[Candidate | None, int]:
         """What agrees with the subject on most of the failing cases, and on how many cases it differs."""
         few, named = self.wrong[:COMPARED], set(named)
-        near = [(self.agreements(c, few), c) for c in self.candidates if c.name not in named]
+        known = (c for c in self.in_time(self.candidates) if c.name not in named)
+        near = [(self.agreements(c, few), c) for c in known]
         near = sorted((item for item in near if item[0]), key=lambda item: -item[0])[:3]
         counted = [(sum(o.stance(c) is Stance.DIFFERS for o in self.observations), c) for _, c in near]
         differs, best = min(counted, key=lambda item: item[0], default=(0, None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,10 +16,12 @@ from ..judging.cells import Failure, Result, law_of
 from ..judging.judge import Kind, definition_law, judged
 from ..judging.settling import Declined
 from ..judging.trial import Faulted, Trial
+from ..mechanisms.library import uncollected
 from ..mechanisms.mechanism import Law
 from ..numerics.grades import looser
-from .conditions import CHOICES, EXCEPTION, MOST, Condition, Fit, fitting, literals, ordered
+from .conditions import CHOICES, EVERYWHERE, EXCEPTION, MOST, Condition, Fit, fitting, literals, ordered
 from .facts import Facts
+from .likeness import Likeness, Nearest
 from .maps import place_of
 from .observations import Observation
 from .parting import Parting, Point, point_of
@@ -35,6 +38,8 @@ MOOT = 0.5
 """The cost of a right case on which a condition holds in name alone: what it speaks of makes no difference there."""
 CHANCE = 0.01
 """How likely it may be that all cases without a condition are right by their entries, were they as those with it."""
+LEAST_SECONDS = 0.6
+"""CPU time for the condition, however long the search for a name took."""
 LEAST = 3
 """Right cases on which a condition does not hold, at least."""
 
@@ -70,12 +75,15 @@ def separated(
     observations: Sequence[Observation] = (),
     deadline: float | None = None,
     times: float = 1.0,
+    left: float = math.inf,
+    likeness: Likeness | Nearest | None = None,
 ) -> When | None:
     """The condition under which the subject is wrong; None where none was found.
 
     `observations` are of cases of further mechanisms of the operator.
     No case is begun after the `deadline`, of the clock `time.monotonic`, and so many `times` as many as usual are drawn
-    at most.
+    at most, in the CPU seconds that are `left` for it, but for a least time.
+    What the subject is like under a condition alone says that it is right without that.
     """
     kind = failure.outcome.kind
     told = [(sample, found) for sample, found in result.outcomes if found in (kind, Kind.HELD)]
@@ -94,7 +102,12 @@ def separated(
         points = [point for point in points if point.facts.finite or not point.wrong]
     if not any(point.wrong for point in points):
         return None
-    return Separation(bench, law, kind, result, points, seed, deadline, times).when()
+    search = Separation(bench, law, kind, result, points, seed, deadline, times)
+    search.seconds = min(search.seconds, max(left, times * LEAST_SECONDS))
+    candidate = likeness.candidate if isinstance(likeness, Likeness) else None
+    search.needed = candidate.where if candidate is not None and candidate.where is not None else EVERYWHERE
+    with uncollected():
+        return search.when()
 
 
 def asked(bench: Bench, observations: Sequence[Observation]) -> Iterator[Sample]:
@@ -124,11 +137,13 @@ class Separation(Parting):
     ) -> None:
         super().__init__(bench, points, seed, deadline, times)
         self.law, self.kind, self.grades = law, kind, result.grades
+        self.needed = EVERYWHERE
+        """A condition without which the subject is known to be right."""
 
     def when(self) -> When | None:
         """The condition that stands, or the last one that was found before the budget was spent."""
         found = self.stands()
-        return None if found is None else self.told(found[0], tested=found[1])
+        return None if found is None else self.told(self.with_needed(found[0]), tested=found[1])
 
     def wrong(self, sample: Sample) -> bool | None:
         try:
@@ -138,6 +153,27 @@ class Separation(Parting):
         if outcome.kind not in (self.kind, Kind.HELD) or not outcome.certain:
             return None
         return outcome.kind is self.kind
+
+    def with_needed(self, fit: Fit) -> Fit:
+        """A condition with what is needed, if it holds on fewer right cases then, and without what this makes idle."""
+        wrong = [point.facts for point in self.points if point.wrong]
+        if not self.needed.literals or not all(self.needed.holds(facts) for facts in wrong):
+            return fit
+        known = {(one.kind, one.name) for one in self.needed.literals}
+        chosen = [*self.needed.literals, *(x for x in fit.condition.literals if (x.kind, x.name) not in known)]
+        least = self.right_inside(Condition(tuple(chosen)))
+        for one in chosen[len(known) :]:
+            fewer = [x for x in chosen if x is not one]
+            chosen = fewer if self.right_inside(Condition(tuple(fewer))) == least else chosen
+        if least >= self.right_inside(fit.condition) or len(chosen) > MOST:
+            return fit
+        return replace(
+            fit, condition=ordered(Condition(tuple(chosen))), exceptions=least, partly=fit.partly and least > 0
+        )
+
+    def right_inside(self, condition: Condition) -> int:
+        """The right cases on which a condition holds."""
+        return sum(not point.wrong and condition.holds(point.plain) for point in self.points)
 
     def told(self, fit: Fit, *, tested: bool) -> When | None:
         holds = fit.condition.holds

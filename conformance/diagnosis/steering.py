@@ -26,13 +26,23 @@ def steered(sample: Sample, claims: Claims, literal: Literal, *, holds: bool) ->
     """The case as near as possible on which a literal holds, or does not; None where there is none."""
     if literal.holds(facts_of(sample)) is holds:
         return sample
+    return next(_all_steered(sample, claims, literal, holds=holds), None)
+
+
+def _all_steered(sample: Sample, claims: Claims, literal: Literal, *, holds: bool) -> Iterator[Sample]:
+    """The cases near a case on which a literal holds, or does not, the nearest first."""
     if literal.kind not in ("layout", "regime") and literal.name not in sample.values:  # kin may do without it
-        return None
+        return
     for case in _moved(sample, literal, holds=holds):
         found = drawn(sample, case, claims)
         if found is not None and literal.holds(facts_of(found)) is holds:
-            return found
-    return None
+            yield found
+
+
+def otherwise(sample: Sample, claims: Claims, literal: Literal) -> Iterator[Sample]:
+    """Of a literal about an option, the cases on which it does not hold, with each of the values that are drawn."""
+    if literal.kind in ("usual", "set", "equal", "at least", "below") and literal.holds(facts_of(sample)):
+        yield from _all_steered(sample, claims, literal, holds=False)
 
 
 def beyond(sample: Sample, claims: Claims, literal: Literal) -> Sample | None:

@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ..errors import SpecError
 from ..judging.bench import Bench
-from ..language.edits import FAR, PLAIN, RARE, edits, lean, renamed
+from ..language.edits import FAR, PLAIN, RARE, all_renamed, edits, lean, renamed
 from ..language.expressions import Expression
 from ..mechanisms.mechanism import Mechanism
 from .candidates import Candidate, Changed, described
+from .clock import now
 from .observations import Observation
 from .places import Place
 from .readings import Reading, readings, writings
@@ -39,22 +38,29 @@ WORK = 3_000
 """Edits that are tried at most."""
 SMALL = 4_000
 """Entries beyond which a case is too large to be run for every edit."""
+LONGEST = 240
+"""Characters of a line in which several are written out."""
 LEFT = 40
 """Edits that are looked at closely at most."""
 
 
-def plausible(bench: Bench, wrong: Sequence[Observation]) -> list[Candidate]:
-    """The edits that come near what the subject returned on the smallest cases, the cheapest first."""
-    return [] if bench.mechanism.by_reference else resembling(edited(bench), wrong)
+def plausible(bench: Bench, wrong: Sequence[Observation], until: float = math.inf) -> Iterator[list[Candidate]]:
+    """The edits that come near what the subject returned on the smallest cases, those of each cost together."""
+    for those in _edited(bench) if not bench.mechanism.by_reference else ():
+        yield resembling(those, wrong, until=until)
 
 
 def resembling(
-    candidates: Iterable[Candidate], wrong: Sequence[Observation], somewhere: Sequence[Place] = ()
+    candidates: Iterable[Candidate],
+    wrong: Sequence[Observation],
+    somewhere: Sequence[Place] = (),
+    until: float = math.inf,
 ) -> list[Candidate]:
     """Those of many candidates that come near what the subject returned on the smallest cases.
 
     They do so in the outputs that are wrong on some case; what they give in others may be left out.
     Behind them are those that do where they are made `somewhere` along an axis of outputs.
+    After `until`, of the clock of searches, no further one is looked at.
     """
     few = sorted((o for o in wrong if o.entries <= SMALL), key=lambda o: o.entries)[:FIRST]
     outputs = {name for o in wrong for name in o.wrong}
@@ -64,7 +70,7 @@ def resembling(
         if all(o.resembles(candidate, outputs) for o in few):
             found.append(candidate)
         placed += [candidate.placed(x) for x in somewhere if all(o.resembles(candidate, outputs, x) for o in few)]
-        if len(found) >= LEFT:
+        if len(found) >= LEFT or now() > until:
             break
     return [*found, *placed[:LEFT]]
 
@@ -74,20 +80,25 @@ def changed_along(
 ) -> list[Candidate]:
     """Those of candidates that come near where their lines are changed from a position on, as long as there is time."""
     made = (c.along(bench.mechanism, place) for place in later for c in candidates if not (c.words or c.at))
-    return resembling((c for c in made if c is not None and time.process_time() < until), wrong)
+    return resembling((c for c in made if c is not None), wrong, until=until)
 
 
-class Edits(dict[tuple[str, str, frozenset[str]], list[Candidate]]):
+class Edits(dict[tuple[str, str, frozenset[str]], list[list[Candidate]]]):
     """The edits of each definition of a library, by the options and inputs that are taken."""
 
 
 def edited(bench: Bench) -> list[Candidate]:
     """Every edit of the definition, the cheapest first; made once."""
+    return [*itertools.chain.from_iterable(_edited(bench))]
+
+
+def _edited(bench: Bench) -> list[list[Candidate]]:
+    """The edits of each cost, the cheapest first."""
     m = bench.mechanism
     known, key = m.kept(Edits), (m.stating.name, m.stating.digest, frozenset(bench.subject.claims.names))
     if key not in known:
         found = [*_ignored(bench), *_read_otherwise(bench), *_lines(m), *_orders(m), *_for_one_reader(m)]
-        known[key] = [candidate for _, candidate in sorted(found, key=lambda pair: pair[0])]
+        known[key] = [[x for cost, x in found if cost == each] for each in sorted({cost for cost, _ in found})]
     return known[key]
 
 
@@ -97,14 +108,13 @@ def _lines(m: Mechanism) -> Iterator[tuple[int, Candidate]]:
     for line, expression in m.definition.items():
         others = {name: _others(m, name, sizes) for name in expression.uses & {*m.sizes, *m.inputs, *m.definition}}
         for edit in edits(expression.text, others, {name for name in others if _counts(m, name)}):
-            made = _compiled(edit.text, expression)
-            if made is not None:
-                short = partial(edit.within, expression.text, ROOM)
-                yield edit.cost, _shortened({line: made}, Changed(line, expression.text, edit.text), short)
+            made, short = Expression.unread(edit.text, expression.scope), partial(edit.within, expression.text, ROOM)
+            yield edit.cost, _shortened({line: made}, Changed(line, expression.text, edit.text), short)
         for text in (f"({expression.text}) {sign} {size}" for sign in "*/" for size in sizes):
-            made = _compiled(text, expression)
-            if made is not None:
-                yield FAR, _shortened({line: made}, Changed(line, expression.text, text))
+            yield (
+                FAR,
+                _shortened({line: Expression.unread(text, expression.scope)}, Changed(line, expression.text, text)),
+            )
 
 
 def _others(m: Mechanism, name: str, sizes: Sequence[str]) -> list[str]:
@@ -141,7 +151,7 @@ def _read(m: Mechanism) -> set[str]:
 def _ignored(bench: Bench) -> Iterator[tuple[int, Candidate]]:
     """An option, or an input that may be left out, that is ignored, or moved by one."""
     m = bench.mechanism
-    scope = next(iter(m.definition.values()))
+    scope = next(iter(m.definition.values())).scope
     for name in (*m.options, *m.optional):
         if name not in bench.subject.claims.names or name not in _read(m):
             continue
@@ -150,19 +160,18 @@ def _ignored(bench: Bench) -> Iterator[tuple[int, Candidate]]:
             start = f"{name} if {name} == none else " if m.defaults.get(name) is None else ""
             changes += [(RARE, f"{start}{name} + 1"), (RARE, f"{start}{name} - 1"), (RARE, f"{start}{name} * {name}")]
         for cost, text in changes:
-            made = _compiled(text, scope) if text else None
-            if made is not None:
-                yield cost, _candidate({name: made}, Changed(name, name, text))
+            if text:
+                yield cost, _candidate({name: Expression.unread(text, scope)}, Changed(name, name, text))
 
 
 def _read_otherwise(bench: Bench) -> Iterator[tuple[int, Candidate]]:
     """An input that is taken for something else, or its memory for that of a contiguous array."""
     m, taken = bench.mechanism, {*bench.mechanism.required, *bench.subject.claims.names}
-    scope = next(iter(m.definition.values()))
+    scope = next(iter(m.definition.values())).scope
     found: dict[tuple[str, str], tuple[Reading, Expression]] = {}
     for one in readings(m):
-        made = _compiled(one.text, scope) if one.name in taken and one.name in _read(m) else None
-        if made is not None:
+        if one.name in taken and one.name in _read(m):
+            made = Expression.unread(one.text, scope)
             found[one.name, one.says.removeprefix(one.name)] = one, made
             yield one.cost, _candidate({one.name: made}, Changed(one.name, one.name, one.says), says=READ)
     for (name, way), (one, made) in found.items():  # what is done with keys is done with values as well
@@ -171,9 +180,8 @@ def _read_otherwise(bench: Bench) -> Iterator[tuple[int, Candidate]]:
             changed = (Changed(x.name, x.name, x.says) for x in (one, other[0]))
             yield one.cost, _candidate({name: made, other[0].name: other[1]}, *changed, says=READ)
     for one in writings(m):
-        made = _compiled(one.text, scope)
-        if made is not None:
-            yield one.cost, _candidate({one.name: made}, Changed(one.name, one.name, one.says), says=WRITTEN)
+        made = Expression.unread(one.text, scope)
+        yield one.cost, _candidate({one.name: made}, Changed(one.name, one.name, one.says), says=WRITTEN)
     for names in ((name,) for name in m.required):
         yield PLAIN, _dense(names)
     yield PLAIN, _dense(m.required)
@@ -198,17 +206,42 @@ def _for_one_reader(m: Mechanism) -> Iterator[tuple[int, Candidate]]:
     for line, expression in m.definition.items():
         for name in sorted(expression.uses & m.definition.keys()):
             inner = m.definition[name]
-            for text in dict.fromkeys((*_before_a_step(m, inner), *(_slips(inner) if readers[name] > 1 else ()))):
-                made = _compiled(renamed(expression.text, name, f"({text})"), expression)
-                if made is not None:
-                    yield FAR, _shortened({line: made}, Changed(line, name, f"({text})"))
+            for text in dict.fromkeys((*_before_a_step(m, name), *(_slips(inner) if readers[name] > 1 else ()))):
+                made = Expression.unread(renamed(expression.text, name, f"({text})"), expression.scope)
+                yield FAR, _shortened({line: made}, Changed(line, name, f"({text})"))
 
 
-def _before_a_step(m: Mechanism, expression: Expression) -> Iterator[str]:
-    """A text of what one of its steps was made of, in the place of that."""
-    for step in sorted(expression.uses & m.definition.keys()):
+def _before_a_step(m: Mechanism, name: str) -> Iterator[str]:
+    """A text of a line that has what one of its steps was made of in the place of that, however far back it is."""
+    for step in sorted(_steps(m, name)):
         for source in sorted(m.definition[step].uses & {*m.definition, *m.required}):
-            yield renamed(expression.text, step, source)
+            text = _without(m, name, step, source)
+            if len(text) <= LONGEST:
+                yield text
+
+
+class Steps(dict[tuple[str, str, str], frozenset[str]]):
+    """The lines that each line of a library is made of."""
+
+
+def _steps(m: Mechanism, name: str) -> frozenset[str]:
+    """The lines that a line is made of."""
+    known, key = m.kept(Steps), (m.name, m.digest, name)
+    if key not in known:
+        own = m.definition[name].uses & m.definition.keys()
+        known[key] = frozenset(own.union(*(_steps(m, step) for step in own)))
+    return known[key]
+
+
+def _without(m: Mechanism, name: str, step: str, source: str) -> str:
+    """A line with a source in the place of a step, and lines between them written out."""
+    others = {}
+    for used in m.definition[name].uses & m.definition.keys():
+        if used == step:
+            others[used] = source
+        elif step in _steps(m, used):
+            others[used] = f"({_without(m, used, step, source)})"
+    return all_renamed(m.definition[name].text, others)
 
 
 def _slips(expression: Expression) -> Iterator[str]:
@@ -231,19 +264,10 @@ def _orders(m: Mechanism) -> Iterator[tuple[int, Candidate]]:
         for first in sorted(name for name in expression.uses & m.definition.keys() if readers[name] == 1):
             inner = m.definition[first]
             for start in sorted(inner.uses & {*m.definition, *m.required}):
-                one = _compiled(renamed(expression.text, first, start), inner)
-                two = _compiled(renamed(inner.text, start, first), expression)
-                if one is not None and two is not None:
-                    changed = Changed(first, inner.text, one.text), Changed(second, expression.text, two.text)
-                    yield FAR, _candidate({first: one, second: two}, *changed)
-
-
-def _compiled(text: str, of: Expression) -> Expression | None:
-    """A text in the place of an expression; None where it is none."""
-    try:
-        return Expression(text, of.scope)
-    except SpecError:
-        return None
+                one = Expression.unread(renamed(expression.text, first, start), inner.scope)
+                two = Expression.unread(renamed(inner.text, start, first), expression.scope)
+                changed = Changed(first, inner.text, one.text), Changed(second, expression.text, two.text)
+                yield FAR, _candidate({first: one, second: two}, *changed)
 
 
 def _candidate(changes: Mapping[str, Expression], *changed: Changed, says: str = "") -> Candidate:

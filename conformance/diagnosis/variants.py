@@ -12,12 +12,13 @@ import ast
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
-from ..errors import SpecError
 from ..language.expressions import Expression
 from ..language.syntax import parse
 from ..mechanisms.definition import called_by
+from ..mechanisms.library import uncollected
 from ..mechanisms.mechanism import Mechanism, Mistake
 from .candidates import Candidate
+from .clock import loading
 
 NUMBERS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 """What tiles, vectors and limits have."""
@@ -30,6 +31,10 @@ class Variants(dict[tuple[str, str], list[Candidate]]):
 def varied(m: Mechanism) -> list[Candidate]:
     """The mistakes of what it calls, those of other operators that can be made here, and all with other numbers."""
     known = m.kept(Variants)
+    if (m.name, m.digest) not in known and m.library is not None:
+        with loading(), uncollected():
+            for name in m.library:
+                _ = m.library[name]
     if (m.name, m.digest) not in known:
         own = [Candidate(one.address(x.name), x.says, x.change) for one in m.kin for x in one.mistakes.values()]
         near = [*_inside(m), *_of_kin(m, {_key(candidate.changes) for candidate in own})]
@@ -63,6 +68,7 @@ def _of_kin(
     if m.library is None or m.by_reference:
         return
     scope = next(iter(m.definition.values())).scope
+    known = {*m.sizes, *m.inputs, *m.options, *m.conventions, *m.definition}
     for name in m.library:
         other = m.library[name]
         if other.operator == m.operator or other.by_reference:
@@ -70,10 +76,9 @@ def _of_kin(
         for mistake in _called(other, names):
             if not mistake.change.keys() <= m.definition.keys() | set(m.options):
                 continue
-            try:
-                change = {line: Expression(x.text, scope) for line, x in mistake.change.items()}
-            except SpecError:
+            if not all(x.uses <= known for x in mistake.change.values()):
                 continue
+            change = {line: Expression.unread(x.text, scope) for line, x in mistake.change.items()}
             if _key(change) not in seen:
                 seen.add(_key(change))
                 yield Candidate(other.address(mistake.name), mistake.says, change)
@@ -87,7 +92,9 @@ def _renumbered(candidate: Candidate) -> Iterator[Candidate]:
     (number,) = found
     for other in NUMBERS:
         if other != number:
-            changes = {line: Expression(_with(x.text, number, other), x.scope) for line, x in candidate.changes.items()}
+            changes = {
+                line: Expression.unread(_with(x.text, number, other), x.scope) for line, x in candidate.changes.items()
+            }
             yield replace(candidate, name=f"{candidate.name} with {other} for {number}", changes=changes)
 
 

@@ -7,7 +7,8 @@ twice, two operands that are exchanged, a name for another one, a function for o
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Mapping
+import warnings
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ..errors import SpecError
@@ -81,27 +82,38 @@ def edits(text: str, others: Mapping[str, Collection[str]], counting: Collection
 
     `others` has the names that each name may be taken for; those that are `counting` may be one off.
     """
-    tree = parse(text)
-    own = ast.dump(tree)
-    found: dict[str, Edit] = {}
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.expr):
-            continue
-        for cost, part in _parts(text, node, others, counting):
-            edit = _spliced(text, node, part, cost)
-            if edit is None:
-                continue
-            effect = ast.dump(parse(edit.text))
-            if effect != own and (effect not in found or cost < found[effect].cost):
-                found[effect] = edit
+    found: dict[Hashable, Edit] = {}
+    with warnings.catch_warnings():  # of a number that is called or indexed, which is found when it is computed
+        warnings.simplefilter("ignore")
+        own = _effect(text)
+        nodes = [node for node in ast.walk(parse(text)) if isinstance(node, ast.expr)]
+        for node in nodes:
+            for cost, part in _parts(text, node, others, counting):
+                edit, effect = _spliced(text, node, part, cost)
+                if edit is not None and effect != own and (effect not in found or cost < found[effect].cost):
+                    found[effect] = edit
     return sorted(found.values(), key=lambda edit: edit.cost)
+
+
+def _effect(text: str) -> Hashable:
+    """What is the same for two texts that mean the same but for parentheses and blanks; None for what is none."""
+    try:
+        code = compile(text, "", "eval", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return code.co_code, code.co_names, repr(code.co_consts)
 
 
 def renamed(text: str, name: str, other: str) -> str:
     """A text in which one name stands in the place of another, wherever that is read."""
-    places = [node for node in ast.walk(parse(text)) if isinstance(node, ast.Name) and node.id == name]
+    return all_renamed(text, {name: other})
+
+
+def all_renamed(text: str, others: Mapping[str, str]) -> str:
+    """A text in which other names, or other texts, stand in the places of several names."""
+    places = [node for node in ast.walk(parse(text)) if isinstance(node, ast.Name) and node.id in others]
     for node in sorted(places, key=lambda node: -node.col_offset):
-        text = text[: node.col_offset] + other + text[node.end_col_offset :]
+        text = text[: node.col_offset] + others[node.id] + text[node.end_col_offset :]
     return text
 
 
@@ -121,19 +133,14 @@ def lean(text: str) -> str:
     return text
 
 
-def _spliced(text: str, node: ast.expr, part: str, cost: int) -> Edit | None:
-    """A text with a node replaced, in parentheses where it needs them; None where neither is an expression."""
+def _spliced(text: str, node: ast.expr, part: str, cost: int) -> tuple[Edit | None, Hashable]:
+    """A text with a node replaced, in parentheses where it needs them, and its effect; None for what is none."""
     start, end = text[: node.col_offset], text[node.end_col_offset :]
-    try:
-        safe = parse(f"{start}({part}){end}")
-    except SpecError:
-        return None
-    try:
-        bare = ast.dump(parse(f"{start}{part}{end}")) == ast.dump(safe)
-    except SpecError:
-        bare = False
-    part = part if bare else f"({part})"
-    return Edit(f"{start}{part}{end}", node.col_offset, source_of(text, node), part, cost)
+    effect = _effect(f"{start}({part}){end}")
+    if effect is None:
+        return None, None
+    part = part if _effect(f"{start}{part}{end}") == effect else f"({part})"
+    return Edit(f"{start}{part}{end}", node.col_offset, source_of(text, node), part, cost), effect
 
 
 def _parts(

@@ -31,6 +31,11 @@ class Expression:
             reads = Reads(frozenset(compiler.uses), frozenset(compiler.calls), compiler.asks, tuple(compiler.draws))
         self.uses, self.calls, self.asks, self.draws = reads.uses, reads.calls, reads.asks, reads.draws
 
+    @classmethod
+    def unread(cls, text: str, scope: Scope) -> Expression:
+        """A text that is compiled when it is first called, and fails then if it is none; what it reads is not told."""
+        return cls(text, scope, reads=Reads(frozenset(), frozenset(), False, ()))
+
     def _compiled(self) -> Compiler:
         compiler = Compiler(self.text, self.scope, self.place, self.claim)
         self._run = compiler.run

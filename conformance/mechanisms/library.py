@@ -67,7 +67,7 @@ class Library(Mapping[str, Mechanism]):
     def __getitem__(self, name: str) -> Mechanism:
         if name not in self._read:
             if name in self.files:
-                with _uncollected():
+                with uncollected():
                     self._read[name] = self._restored(name) or self._built(name)
             else:
                 self._read[name] = replace(self.beside[name], library=self)
@@ -190,7 +190,7 @@ class _Operators(Mapping[str, Takes]):
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def uncollected() -> Iterator[None]:
     """Without the garbage collector: hardly anything of what is made is garbage, and to look for it takes long."""
     collecting = gc.isenabled()
     gc.disable()

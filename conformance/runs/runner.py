@@ -14,8 +14,9 @@ from ..cases.plans import beyond_limits, directed
 from ..cases.profiles import Profile, profile_named
 from ..data.plain import cause_of, storable, trace_of
 from ..data.texts import safe
+from ..diagnosis.clock import now
 from ..diagnosis.history import prepared, retraced
-from ..diagnosis.likeness import Likeness
+from ..diagnosis.likeness import Likeness, Nearest
 from ..diagnosis.maps import mapped
 from ..diagnosis.naming import diagnose, observed
 from ..diagnosis.observations import Observation
@@ -145,6 +146,7 @@ class Runner:
                 )
                 failure, after = (again.failure, again.says) if again else (failure, "")
             lawful = head.law == "contract.precision" or law_of(group.mechanism, first.law) is not None
+            begin = now()
             if room and lawful and first.large is None:
                 calls = steps.tried(lambda: observed(bench, failure, seed)) or []
                 likeness = steps.tried(
@@ -154,7 +156,8 @@ class Runner:
             full = room and not faults & shown
             if full and lawful and first.large is None:  # of what has a block already, where it is wrong is told there
                 seen = steps.tried(lambda: mapped(bench, failure, seed))
-                when = steps.tried(lambda: self._when(result, head, failure, calls))
+                left = self.options.explain_time - (now() - begin)
+                when = steps.tried(lambda: self._when(result, head, failure, calls, left, likeness))
             if failure.retraced:
                 steps.tried(lambda: prepared(bench, failure.before))
             data = steps.tried(
@@ -175,12 +178,30 @@ class Runner:
         memory = int(self.options.memory * 2**30)
         return from_which_sizes(result.bench, failure, result, self.options.seed, memory, self.deadline)
 
-    def _when(self, result: Result, head: Cell, failure: Failure, calls: Sequence[Observation]) -> When | None:
+    def _when(
+        self,
+        result: Result,
+        head: Cell,
+        failure: Failure,
+        calls: Sequence[Observation],
+        left: float,
+        likeness: Likeness | Nearest | None,
+    ) -> When | None:
         """The condition under which a subject is wrong; precision and what earlier calls do are another matter."""
         if head.law == "contract.precision" or failure.dependent or result.bench is None:
             return None
         seed, deadline, times = self.options.seed, self.deadline, self._times
-        return separated(result.bench, failure, result, seed, observations=calls, deadline=deadline, times=times)
+        return separated(
+            result.bench,
+            failure,
+            result,
+            seed,
+            observations=calls,
+            deadline=deadline,
+            times=times,
+            left=left,
+            likeness=likeness,
+        )
 
     @property
     def _times(self) -> float:
