@@ -56,6 +56,8 @@ RESIZED = 3_000
 """Calls of faulty functions with other tiles in one diagnosis."""
 USUAL = ("plain", "finite")
 """The literals of parts of the calls on which what is known is tried when most of the time is spent."""
+LATE = 0.3
+"""CPU time for these, however late it is."""
 LATER_SECONDS = 0.4
 """CPU time for candidates that are made at some positions of an axis, and for those from a position on."""
 ALIKE = 8
@@ -138,14 +140,14 @@ def _among_all(
     parts = _parts(bench, candidates, observations, grades[0], seed, early)
     for within in () if isinstance(found, Likeness) else parts:
         late = now() > early
-        if now() > until or (late and any(literal.kind not in USUAL for literal in within.literals)):
+        if now() > until + LATE or (late and any(literal.kind not in USUAL for literal in within.literals)):
             break
         part = [o for o in observations if within.holds(o.facts)]
         possible = [
             c for c in candidates if not any(x.kind == "settled" and x.name in c.words for x in within.literals)
         ]
         if late:
-            search = Search(bench, possible, [], part, grades[0], seed, within, until=until)
+            search = Search(bench, possible, [], part, grades[0], seed, within, until=until + LATE)
             again = search.likeness(plainly=True) or (_as_edited(bench, part, search) if search.wrong else None)
             if again is not None and again.agreed >= CONFINED:
                 return _confined(again, within)
