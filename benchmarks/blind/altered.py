@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator
 from hashlib import sha256
@@ -14,8 +15,10 @@ from attnspec.diagnosis.conditional import conditioned
 from attnspec.diagnosis.conditions import Condition, Literal
 from attnspec.diagnosis.facts import Facts
 from attnspec.diagnosis.synthesis import edited
+from attnspec.errors import SpecError
 from attnspec.execution.calling import Call
 from attnspec.judging.bench import Bench
+from attnspec.language.expressions import Expression
 from attnspec.mechanisms.definition import Frame, sizes_of
 from attnspec.mechanisms.mechanism import Mechanism
 from attnspec.subjects.stand_ins import DefinitionSubject
@@ -50,11 +53,19 @@ def altered(bench: Bench, count: int, *, conditional: bool) -> Iterator[tuple[st
     """
     m = bench.mechanism
     names = {sha256(f"{m.name} {conditional} {edit.name}".encode()).hexdigest(): edit for edit in edited(bench)}
-    keyed = sorted(names.items(), key=lambda one: one[0])
+    keyed = (one for one in sorted(names.items(), key=lambda one: one[0]) if compiles(one[1]))
     possible = list(literals(m))
-    for key, edit in keyed[:count] if possible or not conditional else ():
+    for key, edit in itertools.islice(keyed, count if possible or not conditional else 0):
         condition = Condition((random.Random(key).choice(possible),)) if conditional else None
         yield key[:8], edit if condition is None else conditioned(edit, condition)
+
+
+def compiles(edit: Candidate) -> bool:
+    """Whether what an edit changes a definition to is a definition."""
+    try:
+        return all(Expression(change.text, change.scope) for change in edit.changes.values())
+    except SpecError:
+        return False
 
 
 def literals(m: Mechanism) -> Iterator[Literal]:

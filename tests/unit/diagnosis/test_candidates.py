@@ -55,6 +55,16 @@ def test_a_fault_of_tiles_fits_with_the_size_of_the_subject_alone(failed):
     assert not any("tiles of" in one or "128" in one for one in found)
 
 
+def test_a_faulty_function_is_made_once_and_with_other_tiles_takes_the_same(failed):
+    bench, _ = failed
+    known = {candidate.name: candidate.function for candidate in faulty(bench)}
+    assert known == {candidate.name: candidate.function for candidate in faulty(bench)}
+    other = next(candidate.function for candidate in resized(bench))
+    own = known[other.name.partition(" with ")[0]]
+    assert own.claims.names == other.claims.names
+    assert own.adapter.function is not other.adapter.function
+
+
 def test_each_change_is_known_by_one_name(failed):
     bench, _ = failed
     names = [candidate.name for candidate in (*stock(bench), *faulty(bench), *resized(bench))]

@@ -116,3 +116,19 @@ def test_a_condition_on_what_a_call_has_not_does_not_hold():
     one = call()
     assert not any(Literal(kind, "pages", 4).holds(one) for kind in ("from", "up to", "less", "same", "other"))
     assert not Literal("remainder", "pages", (4, 0, 0)).holds(one)
+
+
+def test_an_option_from_a_number_on_is_told_where_entries_tell_as_well():
+    inside = [call(scale=float(x), k_len=n) for x in (3, 4, 5) for n in range(3, 15)]
+    outside = [call(scale=x, k_len=n) for x in (None, 1.0, 2.0) for n in range(3, 15)]
+    fit = fitting(inside[::3], [*outside, *(c for c in inside if c not in inside[::3])])
+    assert ("scale >= 3", True) == (where(fit.condition), fit.partly)
+
+
+def test_that_two_rows_differ_says_more_than_that_their_sums_do():
+    def packed(q_tokens, k_tokens, **more):
+        return Facts({"q_tokens": q_tokens, "k_tokens": k_tokens}, {}, {}, {}, {}, "contiguous", "", **more)
+
+    counted = frozenset({("k_lens", "not q_lens")})
+    wrong, right = [packed(n, 13 - n, counted=counted) for n in (6, 7)], [packed(6, 6), packed(7, 7)]
+    assert "some of k_lens are not those of q_lens" == where(fitting(wrong, right).condition)

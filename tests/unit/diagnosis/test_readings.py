@@ -42,6 +42,20 @@ def test_what_is_read_in_place_of_a_mask(says, expected):
     assert expected.tolist() == read(says, mask=MASK).tolist()
 
 
+def test_the_first_may_stand_for_all_in_some_items_alone():
+    q, k = np.ones((2, 1, 1, 1)), np.arange(6.0).reshape(2, 1, 3, 1)
+    first, others = (f"k at the first of k_len for {which} of batch" for which in ("the first", "all but the first"))
+    assert [[0, 0, 0], [3, 4, 5]] == read(first, q=q, k=k, v=k)[:, 0, :, 0].tolist()
+    assert [[0, 1, 2], [3, 3, 3]] == read(others, q=q, k=k, v=k)[:, 0, :, 0].tolist()
+
+
+def test_memory_may_be_read_in_steps_that_are_one_entry_off():
+    q, k = np.ones((1, 1, 1, 2)), np.arange(1.0, 7.0).reshape(1, 1, 3, 2)
+    further, nearer = (f"k one entry {which} at each of k_len" for which in ("further", "less far"))
+    assert [[1, 2], [4, 5], [0, 0]] == read(further, q=q, k=k, v=k)[0, 0].tolist()
+    assert [[1, 2], [2, 3], [3, 4]] == read(nearer, q=q, k=k, v=k)[0, 0].tolist()
+
+
 def test_beyond_so_many_a_mask_hides_nothing_and_keys_are_zero():
     q, k, mask = np.ones((1, 1, 1, 1)), np.ones((1, 1, 20, 1)), np.zeros((1, 1, 1, 20), bool)
     assert 4 == read("mask up to 16 of k_len", q=q, k=k, v=k, mask=mask).sum()

@@ -1,15 +1,19 @@
 """Under which condition a kernel is wrong is found from its cases, and tested on both sides."""
 
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from attnspec.adapters import Adapter
 from attnspec.cases.profiles import PROFILES
+from attnspec.diagnosis.conditions import Condition, Fit, Literal
+from attnspec.diagnosis.facts import Facts
 from attnspec.diagnosis.naming import observed
+from attnspec.diagnosis.parting import Point
 from attnspec.diagnosis.phrases import counted, where
-from attnspec.diagnosis.separation import separated
+from attnspec.diagnosis.separation import Separation, separated
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
 from attnspec.mechanisms.loader import library
@@ -177,3 +181,25 @@ def test_where_wrong_and_right_lie_without_order_nothing_is_said():
 def test_an_option_that_makes_no_difference_on_a_right_case_does_not_stand_against_a_condition():
     when = found(lambda o: {"causal": False}, "causal_mask")
     assert ("causal = True", when.inside) == (where(when.condition), when.wrong)
+
+
+def point(key, *, wrong, mask, k_len):
+    facts = Facts({"k_len": k_len, "batch": 2}, {}, {}, {"mask": mask}, {}, "contiguous", "")
+    return Point(SimpleNamespace(key=key), wrong, facts, facts)
+
+
+def test_what_is_needed_for_the_name_is_needed_for_the_condition_if_it_leaves_right_cases_out():
+    points = [
+        point("a", wrong=True, mask=False, k_len=5),
+        point("b", wrong=False, mask=True, k_len=5),
+        point("c", wrong=False, mask=False, k_len=2),
+    ]
+    one = Separation(None, None, None, SimpleNamespace(grades=()), points, 0, None, 1.0)
+    long, small, absent = Literal("from", "k_len", 5), Literal("up to", "batch", 2), Literal("absent", "mask")
+    fit = Fit(Condition((long, small)), 1, 4.0)
+    assert fit is one.with_needed(fit)
+    one.needed = Condition((absent,))
+    found = one.with_needed(fit)
+    assert ("no mask is given and k_len >= 5", 0) == (where(found.condition), found.exceptions)
+    one.needed = Condition((Literal("given", "mask"),))
+    assert fit is one.with_needed(fit)

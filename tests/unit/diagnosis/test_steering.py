@@ -8,7 +8,7 @@ from attnspec.cases.plans import plan
 from attnspec.cases.profiles import PROFILES
 from attnspec.diagnosis.conditions import Condition, Literal
 from attnspec.diagnosis.facts import facts_of
-from attnspec.diagnosis.steering import beyond, imposed, neighbours, otherwise_called, roomy, sized, steered
+from attnspec.diagnosis.steering import beyond, imposed, neighbours, otherwise, otherwise_called, roomy, sized, steered
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.stand_ins import ReferenceSubject
 
@@ -101,3 +101,9 @@ def test_where_no_case_of_a_mechanism_is_beyond_a_literal_one_of_its_operator_is
     assert steered(sample, CLAIMS, literal, holds=False) is None
     found = beyond(sample, CLAIMS, literal)
     assert ("attention", True) == (found.mechanism.name, found.values["heads"] == found.values["kv_heads"])
+
+
+def test_an_option_that_is_to_be_given_has_each_of_its_values():
+    found = otherwise(scenario("plain"), CLAIMS, Literal("usual", "scale"))
+    assert [0.0, -0.5, 0.3, 1.0] == [sample.values["scale"] for sample in found]
+    assert [] == [*otherwise(scenario("plain"), CLAIMS, Literal("absent", "mask"))]

@@ -7,6 +7,8 @@ from attnspec.adapters import Adapter
 from attnspec.cases.profiles import Profile
 from attnspec.diagnosis.likeness import Likeness
 from attnspec.diagnosis.naming import diagnose
+from attnspec.diagnosis.synthesis import edited
+from attnspec.judging.bench import Bench
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
 from attnspec.mechanisms.loader import library
@@ -37,10 +39,10 @@ def attention(*, factor=None, cap=None, add=None, norm=None):
     return subject(Adapter("kernel", "attention", kernel, "numpy", conventions=WORDS))
 
 
-def named(one, operator="attention"):
+def named(one, operator="attention", **more):
     result = run(Request(one, library()[operator], "float32", SCENARIOS, laws=frozenset({"definition"})))
     failure = next(cell.failure for cell in result.cells if cell.bad)
-    return diagnose(result.bench, failure, 0)
+    return diagnose(result.bench, failure, 0, **more)
 
 
 UNNAMED = {
@@ -125,3 +127,15 @@ def test_a_known_mistake_keeps_its_name():
 def test_what_no_single_line_explains_has_no_name():
     found = named(attention(add=lambda s, b: s + np.sin(3.0 * b), cap=lambda s, c: c * np.cos(s / c)))
     assert not isinstance(found, Likeness)
+
+
+def test_a_reader_may_have_a_line_as_it_is_without_a_step_far_back():
+    m = library()["cross_entropy"]
+    one = subject(Adapter("kernel", "cross_entropy", lambda logits, targets, *, softcap=None, z_loss=0.0: 0, "numpy"))
+    names = {candidate.told().name for candidate in edited(Bench(one, m, "float32", "cpu", m.words))}
+    assert "penalty: total -> max(logits) + log(sum(exp(shift(logits))))" in names
+
+
+def test_no_edit_is_tried_when_the_time_is_spent():
+    one, _ = UNNAMED["a cap that is not multiplied back"]
+    assert [True, False] == [isinstance(named(one, times=times), Likeness) for times in (4.0, 0.0)]

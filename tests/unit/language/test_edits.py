@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnspec.language.edits import PLAIN, RARE, edits, lean, renamed
+from attnspec.language.edits import PLAIN, RARE, all_renamed, edits, lean, renamed
 
 
 def texts(text, **others):
@@ -77,3 +77,12 @@ def test_parentheses_that_change_nothing_are_left_out():
 
 def test_a_name_is_replaced_wherever_it_is_read():
     assert renamed("tanh(x / c) + xs * x", "x", "total") == "tanh(total / c) + xs * total"
+
+
+def test_several_names_are_exchanged_at_once():
+    assert "max(b) + (log(a))" == all_renamed("max(a) + b", {"a": "b", "b": "(log(a))"})
+
+
+def test_a_text_with_other_parentheses_alone_is_no_edit():
+    assert "a + b" not in texts("(a + b)")
+    assert "x + y * z" not in texts("x + (y * z)")
