@@ -1,5 +1,6 @@
 """Pytest defaults for this repository: one thread for products of small matrices, and nothing random."""
 
+import gc
 import os
 import signal
 
@@ -15,6 +16,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell has ig
 
 hypothesis.settings.register_profile("house", derandomize=True, database=None, deadline=None, max_examples=60)
 hypothesis.settings.load_profile("house")
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: garbage is looked for less often, and not in that."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(autouse=True, scope="session")
