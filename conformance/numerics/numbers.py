@@ -143,11 +143,12 @@ class Number:
 
     def __mul__(self, other: Any) -> Number:
         x, y = aligned(self, other)
-        slopes: list[tuple[Number, Any]] = [(x, 2 * np.abs(x.value))] if x is y else []
-        if x is not y:
-            slopes = [(a, np.abs(b.value)) for a, b in ((x, y), (y, x)) if not a.exact]
+        if x is y:
+            slopes: list[tuple[Number, Any]] = [(x, 2 * np.abs(x.value))]
+        else:
+            slopes = [(a, np.abs(b.value)) for a, b in ((x, y), (y, x)) if not absent(a.worst)]
         result = made(x.value * y.value, x.grade, *slopes)
-        if not (x.exact or y.exact):  # both may err at once
+        if not (absent(x.worst) or absent(y.worst)):  # both may err at once
             result.worst = result.worst + x.worst * y.worst
             result.shared = result.shared + x.radius * y.radius / K
         return result
@@ -198,8 +199,11 @@ class Number:
 
     def __eq__(self, other: Any) -> Truth:  # type: ignore[override]
         x, y = self, number(other, self.grade)
-        same = (x.value == y.value) | (np.isnan(x.value) & np.isnan(y.value))
-        return _compared(x, y, same, np.abs(x.value - y.value))
+        a, b = x.value, y.value
+        same = a == b
+        if not every(same):
+            same = same | (np.isnan(a) & np.isnan(b))
+        return _compared(x, y, same, np.abs(a - b))
 
     def __ne__(self, other: Any) -> Truth:  # type: ignore[override]
         return ~(self == other)
@@ -260,6 +264,8 @@ def carried(x: Number, slope: Any) -> tuple[Array, Array, Array]:
     """The three errors of `x` through an operation of that slope."""
     if absent(x.worst):
         return 0.0, 0.0, 0.0
+    if type(slope) is float and slope == 1.0:
+        return x.worst, x.variance, x.shared
     slope = finite(slope)
     return (
         x.worst * slope,
@@ -286,10 +292,15 @@ def made(result: Any, grade: Grade, *terms: tuple[Number, Any], roundings: Any =
     """
     worst, variance, shared = extra, 0.0, extra if absent(extra) else extra / K
     for term, slope in terms:
-        if not term.exact:
+        if not absent(term.worst):
             w, v, s = carried(term, slope)
-            worst, variance, shared = worst + w, variance + v, shared + s
+            worst, variance, shared = _sum(worst, w), _sum(variance, v), _sum(shared, s)
     return settled(result, grade, worst, variance, shared, roundings)
+
+
+def _sum(x: Array, y: Array) -> Array:
+    """The sum of two errors, of which most are absent."""
+    return y if type(x) is float and not x else x if type(y) is float and not y else x + y
 
 
 def settled(result: Any, grade: Grade, worst: Array, variance: Array, shared: Array, roundings: Any = 1.0) -> Number:
@@ -297,7 +308,7 @@ def settled(result: Any, grade: Grade, worst: Array, variance: Array, shared: Ar
     own: Any = flushed(grade)
     if type(roundings) is not float or roundings:
         own = (roundings * grade.arithmetic.unit) * finite(np.abs(result)) + own
-    worst, variance = worst + own, variance + own * own / 3
+    worst, variance = _sum(worst, own), _sum(variance, own * own / 3)
     if grade.stored is not None:
         kept = _storing(result, worst, grade.stored)
         worst, shared = worst + kept, shared + kept / K
