@@ -124,7 +124,7 @@ def _settle(specs: Specs) -> None:
     specs.library()
     families("controls")
     gc.freeze()
-    gc.set_threshold(20_000)
+    gc.set_threshold(50_000, 20, 20)
 
 
 def _part(name: str, specs: Specs) -> Part:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from attnspec import adapters
 
-from ..cases.drawing import kept_together
+from ..cases.drawing import unkept
 from ..cases.profiles import Profile
 from ..judging.cells import Cell, Request
 from ..judging.engine import run
@@ -66,7 +66,7 @@ def tried(names: Sequence[str], mechanism: str, draws: int, specs: Specs = NONE)
     found = {a.name: subject(a, known=known) for a in adapters.registered() if a.name in names and a.module in modules}
     own, profile = Tried(Counter(), {name: [] for name in names}, Bounds()), replace(CONTROLS, draws=draws)
     for dtype in FORMATS:
-        with warnings.catch_warnings(), kept_together(known[mechanism]):
+        with warnings.catch_warnings(), unkept():
             warnings.simplefilter("ignore")
             for one in (found[name] for name in names if dtype in found[name].claims.dtypes):
                 result = run(Request(one, known[mechanism], dtype, profile))

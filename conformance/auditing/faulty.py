@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Mapping, Sequence
 
+from ..cases.drawing import unkept
 from ..cases.profiles import PROFILES
 from ..judging.cells import LARGE, Request
 from ..judging.engine import run
@@ -28,7 +29,8 @@ def faults_of(known: Library, mechanisms: Collection[str]) -> dict[str, list[str
 
 def audited_faults(names: Sequence[str], specs: Specs = NONE) -> list[Part]:
     """Several faults of one operator."""
-    return [audited_fault(name, specs) for name in names]
+    with unkept():
+        return [audited_fault(name, specs) for name in names]
 
 
 def audited_fault(name: str, specs: Specs = NONE) -> Part:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..cases.drawing import kept_together
+from ..cases.drawing import unkept
 from ..cases.plans import Plan, plan
 from ..cases.profiles import Profile
 from ..cases.samples import Sample
@@ -43,7 +43,7 @@ CASES = Profile("audit", covering=10, draws=8, admitted=2)
 
 def audited_mechanism(mechanism: Mechanism) -> Part:
     """The audit of one mechanism."""
-    with warnings.catch_warnings(), kept_together(mechanism):
+    with warnings.catch_warnings(), unkept():
         warnings.simplefilter("ignore")
         audit = _Audit(mechanism)  # whose samples are kept for as long as it is there
         return audit.part()

@@ -38,7 +38,7 @@ def drawn(mechanism: Mechanism, case: Case, claims: Claims, dtype: str, picker: 
         sample = Sample(mechanism, case, dtype, claims=claims, picker=picker)
         if picker is not None:  # what it has picked is settled now
             key = (mechanism.name, mechanism.digest, dtype, case.label, sample.case.key, claims.bounds)
-        if key not in samples:
+        if key not in samples and not _ALONE.get():
             restore(sample)
         return samples.setdefault(key, sample)
     except Unfit:
@@ -49,21 +49,23 @@ def drawn(mechanism: Mechanism, case: Case, claims: Claims, dtype: str, picker: 
         return None
 
 
-_LATER: ContextVar[bool] = ContextVar("later", default=False)
+_ALONE: ContextVar[bool] = ContextVar("alone", default=False)
 
 
 def keep(mechanism: Mechanism) -> None:
     """Keep for later runs what was computed from the samples of its library."""
-    if not _LATER.get():
+    if not _ALONE.get():
         save([*mechanism.kept(Samples).values()])
 
 
 @contextmanager
-def kept_together(mechanism: Mechanism) -> Iterator[None]:
-    """Keep what the runs of the body compute when it ends: each of many runs would write the same samples again."""
-    outer = _LATER.set(True)
+def unkept() -> Iterator[None]:
+    """Have the runs of the body keep nothing for later ones, and find nothing of earlier ones.
+
+    What many runs in a row have in common stays in memory, and of small samples it takes as long to read as to compute.
+    """
+    outer = _ALONE.set(True)
     try:
         yield
     finally:
-        _LATER.reset(outer)
-        keep(mechanism)
+        _ALONE.reset(outer)

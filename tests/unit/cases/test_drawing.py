@@ -3,7 +3,7 @@
 import pytest
 
 from attnspec.cases import drawing
-from attnspec.cases.drawing import keep, kept_together
+from attnspec.cases.drawing import drawn, keep, unkept
 from attnspec.cases.plans import plan
 from attnspec.cases.profiles import PROFILES
 from attnspec.judging.bench import Bench
@@ -31,13 +31,20 @@ def test_samples_of_plans_are_kept_when_they_have_grown(folder, monkeypatch):
     assert [] == [*folder.iterdir()]
 
 
-def test_what_several_runs_compute_is_kept_when_the_last_of_them_ends(folder, monkeypatch):
-    m = library()["softmax"]
-    monkeypatch.setattr(drawing, "Samples", type("Samples", (drawing.Samples,), {}))
-    samples = plan(m, DefinitionSubject(m, "definition").claims, PROFILES["smoke"], 6, "float32").scenarios
-    with kept_together(m):
-        trial = Trial(Bench(DefinitionSubject(m, "definition"), m, "float32", "cpu", m.words), samples[0])
+def test_runs_that_keep_nothing_find_nothing_either(folder, monkeypatch):
+    m, samples = library()["softmax"], type("Samples", (drawing.Samples,), {})
+    monkeypatch.setattr(drawing, "Samples", samples)
+    with unkept():
+        (first, *_) = plan(m, DefinitionSubject(m, "definition").claims, PROFILES["smoke"], 6, "float32").scenarios
+        trial = Trial(Bench(DefinitionSubject(m, "definition"), m, "float32", "cpu", m.words), first)
         trial.frames.exact("p", trial.base)
         keep(m)
         assert not folder.exists()
+    keep(m)
     assert 1 == len([*folder.iterdir()])
+    monkeypatch.setattr(drawing, "Samples", type("Samples", (drawing.Samples,), {}))
+    found = [drawn(m, first.case, trial.bench.subject.claims, "float32")]
+    monkeypatch.setattr(drawing, "Samples", type("Samples", (drawing.Samples,), {}))
+    with unkept():
+        found += [drawn(m, first.case, trial.bench.subject.claims, "float32")]
+    assert [1, 0] == [len(sample.cache) for sample in found if sample]
