@@ -30,6 +30,7 @@ def cached_attention(
     cache_dtype=None,
     scale_policy=None,
     least_scale=0.0,
+    cache_bits=8,
     grouping="block",
     own_chunk="as_kept",
     least_code="mirrored",
@@ -45,12 +46,14 @@ def cached_attention(
     With a `cache_dtype` of float8_e4m3fn or int8 the cache keeps codes of k / k_scale and v / v_scale; without scales,
     the largest size of the first chunk becomes the largest code, or with the `scale_policy` `running` that of
     all chunks up to each, which is written by it. Such a scale is at least the `least_scale`.
+    Integers have `cache_bits`, 8 or 4.
     """
     if cache_dtype is not None:
         ends = np.cumsum(chunks)
         reach = np.repeat(ends if scale_policy == "running" else ends[:1].repeat(len(ends)), chunks)
         k_kept, v_kept = (
-            coded(x, s, cache_dtype, reach, least_code, least_scale) for x, s in ((k, k_scale), (v, v_scale))
+            coded(x, s, cache_dtype, reach, least_code, least_scale, cache_bits)
+            for x, s in ((k, k_scale), (v, v_scale))
         )
     else:
         k = k_kept = k if k_scale is None else k * k_scale
@@ -93,14 +96,16 @@ def cached_attention(
     return codes_of(out, out_scale)
 
 
-def coded(x, scale, dtype, reach, least_code, least_scale=0.0):
+def coded(x, scale, dtype, reach, least_code, least_scale=0.0, bits=8):
     """What is left of x [batch, heads, length, size] in codes of x / scale.
 
     Without a scale, that of a token is made of all tokens up to its reach [length].
 
     Micikevicius et al. 2022, FP8 formats for deep learning, arXiv:2209.05433, section 3.
     """
-    largest = 448 if dtype == "float8_e4m3fn" else 127
+    if bits != 8 and dtype != "int8":
+        raise ValueError("integers alone have four bits")
+    largest = 448 if dtype == "float8_e4m3fn" else 2 ** (bits - 1) - 1
     found = [[max(abs(x[:, :, :n]).max() / largest, least_scale) or 1.0 / largest] for n in reach]
     s = np.asarray(found if scale is None else scale)
     if np.any(s <= 0) and scale is not None:
@@ -108,7 +113,7 @@ def coded(x, scale, dtype, reach, least_code, least_scale=0.0):
     y = x / s
     _, exponent = np.frexp(y)  # |y| in [2^(exponent - 1), 2^exponent)
     unit = np.exp2(np.maximum(exponent - 1, -6) - 3.0) if dtype == "float8_e4m3fn" else 1.0
-    least = -128 if dtype == "int8" and least_code == "one_more" else -largest
+    least = -largest - 1 if dtype == "int8" and least_code == "one_more" else -largest
     return np.clip(np.round(y / unit) * unit, least, largest) * s
 
 

@@ -20,18 +20,24 @@ def _declared(own_chunk: str) -> Callable[[Callable[..., Any]], Callable[..., An
     )
 
 
-def step_of(x: Any, scale: Any, cache_dtype: str, first: int, least: float = 0.0) -> Any:
+def largest(cache_dtype: str, bits: int = 8) -> float:
+    """The largest code."""
+    return LARGEST[cache_dtype] if bits == 8 else 2.0 ** (bits - 1) - 1
+
+
+def step_of(x: Any, scale: Any, cache_dtype: str, first: int, least: float = 0.0, bits: int = 8) -> Any:
     """The scale that is given, or that of the first tokens, which is not below the least one."""
     if scale is not None:
         return scale
-    return (x[:, :, :first].float().abs().amax().clamp_min(1e-30) / LARGEST[cache_dtype]).clamp_min(least)
+    return (x[:, :, :first].float().abs().amax().clamp_min(1e-30) / largest(cache_dtype, bits)).clamp_min(least)
 
 
-def encoded(x: Any, step: Any, cache_dtype: str) -> Any:
+def encoded(x: Any, step: Any, cache_dtype: str, bits: int = 8) -> Any:
     """Codes of x / step, as their dtype."""
     import torch
 
-    ratio = (x.float() / step).clamp(-LARGEST[cache_dtype], LARGEST[cache_dtype])
+    top = largest(cache_dtype, bits)
+    ratio = (x.float() / step).clamp(-top, top)
     return ratio.round().to(torch.int8) if cache_dtype == "int8" else ratio.to(torch.float8_e4m3fn)
 
 
@@ -46,6 +52,7 @@ def control_codes_read_back(
     k_scale: Any = None,
     v_scale: Any = None,
     least_scale: float = 0.0,
+    cache_bits: int = 8,
     window_left: int | None = None,
     beams: Any = None,
     scale: float | None = None,
@@ -53,11 +60,15 @@ def control_codes_read_back(
     """A chunk is written first, and then read from the cache with all that is there."""
     import torch
 
-    steps = [step_of(x, s, cache_dtype, chunks[0], least_scale) for x, s in ((k, k_scale), (v, v_scale))]
-    codes, outs, start = [encoded(x[:, :, :0], s, cache_dtype) for x, s in zip((k, v), steps, strict=True)], [], 0
+    steps = [step_of(x, s, cache_dtype, chunks[0], least_scale, cache_bits) for x, s in ((k, k_scale), (v, v_scale))]
+    codes, outs, start = (
+        [encoded(x[:, :, :0], s, cache_dtype, cache_bits) for x, s in zip((k, v), steps, strict=True)],
+        [],
+        0,
+    )
     for n in chunks:
         part = slice(start, start + n)
-        new = (encoded(x[:, :, part], s, cache_dtype) for x, s in zip((k, v), steps, strict=True))
+        new = (encoded(x[:, :, part], s, cache_dtype, cache_bits) for x, s in zip((k, v), steps, strict=True))
         codes = [torch.cat(pair, 2) for pair in zip(codes, new, strict=True)]
         keys, values = (c.float() * s for c, s in zip(codes, steps, strict=True))
         outs.append(online(q[:, :, part], keys, values, causal=True, window_left=window_left, scale=scale, block=3)[0])

@@ -65,47 +65,37 @@ def onnxruntime_past(
     return np.concatenate(outs, 2)
 
 
-@adapter(
-    "cached_attention",
-    requires=(
-        "value_dim == head_dim",
-        "batch == 1 or all(chunks[1:] <= 1)",
-        "cache_dtype == i8",
-        "not single(k_scale) and not single(v_scale)",
-        "size(k_scale, 1) == size(v_scale, 1)",
-    ),
-    framework="numpy",
-    conventions={"grouping": "block", "own_chunk": "as_kept", "least_code": "one_more"},
-    limits={"head_dim": range(8, 1025, 8)},
-    package="onnxruntime",
-    extra="onnxruntime",
+INTEGERS: dict[str, Any] = {
+    "framework": "numpy",
+    "conventions": {"grouping": "block", "own_chunk": "as_kept", "least_code": "one_more"},
+    "limits": {"head_dim": range(8, 1025, 8)},
+    "package": "onnxruntime",
+    "extra": "onnxruntime",
+}
+GIVEN = (
+    "value_dim == head_dim",
+    "batch == 1 or all(chunks[1:] <= 1)",
+    "cache_dtype == i8",
+    "not single(k_scale) and not single(v_scale)",
+    "size(k_scale, 1) == size(v_scale, 1)",
 )
-def onnxruntime_int8_past(
-    q: Any,
-    k: Any,
-    v: Any,
-    *,
-    chunks: tuple[int, ...],
-    cache_dtype: str,
-    k_scale: Any,
-    v_scale: Any,
-    window_left: int | None = None,
-    scale: float | None = None,
-) -> Any:
-    """com.microsoft.GroupQueryAttention with a past in int8, by scales for the tensor or for channels."""
+
+
+def coded_past(q: Any, k: Any, v: Any, chunks: Any, scales: Any, window: int | None, scale: Any, bits: int) -> Any:
+    """com.microsoft.GroupQueryAttention with a past in integers, of which two of four bits share a byte."""
     import numpy as np
 
     batch, heads, _, dim = q.shape
     groups = k.shape[1]
-    kind = "PER_TENSOR" if k_scale.shape[1] == 1 else "PER_CHANNEL"
-    options = {"num_heads": heads, "kv_num_heads": groups, "scale": scale, "kv_cache_bit_width": 8}
-    options |= {"local_window_size": -1 if window_left is None else window_left + 1}
+    kind = "PER_TENSOR" if scales[0].shape[1] == 1 else "PER_CHANNEL"
+    options = {"num_heads": heads, "kv_num_heads": groups, "scale": scale, "kv_cache_bit_width": bits}
+    options |= {"local_window_size": -1 if window is None else window + 1}
     options |= {"k_quant_type": kind, "v_quant_type": kind}
     steps = [
         x.reshape(-1) if kind == "PER_TENSOR" else np.ascontiguousarray(np.broadcast_to(x, (1, groups, 1, dim)))
-        for x in (k_scale, v_scale)
+        for x in scales
     ]
-    keys = values = np.zeros((batch, groups, 0, dim), np.int8)
+    keys = values = np.zeros((batch, groups, 0, dim * bits // 8), np.int8 if bits == 8 else np.uint8)
     outs, start = [], 0
     for n in chunks:
         part = slice(start, start + n)
@@ -119,3 +109,38 @@ def onnxruntime_int8_past(
         outs.append(parted(out, heads))
         start += n
     return np.concatenate(outs, 2)
+
+
+@adapter("cached_attention", requires=GIVEN, **INTEGERS)
+def onnxruntime_int8_past(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    chunks: tuple[int, ...],
+    cache_dtype: str,
+    k_scale: Any,
+    v_scale: Any,
+    window_left: int | None = None,
+    scale: float | None = None,
+) -> Any:
+    """com.microsoft.GroupQueryAttention with a past in int8, by scales for the tensor or for channels."""
+    return coded_past(q, k, v, chunks, (k_scale, v_scale), window_left, scale, 8)
+
+
+@adapter("cached_attention", requires=(*GIVEN, "cache_bits == 4"), **INTEGERS)
+def onnxruntime_int4_past(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    chunks: tuple[int, ...],
+    cache_dtype: str,
+    cache_bits: int,
+    k_scale: Any,
+    v_scale: Any,
+    window_left: int | None = None,
+    scale: float | None = None,
+) -> Any:
+    """com.microsoft.GroupQueryAttention with a past in four bits, by scales for the tensor or for channels."""
+    return coded_past(q, k, v, chunks, (k_scale, v_scale), window_left, scale, cache_bits)

@@ -332,3 +332,13 @@ def test_every_chunk_is_coded_by_the_scale_of_the_output():
     given = {"q": 0 * x, "k": x, "v": x, "chunks": np.array([1, 1, 1]), "out_scale": np.full((1, 1, 1, 1), 0.25)}
     found = [Frame(library()["quantized_output_cache"], given).outputs()["out"], reference.cached_attention(**given)]
     np.testing.assert_array_equal([[[[[12.0], [8.0], [448.0]]]]] * 2, found)
+
+
+@pytest.mark.parametrize(("word", "expected"), [("mirrored", [7.0, -7.0, -3.0]), ("one_more", [7.0, -8.0, -3.0])])
+def test_integers_of_four_bits_end_at_seven(word, expected):
+    x, one = np.array([[[[40.0]], [[-40.0]], [[-3.2]]]]), np.ones((1, 1, 1, 1))
+    given = {"q": 0 * x, "k": x, "v": x, "chunks": np.array([1]), "k_scale": one, "v_scale": one}
+    given |= {"cache_bits": 4, "least_code": word}
+    frame = Frame(library()["written_cache"], {**given, "cache_dtype": "i8"})
+    found = [frame.outputs()["out"], reference.cached_attention(**given, cache_dtype="int8")]
+    np.testing.assert_array_equal([expected, expected], [out.ravel() for out in found])
