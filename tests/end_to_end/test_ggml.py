@@ -14,6 +14,7 @@ ADAPTERS = (
     "ggml_flash_attn_ext",
     "ggml_get_rows",
     "ggml_flash_attn_q8_0",
+    "ggml_flash_attn_q4_0",
 )
 
 
