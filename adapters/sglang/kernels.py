@@ -87,16 +87,51 @@ def sglang_decode_attention(
     return out[:, None]
 
 
-@kernel(
-    "paged_attention",
-    requires=(
-        "all(k_lens >= q_len)",
-        "window_left == none or window_left > 0",
-        "scale == none or scale != 0",
-    ),
-    conventions={"grouping": "block"},
-    grade={"bfloat16": "bf16_naive", "float16": "fp16_naive"},
-)
+EXTENDED: dict[str, Any] = {
+    "requires": ("all(k_lens >= q_len)", "window_left == none or window_left > 0", "scale == none or scale != 0"),
+    "conventions": {"grouping": "block"},
+    "grade": {"bfloat16": "bf16_naive", "float16": "fp16_naive"},
+}
+
+
+def extended(
+    q: Any, key_pages: Any, value_pages: Any, table: Any, k_lens: Any, mask: Any = None, **options: Any
+) -> Any:
+    """extend_attention_fwd of chunks, whose own keys are taken out of the pool; a mask has a row for each query."""
+    import torch
+
+    batch, q_len, heads, _ = q.shape
+    if mask is not None and mask.shape[:2] != q.shape[:2]:
+        raise ValueError("a mask has a row for each query")
+    keys, values, size = pooled(key_pages), pooled(value_pages), key_pages.shape[1]
+    places, ends = tokens(table, k_lens, size), k_lens.cumsum(0).tolist()
+    own = torch.cat([places[end - q_len : end] for end in ends])
+    before = k_lens - q_len
+    out = torch.empty(batch * q_len, heads, values.shape[-1], dtype=q.dtype, device=q.device)
+    seen = None if mask is None else torch.cat([m[:, :n].flatten() for m, n in zip(mask, k_lens.tolist(), strict=True)])
+    module("extend_attention").extend_attention_fwd(
+        q.flatten(0, 1).contiguous(),
+        keys[own].contiguous(),
+        values[own].contiguous(),
+        out,
+        keys,
+        values,
+        torch.arange(0, batch * q_len + 1, q_len, dtype=torch.int32, device=q.device),
+        cumulative(before).int(),
+        tokens(table, before, size),
+        seen,
+        True,
+        None if mask is None else cumulative(q_len * k_lens),
+        q_len,
+        1.0,
+        1.0,
+        skip_prefix_custom_mask=mask is None,
+        **options,
+    )
+    return out.unflatten(0, (batch, q_len))
+
+
+@kernel("paged_attention", **EXTENDED)
 def sglang_extend_attention(
     q: Any,
     key_pages: Any,
@@ -109,37 +144,30 @@ def sglang_extend_attention(
     softcap: float | None = None,
     window_left: int | None = None,
 ) -> Any:
-    """extend_attention_fwd of chunks, whose own keys are taken out of the pool."""
-    import torch
+    """extend_attention_fwd under the causal mask."""
+    options = {"sm_scale": scale, "logit_cap": softcap or 0.0, "sinks": sink}
+    window = -1 if window_left is None else window_left
+    return extended(q, key_pages, value_pages, table, k_lens, sliding_window_size=window, **options)
 
-    batch, q_len, heads, _ = q.shape
-    keys, values, size = pooled(key_pages), pooled(value_pages), key_pages.shape[1]
-    places, ends = tokens(table, k_lens, size), k_lens.cumsum(0).tolist()
-    own = torch.cat([places[end - q_len : end] for end in ends])
-    before = k_lens - q_len
-    out = torch.empty(batch * q_len, heads, values.shape[-1], dtype=q.dtype, device=q.device)
-    module("extend_attention").extend_attention_fwd(
-        q.flatten(0, 1).contiguous(),
-        keys[own].contiguous(),
-        values[own].contiguous(),
-        out,
-        keys,
-        values,
-        torch.arange(0, batch * q_len + 1, q_len, dtype=torch.int32, device=q.device),
-        cumulative(before).int(),
-        tokens(table, before, size),
-        None,
-        True,
-        None,
-        q_len,
-        1.0,
-        1.0,
-        sm_scale=scale,
-        logit_cap=0.0 if softcap is None else softcap,
-        sliding_window_size=-1 if window_left is None else window_left,
-        sinks=sink,
-    )
-    return out.unflatten(0, (batch, q_len))
+
+@kernel("paged_attention", **EXTENDED)
+def sglang_extend_attention_masked(
+    q: Any,
+    key_pages: Any,
+    value_pages: Any,
+    table: Any,
+    k_lens: Any,
+    *,
+    mask: Any,
+    scale: float | None = None,
+    softcap: float | None = None,
+    window_left: int | None = None,
+) -> Any:
+    """extend_attention_fwd with a custom_mask, as of a tree of drafted tokens."""
+    options: dict[str, Any] = {"sm_scale": scale, "logit_cap": softcap or 0.0}
+    window = -1 if window_left is None else window_left
+    options |= {"sliding_window_size": window, "window_kv_offsets": k_lens.new_zeros(len(k_lens)).int()}
+    return extended(q, key_pages, value_pages, table, k_lens, mask, **options)
 
 
 @kernel(
