@@ -141,3 +141,42 @@ def test_a_function_by_itself_is_interpreted_where_attnspec_cannot_be_imported(t
     file.write_text("\n".join([*head, *found.imports, found.text, *end]))
     done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, check=True)
     assert ["True False"] == done.stdout.splitlines()
+
+
+CALLED = """
+import torch
+from attnspec.adapters.triton.interpreter import interpreting
+
+with interpreting():
+    import triton
+    import triton.language as tl
+    from triton.runtime import interpreter
+
+    @triton.jit
+    def twice(x):
+        return x + x
+
+    @triton.jit
+    def kernel(x, n: tl.constexpr):
+        at = tl.arange(0, n)
+        for _ in range(20):
+            tl.store(x + at, twice(tl.load(x + at)))
+
+    counts, patch = [], interpreter._patch_builtin
+    interpreter._patch_builtin = lambda *given: (counts[-1].append(None), patch(*given))
+    kept = tl.load
+    for _ in range(2):
+        counts.append([])
+        x = torch.ones(4)
+        kernel[(3,)](x, 4)
+        print(x.tolist() == [2.0**60] * 4, tl.load is kept)
+    print(0 < len(counts[0]) == len(counts[1]) < 20)
+"""
+
+
+def test_functions_are_put_in_place_once_for_each_launch_and_put_back(tmp_path):
+    pytest.importorskip("triton")
+    file = tmp_path / "kernel.py"
+    file.write_text(CALLED)
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, check=True)
+    assert ["True True", "True True", "True"] == done.stdout.splitlines()
