@@ -27,7 +27,8 @@ from ..numerics import budget
 from ..numerics.codes import CODES
 from ..numerics.formats import KINDS, half_unit
 from ..numerics.grades import LADDER, Grade, result_format
-from ..numerics.numbers import Number, finite, recording, value
+from ..numerics.numbers import Number, all_finite, finite, recording, value
+from ..numerics.truths import every
 from ..subjects.stand_ins import differs
 from .candidates import Candidate, other_word
 from .facts import Facts, facts_of, read_densely
@@ -58,6 +59,8 @@ class Observation:
         self.names = [n for n in self.mechanism.outputs if n not in self.mechanism.random and (not names or n in names)]
         self.entries = trial.sample.entries
         self._latest: tuple[Candidate, Mapping[str, Any] | None] | None = None
+        self._stances: dict[Candidate, Stance] = {}
+        self._telling: dict[Candidate, bool] = {}
 
     def at(self, grade: Grade) -> Observation:
         """The same call under another grade."""
@@ -67,7 +70,9 @@ class Observation:
         """Ask the subject; whether it has returned something to compare."""
         try:
             reply = self.trial.reply(self.settled)
-            self.names = [name for name in self.names if name in reply.outputs]
+            if any(name not in reply.outputs for name in self.names):
+                self.names = [name for name in self.names if name in reply.outputs]
+                self._stances, self._telling = {}, {}
             return bool(self.names and self.exact)
         except (Declined, Faulted, SpecError):
             return False
@@ -118,6 +123,12 @@ class Observation:
         return not self.wrong
 
     def stance(self, candidate: Candidate) -> Stance:
+        """How a candidate stands to the subject here, which several steps of a search ask."""
+        if candidate not in self._stances:
+            self._stances[candidate] = self._stance(candidate)
+        return self._stances[candidate]
+
+    def _stance(self, candidate: Candidate) -> Stance:
         """Where a candidate cannot be run, it differs, for the subject has answered."""
         version = self.version(candidate)
         if version is None:
@@ -134,6 +145,11 @@ class Observation:
 
     def tells(self, candidate: Candidate) -> bool:
         """Whether a candidate gives something else than the definition."""
+        if candidate not in self._telling:
+            self._telling[candidate] = self._tells(candidate)
+        return self._telling[candidate]
+
+    def _tells(self, candidate: Candidate) -> bool:
         version = self.version(candidate)
         if version is None or version is self.exact:
             return version is None
@@ -199,7 +215,8 @@ class Observation:
         """
         if np.shape(x) != np.shape(y):
             return False
-        if close(np.asarray(x, float), np.asarray(y, float), self._own(name, x, y)):
+        x, y = np.asarray(x, float), np.asarray(y, float)
+        if every(x == y) or close(x, y, self._own(name, x, y)):
             return True
         radius = sum(np.asarray(version.radius(name), float) for version in versions)
         if unknown is not None:
@@ -212,7 +229,10 @@ class Observation:
         dtype = self.mechanism.dtype_of(name, self.dtype)
         if dtype in KINDS or dtype in CODES:
             return 0.0
-        size = np.maximum(np.abs(finite(np.asarray(x, float))), np.abs(finite(np.asarray(y, float))))
+        x, y = np.abs(np.asarray(x, float)), np.abs(np.asarray(y, float))
+        size = np.maximum(x, y)
+        if not all_finite(size):
+            size = np.maximum(finite(x), finite(y))
         return half_unit(size, result_format(dtype, self.grade))
 
     def _normal(self, name: str, x: Any, y: Any, radius: Any) -> tuple[Any, Any, Any]:

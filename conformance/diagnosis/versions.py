@@ -12,6 +12,7 @@ from ..mechanisms.definition import reached
 from ..mechanisms.mechanism import Mechanism
 from ..numerics.grades import FP64, Grade
 from ..numerics.numbers import Number, finite
+from ..numerics.truths import every
 
 ROUGHLY = 0.05
 """The share of the largest entry by which a candidate may be off before its bounds are derived."""
@@ -41,13 +42,13 @@ def bound_of(y: Any, x: Any, grade: Grade) -> Any:
 
 def close(x: Any, y: Any, radius: Any) -> bool:
     """Whether all entries are near."""
-    return bool(np.all(near_entries(x, y, radius)))
+    return every(near_entries(x, y, radius))
 
 
 def near_entries(x: Any, y: Any, radius: Any) -> Any:
     """Which entries are the same, or as near as a radius, which where it is infinite claims nothing."""
     with np.errstate(all="ignore"):
-        near = (x == y) | (np.abs(x - y) <= radius) | np.isposinf(radius)
+        near = (x == y) | (np.abs(x - y) <= radius) | (radius == np.inf)
         return near | (np.isnan(x) & np.isnan(y))
 
 
