@@ -7,8 +7,10 @@ division by powers of two, so no mathematical library has a say in an input.
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import numpy as np
+from numpy.random.bit_generator import ISeedSequence
 from numpy.typing import NDArray
 
 
@@ -23,11 +25,22 @@ def pick(count: int, *key: object) -> int:
     return digest(*key) % max(count, 1)
 
 
+class _Key(ISeedSequence):
+    """A key of Philox as a seed: beside a `key`, NumPy asks the system for a seed, which takes twice as long."""
+
+    def __init__(self, key: int) -> None:
+        self.key = key
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> NDArray[np.uint64]:
+        return np.array([self.key & (1 << 64) - 1, self.key >> 64], np.uint64)
+
+
 class Stream:
     """The random stream of a key."""
 
     def __init__(self, *key: object) -> None:
-        self._philox = np.random.Philox(key=digest(*key, size=16))
+        seed: Any = _Key(digest(*key, size=16))
+        self._philox = np.random.Philox(seed)
 
     def bits(self, count: int) -> NDArray[np.uint64]:
         """The next `count` words of 64 bits."""

@@ -103,3 +103,9 @@ def test_numbers_come_in_any_shape(shape: tuple[int, ...]) -> None:
 
 def test_below_nothing_is_zero() -> None:
     assert [0, 0] == Stream(1).below(0, (2,)).tolist()
+
+
+def test_a_key_is_that_of_philox():
+    keys = [("a", number) for number in range(100)]
+    expected = [np.random.Philox(key=digest(*key, size=16)).random_raw(6).tolist() for key in keys]
+    assert expected == [Stream(*key).bits(6).tolist() for key in keys]
