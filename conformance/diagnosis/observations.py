@@ -61,6 +61,7 @@ class Observation:
         self._latest: tuple[Candidate, Mapping[str, Any] | None] | None = None
         self._stances: dict[Candidate, Stance] = {}
         self._telling: dict[Candidate, bool] = {}
+        self._like: dict[tuple[Candidate, frozenset[str]], bool] = {}
 
     def at(self, grade: Grade) -> Observation:
         """The same call under another grade."""
@@ -72,7 +73,7 @@ class Observation:
             reply = self.trial.reply(self.settled)
             if any(name not in reply.outputs for name in self.names):
                 self.names = [name for name in self.names if name in reply.outputs]
-                self._stances, self._telling = {}, {}
+                self._stances, self._telling, self._like = {}, {}, {}
             return bool(self.names and self.exact)
         except (Declined, Faulted, SpecError):
             return False
@@ -245,10 +246,19 @@ class Observation:
         return value(known), value(other), known.radius if isinstance(known, Number) else 0.0
 
     def resembles(self, candidate: Candidate, outputs: Collection[str] = (), place: Place | None = None) -> bool:
-        """Whether what a candidate gives comes near what the subject returned, roughly; of it the last one is kept.
+        """Whether what a candidate gives comes near what the subject returned, roughly.
 
         With `outputs`, these alone are looked at; with a `place`, it shows there alone.
         """
+        if place is not None:
+            return self._resembles(candidate, outputs, place)
+        key = candidate, frozenset(outputs)
+        if key not in self._like:
+            self._like[key] = self._resembles(candidate, outputs, None)
+        return self._like[key]
+
+    def _resembles(self, candidate: Candidate, outputs: Collection[str], place: Place | None) -> bool:
+        """Whether a candidate comes near; of what candidates give, that of the last one is kept."""
         if candidate.where is not None and not candidate.where.holds(self.facts):
             return False
         if self._latest is None or self._latest[0] is not candidate:
