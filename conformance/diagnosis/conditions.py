@@ -253,7 +253,7 @@ def fitting(
     held, every = _held([one for one in known if _plain(one)], apart)
     if best is None and (found := _best(held, every, allowed, most)) is not None:
         return replace(found, partly=True)
-    numbers = [one for one in known if _plain(one) or one.kind in ("from", "at least")]
+    numbers = [one for one in known if _plain(one) or one.kind == "from" or _counts(one)]
     likely = _likely(*_held(numbers, apart), len(wrong), most)
     if best is None or likely is None:
         return best or likely
@@ -277,6 +277,11 @@ def _plain(literal: Literal) -> bool:
     """Whether a literal may be a cause; a size up to a number is rather where cases lie on which entries tell."""
     plain = (literal.kind == "up to" and literal.value == 1) or (literal.kind == "from" and literal.value == 2)
     return plain or literal.kind not in ("up to", "from", "not", "remainder", "at least", "below", "regime")
+
+
+def _counts(literal: Literal) -> bool:
+    """Whether an option has to be as large as a whole number; a fraction is rather where cases lie."""
+    return literal.kind == "at least" and isinstance(literal.value, int)
 
 
 def _best(held: Mapping[int, Literal], every: int, allowed: int, most: int) -> Fit | None:

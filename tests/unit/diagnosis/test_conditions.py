@@ -119,10 +119,13 @@ def test_a_condition_on_what_a_call_has_not_does_not_hold():
 
 
 def test_an_option_from_a_number_on_is_told_where_entries_tell_as_well():
-    inside = [call(scale=float(x), k_len=n) for x in (3, 4, 5) for n in range(3, 15)]
-    outside = [call(scale=x, k_len=n) for x in (None, 1.0, 2.0) for n in range(3, 15)]
-    fit = fitting(inside[::3], [*outside, *(c for c in inside if c not in inside[::3])])
-    assert ("scale >= 3", True) == (where(fit.condition), fit.partly)
+    told = []
+    for kind in (int, float):
+        inside = [call(scale=kind(x), k_len=n) for x in (3, 4, 5) for n in range(3, 15)]
+        outside = [call(scale=x if x is None else kind(x), k_len=n) for x in (None, 1, 2) for n in range(3, 15)]
+        told.append(fitting(inside[::3], [*outside, *(c for c in inside if c not in inside[::3])]))
+    assert ("scale >= 3", True) == (where(told[0].condition), told[0].partly)
+    assert told[1] is None  # a fraction is rather where cases lie
 
 
 def test_that_two_rows_differ_says_more_than_that_their_sums_do():
