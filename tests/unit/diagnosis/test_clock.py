@@ -20,7 +20,7 @@ def test_the_clock_goes_with_the_cpu_time_of_the_process() -> None:
 
 
 def test_the_clock_stands_while_something_is_loaded() -> None:
-    start, begin = now(), time.process_time()
+    begin, start = time.process_time(), now()
     with loading():
         spend(0.05)
     passed = now() - start
