@@ -385,7 +385,7 @@ def test_a_cap_after_the_bias_is_known_in_the_code_of_others():
 
 @pytest.mark.parametrize(("agreed", "named"), [(1, False), (2, True)])
 def test_a_mistake_of_another_definition_is_named_by_more_than_one_case(monkeypatch, agreed, named):
-    monkeypatch.setattr(naming, "resembling", lambda *_: ["of another definition"])
+    monkeypatch.setattr(naming, "resembling", lambda *_, **__: ["of another definition"])
     monkeypatch.setattr(naming, "varied", lambda _: [])
     monkeypatch.setattr(naming, "Search", lambda *_, **__: SimpleNamespace(likeness=lambda: Likeness((), agreed)))
     search = SimpleNamespace(wrong=[], grade=None, seed=0, within=None, until=0.0)
