@@ -12,9 +12,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from attnspec.adapters import Adapter
 from attnspec.cases.profiles import Profile
 from attnspec.diagnosis import naming
-from attnspec.diagnosis.clock import GRACE, now
 from attnspec.diagnosis.likeness import Likeness, Nearest
-from attnspec.diagnosis.naming import LATE, SECONDS, diagnose
+from attnspec.diagnosis.naming import diagnose
 from attnspec.execution.calling import Reply
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
@@ -408,28 +407,10 @@ def test_what_was_named_elsewhere_is_tried_first_and_told_if_it_agrees(likely, m
     assert (tried == [1]) is (likely == ("sees_next",))
 
 
-def sines(q, k, v, *, causal=False):
-    """Something else than attention."""
-    return np.sin(np.repeat(v, q.shape[1] // k.shape[1], 1)[:, :, :1] + 3 * q[..., :1] + len(k)).astype(np.float32)
-
-
 def zeros_for_what_is_removed(logits, *, k):
     """Top-k whose removed entries are zero, those that were minus infinity among them."""
     kept = np.argsort(np.argsort(-logits, -1, kind="stable"), -1, kind="stable") < k
     return np.where(kept, logits, 0).astype(logits.dtype)
-
-
-def test_a_search_in_which_nothing_fits_ends_with_its_time():
-    one = subject(Adapter("sines", "attention", sines, "numpy", conventions={"causal_alignment": "bottom_right"}))
-    bench, failure = failing(one, "attention")
-    diagnose(bench, failure, 0)  # what is loaded, and what is kept of the cases, is there
-    spent = []
-    for times in (0.25, 4.0):
-        start = now()
-        assert not isinstance(diagnose(bench, failure, 0, times=times), Likeness)
-        spent.append(now() - start)
-    assert spent[0] < 0.25 * SECONDS + LATE + GRACE
-    assert spent[1] < 4 * SECONDS + LATE + GRACE
 
 
 def test_where_entries_are_finite_what_is_known_is_named_however_little_time_is_left():
