@@ -20,7 +20,7 @@ from .decoder import decoder, transformer_block
 from .document_masks import document_mask
 from .dropout import dropout
 from .feed_forward import gated_activation, swiglu, swiglu_gradient
-from .gathered import gathered_attention
+from .gathered import gathered_attention, gathered_attention_gradient
 from .generate import generate
 from .gradients import gated_rms_norm_gradient, layer_norm_gradient, rms_norm_gradient, softmax_gradient
 from .latent import latent_attention, latent_pages
@@ -131,6 +131,7 @@ __all__ = [
     "gated_rms_norm",
     "gated_rms_norm_gradient",
     "gathered_attention",
+    "gathered_attention_gradient",
     "generate",
     "kimi_delta_attention",
     "kimi_delta_attention_gradient",

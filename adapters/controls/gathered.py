@@ -41,6 +41,7 @@ def control_keys_gathered(
     v: Any,
     selected: Any,
     *,
+    sink: Any = None,
     block_size: int = 1,
     scale: float | None = None,
     causal: bool = False,
@@ -58,7 +59,8 @@ def control_keys_gathered(
         found = (numbers[numbers >= 0][:, None] * block_size + torch.arange(block_size)).flatten()
         found = found[found < (k_len - q_len + row + 1 if causal else k_len)]
         keys, values = (x[item, kv_head, found][None, None] for x in (k, v))
-        one, total = online(q[item, head, row][None, None, None], keys, values, scale=factor, block=16)
+        own = None if sink is None else sink[head : head + 1]
+        one, total = online(q[item, head, row][None, None, None], keys, values, sink=own, scale=factor, block=16)
         out[item, head, row], lse[item, head, row] = one[0, 0, 0].to(q.dtype), total[0, 0, 0]
     return {"out": out, "lse": lse}
 
@@ -96,6 +98,7 @@ def control_lists_clamped(
     v: Any,
     selected: Any,
     *,
+    sink: Any = None,
     block_size: int = 1,
     scale: float | None = None,
     causal: bool = False,
@@ -115,7 +118,9 @@ def control_lists_clamped(
     s = torch.einsum("bhqd,bhqnd->bhqn", q.double(), keys) * (head_dim**-0.5 if scale is None else scale)
     s = s.masked_fill(hidden.repeat_interleave(heads // k.shape[1], 1), -torch.inf)
     top = s.amax(-1, keepdim=True).clamp_min(-1e300)
+    top = top if sink is None else torch.maximum(top, sink.double()[:, None, None])
     p = torch.exp(s - top)
     total = p.sum(-1, keepdim=True)
+    total = total if sink is None else total + torch.exp(sink.double()[:, None, None] - top)
     out = torch.einsum("bhqn,bhqne->bhqe", p, values) / total.clamp_min(1e-300)
     return {"out": out.to(q.dtype), "lse": (top + total.log())[..., 0].float()}

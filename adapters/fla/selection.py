@@ -9,9 +9,11 @@ The branch of the window wants flash-attn, and is left out; branches are added u
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from .. import Unsupported
+from ..torch.gradients import differentiated
 from ..triton.interpreter import declared
 from .kernels import DECLARED, kernel
 
@@ -60,6 +62,60 @@ def fla_naive_nsa_selection(
     from fla.ops.nsa.naive import naive_nsa_selection
 
     return naive_nsa_selection(q, k, v, selected, block_size, scale)
+
+
+GRADIENT: dict[str, Any] = {
+    "fixed": {"causal": True},
+    "requires": ("q_len == k_len", "lists == kv_heads"),
+    "conventions": {"grouping": "block"},
+}
+
+
+@kernel(
+    "gathered_attention_gradient",
+    **GRADIENT,
+    limits={"group": (16,), "count": (1, 2, 4, 8, 16)},
+    grade={"bfloat16": "bf16_naive", "float16": "fp16_naive"},
+)
+def fla_parallel_nsa_gradient(
+    q: Any,
+    k: Any,
+    v: Any,
+    selected: Any,
+    d_out: Any,
+    *,
+    block_size: int = 1,
+    causal: bool = True,
+    scale: float | None = None,
+) -> Any:
+    """The backward pass of parallel_nsa with numbers of blocks that are given, and no other branch."""
+    from fla.ops.nsa.parallel import parallel_nsa
+
+    if d_out.shape != (*q.shape[:3], v.shape[3]):
+        raise ValueError("every output has a gradient")
+    attend = partial(parallel_nsa, block_indices=selected, block_size=block_size, scale=scale)
+    return differentiated(attend, d_out, q=q, k=k, v=v)
+
+
+@kernel("gathered_attention_gradient", **GRADIENT)
+def fla_naive_nsa_selection_gradient(
+    q: Any,
+    k: Any,
+    v: Any,
+    selected: Any,
+    d_out: Any,
+    *,
+    block_size: int = 1,
+    causal: bool = True,
+    scale: float | None = None,
+) -> Any:
+    """Gradients of naive_nsa_selection, by automatic differentiation."""
+    from fla.ops.nsa.naive import naive_nsa_selection
+
+    if d_out.shape != (*q.shape[:3], v.shape[3]):
+        raise ValueError("every output has a gradient")
+    attend = partial(naive_nsa_selection, block_indices=selected, block_size=block_size, scale=scale)
+    return differentiated(attend, d_out, q=q, k=k, v=v)
 
 
 BRANCHES: dict[str, Any] = {

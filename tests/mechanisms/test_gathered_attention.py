@@ -50,6 +50,30 @@ def test_a_key_that_is_named_twice_has_twice_the_weight_or_once(witness):
     ]
 
 
+GRADIENTS = {
+    "definition": lambda **values: Frame(library()["gathered_attention_gradient"], values).outputs(),
+    "reference": reference.gathered_attention_gradient,
+}
+
+
+@pytest.mark.parametrize("witness", GRADIENTS.values(), ids=GRADIENTS)
+@pytest.mark.parametrize(("size", "causal", "sink"), [(1, False, None), (1, True, [0.5, -2.0]), (3, False, [3.0, 0.0])])
+def test_gradients_are_those_of_a_softmax_over_the_keys_of_each_list(witness, size, causal, sink):
+    leaves = [torch.from_numpy(x).requires_grad_() for x in (Q, K, V)]
+    sinks = None if sink is None else torch.tensor(sink, dtype=torch.float64, requires_grad=True)
+    d_out = np.cos(0.7 * np.arange(24)).reshape(1, 2, 3, 4)
+    scores = leaves[0] @ leaves[1].mT / 2
+    hidden = ~torch.from_numpy(mask_of(SELECTED, size, 7, 4 if causal else None))
+    column = torch.full((1, 2, 3, 1), -1e30) if sinks is None else sinks[:, None, None].expand(1, 2, 3, 1)
+    p = torch.cat([scores.masked_fill(hidden, -1e30), column.double()], -1).softmax(-1)[..., :7].masked_fill(hidden, 0)
+    (p @ leaves[2]).backward(torch.from_numpy(d_out))
+    more = {} if sinks is None else {"sink": sinks.detach().numpy()}
+    found = witness(q=Q, k=K, v=V, selected=SELECTED, d_out=d_out, block_size=size, causal=causal, **more)
+    expected = [x.grad for x in (*leaves, *([] if sinks is None else [sinks]))]
+    for name, x in zip(("d_q", "d_k", "d_v", "d_sink"), expected, strict=False):
+        np.testing.assert_allclose(np.asarray(found[name]), x, rtol=1e-12, atol=1e-14, err_msg=name)
+
+
 @pytest.mark.parametrize("shape", [(1, 3, 3, 4), (1, 1, 2, 4), (2, 1, 3, 4)])
 def test_the_reference_refuses_lists_that_are_not_those_of_the_queries(shape):
     with pytest.raises(ValueError, match="every query has a list"):

@@ -23,6 +23,7 @@ SMALL = {
     "gated_rms_norm": "batch length",
     "gated_rms_norm_gradient": "batch",
     "gathered_attention": "group q_len",
+    "gathered_attention_gradient": "group",
     "kimi_delta_attention": "key_heads group",
     "kimi_delta_attention_gradient": "key_heads group",
     "log_linear_attention": "key_heads group levels",
