@@ -328,10 +328,13 @@ class Observation:
         )
 
     def _speaks(self, candidate: Candidate) -> bool:
-        """Whether this mechanism has what a candidate is about; what another one adds is not given in its calls."""
+        """Whether this mechanism has what a candidate is about; what another one adds is not given in its calls.
+
+        Lines of an operator that its definition calls, whose names have a dot, have what that operator has.
+        """
         m = self.mechanism
         known = {*m.sizes, *m.inputs, *m.options, *m.conventions, *m.definition}
-        return all(expression.uses <= known for expression in candidate.changes.values())
+        return all("." in line or expression.uses <= known for line, expression in candidate.changes.items())
 
     def _of_each(self, candidates: Mapping[str, Candidate]) -> Version | None:
         """What candidates give that are each made in one output alone."""

@@ -8,7 +8,7 @@ import pytest
 from attnspec.cases.plans import plan
 from attnspec.cases.profiles import PROFILES
 from attnspec.cases.samples import Sample
-from attnspec.diagnosis.candidates import other_word
+from attnspec.diagnosis.candidates import other_word, stock
 from attnspec.diagnosis.observations import Observation, Stance
 from attnspec.judging.bench import Bench
 from attnspec.judging.trial import Trial
@@ -42,3 +42,14 @@ def test_a_subject_that_returns_zeros_does_not_follow_a_word_that_asks_for_nan()
     call = Observation(trial, trial.base, one.claims.grade("float32"))
     assert ["lse"] == sorted(call.wrong)
     assert Stance.DIFFERS is call.stance(other_word("empty_row", "nans", "NaN"))
+
+
+def test_a_mistake_of_a_mechanism_is_not_made_in_calls_of_others_that_lack_what_it_is_about():
+    m = library()["sunk_pages"]
+    one = DefinitionSubject(m, "definition")
+    plain = next(s for s in plan(m, one.claims, PROFILES["quick"], 0, "float32").scenarios if s.case.label == "plain")
+    trial = Trial(Bench(one, m, "float32", "cpu", m.words), Sample(m, plain.case, "float32"))
+    call = Observation(trial, trial.base, one.claims.grade("float32"))
+    known = {c.name.partition(".")[2]: c for c in stock(trial.bench)}
+    stances = [call.stance(known[name]) for name in ("key_scale_twice", "ignored_scale", "ignored")]
+    assert [Stance.SILENT, Stance.SILENT, Stance.DIFFERS] == stances

@@ -134,8 +134,3 @@ def test_a_reader_may_have_a_line_as_it_is_without_a_step_far_back():
     one = subject(Adapter("kernel", "cross_entropy", lambda logits, targets, *, softcap=None, z_loss=0.0: 0, "numpy"))
     names = {candidate.told().name for candidate in edited(Bench(one, m, "float32", "cpu", m.words))}
     assert "penalty: total -> max(logits) + log(sum(exp(shift(logits))))" in names
-
-
-def test_no_edit_is_tried_when_the_time_is_spent():
-    one, _ = UNNAMED["a cap that is not multiplied back"]
-    assert [True, False] == [isinstance(named(one, times=times), Likeness) for times in (4.0, 0.0)]
