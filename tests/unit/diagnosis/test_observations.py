@@ -50,6 +50,7 @@ def test_a_mistake_of_a_mechanism_is_not_made_in_calls_of_others_that_lack_what_
     plain = next(s for s in plan(m, one.claims, PROFILES["quick"], 0, "float32").scenarios if s.case.label == "plain")
     trial = Trial(Bench(one, m, "float32", "cpu", m.words), Sample(m, plain.case, "float32"))
     call = Observation(trial, trial.base, one.claims.grade("float32"))
-    known = {c.name.partition(".")[2]: c for c in stock(trial.bench)}
-    stances = [call.stance(known[name]) for name in ("key_scale_twice", "ignored_scale", "ignored")]
+    known = {c.name: c for c in stock(trial.bench)}
+    names = "quantized_pages.key_scale_twice", "paged_attention.ignored_scale", "sunk_pages.ignored"
+    stances = [call.stance(known[name]) for name in names]
     assert [Stance.SILENT, Stance.SILENT, Stance.DIFFERS] == stances
