@@ -60,6 +60,7 @@ def latent_pages(
     *,
     value_dim,
     scale=None,
+    sink=None,
     empty_row="zeros",
     masked_nonfinite="ignored",
     unused_entries="unread",
@@ -68,20 +69,20 @@ def latent_pages(
     """Absorbed attention over pages of rows, token by token, with its logsumexp.
 
     q [batch, q_len, heads, width], rows [pages, page_size, width], table [batch, max_pages], k_lens [batch]; a row's
-    first `value_dim` channels are its value. Returns out [batch, q_len, heads, value_dim], lse [batch, heads, q_len].
+    first `value_dim` channels are its value; `sink` [heads] is one more score of every query, without a value. Returns out [batch, q_len, heads, value_dim], lse [batch, heads, q_len].
     """
     (batch, q_len, heads, width), page_size = q.shape, rows.shape[1]
     if rows.shape[2] != width or len(table) != batch or len(k_lens) != batch:
         raise ValueError("queries are as wide as rows, and every item has a table and a length")
     s = 1 / math.sqrt(width) if scale is None else scale
-    out = np.full((batch, q_len, heads, value_dim), 0.0 if empty_row == "zeros" else math.nan)
+    out = np.full((batch, q_len, heads, value_dim), 0.0 if empty_row == "zeros" or sink is not None else math.nan)
     lse = np.full((batch, heads, q_len), -math.inf)
     for b, i, h in np.ndindex(batch, q_len, heads):
         tokens = [rows[table[b, t // page_size], t % page_size] for t in range(k_lens[b] - q_len + i + 1)]
         if not tokens:
             continue
         seen = np.stack(tokens)
-        a, total = shares(s * seen @ q[b, i, h], None)
+        a, total = shares(s * seen @ q[b, i, h], None if sink is None else sink[h])
         out[b, i, h] = a @ seen[:, :value_dim]
         lse[b, h, i] = total / math.log(2) if lse_base == "two" else total
     return {"out": out, "lse": lse}

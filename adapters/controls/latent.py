@@ -104,7 +104,7 @@ def together(q: Any, rows: Any, table: Any, k_lens: Any) -> None:
 
 @adapter("latent_pages", dtypes=DTYPES, conventions=PAGES)
 def control_rows_gathered(
-    q: Any, rows: Any, table: Any, k_lens: Any, *, value_dim: int, scale: float | None = None
+    q: Any, rows: Any, table: Any, k_lens: Any, *, value_dim: int, scale: float | None = None, sink: Any = None
 ) -> Any:
     """The rows of every item in one piece, and an online softmax over blocks of 16 of them."""
     import torch
@@ -114,7 +114,7 @@ def control_rows_gathered(
     for item, count in enumerate(k_lens.tolist()):
         held = rows[table[item, : -(-count // rows.shape[1])]].flatten(0, 1)[None, None, :count]
         one = q[item : item + 1].transpose(1, 2)
-        out, lse = online(one, held, held[..., :value_dim], causal=True, scale=scale)
+        out, lse = online(one, held, held[..., :value_dim], causal=True, scale=scale, sink=sink)
         outs.append(out.transpose(1, 2).to(q.dtype))
         lses.append(lse)
     return {"out": torch.cat(outs), "lse": torch.cat(lses)}
@@ -122,7 +122,7 @@ def control_rows_gathered(
 
 @adapter("latent_pages", dtypes=DTYPES, conventions=PAGES | TWO)
 def control_rows_page_by_page(
-    q: Any, rows: Any, table: Any, k_lens: Any, *, value_dim: int, scale: float | None = None
+    q: Any, rows: Any, table: Any, k_lens: Any, *, value_dim: int, scale: float | None = None, sink: Any = None
 ) -> Any:
     """A page of all items at a time, the last page first, by powers of two, with a running maximum."""
     import torch
@@ -141,5 +141,6 @@ def control_rows_page_by_page(
         p, old = torch.exp2(s - new.clamp_min(LEAST)), torch.exp2(top - new.clamp_min(LEAST))
         top, total = new, total * old + p.sum(-1, keepdim=True)
         out = out * old + p @ held[:, None, :, :value_dim]
-    mixed = torch.where(total > 0, out / total, 0.0).transpose(1, 2).to(q.dtype)
+    last = total if sink is None else total + torch.exp2(sink.float()[:, None, None] / math.log(2) - top)
+    mixed = torch.where(total > 0, out / last, 0.0).transpose(1, 2).to(q.dtype)
     return {"out": mixed, "lse": (top + total.log2())[..., 0]}

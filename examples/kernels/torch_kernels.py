@@ -99,6 +99,7 @@ def flash_mla_with_kvcache(
     num_splits=None,
     softmax_scale=None,
     causal=False,
+    attn_sink=None,
 ):
     """Rows of latents in pages, which all heads read: each is the key, and its first channels are the value."""
     outs, lses = [], []
@@ -108,8 +109,10 @@ def flash_mla_with_kvcache(
         if causal:
             place = torch.arange(q.shape[1])[:, None] + length - q.shape[1] - torch.arange(int(length))
             scores = scores.masked_fill(place < 0, float("-inf"))
-        outs.append(torch.nan_to_num(scores.softmax(-1)) @ rows[:, :head_dim_v])
         lses.append(scores.logsumexp(-1))
+        if attn_sink is not None:
+            scores = torch.cat([scores, attn_sink[:, None, None].expand(-1, q.shape[1], 1)], -1)
+        outs.append(torch.nan_to_num(scores.softmax(-1))[..., : len(rows)] @ rows[:, :head_dim_v])
     return torch.stack(outs).transpose(1, 2), torch.stack(lses)
 
 

@@ -37,12 +37,14 @@ def checked(path, function, operator):
 
 
 FURTHER = [
-    ("is not None:\n            scores = torch.cat", "is ...:\n            scores = torch.cat", "sunk_pages.ignored"),
+    ("if sinks is not None:", "if sinks is ...:", "sunk_pages.ignored"),
     ("- alibi_slopes", "+ alibi_slopes", "alibi_pages.rising"),
     ("(1 if k_descale is None else k_descale[0, 0])", "1", "quantized_pages.key_scale_ignored"),
     ("read if v_descale is None else read * v_descale[0, 0]", "read", "quantized_pages.value_scale_ignored"),
+    ("if attn_sink is not None:", "if attn_sink is ...:", "sunk_latent_pages.ignored"),
 ]
 """Lines of a kernel that serve one further mechanism, what is wrong in their place, and the mistake that it is."""
+FUNCTIONS = {"sunk_latent_pages": "flash_mla_with_kvcache"}
 
 
 @pytest.mark.parametrize(("right", "wrong", "name"), FURTHER, ids=[name for _, _, name in FURTHER])
@@ -52,11 +54,11 @@ def test_a_known_interface_passes_what_further_mechanisms_add(right, wrong, name
     source, faulty = (tmp_path / f"{one}.py" for one in ("right", "faulty"))
     source.write_text(text)
     faulty.write_text(text.replace(right, wrong))
-    law = f"{mechanism}.definition"
-    report = attnspec.check(f"{source}:unified_attention", laws=law, isolate=False)
-    assert {"unified_attention": "conformant"} == report.verdicts, report
-    report = attnspec.check(f"{faulty}:unified_attention", laws=law, isolate=False)
-    assert {"unified_attention": "violated"} == report.verdicts
+    law, function = f"{mechanism}.definition", FUNCTIONS.get(mechanism, "unified_attention")
+    report = attnspec.check(f"{source}:{function}", laws=law, isolate=False)
+    assert {function: "conformant"} == report.verdicts, report
+    report = attnspec.check(f"{faulty}:{function}", laws=law, isolate=False)
+    assert {function: "violated"} == report.verdicts
     assert f"Like      {name}:" in str(report)
 
 

@@ -1,0 +1,5 @@
+"""`python -m attnspec` is the command `attnspec`."""
+
+from .cli import main
+
+main()
