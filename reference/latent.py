@@ -69,7 +69,8 @@ def latent_pages(
     """Absorbed attention over pages of rows, token by token, with its logsumexp.
 
     q [batch, q_len, heads, width], rows [pages, page_size, width], table [batch, max_pages], k_lens [batch]; a row's
-    first `value_dim` channels are its value; `sink` [heads] is one more score of every query, without a value. Returns out [batch, q_len, heads, value_dim], lse [batch, heads, q_len].
+    first `value_dim` channels are its value; `sink` [heads] is one more score of every query, without a value.
+    Returns out [batch, q_len, heads, value_dim], lse [batch, heads, q_len].
     """
     (batch, q_len, heads, width), page_size = q.shape, rows.shape[1]
     if rows.shape[2] != width or len(table) != batch or len(k_lens) != batch:
