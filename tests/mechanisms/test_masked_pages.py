@@ -104,4 +104,4 @@ def test_columns_of_the_mask_that_are_read_wrongly_are_found_and_named(columns, 
         dtypes=("float32",),
     )
     assert (not name) == bool(report)
-    assert not name or f"Like      masked_pages.{name} where a mask is given:" in str(report)
+    assert not name or f"Like      masked_pages.{name}:" in str(report)
