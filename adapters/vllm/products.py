@@ -17,8 +17,9 @@ BLOCKS: dict[str, Any] = {
     "package": "vllm",
     "limits": {"inner_block": (16, 32, 128), "outs_block": (16, 128)},
     "requires": (
-        "size(a_scale, 0) == rows and size(a_scale) == (n + inner_block - 1) // inner_block",
-        "size(b_scale, 0) == size(a_scale) and size(b_scale) == (outs + outs_block - 1) // outs_block",
+        "inner_block != none and size(a_scale, 0) == rows and size(a_scale) == (n + inner_block - 1) // inner_block",
+        "outs_block != none and size(b_scale, 0) == size(a_scale)"
+        " and size(b_scale) == (outs + outs_block - 1) // outs_block",
     ),
 }
 PLAIN: dict[str, Any] = {

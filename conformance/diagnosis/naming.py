@@ -50,8 +50,10 @@ SECONDS = 2.0
 """CPU time for all that is tried."""
 PARTS = 0.25
 """The share of it that is kept for parts of the calls, on which what is known is tried."""
-PAIRS = 0.2
-"""The share of it in which pairs are tried, and in which functions with other tiles are."""
+PAIR_SECONDS = 1.5
+"""CPU time in which pairs of mistakes are tried, where nothing else fits."""
+TILES = 0.2
+"""The share of it in which functions with other tiles are tried."""
 RESIZED = 3_000
 """Calls of faulty functions with other tiles in one diagnosis."""
 USUAL = ("plain", "finite")
@@ -220,7 +222,7 @@ def _named(
         or _in_each_output(bench, candidates, observations, search)
         or _with_other_tiles(bench, observations, search, without)
         or _somewhere(bench, candidates, observations, search)
-        or search.within_time(PAIRS * SECONDS).likeness(pairs=True)
+        or search.prolonged(PAIR_SECONDS).likeness(pairs=True)
         or search.nearest()
     )
 
@@ -245,7 +247,7 @@ def _with_other_tiles(
     if search.within.literals:
         return None
     functions = (c for c in resized(bench) if c.name.partition(" with ")[0] not in without)
-    until = min(search.until, now() + PAIRS * SECONDS)
+    until = min(search.until, now() + TILES * SECONDS)
     return Search(bench, [], functions, observations, search.grade, search.seed, until=until, calls=RESIZED).likeness()
 
 

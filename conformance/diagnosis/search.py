@@ -91,10 +91,10 @@ class Search:
         self.repeated: set[str] = set()
         """The cases that were drawn again with other entries."""
 
-    def within_time(self, seconds: float) -> Search:
-        """The same search on the same calls, in so much time at most."""
+    def prolonged(self, seconds: float) -> Search:
+        """The same search on the same calls, with so much time from now on at least."""
         other = copy.copy(self)
-        other.until = min(self.until, now() + seconds)
+        other.until = max(self.until, now() + seconds)
         return other
 
     @property

@@ -13,6 +13,7 @@ INTERPRETED = [one for one in shipped() if one.interpreted]
 LAWS = {
     "vllm_unified_attention_both_ways": "bidirectional_pages.definition",
     "vllm_unified_attention_of_trees": "biased_pages.definition",
+    "sglang_extend_attention_masked": "masked_pages.definition",
     "fla_naive_nsa_topk": "block_selection.determined",
 }
 """What those are asked for that take only what a further mechanism has, or whose outputs are not fixed by one law."""
