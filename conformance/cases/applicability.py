@@ -11,8 +11,10 @@ from ..mechanisms.mechanism import Mechanism
 from ..subjects.claims import Claims
 
 
-def undeclared(mechanism: Mechanism, claims: Claims) -> str | None:
-    """What of a mechanism a subject does not claim at all, or None where it can be tried."""
+def undeclared(mechanism: Mechanism, claims: Claims, dtype: str = "") -> str | None:
+    """What of a mechanism a subject does not claim at all, in one dtype if it is given; None where it can be tried."""
+    if dtype and mechanism.typing and claims.of_codes not in ("", dtype):
+        return f"returns {claims.of_codes} for codes"
     for name in sorted(claims.always - mechanism.signature):
         return f"is never called without {name}"
     for name in (*mechanism.optional, *mechanism.options):

@@ -184,5 +184,5 @@ def plan(mechanism: Mechanism, claims: Claims, profile: Profile, seed: int, dtyp
 def scenarios_of(mechanism: Mechanism, claims: Claims, *, seed: int, dtype: str) -> Iterator[Sample]:
     """The scenarios of every mechanism of an operator, as far as the claims go."""
     for each in mechanism.kin:
-        if undeclared(each, claims) is None:
+        if undeclared(each, claims, dtype) is None:
             yield from plan(each, claims, PROFILES["quick"], seed, dtype).scenarios

@@ -46,7 +46,7 @@ REPEATED = 2
 
 def run(request: Request) -> Result:
     """Try a subject on a mechanism. Raises `SpecError` where the specification cannot be evaluated."""
-    reason = undeclared(request.mechanism, request.subject.claims)
+    reason = undeclared(request.mechanism, request.subject.claims, request.dtype)
     if reason is not None:
         return Result(tuple(unclaimed(request, reason)))
     with warnings.catch_warnings(), request.subject.session(), budget.budgeted():

@@ -62,6 +62,8 @@ class Signature:
     """The outputs in their order; those of the operator where none is said."""
     fixed: Mapping[str, str] = field(default_factory=dict)
     """Options that it has one value of, and no parameter for."""
+    of_codes: str = ""
+    """The dtype of what is returned for queries that are codes, if it has one only."""
     found: tuple[str, ...] = ()
     """Where a program finds functions that have it, as `module:name`."""
 
@@ -203,6 +205,7 @@ def _read(document: Mapping[Any, Any]) -> Signature:
         dtypes={str(n): str(t) for n, t in plain.get("dtypes", {}).items()},
         returns=tuple(map(str, plain["returns"])),
         fixed={str(n): str(text) for n, text in plain.get("fixed", {}).items()},
+        of_codes=str(plain.get("of_codes", "")),
         found=tuple(map(str, plain.get("found", ()))),
     )
 

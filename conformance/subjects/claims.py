@@ -51,6 +51,8 @@ class Claims:
     """Options that are passed even at their default, for the function has no default of its own."""
     by_name: frozenset[str] = frozenset()
     """Required inputs that the function takes by name alone."""
+    of_codes: str = ""
+    """The dtype of what it returns for codes, if it has one only."""
     unknown: tuple[str, ...] = ()
     """Parameters that mean nothing to the operator, those that take anything with their stars."""
     untested: tuple[str, ...] = ()
@@ -153,6 +155,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
         declared=declared,
         always=frozenset(p.name for p in further if p.name in optional and _says_otherwise(p, mechanism)),
         by_name=frozenset(p.name for p in by_name),
+        of_codes=form.taken.signature.of_codes if form and form.taken else "",
         unknown=beside,
         untested=tuple(untested(name, optional) for name in beside),
         sizes=frozenset(told),

@@ -62,3 +62,10 @@ def test_what_is_not_claimed_is_pinned_to_its_default_and_what_is_fixed_to_its_v
     expected |= {"dropout_p": 0.0, "seed": None}
     assert {**expected, "causal": True, "scale": 0.3} == pins(ATTENTION, FIXED)
     assert {} == pins(ATTENTION, EVERYTHING)
+
+
+def test_codes_are_claimed_in_the_dtype_of_what_is_returned_for_them():
+    m = library()["quantized_attention"]
+    one = Claims(frozenset({*m.optional, *m.options}), ("float16",), of_codes="bfloat16")
+    assert "returns bfloat16 for codes" == undeclared(m, one, "float16")
+    assert (None, None) == (undeclared(m, one, "bfloat16"), undeclared(ATTENTION, one, "float16"))
