@@ -146,7 +146,7 @@ def fla_recurrent_kda(
     )
 
 
-@kernel("kimi_delta_attention")
+@kernel("kimi_delta_attention", requires="length <= 64 or batch * heads <= 2")
 def fla_chunked_kda(
     q: Any,
     k: Any,
