@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import adapter
@@ -34,6 +34,20 @@ def named(selected: Any, block_size: int, k_len: int) -> Any:
     return blocks[..., :present].repeat_interleave(block_size, 3)[..., :k_len]
 
 
+def queries(
+    q: Any, k: Any, selected: Any, block_size: int, causal: bool
+) -> Iterator[tuple[tuple[int, int, int], int, Any]]:
+    """Every query by its item, head and row, with its head of keys and the numbers of the keys that it sees."""
+    import torch
+
+    (batch, heads, q_len, _), (kv_heads, k_len) = q.shape, k.shape[1:3]
+    for item, head, row in torch.cartesian_prod(*map(torch.arange, (batch, heads, q_len))).tolist():
+        kv_head = head // (heads // kv_heads)
+        numbers = selected[item, kv_head if selected.shape[1] > 1 else 0, row]
+        found = (numbers[numbers >= 0][:, None] * block_size + torch.arange(block_size)).flatten()
+        yield (item, head, row), kv_head, found[found < (k_len - q_len + row + 1 if causal else k_len)]
+
+
 @_declared()
 def control_keys_gathered(
     q: Any,
@@ -50,14 +64,9 @@ def control_keys_gathered(
     import torch
 
     fitting(q, k, v, selected)
-    (batch, heads, q_len, head_dim), k_len, group = q.shape, k.shape[2], q.shape[1] // k.shape[1]
-    factor = head_dim**-0.5 if scale is None else scale
-    out, lse = q.new_zeros(batch, heads, q_len, v.shape[3]), torch.full((batch, heads, q_len), -torch.inf)
-    for item, head, row in torch.cartesian_prod(*map(torch.arange, (batch, heads, q_len))).tolist():
-        kv_head = head // group
-        numbers = selected[item, kv_head if selected.shape[1] > 1 else 0, row]
-        found = (numbers[numbers >= 0][:, None] * block_size + torch.arange(block_size)).flatten()
-        found = found[found < (k_len - q_len + row + 1 if causal else k_len)]
+    factor = q.shape[3] ** -0.5 if scale is None else scale
+    out, lse = q.new_zeros(*q.shape[:3], v.shape[3]), torch.full(q.shape[:3], -torch.inf)
+    for (item, head, row), kv_head, found in queries(q, k, selected, block_size, causal):
         keys, values = (x[item, kv_head, found][None, None] for x in (k, v))
         own = None if sink is None else sink[head : head + 1]
         one, total = online(q[item, head, row][None, None, None], keys, values, sink=own, scale=factor, block=16)

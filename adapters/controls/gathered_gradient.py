@@ -13,7 +13,7 @@ from typing import Any
 from .. import adapter
 from ..torch.gradients import differentiated
 from .attention import DTYPES
-from .gathered import control_lists_as_mask, control_lists_clamped, fitting
+from .gathered import control_lists_as_mask, control_lists_clamped, fitting, queries
 
 WORDS = {"repeats": "counted", "beyond": "nothing", "empty_row": "zeros", "grouping": "block"}
 
@@ -45,15 +45,11 @@ def control_gathered_backward(
     def narrow(x: Any) -> Any:
         return x.to(q.dtype).float()
 
-    (batch, heads, q_len, _), k_len, kv_heads = q.shape, k.shape[2], k.shape[1]
+    (batch, heads), (kv_heads, k_len) = q.shape[:2], k.shape[1:3]
     group, factor = heads // kv_heads, q.shape[3] ** -0.5 if scale is None else scale
     d_q, d_sink = torch.zeros(q.shape), torch.zeros(heads)
     d_k, d_v = (torch.zeros(batch, heads, k_len, x.shape[3]) for x in (k, v))
-    for item, head, row in torch.cartesian_prod(*map(torch.arange, (batch, heads, q_len))).tolist():
-        kv_head = head // group
-        numbers = selected[item, kv_head if selected.shape[1] > 1 else 0, row]
-        found = (numbers[numbers >= 0][:, None] * block_size + torch.arange(block_size)).flatten()
-        found = found[found < (k_len - q_len + row + 1 if causal else k_len)]
+    for (item, head, row), kv_head, found in queries(q, k, selected, block_size, causal):
         if not len(found):
             continue
         query, g = q[item, head, row].float(), d_out[item, head, row].float()

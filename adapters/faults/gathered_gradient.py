@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..controls.gathered import queries
 from ..controls.gathered_gradient import WORDS
 from .whole import Whole
 
@@ -44,22 +45,18 @@ def by_queries(part: Any) -> Callable[..., Any]:
     ) -> Any:
         import torch
 
-        (batch, heads, q_len, _), k_len, kv_heads = q.shape, k.shape[2], k.shape[1]
-        group, factor = heads // kv_heads, q.shape[3] ** -0.5 if scale is None else scale
+        factor = q.shape[3] ** -0.5 if scale is None else scale
         d_q, d_k, d_v = torch.zeros(q.shape), part.cleared(k.shape, q), part.cleared(v.shape, q)
-        for item, head, row in torch.cartesian_prod(*map(torch.arange, (batch, heads, q_len))).tolist():
-            numbers = selected[item, head // group if selected.shape[1] > 1 else 0, row]
-            found = (numbers[numbers >= 0][:, None] * block_size + torch.arange(block_size)).flatten()
-            found = found[found < (k_len - q_len + row + 1 if causal else k_len)]
+        for (item, head, row), kv_head, found in queries(q, k, selected, block_size, causal):
             if not len(found):
                 continue
             query, g = q[item, head, row].float(), d_out[item, head, row].float()
-            keys, values = (x[item, head // group, found].float() for x in (k, v))
+            keys, values = (x[item, kv_head, found].float() for x in (k, v))
             p = torch.softmax(keys @ query * factor, 0)
             d_s = p * (values @ g - part.products(g, stored(p @ values, q).float(), row))
             d_q[item, head, row] = d_s @ keys * factor
-            part.added(d_k[item, head // group], found, torch.outer(d_s, query) * factor)
-            part.added(d_v[item, head // group], found, torch.outer(p, g))
+            part.added(d_k[item, kv_head], found, torch.outer(d_s, query) * factor)
+            part.added(d_v[item, kv_head], found, torch.outer(p, g))
         return {name: part.stored(x, q) for name, x in (("d_q", d_q), ("d_k", d_k), ("d_v", d_v))}
 
     return gathered_attention_gradient

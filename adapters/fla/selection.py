@@ -9,6 +9,7 @@ The branch of the window wants flash-attn, and is left out; branches are added u
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -71,6 +72,13 @@ GRADIENT: dict[str, Any] = {
 }
 
 
+def backwards(attend: Callable[..., Any], q: Any, k: Any, v: Any, d_out: Any) -> Any:
+    """The gradients of a selection, each of whose outputs has one."""
+    if d_out.shape != (*q.shape[:3], v.shape[3]):
+        raise ValueError("every output has a gradient")
+    return differentiated(attend, d_out, q=q, k=k, v=v)
+
+
 @kernel(
     "gathered_attention_gradient",
     **GRADIENT,
@@ -91,10 +99,8 @@ def fla_parallel_nsa_gradient(
     """The backward pass of parallel_nsa with numbers of blocks that are given, and no other branch."""
     from fla.ops.nsa.parallel import parallel_nsa
 
-    if d_out.shape != (*q.shape[:3], v.shape[3]):
-        raise ValueError("every output has a gradient")
     attend = partial(parallel_nsa, block_indices=selected, block_size=block_size, scale=scale)
-    return differentiated(attend, d_out, q=q, k=k, v=v)
+    return backwards(attend, q, k, v, d_out)
 
 
 @kernel("gathered_attention_gradient", **GRADIENT)
@@ -112,10 +118,8 @@ def fla_naive_nsa_selection_gradient(
     """Gradients of naive_nsa_selection, by automatic differentiation."""
     from fla.ops.nsa.naive import naive_nsa_selection
 
-    if d_out.shape != (*q.shape[:3], v.shape[3]):
-        raise ValueError("every output has a gradient")
     attend = partial(naive_nsa_selection, block_indices=selected, block_size=block_size, scale=scale)
-    return differentiated(attend, d_out, q=q, k=k, v=v)
+    return backwards(attend, q, k, v, d_out)
 
 
 BRANCHES: dict[str, Any] = {

@@ -11,17 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..triton.interpreter import declared
+from ..triton.products import IN_BLOCKS
 from .modules import fp8_utility, scaled_products
 
-BLOCKS: dict[str, Any] = {
-    "package": "vllm",
-    "limits": {"inner_block": (16, 32, 128), "outs_block": (16, 128)},
-    "requires": (
-        "inner_block != none and size(a_scale, 0) == rows and size(a_scale) == (n + inner_block - 1) // inner_block",
-        "outs_block != none and size(b_scale, 0) == size(a_scale)"
-        " and size(b_scale) == (outs + outs_block - 1) // outs_block",
-    ),
-}
+BLOCKS: dict[str, Any] = {"package": "vllm", **IN_BLOCKS}
 PLAIN: dict[str, Any] = {
     "package": "vllm",
     "limits": {"a_dtype": ("a_e4m3fn", "a_e5m2", "a_int8"), "b_dtype": ("b_e4m3fn", "b_e5m2", "b_int8")},

@@ -50,10 +50,10 @@ SECONDS = 2.0
 """CPU time for all that is tried."""
 PARTS = 0.25
 """The share of it that is kept for parts of the calls, on which what is known is tried."""
-PAIR_SECONDS = 1.5
-"""CPU time in which pairs of mistakes are tried, where nothing else fits."""
 TILES = 0.2
 """The share of it in which functions with other tiles are tried."""
+PAIR_SECONDS = 1.5
+"""CPU time in which pairs of mistakes are tried, where nothing else fits."""
 RESIZED = 3_000
 """Calls of faulty functions with other tiles in one diagnosis."""
 USUAL = ("plain", "finite")

@@ -332,8 +332,7 @@ class Observation:
 
         Lines of an operator that its definition calls, whose names have a dot, have what that operator has.
         """
-        m = self.mechanism
-        known = {*m.sizes, *m.inputs, *m.options, *m.conventions, *m.definition}
+        known = self.mechanism.spoken
         return all("." in line or expression.uses <= known for line, expression in candidate.changes.items())
 
     def _of_each(self, candidates: Mapping[str, Candidate]) -> Version | None:

@@ -247,6 +247,16 @@ class Mechanism:
         return frozenset(name for m in self.kin for name in (*m.optional, *m.options))
 
     @functools.cached_property
+    def absent(self) -> frozenset[str]:
+        """The inputs and options that further mechanisms of its operator alone have."""
+        return self.takes - self.signature
+
+    @functools.cached_property
+    def spoken(self) -> frozenset[str]:
+        """Everything that a line of its definition may speak of."""
+        return frozenset({*self.sizes, *self.signature, *self.conventions, *self.definition})
+
+    @functools.cached_property
     def typing(self) -> frozenset[str]:
         """The options that say the dtype of an input, which whoever is handed that sees without being told."""
         return frozenset(own for own in self.dtypes.values() if own in self.options)

@@ -101,8 +101,7 @@ class Signature:
 
     def beyond(self, mechanism: Mechanism) -> set[str]:
         """The parameters that are passed something in calls of further mechanisms alone."""
-        lacking = {*absent(mechanism)}
-        return {name for name, passed in self.parameters.items() if passed.asks in lacking}
+        return {name for name, passed in self.parameters.items() if passed.asks in mechanism.absent}
 
 
 @functools.cache
@@ -229,11 +228,6 @@ def scope_of(mechanism: Mechanism, names: Collection[str] | None = None) -> Scop
     words = {word: option for m in mechanism.kin for option, own in m.vocabulary.items() for word in own}
     known = {*mechanism.sizes, *mechanism.required, *mechanism.takes} if names is None else names
     return Scope(frozenset(known), words)
-
-
-def absent(mechanism: Mechanism) -> dict[str, None]:
-    """What further mechanisms alone have, as expressions see it where the mechanism is none of them."""
-    return dict.fromkeys(mechanism.takes - {*mechanism.inputs, *mechanism.options})
 
 
 def faults(known: Mapping[str, Mechanism], folder: Path | None = None) -> Iterator[SpecError]:

@@ -23,7 +23,7 @@ from ..numerics.formats import FORMATS
 from .layouts import pattern, sizes_of_letters
 from .library import Library
 from .mechanism import Mechanism
-from .signatures import Passed, Signature, absent, scope_of, signatures
+from .signatures import Passed, Signature, scope_of, signatures
 from .workloads import Left, Use
 
 TRIED = 2000
@@ -62,7 +62,7 @@ class _Understanding:
         self.optional: dict[str, tuple[int, ...]] = {}
         self.axes = 0
         """How many axes the first array has."""
-        self.values: dict[str, Any] = {**absent(mechanism), **mechanism.defaults}
+        self.values: dict[str, Any] = {**dict.fromkeys(mechanism.absent), **mechanism.defaults}
         """What expressions see: sizes, options, and arrays of zeros in place of inputs."""
 
     def use(self, count: int, device: str, gradient: bool) -> Use:

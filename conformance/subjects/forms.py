@@ -34,7 +34,7 @@ from ..mechanisms.layouts import (
     sizes_of_letters,
 )
 from ..mechanisms.mechanism import Mechanism
-from ..mechanisms.signatures import Passed, Signature, absent, scope_of, signature_named
+from ..mechanisms.signatures import Passed, Signature, scope_of, signature_named
 from ..numerics import budget
 from ..numerics.numbers import value
 from ..numerics.truths import Truth
@@ -201,7 +201,7 @@ class Form:
         assert self.taken is not None
         m, inputs, options = self.mechanism, dict[str, Any](), dict[str, Any]()
         given = {name: m.meant(name, x) for name, x in call.options.items()}
-        values = {**absent(m), **m.defaults, **given, **call.inputs, **self.sizes_of(call)}
+        values = {**dict.fromkeys(m.absent), **m.defaults, **given, **call.inputs, **self.sizes_of(call)}
         for name, passed in self.taken.passed.items():
             if name in self.taken.arrays:
                 if self.taken.arrays[name] in arrays:
@@ -332,17 +332,16 @@ def as_operator(taken: Taken, mechanism: Mechanism, name: str, module: str) -> E
     uses = {"none"}
     for text in taken.signature.requires:
         uses |= _expression(mechanism, text).uses & typing
-    lacking = {*absent(mechanism)}
     for parameter, passed in taken.passed.items():
         if parameter in taken.arrays:
             uses.add(taken.arrays[parameter])
         elif passed.how not in ("left", "text", "out", "room"):
-            own = {*uses}.union(*(_expression(mechanism, text).uses for text in passed.texts))
-            uses |= own if passed.asks in lacking else own - lacking
+            own = set[str]().union(*(_expression(mechanism, text).uses for text in passed.texts))
+            uses |= own if passed.asks in mechanism.absent else own - mechanism.absent
     kinds = inspect.Parameter
     by_position = [kinds(each, kinds.POSITIONAL_OR_KEYWORD) for each in mechanism.required]
     further = [each for each in (*mechanism.optional, *mechanism.options) if each in uses]
     defaults = {each: mechanism.defaults.get(each, kinds.empty) for each in further}
-    defaults |= {each: None for each in sorted(absent(mechanism)) if each in uses}
+    defaults |= dict.fromkeys(sorted(mechanism.absent & uses))
     by_name = [kinds(each, kinds.KEYWORD_ONLY, default=x) for each, x in defaults.items()]
     return Elsewhere(name, module, inspect.Signature([*by_position, *by_name]))

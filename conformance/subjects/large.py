@@ -86,7 +86,7 @@ class LargeSubject:
         asked = tuple(
             _stretch([ends[letter] for letter in axis], [lengths[letter] for letter in axis]) for axis in form.axes
         )
-        caller, kept_as = self.caller, f"{name}{AGAIN}" if self.second else name
+        caller, kept_as = self.caller, self._kept_as(name)
         direct = isinstance(caller, DirectCaller)
         found = part(caller, kept_as, asked) if direct else _supervised(caller).part(kept_as, asked)
         letters = [letter for letter in form.letters if letter in kept]
@@ -95,13 +95,16 @@ class LargeSubject:
 
     def extremes(self, name: str) -> list[tuple[int, ...]]:
         """The places of the least and of the greatest entry of an output, in the axes that the operator has."""
-        caller, kept_as = self.caller, f"{name}{AGAIN}" if self.second else name
+        caller, kept_as = self.caller, self._kept_as(name)
         direct = isinstance(caller, DirectCaller)
         found = extremes(caller, kept_as) if direct else _supervised(caller).extremes(kept_as)
         own, form = _patterns(self.form, name, len(self.shapes[name]))
         lengths = {NEW: 1, **dict(zip(own.letters, self.shapes[name], strict=True))}
         at = np.unravel_index(found, [lengths[letter] for letter in form.letters])
         return [*zip(*(at[form.letters.index(letter)].tolist() for letter in own.letters), strict=True)]
+
+    def _kept_as(self, name: str) -> str:
+        return f"{name}{AGAIN}" if self.second else name
 
     def release(self) -> None:
         """Let go of everything."""
