@@ -30,6 +30,14 @@ def test_a_name_that_says_no_operator_is_no_guess(name):
         guess_operator(name)
 
 
+def test_of_interfaces_of_one_name_that_is_taken_which_has_most_of_the_parameters():
+    def kernel(query, key, value, attn_mask=None, is_causal=False, scale=None):
+        return query
+
+    found = completed(Adapter("scaled_dot_product_attention", "", kernel, "torch"), Asked(), None)
+    assert "scaled_dot_product_attention" == found.like
+
+
 def test_only_operators_of_interfaces_that_fit_are_read():
     read = set()
 
