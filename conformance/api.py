@@ -16,7 +16,7 @@ from .judging.first_call import noticed
 from .reporting.records import CellLine, Record
 from .reporting.standings import altered, standing_of
 from .reporting.summary import page
-from .runs.groups import Group, chosen, completed, library_of, with_gradients
+from .runs.groups import Group, chosen, completed, library_of, with_further
 from .runs.options import CALL, OPTIONS, Options, given_at
 from .runs.pins import under_pin
 from .runs.run import Run
@@ -186,10 +186,10 @@ def _declared_groups(adapter: Adapter, options: Options) -> list[Group]:
 
 
 def _all_of(one: AdapterSubject, source: str, options: Options) -> list[Group]:
-    """The groups of a subject, and those of its gradients."""
+    """The groups of a subject, and those of its other calls and of gradients."""
     known = library_of(options)
     notes, laws_of = noticed(one, options.device), chosen(options, known)
-    several, more = with_gradients(one, options.device, known, laws_of)
+    several, more = with_further(one, options.device, known, laws_of)
     found = [
         Group(one.adapter.name, each, known[mechanism], dtype, laws, source, (*notes, *more))
         for each in several

@@ -205,7 +205,8 @@ def answer(function: Any, asked: Any, parts: list[bytes]) -> tuple[Any, list[byt
             found = dict(result.items())
         else:
             found = dict(zip(asked["outputs"], result if isinstance(result, tuple | list) else (result,), strict=False))
-        outputs = {str(name): plain(x) for name, x in found.items() if x is not None}
+        found = {**own, **{str(name): x for name, x in found.items() if x is not None}}
+        outputs = {name: plain(x) for name, x in found.items()}
     except BaseException as error:  # whatever it is, it is what the call gives
         return {"fault": f"{type(error).__name__}: {error}"[:300], "arrays": []}, []
     return {"fault": "", "arrays": [[name, str(x.dtype), x.shape] for name, x in outputs.items()]}, [

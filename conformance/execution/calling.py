@@ -182,7 +182,7 @@ class DirectCaller:
             return Reply(fault=result)
         try:
             with _at_home():
-                outputs = self.named(self._written(result, made))
+                outputs = self.named(result, {name: each.array for name, each in made.items()})
                 fault = outputs if isinstance(outputs, Fault) else self._oversized(call, outputs)
         except Exception as error:  # a mapping of its own kind, whose methods fail
             outputs = fault = Fault(
@@ -230,13 +230,6 @@ class DirectCaller:
         objects = self.interface.objects
         return {name: SimpleNamespace(**x) if name in objects else x for name, x in call.options.items()}
 
-    def _written(self, result: Any, made: Mapping[str, Made]) -> Any:
-        """What was returned; where that is nothing, or what was to be written to, that by the names of outputs."""
-        own = {output: made[name].array for name, output in self.interface.into.items() if output and name in made}
-        if own and (result is None or any(result is x for x in own.values())):
-            return own
-        return result
-
     def _arrays(self, call: Call) -> dict[str, Made]:
         made = {}
         for index, (name, array) in enumerate(call.inputs.items()):
@@ -246,9 +239,15 @@ class DirectCaller:
             made[name] = self.inputs.make(name, array, dtype, call.device, layout, index)
         return made
 
-    def named(self, result: Any) -> dict[str, Any] | Fault:
-        """The outputs by name, or what is wrong with them as such."""
+    def named(self, result: Any, arrays: Mapping[str, Any]) -> dict[str, Any] | Fault:
+        """The outputs by name, or what is wrong with them as such.
+
+        What is not returned is what the call may have written, of the arrays that it was passed.
+        """
         known = self.interface.outputs
+        written = {output: arrays[name] for name, output in self.interface.into.items() if output and name in arrays}
+        if written and (result is None or any(result is x for x in written.values())):
+            result = written
         if isinstance(result, Mapping):
             keys = [*itertools.islice(result, len(known) + SPARE)]
             named = {name: key for key in keys if type(name := plain_or_none(key)) is str}
@@ -263,7 +262,7 @@ class DirectCaller:
                 own = f"{self.interface.operator} has {len(known)}: {', '.join(known)}"
                 return Fault("returned", f"returned {len(parts)} outputs; {own}")
             outputs = dict(zip(known, parts, strict=False))
-        outputs = {name: x for name, x in outputs.items() if x is not None}
+        outputs = written | {name: x for name, x in outputs.items() if x is not None}
         if known[0] not in outputs and (self.interface.backward is None or not outputs):  # or asked for others alone
             return Fault("returned", f"returned {_described(result)}, and no {known[0]!r}")
         for name, x in outputs.items():
@@ -310,9 +309,10 @@ class DirectCaller:
         earlier = [(memory(x), "an earlier result") for x in self._last if self.framework.is_array(x)]
         into = self.interface.into
         given = {name: item.array for name, item in made.items() if name not in into}
+        written = [made[name].array for name in into if name in made]
         places = [*((memory(x), f"the input {name!r}") for name, x in given.items()), *earlier]
         for name, x in outputs.items():
-            if not self.framework.is_array(x):
+            if not self.framework.is_array(x) or any(x is each for each in written):
                 continue
             start, end = memory(x)
             for (low, high), owner in places:

@@ -272,13 +272,7 @@ def _entries(caller: DirectCaller, arrays: Mapping[str, Any], result: Any) -> di
 
 def _outputs(caller: DirectCaller, arrays: Mapping[str, Any], result: Any) -> dict[str, Any] | Fault:
     """What a call gave, by name."""
-    if isinstance(result, Fault):
-        return result
-    interface = caller.interface
-    written = {output: arrays[name] for name, output in interface.into.items() if output and name in arrays}
-    if written and (result is None or any(result is x for x in written.values())):
-        result = written
-    return caller.named(result)
+    return result if isinstance(result, Fault) else caller.named(result, arrays)
 
 
 def _around(call: LargeCall, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

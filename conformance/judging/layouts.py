@@ -20,7 +20,7 @@ from ..cases.samples import Sample, Unfit
 from ..errors import SpecError
 from ..mechanisms.layouts import conditions, layout_of, sizes_of_letters
 from ..mechanisms.mechanism import Mechanism
-from ..mechanisms.signatures import Signature
+from ..mechanisms.signatures import Signature, beside
 from ..mechanisms.stated import is_stated
 from ..numerics.grades import looser
 from ..subjects.claims import single_sizes
@@ -191,7 +191,9 @@ def taken_told(subject: AdapterSubject) -> str:
         return layout_told(subject)
     layout = layout_told(subject)
     told = f"{f'{layout}; it' if layout else subject.name} is treated as {interface_told(taken.signature)}"
-    return told + (f"; not tested: {', '.join(taken.left)}" if taken.left else "")
+    elsewhere = {name for one in beside(taken.signature.name) for name in one.mapped}
+    left = [name for name in taken.left if name not in elsewhere]
+    return told + (f"; not tested: {', '.join(left)}" if left else "")
 
 
 def interface_told(signature: Signature) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,6 +40,12 @@ class Passed:
     names: tuple[str, ...] = ()
 
     @property
+    def expressions(self) -> tuple[str, ...]:
+        """What of it is computed; of a text, the condition behind it."""
+        whole = {"left": (), "out": (), "room": (), "text": self.texts[1:], "in_place": self.texts[:1]}
+        return whole.get(self.how, self.texts)
+
+    @property
     def asks(self) -> str:
         """The input or option without which it is none, if there is one."""
         said = _ASKED.fullmatch(self.texts[0])
@@ -64,6 +70,8 @@ class Signature:
     """Options that it has one value of, and no parameter for."""
     of_codes: str = ""
     """The dtype of what is returned for queries that are codes, if it has one only."""
+    beside: str = ""
+    """The interface of the same functions whose other calls these are."""
     found: tuple[str, ...] = ()
     """Where a program finds functions that have it, as `module:name`."""
 
@@ -99,6 +107,10 @@ class Signature:
         kinds = ("array", "in_place")
         return {n: p.texts[0] for n, p in self.parameters.items() if p.how in kinds and p.texts[0] in whole}
 
+    def serves(self, operator: str | None) -> bool:
+        """Whether a function may be taken for it where this operator is asked for, or none."""
+        return self.operator == operator or (operator is None and not self.beside)
+
     def beyond(self, mechanism: Mechanism) -> set[str]:
         """The parameters that are passed something in calls of further mechanisms alone."""
         return {name for name, passed in self.parameters.items() if passed.asks in mechanism.absent}
@@ -106,8 +118,15 @@ class Signature:
 
 @functools.cache
 def signatures() -> dict[str, Signature]:
-    """All of them by name."""
-    return {path.stem: _read(read(path)) for path in sorted((spec_folder() / "signatures").glob("*.yaml"))}
+    """All of them by name; those beside another one are also called what that is called."""
+    found = {path.stem: _read(read(path)) for path in sorted((spec_folder() / "signatures").glob("*.yaml"))}
+    first = {name: found[one.beside] for name, one in found.items() if one.beside}
+    return found | {name: replace(found[name], also=(one.name, *one.also)) for name, one in first.items()}
+
+
+def beside(name: str) -> list[Signature]:
+    """The interfaces of other calls of the functions that have this one."""
+    return [one for one in signatures().values() if one.beside == name]
 
 
 def signature_named(name: str, label: str = "") -> Signature:
@@ -117,7 +136,7 @@ def signature_named(name: str, label: str = "") -> Signature:
     known = signatures()
     if name in known:
         return known[name]
-    also = {other: one for one in known.values() for other in one.also}
+    also = {other: one for one in known.values() for other in one.also if not one.beside}
     if name in also:
         return also[name]
     file = spec_folder() / f"{name}{ENDING}"
@@ -155,18 +174,16 @@ def fitting(
     found = [
         one
         for one in signatures().values()
-        if operator in (None, one.operator)
+        if one.serves(operator)
         and (set(taken) <= set(one.parameters) or function in (one.name, *one.also))
         and set(needed) <= set(one.mapped)
         and _leading(one) <= set(taken)
         and admitted(one)  # which may have to read its operator
     ]
     named = [one for one in found if function in (one.name, *one.also)]
-    if named:
-        return named[0] if len(named) == 1 else None
-    shares = {one.name: _share(one, taken, beyond(one)) for one in found}
-    best = [one for one in found if shares[one.name] == max(shares.values())]
-    return best[0] if len(best) == 1 and shares[best[0].name] >= ENOUGH else None
+    shares = {one.name: _share(one, taken, beyond(one)) for one in named or found}
+    best = [one for one in named or found if shares[one.name] == max(shares.values())]
+    return best[0] if len(best) == 1 and (named or shares[best[0].name] >= ENOUGH) else None
 
 
 def _leading(one: Signature) -> set[str]:
@@ -205,6 +222,7 @@ def _read(document: Mapping[Any, Any]) -> Signature:
         returns=tuple(map(str, plain["returns"])),
         fixed={str(n): str(text) for n, text in plain.get("fixed", {}).items()},
         of_codes=str(plain.get("of_codes", "")),
+        beside=str(plain.get("beside", "")),
         found=tuple(map(str, plain.get("found", ()))),
     )
 
@@ -214,6 +232,10 @@ def _passed(x: Any) -> Passed:
         return Passed("tuple", tuple(map(str, x)))
     if not isinstance(x, dict):
         return Passed("array", (str(x),))
+    if "as" in x:
+        return Passed("in_place", (str(x["in_place"]), str(x["as"])))
+    if "where" in x:
+        return Passed("text", (str(x["text"]), str(x["where"])))
     [(how, text)] = x.items()
     if str(how) == "object":
         return Passed("object", tuple(map(str, text.values())), tuple(map(str, text)))
@@ -256,6 +278,9 @@ def _contradictions(
         yield SpecError(f"operator: unknown operator {one.operator!r}{hint}", places["operator"])
         return
     m = known[one.operator]
+    if one.beside and (one.beside not in signatures() or signatures()[one.beside].operator == one.operator):
+        hint = did_you_mean(one.beside, signatures())
+        yield SpecError(f"beside: no interface {one.beside!r} of another operator{hint}", places["beside"])
     if one.layout and one.layout not in m.layouts:
         hint = did_you_mean(one.layout, m.layouts)
         yield SpecError(f"layout: {m.name} has no layout {one.layout!r}{hint}", places["layout"])
@@ -286,7 +311,10 @@ def _misread(texts: Mapping[Any, Any], one: Signature, m: Mechanism) -> Iterator
         passed, place = one.parameters[str(name)], place_of(text) or place_of(name)
         if passed.how == "out" and passed.texts[0] not in (one.layout_in(m).own if m.layouts else m.outputs):
             yield SpecError(f"parameters.{name}: {passed.texts[0]!r} is no output of a layout", place)
-        for part in () if passed.how in ("left", "text", "out", "room") else passed.texts:
+        written = passed.texts[1:] if passed.how == "in_place" else ()
+        for output in (each for each in written if each not in one.returns):
+            yield SpecError(f"parameters.{name}: {output!r} is not returned", place)
+        for part in passed.expressions:
             if part in stacks:
                 lacking -= {*stacks[part]}
                 continue

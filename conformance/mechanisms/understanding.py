@@ -23,7 +23,7 @@ from ..numerics.formats import FORMATS
 from .layouts import pattern, sizes_of_letters
 from .library import Library
 from .mechanism import Mechanism
-from .signatures import Passed, Signature, scope_of, signatures
+from .signatures import Passed, Signature, beside, scope_of, signatures
 from .workloads import Left, Use
 
 TRIED = 2000
@@ -40,7 +40,7 @@ class UnlikeError(Exception):
 def understood(call: Mapping[str, Any], library: Library) -> Use | Left:
     """A call as it was noted down, in the terms of an operator, or why it has none."""
     interface, count = call["interface"], call["count"]
-    one = signatures().get(interface)
+    one = _of_calls(interface, call.get("arguments", {}))
     if one is None or "fault" in call:
         return Left(interface, f"it could not be recorded: {call['fault']}" if "fault" in call else "unknown", count)
     try:
@@ -48,6 +48,14 @@ def understood(call: Mapping[str, Any], library: Library) -> Use | Left:
         return found.use(count, call.get("device", "cpu"), call.get("gradient", False))
     except (UnlikeError, SpecError) as error:
         return Left(interface, str(error).splitlines()[0], count)
+
+
+def _of_calls(interface: str, given: Mapping[str, Any]) -> Signature | None:
+    """The interface of that name; of calls that pass what it leaves alone, the one beside it that has them."""
+    one = signatures().get(interface)
+    left = {name for name, passed in one.parameters.items() if passed.how == "left"} if one else ()
+    asked = {name for name in left if not _nothing(given.get(name))}
+    return next((other for other in beside(interface) if asked & {*other.mapped}), one)
 
 
 class _Understanding:
@@ -186,6 +194,8 @@ class _Understanding:
         elif passed.how == "text":
             if x is not None and x != passed.texts[0]:
                 raise UnlikeError(f"{name} is {_shown(x)}, and not {passed.texts[0]}")
+            for condition in passed.expressions:
+                self._expressed(name, condition, x is not None)
         elif passed.how in ("object", "in_place"):
             raise UnlikeError(f"{name} is passed {_shown(x)}")
         elif passed.how in ("array", "tuple"):

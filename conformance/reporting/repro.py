@@ -58,7 +58,9 @@ class Asked:
     objects: Collection[str] = ()
     """Options that are objects with attributes."""
     into: Mapping[str, str] = field(default_factory=dict)
-    """Inputs that the call may write to, and the output that each is if nothing is returned."""
+    """Inputs that the call may write to, and the output that each is if that is not returned."""
+    returned: Sequence[str] = ()
+    """The outputs in the order in which they are returned."""
     backward: Differentiated | None = None
     """How its gradients are asked for, if it is they that are expected."""
     outputs: Sequence[Output] = ()
@@ -164,6 +166,15 @@ def _helpers(p: Program) -> Iterator[str]:
             "    import array\n\n"
             '    return array.array("d", base64.b64decode(text)).tolist()'
         )
+    if any(call.into for call in p.calls):
+        yield (
+            "def named(result, *names):\n"
+            '    """What a call returns, by the names of outputs; nothing where it returns nothing."""\n'
+            "    if isinstance(result, dict):\n"
+            "        return result\n"
+            "    several = result if isinstance(result, (tuple, list)) else [result] * (result is not None)\n"
+            "    return dict(zip(names, several))"
+        )
     if any(call.outputs or call.repeated or call.backward for call in p.calls):
         yield (
             "def part(result, name, place):\n"
@@ -212,6 +223,8 @@ def _called(p: Program) -> Iterator[str]:
         if call.backward is not None:
             yield from (f"{name} = {dialect.zeros.format(x=like)}" for name, like in call.backward.zeros.items())
         yield from _asserted(p, call)
+        for name in call.into:  # which are not what they were
+            earlier.pop(name, None)
     yield f'print("{p.law} holds here")'
 
 
@@ -240,7 +253,7 @@ def _results(p: Program, call: Asked, name: str) -> Iterator[str]:
         yield f"{DIALECTS[p.framework].quiet}{name} = {made}"
     if call.into:
         own = ", ".join(f'"{output}": {written}' for written, output in call.into.items())
-        yield f"if {name} is None:\n    {name} = {{{own}}}"
+        yield f"{name} = {{{own}}} | named({name}, {', '.join(map(repr, call.returned))})"
 
 
 def _asserted(p: Program, call: Asked) -> Iterator[str]:

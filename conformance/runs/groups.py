@@ -31,6 +31,7 @@ from ..mechanisms.workloads import Workload
 from ..numerics.formats import FORMATS, unknown_dtype
 from ..reporting.records import CellLine, ExpectedLine, GroupRun, PythonEnvironment, Verdict
 from ..reporting.results import environment
+from ..subjects.beside import BesideSubject, others
 from ..subjects.gradients import GradientSubject, may_have_gradients
 from ..subjects.subject import AdapterSubject, Subject
 from ..subjects.targets import file_of, files_of, resolve
@@ -158,7 +159,7 @@ def groups(options: Options) -> list[Group]:
             first = called_here(subject, options)
             notes = noticed(subject, options.device) if first else ()
             dtypes = _dtypes(subject, options, workload)
-            several, more = with_gradients(subject, options.device, known, laws) if first else ([subject], ())
+            several, more = with_further(subject, options.device, known, laws) if first else ([subject], ())
             for one in several:
                 for mechanism, own in laws(one.operator).items():
                     found += [
@@ -173,7 +174,7 @@ def groups(options: Options) -> list[Group]:
                         for dtype in dtypes
                     ]
     times: dict[str, int] = {}
-    whole = [g.subject for g in found if not isinstance(g.subject, GradientSubject)]
+    whole = [g.subject for g in found if not isinstance(g.subject, GradientSubject | BesideSubject)]
     for name in {id(subject): subject.name for subject in whole}.values():
         times[name] = times.get(name, 0) + (name != "reference")
     double = [name for name, count in times.items() if count > 1]
@@ -210,17 +211,22 @@ def called_here(subject: Subject, options: Options) -> bool:
     return not options.on or (is_here(options.device) and not own)
 
 
-def with_gradients(
+def with_further(
     subject: Subject, device: str, known: Library, laws: Callable[[str], Mapping[str, tuple[str, ...]]]
 ) -> tuple[list[Subject], tuple[str, ...]]:
-    """A subject, and its gradients behind it where they are asked for and it has some; and what is to be said of that.
+    """A subject, and what else its function computes: other calls of a known interface, and gradients of each.
 
-    A mechanism that states them may be left out by name, and then no call finds out whether there are any.
+    It comes with what is to be said of that. Of a mechanism that is left out by name no call finds out anything.
     """
-    if not may_have_gradients(subject) or not laws(f"{subject.operator}_gradient"):
-        return [subject], ()
-    found, notes = differentiated(subject, device, known)
-    return [subject, *([found] if found is not None else [])], notes
+    found, notes = list[Subject](), list[str]()
+    beside = others(subject, known) if isinstance(subject, AdapterSubject) else ()
+    for one in (subject, *(other for other in beside if laws(other.operator))):
+        found.append(one)
+        if may_have_gradients(one) and laws(f"{one.operator}_gradient"):
+            gradients, more = differentiated(one, device, known)
+            found += [] if gradients is None else [gradients]
+            notes += more
+    return found, tuple(notes)
 
 
 def completed(found: Sequence[Group], options: Options) -> list[Group]:

@@ -119,9 +119,9 @@ class Form:
         dtypes = {**m.dtypes, **one.dtypes, **{name: dtype for name, dtype in dtypes.items() if dtype}}
         rooms = [name for name, how in passed.items() if how.how == "room"]
         dtypes |= dict.fromkeys(rooms, ROOM)
-        changed = [name for name, how in passed.items() if how.how == "in_place"]
+        changed = {name: how.texts[1:] for name, how in passed.items() if how.how == "in_place"}
         named = [name for name in one.returns or m.outputs if name != "_"]
-        into |= {name: named[at] if at < len(named) else "" for at, name in enumerate(changed)}
+        into |= {n: said[0] if said else "".join(named[at : at + 1]) for at, (n, said) in enumerate(changed.items())}
         into |= dict.fromkeys(rooms, "")
         outputs = tuple(name if name != "_" else f"_{number}" for number, name in enumerate(one.returns or m.outputs))
         objects = frozenset(name for name, how in passed.items() if how.how == "object")
@@ -215,7 +215,7 @@ class Form:
             x = _worth(passed, values, self.mechanism, call.dtype)
             if isinstance(x, np.ndarray):
                 inputs[name] = x.astype(np.int32) if x.dtype.kind == "i" else x  # as kernels take lengths and places
-            elif x is not None or name in self.taken.wanting:
+            elif x is not None or name in self.taken.wanting or passed.how == "text":
                 options[name] = x
         return inputs, options
 
@@ -232,10 +232,10 @@ def _worth(passed: Passed, values: Mapping[str, Any], mechanism: Mechanism, dtyp
     """What a parameter is passed, in plain values or as an array."""
     if passed.how == "left":
         return None
-    if passed.how == "text":
-        return passed.texts[0]
     with np.errstate(all="ignore"), budget.metered():
-        found = [_plain(_expression(mechanism, text)(Values(values, dtype))) for text in passed.texts]
+        found = [_plain(_expression(mechanism, text)(Values(values, dtype))) for text in passed.expressions]
+    if passed.how == "text":
+        return passed.texts[0] if all(found) else None
     if passed.how == "object":
         return dict(zip(passed.names, found, strict=True))
     return tuple(found) if passed.how == "tuple" else found[0]
@@ -335,9 +335,10 @@ def as_operator(taken: Taken, mechanism: Mechanism, name: str, module: str) -> E
     for parameter, passed in taken.passed.items():
         if parameter in taken.arrays:
             uses.add(taken.arrays[parameter])
-        elif passed.how not in ("left", "text", "out", "room"):
-            own = set[str]().union(*(_expression(mechanism, text).uses for text in passed.texts))
-            uses |= own if passed.asks in mechanism.absent else own - mechanism.absent
+        else:
+            own = _uses(passed, mechanism)
+            uses |= own - mechanism.absent | ({passed.asks} & mechanism.absent)
+    uses |= {name for name in mechanism.absent if _everywhere(name, taken, mechanism)}
     kinds = inspect.Parameter
     by_position = [kinds(each, kinds.POSITIONAL_OR_KEYWORD) for each in mechanism.required]
     further = [each for each in (*mechanism.optional, *mechanism.options) if each in uses]
@@ -345,3 +346,17 @@ def as_operator(taken: Taken, mechanism: Mechanism, name: str, module: str) -> E
     defaults |= dict.fromkeys(sorted(mechanism.absent & uses))
     by_name = [kinds(each, kinds.KEYWORD_ONLY, default=x) for each, x in defaults.items()]
     return Elsewhere(name, module, inspect.Signature([*by_position, *by_name]))
+
+
+def _uses(passed: Passed, mechanism: Mechanism) -> set[str]:
+    """What the expressions of a parameter use."""
+    return set[str]().union(*(_expression(mechanism, text).uses for text in passed.expressions))
+
+
+def _everywhere(name: str, taken: Taken, mechanism: Mechanism) -> bool:
+    """Whether a function has all parameters by which its interface is passed what a further mechanism adds."""
+    one = taken.signature
+    arrays = one.arrays_in(mechanism)
+    computed = [passed for parameter, passed in one.parameters.items() if parameter not in arrays]
+    users = [passed for passed in computed if name in _uses(passed, mechanism)]
+    return bool(users) and all(passed in taken.passed.values() for passed in users)

@@ -67,7 +67,7 @@ def _interface(adapter: Adapter, operator: str | None, known: Library) -> Signat
     parameters = inspect.signature(adapter.function).parameters.values()
     plain = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
     names = {p.name: p.name for p in plain}
-    alike = [one for one in signatures().values() if adapter.name in (one.name, *one.also)]
+    alike = [one for one in signatures().values() if adapter.name in (one.name, *one.also) and one.serves(operator)]
     called = max(alike, key=lambda one: sum(p.name in one.parameters for p in plain), default=None)
     if called is not None:
         names = own_names(plain, called, called.arrays_in(known[called.operator]))

@@ -1,4 +1,4 @@
-"""Codes with scales that reach a kernel by the parameters of FlashAttention 3, and what goes wrong with them."""
+"""Codes with scales that reach a kernel by the parameters of known interfaces, and what goes wrong with them."""
 
 import pytest
 import torch
@@ -57,3 +57,39 @@ def test_the_scale_of_another_item_is_found_and_named():
     found, text = verdict(lambda i: 0, "bfloat16")
     assert {"fail"} == found
     assert "Like      quantized_pack.scale_of_first_item" in text
+
+
+def decoding(values_scaled=True):
+    """Decoding over pages as FlashInfer has it: both scales of a product are one number."""
+
+    def trtllm_batch_decode_with_kv_cache(
+        query,
+        kv_cache,
+        workspace_buffer,
+        block_tables,
+        seq_lens,
+        max_seq_len,
+        bmm1_scale,
+        bmm2_scale,
+        window_left=-1,
+        out=None,
+    ):
+        rows, group = len(query) // len(seq_lens), query.shape[1] // kv_cache.shape[2]
+        for i, length in enumerate(seq_lens.tolist()):
+            pages = kv_cache[block_tables[i].clamp_min(0).long()].float()
+            k, v = (x.transpose(0, 1).flatten(1, 2)[:, :length].repeat_interleave(group, 0) for x in pages.unbind(1))
+            place = slice(i * rows, (i + 1) * rows)
+            ahead = torch.arange(length) - torch.arange(rows)[:, None] - (length - rows)
+            hidden = (ahead > 0) | ((-ahead > window_left) & (window_left >= 0))
+            scores = (query[place].float().transpose(0, 1) @ k.mT * bmm1_scale).masked_fill(hidden, -torch.inf)
+            weights = scores.softmax(-1).nan_to_num()
+            out[place] = ((weights @ v).transpose(0, 1) * (bmm2_scale if values_scaled else 1)).to(out.dtype)
+        return out
+
+    return trtllm_batch_decode_with_kv_cache
+
+
+@pytest.mark.parametrize(("values_scaled", "expected"), [(True, {"pass"}), (False, {"fail"})])
+def test_scales_of_a_cache_are_in_those_of_both_products(values_scaled, expected):
+    report = attnspec.check(decoding(values_scaled), isolate=False, laws="quantized_pages.definition")
+    assert expected == {line["verdict"] for line in report.lines if line["kind"] == "cell"}, report

@@ -15,7 +15,7 @@ def attend(q, k, v, scale, causal, window, softcap=None, sink=None, mask=None):
     s = q @ k.transpose(-1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
     s = s if softcap is None else softcap * torch.tanh(s / softcap)
     ahead = torch.arange(k.shape[2])[None] - torch.arange(q.shape[2])[:, None] - (k.shape[2] - q.shape[2])
-    hidden = (ahead > 0) & causal
+    hidden = (ahead > 0) & causal if mask is None else ~mask
     if window[0] >= 0:
         hidden = hidden | (-ahead > window[0])
     s = s.masked_fill(hidden, float("-inf"))
@@ -35,14 +35,16 @@ def each(q, k, v, q_starts, k_starts, *given):
     return torch.cat([out[0] for out, _ in parts]), torch.cat([lse[0] for _, lse in parts], 1)
 
 
-def paged(q, k_pages, v_pages, table, lens, *given):
-    """The same over pages [pages, page_size, heads, dim]."""
+def paged(q, k_pages, v_pages, table, lens, *given, mask=None):
+    """The same over pages [pages, page_size, heads, dim]; masks of all items lie one behind the other."""
     assert {torch.int32} == {table.dtype, lens.dtype}
     size, found = k_pages.shape[1], []
+    masks = [None] * len(lens) if mask is None else mask.split((q.shape[1] * lens).tolist())
     for item, (pages, n) in enumerate(zip(table, lens.tolist(), strict=True)):
         own = pages[: -(-n // size)].long()
         keys, values = (x[own].flatten(0, 1)[None, :n] for x in (k_pages, v_pages))
-        found.append(attend(q[item : item + 1], keys, values, *given))
+        own = masks[item] if mask is None else masks[item].view(q.shape[1], n)
+        found.append(attend(q[item : item + 1], keys, values, *given, mask=own))
     return torch.cat([out for out, _ in found]), torch.cat([lse for _, lse in found])
 
 
@@ -168,7 +170,7 @@ class BatchPrefillWithPagedKVCacheWrapper:
     ):
         self.sizes, self.dtype = (num_qo_heads, num_kv_heads, head_dim_qk, page_size), q_data_type
         self.starts, self.given = qo_indptr, (sm_scale, causal, (window_left, -1), logits_soft_cap)
-        self.pages = whole(paged_kv_indptr, paged_kv_indices, paged_kv_last_page_len, page_size)
+        self.pages, self.mask = whole(paged_kv_indptr, paged_kv_indices, paged_kv_last_page_len, page_size), custom_mask
 
     begin_forward = plan
 
@@ -194,7 +196,8 @@ class BatchPrefillWithPagedKVCacheWrapper:
         keys, values = paged_kv_cache
         assert (self.sizes, self.dtype) == ((q.shape[1], keys.shape[2], q.shape[2], keys.shape[1]), q.dtype)
         (length,) = set(self.starts.diff().tolist())
-        out, lse = paged(q.unflatten(0, (-1, length)), keys, values, *self.pages, *self.given)
+        q = q.unflatten(0, (-1, length))
+        out, lse = paged(q, keys, values, *self.pages, *self.given, mask=self.mask)
         return (out.flatten(0, 1), base_two(lse.transpose(1, 2).flatten(0, 1))) if return_lse else out.flatten(0, 1)
 
 

@@ -52,3 +52,14 @@ def test_a_wrapper_is_taken_for_that_of_flashinfer_and_its_fault_is_found(name, 
     faulty = tmp_path / "faulty.py"
     faulty.write_text(text.replace(right, wrong, 1))
     assert {name: "violated"} == attnspec.check(f"{faulty}:{name}", **asked).verdicts
+
+
+def test_a_wrapper_that_ignores_its_mask_is_refuted(tmp_path):
+    pytest.importorskip("torch")
+    asked = {"laws": ["masked_pages.definition"], "profile": "smoke", "dtypes": ["float32"], "explain_time": 0}
+    name = "BatchPrefillWithPagedKVCacheWrapper"
+    assert {name: "conformant"} == attnspec.check(f"{KERNELS}:{name}", **asked).verdicts
+    faulty, text, right = tmp_path / "faulty.py", KERNELS.read_text(), "if mask is None else ~mask"
+    assert right in text
+    faulty.write_text(text.replace(right, ""))
+    assert {name: "violated"} == attnspec.check(f"{faulty}:{name}", **asked).verdicts

@@ -304,3 +304,28 @@ def test_a_file_that_is_not_of_the_command_is_left_alone(tmp_path):
     for _ in range(2):  # its own file may be written again
         result = CliRunner().invoke(main, [*command[:-1], str(tmp_path / "repro.py")])
         assert (0, True) == (result.exit_code, "repro.py: softmax.definition of mine" in result.output)
+
+
+UPDATE = """
+import torch
+
+def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None):
+    whole, length = torch.cat([conv_state, x], -1).float(), x.shape[-1]
+    out = sum(whole[..., i : i + length] * weight[:, i, None].float() for i in range(weight.shape[1]))
+    out = out if bias is None else out + bias[:, None].float()
+    if True:
+        conv_state.copy_(whole[..., whole.shape[-1] - conv_state.shape[-1] :])
+    return (torch.nn.functional.silu(out) if activation else out).to(x.dtype)
+"""
+
+
+def test_what_a_call_writes_is_read_beside_what_it_returns_and_made_anew_for_the_next_one(tmp_path, bare):
+    path = tmp_path / "own.py"
+    path.write_text(UPDATE.replace("if True", "if length > 2"))
+    key = found(f"{path}:causal_conv1d_update", "short_convolution.state_at_the_end", tmp_path)
+    made = written(tmp_path / "report", key)
+    assert 1 < made.read_text().count("conv_state = torch.tensor(")
+    code, last = bare(made)
+    assert (1, True) == (code, "final_state[" in last), last
+    path.write_text(UPDATE)
+    assert (0, "short_convolution.state_at_the_end holds here") == bare(made)

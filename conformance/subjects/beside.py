@@ -1,0 +1,47 @@
+"""A function in its other calls, as a further subject of the same name.
+
+One function may compute several operators: with `cu_seqlens` a kernel of linear attention takes packed items, and with
+`block_table` a kernel of packed attention takes pages. Each such use is a known interface of its own, which says beside
+which one it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..errors import TargetError
+from ..mechanisms.library import Library
+from ..mechanisms.signatures import Signature, beside
+from .forms import Taken
+from .subject import AdapterSubject
+
+
+class BesideSubject(AdapterSubject):
+    """A function of a known interface, by the interface of its other calls."""
+
+
+def others(first: AdapterSubject, known: Library) -> Iterator[BesideSubject]:
+    """The further subjects of a plain function that is taken for a known interface, one for each further operator.
+
+    Of several interfaces of one operator it is the one that passes most arrays of those that the function can take.
+    """
+    taken = first.form.taken
+    if taken is None or first.claims.declared or isinstance(first, BesideSubject):
+        return
+    possible = [one for one in beside(taken.signature.name) if one.operator in known.stating and _takes(taken, one)]
+    found = set[str]()
+    for one in sorted(possible, key=lambda one: -len(one.arrays_in(known[one.operator]))):
+        if one.operator in found:
+            continue
+        adapter = replace(first.adapter, operator=one.operator, like=one.name, layout="")
+        try:
+            yield BesideSubject(adapter, known[one.operator], declared=False, supervise=first.supervise, own=first.own)
+        except TargetError:  # it lacks what these calls pass
+            continue
+        found.add(one.operator)
+
+
+def _takes(taken: Taken, one: Signature) -> bool:
+    """Whether a function has a parameter that makes its calls other ones, which the first interface leaves alone."""
+    return any(name in taken.left for name in one.mapped)
