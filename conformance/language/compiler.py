@@ -7,114 +7,30 @@ executed that is not written here. The same closures run on plain arrays, on err
 from __future__ import annotations
 
 import ast
-import inspect
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from ..errors import Place, SpecError, did_you_mean
+from ..errors import SpecError, did_you_mean
 from ..numerics.budget import (
-    CALL,
-    CARRIED,
-    NESTING,
-    OPERATION,
-    SINGLE,
     WHOLE_NUMBER,
-    charge,
-    charge_each,
     computed,
     computed_both,
-    spend,
 )
-from ..numerics.numbers import Number
-from ..numerics.operations import BINARY, COMPARE, both, claimed, either, is_single, negated, numeric, single_truth
+from ..numerics.operations import BINARY, COMPARE, both, either, is_single, negated, numeric, single_truth
 from ..numerics.primitives import unspecified
-from ..numerics.truths import Truth
-from .draws import DRAWS, choices
-from .functions import FUNCTIONS, RENAMED
+from .building import FAULTS, Builder
+from .calls import called
+from .charging import charged
+from .functions import FUNCTIONS
 from .indexing import charge_picked, end_of, index_of
-from .registry import Function
-from .scopes import CONSTANTS, CallSite, DrawSite, Scope
-from .syntax import at, parse, shown, source_of
-
-FAULTS = (
-    SpecError,
-    TypeError,
-    ValueError,
-    IndexError,
-    OverflowError,
-    AttributeError,
-    KeyError,
-    MemoryError,
-    ZeroDivisionError,
-    RuntimeError,  # a recursion without end, or more axes than a function of NumPy takes
-)
-"""What is raised when an expression asks for the impossible: by the language, or by Python and NumPy."""
-
-BOOLEANS = frozenset((Truth, bool, np.ndarray, np.bool_))
-"""Types of what may be asked for its truth."""
+from .scopes import CONSTANTS
 
 
-class Compiler:
-    """One expression on its way to a closure; what it learns of the text on that way is kept beside it."""
-
-    def __init__(self, text: str, scope: Scope, place: Place | None, claim: bool) -> None:
-        self.text, self.scope, self.place = text, scope, place
-        self.uses: set[str] = set()
-        self.calls: set[str] = set()
-        self.draws: list[DrawSite] = []
-        self.asks = False
-        self.run = self.truth(parse(text, place), 0) if claim else self.build(parse(text, place), 0)
-
-    def error(self, node: ast.AST, message: str) -> SpecError:
-        column = getattr(node, "col_offset", 0)
-        return SpecError(message + shown(self.text, column), at(self.place, column))
-
-    def build(self, node: ast.AST, depth: int) -> Callable[[Any], Any]:
-        if depth > NESTING:
-            raise self.error(node, "nested too deeply")
-        make = getattr(self, "do_" + type(node).__name__, None)
-        if make is None:
-            raise self.error(node, f"{type(node).__name__} is not part of the language")
-        return make(node, depth + 1)
-
-    def fail(self, node: ast.AST, error: Exception) -> NoReturn:
-        """Raise what went wrong in a node, put at its place in the text."""
-        if not isinstance(error, SpecError):
-            raise self.error(node, f"{type(error).__name__}: {error}"[:200]) from error
-        if error.place is None and "\n" not in error.message:
-            located = self.error(node, error.message)
-            raise type(error)(located.message, located.place) from None
-        raise error
-
-    def guarded(self, node: ast.AST, run: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """`run`, with what goes wrong in it put at its place; the nodes met most see to it themselves, a call less."""
-
-        def guarded(env: Any) -> Any:
-            try:
-                return run(env)
-            except FAULTS as error:
-                return self.fail(node, error)
-
-        return guarded
-
-    def truth(self, node: ast.expr, depth: int) -> Callable[[Any], Any]:
-        """A part that is asked for its truth: there a word alone says that its convention is at that word."""
-        if isinstance(node, ast.Name) and node.id in self.scope.words:
-            word, convention = node.id, self.scope.words[node.id]
-            return lambda env: env.word(convention) == word
-        asked = self.build(node, depth)
-
-        def run(env: Any) -> Any:
-            try:
-                x = asked(env)
-                return x if type(x) in BOOLEANS else claimed(x)
-            except FAULTS as error:
-                return self.fail(node, error)
-
-        return run
+class Compiler(Builder):
+    """The closures of the nodes that are part of the language."""
 
     # Leaves
 
@@ -188,10 +104,10 @@ class Compiler:
     def do_UnaryOp(self, node: ast.UnaryOp, depth: int) -> Callable[[Any], Any]:
         if isinstance(node.op, ast.Not):
             claim = self.truth(node.operand, depth)
-            return self.guarded(node, lambda env: negated(_charged(claim(env))))
+            return self.guarded(node, lambda env: negated(charged(claim(env))))
         operand = self.build(node.operand, depth)
         if isinstance(node.op, ast.USub):
-            return self.guarded(node, lambda env: -numeric(_charged(operand(env))))
+            return self.guarded(node, lambda env: -numeric(charged(operand(env))))
         raise self.error(node, f"the operator {type(node.op).__name__} is not part of the language")
 
     def do_BoolOp(self, node: ast.BoolOp, depth: int) -> Callable[[Any], Any]:
@@ -283,154 +199,5 @@ class Compiler:
         plain = self.build(node, depth)
         return lambda env: index_of(plain(env))
 
-    # Calls
-
     def do_Call(self, node: ast.Call, depth: int) -> Callable[[Any], Any]:
-        if not isinstance(node.func, ast.Name):
-            raise self.error(node, "only a plain name can be called")
-        if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
-            raise self.error(node, "* and ** arguments are not part of the language")
-        name = node.func.id
-        if name == "implies":
-            return self.implication(node, depth)
-        if name in self.scope.outputs:
-            return self.output(node, name, depth)
-        if name in self.scope.operators:
-            return self.operator(node, name, depth)
-        if name in DRAWS:
-            return self.draw(node, name, depth)
-        if name in FUNCTIONS:
-            return self.function(node, FUNCTIONS[name], depth)
-        known = {*FUNCTIONS, *self.scope.outputs, *self.scope.operators, *(DRAWS if self.scope.draws else ())}
-        hint = f"; it is now called {RENAMED[name]!r}" if name in RENAMED else did_you_mean(name, known)
-        raise self.error(node, f"unknown function {name!r}{hint}")
-
-    def built(self, node: ast.Call, depth: int) -> dict[ast.expr, Callable[[Any], Any]]:
-        """The arguments of a call, those with names first."""
-        if len({k.arg for k in node.keywords}) != len(node.keywords):
-            raise self.error(node, "an argument is given twice")
-        return {x: self.build(x, depth) for x in (*(k.value for k in node.keywords), *node.args)}
-
-    def arguments(self, node: ast.Call, depth: int) -> tuple[list[Any], dict[str, Any]]:
-        built = self.built(node, depth)
-        return [built[x] for x in node.args], {str(k.arg): built[k.value] for k in node.keywords}
-
-    def bind(self, node: ast.Call, function: Function) -> inspect.BoundArguments:
-        try:
-            return function.signature.bind(*node.args, **{str(k.arg): k.value for k in node.keywords})
-        except TypeError as error:
-            raise self.error(node, f"{function.usage}: {error}") from None
-
-    def function(self, node: ast.Call, function: Function, depth: int) -> Callable[[Any], Any]:
-        bound = self.bind(node, function)
-        built = self.built(node, depth)
-        args, keywords = [built[x] for x in bound.args], {name: built[x] for name, x in bound.kwargs.items()}
-        call = function.call
-        graded, required, work = function.graded, 0 if function.graded is None else function.required, function.work
-        contextual, only = function.contextual, args[0] if len(args) == 1 else None
-
-        def run(env: Any) -> Any:
-            try:
-                values = [only(env)] if only is not None else computed(args, env)
-                _charge_each(values, work)
-                if graded is not None:
-                    values[:required] = [graded(numeric(x), env.grade) for x in values[:required]]
-                if contextual:
-                    values.insert(0, env)
-                return call(*values, **{k: f(env) for k, f in keywords.items()}) if keywords else call(*values)
-            except FAULTS as error:
-                return self.fail(node, error)
-
-        return run
-
-    def draw(self, node: ast.Call, name: str, depth: int) -> Callable[[Any], Any]:
-        if not self.scope.draws:
-            raise self.error(node, f"{name} draws, which is allowed only where cases are drawn")
-        function, ordinal = DRAWS[name], len(self.draws)
-        self.bind(node, function)
-        if (name == "choice" and not node.args) or (name == "maybe" and node.keywords):
-            raise self.error(node, f"write {function.usage}")
-        self.draws.append(DrawSite(name, ordinal, choices(name, node)))
-        args, keywords = self.arguments(node, depth)
-        call = function.call
-        return self.guarded(
-            node,
-            lambda env: call(env.source(ordinal), *computed(args, env), **{k: f(env) for k, f in keywords.items()}),
-        )
-
-    def output(self, node: ast.Call, name: str, depth: int) -> Callable[[Any], Any]:
-        if node.args:
-            raise self.error(node, f"write {name}(input = value, ...)")
-        for keyword in node.keywords:
-            if keyword.arg not in self.scope.replaceable:
-                hint = did_you_mean(str(keyword.arg), self.scope.replaceable)
-                raise self.error(keyword.value, f"{name} has no input or option {keyword.arg!r}{hint}")
-        outer, self.uses = self.uses, set()
-        _, replaced = self.arguments(node, depth)
-        site = CallSite(source_of(self.text, node), replaced, frozenset(self.uses))
-        self.uses = outer | self.uses | {name}
-        self.asks = True
-        return lambda env: env.output(name, site)
-
-    def operator(self, node: ast.Call, name: str, depth: int) -> Callable[[Any], Any]:
-        takes = self.scope.operators[name]
-        if len(node.args) > len(takes.positional):
-            raise self.error(node, f"{name} takes {len(takes.positional)} inputs by position")
-        for keyword in node.keywords:
-            if keyword.arg not in takes.named:
-                hint = did_you_mean(str(keyword.arg), takes.named)
-                raise self.error(keyword.value, f"{name} has no input or option {keyword.arg!r}{hint}")
-        args, given = self.arguments(node, depth)
-        given = {**dict(zip(takes.positional, args, strict=False)), **given}
-        self.calls.add(name)
-        work = CALL + OPERATION * len(takes.named)
-
-        def run(env: Any) -> Any:
-            spend(work)
-            return env.operator(name, dict(zip(given, computed(given.values(), env), strict=True)))
-
-        return self.guarded(node, run)
-
-    def implication(self, node: ast.Call, depth: int) -> Callable[[Any], Any]:
-        if len(node.args) != 2 or node.keywords:
-            raise self.error(node, "write implies(condition, claim)")
-        condition, claim = self.truth(node.args[0], depth), self.truth(node.args[1], depth)
-
-        def run(env: Any) -> Any:
-            given = condition(env)
-            return True if single_truth(given) is False else either(negated(given), claim(env))
-
-        return self.guarded(node, run)
-
-
-def _charge(x: Any, work: int = 1) -> None:
-    """Account for an argument: what a function makes of it is at most as large, or charged by itself."""
-    kind = type(x)
-    if kind is np.ndarray:
-        charge(x.size, work)
-    elif kind is Number:
-        charge(x.value.size, work * CARRIED)
-    else:
-        charge(math.prod(getattr(x, "shape", ())), work)
-
-
-def _charge_each(values: Sequence[Any], work: int) -> None:
-    """Account for all arguments of a function, as by `_charge`."""
-    sizes = []
-    for x in values:
-        kind = type(x)
-        if kind is np.ndarray:
-            sizes.append((x.size, work))
-        elif kind in SINGLE:
-            sizes.append((1, work))
-        elif kind is Number:
-            sizes.append((x.value.size, work * CARRIED))
-        else:
-            sizes.append((math.prod(getattr(x, "shape", ())), work))
-    charge_each(sizes)
-
-
-def _charged(x: Any) -> Any:
-    """The operand of a sign or of `not`, which is accounted for."""
-    _charge(x)
-    return x
+        return called(self, node, depth)

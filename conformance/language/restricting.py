@@ -16,6 +16,7 @@ from ..numerics.numbers import Number, common
 from ..numerics.operations import both, either
 from ..numerics.products import quick
 from ..numerics.truths import Truth
+from .calls import arguments
 from .compiler import Compiler
 from .expressions import Expression
 from .labels import Change, Plan, key_of
@@ -93,7 +94,7 @@ class _Restricting(Compiler):
 
     def as_copied(self, node: ast.Call, depth: int, change: Change) -> Callable[[Any], Any]:
         """`repeat` or `tile`, of which only the copies at chosen places are made."""
-        args, named = self.arguments(node, depth)
+        args, named = arguments(self, node, depth)
         times, axis = args[1], named.get("axis", args[2] if len(args) > 2 else None)
 
         def run(env: Any) -> Any:
