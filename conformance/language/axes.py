@@ -8,48 +8,27 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ..errors import SpecError
 from .expressions import Expression
 from .labels import (
     ONE,
+    SINGLE,
     AlongError,
     Change,
     Labelled,
     Labels,
     Plan,
     Shapes,
-    arguments,
-    given,
     is_ellipsis,
     is_none,
     key_of,
-    whole,
 )
 from .scopes import CONSTANTS
+from .shaping import returned
 from .shortcuts import is_shortcut
 from .syntax import parse
-
-SINGLE: Shapes = frozenset({()})
-BY_ENTRY = (
-    "abs",
-    "exp",
-    "log",
-    "sqrt",
-    "sin",
-    "cos",
-    "tanh",
-    "erf",
-    "sigmoid",
-    "round",
-    "significant",
-    "finite",
-    "unclaimed",
-)
-REDUCING = ("sum", "mean", "logsumexp", "max", "min", "all", "any")
-ORDERED = ("cumsum", "shift", "largest", "above", "argsort")
-"""Functions that compute along an axis and keep it."""
 
 
 class Axes(Labelled):
@@ -237,205 +216,7 @@ class Axes(Labelled):
         return name if name in self.drawn and name not in self.sizes else ""
 
     def of_Call(self, node: ast.Call) -> Shapes:
-        name = node.func.id if isinstance(node.func, ast.Name) else ""
-        own: Callable[[ast.Call], Shapes] | None = getattr(self, f"call_{name}", None)
-        if own is not None:
-            return own(node)
-        if name in BY_ENTRY:
-            return self.of(node.args[0])
-        if name in ("where", "implies", "either"):
-            return self.joined(*map(self.of, arguments(node)))
-        if name in REDUCING:
-            return self._reduced(node, name)
-        if name in ORDERED:
-            found, axis = self.of(node.args[0]), given(node, "axis", 2 if name == "largest" else 1)
-            for shape in found:
-                if shape:
-                    self.free(shape[whole(axis, -1)], f"{name} goes along it")
-            return found
-        everything = [shape for part in arguments(node) for shape in self.of(part)]
-        for shape in everything:
-            for label in shape:
-                self.free(label, f"{name} takes it as a whole")
-        if self.restricted:
-            raise AlongError(", ".join(sorted(self.restricted)), f"{name} takes everything as a whole")
-        raise SpecError(f"the shape of {name} is not known")
-
-    def _reduced(self, node: ast.Call, name: str) -> Shapes:
-        if name in ("max", "min") and len(node.args) > 1:
-            return self.joined(*map(self.of, node.args))
-        found, axis, keep = self.of(node.args[0]), given(node, "axis", 1), given(node, "keep", 2)
-        results = set[Labels]()
-        for shape in found:
-            if not shape:
-                results.add(shape)
-            elif axis is None and name in ("all", "any"):
-                for label in shape:
-                    self.free(label, f"{name} goes along it")
-                results.add(())
-            else:
-                at = whole(axis, -1) % len(shape)
-                self.free(shape[at], f"{name} goes along it")
-                middle = (ONE,) if keep is not None else ()
-                results.add((*shape[:at], *middle, *shape[at + 1 :]))
-        return frozenset(results)
-
-    # Functions
-
-    def call_stored(self, node: ast.Call) -> Shapes:
-        """What is rounded alike counts where it is added up, which is never along a restricted axis."""
-        return self.of(node.args[0])
-
-    def call_sum_like(self, node: ast.Call) -> Shapes:
-        results = set[Labels]()
-        for x in self.of(node.args[0]):
-            for y in self.of(node.args[1]):
-                for at, label in enumerate(reversed(x), 1):
-                    if at > len(y) or y[-at] == ONE:
-                        self.free(label, "sum_like goes along it")
-                results.add(y)
-        return frozenset(results)
-
-    def call_sum_ahead(self, node: ast.Call) -> Shapes:
-        return self._along_the_last(self.joined(*map(self.of, arguments(node))), "sum_ahead")
-
-    def call_softmax(self, node: ast.Call) -> Shapes:
-        """That of another operator, which is computed row by row."""
-        return self._along_the_last(self.of(arguments(node)[0]), "softmax")
-
-    def _along_the_last(self, found: Shapes, name: str) -> Shapes:
-        for shape in found:
-            if shape:
-                self.free(shape[-1], f"{name} goes along it")
-        return found
-
-    def call_average(self, node: ast.Call) -> Shapes:
-        weights, values, axis = self.of(node.args[0]), self.of(node.args[1]), given(node, "axis", 2)
-        if axis is None:
-            return self.product(weights, values)
-        results = set[Labels]()
-        for shape in self.joined(weights, values):
-            at = whole(axis, -1) % len(shape)
-            self.free(shape[at], "average goes along it")
-            results.add((*shape[:at], *shape[at + 1 :]))
-        return frozenset(results)
-
-    def call_size(self, node: ast.Call) -> Shapes:
-        found, axis = self.of(node.args[0]), whole(given(node, "axis", 1), -1)
-        labels = {shape[axis] for shape in found if -len(shape) <= axis < len(shape)}
-        own = labels & self.restricted
-        if own:
-            if len(labels) > 1 or () in found:
-                raise AlongError(min(own), "its length is asked for where it may be another one")
-            self.plan.changes[key_of(node)] = Change("size", min(own))
-        return SINGLE
-
-    def call_single(self, node: ast.Call) -> Shapes:
-        self.of(node.args[0])
-        return SINGLE
-
-    def call_transpose(self, node: ast.Call) -> Shapes:
-        return frozenset((*s[:-2], s[-1], s[-2]) if s else s for s in self.of(node.args[0]))
-
-    def call_permute(self, node: ast.Call) -> Shapes:
-        order = [whole(axis, 0) for axis in node.args[1:]]
-        return frozenset(tuple(shape[at] for at in order) if shape else shape for shape in self.of(node.args[0]))
-
-    def call_reshape(self, node: ast.Call) -> Shapes:
-        found, new = self.of(node.args[0]), [self.label(part) for part in node.args[1:]]
-        for shape in found:
-            if shape:
-                self._check_reshaped(list(shape), list(new))
-        self._count(node.args[1:])
-        return frozenset(tuple(new) if shape else shape for shape in found)
-
-    def _check_reshaped(self, old: list[str], new: list[str]) -> None:
-        for end in (0, -1):
-            while old and new and old[end] == new[end] != "":
-                old.pop(end)
-                new.pop(end)
-        for label in (*old, *new):
-            self.free(label, "it is reshaped")
-
-    def call_full(self, node: ast.Call) -> Shapes:
-        self.of(node.args[0])
-        self._count(node.args[1:])
-        return frozenset({tuple(map(self.label, node.args[1:]))})
-
-    def call_range(self, node: ast.Call) -> Shapes:
-        label = self.label(node.args[0]) if len(node.args) == 1 else ""
-        if label in self.restricted:
-            self.plan.changes[key_of(node)] = Change("positions", label)
-        return frozenset({(label,)})
-
-    def call_eye(self, node: ast.Call) -> Shapes:
-        label = self.free(self.label(node.args[0]), "eye goes along it twice")
-        return frozenset({(label, label)})
-
-    def call_repeat(self, node: ast.Call) -> Shapes:
-        results = set[Labels]()
-        for shape in self.of(node.args[0]):
-            if not shape:
-                results.add(shape)
-                continue
-            at = whole(given(node, "axis", 2), -1) % len(shape)
-            label = self.times(shape[at], node.args[1])
-            if label in self.restricted:
-                name = node.func.id if isinstance(node.func, ast.Name) else ""
-                self.plan.changes[key_of(node)] = Change("copied", label, shape[at], tiled=name == "tile")
-            else:
-                self.free(shape[at], "copies of it are made")
-            results.add((*shape[:at], label, *shape[at + 1 :]))
-        return frozenset(results)
-
-    call_tile = call_repeat
-
-    def call_concat(self, node: ast.Call) -> Shapes:
-        axis, results = whole(given(node, "axis", 2), -1), set[Labels]()
-        for shape in self.joined(self.of(node.args[0]), self.of(node.args[1])):
-            at = axis % len(shape)
-            self.free(shape[at], "more is put behind it")
-            results.add((*shape[:at], "", *shape[at + 1 :]))
-        return frozenset(results)
-
-    def call_gather(self, node: ast.Call) -> Shapes:
-        found, indices = self.of(node.args[0]), self.of(node.args[1])
-        results = set[Labels]()
-        for shape in found:
-            at = whole(given(node, "axis", 2), -1) % max(len(shape), 1)
-            if shape:
-                self.free(shape[at], "entries of it are gathered")
-            results |= {(*shape[:at], *index, *shape[at + 1 :]) if shape else shape for index in indices}
-        return frozenset(results)
-
-    # Draws
-
-    def call_normal(self, node: ast.Call) -> Shapes:
-        return frozenset({tuple(map(self.label, node.args))})
-
-    call_flags = call_normal
-
-    def call_indices(self, node: ast.Call) -> Shapes:
-        return frozenset({tuple(map(self.label, node.args[1:]))})
-
-    def call_permutation(self, node: ast.Call) -> Shapes:
-        return frozenset({(self.label(node.args[0]),)})
-
-    def call_partition(self, node: ast.Call) -> Shapes:
-        return frozenset({(self.label(node.args[1]) if len(node.args) > 1 else "",)})
-
-    def call_like(self, node: ast.Call) -> Shapes:
-        return self.of(node.args[0])
-
-    def call_between(self, node: ast.Call) -> Shapes:
-        return SINGLE
-
-    call_every = call_between
-
-    def call_choice(self, node: ast.Call) -> Shapes:
-        return frozenset(shape for part in node.args for shape in self.of(part))
-
-    call_maybe = call_choice
+        return returned(self, node)
 
 
 def _asked_to_be_single(test: ast.expr) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,8 @@ Labels = tuple[str, ...]
 """The size of each axis by its name; `1` for an axis of one entry, and nothing for any other length."""
 Shapes = frozenset[Labels]
 """The shapes that a value may have: several, where it is chosen."""
+SINGLE: Shapes = frozenset({()})
+"""That of a single number."""
 Key = tuple[str, int, int]
 """A node of an expression: its kind, and where it begins and ends."""
 
@@ -55,7 +58,7 @@ def key_of(node: ast.expr) -> Key:
 ONE = "1"
 
 
-class Labelled:
+class Labelled(ABC):
     """Shapes for some sizes, of which some are `restricted`; `divisible` are sizes with those that divide them.
 
     What is computed along a restricted axis that is `trimmed` is computed of the positions that are there.
@@ -71,6 +74,10 @@ class Labelled:
         self.sizes, self.restricted, self.divisible, self.trimmed = sizes, frozenset(restricted), divisible, trimmed
         self.plan = Plan()
         """What changes in the line that is read."""
+
+    @abstractmethod
+    def of(self, node: ast.expr) -> Shapes:
+        """The shapes of an expression."""
 
     def label(self, node: ast.expr) -> str:
         """The size that an axis has whose length is given so."""
@@ -93,7 +100,7 @@ class Labelled:
                 return whole.id if (whole.id, size) in self.divisible else ""
         return ""
 
-    def _count(self, nodes: Iterable[ast.expr]) -> None:
+    def count(self, nodes: Iterable[ast.expr]) -> None:
         """Have lengths that are a restricted size be as many as there are positions."""
         for node in nodes:
             if self.label(node) in self.restricted:
