@@ -46,7 +46,7 @@ from attnspec.judging.shrinking import made_small
 from attnspec.judging.trial import Trial
 from attnspec.mechanisms.loader import library
 from attnspec.mechanisms.mechanism import Mechanism
-from attnspec.runs.runner import headline
+from attnspec.runs.explaining import headline
 from attnspec.subjects.stand_ins import DefinitionSubject
 
 if TYPE_CHECKING:

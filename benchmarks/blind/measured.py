@@ -27,7 +27,7 @@ from attnspec.judging.engine import run
 from attnspec.judging.shrinking import made_small
 from attnspec.judging.trial import Trial
 from attnspec.mechanisms.loader import library
-from attnspec.runs.runner import headline
+from attnspec.runs.explaining import headline
 from attnspec.subjects.targets import subject
 
 from . import Fault

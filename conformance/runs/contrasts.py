@@ -23,9 +23,9 @@ from ..reporting.difference import Pair, Which
 from ..reporting.side_by_side import answer, less_precise, other_layouts
 from ..subjects.claims import Claims
 from ..subjects.shared import lacking
+from .explaining import headline
 from .options import Options
 from .pairs import Two
-from .runner import headline
 
 SIDES: tuple[Which, Which] = ("a", "b")
 EXPLAINED = 3

@@ -10,7 +10,7 @@ from attnspec.cli import main
 from attnspec.data.plain import storable
 from attnspec.errors import Exit
 from attnspec.reporting.results import read
-from attnspec.runs import pool, runner
+from attnspec.runs import explaining, pool, runner
 
 KERNELS = """
 import numpy as np
@@ -116,7 +116,7 @@ def test_a_group_that_cannot_be_run_costs_its_own_cells(check, monkeypatch):
 
 @pytest.mark.parametrize("step", ["made_small", "diagnose", "mapped", "describe"])
 def test_a_failure_that_cannot_be_explained_keeps_its_verdict(check, monkeypatch, step):
-    monkeypatch.setattr(runner, step, failing(step, getattr(runner, step)))
+    monkeypatch.setattr(explaining, step, failing(step, getattr(explaining, step)))
     result, lines = check(HALVES)
     assert (Exit.VIOLATED, "violated") == (result.exit_code, verdicts(lines)["other"])
     troubles = [t for c in lines if c["kind"] == "cell" for t in c.get("unexplained", ())]

@@ -12,9 +12,7 @@ from attnspec.cli import main
 from attnspec.commands import watch
 from attnspec.commands.watch import stamps, wait, watched
 from attnspec.errors import Exit, TargetError, UsageError
-from attnspec.runs.groups import groups
 from attnspec.runs.options import Options
-from attnspec.runs.runner import Runner
 
 
 @pytest.fixture
@@ -101,15 +99,6 @@ def test_a_file_that_is_away_for_a_moment_is_waited_for(saved):
 def test_only_files_are_watched():
     with pytest.raises(UsageError, match="needs a target that is a file"):
         watched(Options(("torch_sdpa",)), lambda options: None)
-
-
-def test_a_failure_is_announced_before_it_is_explained(monkeypatch):
-    (group,) = (g for g in groups(Options(("mistake:softmax.unnormalised",), dtypes=("float32",))))
-    told = []
-    runner = Runner(Options(), announce=lambda cell: told.append(cell.law))
-    monkeypatch.setattr(Runner, "_explained", lambda *_: told.append("explained") or {})
-    runner.cells(group)
-    assert (2, "explained") == (len(told), told[1])
 
 
 RIGHT = """

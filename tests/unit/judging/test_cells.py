@@ -8,7 +8,6 @@ from attnspec.judging.cells import PARAMETERS, Cell, Failure, Tally, law_names, 
 from attnspec.judging.contracts import CONTRACTS
 from attnspec.judging.judge import Kind, Outcome, definition_law
 from attnspec.mechanisms.loader import library
-from attnspec.runs.runner import headline
 
 ATTENTION, CAUSAL = library()["attention"], library()["causal_mask"]
 
@@ -83,24 +82,6 @@ def test_only_laws_and_the_definition_are_laws(name):
         law_of(ATTENTION, "convex"),
         law_of(ATTENTION, "definition").name,
     )
-
-
-@pytest.mark.parametrize(
-    ("failed", "expected"),
-    [
-        (["definition fail", "linear fail", "contract.fresh fail"], "linear"),
-        (["linear error", "definition error", "contract.fresh fail"], "definition"),
-        (["linear error", "definition error", "convex fail"], "convex"),
-        (["contract.fresh fail", "linear error"], "linear"),
-        (["lengths fail should", "contract.fresh fail"], "contract.fresh"),
-        (["lengths fail", "definition fail"], "definition"),
-    ],
-)
-def test_the_failure_that_says_most_stands_for_the_others(failed, expected):
-    cells = []
-    for law, verdict, *level in map(str.split, failed):
-        cells.append(Cell("kernel", "attention", "attention", law, *level or ["must"], "float32", "cpu", verdict))
-    assert expected == headline(cells, ATTENTION).law
 
 
 @pytest.mark.parametrize(

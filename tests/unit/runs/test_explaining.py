@@ -1,0 +1,34 @@
+"""Which failure represents a group, and what an explanation costs where a step of it fails."""
+
+import pytest
+
+from attnspec.judging.cells import Cell
+from attnspec.mechanisms.loader import library
+from attnspec.runs.explaining import Steps, headline
+
+ATTENTION = library()["attention"]
+
+
+@pytest.mark.parametrize(
+    ("failed", "expected"),
+    [
+        (["definition fail", "linear fail", "contract.fresh fail"], "linear"),
+        (["linear error", "definition error", "contract.fresh fail"], "definition"),
+        (["linear error", "definition error", "convex fail"], "convex"),
+        (["contract.fresh fail", "linear error"], "linear"),
+        (["lengths fail should", "contract.fresh fail"], "contract.fresh"),
+        (["lengths fail", "definition fail"], "definition"),
+    ],
+)
+def test_the_failure_that_says_most_stands_for_the_others(failed, expected):
+    cells = []
+    for law, verdict, *level in map(str.split, failed):
+        cells.append(Cell("kernel", "attention", "attention", law, *level or ["must"], "float32", "cpu", verdict))
+    assert expected == headline(cells, ATTENTION).law
+
+
+def test_a_step_that_fails_costs_itself_alone():
+    steps = Steps()
+    assert [None, 3] == [steps.tried(lambda: 1 // 0), steps.tried(lambda: 3)]
+    assert ["ZeroDivisionError: integer division or modulo by zero"] == [step["says"] for step in steps.failed]
+    assert "1 // 0" in steps.failed[0]["trace"]
