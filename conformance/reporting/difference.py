@@ -6,7 +6,7 @@ docs/diff.md is made of these types: `python -m attnspec.reporting.form` writes 
 from typing import Annotated as Key
 from typing import Literal, NotRequired, TypedDict
 
-from .records import Value
+from .witnesses import Value
 
 FORMAT = 1
 """The number of this format, which is raised when a key goes or comes to mean something else."""

@@ -21,7 +21,8 @@ HEAD = f"""# Results
 
 `results.ndjson` has one JSON object per line; `kind` is the kind of the line.
 This is format {FORMAT}.
-This page and `results.schema.json` in the package are generated from the types in `attnspec.reporting.records`.
+This page and `results.schema.json` in the package are generated from types.
+They are in `attnspec.reporting.records`, and those of a failure in `attnspec.reporting.witnesses`.
 Later versions may add keys, so ignore unknown ones.
 The number changes when a key is removed or changes its meaning.
 Every line of a file also has `chain`.
