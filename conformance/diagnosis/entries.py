@@ -19,8 +19,8 @@ from ..judging.settling import Declined
 from ..judging.trial import Faulted, Trial
 from ..mechanisms.mechanism import Law
 from ..numerics import budget
+from ..numerics.comparing import Comparison, recording
 from ..numerics.grades import Grade
-from ..numerics.numbers import Comparison, recording
 from ..numerics.truths import Truth, truth
 
 ANOTHER = "another value"

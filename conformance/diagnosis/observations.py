@@ -25,9 +25,11 @@ from ..mechanisms.definition import Frame
 from ..mechanisms.restriction import labels_of
 from ..numerics import budget
 from ..numerics.codes import CODES
+from ..numerics.comparing import recording
 from ..numerics.formats import KINDS, half_unit
 from ..numerics.grades import LADDER, Grade, result_format
-from ..numerics.numbers import Number, all_finite, finite, recording, value
+from ..numerics.numbers import Number, value
+from ..numerics.parts import all_finite, finite
 from ..numerics.truths import every
 from ..subjects.stand_ins import differs
 from .candidates import Candidate, other_word

@@ -11,7 +11,8 @@ from ..judging.frames import displaced
 from ..mechanisms.definition import reached
 from ..mechanisms.mechanism import Mechanism
 from ..numerics.grades import FP64, Grade
-from ..numerics.numbers import Number, finite
+from ..numerics.numbers import Number
+from ..numerics.parts import finite
 from ..numerics.truths import every
 
 ROUGHLY = 0.05

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from ..numerics.codes import CODES
 from ..numerics.formats import FORMATS, KINDS, half_unit
 from ..numerics.grades import Grade, result_format
-from ..numerics.numbers import Number, finite
+from ..numerics.numbers import Number
+from ..numerics.parts import finite
 from .frames import Frames
 from .settling import Settled
 

@@ -12,8 +12,9 @@ from ..language.draws import Source
 from ..language.scopes import CallSite
 from ..mechanisms.definition import Frame
 from ..mechanisms.mechanism import Law
+from ..numerics.comparing import recording
 from ..numerics.grades import Grade, result_format
-from ..numerics.numbers import Number, recording
+from ..numerics.numbers import Number
 from ..numerics.streams import pick
 from ..numerics.truths import truth
 from .settling import Settled

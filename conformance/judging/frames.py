@@ -13,8 +13,9 @@ import numpy as np
 
 from ..cases.samples import Sample
 from ..mechanisms.definition import Frame, Worded, refused
+from ..numerics.comparing import recording
 from ..numerics.grades import FP64, Grade
-from ..numerics.numbers import Number, recording
+from ..numerics.numbers import Number
 from .bench import Bench
 from .settling import Settled
 

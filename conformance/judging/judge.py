@@ -22,8 +22,9 @@ from ..language.expressions import Expression
 from ..language.scopes import Scope
 from ..mechanisms.mechanism import Law, Mechanism
 from ..numerics import budget
+from ..numerics.comparing import Comparison, recording
 from ..numerics.grades import Grade
-from ..numerics.numbers import Comparison, absent, recording
+from ..numerics.parts import absent
 from ..numerics.truths import truth
 from .bounds import Stray
 from .environments import LawEnvironment

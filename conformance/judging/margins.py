@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..mechanisms.definition import Frame
 from ..numerics import budget
-from ..numerics.numbers import Comparison
+from ..numerics.comparing import Comparison
 
 DECADES, PER_DECADE = 4, 4
 """Powers of ten below 1 that errors are counted in, and the parts of each."""

@@ -22,10 +22,10 @@ from ..language.labels import ALONG
 from ..language.restricting import UNLIKE
 from ..mechanisms.definition import Frame
 from ..mechanisms.restriction import Restriction, labels_of, output_shape, restrictable, restricted
+from ..numerics.comparing import recording
 from ..numerics.drawn import Drawn
 from ..numerics.formats import FORMATS
 from ..numerics.grades import Grade
-from ..numerics.numbers import recording
 from ..subjects.large import LargeSubject
 from .bench import Bench
 from .folding import Folded

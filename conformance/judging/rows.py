@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from ..numerics.formats import half_unit
 from ..numerics.grades import FP64, Grade, result_format
-from ..numerics.numbers import K, Number, finite
+from ..numerics.numbers import Number
+from ..numerics.parts import K, finite
 from ..numerics.products import quickly
 from ..subjects.large import LargeSubject
 from .judge import WorstEntry

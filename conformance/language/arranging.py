@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from ..errors import SpecError
 from ..numerics import ranking
 from ..numerics.budget import OPERATION, charge, spend
-from ..numerics.numbers import Number, absent, common, number, value
+from ..numerics.numbers import Number, common, number, value
+from ..numerics.parts import absent
 from ..numerics.streams import Stream
 from ..numerics.truths import Truth, truth
 from .registry import Functions, along, dimensions, rearranged, shape_of, whole

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..numerics.grades import GRADES, Grade
-from ..numerics.numbers import Number, absent
+from ..numerics.numbers import Number
+from ..numerics.parts import absent
 from ..numerics.products import entrywise
 
 ROOM = 32 << 20

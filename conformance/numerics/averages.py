@@ -8,19 +8,9 @@ from typing import Any
 import numpy as np
 
 from .codings import alike, coding_error
-from .numbers import (
-    Array,
-    K,
-    Number,
-    absent,
-    all_finite,
-    finite,
-    flushed,
-    number,
-    operand_error,
-    settled,
-    value,
-)
+from .numbers import Number, flushed, number, settled, value
+from .parts import Array, K, absent, all_finite, finite
+from .product_errors import operand_error
 from .products import by_torch, distinct, product
 from .truths import every, some
 

@@ -13,49 +13,18 @@ Its `radius` is min(worst, K * (sqrt(variance) + shared)).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .budget import broadcast
-from .codings import Coded
-from .formats import Format, all_held, holds
+from .comparing import compared
+from .formats import Format, holds
 from .grades import FP64, Grade
-from .products import distinct
-from .products import product as plain_product
-from .truths import Truth, every, some
-
-K = 6.0
-"""Standard deviations in a statistical bound; the most that correct implementations were seen to need is 2.4."""
-
-MANY = 1 << 16
-"""Entries from which on an array of booleans is dear."""
-
-Array = Any
-"""A float64 array, or the float 0.0 for an error that is absent."""
-
-
-def absent(part: Array) -> bool:
-    """Whether an error is nowhere: represented by the float 0.0, so that nothing is computed for it."""
-    return type(part) is float
-
-
-def finite(x: Array) -> Array:
-    """`x` with zeros for what is infinite or not a number: such a value has no rounding error."""
-    if all_finite(x):
-        return x
-    return np.where(np.isfinite(x), x, 0.0)
-
-
-def all_finite(x: Array) -> bool:
-    """Whether all entries are finite; of many, their sum says so in one pass, unless it is not finite itself."""
-    if np.size(x) > MANY and np.isfinite(np.add.reduce(x, axis=None)):
-        return True
-    return every(np.isfinite(x))
+from .parts import Array, K, absent, added, finite
+from .product_errors import product_with_errors
+from .truths import Truth, every
 
 
 class Number:
@@ -175,7 +144,8 @@ class Number:
 
     def __matmul__(self, other: Any) -> Number:
         x, y = self, number(other, self.grade)
-        return product(x, y)
+        result, *errors = product_with_errors(x, y)
+        return settled(result, x.grade, *errors, roundings=0.0)
 
     def __radd__(self, other: Any) -> Number:
         return self + other
@@ -203,26 +173,26 @@ class Number:
         same = a == b
         if not every(same):
             same = same | (np.isnan(a) & np.isnan(b))
-        return _compared(x, y, same, np.abs(a - b))
+        return compared(x, y, same, np.abs(a - b))
 
     def __ne__(self, other: Any) -> Truth:  # type: ignore[override]
         return ~(self == other)
 
     def __le__(self, other: Any) -> Truth:
         x, y = self, number(other, self.grade)
-        return _compared(x, y, x.value <= y.value, x.value - y.value)
+        return compared(x, y, x.value <= y.value, x.value - y.value)
 
     def __lt__(self, other: Any) -> Truth:
         x, y = self, number(other, self.grade)
-        return _compared(x, y, x.value < y.value, x.value - y.value)
+        return compared(x, y, x.value < y.value, x.value - y.value)
 
     def __ge__(self, other: Any) -> Truth:
         x, y = self, number(other, self.grade)
-        return _compared(x, y, x.value >= y.value, y.value - x.value)
+        return compared(x, y, x.value >= y.value, y.value - x.value)
 
     def __gt__(self, other: Any) -> Truth:
         x, y = self, number(other, self.grade)
-        return _compared(x, y, x.value > y.value, y.value - x.value)
+        return compared(x, y, x.value > y.value, y.value - x.value)
 
 
 def number(x: Any, grade: Grade) -> Number:
@@ -294,13 +264,8 @@ def made(result: Any, grade: Grade, *terms: tuple[Number, Any], roundings: Any =
     for term, slope in terms:
         if not absent(term.worst):
             w, v, s = carried(term, slope)
-            worst, variance, shared = _sum(worst, w), _sum(variance, v), _sum(shared, s)
+            worst, variance, shared = added(worst, w), added(variance, v), added(shared, s)
     return settled(result, grade, worst, variance, shared, roundings)
-
-
-def _sum(x: Array, y: Array) -> Array:
-    """The sum of two errors, of which most are absent."""
-    return y if type(x) is float and not x else x if type(y) is float and not y else x + y
 
 
 def settled(result: Any, grade: Grade, worst: Array, variance: Array, shared: Array, roundings: Any = 1.0) -> Number:
@@ -308,7 +273,7 @@ def settled(result: Any, grade: Grade, worst: Array, variance: Array, shared: Ar
     own: Any = flushed(grade)
     if type(roundings) is not float or roundings:
         own = (roundings * grade.arithmetic.unit) * finite(np.abs(result)) + own
-    worst, variance = _sum(worst, own), _sum(variance, own * own / 3)
+    worst, variance = added(worst, own), added(variance, own * own / 3)
     if grade.stored is not None:
         kept = _storing(result, worst, grade.stored)
         worst, shared = worst + kept, shared + kept / K
@@ -325,99 +290,3 @@ def _storing(result: Any, worst: Array, stored: Format) -> Any:
     size = np.abs(result)
     kept = stored.unit * finite(size) + stored.tiny
     return np.where(np.isfinite(size) & (size + worst > stored.largest), np.inf, kept)
-
-
-def operand_error(x: Number, entries: Any = None) -> tuple[float, Any]:
-    """The unit to which a factor of a product is rounded first, and that of underflow; zero if the format holds it.
-
-    Where every intermediate is stored, the factor may have been scaled before, and is rounded in any case.
-    `entries` are all that are in it, if some are there more than once.
-    """
-    fmt, entries = x.grade.operand, x.value if entries is None else entries
-    if fmt is None or x.held or (x.exact and x.grade.stored is None and all_held(np.asarray(entries, float), fmt)):
-        return 0.0, 0.0
-    return fmt.unit, fmt.tiny
-
-
-def product(x: Number, y: Number) -> Number:
-    """The matrix product: n roundings of the sum of sizes in the worst case, their square root in the likely one."""
-    grade, n = x.grade, x.value.shape[-1]
-    u = grade.arithmetic.unit
-    left, right = np.asarray(x.value, float), np.asarray(y.value, float)  # integers are multiplied slowly
-    right = distinct(right, left.shape)
-    size_x, size_y = finite(np.abs(left)), finite(np.abs(right))
-    size = plain_product(size_x, size_y)
-    worst: Array = (n * u) * size
-    variance: Array = (n / 3 * u * u) * size * size
-    shared: Array = 0.0
-    if grade.operand is not None and grade.factors is None:
-        unit = operand_error(x)[0] + operand_error(y, right)[0]
-        if unit:
-            worst = worst + unit * size
-            shared = unit / np.sqrt(3) * np.sqrt(plain_product(size_x**2, size_y**2))
-    if grade.factors is not None:
-        coded = Coded.of(finite(left), finite(right), grade.factors)
-        worst = (
-            worst
-            + plain_product(coded.left, coded.size_right)
-            + plain_product(coded.size_left + coded.left, coded.right)
-        )
-        variance = variance + plain_product(coded.size_left**2, coded.alone)
-        shared = shared + np.sqrt(
-            plain_product(coded.of_left, coded.size_right**2) + plain_product(coded.size_left**2, coded.common)
-        )
-    for a, b, times in ((x, size_y, _on_the_left), (y, size_x, _on_the_right)):
-        if not a.exact:
-            worst = worst + times(a.full(a.worst), b)
-            variance = variance + (0.0 if absent(a.variance) else times(a.full(a.variance), b * b))
-            shared = shared + (0.0 if absent(a.shared) else times(a.full(a.shared), b))
-    return settled(plain_product(left, right), grade, worst, variance, shared, roundings=0.0)
-
-
-def _on_the_left(error: Any, size: Any) -> Any:
-    return plain_product(error, size)
-
-
-def _on_the_right(error: Any, size: Any) -> Any:
-    return plain_product(size, error)
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """One comparison as it was made: both sides, the bound, and the error in units of the bound."""
-
-    left: Number
-    right: Number
-    radius: Any
-    units: Any
-
-
-_RECORD: ContextVar[list[Comparison] | None] = ContextVar("record", default=None)
-
-
-@contextmanager
-def recording() -> Iterator[list[Comparison]]:
-    """Keep the comparisons of error-carrying numbers that are made in the body."""
-    record: list[Comparison] = []
-    outer = _RECORD.set(record)
-    try:
-        yield record
-    finally:
-        _RECORD.reset(outer)
-
-
-def _compared(x: Number, y: Number, holds_nominally: Any, gap: Any) -> Truth:
-    radius, record = x.radius + y.radius, _RECORD.get()
-    if absent(radius):
-        if record is not None:
-            record.append(Comparison(x, y, 0.0, np.where(holds_nominally, 0.0, np.inf)))
-        return Truth(holds_nominally, holds_nominally)
-    units = np.where(holds_nominally, 0.0, gap / radius)
-    decided = (np.isnan(gap) & np.isfinite(radius)) | (radius == 0)
-    unknown = np.isnan(units)
-    if some(unknown):
-        units = np.where(unknown, np.where(decided, np.inf, 0.0), units)
-    if record is not None:
-        record.append(Comparison(x, y, radius, units))
-    sure = decided | (np.abs(gap) > radius)
-    return Truth(holds_nominally | (units <= 1), holds_nominally & sure, units)

@@ -17,20 +17,8 @@ import numpy as np
 from .budget import broadcast
 from .formats import half_unit
 from .grades import Grade, result_format
-from .numbers import (
-    Array,
-    K,
-    Number,
-    absent,
-    finite,
-    flushed,
-    made,
-    number,
-    settled,
-    shared_along,
-    steepest,
-    value,
-)
+from .numbers import Number, flushed, made, number, settled, shared_along, steepest, value
+from .parts import Array, K, absent, finite
 from .products import by_torch, room
 from .truths import Truth, every, some, truth
 

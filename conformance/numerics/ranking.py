@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .numbers import K, Number, absent, finite, number, value
-from .primitives import settled
+from .numbers import Number, number, settled, value
+from .parts import K, absent, finite
 from .truths import Truth
 
 

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from .grades import Grade
-from .numbers import Array, K, Number, finite
+from .numbers import Number
+from .parts import Array, K, finite
 
 
 def recurred(a: Any, b: Any, start: Any, kept: Any = None) -> Any:

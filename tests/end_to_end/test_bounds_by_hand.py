@@ -12,7 +12,8 @@ from attnspec.judging.judge import VACUOUS
 from attnspec.mechanisms.definition import Frame
 from attnspec.mechanisms.loader import library
 from attnspec.numerics.grades import FP32, GRADES
-from attnspec.numerics.numbers import K, Number
+from attnspec.numerics.numbers import Number
+from attnspec.numerics.parts import K
 from attnspec.strategies import Case as Judged
 from attnspec.subjects.targets import subject, undecorated
 

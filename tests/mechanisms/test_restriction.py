@@ -15,8 +15,9 @@ from attnspec.mechanisms.definition import Frame
 from attnspec.mechanisms.loader import NONE
 from attnspec.mechanisms.restriction import labels_of, restrictable, restricted
 from attnspec.numerics import budget
+from attnspec.numerics.comparing import recording
 from attnspec.numerics.grades import STANDARD
-from attnspec.numerics.numbers import Number, recording
+from attnspec.numerics.numbers import Number
 from attnspec.numerics.products import by_entry
 from attnspec.subjects.stand_ins import DefinitionSubject
 

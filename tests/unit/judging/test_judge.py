@@ -14,8 +14,9 @@ from attnspec.judging.judge import Kind, definition_law, evaluated, judged, vacu
 from attnspec.judging.trial import Trial
 from attnspec.mechanisms.loader import load
 from attnspec.numerics import budget
+from attnspec.numerics.comparing import Comparison
 from attnspec.numerics.grades import BF16, FP16_NAIVE, FP32, LADDER, TF32
-from attnspec.numerics.numbers import Comparison, Number
+from attnspec.numerics.numbers import Number
 from attnspec.subjects.claims import Claims
 
 SPEC = """

@@ -5,7 +5,7 @@ import numpy as np
 from attnspec.judging.margins import PLACES, CaseMargin, Margin, Margins, largest_score, margin_of
 from attnspec.mechanisms.definition import Frame
 from attnspec.mechanisms.loader import library
-from attnspec.numerics.numbers import Comparison
+from attnspec.numerics.comparing import Comparison
 
 
 def compared(units, radius=1.0):

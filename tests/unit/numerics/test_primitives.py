@@ -13,7 +13,8 @@ from attnspec.numerics import primitives as p
 from attnspec.numerics.codes import E2M1, E2M3, E4M3FN, E5M2, CodeFormat, coded, values_of
 from attnspec.numerics.formats import FLOAT32, half_unit, rounded
 from attnspec.numerics.grades import BF16, BF16_NAIVE, FP16, FP32, Grade
-from attnspec.numerics.numbers import K, Number
+from attnspec.numerics.numbers import Number
+from attnspec.numerics.parts import K
 from attnspec.numerics.products import quickly
 from attnspec.numerics.streams import Stream
 from attnspec.numerics.truths import Truth

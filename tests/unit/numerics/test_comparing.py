@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from attnspec.numerics.numbers import Number, recording
+from attnspec.numerics.comparing import recording
+from attnspec.numerics.numbers import Number
 from attnspec.numerics.truths import Truth
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # infinities are as in a run
