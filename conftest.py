@@ -9,7 +9,7 @@ import pytest
 
 from attnspec.execution.threads import keep_to_one
 from attnspec.reporting import progress
-from attnspec.subjects.targets import AUDITED, families
+from attnspec.subjects.registered import AUDITED, families
 
 keep_to_one()
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell has ignored for what it runs behind its back

@@ -43,7 +43,8 @@ from attnspec.numerics import budget
 from attnspec.numerics.formats import FORMATS
 from attnspec.numerics.grades import BF16
 from attnspec.numerics.streams import pick
-from attnspec.subjects.targets import faults, subject
+from attnspec.subjects.registered import faults
+from attnspec.subjects.targets import subject
 
 FILES = ("tiles", "attention", "serving")
 MEMORY = 4 << 30

@@ -25,7 +25,7 @@ from typing import Any
 from ..mechanisms.evidence import write
 from ..mechanisms.library import Library
 from ..mechanisms.loader import NONE, Specs, mechanism_named
-from ..subjects.targets import families
+from ..subjects.registered import families
 from .correct import CONTROLS, audited_controls, controls, draws_of, told, tried
 from .faulty import audited_faults, faults_of
 from .mechanism import audited_mechanism

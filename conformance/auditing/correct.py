@@ -16,7 +16,8 @@ from ..judging.engine import run
 from ..mechanisms.library import Library
 from ..mechanisms.loader import NONE, Specs
 from ..numerics.formats import FORMATS
-from ..subjects.targets import families, subject
+from ..subjects.registered import families
+from ..subjects.targets import subject
 from .parts import Part
 
 CONTROLS = Profile("controls", covering=12, draws=16, admitted=3)

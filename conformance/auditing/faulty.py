@@ -11,7 +11,8 @@ from ..judging.cells import LARGE, Request
 from ..judging.engine import run
 from ..mechanisms.library import Library
 from ..mechanisms.loader import NONE, Specs
-from ..subjects.targets import faults, subject
+from ..subjects.registered import faults
+from ..subjects.targets import subject
 from .parts import Part
 
 SLIPS = ("raised", "returned")

@@ -13,7 +13,7 @@ from attnspec import adapters
 
 from ..errors import TargetError, did_you_mean
 from ..execution.guard import CLOSED
-from ..subjects.targets import families
+from ..subjects.registered import families
 
 SOURCES = "sources"
 """The folder of such files."""

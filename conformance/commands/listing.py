@@ -16,7 +16,8 @@ from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.signatures import signatures
 from ..reporting.typesetting import expression, prose
 from ..subjects.claims import claims_of
-from ..subjects.targets import faults, install_command, installed, operators, shipped
+from ..subjects.registered import faults, install_command, installed, shipped
+from ..subjects.targets import operators
 
 
 def listed(what: str, known: Library | None = None) -> Iterator[str]:

@@ -19,7 +19,7 @@ from ..data.store import VARIABLE, cache_folder, fault_of, size_of
 from ..execution.devices import counted, listed
 from ..execution.supervisor import available
 from ..reporting.results import distribution_of
-from ..subjects.targets import install_command, installed, shipped
+from ..subjects.registered import install_command, installed, shipped
 
 SECONDS = 120
 """How long a package may take to be imported."""

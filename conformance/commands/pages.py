@@ -28,8 +28,9 @@ from ..numerics.grades import GRADES, LADDER, STANDARD
 from ..reporting.findings import Finding, findings, named, standing
 from ..reporting.glossary import known_words, meanings
 from ..reporting.typesetting import entries, expression, expressions, prose
+from ..subjects.registered import adapter_named, adapter_names, faults, find, install_command, installed
 from ..subjects.stand_ins import DefinitionSubject
-from ..subjects.targets import adapter_named, adapter_names, faults, find, install_command, installed, operators
+from ..subjects.targets import operators
 from .listing import signature, subjects
 
 CONTRACT_ADVICE = {

@@ -173,7 +173,7 @@ verbosity = click.option("-v", "--verbose", count=True, help="Show all failures 
 def named(targets: tuple[str, ...], every: bool, device: str, *, elsewhere: bool = False) -> tuple[str, ...]:
     """The targets that were asked for, with --all every adapter that runs on the device beside them."""
     if every:
-        from ..subjects.targets import every_one
+        from ..subjects.registered import every_one
 
         targets = (*targets, *every_one(device, elsewhere=elsewhere))
     if not targets:

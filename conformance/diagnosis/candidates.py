@@ -17,8 +17,9 @@ from attnspec.adapters.faults.whole import OTHERWISE
 from ..judging.bench import Bench
 from ..language.expressions import Expression
 from ..mechanisms.mechanism import Mechanism, Mistake
+from ..subjects.registered import faults
 from ..subjects.subject import AdapterSubject, Subject
-from ..subjects.targets import faults, subject
+from ..subjects.targets import subject
 from .clock import loading
 from .conditions import Condition
 from .places import Place, placed_lines

@@ -38,8 +38,9 @@ from ..reporting.literals import Input
 from ..reporting.repro import Asked, Differentiated, Output, Program
 from ..reporting.results import environment
 from ..subjects.excerpts import excerpt, interpreted_excerpt
+from ..subjects.registered import FAULT, INTERPRETERS
 from ..subjects.subject import AdapterSubject
-from ..subjects.targets import FAULT, INTERPRETERS, file_of
+from ..subjects.targets import file_of
 from .opening import Kept, Opened, again
 from .runner import SHIPPED
 

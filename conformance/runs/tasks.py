@@ -13,8 +13,9 @@ from ..errors import UsageError
 from ..execution.addresses import EXEC, PLACE
 from ..execution.interpreters import parted
 from ..frameworks.framework import kind_of
+from ..subjects.registered import runs_on
 from ..subjects.subject import AdapterSubject, Subject
-from ..subjects.targets import file_of, resolve, runs_on
+from ..subjects.targets import file_of, resolve
 from .durations import Key, expected
 from .groups import chosen, library_of, supervisor_of
 from .options import OPTIONS, Options

@@ -10,7 +10,7 @@ from attnspec.adapters import Adapter
 
 from ..reporting.baseline import Group, Key, Verdict
 from ..reporting.findings import Finding, findings, standing
-from ..subjects.targets import install_command, shipped
+from ..subjects.registered import install_command, shipped
 from .history import Run
 from .tables import Row, counted, framework_of, rows, verdict_of
 

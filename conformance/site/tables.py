@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..reporting.baseline import Group, Key, Verdict
 from ..reporting.charts import number
-from ..subjects.targets import shipped
+from ..subjects.registered import shipped
 from .history import Run
 
 BAD = ("fail", "error", "internal")

@@ -11,7 +11,8 @@ from attnspec.cases.profiles import PROFILES
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
 from attnspec.mechanisms.loader import library
-from attnspec.subjects.targets import find, shipped, subject
+from attnspec.subjects.registered import find, shipped
+from attnspec.subjects.targets import subject
 
 PACKAGES = Path(__file__).resolve().parents[1] / "packages"
 NAMES = {"aiter", "attending", "flash_attn", "flash_attn_interface", "flashinfer", "planned"}

@@ -16,7 +16,7 @@ from attnspec.language.functions import FUNCTIONS
 from attnspec.mechanisms.loader import library
 from attnspec.mechanisms.mechanism import LAYOUTS
 from attnspec.mechanisms.signatures import signatures
-from attnspec.subjects.targets import shipped
+from attnspec.subjects.registered import shipped
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFORMANCE = ROOT / "conformance"

@@ -15,7 +15,7 @@ import pytest
 
 from attnspec.judging.cells import has_name
 from attnspec.mechanisms.loader import library
-from attnspec.subjects.targets import find
+from attnspec.subjects.registered import find
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "findings.md").read_text("utf-8")
 FINDING = re.compile(r"^## (\S+) (\S+): (.*?)\n.*?```python\n(.*?)```\n\n```text\n(.*?)```", re.MULTILINE | re.DOTALL)

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from attnspec.subjects.excerpts import interpreted_excerpt
-from attnspec.subjects.targets import find, installed, shipped
+from attnspec.subjects.registered import find, installed, shipped
 
 INTERPRETED = [one for one in shipped() if one.interpreted]
 LAWS = {

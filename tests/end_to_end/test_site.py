@@ -15,7 +15,7 @@ from attnspec.mechanisms.loader import library
 from attnspec.reporting.baseline import Group, State, Verdict
 from attnspec.site.building import build
 from attnspec.site.history import Run, runs_of
-from attnspec.subjects.targets import shipped
+from attnspec.subjects.registered import shipped
 
 ROOT = Path(__file__).resolve().parents[2]
 GIVEN = runpy.run_path(str(ROOT / "tests/unit/reporting/test_rendering.py"))

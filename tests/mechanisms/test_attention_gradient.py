@@ -18,7 +18,8 @@ from attnspec.judging.judge import Kind, judged
 from attnspec.judging.trial import Trial
 from attnspec.mechanisms.definition import Frame
 from attnspec.mechanisms.loader import library
-from attnspec.subjects.targets import shipped, subject
+from attnspec.subjects.registered import shipped
+from attnspec.subjects.targets import subject
 
 GRADIENT = library()["attention_gradient"]
 NAMES = ("q", "k", "v", "bias", "sink")

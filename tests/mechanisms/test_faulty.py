@@ -19,7 +19,8 @@ from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
 from attnspec.mechanisms.loader import library
 from attnspec.mechanisms.schema import spec_folder
-from attnspec.subjects.targets import families, fault, faults, resolve, subject
+from attnspec.subjects.registered import families, fault, faults
+from attnspec.subjects.targets import resolve, subject
 
 SCENARIOS = Profile("scenarios", covering=0, draws=0, admitted=1)
 FAULTS = faults()
@@ -137,7 +138,7 @@ def test_the_audit_tells_what_refutes_a_fault_and_on_which_case(name, told):
 def test_a_fault_that_nothing_refutes_is_a_fault_of_the_audit(monkeypatch):
     monkeypatch.setattr(adapters, "_registered", [])
     monkeypatch.setitem(faulty.PROFILES, "quick", SCENARIOS)
-    monkeypatch.setattr("attnspec.subjects.targets.families", lambda audited: [__name__])
+    monkeypatch.setattr("attnspec.subjects.registered.families", lambda audited: [__name__])
 
     @SOFTMAX.instead_of(blocks, dtypes=("float32",))
     def split_in_eights(x):

@@ -20,8 +20,9 @@ from attnspec.judging.engine import run
 from attnspec.mechanisms.loader import library
 from attnspec.runs.groups import groups
 from attnspec.runs.options import Options
-from attnspec.subjects import targets
-from attnspec.subjects.targets import find, installed, resolve, shipped, subject
+from attnspec.subjects import registered as registering
+from attnspec.subjects.registered import find, installed, shipped
+from attnspec.subjects.targets import resolve, subject
 
 FOLDER = Path(__file__).resolve().parents[2] / "adapters"
 ADAPTERS = shipped()
@@ -185,27 +186,12 @@ def test_an_adapter_is_resolved_for_a_device_of_its_kind():
     assert ["kernel"] == [one.name for one in resolve("kernels.py", device="cuda:1")]
 
 
-def test_all_adapters_are_those_that_are_installed_run_on_the_device_and_are_not_slow(monkeypatch):
-    def declared(name, **more):
-        return Adapter(name, "softmax", len, "numpy", **more)
-
-    offered = [
-        declared("plain"),
-        declared("elsewhere", devices=("cuda",)),
-        declared("patient", slow=True),
-        declared("missing", package="no_such_package"),
-    ]
-    monkeypatch.setattr(targets, "shipped", lambda: offered)
-    assert ["plain"] == targets.every_one("cpu")
-    assert ["plain", "elsewhere"] == targets.every_one("cuda:0")
-
-
 # What is shipped
 
 
 def test_no_two_of_those_that_come_along_have_one_name():
     shipped()
-    modules = {*targets.families("controls"), *targets.families("faults"), *targets.families()}
+    modules = {*registering.families("controls"), *registering.families("faults"), *registering.families()}
     names = [one.name for one in registered() if one.module in modules]
     assert len(names) > len(SHIPPED)
     assert [] == [name for name, count in Counter(names).items() if count > 1]
@@ -242,7 +228,7 @@ def test_frameworks_are_imported_inside_the_calls(path):
 
 def test_a_declaration_can_be_read_with_nothing_installed():
     script = "import sys; sys.modules.update(dict.fromkeys(['torch', 'onnx', 'transformers'])); "
-    script += "from attnspec.subjects.targets import shipped; print(*(adapter.name for adapter in shipped()))"
+    script += "from attnspec.subjects.registered import shipped; print(*(adapter.name for adapter in shipped()))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (SHIPPED, "") == (done.stdout.split(), done.stderr)
 

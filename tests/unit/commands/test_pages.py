@@ -17,7 +17,7 @@ from attnspec.mechanisms.mechanism import LAYOUTS
 from attnspec.numerics.formats import FORMATS
 from attnspec.numerics.grades import GRADES
 from attnspec.reporting.glossary import LAYOUT_SAYS, STANDINGS, meanings
-from attnspec.subjects.targets import shipped
+from attnspec.subjects.registered import shipped
 
 LISTS = ("mechanisms", "laws", "operators", "adapters", "mistakes", "conventions", "functions")
 
@@ -176,7 +176,7 @@ def test_an_adapter_that_is_not_installed_is_listed_with_the_command_that_instal
         Adapter("extra", "softmax", len, "numpy", package="no_such_package", extra="onnx", summary="Of an extra."),
         Adapter("other", "softmax", len, "numpy", package="no_such_package.kernels", summary="Of a package."),
     ]
-    monkeypatch.setattr("attnspec.subjects.targets._declared", lambda: known)
+    monkeypatch.setattr("attnspec.subjects.registered._declared", lambda: known)
     extra, other = listed("adapters")
     assert extra.endswith("Of an extra.   not installed: pip install 'attnspec[onnx]'")
     assert other.endswith("Of a package.   not installed: pip install no_such_package")

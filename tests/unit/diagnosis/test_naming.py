@@ -19,8 +19,9 @@ from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
 from attnspec.language.expressions import Expression
 from attnspec.mechanisms.loader import library
+from attnspec.subjects.registered import fault
 from attnspec.subjects.stand_ins import DefinitionSubject
-from attnspec.subjects.targets import fault, mistake, subject
+from attnspec.subjects.targets import mistake, subject
 
 _SPEC = importlib.util.spec_from_file_location(
     "benchmark_of_diagnosis", Path(__file__).parents[3] / "benchmarks" / "diagnosis.py"

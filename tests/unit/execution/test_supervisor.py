@@ -16,7 +16,8 @@ from attnspec.errors import TargetError
 from attnspec.execution.calling import Call, Interface
 from attnspec.execution.supervised import supervised
 from attnspec.execution.supervisor import Supervisor, available
-from attnspec.subjects.targets import find, resolve
+from attnspec.subjects.registered import find
+from attnspec.subjects.targets import resolve
 
 pytestmark = pytest.mark.skipif(not available(), reason="processes are not isolated on this system")
 

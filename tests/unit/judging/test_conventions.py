@@ -18,8 +18,9 @@ from attnspec.judging.frames import Frames
 from attnspec.judging.trial import Trial
 from attnspec.mechanisms.loader import library
 from attnspec.runs.opening import again
+from attnspec.subjects.registered import find
 from attnspec.subjects.stand_ins import DefinitionSubject
-from attnspec.subjects.targets import find, subject
+from attnspec.subjects.targets import subject
 
 SCENARIOS = Profile("scenarios", covering=0, draws=0, admitted=1)
 OPERATORS = ("alibi_bias", "alibi_slopes", "attention", "softmax")

@@ -12,7 +12,8 @@ from attnspec.judging.course import BEFORE, HANGS, Course
 from attnspec.judging.judge import Kind, Outcome
 from attnspec.mechanisms.loader import library
 from attnspec.numerics.grades import looser
-from attnspec.subjects.targets import find, subject
+from attnspec.subjects.registered import find
+from attnspec.subjects.targets import subject
 
 SOFTMAX = library()["softmax"]
 REQUEST = Request(subject(find("torch_softmax")), SOFTMAX, "bfloat16", PROFILES["quick"])

@@ -17,7 +17,8 @@ from attnspec.judging.serving import served_again
 from attnspec.judging.settling import Declined
 from attnspec.mechanisms.loader import NONE
 from attnspec.mechanisms.serving import Company, _assigned, _scope
-from attnspec.subjects.targets import fault, subject
+from attnspec.subjects.registered import fault
+from attnspec.subjects.targets import subject
 
 ATTENTION = NONE.library()["attention"]
 BATCH = "batch = 8, kv_heads = 1, heads = 2, q_len = 1, k_len = 40, head_dim = 64, value_dim = 64"

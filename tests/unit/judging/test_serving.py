@@ -16,7 +16,8 @@ from attnspec.judging.cells import Request, large_names, sentence_of
 from attnspec.judging.engine import run
 from attnspec.judging.serving import served_again
 from attnspec.mechanisms.loader import NONE
-from attnspec.subjects.targets import fault, subject
+from attnspec.subjects.registered import fault
+from attnspec.subjects.targets import subject
 
 ATTENTION = NONE.library()["attention"]
 PACKED = NONE.library()["packed_attention"]

@@ -11,7 +11,7 @@ from attnspec.numerics.codes import E4M3FN, coded
 from attnspec.numerics.codings import E4M3_CODES, INT8_CENTRED, INT8_CODES, Coded, alike, centred, coding_error
 from attnspec.numerics.grades import FP8, FP16, INT8, INT8_SCORES, INT8_SMOOTHED
 from attnspec.numerics.numbers import Number
-from attnspec.subjects.targets import faults
+from attnspec.subjects.registered import faults
 
 
 @pytest.mark.parametrize("tokens", [1, 4, 16])

@@ -8,7 +8,7 @@ from attnspec.errors import SpecError, SpecErrors
 from attnspec.mechanisms.loader import library
 from attnspec.reporting import findings as module
 from attnspec.reporting.findings import FILE, findings, marks, named, page, unmeant
-from attnspec.subjects.targets import shipped
+from attnspec.subjects.registered import shipped
 
 ENTRY = """version: 1
 findings:

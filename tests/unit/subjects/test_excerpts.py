@@ -8,7 +8,7 @@ import pytest
 
 from attnspec.errors import UsageError
 from attnspec.subjects.excerpts import excerpt, interpreted_excerpt
-from attnspec.subjects.targets import find, shipped
+from attnspec.subjects.registered import find, shipped
 
 
 def test_every_shipped_function_has_an_excerpt_that_names_nothing_of_attnspec():

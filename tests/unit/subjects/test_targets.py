@@ -12,17 +12,7 @@ from attnspec.cases.applicability import undeclared
 from attnspec.errors import TargetError, UsageError
 from attnspec.execution.sources import compiles, guess_frameworks
 from attnspec.mechanisms.loader import library
-from attnspec.subjects.targets import (
-    INTERPRETERS,
-    families,
-    find,
-    installed,
-    mistake,
-    resolve,
-    shipped,
-    subject,
-    undecorated,
-)
+from attnspec.subjects.targets import mistake, resolve, subject, undecorated
 
 ADAPTERS = """
 from attnspec import adapter
@@ -90,15 +80,6 @@ def test_a_known_mistake_is_not_called_without_inputs_that_its_mechanism_adds():
 def test_a_known_mistake_claims_no_option_that_its_definition_leaves_alone():
     ignored = {name: {"dropout_p", "seed", "causal"} - mistake(name).claims.names for name in (NO_SCALE, NEVER)}
     assert {NO_SCALE: {"dropout_p", "seed"}, NEVER: set()} == ignored
-
-
-def test_every_module_of_adapters_is_a_family_or_serves_the_audit():
-    paths = Path(__file__).parents[3].glob("adapters/*/[!_]*.py")
-    found = {f"attnspec.adapters.{path.parent.name}.{path.stem}" for path in paths}
-    assert found == {*families(), *families("controls"), *families("faults")}
-    assert "attnspec.adapters.controls.attention" in families("controls")
-    assert "attnspec.adapters.faults.tiles" in families("faults")
-    assert {adapter.module for adapter in shipped()} <= set(families())  # some are there for others alone
 
 
 # Files
@@ -230,35 +211,6 @@ def test_what_a_framework_has_compiled_shows_by_its_type():
 # Adapters of other packages
 
 
-@pytest.fixture
-def package(folder):
-    """A distribution that registers a module of adapters."""
-
-    def make(module, text):
-        info = folder / "kernel_package-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: kernel-package\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(f"[attnspec.adapters]\nkernels = {module}\n")
-        (folder / f"{module.partition(':')[0]}.py").write_text(text)
-
-    return make
-
-
-@pytest.mark.parametrize("end", ["", ":first"])
-def test_a_package_registers_adapters_by_an_entry_point(package, request, end):
-    module = f"kernels_of_{request.node.callspec.indices['end']}"
-    package(module + end, ADAPTERS)
-    assert "first" == find("first").name
-    assert ["second-kernel"] == names("second-kernel")
-    assert module in {adapter.module for adapter in shipped()}
-
-
-def test_an_entry_point_that_cannot_be_loaded_is_said(package):
-    package("kernels_broken", "import nothing_such\n")
-    says = "the entry point 'kernels' (kernels_broken) cannot be loaded: No module named 'nothing_such'"
-    assert says == refused("anything")
-
-
 @pytest.mark.parametrize(
     ("declared", "says"),
     [
@@ -310,11 +262,3 @@ def test_a_plain_function_is_summed_up_by_its_first_line():
 
     adapter = undecorated(fused_softmax, "fused_softmax", None, None)
     assert ("softmax", "One sentence.") == (adapter.operator, adapter.summary)
-
-
-def test_what_is_interpreted_is_installed_along_with_its_interpreter(monkeypatch):
-    interpreted = Adapter("interpreted", "softmax", print, "torch", package="torch", interpreted="Triton's interpreter")
-    monkeypatch.setitem(INTERPRETERS, "Triton's interpreter", "no_such_interpreter")
-    assert not installed(interpreted)
-    monkeypatch.setitem(INTERPRETERS, "Triton's interpreter", "numpy")
-    assert installed(interpreted)

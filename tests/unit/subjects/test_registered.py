@@ -1,0 +1,79 @@
+"""Adapters by name: whose they are, and what they need."""
+
+from pathlib import Path
+
+import pytest
+
+from attnspec.adapters import Adapter
+from attnspec.subjects import registered
+from attnspec.subjects.registered import INTERPRETERS, families, find, installed, shipped
+
+from .test_targets import ADAPTERS, names, refused
+
+
+@pytest.fixture
+def folder(monkeypatch):
+    """A folder of modules that can be imported, the working directory."""
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    return Path.cwd()
+
+
+def test_every_module_of_adapters_is_a_family_or_serves_the_audit():
+    paths = Path(__file__).parents[3].glob("adapters/*/[!_]*.py")
+    found = {f"attnspec.adapters.{path.parent.name}.{path.stem}" for path in paths}
+    assert found == {*families(), *families("controls"), *families("faults")}
+    assert "attnspec.adapters.controls.attention" in families("controls")
+    assert "attnspec.adapters.faults.tiles" in families("faults")
+    assert {adapter.module for adapter in shipped()} <= set(families())  # some are there for others alone
+
+
+@pytest.fixture
+def package(folder):
+    """A distribution that registers a module of adapters."""
+
+    def make(module, text):
+        info = folder / "kernel_package-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: kernel-package\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[attnspec.adapters]\nkernels = {module}\n")
+        (folder / f"{module.partition(':')[0]}.py").write_text(text)
+
+    return make
+
+
+@pytest.mark.parametrize("end", ["", ":first"])
+def test_a_package_registers_adapters_by_an_entry_point(package, request, end):
+    module = f"kernels_of_{request.node.callspec.indices['end']}"
+    package(module + end, ADAPTERS)
+    assert "first" == find("first").name
+    assert ["second-kernel"] == names("second-kernel")
+    assert module in {adapter.module for adapter in shipped()}
+
+
+def test_an_entry_point_that_cannot_be_loaded_is_said(package):
+    package("kernels_broken", "import nothing_such\n")
+    says = "the entry point 'kernels' (kernels_broken) cannot be loaded: No module named 'nothing_such'"
+    assert says == refused("anything")
+
+
+def test_what_is_interpreted_is_installed_along_with_its_interpreter(monkeypatch):
+    interpreted = Adapter("interpreted", "softmax", print, "torch", package="torch", interpreted="Triton's interpreter")
+    monkeypatch.setitem(INTERPRETERS, "Triton's interpreter", "no_such_interpreter")
+    assert not installed(interpreted)
+    monkeypatch.setitem(INTERPRETERS, "Triton's interpreter", "numpy")
+    assert installed(interpreted)
+
+
+def test_all_adapters_are_those_that_are_installed_run_on_the_device_and_are_not_slow(monkeypatch):
+    def declared(name, **more):
+        return Adapter(name, "softmax", len, "numpy", **more)
+
+    offered = [
+        declared("plain"),
+        declared("elsewhere", devices=("cuda",)),
+        declared("patient", slow=True),
+        declared("missing", package="no_such_package"),
+    ]
+    monkeypatch.setattr(registered, "shipped", lambda: offered)
+    assert ["plain"] == registered.every_one("cpu")
+    assert ["plain", "elsewhere"] == registered.every_one("cuda:0")
