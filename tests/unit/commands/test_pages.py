@@ -7,9 +7,9 @@ import pytest
 
 from attnspec.adapters import Adapter
 from attnspec.commands.listing import listed
-from attnspec.commands.pages import CONTRACT_ADVICE, _pages, explained
+from attnspec.commands.pages import _pages, explained
 from attnspec.errors import UsageError
-from attnspec.judging.contracts import CONTRACTS, ONCE
+from attnspec.judging.contracts import CONTRACTS
 from attnspec.language.functions import FUNCTIONS
 from attnspec.mechanisms.library import Library
 from attnspec.mechanisms.loader import library
@@ -124,19 +124,6 @@ def test_a_name_that_one_mechanism_has_is_enough():
 
 
 @pytest.mark.parametrize(
-    ("law", "innocent"),
-    [
-        ("causal_mask.no_future", "    conventions={'causal_alignment': 'bottom_right' or 'top_left'}"),
-        ("softmax.ratio", "    conventions={'empty_row': 'zeros' or 'nans' or 'mean_value'}"),
-    ],
-)
-def test_a_page_of_a_law_names_its_innocent_reasons_and_its_place(law, innocent):
-    page = list(explained(law))
-    assert innocent in page
-    assert re.fullmatch(rf".*spec/{law.partition('.')[0]}\.yaml:\d+:\d+", page[-1])
-
-
-@pytest.mark.parametrize(
     ("name", "message"),
     [
         ("sofmax", "nothing is named 'sofmax'; did you mean 'softmax'?"),
@@ -162,15 +149,6 @@ def test_pages_fit_a_terminal():
     assert [] == [line for line in listed("operators") if len(line) > 100]
 
 
-def test_an_adapter_is_a_subject_of_the_mechanisms_whose_options_it_takes():
-    named = {name: " ".join(explained(name)) for name in ("attention", "causal_mask", "attention_dropout")}
-    assert {"attention", "causal_mask"} == {name for name, page in named.items() if "torch_sdpa_math" in page}
-
-
-def test_every_contract_has_its_advice():
-    assert {*CONTRACTS, *ONCE} == set(CONTRACT_ADVICE)
-
-
 def test_an_adapter_that_is_not_installed_is_listed_with_the_command_that_installs_it(monkeypatch):
     known = [
         Adapter("extra", "softmax", len, "numpy", package="no_such_package", extra="onnx", summary="Of an extra."),
@@ -181,11 +159,6 @@ def test_an_adapter_that_is_not_installed_is_listed_with_the_command_that_instal
     assert extra.endswith("Of an extra.   not installed: pip install 'attnspec[onnx]'")
     assert other.endswith("Of a package.   not installed: pip install no_such_package")
     assert "    not installed: pip install 'attnspec[onnx]'" == list(explained("extra"))[-1]
-
-
-def test_where_no_adapter_claims_a_mechanism_its_page_says_so(monkeypatch):
-    monkeypatch.setattr("attnspec.commands.pages.subjects", lambda m: [])
-    assert "    No adapter claims it; the float64 reference is the second witness." in list(explained("softmax"))
 
 
 def explanation(name):
