@@ -9,7 +9,7 @@ from .. import adapter
 from ..torch.packed import cumulative
 from .attention import CONVENTIONS, DTYPES, online
 from .packed import batched
-from .quantized import PAGED
+from .quantized_paged import PAGED
 
 FORMATS = {"kv_dtype": ("kv_as_given", "e4m3fn"), "q_dtype": ("q_as_given", "q_e4m3fn")}
 LARGEST = 448.0

@@ -9,7 +9,7 @@ from ..controls.attention import CONVENTIONS, online
 from ..controls.packed import CONVENTIONS as PACKED_CONVENTIONS
 from ..controls.packed import batched
 from ..controls.quantized import FORMATS
-from ..controls.quantized import PAGED as PAGED_CONVENTIONS
+from ..controls.quantized_paged import PAGED as PAGED_CONVENTIONS
 from ..torch.packed import cumulative
 from .whole import Whole
 
