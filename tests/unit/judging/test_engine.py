@@ -7,13 +7,12 @@ import pytest
 import torch
 
 from attnspec.adapters import Adapter
-from attnspec.adapters.controls import codings
 from attnspec.cases.plans import Plan
 from attnspec.cases.profiles import PROFILES, Profile
 from attnspec.errors import SpecError
 from attnspec.execution.calling import Reply
 from attnspec.execution.faults import Fault
-from attnspec.judging import contracts, engine
+from attnspec.judging import engine
 from attnspec.judging.cells import Request, law_names
 from attnspec.judging.contracts import CONTRACTS
 from attnspec.judging.conventions import identified
@@ -29,6 +28,12 @@ SOFTMAX = library()["softmax"]
 
 def softmax(x):
     return torch.softmax(x, -1)
+
+
+def eager(q, k, v):
+    """Every intermediate in the dtype of the inputs."""
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    return torch.softmax(q @ k.mT * q.shape[-1] ** -0.5, -1) @ v
 
 
 def adapted(function, operator="softmax", declared=True, **more):
@@ -53,35 +58,6 @@ def verdicts_of_laws(result):
 
 def outline(result):
     return [(cell.law, cell.verdict, cell.cases, cell.worst, cell.says) for cell in result.cells]
-
-
-def test_a_run_for_one_violation_ends_at_a_broken_contract():
-    calls = []
-
-    def doubling(x):
-        calls.append(1)
-        return softmax(x.mul_(1.5) / 1.5)
-
-    result = result_of(adapted(doubling), first=True)
-    assert ({"contract.inputs_unchanged"}, True) == (bad(result), result.partial)
-    assert len(calls) < 7
-
-
-def test_memory_is_poisoned_no_more_where_such_a_call_has_no_end(monkeypatch):
-    poisoned = []
-
-    def endless(x):
-        if torch.isnan(x).all():
-            poisoned.append(1)
-            raise RuntimeError("as if it hung")
-        return softmax(x)
-
-    assert set() == bad(result_of(adapted(endless)))
-    assert len(poisoned) > 2
-    poisoned.clear()
-    monkeypatch.setattr(contracts, "ABRUPT", ("raised",))
-    result_of(adapted(endless))
-    assert [1] == poisoned
 
 
 # Blame
@@ -144,93 +120,6 @@ def test_a_doubtful_violation_counts_if_it_is_found_again(monkeypatch, again, ve
     monkeypatch.setattr(engine, "judged", judging)
     assert verdict == cell_of(result_of(adapted(softmax), laws=frozenset({"sums_to_one"})), "sums_to_one").verdict
     assert len(set(doubtful)) > 1
-
-
-# Precision
-
-
-def eager(q, k, v):
-    """Every intermediate in the dtype of the inputs."""
-    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
-    return torch.softmax(q @ k.mT * q.shape[-1] ** -0.5, -1) @ v
-
-
-def test_an_eager_kernel_in_bfloat16_is_accused_of_its_precision_alone():
-    result = result_of(adapted(eager, "attention", dtypes=("bfloat16",)), "attention", "bfloat16")
-    assert {"contract.precision"} == bad(result)
-    assert "bf16_naive" == result.grade.name
-    assert "behaves as bf16_naive, claims bf16" == cell_of(result, "contract.precision").says
-    assert cell_of(result, "contract.precision").worst > 1
-
-
-def test_who_claims_that_precision_is_right():
-    one = adapted(eager, "attention", dtypes=("bfloat16",), grade="bf16_naive")
-    assert set() == bad(result_of(one, "attention", "bfloat16"))
-
-
-def test_who_is_wrong_is_not_accused_of_its_precision():
-    cell = cell_of(result_of(mistake("softmax.base_two")), "contract.precision")
-    assert ("not_tested", "no grade explains what was returned") == (cell.verdict, cell.says)
-
-
-@pytest.mark.parametrize(("again", "verdict"), [(Kind.HELD, "pass"), (Kind.REFUTED, "fail")])
-def test_a_looser_grade_counts_if_chance_does_not_explain_it(monkeypatch, again, verdict):
-    doubtful, judged = [], engine.judged
-
-    def judging(trial, law, grades):
-        if law.name != "sums_to_one":
-            return judged(trial, law, grades)
-        doubtful.append(trial.sample.case.seed)
-        kind = Kind.REFUTED if trial.sample.case.seed == doubtful[0] else again
-        return Outcome(Kind.HELD, grade=grades[1]) if len(grades) > 1 else Outcome(kind, grade=grades[0], certain=False)
-
-    monkeypatch.setattr(engine, "judged", judging)
-    wanted = frozenset({"sums_to_one", "contract.precision"})
-    assert verdict == cell_of(result_of(adapted(softmax), laws=wanted), "contract.precision").verdict
-
-
-def in_codes(claim, keys=codings.smoothed):
-    """Attention with queries and keys in int8, and the claim that it makes."""
-
-    def attention(q, k, v, *, causal=False, scale=None):
-        left = codings.in_int8(q, 1), codings.in_int8(keys(k), 1)
-        return codings.attended(*left, v.float(), scale, causal, codings.half)[0].to(q.dtype)
-
-    return adapted(attention, "attention", dtypes=("float16",), grade=claim, conventions=codings.CONVENTIONS)
-
-
-@pytest.mark.parametrize(
-    ("subject", "broken"),
-    [
-        (in_codes("int8_smoothed"), set()),
-        (in_codes("int8_smoothed", keys=lambda k: k.float() + 60), {"definition"}),
-        (in_codes("fp16"), {"definition"}),
-    ],
-    ids=["smoothed", "far_from_zero", "unclaimed"],
-)
-def test_what_codes_cost_is_within_the_claim_that_says_so(subject, broken):
-    assert broken == bad(result_of(subject, "attention", "float16", laws=frozenset({"definition"})))
-
-
-def test_a_claim_that_nothing_needs_is_told():
-    exact = adapted(upcast, "attention", dtypes=("float16",), grade="int8_scores", conventions=codings.CONVENTIONS)
-    told = [
-        result_of(x, "attention", "float16", laws=frozenset({"definition"})).observed
-        for x in (exact, in_codes("int8_smoothed"))
-    ]
-    assert [("attention in float16: int8_scores is claimed, and fp16 explains all that was returned",), ()] == told
-
-
-def test_a_claim_for_which_a_tighter_one_would_do_is_told():
-    told = [
-        result_of(in_codes(x), "attention", "float16", laws=frozenset({"definition"})) for x in ("fp8", "int8_half")
-    ]
-    says = "attention in float16: {} is claimed, and int8_smoothed explains all that was returned"
-    assert [(says.format("fp8"),), (says.format("int8_half"),)] == [found.observed for found in told]
-
-
-def upcast(q, k, v, *, causal=False, scale=None):
-    return codings.attended(q.float(), k.float(), v.float(), scale, causal, lambda weights: weights)[0].to(q.dtype)
 
 
 # Rejects and claims
@@ -347,37 +236,6 @@ def test_a_law_that_cannot_be_evaluated_is_an_error_of_the_specification(monkeyp
 # Time, and what lasts
 
 
-def test_a_run_out_of_time_keeps_what_it_has_found(monkeypatch):
-    calls = []
-
-    def counted(x):
-        calls.append(x.shape)
-        return softmax(x) + 1
-
-    monkeypatch.setattr(engine.time, "monotonic", lambda: len(calls))
-    result = result_of(adapted(counted, conventions={"empty_row": "nans"}), deadline=3)
-    assert (True, 4) == (result.partial, len(calls))
-    assert 0 < result.cases <= result.calls <= 4
-    assert ("fail", 1) == (cell_of(result, "definition").verdict, cell_of(result, "definition").cases)
-    assert {("not_tested", "the time limit was reached")} == verdicts_of_laws(result)
-    assert set(law_names(SOFTMAX)) == {cell.law for cell in result.cells}
-
-
-def test_a_run_that_ends_with_its_first_violation_says_so():
-    result = result_of(adapted(lambda x: 2 * softmax(x), conventions={"empty_row": "nans"}), first=True)
-    assert ("not_tested", "the run stopped at the first violation") in verdicts_of_laws(result)
-
-
-def test_after_the_first_violation_nothing_is_tried_that_is_to_be_refused():
-    for first, expected in (
-        (False, {("pass", "")}),
-        (True, {("not_tested", "the run stopped at the first violation")}),
-    ):
-        result = result_of(mistake("merge_states.other_base"), "merge_states", first=first)
-        rejects = library()["merge_states"].rejects
-        assert expected == {(cell.verdict, cell.says) for cell in result.cells if cell.law in rejects}
-
-
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
@@ -439,18 +297,6 @@ def test_a_definition_which_has_no_memory_is_asked_nothing_twice(monkeypatch):
     monkeypatch.setattr(DefinitionSubject, "call", lambda self, c: poisoned.append(c.poisoned) or call(self, c))
     cells = result_of(DefinitionSubject(library()["softmax"], "definition")).cells
     assert ("pass", {False}) == (next(c.verdict for c in cells if c.law == "contract.repeatable"), {*poisoned})
-
-
-def test_after_the_first_violation_no_call_is_repeated():
-    for first in (False, True):
-        poisoned = []
-
-        def wrong(x, poisoned=poisoned):
-            poisoned.append(bool(torch.isnan(x).any()))
-            return 2 * softmax(x)
-
-        result_of(adapted(wrong, conventions={"empty_row": "nans"}), first=first)
-        assert first is not any(poisoned)
 
 
 def test_the_definition_alone_is_tried_on_crossed_sizes_and_finds_what_is_wrong_there():
