@@ -23,6 +23,7 @@ from .feed_forward import gated_activation, swiglu, swiglu_gradient
 from .gathered import gathered_attention, gathered_attention_gradient
 from .generate import generate
 from .gradients import gated_rms_norm_gradient, layer_norm_gradient, rms_norm_gradient, softmax_gradient
+from .grouped_matmul import grouped_matmul, grouped_matmul_gradient
 from .latent import latent_attention, latent_pages
 from .lightning_indexer import lightning_indexer
 from .linear_attention import (
@@ -133,6 +134,8 @@ __all__ = [
     "gathered_attention",
     "gathered_attention_gradient",
     "generate",
+    "grouped_matmul",
+    "grouped_matmul_gradient",
     "kimi_delta_attention",
     "kimi_delta_attention_gradient",
     "latent_attention",
