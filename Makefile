@@ -77,7 +77,7 @@ types: setup
 	.ci/types $(VENV)/bin/python
 
 audit: setup
-	$(VENV)/bin/attnspec audit
+	$(VENV)/bin/attnspec audit --fresh
 
 bench: setup
 	$(VENV)/bin/python benchmarks/speed.py

@@ -19,6 +19,7 @@ import itertools
 import multiprocessing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,43 +27,80 @@ from ..mechanisms.evidence import write
 from ..mechanisms.library import Library
 from ..mechanisms.loader import NONE, Specs, mechanism_named
 from ..subjects.registered import families
-from .correct import CONTROLS, audited_controls, controls, draws_of, told, tried
+from .correct import CONTROLS, controls, draws_of, told, tried
+from .earlier import Earlier
 from .faulty import audited_faults, faults_of
 from .mechanism import audited_mechanism
 from .parts import Part
 
+Key = tuple[str, str, str]
+"""What a task is about: its kind, a mechanism or an operator, and which of several tasks of that it is."""
 TOGETHER = 32
 """Faults of an operator that one process tries in a row."""
 
 
-def audited(names: Sequence[str] = (), *, deep: bool = False, workers: int = 1, specs: Specs = NONE) -> Iterator[Part]:
+def audited(
+    names: Sequence[str] = (),
+    *,
+    deep: bool = False,
+    workers: int = 1,
+    specs: Specs = NONE,
+    earlier: Earlier | None = None,
+) -> Iterator[Part]:
     """The audit, part by part: the mechanisms, then every correct variant, then every fault.
 
+    With `earlier`, what earlier audits found is taken from there, where nothing has changed on which it depends.
     Unknown mechanisms are a `UsageError`.
     """
     known = specs.library()
     wanted = wanted_of(known, names)
     correct, wrong = controls(known, wanted), faults_of(known, wanted)
-    if workers == 1:
+    tasks = tasks_of(known, wanted, correct, wrong, specs, deep=deep)
+    with _found(tasks, workers, specs, earlier) as found:
         for name in wanted:
-            yield audited_mechanism(known[name])
-        for own in correct.values():
-            yield from audited_controls(own, wanted, specs, deep=deep)
-        for own in wrong.values():
-            yield from audited_faults(own, specs)
-        return
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _settle, (specs,)) as pool:
-        tasks = tasks_of(known, wanted, correct, wrong, specs, deep=deep)
-        longest_first = sorted(tasks, key=lambda key: -tasks[key].seconds)
-        found = {key: pool.submit(tasks[key].run, *tasks[key].arguments) for key in longest_first}
-        for name in wanted:
-            yield found["mechanism", name, ""].result()
+            yield found(("mechanism", name, ""))
         for operator, variants in correct.items():
-            own = [found[key].result() for key in tasks if key[:2] == ("correct", operator)]
+            own = [found(key) for key in tasks if key[:2] == ("correct", operator)]
             yield from told(operator, variants, own)
         for key in tasks:
             if key[0] == "wrong":
-                yield from found[key].result()
+                yield from found(key)
+
+
+@contextmanager
+def _found(
+    tasks: Mapping[Key, Task], workers: int, specs: Specs, earlier: Earlier | None
+) -> Iterator[Callable[[Key], Any]]:
+    """What comes of each task, by its key: done when it is asked for, or before by one of several processes."""
+    known = {key: earlier.get(*_kept_as(key, task)) for key, task in tasks.items()} if earlier is not None else {}
+    left = {key: task for key, task in tasks.items() if known.get(key) is None}
+    pool = (
+        ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _settle, (specs,)) if workers > 1 else None
+    )
+    with pool or nullcontext():
+        longest_first = sorted(left, key=lambda key: -left[key].seconds)
+        begun = {key: pool.submit(left[key].run, *left[key].arguments) for key in longest_first} if pool else {}
+
+        def found(key: Key) -> Any:
+            if key not in left:
+                return known[key]
+            task = left[key]
+            result = begun[key].result() if key in begun else task.run(*task.arguments)
+            if earlier is not None:
+                earlier.put(*_kept_as(key, task), result)
+            return result
+
+        try:
+            yield found
+        finally:
+            if earlier is not None:
+                earlier.keep()
+
+
+def _kept_as(key: Key, task: Task) -> tuple[str, str, tuple[Any, ...]]:
+    """As what the result of a task is kept: its kind, one of its mechanisms, and what it is of."""
+    kind, about, of = key
+    return kind, of if kind == "correct" else about, task.arguments[:-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +111,7 @@ class Task:
     """About how much CPU time it takes, as seen on one machine: long ones are begun first, so that all end together."""
     run: Callable[..., Any]
     arguments: tuple[Any, ...]
+    """What it is of; where specifications are comes last."""
 
 
 def tasks_of(
@@ -83,9 +122,9 @@ def tasks_of(
     specs: Specs,
     *,
     deep: bool,
-) -> dict[tuple[str, str, str], Task]:
+) -> dict[Key, Task]:
     """The tasks of an audit, by what they are about: mechanisms, correct variants on each mechanism, some faults."""
-    tasks = dict[tuple[str, str, str], Task]()
+    tasks = dict[Key, Task]()
     for name in wanted:
         m = known[name]
         seconds = 1 + 0.006 * len(m.mistakes) * (1 + len(m.laws))

@@ -35,16 +35,6 @@ def controls(known: Library, mechanisms: Collection[str]) -> dict[str, list[str]
     return found
 
 
-def audited_controls(
-    names: Sequence[str], mechanisms: Collection[str], specs: Specs = NONE, *, deep: bool
-) -> list[Part]:
-    """Several correct variants of one operator, in all their dtypes."""
-    known, modules = specs.library(), families("controls")
-    operator = next(a.operator for a in adapters.registered() if a.name in names and a.module in modules)
-    own = [m.name for m in known.of(operator) if m.name in mechanisms]
-    return told(operator, names, [tried(names, name, draws_of(len(own), deep=deep), specs) for name in own])
-
-
 def draws_of(mechanisms: int, *, deep: bool) -> int:
     """The drawn cases of a correct variant on each of so many mechanisms."""
     return -(-DEEP // max(mechanisms, 1)) if deep else CONTROLS.draws

@@ -85,9 +85,13 @@ def keep_cases(key: str, cases: Sequence[Case]) -> None:
 @functools.cache
 def code() -> str:
     """The version of the code, and of what computes for it."""
+    return digest(machine(), *(code_of(f"attnspec.{name}") for name in CODE))
+
+
+def machine() -> str:
+    """What computes, with its version."""
     features = np._core._multiarray_umath.__cpu_features__  # type: ignore[attr-defined]
-    machine = np.__version__, platform.python_version(), platform.machine(), sorted(features.items())
-    return digest(repr(machine), *(code_of(f"attnspec.{name}") for name in CODE))
+    return repr((np.__version__, platform.python_version(), platform.machine(), sorted(features.items())))
 
 
 def fingerprint(mechanism: Mechanism) -> str:

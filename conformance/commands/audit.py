@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @click.option("--deep", is_flag=True, help="Run correct variants on 2000 drawn cases each.")
 @click.option("--table/--no-table", default=False, help="Print which law refutes which mistake, and on which case.")
 @click.option("--derive", is_flag=True, help="Write which scenarios show which mistakes, into evidence/.")
+@click.option("--fresh", is_flag=True, help="Audit also what is unchanged since an earlier audit.")
 @click.option(
     "--for", "target", metavar="TARGET", help="List the mistakes that a quick check of TARGET cannot notice, and why."
 )
@@ -37,6 +38,7 @@ def audit(
     deep: bool,
     table: bool,
     derive: bool,
+    fresh: bool,
     target: str | None,
     operator: str | None,
     framework: str | None,
@@ -51,24 +53,22 @@ def audit(
         if operator or framework:
             raise click.UsageError("--operator and --framework are about the TARGET of --for")
         from ..auditing import audit
+        from ..auditing.earlier import Earlier
 
         known = further(specs, references)
+        earlier = Earlier(known.library(), fresh=fresh)
         started, processes = time.time(), workers or os.cpu_count() or 1
         faults = 0
         parts = (
             audit.derive(mechanisms, workers=processes, specs=known)
             if derive
-            else audit.audited(mechanisms, deep=deep, workers=processes, specs=known)
+            else audit.audited(mechanisms, deep=deep, workers=processes, specs=known, earlier=earlier)
         )
         for part in parts:
             for line in part.lines(table=table or bool(verbose)):
                 say(line)
             faults += len(part.faults)
-        say(
-            f"audit: {faults} faults in {time.time() - started:.0f} s"
-            if faults
-            else f"audit: no faults in {time.time() - started:.0f} s"
-        )
+        say(f"audit: {faults or 'no'} faults in {time.time() - started:.0f} s{earlier.told()}")
         sys.exit(int(Exit.VIOLATED if faults else Exit.CONFORMANT))
 
 

@@ -12,7 +12,7 @@ from attnspec import adapters, reference
 from attnspec.adapters import Adapter
 from attnspec.auditing import audit
 from attnspec.auditing.audit import audited, tasks_of
-from attnspec.auditing.correct import Bounds, Tried, audited_controls, controls, told
+from attnspec.auditing.correct import Bounds, Tried, controls, draws_of, told, tried
 from attnspec.auditing.mechanism import CASES, _Audit, audited_mechanism, variants
 from attnspec.auditing.mutation import Refutation
 from attnspec.auditing.parts import Part
@@ -244,7 +244,7 @@ def test_a_correct_variant_that_is_accused_is_a_fault(monkeypatch, function, acc
     monkeypatch.setattr("attnspec.auditing.correct.families", lambda audited: [__name__])
     monkeypatch.setattr("attnspec.auditing.correct.CONTROLS", CASES)
     assert ({"softmax": ["variant"]}, {}) == (controls(library(), ["softmax"]), controls(library(), ["alibi"]))
-    part, *bounds = audited_controls(["variant"], ["softmax"], deep=False)
+    part, *bounds = told("softmax", ["variant"], [tried(["variant"], "softmax", draws_of(1, deep=False))])
     assert accused == [fault.split()[2] for fault in part.faults if "equal_shares" not in fault]
     assert len(accused) >= len(bounds)
     assert part.notes[0].startswith("correct variant, ")
