@@ -88,7 +88,7 @@ from .routed_experts import routed_experts
 from .sampling import filter_rows, sample, sample_rows, top_k_filter, top_p_filter
 from .softmax import softmax
 from .sparse_top_k import sparse_top_k
-from .state_space import state_space
+from .state_space import selective_scan, state_space
 from .tensors import broadcast_shapes, einsum
 from .time_mixing import wkv4, wkv6, wkv7
 from .token_permutation import token_permutation, token_unpermutation
@@ -183,6 +183,7 @@ __all__ = [
     "sample",
     "sample_rows",
     "scaled_matmul",
+    "selective_scan",
     "short_convolution",
     "short_convolution_gradient",
     "sinusoidal",
