@@ -7,6 +7,7 @@ keyword here.
 
 from .aft import aft_full, aft_local, aft_simple
 from .alibi import alibi_bias, alibi_slopes
+from .appended_attention import appended_attention
 from .attention import attention
 from .attention_gradient import attention_gradient
 from .band_scores import band_scores
@@ -103,6 +104,7 @@ __all__ = [
     "aft_simple",
     "alibi_bias",
     "alibi_slopes",
+    "appended_attention",
     "attention",
     "attention_gradient",
     "band_scores",

@@ -14,6 +14,7 @@ SMALL = {
     # every size is small: whole models, shapes, and what draws again and again
     **dict.fromkeys(("decoder", "generate", "windowed_decoder", "broadcast_shapes"), "*"),
     # sizes that are parts of another one, or come with one, which is large
+    "appended_attention": "group",
     "attention": "group",
     "block_sparse_attention": "group heads q_len k_len",
     "block_sparse_attention_gradient": "group batch kv_heads q_len k_len",
