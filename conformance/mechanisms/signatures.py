@@ -168,18 +168,20 @@ def fitting(
     """The one interface that parameters fit, of those that are admitted; None where none does, or several do.
 
     `taken` are all parameters of a function, and `needed` those without a default. Of a function that is called like an
-    interface, further parameters that have a default are those of a later release.
+    interface, further parameters that have a default are those of a later release. One that is called like it and does
+    not take its calls is taken for an interface beside it, of which it takes them.
     What is `beyond` the operator of an interface, few functions have: it does not count for how well they fit.
     """
-    found = [
+    fits = [
         one
         for one in signatures().values()
-        if one.serves(operator)
+        if operator in (None, one.operator)
         and (set(taken) <= set(one.parameters) or function in (one.name, *one.also))
         and set(needed) <= set(one.mapped)
         and _leading(one) <= set(taken)
         and admitted(one)  # which may have to read its operator
     ]
+    found = [one for one in fits if one.serves(operator)] or [one for one in fits if function in (one.name, *one.also)]
     named = [one for one in found if function in (one.name, *one.also)]
     shares = {one.name: _share(one, taken, beyond(one)) for one in named or found}
     best = [one for one in named or found if shares[one.name] == max(shares.values())]

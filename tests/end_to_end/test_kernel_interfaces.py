@@ -81,19 +81,23 @@ def state_space(*, chunks_forget=False):
     return mamba_chunk_scan_combined_varlen
 
 
+def turned(x, cos, sin, interleaved):
+    """The first channels of [tokens, heads, dim], turned by tables of [tokens, pairs]."""
+    x, width = x.astype(np.float64), 2 * cos.shape[-1]
+    one, other = (
+        (slice(0, width, 2), slice(1, width, 2)) if interleaved else (slice(width // 2), slice(width // 2, width))
+    )
+    cos, sin = (table[:, None].astype(np.float64) for table in (cos, sin))
+    x[..., one], x[..., other] = x[..., one] * cos - x[..., other] * sin, x[..., other] * cos + x[..., one] * sin
+    return x
+
+
 def rotary(*, interleaved_alone=False):
     def rotary_embedding(positions, query, key, head_size, cos_sin_cache, is_neox):
-        cos, sin = (x[:, None] for x in np.split(cos_sin_cache[positions].astype(np.float64), 2, -1))
-        width = 2 * cos.shape[-1]
+        tables = np.split(cos_sin_cache[positions], 2, -1)
         for x in (query, key):
             heads = x.reshape(len(x), -1, head_size)
-            halves = is_neox and not interleaved_alone
-            one, other = (
-                (slice(width // 2), slice(width // 2, width)) if halves else (slice(0, width, 2), slice(1, width, 2))
-            )
-            left, right = heads[..., one].astype(np.float64), heads[..., other].astype(np.float64)
-            heads[..., one], heads[..., other] = left * cos - right * sin, right * cos + left * sin
-            x[:] = heads.reshape(x.shape)
+            x[:] = turned(heads, *tables, interleaved_alone or not is_neox).reshape(x.shape)
 
     return rotary_embedding
 
@@ -135,6 +139,58 @@ def prefill(*, ignored=False):
     return single_prefill_with_kv_cache
 
 
+def appended(
+    q, k_cache, v_cache, k, v, cos, sin, lengths, rows, table, scale, causal, window, interleaved, *,
+    own_row=False, from_zero=False,
+):  # fmt: skip
+    """Attention of each item to its row, which new tokens are written to, or to its pages, which have them."""
+    out, scale, added = np.zeros(q.shape), q.shape[-1] ** -0.5 if scale is None else scale, q.shape[1]
+    for item, length in enumerate(lengths):
+        start = length - added if k is None else length
+        places, own = slice(start, start + added), q[item]
+        row = item if rows is None or own_row else rows[item]
+        if cos is not None:
+            angles = slice(added) if from_zero else places
+            own = turned(own, cos[angles], sin[angles], interleaved)
+        if k is not None:
+            k_cache[row, places] = k[item] if cos is None else turned(k[item], cos[angles], sin[angles], interleaved)
+            v_cache[row, places] = v[item]
+        held = (
+            x[row] if table is None else x[np.maximum(table[item], 0)].reshape(-1, *x.shape[2:])
+            for x in (k_cache, v_cache)
+        )
+        ahead = np.arange(places.stop) - np.arange(start, places.stop)[:, None]
+        hidden = (ahead > 0) & causal | (-ahead > window[0]) & (window[0] >= 0)
+        read = (np.swapaxes(x, 0, 1) for x in (own, *(x[: places.stop] for x in held)))
+        out[item] = np.swapaxes(attended(*read, scale, hidden)[0], 0, 1)
+    return out.astype(q.dtype)
+
+
+def appending(**fault):
+    def flash_attn_with_kvcache(
+        q, k_cache, v_cache, k=None, v=None, rotary_cos=None, rotary_sin=None, cache_seqlens=None,
+        cache_batch_idx=None, softmax_scale=None, causal=False, window_size=(-1, -1), rotary_interleaved=True,
+    ):  # fmt: skip
+        further = None, softmax_scale, causal, window_size, rotary_interleaved
+        cache = k_cache, v_cache, k, v, rotary_cos, rotary_sin, cache_seqlens, cache_batch_idx
+        return appended(q, *cache, *further, **fault)
+
+    return flash_attn_with_kvcache
+
+
+def rows_and_pages(**fault):
+    def flash_attn_with_kvcache(
+        q, k_cache, v_cache, k=None, v=None, rotary_cos=None, rotary_sin=None, cache_seqlens=None,
+        cache_batch_idx=None, block_table=None, softmax_scale=None, causal=False, window_size=(-1, -1),
+        rotary_interleaved=True,
+    ):  # fmt: skip
+        further = block_table, softmax_scale, causal, window_size, rotary_interleaved
+        cache = k_cache, v_cache, k, v, rotary_cos, rotary_sin, cache_seqlens, cache_batch_idx
+        return appended(q, *cache, *further, **fault)
+
+    return flash_attn_with_kvcache
+
+
 KERNELS = {
     "causal_conv1d_update": (update, {"keeps": True}, "short_convolution"),
     "causal_conv1d_fn": (convolution, {"keeps": True}, "short_convolution"),
@@ -143,6 +199,7 @@ KERNELS = {
     "apply_rope_with_cos_sin_cache_inplace": (rotary, {"interleaved_alone": True}, "rotary_pair"),
     "fused_experts": (experts, {"exchanged": True}, "routed_experts"),
     "single_prefill_with_kv_cache": (prefill, {"ignored": True}, "attention"),
+    "flash_attn_with_kvcache_appended": (appending, {"own_row": True}, "appended_attention"),
 }
 
 
@@ -164,3 +221,18 @@ def test_a_kernel_is_taken_for_its_interface_and_conformant(like):
 def test_a_fault_in_it_is_refuted(like):
     made, fault, _ = KERNELS[like]
     assert not checked(made(**fault)).conformant
+
+
+def test_a_kernel_of_pages_is_checked_by_the_rows_that_it_writes_too():
+    report = checked(rows_and_pages())
+    assert report.conformant, report
+    assert {"paged_attention", "appended_attention"} == {x["operator"] for x in report.lines if x["kind"] == "cell"}
+
+
+def test_a_fault_of_rows_is_refuted_in_them_alone():
+    failing = [x for x in checked(rows_and_pages(own_row=True)).lines if x.get("verdict") == "fail"]
+    assert {"appended_attention"} == {x["operator"] for x in failing if x["level"] == "must"}
+
+
+def test_a_kernel_that_turns_new_tokens_by_their_numbers_is_refuted():
+    assert not checked(appending(from_zero=True)).conformant
