@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from .attention import codes_of
+from .grouped_cache import grouped_cache_attention
 
 
 def cached_attention(
@@ -31,9 +32,15 @@ def cached_attention(
     scale_policy=None,
     least_scale=0.0,
     cache_bits=8,
+    group_size=None,
+    key_groups="channels",
+    value_groups="channels",
+    residual_length=0,
     grouping="block",
     own_chunk="as_kept",
     least_code="mirrored",
+    residual="emptied",
+    zero_point="least_number",
 ):
     """The outputs of all chunks: `[batch, heads, length, value_dim]`.
 
@@ -47,7 +54,29 @@ def cached_attention(
     the largest size of the first chunk becomes the largest code, or with the `scale_policy` `running` that of
     all chunks up to each, which is written by it. Such a scale is at least the `least_scale`.
     Integers have `cache_bits`, 8 or 4.
+    With a `group_size` the cache keeps codes of `cache_bits` with a step and an offset for each group of so many
+    channels of a token or tokens of a channel, and about `residual_length` of the latest tokens as they were fed.
     """
+    if group_size is not None:
+        refuse(chunks, q.shape[2], q.shape[1], k.shape[1], beams, mask, kept)
+        return grouped_cache_attention(
+            q,
+            k,
+            v,
+            chunks=chunks,
+            cache_bits=cache_bits,
+            group_size=group_size,
+            key_groups=key_groups,
+            value_groups=value_groups,
+            residual_length=residual_length,
+            window_left=window_left,
+            beams=beams,
+            scale=scale,
+            grouping=grouping,
+            own_chunk=own_chunk,
+            residual=residual,
+            zero_point=zero_point,
+        )
     if cache_dtype is not None:
         ends = np.cumsum(chunks)
         reach = np.repeat(ends if scale_policy == "running" else ends[:1].repeat(len(ends)), chunks)

@@ -15,6 +15,7 @@ from .. import adapter
 GROUP = 32
 """The channels that share a scale."""
 CODES: dict[str, Any] = {"kv_dtype": ("int8",)}
+ALONG_CHANNELS: dict[str, Any] = {"key_groups": ("key_channels",), "value_groups": ("value_channels",)}
 
 
 @adapter(
@@ -67,3 +68,44 @@ def affine(codes: Any, scale: Any, block: int | None) -> tuple[Any, Any, Any]:
     packed = mx.contiguous(filled.astype(mx.uint8)).view(mx.uint32)
     scales = mx.contiguous(mx.broadcast_to(scale, (*codes.shape[:3], filled.shape[-1] // GROUP)))
     return packed, scales, -128.0 * scales
+
+
+@adapter(
+    "cached_attention",
+    framework="mlx",
+    dtypes=("float32",),
+    conventions={"grouping": "block", "own_chunk": "as_kept", "zero_point": "whole_steps"},
+    grade={"float32": "tf32"},  # as above
+    limits={"group_size": (32, 64), **ALONG_CHANNELS},
+    fixed={"residual_length": 0},
+    requires="value_dim == head_dim or kv_heads == heads",
+    package="mlx_lm",
+    extra="mlx-lm",
+)
+def mlx_lm_quantized_cache(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    chunks: tuple[int, ...],
+    group_size: int,
+    key_groups: str = "channels",
+    value_groups: str = "channels",
+    cache_bits: int = 8,
+    scale: float | None = None,
+) -> Any:
+    """QuantizedKVCache, whose codes a chunk reads of itself as well, before quantized_scaled_dot_product_attention."""
+    import mlx.core as mx
+    from mlx_lm.models.base import quantized_scaled_dot_product_attention
+    from mlx_lm.models.cache import QuantizedKVCache
+
+    cache, outs, start = QuantizedKVCache(group_size, cache_bits), [], 0
+    factor = q.shape[-1] ** -0.5 if scale is None else scale
+    for n in chunks:
+        part = slice(start, start + n)
+        keys, values = cache.update_and_fetch(k[:, :, part], v[:, :, part])
+        queries = mx.array(q[:, :, part])
+        attend = quantized_scaled_dot_product_attention
+        outs.append(attend(queries, keys, values, factor, "causal", group_size=group_size, bits=cache_bits))
+        start += n
+    return mx.concatenate(outs, 2)

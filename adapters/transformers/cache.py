@@ -176,3 +176,47 @@ def transformers_float8_cache(
         raise Unsupported("the backend fp8 keeps float8_e4m3fn")
     config = configuration(None)
     return session(QuantizedCache("fp8", config), config, q, k, v, None, chunks, beams, scale)
+
+
+@adapter(
+    "cached_attention",
+    dtypes=("float32", "bfloat16", "float16"),
+    conventions={**CONVENTIONS, "own_chunk": "as_fed", "residual": "emptied", "zero_point": "least_number"},
+    grade={
+        "bfloat16": "bf16_naive",
+        "float16": "fp16_naive",
+    },  # codes and what they represent are computed in the dtype
+    limits={"cache_bits": (4, 2)},
+    requires=(
+        "key_groups == key_channels and value_groups == value_channels or residual_length > 0",
+        "key_groups == key_channels and value_groups == value_channels or chunks[0] % group_size == 0",
+        "key_groups == key_channels and value_groups == value_channels or all(chunks[1:] == 1)",
+    ),
+    package="optimum.quanto",
+    extra="quanto",
+)
+def transformers_quanto_cache(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    chunks: tuple[int, ...],
+    group_size: int,
+    key_groups: str = "channels",
+    value_groups: str = "channels",
+    residual_length: int = 0,
+    cache_bits: int = 4,
+    beams: tuple[int, ...] | None = None,
+    scale: float | None = None,
+) -> Any:
+    """QuantizedCache of the backend quanto, whose groups along tokens are counted through all heads and items.
+
+    Its axis 0 is grouped along channels, and its axis -1 along tokens: an axis is what groups do not run along.
+    """
+    from transformers import QuantizedCache
+
+    config, axes = configuration(None), {"channels": 0, "tokens": -1}
+    cache = QuantizedCache(
+        "quanto", config, cache_bits, axes[key_groups], axes[value_groups], group_size, residual_length
+    )
+    return session(cache, config, q, k, v, None, chunks, beams, scale)
