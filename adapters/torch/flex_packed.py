@@ -2,6 +2,7 @@
 
 Documentation: https://docs.pytorch.org/docs/stable/nn.attention.flex_attention.html
 and https://pytorch.org/blog/flexattention/, sections "Document Masking/Jagged Sequences" and "Alibi Bias".
+Gradients are those of the operator beneath, as in `flex_blocks_gradient`.
 The pack is one item, whose `mask_mod` looks up the items of a query and a key by their positions in the pack; the
 causal mask, the window and the distance of a linear bias are those of the positions within items, aligned at their last
 tokens. Padding belongs to no item, and the weights of its queries are zeros: their output is zero, or NaN with a NaN.
@@ -9,7 +10,6 @@ tokens. Padding belongs to no item, and the weights of its queries are zeros: th
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 from .. import Unsupported, adapter
@@ -43,26 +43,23 @@ class Places(NamedTuple):
         return cls(item, place, place < lens[item])
 
 
-def attended(
+def modifiers(
     q: Any,
     k: Any,
-    v: Any,
-    queries: Places,
-    keys: Places,
-    ahead: Any,
+    places: tuple[Places, Places, Any],
     slopes: Any,
     causal: bool,
-    scale: float | None,
     window: tuple[int | None, int | None],
     softcap: float | None,
-) -> Any:
-    """One call for the whole pack, with the logsumexps."""
+) -> tuple[Modifier | None, Any]:
+    """The `score_mod`, or none, and the blocks of the `mask_mod`."""
     import torch
-    from torch.nn.attention.flex_attention import AuxRequest, create_block_mask, flex_attention
+    from torch.nn.attention.flex_attention import create_block_mask
 
     left, right = window
     if not len(q) or not len(k):
         raise Unsupported("a pack has tokens")
+    queries, keys, ahead = places
     row = queries.place + ahead[queries.item]
 
     def seen(b: Any, h: Any, i: Any, j: Any) -> Any:
@@ -76,13 +73,8 @@ def attended(
         capped = score if softcap is None else softcap * torch.tanh(score / softcap)
         return capped if slopes is None else capped - slopes[h] * (row[i] - keys.place[j]).abs()
 
-    score: Modifier | None = None if slopes is None and softcap is None else scored
     blocks = create_block_mask(seen, 1, None, len(q), len(k), device=str(q.device))
-    attend: Any = flex_attention
-    states = (x.transpose(0, 1)[None] for x in (q, k, v))
-    grouped = q.shape[1] != k.shape[1]
-    out, aux = attend(*states, score, blocks, scale, grouped, return_aux=AuxRequest(lse=True))
-    return {"out": out[0].transpose(0, 1), "lse": aux.lse[0]}
+    return None if slopes is None and softcap is None else scored, blocks
 
 
 def _placed(q: Any, k: Any, q_lens: Any, k_lens: Any, q_slots: Any, k_slots: Any) -> tuple[Places, Places, Any]:
@@ -108,12 +100,20 @@ def torch_flex_packed(
     softcap: float | None = None,
 ) -> Any:
     """torch.nn.attention.flex_attention with the items of a pack in its mask_mod, not compiled."""
-    places = _placed(q, k, q_lens, k_lens, q_slots, k_slots)
-    return attended(q, k, v, *places, slopes, causal, scale, (window_left, window_right), softcap)
+    from torch.nn.attention.flex_attention import AuxRequest, flex_attention
+
+    places, window = _placed(q, k, q_lens, k_lens, q_slots, k_slots), (window_left, window_right)
+    score, blocks = modifiers(q, k, places, slopes, causal, window, softcap)
+    attend: Any = flex_attention
+    states = (x.transpose(0, 1)[None] for x in (q, k, v))
+    grouped = q.shape[1] != k.shape[1]
+    out, aux = attend(*states, score, blocks, scale, grouped, return_aux=AuxRequest(lse=True))
+    return {"out": out[0].transpose(0, 1), "lse": aux.lse[0]}
 
 
 @adapter(
     "packed_attention_gradient",
+    requires="all(finite(q)) and all(finite(k)) and all(finite(v)) and all(finite(d_out))",  # zero weights keep NaN
     dtypes=DTYPES,
     conventions={**CONVENTIONS, "padded_gradients": "left_open"},
     grade=GRADE,
@@ -137,18 +137,17 @@ def torch_flex_packed_gradient(
     window_right: int | None = None,
     softcap: float | None = None,
 ) -> Any:
-    """Gradients of the same call."""
-    queries, keys, ahead = _placed(q, k, q_lens, k_lens, q_slots, k_slots)
-    window = (window_left, window_right)
-    attend = partial(
-        attended,
-        queries=queries,
-        keys=keys,
-        ahead=ahead,
-        slopes=None,
-        causal=causal,
-        scale=scale,
-        window=window,
-        softcap=softcap,
-    )
+    """Gradients of torch.ops.higher_order.flex_attention with the same modifiers, not compiled."""
+    from torch._higher_order_ops.flex_attention import flex_attention
+
+    operator: Any = flex_attention
+    places, window = _placed(q, k, q_lens, k_lens, q_slots, k_slots), (window_left, window_right)
+    score, blocks = modifiers(q, k, places, None, causal, window, softcap)
+    score = score or (lambda score, b, h, i, j: score)
+    factor = q.shape[2] ** -0.5 if scale is None else scale
+
+    def attend(q: Any, k: Any, v: Any) -> Any:
+        states = (x.transpose(0, 1)[None] for x in (q, k, v))
+        return operator(*states, score, blocks.as_tuple(), factor, {})[0][0].transpose(0, 1)
+
     return differentiated(attend, d_out, q=q, k=k, v=v)
