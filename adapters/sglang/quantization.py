@@ -27,3 +27,23 @@ def sglang_rmsnorm_fp8_e8m0(x: Any, weight: Any, *, group_size: int, eps: float 
     norm = module("rmsnorm_fp8_e8m0", LAYERNORM)
     (codes, scale), _ = norm.rmsnorm_fp8_e8m0_quant(x.contiguous(), weight.contiguous(), eps, group_size)
     return {"codes": codes, "scale": scale.float().reshape(-1, len(x)).mT}
+
+
+@declared(
+    "normed_blocks",
+    dtypes=("float32", "bfloat16"),
+    package="sglang",
+    limits={"group_size": (32,)},
+    fixed={"code_dtype": "e4m3", "power_of_two": True, "least_scale": 0.0},
+)
+def sglang_rmsnorm_fake_quant_fp8(
+    x: Any, weight: Any, residual: Any = None, *, group_size: int, eps: float = 1e-6
+) -> Any:
+    """rmsnorm_fake_quant_fp8 with emit_fp8, which writes the sum over the residual."""
+    if weight.shape != x.shape[1:]:
+        raise ValueError("every channel has a weight")
+    summed = None if residual is None else residual.contiguous().clone()
+    norm = module("rmsnorm_fake_quant_amd_gfx95", LAYERNORM)
+    found, _ = norm.rmsnorm_fake_quant_fp8(x, weight, eps, summed, return_norm=False, emit_fp8=True)
+    outputs = {"codes": found.q, "scale": 2.0 ** (found.scale.float() - 127)}
+    return outputs if summed is None else {**outputs, "summed": summed}
