@@ -1,7 +1,7 @@
 """Results that are computed from a sample and kept for the next subject, within a budget of bytes for all samples.
 
-Each sample has a cache of its own; where all of them outgrow the budget, those are emptied that have not grown for
-longest.
+Each sample has a cache of its own, and another one for what is large and soon computed again, which has its own budget;
+where all of a kind outgrow their budget, those are emptied that have not grown for longest.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ import numpy as np
 from ..numerics.numbers import Number
 from ..numerics.truths import Truth
 
-BUDGET = 400 << 20
-"""Bytes that all caches may hold together."""
+BUDGET = 250 << 20
+"""Bytes that all caches of results may hold together."""
+PASSING_BUDGET = 150 << 20
+"""Bytes that all caches of what is soon computed again may hold together."""
 OVERHEAD = 200
 """Bytes of a thing beside its arrays."""
 
@@ -83,6 +85,7 @@ class Kept(dict[Any, Any]):
 
 
 LEDGER = Ledger(BUDGET)
+PASSING = Ledger(PASSING_BUDGET)
 
 
 def size_of(x: Any) -> int:

@@ -29,7 +29,7 @@ from ..numerics.grades import Grade
 from ..numerics.numbers import value
 from ..numerics.streams import Stream, pick
 from ..subjects.claims import Claims
-from .cache import Kept
+from .cache import PASSING, Kept
 
 Picker = Callable[[str, int], int]
 """Decides a draw of one number: its key and the number of its choices, to the index of one."""
@@ -114,6 +114,8 @@ class Sample:
         self._picked: dict[str, int] = {}
         self.cache = Kept()
         """What others compute from these arrays, and want to find again."""
+        self.passing = Kept(PASSING)
+        """The same of what is large and soon computed again: lines of the definition, and what candidates give."""
         with np.errstate(all="ignore"), budget.metered():
             self.layout = str(self[("layout")]) if "layout" in self.scenario else case.layout
             names = (*mechanism.sizes, *mechanism.options, *mechanism.inputs)

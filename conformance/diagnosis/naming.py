@@ -35,7 +35,7 @@ from .places import later, places
 from .search import Search, cause
 from .signatures import Signature
 from .steering import EXPLAINED_ENTRIES
-from .synthesis import changed_along, edited, plausible, resembling
+from .synthesis import changed_along, edited, plausible, resembling, shown_as
 from .variants import from_elsewhere, varied
 
 SURE = 4
@@ -138,7 +138,8 @@ def _among_all(
     """What agrees on all calls, or else on a part of them."""
     failing = [o for o in observations if o.trial.sample in (failure.sample, failure.found)]
     early = until - PARTS * seconds
-    found = _named(bench, candidates, _functions(bench, without), observations, grades, seed, without, early, failing)
+    functions = _functions(bench, without)
+    found = _named(bench, candidates, functions, observations, grades, seed, without, early, seconds, failing)
     parts = _parts(bench, candidates, observations, grades[0], seed, early)
     for within in () if isinstance(found, Likeness) else parts:
         late = now() > early
@@ -154,9 +155,9 @@ def _among_all(
             if again is not None and again.agreed >= CONFINED:
                 return _confined(again, within)
             continue
-        functions = _functions(bench, without) if _settled(within) else ()
+        functions = _functions(bench, without) if _settled(within) else iter(())
         again = (
-            _named(bench, possible, functions, part, grades, seed, without, early, (), within)
+            _named(bench, possible, functions, part, grades, seed, without, early, seconds, (), within)
             if any(not o.right for o in part)
             else None
         )
@@ -185,7 +186,11 @@ def _as_elsewhere(
         return found
     near = from_elsewhere(bench.mechanism, likely)
     found = Search(bench, near, [], own, grade, seed, until=until, asked=FEWER).likeness() if near else None
-    return found if found is not None and found.agreed >= FOREIGN else None
+    if found is not None and found.agreed >= FOREIGN:
+        return found
+    made = [] if bench.mechanism.by_reference else shown_as(bench, likely)
+    found = Search(bench, made, [], own, grade, seed, until=until, asked=FEWER).likeness(alone=True) if made else None
+    return found if found is not None and found.agreed >= SURE else None
 
 
 def _functions(bench: Bench, without: Collection[str]) -> Iterator[Candidate]:
@@ -206,10 +211,14 @@ def _named(
     seed: int,
     without: Collection[str],
     until: float,
+    seconds: float,
     failing: Sequence[Observation] = (),
     within: Condition = EVERYWHERE,
 ) -> Likeness | Nearest | None:
-    """What fits on all of some observations, the simplest first; at a looser grade it is to show on the `failing`."""
+    """What fits on all of some observations, the simplest first; at a looser grade it is to show on the `failing`.
+
+    Pairs are tried for so many `seconds` at most.
+    """
     search = Search(bench, candidates, functions, observations, grades[0], seed, within, until=until)
     found = search.likeness()
     for grade in grades[1:] if found is None else ():  # what has a mistake may be less precise than it claims as well
@@ -222,7 +231,7 @@ def _named(
         or _in_each_output(bench, candidates, observations, search)
         or _with_other_tiles(bench, observations, search, without)
         or _somewhere(bench, candidates, observations, search)
-        or search.prolonged(PAIR_SECONDS).likeness(pairs=True)
+        or search.prolonged(min(PAIR_SECONDS, seconds)).likeness(pairs=True)
         or search.nearest()
     )
 

@@ -272,7 +272,32 @@ class Observation:
         if values is None or values is SAME:
             return False
         values = values if place is None else self._mixed(values, place)
-        return all(roughly(values[n], self.outputs[n]) for n in self.names if not outputs or n in outputs)
+        names = [n for n in self.names if not outputs or n in outputs]
+        return all(roughly(values[n], self.outputs[n]) for n in names) and all(
+            self._nearer(n, values[n]) for n in names if n in self.wrong and n not in self.mechanism.normal_form
+        )
+
+    def _nearer(self, name: str, x: Any) -> bool:
+        """Whether values leave at most half of what is between the definition and the subject where that is wrong."""
+        wrong, off = self._off[name]
+        with np.errstate(all="ignore"):
+            left = np.abs(np.asarray(x, float) - np.asarray(self.outputs[name], float))
+            return not 2 * np.sum(left, where=wrong & ~np.isnan(left)) > off
+
+    @cached_property
+    def _off(self) -> dict[str, tuple[NDArray[np.bool_], float]]:
+        """For each output that is wrong which entries are, and how far these are off together, if all are finite."""
+        found = {}
+        for name in self.wrong:
+            x, y = (np.asarray(part, float) for part in (self.exact.values[name], self.outputs[name]))
+            if np.shape(x) != np.shape(y):
+                found[name] = np.zeros(np.shape(y), bool), np.inf
+                continue
+            wrong = ~near_entries(x, y, self.exact.radius(name) + self._own(name, x, y))
+            with np.errstate(all="ignore"):
+                off = np.sum(np.abs(x - y), where=wrong)
+            found[name] = wrong, float(off) if np.isfinite(off) else np.inf
+        return found
 
     def strays(self) -> dict[str, NDArray[np.bool_]]:
         """For each axis of outputs that are wrong, which of its positions have a wrong entry."""
@@ -315,14 +340,14 @@ class Observation:
         if candidate.each:
             return self._of_each(candidate.each)
         key = ("candidate", self.mechanism.name, candidate.name, *self.names, *self._words, self.settled.key)
-        if key not in self.trial.sample.cache:
+        if key not in self.trial.sample.passing:
             run = self._run if candidate.function is None else self._call
             made = self._speaks(candidate) and (candidate.where is None or candidate.where.holds(self.facts))
             try:
-                self.trial.sample.cache[key] = run(candidate) if made else SAME
+                self.trial.sample.passing[key] = run(candidate) if made else SAME
             except BROKEN:
-                self.trial.sample.cache[key] = None
-        values = self.trial.sample.cache[key]
+                self.trial.sample.passing[key] = None
+        values = self.trial.sample.passing[key]
         if values is None:
             return None
         return (
@@ -400,11 +425,11 @@ class Observation:
         """The bound of an output of a candidate; of a function, that of the definition, whose errors are like its."""
         key = ("candidate's bound", self.mechanism.name, candidate.name, name, *self._words, self.settled.key)
         key = (*key, self.grade.name)
-        if key not in self.trial.sample.cache:
+        if key not in self.trial.sample.passing:
             radius = self._derived(candidate, name, x)
             # an edit leaves open what becomes of 0 / 0, which an implementation may well avoid
-            self.trial.sample.cache[key] = np.where(np.isnan(x), np.inf, radius) if candidate.changed else radius
-        return self.trial.sample.cache[key]
+            self.trial.sample.passing[key] = np.where(np.isnan(x), np.inf, radius) if candidate.changed else radius
+        return self.trial.sample.passing[key]
 
     def _derived(self, candidate: Candidate, name: str, x: Any) -> Any:
         if candidate.only and name not in candidate.only:
@@ -449,15 +474,15 @@ class Observation:
     def _unchanged(self, words: Mapping[str, str], grade: Grade | None) -> Frame:
         """The definition under some words: exact, with the range of the arithmetic, or with the bounds of a grade."""
         key = ("unchanged", self.mechanism.name, tuple(words.values()), self.settled.key, grade and grade.name)
-        if key not in self.trial.sample.cache:
+        if key not in self.trial.sample.passing:
             values = {**self.settled.values, **words}
             if grade is None:
                 frame = Frame(self.mechanism, values, overflow=LADDER[self.dtype][0].arithmetic)
             else:
                 moved = {n: Number.within(values[n], x, grade=grade) for n, x in self.settled.errors.items()}
                 frame = Frame(self.mechanism, {**values, **moved}, grade=grade, dtype=self.dtype)
-            self.trial.sample.cache[key] = frame
-        return self.trial.sample.cache[key]
+            self.trial.sample.passing[key] = frame
+        return self.trial.sample.passing[key]
 
 
 SAME: Mapping[str, Any] = {}

@@ -270,7 +270,10 @@ class Search:
         other one explains the rest.
         """
         wrong = self.wrong[:LOOKED_AT]
-        explained = {c: sum(o.stance(c) is Stance.AGREES for o in wrong) for c in self.in_time(self.candidates)}
+        explained = {
+            c: sum(o.resembles(c) and o.stance(c) is Stance.AGREES for o in wrong)
+            for c in self.in_time(self.candidates)
+        }
         possible = (c for c in sorted(explained, key=lambda c: -explained[c]) if explained[c] and self.harmless(c))
         anchors = list(itertools.islice(possible, ANCHORS))
         fitting = 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -90,6 +90,13 @@ class Edits(dict[tuple[str, str, frozenset[str]], list[list[Candidate]]]):
 def edited(bench: Bench) -> list[Candidate]:
     """Every edit of the definition, the cheapest first; made once."""
     return [*itertools.chain.from_iterable(_edited(bench))]
+
+
+def shown_as(bench: Bench, names: Collection[str]) -> list[Candidate]:
+    """The edits of the definition that are shown with one of these names."""
+    lines = {name.partition(":")[0] for name in names}
+    own = (c for c in edited(bench) if c.changed and c.changed[0].line in lines)
+    return [c for c in map(Candidate.told, own) if c.name in names]
 
 
 def _edited(bench: Bench) -> list[list[Candidate]]:

@@ -34,6 +34,7 @@ class Frames:
 
     def __init__(self, bench: Bench, sample: Sample) -> None:
         self.bench, self.mechanism, self.cache = bench, bench.mechanism, sample.cache
+        self.passing = sample.passing
         if SETTLED not in sample.cache:
             sample.cache[SETTLED] = Settled(sample.values)
         self.base: Settled = sample.cache[SETTLED]
@@ -51,19 +52,19 @@ class Frames:
     def on_case(self, grade: Grade | None = None) -> Frame:
         """The definition on the case itself, whose lines laws may name; under a grade, with bounds."""
         key = self._key("frame", self.base, grade and grade.name)
-        if key not in self.cache:
-            self.cache[key] = self._frame(self.base, grade)
-        return self.cache[key]
+        if key not in self.passing:
+            self.passing[key] = self._frame(self.base, grade)
+        return self.passing[key]
 
     def _call_frame(self, settled: Settled, grade: Grade | None) -> Frame:
         """The definition on a call; beside the case itself the last call is kept, for outputs have lines in common."""
         if not settled.key:
             return self.on_case(grade)
         key = self._key("frame of the last call", self.base, grade and grade.name)
-        known, frame = self.cache.get(key, ((), None))
+        known, frame = self.passing.get(key, ((), None))
         if known != settled.key:
             frame = self._frame(settled, grade)
-            self.cache[key] = (settled.key, frame)
+            self.passing[key] = (settled.key, frame)
         return frame
 
     def exact(self, name: str, settled: Settled) -> Any:
@@ -91,11 +92,11 @@ class Frames:
     def _worded(self, words: Mapping[str, str], grade: Grade | None) -> Worded:
         """The definition under words, sharing what it can with that under the first ones that were asked for."""
         key = ("worded", self.mechanism.name, grade and grade.name)
-        if key not in self.cache:
+        if key not in self.passing:
             first = Worded(self.mechanism, {**self.base.values, **words}, grade=grade, dtype=self.bench.dtype)
             first.outputs()
-            self.cache[key] = first
-        known: Worded = self.cache[key]
+            self.passing[key] = first
+        known: Worded = self.passing[key]
         return known.under(words)
 
     def bound(self, name: str, settled: Settled, grade: Grade) -> tuple[Any, Any, Any]:

@@ -48,6 +48,9 @@ KIN = (
 )
 """Functions that are taken for one another."""
 
+NEGLIGIBLE = (0.1, 0.01, 0.001, 0.0001)
+"""Shares of an average below which it may be cut off."""
+
 
 @dataclass(frozen=True, slots=True)
 class Edit:
@@ -271,6 +274,15 @@ def _of_call(text: str, node: ast.Call) -> Iterator[tuple[int, str]]:
         yield PLAIN, f"{_closed(args[0], node.args[0])} @ {_closed(args[1], node.args[1])}"
         for axis in (-2, 1):
             yield RARE, f"{args[0]} / sum({args[0]}, {axis}, keep = true) @ {args[1]}"
+        yield from _of_shares(args[0], f"{_closed(args[0], node.args[0])} / sum({args[0]}, keep = true)", args[1])
     if name == "range":
         yield PLAIN, f"{call(name, args, keywords)} + 1"
         yield PLAIN, f"{call(name, args, keywords)} - 1"
+
+
+def _of_shares(weights: str, shares: str, values: str) -> Iterator[tuple[int, str]]:
+    """An average whose shares are multiplied once too often, or left out where they are small."""
+    yield RARE, f"({shares}) ** 2 @ {values}"
+    for least in NEGLIGIBLE:
+        yield FAR, f"where({shares} < {least}, 0, {shares}) @ {values}"
+        yield FAR, f"average(where({shares} < {least}, 0, {weights}), {values})"

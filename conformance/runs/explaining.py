@@ -24,9 +24,10 @@ from .options import OPTIONS, Options
 
 T = TypeVar("T")
 
-
 BLOCKS = 3
 """Failures of one subject that are made small and explained in full."""
+AGAIN = 0.25
+"""The share of its time in which a name is sought for a fault without a name that was shown before."""
 
 
 @dataclass(slots=True)
@@ -51,7 +52,8 @@ class Explainer:
         after = ""
         failure, room = first, len(shown) < BLOCKS and self.options.explain_time > 0
         others, seed = [c.law for c in failed if c is not head and c.finding == head.finding], self.options.seed
-        times = self._times
+        unnamed = _unnamed(group, head)
+        times = self._times * (AGAIN if unnamed in shown else 1.0)
         with group.subject.session():
             if room and first.large is not None:
                 seen = wrong_rows(first)
@@ -69,7 +71,7 @@ class Explainer:
                 likeness = steps.tried(
                     lambda: diagnose(bench, failure, seed, observations=calls, times=times, likely=shown)
                 )
-            faults = _faults(likeness) if isinstance(likeness, Likeness) else {_unnamed(group, head)}
+            faults = _faults(likeness) if isinstance(likeness, Likeness) else {unnamed}
             full = room and not faults & shown
             if full and lawful and first.large is None:  # of what has a block already, where it is wrong is told there
                 seen = steps.tried(lambda: mapped(bench, failure, seed))
@@ -142,7 +144,8 @@ class Steps:
 
 def _faults(likeness: Likeness) -> set[str]:
     """What a likeness may be called, the same for mistakes that several mechanisms have in common."""
-    return {name.partition(".")[2] or name for name in (likeness.name, *likeness.others)}
+    names = (likeness.name, *likeness.others)
+    return {*names} if likeness.changed else {name.partition(".")[2] or name for name in names}
 
 
 def _unnamed(group: Group, head: Cell) -> str:

@@ -7,6 +7,8 @@ from attnspec.cases.cache import OVERHEAD, Kept, Ledger, size_of
 from attnspec.cases.plans import plan
 from attnspec.cases.profiles import PROFILES
 from attnspec.cases.samples import Sample
+from attnspec.judging.bench import Bench
+from attnspec.judging.trial import Trial
 from attnspec.mechanisms.definition import Frame
 from attnspec.mechanisms.loader import library
 from attnspec.numerics.grades import FP32
@@ -77,3 +79,14 @@ def test_samples_have_a_cache_of_their_own():
     m = library()["softmax"]
     sample = plan(m, DefinitionSubject(m, "definition").claims, PROFILES["quick"], 0, "float32").scenarios[0]
     assert (Sample, Kept) == (type(sample), type(sample.cache))
+
+
+def test_lines_of_a_definition_put_no_results_out_of_the_cache():
+    m = library()["softmax"]
+    one = DefinitionSubject(m, "definition")
+    case = plan(m, one.claims, PROFILES["quick"], 0, "float32").scenarios[0].case
+    frames = Trial(Bench(one, m, "float32", "cpu", m.words), Sample(m, case, "float32")).frames
+    frames.exact("p", frames.base)
+    kinds = [{key[0] for key in kept if type(key) is tuple} for kept in (frames.cache, frames.passing)]
+    assert [{"softmax"}, {"frame"}] == kinds
+    assert frames.cache.ledger is not frames.passing.ledger

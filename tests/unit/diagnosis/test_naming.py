@@ -157,13 +157,15 @@ def adapted(function, operator="attention", dtypes=("float32",), **declared):
     return subject(Adapter("function", operator, function, "torch", dtypes=dtypes, **declared))
 
 
-def attention_of(factor=lambda q, v: q.shape[-1] ** -0.5, first=lambda q_len, k_len: k_len - q_len, over=1.0):
+def attention_of(
+    factor=lambda q, v: q.shape[-1] ** -0.5, first=lambda q_len, k_len: k_len - q_len, over=1.0, cut=lambda p: p
+):
     def attention(q, k, v, *, causal=False):
         k, v = (x.float().repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
         s = q.float() @ k.mT * factor(q, v)
         row = torch.arange(q.shape[2])[:, None] + first(q.shape[2], k.shape[2])
         p = torch.softmax(s.masked_fill((torch.arange(k.shape[2]) > row) & causal, -torch.inf), -1)
-        return (over * p.nan_to_num(0.0) @ v).to(q.dtype)
+        return (over * cut(p.nan_to_num(0.0)) @ v).to(q.dtype)
 
     return attention
 
@@ -180,6 +182,21 @@ def attention_of(factor=lambda q, v: q.shape[-1] ** -0.5, first=lambda q_len, k_
 )
 def test_a_mistake_is_known_in_the_code_of_others(fault, name, dtype):
     assert name == likeness_of(adapted(attention_of(**fault), dtypes=(dtype,)), "attention", dtype).name
+
+
+@pytest.mark.parametrize(
+    ("cut", "line"),
+    [
+        (lambda p: p * p, "(terms / sum(terms, keep = true)) ** 2 @ values"),
+        (
+            lambda p: torch.where(p < 0.01, 0.0, p),
+            "where(terms / sum(terms, keep = true) < 0.01, 0, terms / sum(terms, keep = true)) @ values",
+        ),
+    ],
+)
+def test_weights_that_are_squared_or_cut_where_they_are_small_are_shown_as_a_changed_line(cut, line):
+    (changed,) = likeness_of(adapted(attention_of(cut=cut)), "attention").changed
+    assert ("attended", line) == (changed.line, changed.after)
 
 
 def test_the_mistake_of_another_mechanism_is_known_too():
@@ -406,6 +423,14 @@ def test_what_was_named_elsewhere_is_tried_first_and_told_if_it_agrees(likely, m
     found = diagnose(result.bench, failure, 0, likely=likely)
     assert "causal_mask.sees_next" == found.name
     assert (tried == [1]) is (likely == ("sees_next",))
+
+
+def test_a_changed_line_that_was_shown_elsewhere_is_tried_before_all_other_edits(monkeypatch):
+    one = adapted(attention_of(cut=lambda p: p * p))
+    shown = "attended: average(terms, values) -> (terms / sum(terms, keep = true)) ** 2 @ values"
+    monkeypatch.setattr(naming, "_among_all", lambda *_, **__: None)
+    assert shown == likeness_of(one, "grouped_query", likely=(shown,)).name
+    assert likeness_of(one, "grouped_query", likely=("strict",)) is None
 
 
 def zeros_for_what_is_removed(logits, *, k):

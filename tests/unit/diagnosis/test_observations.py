@@ -8,10 +8,11 @@ import pytest
 from attnspec.cases.plans import plan
 from attnspec.cases.profiles import PROFILES
 from attnspec.cases.samples import Sample
-from attnspec.diagnosis.candidates import other_word, stock
+from attnspec.diagnosis.candidates import Candidate, other_word, stock
 from attnspec.diagnosis.observations import Observation, Stance
 from attnspec.judging.bench import Bench
 from attnspec.judging.trial import Trial
+from attnspec.language.expressions import Expression
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.stand_ins import DefinitionSubject
 from attnspec.subjects.targets import mistake
@@ -54,3 +55,17 @@ def test_a_mistake_of_a_mechanism_is_not_made_in_calls_of_others_that_lack_what_
     names = "quantized_pages.key_scale_twice", "paged_attention.ignored_scale", "sunk_pages.ignored"
     stances = [call.stance(known[name]) for name in names]
     assert [Stance.SILENT, Stance.SILENT, Stance.DIFFERS] == stances
+
+
+@pytest.mark.parametrize(
+    ("candidate", "resembles"), [("1.001 * terms / total", True), ("0.999 * terms / total", False)]
+)
+def test_what_is_no_nearer_than_the_definition_resembles_nothing_however_near_both_are(candidate, resembles):
+    m = library()["softmax"]
+    scope = m.definition["p"].scope
+    one = DefinitionSubject(m, "more", {"p": Expression.unread("1.001 * terms / total", scope)})
+    plain = next(s for s in plan(m, one.claims, PROFILES["quick"], 0, "float32").scenarios if s.case.label == "plain")
+    trial = Trial(Bench(one, m, "float32", "cpu", m.words), Sample(m, plain.case, "float32"))
+    call = Observation(trial, trial.base, one.claims.grade("float32"))
+    assert not call.right
+    assert resembles is call.resembles(Candidate("less", "", {"p": Expression.unread(candidate, scope)}))

@@ -32,6 +32,9 @@ def texts(text, **others):
         ("range(n)", "range(n) + 1"),
         ("where(left, x, 0)", "x"),
         ("x ** 2", "x ** 3"),
+        ("average(w, v)", "(w / sum(w, keep = true)) ** 2 @ v"),
+        ("average(w, v)", "where(w / sum(w, keep = true) < 0.01, 0, w / sum(w, keep = true)) @ v"),
+        ("average(w, v)", "average(where(w / sum(w, keep = true) < 0.01, 0, w), v)"),
     ],
 )
 def test_a_slip_is_among_the_edits(text, edited):
