@@ -18,7 +18,6 @@ from ..mechanisms.references import has_reference
 from ..reporting.typesetting import entries, expression, expressions, prose
 from ..subjects.registered import installed
 from ..subjects.stand_ins import DefinitionSubject
-from ..subjects.targets import operators
 from .listing import signature, subjects
 
 
@@ -232,8 +231,8 @@ def reject_page(m: Mechanism, reject: Reject) -> Iterator[str]:
 def convention_page(convention: str, library: Library) -> Iterator[str]:
     yield f"{convention} (a convention)"
     yield "Correct implementations differ in it; declare the word that yours follows, and attnspec tests it."
-    for m in operators(library).values():
-        words = m.conventions.get(convention, {})
+    for m in library.naming(convention):
+        words = m.conventions.get(convention, {}) if m.name == m.operator else {}
         if words:
             yield ""
             yield m.name

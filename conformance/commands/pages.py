@@ -38,6 +38,8 @@ def explained(name: str, library: Library | None = None) -> Iterator[str]:
     if name not in pages and (page := _known_alone(name, library)) is not None:
         return page
     if name not in pages:
+        pages = _pages_of(library, library.naming(name.rpartition(".")[2]))
+    if name not in pages:
         pages = _pages(library, library.values())
     if name not in pages:
         short = [known for known in pages if known.partition(".")[2] == name]
@@ -59,28 +61,39 @@ def explained(name: str, library: Library | None = None) -> Iterator[str]:
 
 
 def _known_alone(name: str, library: Library) -> Iterator[str] | None:
-    """The page of an adapter or of a faulty function, which is found without those of all others."""
+    """The page of what no specification names, which is found without those of all others."""
     if name.startswith("fault:"):
         one = faults().get(name)
         return None if one is None else _fault_page(one)
-    if any(name in m.conventions for m in library.values()) or (adapter := adapter_named(name)) is None:
+    standing = _standing()
+    if name in FUNCTIONS or name in DRAWS:  # of which no specification has the name
+        return standing[name]()
+    if any(name in m.conventions for m in library.naming(name)):
         return None
-    return _adapter_page(adapter)
+    if name in standing:
+        return standing[name]()
+    return None if (adapter := adapter_named(name)) is None else _adapter_page(adapter)
 
 
-def _pages(library: Library, mechanisms: Iterable[Mechanism]) -> Pages:
-    """The page of every name."""
+def _standing() -> Pages:
+    """The pages of functions, grades and contracts, for which nothing is read."""
     pages: Pages = {}
     for function in (*FUNCTIONS.values(), *DRAWS.values()):
         pages[function.name] = lambda f=function: iter([f.usage, *prose(f.says, "    ")])
     for grade in GRADES.values():
         pages[grade.name] = lambda g=grade: _grade_page(g.name)
+    for contract in (*CONTRACTS, *ONCE):
+        pages[f"contract.{contract}"] = lambda c=contract: contract_page(c)
+    return pages
+
+
+def _pages(library: Library, mechanisms: Iterable[Mechanism]) -> Pages:
+    """The page of every name."""
+    pages = _standing()
     for adapter in adapter_names():
         pages[adapter] = lambda a=adapter: _adapter_page(find(a))
     for fault in faults().values():
         pages[fault.name] = lambda a=fault: _fault_page(a)
-    for contract in (*CONTRACTS, *ONCE):
-        pages[f"contract.{contract}"] = lambda c=contract: contract_page(c)
     return pages | _pages_of(library, mechanisms)
 
 

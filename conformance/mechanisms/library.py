@@ -91,13 +91,28 @@ class Library(Mapping[str, Mechanism]):
             return self.files[name]
         return self.beside.file_of(name) if isinstance(self.beside, Library) else None
 
+    def naming(self, text: str) -> Iterator[Mechanism]:
+        """The mechanisms whose files have a text anywhere; the others are not read."""
+        for name in self:
+            file = self.file_of(name)
+            if file is None or text in file.text:
+                yield self[name]
+
     def is_outside(self, name: str) -> bool:
         """Whether a mechanism is of a folder that is neither shipped nor registered."""
         return bool(self.folders) and name in self.files
 
     def of(self, operator: str) -> list[Mechanism]:
         """The mechanisms of an operator."""
-        return [self[name] for name in self if self.operator_of(name) == operator]
+        return [self[name] for name in self._by_operator.get(operator, ())]
+
+    @functools.cached_property
+    def _by_operator(self) -> dict[str, list[str]]:
+        """The names of the mechanisms of each operator."""
+        found: dict[str, list[str]] = {}
+        for name in self:
+            found.setdefault(self.operator_of(name), []).append(name)
+        return found
 
     @functools.cached_property
     def stating(self) -> tuple[str, ...]:

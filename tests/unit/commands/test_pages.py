@@ -208,6 +208,19 @@ def test_the_page_of_a_law_reads_no_mechanism_that_it_does_not_name():
     assert {"softmax"} == set(fresh._read)
 
 
+@pytest.mark.parametrize("name", ["bf16", "contract.state", "torch_sdpa_math", "cumsum", "fault:boundary_key_twice"])
+def test_the_page_of_what_no_specification_names_reads_none(name):
+    fresh = Library(library().files)
+    list(explained(name, fresh))
+    assert set() == set(fresh._read)
+
+
+def test_the_page_of_a_convention_reads_the_mechanisms_that_name_it():
+    fresh = Library(library().files)
+    list(explained("causal_alignment", fresh))
+    assert {name for name, file in fresh.files.items() if "causal_alignment" in file.text} == set(fresh._read)
+
+
 def test_a_finding_has_a_page():
     lines = list(explained("torch-causal-scale"))
     assert "torch 2.13.0: causal attention with a scale of zero or less is NaN" == lines[0]

@@ -182,6 +182,20 @@ def test_the_operators_of_shipped_files_are_those_of_their_documents():
         assert file.operator == library()[name].operator
 
 
+def test_the_mechanisms_of_an_operator_are_found_by_it():
+    known = library()
+    assert {m.name: m.operator for m in known.values()} == {
+        m.name: operator for operator in known.stating for m in known.of(operator)
+    }
+    assert [] == known.of("causal_mask")
+
+
+def test_mechanisms_whose_texts_have_a_word_are_read_and_no_others():
+    found = fresh(**TEXTS)
+    assert ["four"] == [m.name for m in found.naming("double(double")]
+    assert {"four"} == set(found._read)
+
+
 def test_an_operator_comes_before_what_builds_on_it():
     further = FURTHER.replace("double", "three").replace("further", "five")
     found = fresh(four=FOUR, five=further, three=DOUBLE.replace("double", "three"))
