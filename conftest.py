@@ -43,4 +43,4 @@ def _elsewhere(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a test writes, it writes outside the repository; and nothing that is told depends on time."""
     monkeypatch.chdir(str(tmp_path))
     monkeypatch.setattr(progress, "FIRST", 1e6)
-    monkeypatch.setattr("attnspec.diagnosis.naming.SECONDS", 1e6)
+    monkeypatch.setattr("attnspec.diagnosis.fitting.SECONDS", 1e6)

@@ -12,11 +12,13 @@ from typing import Any
 
 from attnspec.cases.plans import plan, scenarios_of
 from attnspec.cases.profiles import PROFILES
+from attnspec.diagnosis.answered import observed
 from attnspec.diagnosis.clock import now
 from attnspec.diagnosis.facts import Facts, facts_of
+from attnspec.diagnosis.fitting import SECONDS
 from attnspec.diagnosis.likeness import Likeness
 from attnspec.diagnosis.maps import mapped
-from attnspec.diagnosis.naming import SECONDS, diagnose, observed
+from attnspec.diagnosis.naming import diagnose
 from attnspec.diagnosis.observations import Observation, Stance
 from attnspec.diagnosis.phrases import where
 from attnspec.diagnosis.separation import When, separated

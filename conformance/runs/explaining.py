@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..data.plain import cause_of, storable, trace_of
+from ..diagnosis.answered import observed
 from ..diagnosis.clock import now
 from ..diagnosis.history import prepared, retraced
 from ..diagnosis.likeness import Likeness, Nearest
 from ..diagnosis.maps import mapped
-from ..diagnosis.naming import diagnose, observed
+from ..diagnosis.naming import diagnose
 from ..diagnosis.observations import Observation
 from ..diagnosis.scale import from_which_sizes, wrong_rows
 from ..diagnosis.separation import When, separated

@@ -5,8 +5,8 @@ import pytest
 
 from attnspec.adapters import Adapter
 from attnspec.cases.profiles import Profile
+from attnspec.diagnosis.answered import observed
 from attnspec.diagnosis.candidates import faulty, resized, stock
-from attnspec.diagnosis.naming import observed
 from attnspec.diagnosis.observations import Stance
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run

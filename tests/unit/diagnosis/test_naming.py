@@ -2,7 +2,6 @@
 
 import importlib.util
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from attnspec.adapters import Adapter
 from attnspec.cases.profiles import Profile
-from attnspec.diagnosis import naming
+from attnspec.diagnosis import fitting, naming
 from attnspec.diagnosis.likeness import Likeness, Nearest
 from attnspec.diagnosis.naming import diagnose
 from attnspec.execution.calling import Reply
@@ -349,28 +348,12 @@ def lse_of_two_states(outs, lses):
     return {"out": out, "lse": lses[:2].logsumexp(0)}
 
 
-def test_a_mistake_in_one_output_alone_is_named_with_it():
-    likeness = likeness_of(
-        adapted(lse_of_two_states, "merge_states", conventions={"lse_base": "natural"}), "merge_states"
-    )
-    assert "merge_states.two_alone in lse" == likeness.name
-
-
 def test_what_is_named_has_no_result_either_where_a_subject_raises_an_error():
     m = library()["moe_routing"]
     fewer = {"groups": Expression("groups - 1", m.definition["open"].scope)}
     bench, failure = failing(DefinitionSubject(m, "raising", fewer), "moe_routing")
     assert "raised" == failure.outcome.fault.kind
     assert not isinstance(diagnose(bench, failure, 0), Likeness)
-
-
-def test_a_fault_in_each_of_two_outputs_is_shown_as_a_changed_line_for_each():
-    m = library()["rotary_pair"]
-    scope = m.definition["q_out"].scope
-    each = {"q_right": Expression("k_right", scope), "k_left": Expression("q_left", scope)}
-    likeness = found_of(DefinitionSubject(m, "planted", each), "rotary_pair")
-    assert {"q_out", "k_out"} == {one.line.rpartition(" in ")[2] for one in likeness.changed}
-    assert all(cause.name.endswith((" in q_out", " in k_out")) for cause in likeness.causes)
 
 
 def base_two_by_size(x):
@@ -400,22 +383,16 @@ def test_a_cap_after_the_bias_is_known_in_the_code_of_others():
     assert "attention.cap_after_bias" == likeness_of(adapted(capped_after_the_bias), "attention").name
 
 
-@pytest.mark.parametrize(("agreed", "named"), [(1, False), (2, True)])
-def test_a_mistake_of_another_definition_is_named_by_more_than_one_case(monkeypatch, agreed, named):
-    monkeypatch.setattr(naming, "resembling", lambda *_, **__: ["of another definition"])
-    monkeypatch.setattr(naming, "varied", lambda _: [])
-    monkeypatch.setattr(naming, "Search", lambda *_, **__: SimpleNamespace(likeness=lambda: Likeness((), agreed)))
-    search = SimpleNamespace(wrong=[], grade=None, seed=0, within=None, until=0.0)
-    found = naming._from_elsewhere(SimpleNamespace(mechanism=None), [], search, ())
-    assert named is (found is not None)
-
-
 @pytest.mark.parametrize("likely", [(), ("sees_next",), ("strict",)])
 def test_what_was_named_elsewhere_is_tried_first_and_told_if_it_agrees(likely, monkeypatch):
     tried, search = [], naming.Search
-    monkeypatch.setattr(
-        naming, "Search", lambda bench, found, *x, **y: tried.append(len(found)) or search(bench, found, *x, **y)
-    )
+
+    def searching(bench, found, *rest, **more):
+        tried.append(len(found))
+        return search(bench, found, *rest, **more)
+
+    for module in (naming, fitting):
+        monkeypatch.setattr(module, "Search", searching)
     one = mistake("causal_mask.sees_next")
     request = Request(one, library()["causal_mask"], "float32", SCENARIOS, laws=frozenset({"definition"}))
     result = run(request)

@@ -8,9 +8,9 @@ import torch
 
 from attnspec.adapters import Adapter
 from attnspec.cases.profiles import PROFILES
+from attnspec.diagnosis.answered import observed
 from attnspec.diagnosis.conditions import Condition, Fit, Literal
 from attnspec.diagnosis.facts import Facts
-from attnspec.diagnosis.naming import observed
 from attnspec.diagnosis.parting import Point
 from attnspec.diagnosis.phrases import counted, where
 from attnspec.diagnosis.separation import Separation, separated

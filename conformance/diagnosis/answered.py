@@ -1,0 +1,71 @@
+"""The calls that a subject has answered, or raises an error on: failing ones, and the scenarios of its mechanism."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace as replaced
+
+from ..cases.plans import plan, scenarios_of
+from ..cases.profiles import PROFILES
+from ..cases.samples import Sample
+from ..errors import SpecError
+from ..judging.bench import ANSWERED, Bench
+from ..judging.cells import Failure, law_of
+from ..judging.judge import judged
+from ..judging.trial import Tracing, Trial
+from ..numerics.grades import Grade
+from .observations import Observation
+from .steering import EXPLAINED_ENTRIES
+
+
+def observed(bench: Bench, failure: Failure, seed: int) -> list[Observation]:
+    """The calls that a subject has answered: those that failed, and the scenarios of the mechanism and its kin."""
+    if bench.mechanism.undetermined:
+        return []
+    grade = bench.subject.claims.grade(bench.dtype)
+    known = scenarios(bench, (failure.sample, failure.found), grade, seed)
+    return [*_failing(bench, failure, grade), *known]
+
+
+def _failing(bench: Bench, failure: Failure, grade: Grade) -> Iterator[Observation]:
+    """The calls that the broken law makes of the failing case and that are answered."""
+    return (o for o in _made(bench, failure, grade) if o.answered())
+
+
+def _made(bench: Bench, failure: Failure, grade: Grade) -> Iterator[Observation]:
+    """The calls that the broken law makes of the failing case, as it was found and as it was made small."""
+    law = law_of(bench.mechanism, failure.law)
+    for sample in dict.fromkeys((failure.sample, failure.found)):
+        trial = Tracing(bench, sample)
+        if law is not None and law.name != "definition":
+            with contextlib.suppress(SpecError):
+                judged(trial, law, [grade])
+        for settled in {(): trial.base, **trial.asked}.values():
+            yield Observation(trial, settled, grade)
+
+
+def raising(bench: Bench, failure: Failure, grade: Grade) -> Iterator[Observation]:
+    """The calls of the failing case on which the subject raises an error, if it does so more often than not."""
+    fault = failure.outcome.fault
+    if fault is not None and fault.kind == "raised" and bench.faults["raised"] > bench.faults[ANSWERED]:
+        yield from (o for o in _made(bench, failure, grade) if o.raises())
+
+
+def scenarios(bench: Bench, apart_from: Sequence[Sample], grade: Grade, seed: int) -> Iterator[Observation]:
+    """The scenarios of the mechanism and its kin that the subject answers, the smallest first.
+
+    Of what is sparing with shapes they are those of the mechanism alone.
+    """
+    m, claims = bench.mechanism, bench.subject.claims
+    known: Iterable[Sample] = scenarios_of(m, claims, seed=seed, dtype=bench.dtype)
+    if claims.sparing:
+        known = plan(m, claims, PROFILES["quick"], seed, bench.dtype).scenarios
+    for sample in sorted(known, key=lambda sample: sample.entries):
+        if bench.faults["hung"] or bench.deadly:
+            return
+        if sample.entries <= EXPLAINED_ENTRIES and sample not in apart_from:
+            trial = Trial(replaced(bench, mechanism=sample.mechanism), sample)
+            observation = Observation(trial, trial.base, grade)
+            if observation.answered():
+                yield observation

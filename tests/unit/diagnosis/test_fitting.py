@@ -1,0 +1,39 @@
+"""What fits on all of some calls: mistakes of other definitions, edits, one for each output, or at some positions."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from attnspec.diagnosis import fitting
+from attnspec.diagnosis.likeness import Likeness
+from attnspec.language.expressions import Expression
+from attnspec.mechanisms.loader import library
+from attnspec.subjects.stand_ins import DefinitionSubject
+
+from .test_naming import adapted, found_of, likeness_of, lse_of_two_states
+
+
+def test_a_mistake_in_one_output_alone_is_named_with_it():
+    likeness = likeness_of(
+        adapted(lse_of_two_states, "merge_states", conventions={"lse_base": "natural"}), "merge_states"
+    )
+    assert "merge_states.two_alone in lse" == likeness.name
+
+
+def test_a_fault_in_each_of_two_outputs_is_shown_as_a_changed_line_for_each():
+    m = library()["rotary_pair"]
+    scope = m.definition["q_out"].scope
+    each = {"q_right": Expression("k_right", scope), "k_left": Expression("q_left", scope)}
+    likeness = found_of(DefinitionSubject(m, "planted", each), "rotary_pair")
+    assert {"q_out", "k_out"} == {one.line.rpartition(" in ")[2] for one in likeness.changed}
+    assert all(cause.name.endswith((" in q_out", " in k_out")) for cause in likeness.causes)
+
+
+@pytest.mark.parametrize(("agreed", "named"), [(1, False), (2, True)])
+def test_a_mistake_of_another_definition_is_named_by_more_than_one_case(monkeypatch, agreed, named):
+    monkeypatch.setattr(fitting, "resembling", lambda *_, **__: ["of another definition"])
+    monkeypatch.setattr(fitting, "varied", lambda _: [])
+    monkeypatch.setattr(fitting, "Search", lambda *_, **__: SimpleNamespace(likeness=lambda: Likeness((), agreed)))
+    search = SimpleNamespace(wrong=[], grade=None, seed=0, within=None, until=0.0)
+    found = fitting._from_elsewhere(SimpleNamespace(mechanism=None), [], search, ())
+    assert named is (found is not None)
