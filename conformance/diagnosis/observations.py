@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ..errors import SpecError
 from ..judging.settling import Declined, Settled
 from ..judging.trial import Faulted, Trial
-from ..mechanisms.definition import Frame
+from ..mechanisms.definition import Frame, reached_by
 from ..mechanisms.restriction import labels_of
 from ..numerics import budget
 from ..numerics.codes import CODES
@@ -35,7 +35,7 @@ from ..subjects.stand_ins import differs
 from .candidates import Candidate, other_word
 from .facts import Facts, facts_of, read_densely
 from .places import Place
-from .versions import Version, bound_of, close, near_entries, reached_by, roughly
+from .versions import Version, bound_of, close, near_entries, roughly
 
 BROKEN = (SpecError, ValueError, IndexError, TypeError, ArithmeticError)
 """What an evaluation of changed lines may raise."""

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 
 from ..judging.frames import displaced
-from ..mechanisms.definition import reached
-from ..mechanisms.mechanism import Mechanism
 from ..numerics.grades import FP64, Grade
 from ..numerics.numbers import Number
 from ..numerics.parts import finite
@@ -61,16 +59,3 @@ def roughly(x: Any, y: Any) -> bool:
     with np.errstate(all="ignore"):
         size = np.max(np.abs(finite(y)), initial=0.0)
         return bool(np.all((x == y) | (np.abs(x - y) <= ROUGHLY * size) | np.isnan(x)))
-
-
-class Reached(dict[tuple[str, str, frozenset[str]], frozenset[str]]):
-    """What the changes of a library's mistakes may give another value."""
-
-
-def reached_by(mechanism: Mechanism, changed: frozenset[str]) -> frozenset[str]:
-    """What changes of some lines may give another value."""
-    key = (mechanism.name, mechanism.digest, changed)
-    known = mechanism.kept(Reached)
-    if key not in known:
-        known[key] = reached(mechanism, changed)
-    return known[key]

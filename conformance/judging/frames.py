@@ -47,6 +47,8 @@ class Frames:
         if grade is not None:
             for name, moved in settled.errors.items():
                 values[name] = Number.within(values[name], moved, grade=grade)
+        if settled.key:
+            return self.on_case(grade).on(values)
         return Frame(self.mechanism, values, grade=grade, dtype=self.bench.dtype)
 
     def on_case(self, grade: Grade | None = None) -> Frame:
@@ -133,7 +135,7 @@ class Frames:
             if all(words[convention] == word for convention, word in asked.items()):
                 return x
         frame, x = evaluate()
-        asked = {convention: words[convention] for convention in frame.turned_on if convention in words}
+        asked = {convention: words[convention] for convention in frame.words_asked if convention in words}
         self.cache[key] = (*found, (asked, x))
         return x
 

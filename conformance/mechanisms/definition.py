@@ -53,10 +53,11 @@ class Frame:
         self.mechanism, self.grade, self.dtype = mechanism, grade, dtype
         self.changes, self.overflow = changes or {}, None if overflow is FLOAT64 else overflow
         self.unchanged, self.reached = unchanged, reached
-        self.values = unchanged.values if unchanged is not None else self._bound(values)
+        self.given = unchanged.given if unchanged is not None else self._bound(values)
+        """What names mean that are no lines, without the errors of a grade."""
+        self.values = self.given
         if grade is not None:
-            for name in mechanism.inputs:
-                self.values[name] = _graded(self.values.get(name), grade)
+            self.values = self.given | {name: _graded(self.given.get(name), grade) for name in mechanism.inputs}
         self.memo: dict[str, Any] = {}
         if unchanged is not None:
             self.memo = {name: x for name, x in unchanged.memo.items() if name not in reached}
@@ -69,6 +70,27 @@ class Frame:
     def _bound(self, values: Mapping[str, Any]) -> dict[str, Any]:
         bound = {**self.mechanism.words, **self.mechanism.defaults, **values}
         return bound | sizes_of(self.mechanism, bound)
+
+    def on(self, values: Mapping[str, Any]) -> Frame:
+        """The same evaluation of other values, with all lines that do not depend on what differs from those of this.
+
+        Lines of this one are computed in it when they are asked for; they are what they would be anyway, to the bit.
+        """
+        m = self.mechanism
+        other = Frame(m, values, grade=self.grade, dtype=self.dtype, overflow=self.overflow)
+        own, others = self.given, other.given
+        known = own.keys() & others.keys()
+        names = frozenset((own.keys() ^ others.keys()) | {n for n in known if not _one_and_the_same(own[n], others[n])})
+        if not names.isdisjoint(m.conventions):  # which lines depend on a word is known only when they ask for it
+            return other
+        other.unchanged, other.reached = self, reached_by(m, names)
+        other.memo = {name: x for name, x in self.memo.items() if name not in other.reached}
+        return other
+
+    @property
+    def words_asked(self) -> set[str]:
+        """The conventions whose word was asked for so far, here or where lines were taken from."""
+        return self.turned_on if self.unchanged is None else self.turned_on | self.unchanged.words_asked
 
     def __getitem__(self, name: str) -> Any:
         memo = self.memo
@@ -257,6 +279,26 @@ def reached(mechanism: Mechanism, changes: Collection[str]) -> frozenset[str]:
         if not further:
             return frozenset(found)
         found |= further
+
+
+class Reached(dict[tuple[str, str, frozenset[str]], frozenset[str]]):
+    """What names reach, by mechanism."""
+
+
+def reached_by(mechanism: Mechanism, names: frozenset[str]) -> frozenset[str]:
+    """As `reached`, and once for all evaluations."""
+    known, key = mechanism.kept(Reached), (mechanism.name, mechanism.digest, names)
+    if key not in known:
+        known[key] = reached(mechanism, names)
+    return known[key]
+
+
+def _one_and_the_same(x: Any, y: Any) -> bool:
+    """Whether two values are one, or equal single ones of one type; of equal arrays it is not asked."""
+    return x is y or (type(x) is type(y) and type(x) in _SINGLE and x == y)
+
+
+_SINGLE = frozenset((bool, int, float, str))
 
 
 class CalledBy(dict[str, frozenset[str]]):

@@ -54,7 +54,7 @@ class Unchanged:
             if sum(x.size for x in call.inputs.values()) > self.largest:
                 return None
             try:
-                frame = subject.frame(call, {})
+                frame = subject.frame(call, {}, beside=self._beside(call))
                 self._kept[key] = Lines(frame, subject.reply(frame, call), call)
             except Exception:
                 return None
@@ -62,6 +62,14 @@ class Unchanged:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         return self._kept[key]
+
+    def _beside(self, call: Call) -> Frame | None:
+        """The lines on the last call of the same dtype that has an input in common: those of a law have most."""
+        for lines in reversed(self._kept.values()):
+            known = lines.call
+            if known.dtype == call.dtype and any(x is known.inputs.get(name) for name, x in call.inputs.items()):
+                return lines.frame.unchanged or lines.frame
+        return None
 
 
 class DefinitionSubject:
@@ -106,14 +114,28 @@ class DefinitionSubject:
         except Exception as error:
             return Reply(fault=raised(error))
 
-    def frame(self, call: Call, changes: Mapping[str, Any], unchanged: Frame | None = None) -> Frame:
-        """The definition on a call, or a `SpecError` outside its domain."""
+    def frame(
+        self,
+        call: Call,
+        changes: Mapping[str, Any],
+        unchanged: Frame | None = None,
+        *,
+        beside: Frame | None = None,
+    ) -> Frame:
+        """The definition on a call, or a `SpecError` outside its domain.
+
+        With `beside`, lines are taken from another call of the same dtype, without changes in either.
+        """
         overflow, values = LADDER[call.dtype][0].arithmetic, {}
         if unchanged is None:
             options = {name: self.mechanism.meant(name, x) for name, x in call.options.items()}
             values = {**self.words, **self.claims.fixed, **call.inputs, **options}
-        frame = Frame(
-            self.mechanism, values, changes=changes, overflow=overflow, unchanged=unchanged, reached=self._reached
+        frame = (
+            Frame(
+                self.mechanism, values, changes=changes, overflow=overflow, unchanged=unchanged, reached=self._reached
+            )
+            if beside is None
+            else beside.on(values)
         )
         if unchanged is None or self._moves_domain:
             frame.check_domain()

@@ -110,3 +110,24 @@ def test_outputs_that_a_mistake_does_not_change_are_those_of_the_definition():
     right = definition("attention", unchanged=shared).call(call).outputs
     found = wrong.call(call).outputs
     assert {"lse"} == {name for name in right if found[name] is not right[name]}
+
+
+def test_a_call_takes_lines_from_one_of_the_same_dtype_that_has_an_input_in_common():
+    m, shared = library()["attention"], Unchanged()
+    mistake = m.mistakes["no_scale"]
+    one = DefinitionSubject(m, "one", mistake.change, unchanged=shared)
+    alone = DefinitionSubject(m, "alone", mistake.change)
+    x = np.linspace(-1, 1, 12).reshape(1, 1, 3, 4)
+    inputs = {"q": x, "k": x + 1, "v": x - 1}
+    calls = [
+        Call(inputs, {}, "float32"),
+        Call({**inputs, "q": x * 2}, {}, "float32"),
+        Call({**inputs, "v": x * 3}, {"causal": True}, "float32"),
+        Call({**inputs, "v": x * 3}, {}, "float16"),
+        Call({name: y.copy() for name, y in inputs.items()}, {}, "float16"),
+    ]
+    for call in calls:
+        for name, y in alone.call(call).outputs.items():
+            np.testing.assert_array_equal(y, one.call(call).outputs[name], strict=True)
+    frames = [shared.on(one, call).frame for call in calls]
+    assert [None, frames[0], frames[0], None, None] == [frame.unchanged for frame in frames]
