@@ -35,13 +35,15 @@ def unified(
     window_left: int | None,
     softcap: float | None,
     causal: bool = True,
+    scales: tuple[Any, Any] = (None, None),
+    dtype: Any = None,
     **more: Any,
 ) -> Any:
-    """unified_attention of queries [batch, q_len, heads, head_dim] over pages."""
+    """unified_attention of queries [batch, q_len, heads, head_dim] over pages, whose codes may have scales."""
     import torch
 
     batch, q_len, heads, width = q.shape
-    out = torch.empty_like(q)
+    out = torch.empty_like(q, dtype=dtype, memory_format=torch.contiguous_format)
     starts = torch.arange(0, batch * q_len + 1, q_len, dtype=torch.int32, device=q.device)
     module("triton_unified_attention").unified_attention(
         q.flatten(0, 1),
@@ -55,11 +57,10 @@ def unified(
         width**-0.5 if scale is None else scale,
         causal,
         (-1, -1) if window_left is None else (window_left, 0 if causal else window_left),
-        table.int(),
+        table.int().contiguous(),
         0.0 if softcap is None else softcap,
         None,
-        None,
-        None,
+        *scales,
         **more,
     )
     return out
