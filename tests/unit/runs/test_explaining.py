@@ -2,8 +2,10 @@
 
 import pytest
 
+import attnspec
 from attnspec.judging.cells import Cell
 from attnspec.mechanisms.loader import library
+from attnspec.runs import explaining
 from attnspec.runs.explaining import Steps, headline
 
 ATTENTION = library()["attention"]
@@ -32,3 +34,12 @@ def test_a_step_that_fails_costs_itself_alone():
     assert [None, 3] == [steps.tried(lambda: 1 // 0), steps.tried(lambda: 3)]
     assert ["ZeroDivisionError: integer division or modulo by zero"] == [step["says"] for step in steps.failed]
     assert "1 // 0" in steps.failed[0]["trace"]
+
+
+def test_the_name_of_a_fault_that_was_shown_without_one_is_sought_for_less_time(monkeypatch):
+    sought = []
+    monkeypatch.setattr(explaining, "diagnose", lambda *_, times, **__: sought.append(times))
+    attnspec.check(
+        lambda x, weight, bias: 0 * x, operator="layer_norm", framework="numpy", dtypes=("float64", "float32")
+    )
+    assert [1.0, explaining.AGAIN] == sought[:2]
