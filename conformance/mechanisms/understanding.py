@@ -30,6 +30,8 @@ TRIED = 2000
 """Ways to choose options that are looked at for one parameter."""
 AXES = ("dim", "axis")
 """Parameters that are the number of an axis, which is counted from the last one here."""
+_NUMBER = re.compile(r"choice\(none, ([0-9.]+)[,)]")
+"""An option that is a number where it is not none; the first one stands for all."""
 _LARGEST = re.compile(r"max\(concat\(\[0\], (\w+)\)\)")
 
 
@@ -247,7 +249,10 @@ class _Understanding:
         m = self.mechanism
         if name in m.defaults:
             yield self.values.get(name, m.defaults[name])
-        if _is_array(x):
+        number = _NUMBER.match(m.options[name].text) if name in m.options else None
+        if _is_array(x) and number is not None:
+            yield float(number[1])  # which tables are made of a number, their shapes do not tell
+        elif _is_array(x):
             truth = name in m.inputs and any(site.name == "flags" for site in m.inputs[name].draws)
             if truth == (x["dtype"] == "bool"):
                 yield _zeros(x["shape"], truth)

@@ -66,6 +66,17 @@ def test_pages_have_their_sizes():
     assert (3, 5, 20, 16) == tuple(found.sizes[n] for n in ("batch", "max_pages", "pages", "page_size"))
 
 
+@pytest.mark.parametrize(("table", "base"), [(None, {}), (array(16, 4), {"base": 10000.0})])
+def test_new_tokens_have_the_sizes_of_their_cache_and_tables_say_that_they_are_turned(table, base):
+    q, k, cache, lens = array(3, 2, 4, 8), array(3, 2, 2, 8), array(5, 16, 2, 8), array(3, dtype="int32")
+    rows = {"cache_seqlens": lens, "cache_batch_idx": lens, "causal": True, "rotary_interleaved": False}
+    tables = {"rotary_cos": table, "rotary_sin": table}
+    found = said("flash_attn_with_kvcache", q=q, k_cache=cache, v_cache=cache, k=k, v=k, **rows, **tables)
+    assert isinstance(found, Use)
+    assert ("appended_attention", base, {"rows": (3,)}) == (found.operator, found.options, found.optional)
+    assert (3, 2, 5, 16) == tuple(found.sizes[n] for n in ("batch", "length", "cache_rows", "capacity"))
+
+
 def test_strides_are_told_with_the_axes_of_the_operator():
     q = array(1, 5, 2, 8)
     found = said("flash_attn_func", q=q, k=q, v=array(1, 5, 2, 8, strides=(240, 48, 8, 1)))
