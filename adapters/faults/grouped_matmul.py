@@ -127,7 +127,7 @@ def results_of_an_earlier_call(x: Any, w: Any) -> Any:
 
 
 @GROUPED.instead_of(product)
-def sums_in_bfloat16(left: Any, right: Any) -> Any:
+def sums_of_a_group_in_bfloat16(left: Any, right: Any) -> Any:
     """Sums are kept in bfloat16 from one input to the next."""
     total = (left[:, :1] * right[:1]).bfloat16()
     for at in range(1, left.shape[1]):

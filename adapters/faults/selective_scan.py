@@ -140,7 +140,7 @@ STATES: dict[tuple[int, ...], Any] = {}
 
 
 @CHUNKED.instead_of(begun, **ALONE)
-def state_of_an_earlier_call(state: Any) -> Any:
+def state_of_an_earlier_scan(state: Any) -> Any:
     """The state that a first call of a shape began with serves later ones."""
     return STATES.setdefault(tuple(state.shape), state.clone())
 
