@@ -47,9 +47,8 @@ def written(part: Any, x: Any, size: int, groups: str, bits: int) -> Any:
     found = part.rows(x, size, groups)
     codes, step, offset = part.coded(found, bits)
     numbers = part.read(part.packed(codes, bits), step, offset)
-    if found.shape[:-2] == x.shape[:-1]:
-        return numbers.reshape(x.shape).to(x.dtype)
-    return numbers.reshape(x.mT.shape).mT.to(x.dtype)
+    numbers = numbers.reshape(x.mT.shape).mT if groups == "tokens" else numbers.reshape(x.shape)
+    return numbers.to(x.dtype)
 
 
 def windowed(part: Any) -> Callable[..., Any]:
@@ -108,7 +107,7 @@ def groups_of_an_interleaved_axis(x: Any, size: int, groups: str) -> Any:
     return found.mT.reshape(found.shape)
 
 
-@WINDOWED.instead_of(coded)
+@WINDOWED.instead_of(coded, dtypes=("float32",))
 def range_in_half_precision(x: Any, bits: int) -> tuple[Any, Any, Any]:
     """The step is kept in bfloat16, and codes are made with the one that is not."""
     import torch

@@ -81,7 +81,8 @@ class Frame:
         own, others = self.given, other.given
         known = own.keys() & others.keys()
         names = frozenset((own.keys() ^ others.keys()) | {n for n in known if not _one_and_the_same(own[n], others[n])})
-        if not names.isdisjoint(m.conventions):  # which lines depend on a word is known only when they ask for it
+        # which lines depend on a word is known only when they ask for it, and of a reference nothing is known
+        if m.by_reference or not names.isdisjoint({*m.conventions, *m.vocabulary}):
             return other
         other.unchanged, other.reached = self, reached_by(m, names)
         other.memo = {name: x for name, x in self.memo.items() if name not in other.reached}

@@ -41,6 +41,8 @@ def others(m, sample):
             yield {**sample.values, name: np.flip(x) * 0.5}
         elif name in m.options and isinstance(x, bool):
             yield {**sample.values, name: not x}
+        elif name in m.vocabulary:
+            yield from ({**sample.values, name: word} for word in m.vocabulary[name] if word != x)
 
 
 def told(evaluate):
@@ -52,6 +54,7 @@ def told(evaluate):
 
 
 SEVERAL = (
+    "einsum",
     "kimi_delta_attention",
     "lse_gradient",
     "moe_routing",
