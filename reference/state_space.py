@@ -30,7 +30,7 @@ def state_space(x, dt, a, b, c, d=0.0, dt_bias=0.0, state=0.0, *, softplus=False
     return {"out": y, "final_state": h}
 
 
-def selective_scan(x, dt, a, b, c, d=0.0, z=None, dt_bias=0.0, state=0.0, *, softplus=False):
+def selective_scan(x, dt, a, b, c, d=0.0, z=0.0, dt_bias=0.0, state=0.0, *, softplus=False):
     """A row of states for each channel, whose entries fade by a of their own.
 
     x, dt and z [batch, channels, length], a [channels, state_dim], b and c [batch, state_dim, length], d and dt_bias
@@ -48,5 +48,4 @@ def selective_scan(x, dt, a, b, c, d=0.0, z=None, dt_bias=0.0, state=0.0, *, sof
         A = np.exp(delta[:, :, t, None] * a)
         h = A * h + (delta[:, :, t] * x[:, :, t])[..., None] * b[:, None, :, t]
         y[:, :, t] = np.einsum("bdn,bn->bd", h, c[:, :, t]) + np.broadcast_to(d, channels) * x[:, :, t]
-    gated = z is not None and np.ndim(z) > 0
-    return {"out": y * z / (1 + np.exp(-z)) if gated else y, "final_state": h}
+    return {"out": y * z / (1 + np.exp(-z)) if np.ndim(z) else y, "final_state": h}
