@@ -23,6 +23,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from ..execution import orphans
 from ..mechanisms.evidence import write
 from ..mechanisms.library import Library
 from ..mechanisms.loader import NONE, Specs, mechanism_named
@@ -160,6 +161,7 @@ def wanted_of(known: Library, names: Sequence[str]) -> tuple[str, ...]:
 
 def _settle(specs: Specs) -> None:
     """Load what stays as long as a worker does, and have its garbage looked for less often, and not in that."""
+    orphans.end_with_parent()
     specs.library()
     families("controls")
     gc.freeze()

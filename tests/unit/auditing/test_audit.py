@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -324,3 +325,11 @@ def test_bounds_that_mostly_say_nothing_are_a_fault_in_the_finest_dtype_and_told
     assert ["those of softmax.ratio say nothing in float32 on 7 of 9 cases"] == part.faults
     assert ["mostly too wide in bfloat16 for softmax.share, softmax.ratio"] == part.notes
     assert [] == list(Bounds().part("softmax"))
+
+
+def test_the_processes_of_an_audit_end_with_it(monkeypatch):
+    ended = []
+    monkeypatch.setattr(audit.orphans, "end_with_parent", lambda: ended.append(True))
+    monkeypatch.setattr(audit, "gc", SimpleNamespace(freeze=lambda: None, set_threshold=lambda *_: None))
+    audit._settle(NONE)
+    assert [True] == ended
