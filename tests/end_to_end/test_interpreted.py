@@ -13,6 +13,9 @@ INTERPRETED = [one for one in shipped() if one.interpreted]
 LAWS = {
     "vllm_unified_attention_both_ways": "bidirectional_pages.definition",
     "vllm_unified_attention_of_trees": "biased_pages.definition",
+    "vllm_unified_attention_coded_output": "quantized_output_pages.definition",
+    "vllm_unified_attention_coded_chunks": "quantized_output_cache.definition",
+    "vllm_unified_attention_of_codes": "quantized_pages.definition",
     "sglang_extend_attention_masked": "masked_pages.definition",
     "fla_naive_nsa_topk": "block_selection.determined",
 }
