@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 from .. import adapter
+from .scaled_matmul import stretched
 
 
 def bounds(x: Any, w: Any, lens: Any) -> list[tuple[int, int]]:
@@ -135,13 +136,6 @@ CODES: dict[str, Any] = {
 }
 
 
-def spread(scale: Any, axis: int, length: int, block: int | None) -> Any:
-    """A scale for each place of an axis, of those of blocks."""
-    if scale.shape[axis] == 1 or block is None:
-        return scale
-    return scale.repeat_interleave(block, axis).narrow(axis, 0, length)
-
-
 @adapter("grouped_matmul", limits=CODES)
 def control_groups_of_codes(
     x: Any,
@@ -158,11 +152,11 @@ def control_groups_of_codes(
     import torch
 
     n, outs = w.shape[1:]
-    rows = x.float() if x_scale is None else x.float() * spread(x_scale, 1, n, inner_block)
+    rows = x.float() if x_scale is None else x.float() * stretched(x_scale, 1, n, inner_block)
     out = torch.zeros(len(x), outs)
     for g, (a, b) in enumerate(bounds(x, w, lens)):
         scale = w_scale[min(g, len(w_scale) - 1)]
-        matrix = w[g].float() * spread(spread(scale, 1, outs, outs_block), 0, n, inner_block)
+        matrix = w[g].float() * stretched(stretched(scale, 1, outs, outs_block), 0, n, inner_block)
         out[a:b] = rows[a:b] @ matrix + (0 if bias is None else bias[g].float())
     return out
 
@@ -186,7 +180,7 @@ def control_groups_of_codes_by_stretches(
     length = inner_block or n
     out = torch.zeros(len(x), outs)
     for g, (a, b) in enumerate(bounds(x, w, lens)):
-        columns = spread(w_scale[min(g, len(w_scale) - 1)], 1, outs, outs_block)
+        columns = stretched(w_scale[min(g, len(w_scale) - 1)], 1, outs, outs_block)
         for at in reversed(range(-(-n // length))):
             own = slice(at * length, (at + 1) * length)
             part = x[a:b, own].float() @ w[g, own].float() * columns[min(at, len(columns) - 1)]

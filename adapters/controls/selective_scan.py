@@ -9,12 +9,17 @@ from .. import adapter
 DTYPES = ("float32", "bfloat16", "float16")
 
 
+def matching(x: Any, dt: Any, b: Any, state: Any) -> None:
+    """Refuse steps and states of another size."""
+    if dt.shape != x.shape or (state is not None and state.shape[2] != b.shape[1]):
+        raise ValueError("every token has a step, and a state a column for each entry of b")
+
+
 def prepared(x: Any, dt: Any, a: Any, b: Any, dt_bias: Any, state: Any, softplus: bool) -> tuple[Any, Any, Any]:
     """What fades and what is added, [batch, channels, length, state_dim], and the state, all in single precision."""
     import torch
 
-    if dt.shape != x.shape or (state is not None and state.shape[2] != b.shape[1]):
-        raise ValueError("every token has a step, and a state a column for each entry of b")
+    matching(x, dt, b, state)
     step = dt.float() if dt_bias is None else dt.float() + dt_bias[:, None]
     step = torch.nn.functional.softplus(step) if softplus else step
     added = (step * x.float())[..., None] * b.float().mT[:, None]
@@ -100,8 +105,7 @@ def control_scan_in_chunks(
     """Chunks of eight tokens in double precision: what each adds to each later one, and the state between chunks."""
     import numpy as np
 
-    if dt.shape != x.shape or (state is not None and state.shape[2] != b.shape[1]):
-        raise ValueError("every token has a step, and a state a column for each entry of b")
+    matching(x, dt, b, state)
     step = dt.astype(np.float64) + (0 if dt_bias is None else dt_bias[:, None])
     step = np.logaddexp(step, 0) if softplus else step
     held = np.zeros((*x.shape[:2], b.shape[1])) if state is None else state.astype(np.float64)

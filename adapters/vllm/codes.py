@@ -15,6 +15,13 @@ ONE_SCALE = "size(out_scale, 1) == 1 and size(out_scale, 2) == 1"
 PAGE = 16
 
 
+def coded(out_scale: Any) -> dict[str, Any]:
+    """What asks for an output in float8 with one scale for everything."""
+    import torch
+
+    return {"output_scale": out_scale.reshape(1), "dtype": torch.float8_e4m3fn}
+
+
 @kernel("paged_attention", requires=(*PAGES["requires"], "size(out_scale, 2) == 1"), conventions=PAGES["conventions"])
 def vllm_unified_attention_coded_output(
     q: Any,
@@ -29,10 +36,7 @@ def vllm_unified_attention_coded_output(
     softcap: float | None = None,
 ) -> Any:
     """unified_attention with an output_scale."""
-    import torch
-
-    more: dict[str, Any] = {"output_scale": out_scale.reshape(1), "dtype": torch.float8_e4m3fn}
-    return unified(q, key_pages, value_pages, table, k_lens, scale, window_left, softcap, **more)
+    return unified(q, key_pages, value_pages, table, k_lens, scale, window_left, softcap, **coded(out_scale))
 
 
 @kernel("cached_attention", requires=("value_dim == head_dim", ONE_SCALE), conventions=PAGES["conventions"])
@@ -53,14 +57,15 @@ def vllm_unified_attention_coded_chunks(
     count, end, outs = -(-length // PAGE), 0, []
     table = torch.arange(batch * count, dtype=torch.int32).view(batch, count).flip(0)
     keys, values = (x.new_zeros(batch * count, PAGE, kv_heads, width) for x in (k, v))
-    more: dict[str, Any] = {"output_scale": out_scale.reshape(1), "dtype": torch.float8_e4m3fn}
     for n in chunks:
         start, end = end, end + n
         places = torch.arange(start, end)
         for pool, x in zip((keys, values), (k, v), strict=True):
             pool[table[:, places // PAGE].long(), places % PAGE] = x[:, :, start:end].transpose(1, 2)
         queries, lens = q[:, :, start:end].transpose(1, 2).contiguous(), torch.full((batch,), end)
-        outs.append(unified(queries, keys, values, table, lens, scale, window_left, None, **more).transpose(1, 2))
+        outs.append(
+            unified(queries, keys, values, table, lens, scale, window_left, None, **coded(out_scale)).transpose(1, 2)
+        )
     return torch.cat([out.float() for out in outs], 2).to(torch.float8_e4m3fn)
 
 

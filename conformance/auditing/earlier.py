@@ -25,7 +25,7 @@ from ..data.store import Store, digest
 from ..mechanisms.compiled import called
 from ..mechanisms.evidence import Evidence, path_of
 from ..mechanisms.library import Library
-from ..mechanisms.mechanism import Mechanism
+from ..mechanisms.mechanism import Mechanism, reached_from
 from .correct import Bounds, Tried
 from .mutation import Refutation
 from .parts import Part
@@ -111,7 +111,7 @@ class Earlier:
         operator = self.library.operator_of(name)
         if kind == MECHANISM and name != operator:
             return (name,)
-        return tuple(each for each in self.library if self.library.operator_of(each) == operator)
+        return tuple(m.name for m in self.library.of(operator))
 
 
 def stated(library: Library, names: Sequence[str]) -> str:
@@ -122,13 +122,11 @@ def stated(library: Library, names: Sequence[str]) -> str:
 
 def needed(library: Library, names: Sequence[str]) -> list[Mechanism]:
     """Mechanisms, those of their operators, all that these call, and so on."""
-    found, waiting = dict[str, Mechanism](), [*names]
-    while waiting:
-        m = library[waiting.pop()]
-        if m.name not in found:
-            found[m.name] = m
-            waiting += [m.operator, *called(m), *([m.gradient_of] if m.gradient_of else [])]
-    return [found[each] for each in sorted(found)]
+
+    def further(m: Mechanism) -> Iterator[Mechanism]:
+        yield from map(library.__getitem__, filter(None, (m.operator, *called(m), m.gradient_of)))
+
+    return reached_from(map(library.__getitem__, names), further)
 
 
 def _text(library: Library, mechanism: Mechanism) -> bytes:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.store import Store, code_of, digest
-from ..mechanisms.mechanism import Mechanism
+from ..mechanisms.mechanism import Mechanism, reached_from
 from ..numerics.grades import GRADES
 from ..numerics.numbers import Number
 from .samples import Case, Sample
@@ -105,13 +105,7 @@ def lasts(mechanism: Mechanism) -> bool:
 
 
 def _with_called(mechanism: Mechanism) -> list[Mechanism]:
-    found, waiting = dict[str, Mechanism](), [mechanism]
-    while waiting:
-        m = waiting.pop()
-        if m.name not in found:
-            found[m.name] = m
-            waiting += [m.beside(name) for name in m.calls]
-    return [found[name] for name in sorted(found)]
+    return reached_from([mechanism], lambda m: map(m.beside, m.calls))
 
 
 # Entries

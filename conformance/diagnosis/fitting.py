@@ -21,20 +21,14 @@ SURE = 4
 """Cases on which an edit of the definition agrees at least: there are many of them."""
 FOREIGN = 2
 """Cases on which a mistake of another definition agrees at least: one may agree by chance."""
-
-
 SECONDS = 2.0
 """CPU time for all that is tried."""
-
-
 TILES = 0.2
 """The share of it in which functions with other tiles are tried."""
 PAIR_SECONDS = 1.5
 """CPU time in which pairs of mistakes are tried, where nothing else fits."""
 RESIZED = 3_000
 """Calls of faulty functions with other tiles in one diagnosis."""
-
-
 LATER_SECONDS = 0.4
 """CPU time for candidates that are made at some positions of an axis, and for those from a position on."""
 ALIKE = 8

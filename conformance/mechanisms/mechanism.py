@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
@@ -323,3 +323,14 @@ class Mechanism:
     def address(self, item: str) -> str:
         """The name of a law, mistake or reject as people write it."""
         return f"{self.name}.{item}"
+
+
+def reached_from(first: Iterable[Mechanism], further: Callable[[Mechanism], Iterable[Mechanism]]) -> list[Mechanism]:
+    """Mechanisms, those that each of them needs `further`, and so on, by name."""
+    found, waiting = dict[str, Mechanism](), [*first]
+    while waiting:
+        m = waiting.pop()
+        if m.name not in found:
+            found[m.name] = m
+            waiting += further(m)
+    return [found[name] for name in sorted(found)]

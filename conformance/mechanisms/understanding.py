@@ -55,7 +55,7 @@ def understood(call: Mapping[str, Any], library: Library) -> Use | Left:
 def _of_calls(interface: str, given: Mapping[str, Any]) -> Signature | None:
     """The interface of that name; of calls that pass what it leaves alone, the one beside it that has them."""
     one = signatures().get(interface)
-    left = {name for name, passed in one.parameters.items() if passed.how == "left"} if one else ()
+    left = {*one.parameters} - {*one.mapped} if one else set[str]()
     asked = {name for name in left if not _nothing(given.get(name))}
     return next((other for other in beside(interface) if asked & {*other.mapped}), one)
 

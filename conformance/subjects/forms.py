@@ -338,7 +338,7 @@ def as_operator(taken: Taken, mechanism: Mechanism, name: str, module: str) -> E
         else:
             own = _uses(passed, mechanism)
             uses |= own - mechanism.absent | ({passed.asks} & mechanism.absent)
-    uses |= {name for name in mechanism.absent if _everywhere(name, taken, mechanism)}
+    uses |= _everywhere(taken, mechanism)
     kinds = inspect.Parameter
     by_position = [kinds(each, kinds.POSITIONAL_OR_KEYWORD) for each in mechanism.required]
     further = [each for each in (*mechanism.optional, *mechanism.options) if each in uses]
@@ -353,10 +353,10 @@ def _uses(passed: Passed, mechanism: Mechanism) -> set[str]:
     return set[str]().union(*(_expression(mechanism, text).uses for text in passed.expressions))
 
 
-def _everywhere(name: str, taken: Taken, mechanism: Mechanism) -> bool:
-    """Whether a function has all parameters by which its interface is passed what a further mechanism adds."""
+def _everywhere(taken: Taken, mechanism: Mechanism) -> set[str]:
+    """What further mechanisms add of which a function has all parameters by which its interface is passed it."""
     one = taken.signature
-    arrays = one.arrays_in(mechanism)
-    computed = [passed for parameter, passed in one.parameters.items() if parameter not in arrays]
-    users = [passed for passed in computed if name in _uses(passed, mechanism)]
-    return bool(users) and all(passed in taken.passed.values() for passed in users)
+    arrays, had = one.arrays_in(mechanism), [*taken.passed.values()]
+    computed = [(passed in had, _uses(passed, mechanism)) for n, passed in one.parameters.items() if n not in arrays]
+    used, lacking = ({x for has, own in computed if has is had for x in own} for had in (True, False))
+    return (used - lacking) & mechanism.absent

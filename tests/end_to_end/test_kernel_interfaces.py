@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import attnspec
+from attnspec import reference
 
 
 def activated(x, activation):
@@ -14,10 +15,9 @@ def activated(x, activation):
 
 def convolved(x, weight, bias, state, activation):
     """A short convolution of [channels, length], and the inputs that are left."""
-    whole = np.concatenate([state, x], -1).astype(np.float64)
-    out = sum(whole[:, i : i + x.shape[-1]] * weight[:, i, None] for i in range(weight.shape[1]))
-    out = activated(out if bias is None else out + bias[:, None], activation)
-    return out, whole[:, whole.shape[1] - state.shape[1] :]
+    bias = 0.0 if bias is None else bias
+    found = reference.short_convolution(x[None], weight, bias, state[None], silu=activation == "silu")
+    return found["out"][0], found["final_state"][0]
 
 
 def update(*, keeps=False):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import attnspec
+from attnspec import reference
 
 
 def laid(sums):
@@ -76,15 +77,6 @@ def gated_delta_rule(**fault):
     return chunk_gated_delta_rule
 
 
-def convolved(x, weight, bias, state, activation):
-    """A short convolution of [channels, length], and the inputs that are left."""
-    whole = np.concatenate([state, x], -1).astype(np.float64)
-    out = sum(whole[:, i : i + x.shape[-1]] * weight[:, i, None] for i in range(weight.shape[1]))
-    out = out if bias is None else out + bias[:, None]
-    out = out / (1 + np.exp(-out)) if activation == "silu" else out
-    return out, whole[:, whole.shape[1] - state.shape[1] :]
-
-
 def short(**fault):
     def causal_conv1d(
         x,
@@ -104,7 +96,9 @@ def short(**fault):
             state = np.zeros((x.shape[2], weight.shape[1] - 1))
             if initial_state is not None:
                 state = initial_state[0 if fault and cu_seqlens is not None else at, :, 1:]
-            out[b, tokens] = convolved(x[b, tokens].T, weight, bias, state, activation)[0].T
+            own, added = x[b, tokens].T[None], 0.0 if bias is None else bias
+            found = reference.short_convolution(own, weight, added, state[None], silu=activation == "silu")
+            out[b, tokens] = found["out"][0].T
         return out.astype(x.dtype), None
 
     return causal_conv1d
