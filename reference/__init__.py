@@ -21,6 +21,12 @@ from .decoder import decoder, transformer_block
 from .document_masks import document_mask
 from .dropout import dropout
 from .feed_forward import gated_activation, swiglu, swiglu_gradient
+from .forgetting import (
+    forgetting_attention,
+    forgetting_attention_gradient,
+    packed_forgetting_attention,
+    packed_forgetting_attention_gradient,
+)
 from .gathered import gathered_attention, gathered_attention_gradient
 from .generate import generate
 from .gradients import gated_rms_norm_gradient, layer_norm_gradient, rms_norm_gradient, softmax_gradient
@@ -128,6 +134,8 @@ __all__ = [
     "dropout",
     "einsum",
     "filter_rows",
+    "forgetting_attention",
+    "forgetting_attention_gradient",
     "gated_activation",
     "gated_delta_rule",
     "gated_delta_rule_gradient",
@@ -164,6 +172,8 @@ __all__ = [
     "packed_convolution",
     "packed_convolution_gradient",
     "packed_delta_rule",
+    "packed_forgetting_attention",
+    "packed_forgetting_attention_gradient",
     "packed_linear_attention",
     "packed_state_space",
     "paged_attention",
