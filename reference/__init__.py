@@ -95,6 +95,7 @@ from .routed_experts import routed_experts
 from .sampling import filter_rows, sample, sample_rows, top_k_filter, top_p_filter
 from .softmax import softmax
 from .sparse_top_k import sparse_top_k
+from .speculation import draft_verification, speculative_sampling
 from .state_space import selective_scan, state_space
 from .tensors import broadcast_shapes, einsum
 from .time_mixing import wkv4, wkv6, wkv7
@@ -131,6 +132,7 @@ __all__ = [
     "dequantize_blocks",
     "dequantize_gguf",
     "document_mask",
+    "draft_verification",
     "dropout",
     "einsum",
     "filter_rows",
@@ -202,6 +204,7 @@ __all__ = [
     "softmax",
     "softmax_gradient",
     "sparse_top_k",
+    "speculative_sampling",
     "state_space",
     "state_space_gradient",
     "swiglu",

@@ -1,4 +1,4 @@
-"""How Hugging Face transformers filters logits and draws from them.
+"""How Hugging Face transformers filters logits, draws from them, and verifies the drafts of another model.
 
 Source: transformers/generation/logits_process.py (TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper) and
 transformers/generation/utils.py (GenerationMixin._sample), which applies them in this order and draws by
@@ -82,3 +82,32 @@ def transformers_continuous_batching(logits: Any, temperature: Any = None, k: An
             bits = numbers.float().view(torch.int32) if numbers.is_floating_point() else numbers.int()
             logits = warper(logits, bits)
     return logits.clone()
+
+
+@adapter(
+    "speculative_sampling",
+    dtypes=("float32",),
+    requires=("all(drafts >= 0)", "single(lens) or all(lens > 0)"),
+    package="transformers",
+    extra="transformers",
+)
+def transformers_speculative_sampling(
+    draft_probs: Any, target_probs: Any, drafts: Any, lens: Any = None, *, seed: int
+) -> Any:
+    """_speculative_sampling, which verifies the drafts of one sequence, of items one after the other."""
+    import torch
+    from transformers.generation.utils import _speculative_sampling
+
+    steps = drafts.shape[1]
+    if target_probs.shape[1] != steps + 1 or draft_probs.shape[2] != target_probs.shape[2]:
+        raise ValueError("the target model has the chances of every draft and of what follows")
+    tokens, accepted = drafts.new_full((len(drafts), steps + 1), -1), []
+    with torch.random.fork_rng(devices=[drafts.device] if drafts.is_cuda else []):
+        torch.manual_seed(seed)
+        for item, count in enumerate([steps] * len(drafts) if lens is None else lens.tolist()):
+            one = slice(item, item + 1)
+            q, p = draft_probs[one, :count].log(), target_probs[one, : count + 1].log()
+            found, matches = _speculative_sampling(drafts[one, :count], q, count, p)
+            tokens[item, : found.shape[1]] = found[0]
+            accepted.append(int(matches))
+    return {"tokens": tokens, "accepted": torch.tensor(accepted, dtype=torch.int64)}

@@ -22,6 +22,7 @@ LOGARITHMS = {"LOG2E": math.log2(math.e), "LOGE2": math.log(2)}
 ATTENTION = "v1.attention.ops"
 MAMBA = "model_executor.layers.mamba.ops"
 QUANTIZATION = "model_executor.layers.quantization"
+WARMUP = "model_executor.warmup"
 FOLDERS = (
     *("v1", "v1.attention", ATTENTION, "v1.attention.backends", "utils"),
     *("model_executor", "model_executor.layers", "model_executor.layers.mamba", MAMBA, f"{MAMBA}.cpu"),
@@ -159,6 +160,28 @@ def sampler() -> Any:
     }
     hollow("vllm", ("v1", "v1.sample", "v1.sample.ops", "config"), absent)
     return importlib.import_module("vllm.v1.sample.ops.topk_topp_sampler")
+
+
+@functools.cache
+def rejection() -> Any:
+    """The module of vLLM with kernels in Triton that verify drafts, without what they are called by."""
+    triton: Any = importlib.import_module("triton")
+    if triton.knobs.runtime.interpret:
+        unused: dict[str, Any] = {"__getattr__": lambda name: None}
+        kept: dict[str, Any] = {"triton_kernel_dispatcher_with_warmup": lambda **_: lambda function: function}
+        stubs: dict[str, dict[str, Any]] = {
+            "config.model": {"PROCESSED_LOGPROBS_MODES": ()},
+            "logger": {"init_logger": logging.getLogger},
+            "triton_utils": {"tl": triton.language, "triton": triton},
+            f"{WARMUP}.jit_warmup_triton_helper": {**unused, **kept},
+            **dict.fromkeys((f"{WARMUP}.jit_warmup", "utils.torch_utils", "v1.outputs", "v1.sample.sampler"), unused),
+            **dict.fromkeys(("v1.sample.metadata", "v1.sample.logits_processor.builtin"), unused),
+            **{f"v1.sample.ops.{name}": unused for name in ("bad_words", "penalties", "topk_topp_sampler")},
+            **{f"v1.spec_decode.{name}": unused for name in ("metadata", "utils")},
+        }
+        folders = ("v1", "v1.sample", "v1.sample.ops", "v1.sample.logits_processor", "v1.spec_decode", "utils")
+        hollow("vllm", (*FOLDERS, *folders, "config", WARMUP), stubs)
+    return importlib.import_module("vllm.v1.sample.rejection_sampler")
 
 
 @functools.cache

@@ -124,6 +124,7 @@ class Form:
         into |= {n: said[0] if said else "".join(named[at : at + 1]) for at, (n, said) in enumerate(changed.items())}
         into |= dict.fromkeys(rooms, "")
         outputs = tuple(name if name != "_" else f"_{number}" for number, name in enumerate(one.returns or m.outputs))
+        dtypes |= {name: "number" for name in outputs if name not in m.outputs}  # what is none of the operator's
         objects = frozenset(name for name, how in passed.items() if how.how == "object")
         return Interface(m.operator, self.taken.leading, outputs, dtypes, into=into, objects=objects)
 
