@@ -15,6 +15,7 @@ from .beam_search import beam_search
 from .bias import bucketed_bias, bucketed_bias_gradient, window_bias, window_bias_gradient
 from .block_selection import block_selection
 from .block_sparse import block_sparse_attention, block_sparse_attention_gradient
+from .cache_writes import cache_write, latent_cache_write, scaled_cache_write
 from .cached_attention import cached_attention
 from .compressed import compressed_attention
 from .decoder import decoder, transformer_block
@@ -122,6 +123,7 @@ __all__ = [
     "broadcast_shapes",
     "bucketed_bias",
     "bucketed_bias_gradient",
+    "cache_write",
     "cached_attention",
     "compressed_attention",
     "cross_entropy",
@@ -151,6 +153,7 @@ __all__ = [
     "kimi_delta_attention",
     "kimi_delta_attention_gradient",
     "latent_attention",
+    "latent_cache_write",
     "latent_pages",
     "layer_norm",
     "layer_norm_gradient",
@@ -196,6 +199,7 @@ __all__ = [
     "routed_experts",
     "sample",
     "sample_rows",
+    "scaled_cache_write",
     "scaled_matmul",
     "selective_scan",
     "short_convolution",

@@ -73,6 +73,18 @@ def module(name: str) -> Any:
 
 
 @functools.cache
+def cache_writer() -> Any:
+    """The module of `vllm.v1.attention.ops` that writes keys and values to slots."""
+    triton: Any = importlib.import_module("triton")
+    if triton.knobs.runtime.interpret:
+        _hollow()
+        platform, coded = Platform(), {"is_quantized_kv_cache": lambda name: name.startswith("fp8")}
+        float8 = {"FP8_DTYPE": platform.fp8_dtype(), "get_fp8_min_max": lambda: (-448.0, 448.0)}
+        hollow("vllm", (), {"utils.torch_utils": coded, f"{QUANTIZATION}.utils.quant_utils": float8})
+    return importlib.import_module(f"vllm.{ATTENTION}.triton_reshape_and_cache_flash")
+
+
+@functools.cache
 def mamba_module(name: str) -> Any:
     """A module of `vllm.model_executor.layers.mamba.ops` with kernels in Triton, as in "ssd_combined"."""
     triton: Any = importlib.import_module("triton")

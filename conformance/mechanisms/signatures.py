@@ -38,6 +38,7 @@ class Passed:
     how: How
     texts: tuple[str, ...]
     names: tuple[str, ...] = ()
+    """The attributes of an object; of a text with a condition, what is passed where that does not hold."""
 
     @property
     def expressions(self) -> tuple[str, ...]:
@@ -237,7 +238,7 @@ def _passed(x: Any) -> Passed:
     if "as" in x:
         return Passed("in_place", (str(x["in_place"]), str(x["as"])))
     if "where" in x:
-        return Passed("text", (str(x["text"]), str(x["where"])))
+        return Passed("text", (str(x["text"]), str(x["where"])), tuple(map(str, filter(None, [x.get("otherwise")]))))
     [(how, text)] = x.items()
     if str(how) == "object":
         return Passed("object", tuple(map(str, text.values())), tuple(map(str, text)))
