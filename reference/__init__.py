@@ -19,6 +19,7 @@ from .cache_writes import cache_write, latent_cache_write, scaled_cache_write
 from .cached_attention import cached_attention
 from .compressed import compressed_attention
 from .decoder import decoder, transformer_block
+from .deformable import deformable_attention, deformable_attention_gradient
 from .document_masks import document_mask
 from .dropout import dropout
 from .feed_forward import gated_activation, swiglu, swiglu_gradient
@@ -130,6 +131,8 @@ __all__ = [
     "cross_entropy_gradient",
     "decay_groups",
     "decoder",
+    "deformable_attention",
+    "deformable_attention_gradient",
     "dequantize",
     "dequantize_blocks",
     "dequantize_gguf",
