@@ -40,18 +40,20 @@ GARBAGE = 50_000
 
 
 class Group(click.Group):
-    """Usage errors leave with the code of bad usage, and a program that was interrupted leaves at once.
+    """Usage errors leave with the code of bad usage, and a program that runs this command ends along with it.
 
     Commands are listed as they are added, the usual one first.
     """
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        try:
+        """Run the command that was typed, and leave; one that is given by who calls returns."""
+        if args or keywords:
             return self.main(*args, **keywords)
+        try:
+            code = self.main()
         except SystemExit as end:
-            if end.code == int(Exit.INTERRUPTED):
-                leave(int(Exit.INTERRUPTED))
-            raise
+            code = end.code
+        return leave(int(code or 0))
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)

@@ -67,7 +67,7 @@ class Library(Mapping[str, Mechanism]):
     def __getitem__(self, name: str) -> Mechanism:
         if name not in self._read:
             if name in self.files:
-                with uncollected():
+                with uncollected(lasting=True):
                     self._read[name] = self._restored(name) or self._built(name)
             else:
                 self._read[name] = replace(self.beside[name], library=self)
@@ -205,12 +205,18 @@ class _Operators(Mapping[str, Takes]):
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
-    """Without the garbage collector: hardly anything of what is made is garbage, and to look for it takes long."""
+def uncollected(*, lasting: bool = False) -> Iterator[None]:
+    """Without the garbage collector: hardly anything of what is made is garbage, and to look for it takes long.
+
+    What is `lasting` counts as old afterwards: the next search, which is among new objects, leaves it out.
+    """
     collecting = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if collecting:
+            if lasting and not gc.get_freeze_count():  # what somebody else has frozen stays so
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -51,8 +51,11 @@ def end_workers(config: Any) -> None:
             gateway._io.kill()
 
 
-def leave(code: int) -> None:
-    """End this process without taking everything in it apart, which takes seconds where torch is loaded."""
+def leave(code: int) -> NoReturn:
+    """End this process without taking everything in it apart.
+
+    That takes seconds where torch is loaded, or all specifications are.
+    """
     with suppress(Exception):
         atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

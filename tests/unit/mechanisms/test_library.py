@@ -1,5 +1,6 @@
 """Mechanisms are read when they are asked for, and once for all processes until something changes that makes them."""
 
+import gc
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from attnspec.data.store import Store
 from attnspec.errors import SpecErrors
 from attnspec.mechanisms import library as module
 from attnspec.mechanisms.definition import Frame
-from attnspec.mechanisms.library import Library
+from attnspec.mechanisms.library import Library, uncollected
 from attnspec.mechanisms.loader import library
 from attnspec.mechanisms.specfiles import SpecFile
 
@@ -211,3 +212,17 @@ def test_a_library_owns_what_is_kept_about_its_mechanisms():
     one.kept(Notes)["a"] = 1
     assert {"a": 1} == one.kept(Notes) == one["double"].kept(Notes)
     assert {} == other.kept(Notes)
+
+
+@pytest.mark.parametrize(("lasting", "searched"), [(True, False), (False, True)])
+def test_what_lasts_is_not_searched_for_garbage_once_it_is_made(lasting, searched, monkeypatch):
+    begun = []
+    gc.collect()
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: 0)
+    gc.callbacks.append(lambda phase, info: begun.append(info["generation"]) if phase == "start" else None)
+    with uncollected(lasting=lasting):
+        made = [[] for _ in range(gc.get_threshold()[0] + 1)]
+    made += [[] for _ in range(100)]
+    gc.callbacks.pop()
+    gc.freeze()  # as it was
+    assert (searched, True) == (bool(begun), gc.isenabled())
