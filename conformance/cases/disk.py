@@ -25,7 +25,7 @@ from ..numerics.numbers import Number
 from .samples import Case, Sample
 
 STORE = Store("values", 256 << 20)
-KINDS = ("exact", "bound", "differing", "refused")
+KINDS = ("exact", "bound", "differing", "refused", "score", "outcome")
 """The kinds of cached things that are kept."""
 CODE = ("data", "numerics", "language", "mechanisms", "cases", "judging", "reference")
 """The packages on which a value depends."""

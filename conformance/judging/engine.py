@@ -27,8 +27,8 @@ from .course import Course
 from .independence import KEPT, known_of
 from .judge import Kind, Outcome, definition_law, judged
 from .layouts import lay_out, layout_told
-from .margins import largest_score
 from .precision import examined
+from .recall import recalled
 from .recognition import recognized
 from .serving import served
 from .settling import Settled
@@ -163,7 +163,7 @@ class _Run:
             self.seen.outcomes.append((trial.sample, kind))
             return kind not in (Kind.REFUTED, Kind.FAULTED)
         self.seen.tried.setdefault(trial.sample.key, trial.sample.case)
-        outcome = judged(trial, definition_law(self.mechanism), self.seen.grades)
+        outcome = self.outcome(trial, definition_law(self.mechanism))
         self.seen.contracts.shaped(outcome, trial)
         if outcome.certain:
             self.seen.outcomes.append((trial.sample, outcome.kind))
@@ -200,7 +200,7 @@ class _Run:
     def judge(self, tally: Tally, trial: Trial) -> Kind:
         """One law on one trial, with all that follows from it."""
         self.seen.tried.setdefault(trial.sample.key, trial.sample.case)
-        outcome = judged(trial, tally.law, self.seen.grades)
+        outcome = self.outcome(trial, tally.law)
         if tally.law.level != "should":
             self.seen.contracts.shaped(outcome, trial)
         case_itself = not (outcome.settled or Settled({})).key
@@ -223,7 +223,7 @@ class _Run:
         tally.worst = max(tally.worst, outcome.excess) if not outcome.bad else tally.worst
         margin = outcome.margin if self.request.spread else None
         if margin is not None:
-            score = largest_score(trial.frames.on_case()) if tally is self.seen.definition else 0.0
+            score = trial.frames.score() if tally is self.seen.definition else 0.0
             tally.margins.add(margin, trial.sample.case.label, trial.sample.values, score)
         if outcome.claimed is not None:
             tally.claimed = max(tally.claimed or 0.0, outcome.claimed)
@@ -237,6 +237,10 @@ class _Run:
             self.loosen(tally, trial, outcome.grade, explained=outcome.kind is Kind.HELD)
         self.weigh(tally, trial, outcome.kind)
         return outcome.kind
+
+    def outcome(self, trial: Trial, law: Law) -> Outcome:
+        """How a law fares on a trial; in runs that report, as it is known for the same results."""
+        return (recalled if self.request.spread else judged)(trial, law, self.seen.grades)
 
     def failed(self, tally: Tally, trial: Trial, outcome: Outcome) -> None:
         """Take note of a failure, of one that is no known finding before any other."""

@@ -17,6 +17,7 @@ from ..numerics.comparing import recording
 from ..numerics.grades import FP64, Grade
 from ..numerics.numbers import Number
 from .bench import Bench
+from .margins import largest_score
 from .settling import Settled
 
 SETTLED = "settled"
@@ -138,6 +139,14 @@ class Frames:
         asked = {convention: words[convention] for convention in frame.words_asked if convention in words}
         self.cache[key] = (*found, (asked, x))
         return x
+
+    def score(self) -> float:
+        """The largest score on the case itself; see `largest_score`."""
+        key = self._key("score", self.base)
+        if key not in self.cache:
+            self.cache[key] = largest_score(self.on_case())
+        found: float = self.cache[key]
+        return found
 
     def shape(self, name: str, settled: Settled) -> tuple[int, ...]:
         """The shape that an output has for inputs of these shapes."""

@@ -67,11 +67,13 @@ class Outcome:
     """The error in units of the bound that is claimed; None where rounding the result is all that was needed."""
     comparisons: Sequence[Comparison] = ()
     """What was compared by a law that holds."""
+    kept: Margin | None = None
+    """Its errors, where what was compared is no longer kept."""
 
     @property
     def margin(self) -> Margin | None:
         """The errors of a law that holds, entry by entry; None where no bound was needed."""
-        return margin_of(self.comparisons)
+        return self.kept or margin_of(self.comparisons)
 
     @property
     def bad(self) -> bool:

@@ -53,6 +53,8 @@ class Trial:
         self.replies: dict[tuple[Any, ...], Reply] = {}
         self.spent: list[Reply] = []
         """Replies that are no longer kept, without their outputs."""
+        self.noted: dict[tuple[Any, ...], Settled] | None = None
+        """The calls that were looked at, by their keys, while somebody wants to know."""
         self._numbers: dict[tuple[Any, ...], Any] = {}
 
     def release(self) -> None:
@@ -71,6 +73,8 @@ class Trial:
 
     def reply(self, settled: Settled) -> Reply:
         """What the subject returned; `Declined` or `Faulted` where it returned nothing."""
+        if self.noted is not None:
+            self.noted[settled.key] = settled
         reply = self.replies.get(settled.key)
         if reply is None:
             reply = self.replies[settled.key] = self._answer(settled)
@@ -156,6 +160,8 @@ class Trial:
         if key not in self._numbers:
             y = self.observed(name, settled)
             self._numbers[key] = self.bounds.number(y, name, settled, grade, worst, fair)
+        elif self.noted is not None:
+            self.noted[settled.key] = settled
         return self._numbers[key]
 
     def _lost(self, name: str, grade: Grade | None, worst: bool) -> bool:
@@ -175,12 +181,9 @@ class Tracing(Trial):
     def __init__(self, bench: Bench, sample: Sample, *, fair: bool = True) -> None:
         super().__init__(bench, sample, fair=fair)
         self.asked: dict[tuple[Any, ...], Settled] = {}
+        self.noted = self.asked
         self.looked_at: set[tuple[str, tuple[Any, ...]]] = set()
         """The outputs, each with the key of its call."""
-
-    def reply(self, settled: Settled) -> Reply:
-        self.asked[settled.key] = settled
-        return super().reply(settled)
 
     def observed(self, name: str, settled: Settled) -> NDArray[np.float64]:
         self.looked_at.add((name, settled.key))

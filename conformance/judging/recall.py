@@ -1,0 +1,100 @@
+"""What laws gave on a case before: where a subject returns the same results, they give the same again.
+
+A law asks a subject for one call after the other, and each follows from the case and from the results before it.
+So its calls are made again one by one, as long as each gives the same to the bit; if all do, nothing is evaluated.
+Only what holds, or says nothing, is recalled: a failure is looked at each time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..errors import SpecError
+from ..execution.calling import Reply
+from ..mechanisms.mechanism import Law
+from ..numerics import budget
+from ..numerics.grades import Grade
+from .judge import Kind, Outcome, judged
+from .margins import Margin
+from .settling import Declined, Settled
+from .trial import Faulted, Trial
+
+OUTCOME = "outcome"
+"""Under which outcomes are kept with a sample."""
+CALL = "call of a law"
+"""Under which the calls of recalled laws are, for the next time."""
+RECALLED = (Kind.HELD, Kind.VACUOUS, Kind.IDLE)
+Recorded = tuple[Any, ...]
+
+
+def recalled(trial: Trial, law: Law, grades: Sequence[Grade]) -> Outcome:
+    """As `judged`, which is asked where the results are others than those that are known; comparisons are not kept."""
+    key = (OUTCOME, law.name, trial.bench.words_key, tuple(grade.name for grade in grades))
+    cache = trial.sample.cache
+    if key in cache and (known := _again(trial, cache[key], grades)) is not None:
+        return known
+    trial.noted = asked = {}
+    try:
+        found = judged(trial, law, grades)
+        if found.kind not in RECALLED or found.says:
+            return found
+        found = replace(found, comparisons=(), kept=found.margin)
+        cache[key] = _recorded(trial, asked, found)
+    finally:
+        trial.noted = None
+    return found
+
+
+def _recorded(trial: Trial, asked: Mapping[Any, Settled], found: Outcome) -> Recorded:
+    """An outcome in plain data, with the calls that it follows from and what each gave."""
+    calls = []
+    for key, settled in asked.items():
+        replaced = {name: settled.values[name] for name, *_ in key}
+        calls.append((replaced, dict(settled.errors), key, _digest(trial.replies[key])))
+    m = found.kept
+    margin = None if m is None else (m.counts, m.worst, m.row, m.rows)
+    return tuple(calls), found.kind.value, found.excess, found.grade and found.grade.name, found.claimed, margin
+
+
+def _again(trial: Trial, known: Recorded, grades: Sequence[Grade]) -> Outcome | None:
+    """A known outcome, if the calls that it follows from give what they gave; None where one does not."""
+    calls, kind, excess, grade, claimed, margin = known
+    with np.errstate(all="ignore"), budget.metered():
+        for replaced, errors, key, digest in calls:
+            try:
+                reply = trial.reply(_settled(trial, replaced, errors, key))
+            except (Declined, Faulted, SpecError):  # which is told when the law is judged
+                return None
+            if _digest(reply) != digest:
+                return None
+    return Outcome(
+        Kind(kind),
+        excess,
+        next((one for one in grades if one.name == grade), None),
+        claimed=claimed,
+        kept=None if margin is None else Margin(*margin),
+    )
+
+
+def _settled(trial: Trial, replaced: Mapping[str, Any], errors: Mapping[str, Any], key: tuple[Any, ...]) -> Settled:
+    """A call of a law, one object for all laws that make it."""
+    if not key:
+        return trial.base
+    cache = trial.sample.cache
+    if (CALL, key) not in cache:
+        cache[CALL, key] = Settled({**trial.sample.values, **replaced}, errors, key)
+    return cache[CALL, key]
+
+
+def _digest(reply: Reply) -> bytes:
+    """What tells the results of a call from all others."""
+    found = hashlib.blake2b(digest_size=16)
+    for name, x in sorted(reply.outputs.items()):
+        found.update(repr((name, x.dtype.str, x.shape, x.strides)).encode())
+        found.update(np.ascontiguousarray(x).data)
+    return found.digest()
