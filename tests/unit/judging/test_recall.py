@@ -121,12 +121,34 @@ def test_what_is_refuted_is_evaluated_each_time(sample, evaluations):
         assert Kind.REFUTED == recalled(trial_of(sample, Moved((0,), 0.01)), SHIFTED, GRADES).kind
 
 
+@pytest.mark.parametrize("stored", [False, True])
 @pytest.mark.parametrize(("kind", "found"), [("raised", Kind.FAULTED), ("unsupported", Kind.DECLINED)])
-def test_a_call_that_gives_nothing_is_told_as_ever(sample, evaluations, kind, found):
+def test_an_error_is_told_as_ever_and_only_the_same_one_is_recalled(sample, evaluations, kind, found, stored):
     recalled(trial_of(sample, Moved()), SHIFTED, GRADES)
-    subject = Moved((1,), fault=Fault(kind, "no"))
-    assert (found, "no") == (told(outcome := recalled(trial_of(sample, subject), SHIFTED, GRADES))[0], outcome.says)
-    assert 2 == len(subject.calls)
+    for turn in range(2):
+        fault = Fault(kind, "no", f"a trace of call {turn}")
+        trial = trial_of(sample, Moved((1,), fault=fault))
+        outcome = recalled(trial, SHIFTED, GRADES)
+        assert (found, "no") == (outcome.kind, outcome.says)
+        assert (fault if found is Kind.FAULTED else None) is outcome.fault
+        assert 2 == len(trial.bench.subject.calls)
+        disk.save([sample])
+        sample = drawn() if stored else sample
+    assert ["shift_invariant"] * 2 == evaluations
+    assert "yes" == recalled(trial_of(sample, Moved((1,), fault=Fault(kind, "yes"))), SHIFTED, GRADES).says
+    assert 3 == len(evaluations)
+
+
+def test_what_is_answered_with_no_result_and_what_was_too_slow_are_not_recalled(sample, evaluations):
+    def flat(call):
+        return Reply({"p": np.zeros(3)})
+
+    for law in (SHIFTED, SHIFTED, LAWS[0], LAWS[0]):
+        (subject := Moved()).call = flat
+        assert Kind.FAULTED == recalled(trial_of(sample, subject), law, GRADES).kind
+    for _ in range(2):
+        assert Kind.SLOW == recalled(trial_of(sample, Moved((0,), fault=Fault("slow", "no"))), SHIFTED, GRADES).kind
+    assert 6 == len(evaluations)
 
 
 def test_an_outcome_belongs_to_the_grades_and_words_that_it_was_found_with(sample, evaluations):
