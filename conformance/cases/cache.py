@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -55,13 +55,15 @@ class Ledger:
 class Kept(dict[Any, Any]):
     """The cache of one sample. What is in it may be gone as soon as another cache grows, and not before."""
 
-    __slots__ = ("__weakref__", "ledger", "looked_at", "saved", "size")
+    __slots__ = ("__weakref__", "later", "ledger", "looked_at", "outcomes", "saved", "size")
 
     def __init__(self, ledger: Ledger | None = None) -> None:
         super().__init__()
         self.size, self.ledger = 0, ledger or LEDGER
-        self.saved = 0
-        """Things that are kept on disk."""
+        self.saved = self.outcomes = 0
+        """Values and outcomes that are kept on disk."""
+        self.later: Callable[[], Mapping[Any, Any]] | None = None
+        """How values are read from disk, which is left until one is needed."""
         self.looked_at = 0
         """How many things it had when it was last asked what of them is to be kept on disk."""
 
@@ -70,11 +72,19 @@ class Kept(dict[Any, Any]):
         super().__setitem__(key, x)
         self.ledger.grown(self, size)
 
-    def restore(self, things: Mapping[Any, Any]) -> None:
-        """Take in what is kept on disk."""
-        for key, x in things.items():
+    def restore(self, outcomes: Mapping[Any, Any], later: Callable[[], Mapping[Any, Any]]) -> None:
+        """Take in the outcomes that are kept on disk, and `later` the values; see `load`."""
+        for key, x in outcomes.items():
             self[key] = x
-        self.saved = len(things)
+        self.outcomes, self.later = len(outcomes), later
+
+    def load(self) -> None:
+        """Take in the values that are kept on disk, for who is about to look for one."""
+        if self.later is not None:
+            values, self.later = self.later(), None
+            for key, x in values.items():
+                self[key] = x
+            self.saved = len(values)
 
     def clear(self) -> None:
         super().clear()

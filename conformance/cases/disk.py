@@ -25,17 +25,20 @@ from ..numerics.numbers import Number
 from .samples import Case, Sample
 
 STORE = Store("values", 256 << 20)
-KINDS = ("exact", "bound", "differing", "refused", "score", "outcome")
+OUTCOMES = ("outcome", "score", "differing", "refused")
+"""The kinds of cached things that follow from values, which a later run needs only where results are others."""
+KINDS = ("exact", "bound", *OUTCOMES)
 """The kinds of cached things that are kept."""
 CODE = ("data", "numerics", "language", "mechanisms", "cases", "judging", "reference")
 """The packages on which a value depends."""
 
 
 def restore(sample: Sample) -> None:
-    """Put what earlier runs have computed from a sample into its cache."""
+    """Put what earlier runs have computed from a sample into its cache: outcomes at once, values when one is needed."""
     if not lasts(sample.mechanism):
         return
-    sample.cache.restore(dict(_entries(key_of(sample))))
+    key = key_of(sample)
+    sample.cache.restore(dict(_entries(_outcomes(key))), later=lambda: dict(_entries(key)))
 
 
 def save(samples: Iterable[Sample]) -> None:
@@ -45,9 +48,16 @@ def save(samples: Iterable[Sample]) -> None:
             continue
         sample.cache.looked_at = len(sample.cache)
         kept = [(key, x) for key, x in sample.cache.items() if lasting(key)]
-        if len(kept) > sample.cache.saved and lasts(sample.mechanism):
-            sample.cache.saved = len(kept)
-            STORE.put(key_of(sample), _written(kept))
+        outcomes = {key: x for key, x in kept if any(part in OUTCOMES for part in key[:2])}
+        values = {key: x for key, x in kept if key not in outcomes}
+        if not lasts(sample.mechanism):
+            continue
+        if len(values) > sample.cache.saved:
+            sample.cache.saved = len(values)
+            STORE.put(key_of(sample), _written(values.items()))
+        if len(outcomes) > sample.cache.outcomes:
+            sample.cache.outcomes = len(outcomes)
+            STORE.put(_outcomes(key_of(sample)), _written(outcomes.items()))
 
 
 def lasting(key: Any) -> bool:
@@ -63,6 +73,11 @@ def key_of(sample: Sample) -> str:
         content.update(repr((name, x.dtype.str, x.shape, x.strides) if array else (name, type(x).__name__, x)).encode())
         content.update(np.ascontiguousarray(x).data if array else b"")
     return digest(code(), fingerprint(sample.mechanism), sample.dtype, content.digest())
+
+
+def _outcomes(key: str) -> str:
+    """The key of the outcomes of a sample, which are apart from its values."""
+    return digest(key, "outcomes")
 
 
 def key_of_draws(mechanism: Mechanism, asked: str) -> str:

@@ -131,6 +131,7 @@ class Frames:
     ) -> Any:
         """What an evaluation gave under words, else the subject's, or under others of which it asks none."""
         key, words = (self.mechanism.name, *key), self.bench.words if words is None else words
+        self.cache.load()
         found = self.cache.get(key, ())
         for asked, x in found:
             if all(words[convention] == word for convention, word in asked.items()):

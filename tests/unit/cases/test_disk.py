@@ -37,7 +37,9 @@ def trial_of(name="softmax", seed=7):
 
 def found_again():
     """What an earlier run has left in the cache of a sample; its trial settles the case anew."""
-    return {key: x for key, x in trial_of().sample.cache.items() if key != SETTLED}
+    cache = trial_of().sample.cache
+    cache.load()
+    return {key: x for key, x in cache.items() if key != SETTLED}
 
 
 def parts(x):
@@ -62,7 +64,7 @@ def test_what_is_kept_comes_back_to_the_bit(x):
     sample = trial_of().sample
     sample.cache["m", "exact", ("k", b"\0")] = (({}, x),)
     disk.save([sample])
-    ((_, found),) = trial_of().sample.cache["m", "exact", ("k", b"\0")]
+    ((_, found),) = found_again()["m", "exact", ("k", b"\0")]
     assert parts(x) == parts(found)
 
 
@@ -156,3 +158,32 @@ def test_nothing_is_kept_of_a_reference_in_a_file_of_the_user(monkeypatch):
     disk.save([sample])
     monkeypatch.undo()
     assert {} == found_again()
+
+
+def test_values_are_read_when_one_is_needed_and_outcomes_at_once(folder, monkeypatch):
+    first = trial_of()
+    exact = parts(first.frames.exact("p", first.base))
+    first.sample.cache["outcome", "law"] = 1
+    disk.save([first.sample])
+    assert 2 == len([*folder.iterdir()])
+    asked, get = [], disk.STORE.get
+    monkeypatch.setattr(type(disk.STORE), "get", lambda self, key: asked.append(key) or get(key))
+    second = trial_of()
+    assert (1, 1) == (second.sample.cache["outcome", "law"], len(asked))
+    assert exact == parts(second.frames.exact("p", second.base))
+    second.frames.exact("p", second.base)
+    assert 2 == len(asked)
+    disk.save([second.sample])
+    assert 2 == second.sample.cache.saved + second.sample.cache.outcomes
+
+
+@pytest.mark.parametrize("damaged", range(2))
+def test_damage_to_either_part_costs_that_one_alone(folder, damaged):
+    first = trial_of()
+    first.frames.exact("p", first.base)
+    first.sample.cache["outcome", "law"] = 1
+    disk.save([first.sample])
+    keys = disk.key_of(first.sample), disk._outcomes(disk.key_of(first.sample))
+    (folder / keys[damaged]).write_bytes(b"nonsense")
+    found = found_again()
+    assert [bool(damaged), not damaged] == [any("exact" in key for key in found), ("outcome", "law") in found]
