@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from ..data.exact import exact_text
 from ..data.texts import safe, safe_lines
@@ -47,12 +47,35 @@ def _first_line(error: BaseException) -> str:
 
 def _traced(error: BaseException) -> str:
     """The end of the trace of an exception, as far as it can be formatted."""
-    for form in (traceback.format_exception, _places):
+    for form in (_formatted, _places):
         try:
             return safe_lines("".join(form(error)[-8:]))
         except Exception:
             continue
     return ""
+
+
+def _formatted(error: BaseException) -> list[str]:
+    """As `traceback.format_exception`, which takes long; where a place raises again, only what it says is formatted."""
+    if error.__cause__ is not None or error.__context__ is not None or isinstance(error, BaseExceptionGroup):
+        return traceback.format_exception(error)
+    frames, at = [], error.__traceback__
+    while at is not None:
+        frames.append((at.tb_frame.f_code, at.tb_lasti, at.tb_lineno))
+        at = at.tb_next
+    place = tuple(frames)
+    if place not in _FORMATTED:
+        if len(_FORMATTED) >= PLACES:
+            _FORMATTED.clear()
+        above = ["Traceback (most recent call last):\n"] if place else []
+        _FORMATTED[place] = above + traceback.format_tb(error.__traceback__)
+    return [*_FORMATTED[place], *traceback.format_exception_only(error)]
+
+
+_FORMATTED: dict[tuple[Any, ...], list[str]] = {}
+"""The lines of tracebacks by their places, which keep the code that raised."""
+PLACES = 64
+"""Tracebacks that are kept at a time."""
 
 
 def _places(error: BaseException) -> list[str]:

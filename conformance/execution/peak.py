@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import resource
 import sys
-from pathlib import Path
+
+STATUS = 1 << 14
+"""Bytes that tell of a process, at most."""
 
 
 def peak(pid: int | None = None) -> int:
     """The most memory that a process has used, or this one, in bytes; of another, 0 where it is not known."""
     try:
-        lines = Path(f"/proc/{pid or 'self'}/status").read_text().splitlines()
+        with open(f"/proc/{pid or 'self'}/status", "rb", buffering=0) as file:  # which is asked for every call
+            text = file.read(STATUS)
     except OSError:
-        lines = []
-    told = next((int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM:")), 0)
-    return told or (0 if pid else _used())
+        text = b""
+    _, _, told = text.partition(b"\nVmHWM:")
+    return int(told.split(maxsplit=1)[0]) << 10 if told else 0 if pid else _used()
 
 
 def _used() -> int:

@@ -1,0 +1,69 @@
+"""Exceptions as faults: what they say, and where they were raised."""
+
+import traceback
+
+import pytest
+
+from attnspec.execution import faults
+from attnspec.execution.faults import TRACED, raised
+
+
+def caught(function, *arguments):
+    """The exception that a call raises."""
+    try:
+        function(*arguments)
+    except Exception as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+
+def deep(levels, says):
+    if levels:
+        return deep(levels - 1, says)
+    raise ValueError(says)
+
+
+def chained(says):
+    try:
+        deep(0, "first")
+    except ValueError as error:
+        raise KeyError(says) from error
+
+
+def grouped(says):
+    raise ExceptionGroup("several", [ValueError(says), TypeError(says)])
+
+
+def noted(says):
+    error = ValueError(says)
+    error.add_note("a note")
+    raise error
+
+
+def misspelt(says):
+    return compile(f"{says} +", "f", "eval")
+
+
+@pytest.mark.parametrize("levels", [0, 5, 6, 7, 40])
+@pytest.mark.parametrize("says", ["one", "other", "", "two\nlines"])
+def test_a_place_that_raises_again_is_told_with_what_it_says_now(levels, says):
+    error = caught(deep, levels, says)
+    expected = "".join(traceback.format_exception(error)[-8:]).splitlines()[-TRACED:]
+    assert expected == raised(error).trace.splitlines()
+
+
+@pytest.mark.parametrize("raises", [chained, grouped, noted, misspelt])
+def test_what_an_exception_says_beside_its_place_is_told(raises):
+    for says in ("one", "other"):
+        error = caught(raises, says)
+        assert traceback.format_exception(error) == faults._formatted(error)
+
+
+def test_an_exception_that_was_never_raised_has_no_place():
+    assert "ValueError: never" == raised(ValueError("never")).trace
+
+
+def test_few_places_are_kept():
+    for number in range(3 * faults.PLACES):
+        raised(caught(exec, compile("raise ValueError", f"file {number}", "exec")))
+    assert len(faults._FORMATTED) <= faults.PLACES
