@@ -27,6 +27,7 @@ from .fitting import FOREIGN, SURE, as_edited, named
 from .likeness import Likeness, Nearest
 from .observations import Observation, Stance
 from .phrases import where
+from .rounding import directed, narrowed
 from .search import Search, cause
 from .signatures import Signature
 from .synthesis import shown_as
@@ -68,7 +69,17 @@ def diagnose(
     if bench.mechanism.undetermined:
         return _by_laws(bench, failure, candidates, grades[0], seed)
     with uncollected():
-        return _of_calls(bench, failure, seed, candidates, grades, without, observations, likely, until, seconds)
+        of_rounding = _of_rounding(bench, failure, observations or ())
+        return of_rounding or _of_calls(
+            bench, failure, seed, candidates, grades, without, observations, likely, until, seconds
+        )
+
+
+def _of_rounding(bench: Bench, failure: Failure, observations: Sequence[Observation]) -> Likeness | None:
+    """What rounds results more than it should, for a failure of precision."""
+    if found := directed(observations):
+        return found
+    return narrowed(observations, bench.dtype) if failure.law == "contract.precision" else None
 
 
 def _of_calls(

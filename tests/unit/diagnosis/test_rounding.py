@@ -1,0 +1,73 @@
+"""What rounds too much: conversions in one direction, and lines of the definition that are stored in a narrow dtype."""
+
+import numpy as np
+import pytest
+import torch
+
+import attnspec
+from attnspec.numerics.formats import BFLOAT16, half_unit, rounded
+
+
+def cut(x, direction):
+    """Single precision to bfloat16 in one direction."""
+    exact = x.double().numpy()
+    near = rounded(exact, BFLOAT16)
+    step = 2 * half_unit(exact, BFLOAT16)
+    low = np.where(near > exact, near - step, near)
+    high = np.where(near < exact, near + step, near)
+    away = {"down": low, "up": high, "towards_zero": np.where(exact > 0, low, high)}
+    away["away_from_zero"] = np.where(exact > 0, high, low)
+    return torch.tensor(away[direction]).to(torch.bfloat16)
+
+
+def norm(*, direction=None, narrow=()):
+    """RMSNorm in single precision, the results of which are rounded in a direction, or some of whose steps are."""
+
+    @attnspec.adapter("rms_norm", dtypes=("bfloat16",), differentiable=False)
+    def rms_norm(x, weight, *, eps=1e-5):
+        inverse = torch.rsqrt(x.float().square().mean(-1, keepdim=True) + eps)
+        inverse = inverse.bfloat16().float() if "inverse" in narrow else inverse
+        normed = x.float() * inverse
+        normed = normed.bfloat16().float() if "normed" in narrow else normed
+        out = normed * weight.float()
+        return out.bfloat16() if direction is None else cut(out, direction)
+
+    return rms_norm
+
+
+def softmax(*, narrow=False):
+    @attnspec.adapter("softmax", dtypes=("bfloat16",), differentiable=False)
+    def function(x):
+        terms = (x.float() - x.float().amax(-1, keepdim=True)).exp()
+        terms = terms.bfloat16().float() if narrow else terms
+        return (terms / terms.sum(-1, keepdim=True)).bfloat16()
+
+    return function
+
+
+def named(function):
+    """The names of what a function of low precision behaves like."""
+    report = attnspec.check(function, profile="smoke")
+    (witness,) = [line["witness"] for line in report.lines if line.get("witness")]
+    assert "contract.precision" == witness["law"]
+    return [cause["name"] for cause in (witness["likeness"] or {"causes": []})["causes"]]
+
+
+@pytest.mark.parametrize("direction", ["towards_zero", "down", "up", "away_from_zero"])
+def test_results_that_are_all_rounded_in_one_direction_say_which(direction):
+    assert [f"rounding.{direction}"] == named(norm(direction=direction))
+
+
+def test_a_line_that_is_stored_in_the_dtype_is_named():
+    assert ["rounding.terms"] == named(softmax(narrow=True))
+
+
+def test_two_steps_are_named_together_and_one_may_be_a_reciprocal():
+    found = named(norm(narrow=("inverse", "normed")))
+    assert "rounding.root" == found[-1]
+    assert found[0] in ("rounding.divided", "rounding.normed")
+
+
+def test_what_rounds_to_the_nearest_alone_is_precise_enough():
+    assert attnspec.check(norm()).conformant
+    assert attnspec.check(softmax()).conformant
