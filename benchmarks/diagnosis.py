@@ -2,7 +2,7 @@
 
     python benchmarks/diagnosis.py [MECHANISM ...] [--pairs N]
     python benchmarks/diagnosis.py --blind [FAULT or OPERATOR ...] [--results FILE]
-    python benchmarks/diagnosis.py --edits N [MECHANISM ...] [--results FILE]
+    python benchmarks/diagnosis.py --edits N [MECHANISM ...] [--seed N] [--results FILE]
 
 A line for each mechanism: of its mistakes, how many are named, alone or as one of several that are alike on all cases;
 of random pairs, how many are named as pairs, or by what has the same effect; of mistakes that are taken for unknown,
@@ -11,7 +11,8 @@ what a diagnosis costs in CPU time.
 Two things have the same effect if no case of a large fresh set tells them apart.
 A wrong name is worse than none.
 With `--blind`, the same of each of the reported faults; with `--edits`, of N edits of each definition that are drawn at
-random, made everywhere, and of N that are made under a condition, the mechanisms in an order that is drawn as well.
+random, made everywhere, and of N that are made under a condition, the mechanisms in an order that is drawn as well;
+with `--seed`, of others.
 With `--results`, each result is appended to a file as it comes, and what the file has is not measured again.
 """
 
@@ -169,17 +170,17 @@ def blind(names: list[str], earned: Earned) -> None:
     print(summary([one for one in earned if one["what"] in faults()]))
 
 
-def random_edits(mechanisms: list[Mechanism], count: int, earned: Earned) -> None:
+def random_edits(mechanisms: list[Mechanism], count: int, seed: int, earned: Earned) -> None:
     """Say of random edits of definitions, made everywhere and under a condition, how many are recovered."""
     from blind.altered import altered
 
-    for mechanism in random.Random(0).sample(mechanisms, len(mechanisms)):
+    for mechanism in random.Random(seed).sample(mechanisms, len(mechanisms)):
         names = (name for name in earned.names() if name.startswith(f"{mechanism.name} "))
         if mechanism.by_reference or Counter(name.split()[1] for name in names) == dict.fromkeys(KINDS, count):
             continue
         first = run(Request(DefinitionSubject(mechanism, "definition"), mechanism, "float32", SCENARIOS))
         for kind in KINDS if first.bench is not None else ():
-            for key, truth in altered(first.bench, count, conditional=kind == KINDS[1]):
+            for key, truth in altered(first.bench, count, seed, conditional=kind == KINDS[1]):
                 name = f"{mechanism.name} {kind} {key}"
                 if name not in earned:
                     found = earned.add(name, **recovered(mechanism, truth))
@@ -229,6 +230,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=10, help="random pairs of each mechanism")
     parser.add_argument("--blind", action="store_true", help="reported faults, written anew; names choose some of them")
     parser.add_argument("--edits", type=int, default=0, help="random edits of each definition, instead of mistakes")
+    parser.add_argument("--seed", type=int, default=0, help="which random edits are drawn")
     parser.add_argument(
         "--results", type=Path, help="a file that has, and is given, what is measured of faults and edits"
     )
@@ -238,7 +240,9 @@ def main() -> None:
         from blind.earned import Earned
 
         earned = Earned(options.results)
-        blind(options.mechanism, earned) if options.blind else random_edits(mechanisms, options.edits, earned)
+        blind(options.mechanism, earned) if options.blind else random_edits(
+            mechanisms, options.edits, options.seed, earned
+        )
         return
     total = Tally()
     for mechanism in mechanisms:

@@ -46,13 +46,14 @@ def facts_of(m: Mechanism, call: Call) -> Facts:
     return Facts(sizes, unusual, m.defaults, given, {}, "contiguous", "")
 
 
-def altered(bench: Bench, count: int, *, conditional: bool) -> Iterator[tuple[str, Candidate]]:
-    """Edits of a definition, each with a key; each under a condition, or all everywhere.
+def altered(bench: Bench, count: int, seed: int, *, conditional: bool) -> Iterator[tuple[str, Candidate]]:
+    """Edits of a definition, each with a key; each under a condition, or all everywhere; others for each seed.
 
     They are the same ones on every machine, and most of them stay where there are more kinds of edits.
     """
     m = bench.mechanism
-    names = {sha256(f"{m.name} {conditional} {edit.name}".encode()).hexdigest(): edit for edit in edited(bench)}
+    drawn = f"{seed} " if seed else ""
+    names = {sha256(f"{drawn}{m.name} {conditional} {edit.name}".encode()).hexdigest(): edit for edit in edited(bench)}
     keyed = (one for one in sorted(names.items(), key=lambda one: one[0]) if compiles(one[1]))
     possible = list(literals(m))
     for key, edit in itertools.islice(keyed, count if possible or not conditional else 0):

@@ -53,7 +53,7 @@ def conditional(
     for candidate in candidates:
         if now() > until:
             break
-        if all(o.stance(candidate) is Stance.AGREES for o in wrong):
+        if explains(candidate, wrong):
             apart = [o for o in right if o.stance(candidate) is Stance.DIFFERS]
             learned = [at(bench, o, wrong=False) for o in apart]
             fit = fitting([p.facts for p in points], [p.facts for p in learned], exact=True)
@@ -67,6 +67,17 @@ def conditional(
         stood = search.stands()
         if stood is not None and stood[1] and not search.refuted and stood[0].condition.literals:
             yield conditioned(candidate, stood[0].condition)
+
+
+def explains(candidate: Candidate, wrong: Sequence[Observation]) -> bool:
+    """Whether a candidate differs on no wrong case, and agrees on half of them; of others it may say nothing."""
+    agreed = 0
+    for observation in wrong:
+        stance = observation.stance(candidate)
+        if stance is Stance.DIFFERS:
+            return False
+        agreed += stance is Stance.AGREES
+    return 2 * agreed >= len(wrong)
 
 
 def conditioned(candidate: Candidate, condition: Condition) -> Candidate:

@@ -39,7 +39,7 @@ def named(
     bench: Bench,
     candidates: Sequence[Candidate],
     functions: Iterable[Candidate],
-    observations: Sequence[Observation],
+    observations: list[Observation],
     grades: Sequence[Grade],
     seed: int,
     without: Collection[str],
@@ -70,7 +70,7 @@ def named(
 
 
 def _from_elsewhere(
-    bench: Bench, observations: Sequence[Observation], search: Search, without: Collection[str]
+    bench: Bench, observations: list[Observation], search: Search, without: Collection[str]
 ) -> Likeness | None:
     """What is a mistake where the same line stands in another definition, or one with another size."""
     near = resembling((c for c in varied(bench.mechanism) if c.name not in without), search.wrong, until=search.until)
@@ -83,7 +83,7 @@ def _from_elsewhere(
 
 
 def _with_other_tiles(
-    bench: Bench, observations: Sequence[Observation], search: Search, without: Collection[str]
+    bench: Bench, observations: list[Observation], search: Search, without: Collection[str]
 ) -> Likeness | None:
     """The faulty function that fits with tiles of another size than it is known with."""
     if search.within.literals:
@@ -100,7 +100,7 @@ def _showing(likeness: Likeness | None, failing: Sequence[Observation]) -> Liken
     return likeness if shows else None
 
 
-def as_edited(bench: Bench, observations: Sequence[Observation], search: Search) -> Likeness | None:
+def as_edited(bench: Bench, observations: list[Observation], search: Search) -> Likeness | None:
     """The small edit of the definition that agrees on every case, if there is one and few others are like it."""
     wrong = [o for o in observations if not o.right]
     found = (_one_of(bench, near, observations, search) for near in plausible(bench, wrong, search.until))
@@ -108,7 +108,7 @@ def as_edited(bench: Bench, observations: Sequence[Observation], search: Search)
 
 
 def _in_each_output(
-    bench: Bench, candidates: Sequence[Candidate], observations: Sequence[Observation], search: Search
+    bench: Bench, candidates: Sequence[Candidate], observations: list[Observation], search: Search
 ) -> Likeness | None:
     """Mistakes or edits each of which is made in one of several wrong outputs alone, if there is one for each."""
     wrong = [name for name in bench.mechanism.outputs if any(name in o.wrong for o in search.wrong)]
@@ -135,7 +135,7 @@ def _in_each_output(
 
 
 def _somewhere(
-    bench: Bench, candidates: Sequence[Candidate], observations: Sequence[Observation], search: Search
+    bench: Bench, candidates: Sequence[Candidate], observations: list[Observation], search: Search
 ) -> Likeness | None:
     """A mistake or an edit that is made at some positions of an axis alone, by where entries are wrong.
 
@@ -159,7 +159,7 @@ def _somewhere(
 
 
 def _one_of(
-    bench: Bench, near: Sequence[Candidate], observations: Sequence[Observation], search: Search, plainly: bool = False
+    bench: Bench, near: Sequence[Candidate], observations: list[Observation], search: Search, plainly: bool = False
 ) -> Likeness | None:
     """The one of several candidates that agrees on every case, if few others are like it."""
     if not near:

@@ -95,7 +95,7 @@ def _of_calls(
     seconds: float,
 ) -> Likeness | Nearest | None:
     """What fits on what was observed."""
-    observations = observed(bench, failure, seed) if observations is None else observations
+    observations = [*(observed(bench, failure, seed) if observations is None else observations)]
     again = _as_elsewhere(bench, candidates, observations, grades[0], seed, likely, until) if likely else None
     errors = [*raising(bench, failure, grades[0])]
     candidates = [c for c in candidates if _breaks(c, errors)]
@@ -108,7 +108,7 @@ def _among_all(
     bench: Bench,
     failure: Failure,
     candidates: Sequence[Candidate],
-    observations: Sequence[Observation],
+    observations: list[Observation],
     grades: Sequence[Grade],
     seed: int,
     without: Collection[str],
@@ -185,7 +185,7 @@ def _settled(condition: Condition) -> bool:
 def _parts(
     bench: Bench,
     candidates: Sequence[Candidate],
-    observations: Sequence[Observation],
+    observations: list[Observation],
     grade: Grade,
     seed: int,
     until: float,

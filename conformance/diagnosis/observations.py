@@ -65,6 +65,11 @@ class Observation:
         self._telling: dict[Candidate, bool] = {}
         self._like: dict[tuple[Candidate, frozenset[str]], bool] = {}
 
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """By which two observations are known to be of the same call."""
+        return self.mechanism.name, self.trial.sample.key, self.settled.key
+
     def at(self, grade: Grade) -> Observation:
         """The same call under another grade."""
         return Observation(self.trial, self.settled, grade, self.names)

@@ -374,6 +374,7 @@ class Parting:
             found = sized(edge, self.bench.subject.claims, name, size)
             if found is not None:
                 yield found
+                self.turned.update({literal.key} if found.key in self.telling else ())
 
     def fresh(self, count: int = FRESH) -> Iterator[Sample]:
         """Fresh cases of the mechanism, and in turn with them of its operator, if that is looked at too."""

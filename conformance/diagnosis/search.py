@@ -8,38 +8,28 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace as replaced
 
-from ..cases.plans import plan
-from ..cases.profiles import PROFILES
-from ..cases.samples import Sample
 from ..judging.bench import Bench
-from ..judging.trial import Trial
 from ..numerics.grades import Grade
-from ..subjects.claims import Claims
+from .asking import Asking
 from .candidates import Candidate
 from .clock import GRACE, now
 from .conditional import conditional
 from .conditions import EVERYWHERE, Condition, fitting, opposite
 from .likeness import Cause, Likeness, Nearest
 from .observations import Observation, Stance
-from .steering import EXPLAINED_ENTRIES, drawn, neighbours, otherwise_called
+from .steering import otherwise_called
 
-FRESH = 32
-"""Cases that are drawn in search of some that tell."""
 ASKED = 12
 """Fresh cases that the subject is asked about."""
 BESIDE = 12
 """Cases beside a wrong one that the subject is asked about before."""
-BASES = 3
-"""Wrong cases beside which others are looked for."""
 QUIET = 12
 """Cases that differ from a wrong one in an option or an input and that it is asked about though it is to be right."""
 LOOKED_AT = 24
 """Cases of either kind, failing and not, on which the parts of a pair are looked for."""
-AGAIN = 3
-"""Failing cases that are drawn again, each as often less one."""
 COMPARED = 8
 """Failing cases on which what comes next is looked for."""
 ANCHORS = 8
@@ -60,7 +50,7 @@ NEAREST = 2
 """Cases on which what comes nearest agrees at least."""
 
 
-class Search:
+class Search(Asking):
     """The search among all candidates, on what a subject has answered."""
 
     def __init__(
@@ -68,7 +58,7 @@ class Search:
         bench: Bench,
         candidates: Sequence[Candidate],
         functions: Iterable[Candidate],
-        observations: Sequence[Observation],
+        observations: list[Observation],
         grade: Grade,
         seed: int,
         within: Condition = EVERYWHERE,
@@ -79,27 +69,21 @@ class Search:
     ) -> None:
         """Nothing is asked of calls on which `within` does not hold, and of functions so many `calls` at most.
 
+        Further calls that the subject answers are added to the `observations`, for whatever is searched for next.
+
         The subject is `asked` about so many cases beside a wrong one, and so many fresh ones, before a name is given.
         After `until`, of the clock of searches, nothing further is tried, and a little later nothing confirmed.
         """
+        super().__init__(bench, observations, grade, seed)
         self.calls, self.asked = calls, asked
         self.within, self.until = within, until
-        self.bench, self.candidates, self.functions = bench, candidates, functions
-        self.grade, self.seed = grade, seed
-        self.wrong = [o for o in observations if not o.right]
-        self.right = [o for o in observations if o.right]
-        self.repeated: set[str] = set()
-        """The cases that were drawn again with other entries."""
+        self.candidates, self.functions = candidates, functions
 
     def prolonged(self, seconds: float) -> Search:
         """The same search on the same calls, with so much time from now on at least."""
         other = copy.copy(self)
         other.until = max(self.until, now() + seconds)
         return other
-
-    @property
-    def observations(self) -> list[Observation]:
-        return [*self.wrong, *self.right]
 
     def likeness(self, *, pairs: bool = False, plainly: bool = False, alone: bool = False) -> Likeness | None:
         """What agrees on every case: a mistake or a word, else one under a condition, else a faulty function.
@@ -175,15 +159,15 @@ class Search:
     def confirmed(self, found: Sequence[Candidate]) -> list[Candidate]:
         """Those that still agree with the subject on fresh cases, which are chosen for that."""
         left, asked, (beside, fresh) = list(found), 0, self.asked
-        near = (o for o in self.beside() if o.defined() and any(o.tells(one) for one in left)) if left else ()
+        near = itertools.chain(self.rivals(found[0]), self.beside()) if found else ()
+        near = (o for o in near if o.defined() and any(o.tells(one) for one in left))
         for observation in itertools.chain(itertools.islice(near, beside), self.fresh()) if left else ():
             if not (self.within.holds(observation.facts) and observation.defined()):
                 continue
             telling = any(observation.tells(candidate) for candidate in left)
             if not telling and not any(observation.apart(left[0], other) for other in left[1:]):
                 continue
-            if observation.answered():
-                (self.right if observation.right else self.wrong).append(observation)
+            if self.answered(observation):
                 left = [candidate for candidate in left if observation.stance(candidate) is not Stance.DIFFERS]
                 asked += 1
             if not left or asked == beside + fresh:
@@ -201,9 +185,8 @@ class Search:
         left = list(found)
         for observation in itertools.islice(self.beside(otherwise_called), min(QUIET, self.asked[0])):
             quiet = self.within.holds(observation.facts) and observation.defined()
-            if not quiet or any(observation.tells(candidate) for candidate in left) or not observation.answered():
+            if not quiet or any(observation.tells(candidate) for candidate in left) or not self.answered(observation):
                 continue
-            (self.right if observation.right else self.wrong).append(observation)
             left = [candidate for candidate in left if observation.stance(candidate) is not Stance.DIFFERS]
         return left
 
@@ -211,40 +194,6 @@ class Search:
         """The cases on which a candidate agrees, each once, whatever its entries are."""
         different = (o for o in self.observations if o.trial.sample.key not in self.repeated)
         return sum(o.stance(candidate) is Stance.AGREES for o in different)
-
-    def again(self) -> Iterator[Sample]:
-        """Cases on which the subject is wrong, with other entries."""
-        for observation in self.wrong[:AGAIN]:
-            sample = observation.trial.sample
-            for seed in range(1, AGAIN):
-                case = replaced(sample.case, seed=sample.case.seed + seed, literals={})
-                moved = drawn(sample, case, self.bench.subject.claims)
-                if moved is not None:
-                    self.repeated.add(moved.key)
-                    yield moved
-
-    def beside(self, others: Callable[[Sample, Claims], Iterator[Sample]] | None = None) -> Iterator[Observation]:
-        """Cases that differ from a wrong one in one option, optional input or size, or as `others` do.
-
-        Without `others`, further wrong ones follow of which an option has another of its values, or an input is given.
-        """
-        claims = self.bench.subject.claims
-        wrong = sorted((o for o in self.wrong if not o.settled.key), key=lambda o: -len(set(o.facts.sizes.values())))
-        bases = [o.trial.sample for o in wrong[: 1 if others else BASES]] if not claims.compiled else []
-        further = itertools.chain.from_iterable(otherwise_called(sample, claims) for sample in bases[1:])
-        for sample in itertools.chain((others or neighbours)(bases[0], claims) if bases else (), further):
-            trial = Trial(replaced(self.bench, mechanism=sample.mechanism), sample)
-            yield Observation(trial, trial.base, self.grade, self.wrong[0].names)
-
-    def fresh(self) -> Iterator[Observation]:
-        m, claims = self.bench.mechanism, self.bench.subject.claims
-        if claims.compiled:  # every shape costs a compilation
-            return
-        fresh = plan(m, claims, PROFILES["quick"], self.seed, self.bench.dtype)
-        for sample in itertools.chain(self.again(), fresh.pairs, fresh.further(FRESH)):
-            if sample.entries <= EXPLAINED_ENTRIES:
-                trial = Trial(replaced(self.bench, mechanism=sample.mechanism), sample)
-                yield Observation(trial, trial.base, self.grade, self.wrong[0].names)
 
     def conditional(self) -> Iterator[Candidate]:
         """Candidates that fit under a condition."""

@@ -155,10 +155,7 @@ def _moved(sample: Sample, literal: Literal, *, holds: bool) -> Iterator[Case]:
     kind, name, x = literal.kind, literal.name, literal.value
     values, case, m = sample.values, sample.case, sample.mechanism
     if kind in ("from", "up to"):
-        n = x if holds else x - 1 if kind == "from" else x + 1
-        yield _with(sample, name, n)
-        alike = {other: n for other in m.stating.sizes if other.rpartition("_")[2] == name.rpartition("_")[2]}
-        yield replace(case, fixed={**case.fixed, **alike}, literals={})  # as heads are bound to heads of keys
+        yield from _bounded(sample, literal, holds=holds)
     elif kind == "not":
         yield from (_with(sample, name, x + step) for step in ((1, -1) if holds else (0,)))
     elif kind == "remainder":
@@ -184,6 +181,17 @@ def _moved(sample: Sample, literal: Literal, *, holds: bool) -> Iterator[Case]:
         yield from (replace(case, layout=layout, scenario="") for layout in layouts)
     else:
         yield from _redrawn(sample, literal, holds=holds)
+
+
+def _bounded(sample: Sample, literal: Literal, *, holds: bool) -> Iterator[Case]:
+    """Cases on one side of a threshold, for the size next to it may be none that can be."""
+    name, x, case = literal.name, literal.value, sample.case
+    below = literal.kind == "from"
+    for n in (x,) if holds else [n for n in dict.fromkeys((x - 1, x - 2, 1) if below else (x + 1, x + 2)) if n > 0]:
+        yield _with(sample, name, n)
+        alike = {x: n for x in sample.mechanism.stating.sizes if x.rpartition("_")[2] == name.rpartition("_")[2]}
+        yield replace(case, fixed={**case.fixed, **alike}, literals={})  # as heads are bound to heads of keys
+        yield replace(_with(sample, name, n), scenario="")  # whose rows of integers may be bound to a size
 
 
 def _redrawn(sample: Sample, literal: Literal, *, holds: bool) -> Iterator[Case]:

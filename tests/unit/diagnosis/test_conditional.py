@@ -39,6 +39,9 @@ def variance(x):
         (lambda x, eps: x.shape[-1] >= 17, "rms_norm.variance_for_square where n >= 17"),
         (lambda x, eps: x.ndim == 1 or x.shape[-2] == 1, "rms_norm.variance_for_square where rows = 1"),
         (lambda x, eps: eps != 1e-5, "rms_norm.variance_for_square where eps is given"),
+        (lambda x, eps: x.shape[-1] >= 3, "rms_norm.variance_for_square where n >= 3"),
+        (lambda x, eps: x.shape[-1] % 2 == 0, "rms_norm.variance_for_square where n is even"),
+        (lambda x, eps: x.ndim > 1 and x.shape[-2] >= 3, "rms_norm.variance_for_square where rows >= 3"),
     ],
 )
 def test_a_known_mistake_is_named_with_its_condition(where, name):

@@ -46,15 +46,3 @@ def test_what_is_wrong_only_without_an_option_is_not_the_fault_of_what_is_wrong_
         one = search(always)
         left.append(len(one.reaching(one.candidates)))
     assert [1, 0] == left
-
-
-def test_beside_further_wrong_cases_options_have_their_other_values_and_inputs_are_given():
-    one = search(always=True)
-    alone = {o.trial.sample.key for o in one.beside()}
-    m, claims = one.bench.mechanism, one.bench.subject.claims
-    sample = next(s for s in scenarios_of(m, claims, seed=0, dtype="float32") if s.case.label != "plain")
-    trial = Trial(one.bench, sample)
-    one.wrong.append(Observation(trial, trial.base, GRADE))
-    assert one.wrong[1].answered()
-    further = [o.trial.sample for o in one.beside() if o.trial.sample.key not in alone]
-    assert {0.0, -0.5, 0.3} <= {sample.values["scale"] for sample in further}

@@ -77,6 +77,17 @@ def test_options_have_each_of_their_values_in_turn():
     assert any(facts.given["mask"] for facts in found[:3])
 
 
+def test_a_size_next_to_a_threshold_may_be_none_that_can_be_or_be_bound_to_a_row_of_a_scenario():
+    m = library()["appended_attention"]
+    claims = ReferenceSubject(m).claims
+    known = {s.case.label: s for s in plan(m, claims, PROFILES["quick"], 0, "float32").scenarios}
+    small = sized(known["one_token"], claims, "half", 2)
+    literals = Literal("from", "head_dim", small.values["head_dim"]), Literal("from", "capacity", 3)
+    found = [beyond(sample, claims, one) for sample, one in zip((small, known["one_token"]), literals, strict=True)]
+    assert [True, True] == [one is not None for one in found]
+    assert 2 == found[1].values["capacity"]
+
+
 def test_neighbours_differ_in_one_option_input_or_size():
     plain = scenario("plain")
     found = [facts_of(sample) for sample in neighbours(plain, CLAIMS)]
