@@ -15,8 +15,7 @@ from dataclasses import replace
 from ..cases.samples import Sample, Unfit
 from ..errors import SpecError
 from ..judging.bench import Bench
-from ..judging.trial import Trial
-from ..numerics.grades import Grade
+from .asking import Asking
 from .candidates import Candidate
 from .clock import GRACE, now
 from .conditions import Condition, fitting
@@ -33,40 +32,40 @@ SECONDS = 1.0
 """CPU time after which the condition of a mistake is given up."""
 
 
-def conditional(
-    bench: Bench,
-    candidates: Sequence[Candidate],
-    wrong: Sequence[Observation],
-    right: Sequence[Observation],
-    grade: Grade,
-    seed: int,
-    until: float = math.inf,
-) -> Iterator[Candidate]:
+def conditional(asking: Asking, candidates: Sequence[Candidate], until: float = math.inf) -> Iterator[Candidate]:
     """The candidates that agree on every wrong case, each under the condition that keeps it from all right ones.
 
     After `until`, of the clock of searches, none is looked for.
+    What the subject answers in the search for one condition is known to whatever follows.
     """
-    if len(wrong) < LEAST:
+    if len(asking.wrong) < LEAST:
         return
-    points = [at(bench, o, wrong=True) for o in wrong]
     found = []
     for candidate in candidates:
         if now() > until:
             break
-        if explains(candidate, wrong):
-            apart = [o for o in right if o.stance(candidate) is Stance.DIFFERS]
-            learned = [at(bench, o, wrong=False) for o in apart]
-            fit = fitting([p.facts for p in points], [p.facts for p in learned], exact=True)
+        if explains(candidate, asking.wrong):
+            points, apart = points_of(asking, candidate)
+            fit = fitting([p.facts for p in points if p.wrong], [p.facts for p in points if not p.wrong], exact=True)
             if fit is not None and fit.condition.literals:
-                found.append(((fit.score, len(apart)), candidate, learned))
-    for _, candidate, learned in sorted(found, key=lambda one: one[0])[:TRIED]:
+                found.append(((fit.score, apart), candidate))
+    for number, (_, candidate) in enumerate(sorted(found, key=lambda one: one[0])[:TRIED]):
         if now() > until:
             return
-        search = Telling(bench, [*points, *learned], candidate, wrong[0].names, grade, seed)
+        if number and not explains(candidate, asking.wrong):
+            continue
+        search = Telling(asking, points_of(asking, candidate)[0], candidate)
         search.seconds = min(search.seconds, until + GRACE - now())
         stood = search.stands()
         if stood is not None and stood[1] and not search.refuted and stood[0].condition.literals:
             yield conditioned(candidate, stood[0].condition)
+
+
+def points_of(asking: Asking, candidate: Candidate) -> tuple[list[Point], int]:
+    """The wrong cases, and the right ones on which a candidate shows, as points; and how many these are."""
+    wrong = [at(asking.bench, o, wrong=True) for o in asking.wrong]
+    apart = [at(asking.bench, o, wrong=False) for o in asking.right if o.stance(candidate) is Stance.DIFFERS]
+    return [*wrong, *apart], len(apart)
 
 
 def explains(candidate: Candidate, wrong: Sequence[Observation]) -> bool:
@@ -101,17 +100,9 @@ class Telling(Parting):
     exact = True
     seconds = SECONDS
 
-    def __init__(
-        self,
-        bench: Bench,
-        points: Sequence[Point],
-        candidate: Candidate,
-        names: Sequence[str],
-        grade: Grade,
-        seed: int,
-    ) -> None:
-        super().__init__(bench, points, seed)
-        self.candidate, self.names, self.grade = candidate, names, grade
+    def __init__(self, asking: Asking, points: Sequence[Point], candidate: Candidate) -> None:
+        super().__init__(asking.bench, points, asking.seed)
+        self.asking, self.candidate = asking, candidate
         self.refuted = False
         """Whether the subject was wrong in another way than the candidate is."""
 
@@ -121,11 +112,10 @@ class Telling(Parting):
 
     def wrong(self, sample: Sample) -> bool | None:
         try:
-            trial = Trial(replace(self.bench, mechanism=sample.mechanism), sample)
+            observation = self.asking.observation(sample)
         except (Unfit, SpecError):
             return None
-        observation = Observation(trial, trial.base, self.grade, self.names)
-        if not observation.answered():
+        if not self.asking.answered(observation):
             return None
         stance = observation.stance(self.candidate)
         self.refuted |= stance is Stance.DIFFERS and not observation.right

@@ -23,6 +23,8 @@ FOREIGN = 2
 """Cases on which a mistake of another definition agrees at least: one may agree by chance."""
 SECONDS = 2.0
 """CPU time for all that is tried."""
+EDITED = 0.6
+"""The share of it in which edits are tried, however late it is: most of them are told from a subject in no time."""
 TILES = 0.2
 """The share of it in which functions with other tiles are tried."""
 PAIR_SECONDS = 1.5
@@ -50,17 +52,27 @@ def named(
 ) -> Likeness | Nearest | None:
     """What fits on all of some observations, the simplest first; at a looser grade it is to show on the `failing`.
 
+    What is known is tried first as far as it comes near on the smallest cases, and the rest behind edits, which have a
+    share of the time however late it is.
     Pairs are tried for so many `seconds` at most.
     """
-    search = Search(bench, candidates, functions, observations, grades[0], seed, within, until=until)
+    wrong = [o for o in observations if not o.right]
+    near = {*resembling((c for c in candidates if not c.words), wrong, until=until)}
+    likely = [c for c in candidates if c.words or c in near]
+    search = Search(bench, likely, functions, observations, grades[0], seed, within, until=until, known=candidates)
     found = search.likeness()
     for grade in grades[1:] if found is None else ():  # what has a mistake may be less precise than it claims as well
-        coarse = Search(bench, candidates, [], [o.at(grade) for o in observations], grade, seed, within, until=until)
+        own = [o.at(grade) for o in observations]
+        coarse = Search(bench, likely, [], own, grade, seed, within, until=until, known=candidates)
         found = found or _showing(coarse.likeness(), [o.at(grade) for o in failing])
+    found = found or _from_elsewhere(bench, observations, search, without)
+    ahead = search if within.literals else search.prolonged(EDITED * seconds)
+    found = found or as_edited(bench, observations, ahead)
+    if found is not None:
+        return found
+    search = Search(bench, candidates, [], observations, grades[0], seed, within, until=until)
     return (
-        found
-        or _from_elsewhere(bench, observations, search, without)
-        or as_edited(bench, observations, search)
+        search.likeness()
         or _in_each_output(bench, candidates, observations, search)
         or _with_other_tiles(bench, observations, search, without)
         or _somewhere(bench, candidates, observations, search)
@@ -101,10 +113,17 @@ def _showing(likeness: Likeness | None, failing: Sequence[Observation]) -> Liken
 
 
 def as_edited(bench: Bench, observations: list[Observation], search: Search) -> Likeness | None:
-    """The small edit of the definition that agrees on every case, if there is one and few others are like it."""
-    wrong = [o for o in observations if not o.right]
-    found = (_one_of(bench, near, observations, search) for near in plausible(bench, wrong, search.until))
-    return next(filter(None, found), None)
+    """The small edit of the definition that agrees on every case, if there is one and few others are like it.
+
+    Those that are made everywhere come first, for to look for a condition takes as long as to try all edits.
+    """
+    wrong, tried = [o for o in observations if not o.right], list[list[Candidate]]()
+    for near in plausible(bench, wrong, search.until):
+        found = _one_of(bench, near, observations, search, plainly=True)
+        if found is not None:
+            return found
+        tried.append(near)
+    return next(filter(None, (_one_of(bench, near, observations, search) for near in tried)), None)
 
 
 def _in_each_output(

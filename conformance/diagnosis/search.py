@@ -66,11 +66,12 @@ class Search(Asking):
         until: float = math.inf,
         calls: int = CALLS,
         asked: tuple[int, int] = (BESIDE, ASKED),
+        known: Sequence[Candidate] = (),
     ) -> None:
         """Nothing is asked of calls on which `within` does not hold, and of functions so many `calls` at most.
 
         Further calls that the subject answers are added to the `observations`, for whatever is searched for next.
-
+        What comes next is one of the `known` candidates, if these are more than those that are tried.
         The subject is `asked` about so many cases beside a wrong one, and so many fresh ones, before a name is given.
         After `until`, of the clock of searches, nothing further is tried, and a little later nothing confirmed.
         """
@@ -78,6 +79,7 @@ class Search(Asking):
         self.calls, self.asked = calls, asked
         self.within, self.until = within, until
         self.candidates, self.functions = candidates, functions
+        self.all = known or candidates
 
     def prolonged(self, seconds: float) -> Search:
         """The same search on the same calls, with so much time from now on at least."""
@@ -154,7 +156,7 @@ class Search(Asking):
             if calls > self.calls:
                 break
         if not found:
-            yield from conditional(self.bench, explaining, self.wrong, self.right, self.grade, self.seed, self.until)
+            yield from conditional(self, explaining, self.until)
 
     def confirmed(self, found: Sequence[Candidate]) -> list[Candidate]:
         """Those that still agree with the subject on fresh cases, which are chosen for that."""
@@ -197,7 +199,7 @@ class Search(Asking):
 
     def conditional(self) -> Iterator[Candidate]:
         """Candidates that fit under a condition."""
-        return conditional(self.bench, self.candidates, self.wrong, self.right, self.grade, self.seed, self.until)
+        return conditional(self, self.candidates, self.until)
 
     def partial(self) -> Iterator[Candidate]:
         """Candidates that fit in those outputs alone that are wrong on some case, everywhere or under a condition."""
@@ -208,7 +210,7 @@ class Search(Asking):
         outputs = tuple(name for name in self.bench.mechanism.outputs if name in wrong)
         found = [confined(c, outputs) for c in self.candidates if c.function is None and not c.words]
         fit = [*filter(self.fits, self.in_time(found))]
-        yield from fit or conditional(self.bench, found, self.wrong, self.right, self.grade, self.seed, self.until)
+        yield from fit or conditional(self, found, self.until)
 
     # Two at once
 
@@ -292,7 +294,7 @@ class Search(Asking):
     def runner_up(self, named: Iterable[str] = ()) -> tuple[Candidate | None, int]:
         """What agrees with the subject on most of the failing cases, and on how many cases it differs."""
         few, named = self.wrong[:COMPARED], set(named)
-        known = (c for c in self.in_time(self.candidates) if c.name not in named)
+        known = (c for c in self.in_time(self.all) if c.name not in named)
         near = [(self.agreements(c, few), c) for c in known]
         near = sorted((item for item in near if item[0]), key=lambda item: -item[0])[:3]
         counted = [(sum(o.stance(c) is Stance.DIFFERS for o in self.observations), c) for _, c in near]
@@ -303,9 +305,10 @@ class Search(Asking):
         """On how many cases a candidate agrees; none where it differs on more than half of them."""
         agreed = differs = 0
         for observation in few:
-            stance = observation.stance(candidate)
-            agreed += stance is Stance.AGREES
-            differs += stance is not Stance.AGREES
+            near = candidate.words or candidate.function or observation.resembles(candidate)
+            agrees = near and observation.stance(candidate) is Stance.AGREES
+            agreed += bool(agrees)
+            differs += not agrees
             if 2 * differs > len(few):
                 return 0
         return agreed
