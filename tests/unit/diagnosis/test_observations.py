@@ -1,14 +1,12 @@
-"""Calls as the definition and candidates have them."""
+"""How candidates stand to what a subject returned."""
 
-from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from attnspec.cases.plans import plan
 from attnspec.cases.profiles import PROFILES
 from attnspec.cases.samples import Sample
-from attnspec.diagnosis.candidates import Candidate, other_word, stock
+from attnspec.diagnosis.candidates import Candidate, other_word
 from attnspec.diagnosis.observations import Observation, Stance
 from attnspec.judging.bench import Bench
 from attnspec.judging.trial import Trial
@@ -16,21 +14,6 @@ from attnspec.language.expressions import Expression
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.stand_ins import DefinitionSubject
 from attnspec.subjects.targets import mistake
-
-
-@pytest.mark.parametrize(("reduction", "defined"), [("each", True), ("averaged", False)])
-def test_the_definition_has_no_value_where_an_array_does_not_go_with_a_changed_option(reduction, defined):
-    m = library()["cross_entropy_gradient"]
-    one = DefinitionSubject(m, "definition")
-    plain = next(s for s in plan(m, one.claims, PROFILES["quick"], 0, "float32").scenarios if s.case.label == "each")
-    case = replace(
-        plain.case,
-        fixed={**plain.case.fixed, "reduction": reduction},
-        literals={"d_out": np.asarray(plain.values["d_out"]).tolist()},
-        scenario="",
-    )
-    trial = Trial(Bench(one, m, "float32", "cpu", m.words), Sample(m, case, "float32"))
-    assert defined is Observation(trial, trial.base, one.claims.grade("float32")).defined()
 
 
 def test_a_subject_that_returns_zeros_does_not_follow_a_word_that_asks_for_nan():
@@ -43,18 +26,6 @@ def test_a_subject_that_returns_zeros_does_not_follow_a_word_that_asks_for_nan()
     call = Observation(trial, trial.base, one.claims.grade("float32"))
     assert ["lse"] == sorted(call.wrong)
     assert Stance.DIFFERS is call.stance(other_word("empty_row", "nans", "NaN"))
-
-
-def test_a_mistake_of_a_mechanism_is_not_made_in_calls_of_others_that_lack_what_it_is_about():
-    m = library()["sunk_pages"]
-    one = DefinitionSubject(m, "definition")
-    plain = next(s for s in plan(m, one.claims, PROFILES["quick"], 0, "float32").scenarios if s.case.label == "plain")
-    trial = Trial(Bench(one, m, "float32", "cpu", m.words), Sample(m, plain.case, "float32"))
-    call = Observation(trial, trial.base, one.claims.grade("float32"))
-    known = {c.name: c for c in stock(trial.bench)}
-    names = "quantized_pages.key_scale_twice", "paged_attention.ignored_scale", "sunk_pages.ignored"
-    stances = [call.stance(known[name]) for name in names]
-    assert [Stance.SILENT, Stance.SILENT, Stance.DIFFERS] == stances
 
 
 @pytest.mark.parametrize(
