@@ -8,6 +8,7 @@ Every step keeps what fails; the same failure always gives the same witness.
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..cases.applicability import plain_options
+from ..cases.drawing import drawn
 from ..cases.samples import Case, Sample, Unfit
 from ..errors import SpecError
 from ..execution.faults import ABRUPT
@@ -30,6 +32,9 @@ from .trial import Trial
 
 LITERAL = 64
 """Entries up to which an array is written out, and simplified entry by entry."""
+
+TRIED = 400
+"""Cases that are kept at a time."""
 
 Fails = Callable[[Case], Sample | None]
 """The sample of a case if the law fails on it, else None."""
@@ -154,7 +159,7 @@ def made_small(failure: Failure, result: Result) -> Failure:
 
     def fails(case: Case) -> Sample | None:
         try:
-            sample = Sample(bench.mechanism, case, bench.dtype, claims=bench.subject.claims)
+            sample = _drawn(bench, case)
             outcome = judged(Trial(bench, sample), law, result.grades)
         except (Unfit, SpecError):
             return None
@@ -173,6 +178,23 @@ def made_small(failure: Failure, result: Result) -> Failure:
             outcome = replace(claimed, certain=outcome.certain)
         dependent = bool(failure.before) and _held_anew(bench, smallest.sample, law, result.grades, outcome)
     return replace(failure, sample=smallest.sample, outcome=outcome, tried=smallest.tried, dependent=dependent)
+
+
+class Tried(OrderedDict[int, Sample]):
+    """The cases that failures of a library were last reduced to: who edits a subject meets the same ones again."""
+
+
+def _drawn(bench: Bench, case: Case) -> Sample:
+    """The sample of a case, with all that was computed from it when it was tried before; `Unfit` as of a new one."""
+    sample = drawn(bench.mechanism, case, bench.subject.claims, bench.dtype)
+    if sample is None:
+        raise Unfit
+    known = bench.mechanism.kept(Tried)
+    known[id(sample)] = sample
+    known.move_to_end(id(sample))
+    if len(known) > TRIED:
+        known.popitem(last=False)
+    return sample
 
 
 def _held_anew(bench: Bench, sample: Sample, law: Law, grades: Sequence[Grade], outcome: Outcome) -> bool:

@@ -9,8 +9,10 @@ import torch
 from attnspec.adapters import Adapter
 from attnspec.cases.profiles import Profile
 from attnspec.cases.samples import Case, Sample, Unfit
+from attnspec.judging import shrinking
 from attnspec.judging.cells import Request, law_of
 from attnspec.judging.engine import run
+from attnspec.judging.frames import Frames
 from attnspec.judging.judge import Kind, judged
 from attnspec.judging.shrinking import made_small, shrink, simpler
 from attnspec.judging.trial import Trial
@@ -209,3 +211,21 @@ def test_a_contract_is_left_as_it_was_found(law):
     failure, result = failure_of(adapted(double), law)
     assert law == failure.law
     assert failure is made_small(failure, result)
+
+
+def test_who_meets_a_failure_again_meets_the_cases_that_it_was_reduced_to(monkeypatch):
+    failure, result = failure_of(mistake("attention.no_scale"), "definition")
+    first = made_small(failure, result)
+    bounds, bound = [], Frames._bound
+    monkeypatch.setattr(Frames, "_bound", lambda *asked: bounds.append(asked[1]) or bound(*asked))
+    again = made_small(*failure_of(mistake("attention.no_scale"), "definition"))
+    assert first.sample is again.sample
+    assert [] == bounds
+    assert (first.tried, first.outcome.excess) == (again.tried, again.outcome.excess)
+
+
+def test_only_the_cases_that_were_tried_last_are_kept(monkeypatch):
+    monkeypatch.setattr(shrinking, "TRIED", 3)
+    monkeypatch.setattr(ATTENTION.library, "_owned", {})
+    small = made_small(*failure_of(mistake("attention.no_scale"), "definition"))
+    assert small.tried > 3 == len(ATTENTION.kept(shrinking.Tried))
