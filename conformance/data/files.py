@@ -25,8 +25,11 @@ def read_bytes(path: Path, most: int, name: str = "") -> bytes:
         _regular(path.stat().st_mode, name)
         opened = os.open(path, _FLAGS)
         with open(opened, "rb") as file:
-            _regular(os.fstat(opened).st_mode, name)  # it may have been exchanged in between
-            raw = file.read(most + 1)
+            found = os.fstat(opened)
+            _regular(found.st_mode, name)  # it may have been exchanged in between
+            raw = file.read(min(found.st_size, most) + 1)  # room for `most` bytes takes longer than to read a file
+            if len(raw) > found.st_size:  # it has grown, or is one of those of a system that tell no size
+                raw += file.read(most + 1 - len(raw))
     except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
         raise SpecError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from None
     if len(raw) > most:

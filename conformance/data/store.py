@@ -176,7 +176,9 @@ class Store:
 
 
 def _check(key: str, content: bytes) -> bytes:
-    return hashlib.sha256(key.encode() + b"\0" + content).digest()
+    found = hashlib.sha256(key.encode() + b"\0")
+    found.update(content)
+    return found.digest()
 
 
 def _private(folder: Path, make: bool) -> bool:

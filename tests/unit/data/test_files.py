@@ -1,10 +1,13 @@
 """Files from outside: only a regular file of bounded size is read, and only UTF-8 is text."""
 
 import os
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
+from attnspec.data import files
 from attnspec.data.files import read_bytes, read_text
 from attnspec.errors import SpecError
 
@@ -64,3 +67,28 @@ def test_a_device_is_not_opened(device, tmp_path):
 
 def test_a_name_that_no_file_can_have_is_told_in_one_line(tmp_path):
     assert r"cannot read a\x00\nb: embedded null byte" == told(tmp_path / "a\0\nb", name="a\0\nb")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every file tells its size")
+def test_a_file_that_tells_no_size_is_read_whole_or_told():
+    path = Path("/proc/self/status")
+    assert b"VmHWM" in read_bytes(path, 1 << 20)
+    assert "cannot read it: it has more than 100 bytes, the limit for such a file" == told(path, name="it")
+
+
+@pytest.mark.parametrize(("length", "whole"), [(999, True), (1000, True), (1001, False)])
+def test_a_file_that_grows_while_it_is_read_is_read_up_to_the_limit(tmp_path, monkeypatch, length, whole):
+    path = tmp_path / "a"
+    path.write_bytes(b"x" * 10)
+    known = os.fstat
+
+    def fstat(opened):
+        found = known(opened)
+        path.write_bytes(b"x" * length)
+        return found
+
+    monkeypatch.setattr(files.os, "fstat", fstat)
+    if whole:
+        assert length == len(read_bytes(path, 1000))
+    else:
+        assert "it has more than 1,000 bytes" in told(path, 1000)
