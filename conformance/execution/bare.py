@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -287,13 +288,19 @@ def main() -> None:
     finders = sys.meta_path[:], sys.path_hooks[:]
     sys.path[:] = asked["paths"]
     hide()
+    gc.disable()  # hardly anything of what is imported is garbage, and to look for it takes long
     with contextlib.suppress(BaseException):  # the other program says what is wrong with it
         importlib.import_module(asked["framework"])
+    gc.freeze()  # it is shared by all processes that are forked
     if os.fork():
         end.close()
         sys.meta_path[:], sys.path_hooks[:] = finders
         sys.path[:] = asked["paths"]
-        importlib.import_module(HIDDEN + ".execution.worker").serve(other)
+        program = importlib.import_module(HIDDEN + ".execution.worker")
+        gc.freeze()
+        gc.enable()
+        program.serve(other)
+    gc.enable()
     del finders
     other.close()
     os.environ.clear()

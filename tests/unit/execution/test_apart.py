@@ -15,6 +15,7 @@ from attnspec.subjects.targets import resolve
 
 pytestmark = pytest.mark.skipif(not available(), reason="processes are not isolated on this system")
 KERNEL = """
+import gc
 import os
 from pathlib import Path
 import numpy as np
@@ -32,6 +33,12 @@ def told(x):
 
 def variable(x):
     return np.full_like(x, float(os.environ.get("OF_THE_USER", "nan")))
+
+def collects(x):
+    return np.full_like(x, gc.isenabled())
+
+def frozen(x):
+    return np.full_like(x, gc.get_freeze_count() > 10_000)
 """
 CASE = Call({"x": np.zeros((1, 2))}, {}, "float32")
 
@@ -74,6 +81,11 @@ def test_neither_variables_nor_arguments_there_say_who_asks(asked, monkeypatch):
 def test_the_variables_of_a_user_are_there(asked, monkeypatch):
     monkeypatch.setenv("OF_THE_USER", "7")
     assert [7.0, 7.0] == asked("variable")
+
+
+@pytest.mark.parametrize("name", ["collects", "frozen"])
+def test_garbage_is_collected_in_calls_but_not_sought_in_what_was_imported(asked, name):
+    assert [1.0, 1.0] == asked(name)
 
 
 def test_the_process_ends_with_the_one_that_it_comes_from(supervisor, asked):
