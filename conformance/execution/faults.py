@@ -31,9 +31,10 @@ class Fault:
         object.__setattr__(self, "trace", safe_lines(self.trace, TRACED, SAID))
 
 
-def raised(error: BaseException) -> Fault:
-    """An exception as a fault: its first line, and the end of its trace."""
-    return Fault("raised", f"{safe(type(error).__name__)}: {_first_line(error)}", _traced(error))
+def raised(error: BaseException, *, traced: bool = True) -> Fault:
+    """An exception as a fault: its first line, and if it is to be `traced` the end of its trace, which takes longer."""
+    says = f"{safe(type(error).__name__)}: {_first_line(error)}"
+    return Fault("raised", says, _traced(error) if traced else "")
 
 
 def _first_line(error: BaseException) -> str:

@@ -13,7 +13,6 @@ import numpy as np
 from ..cases.applicability import undeclared
 from ..cases.plans import plan
 from ..cases.profiles import PROFILES
-from ..diagnosis.candidates import Candidate
 from ..errors import UsageError, did_you_mean
 from ..judging.bench import Bench
 from ..mechanisms.library import Library
@@ -21,11 +20,11 @@ from ..mechanisms.loader import mechanism_named
 from ..mechanisms.mechanism import Mechanism
 from ..numerics.formats import FORMATS, unknown_dtype
 from ..numerics.grades import STANDARD, Grade, grade_named
-from ..subjects.stand_ins import DefinitionSubject, Unchanged
+from ..subjects.stand_ins import DefinitionSubject
 from .index import as_json, as_text, entry, related, schema
 from .records import FORMAT, Index, Mistake, Stated
 from .relation import Relation, relations_of
-from .telling import Told, candidates, fewest, owned, slim, told
+from .telling import Telling, Told, candidates, fewest, owned, slim
 from .tensors import encoded
 from .vector import unvectored, vector_of
 
@@ -144,12 +143,12 @@ def part_of(mechanism: Mechanism, dtype: str, asked: Asked) -> Part | str:
         sample for block in plan(mechanism, subject.claims, PROFILE, asked.seed, dtype).blocks() for sample in block
     ]
     vectors = {vector.name: vector for sample in drawn if (vector := vector_of(bench, sample, grade))}
-    known, unchanged = candidates(bench), Unchanged()
-    every = [told(vector, known, unchanged) for vector in vectors.values()]
-    named = owned(bench, known)
+    known = candidates(bench)
+    telling, named = Telling(bench, known), owned(bench, known)
+    every = [telling.told(vector, named if asked.small else None) for vector in vectors.values()]
     few = fewest(every, named)
-    kept = slim(few, named) if asked.small else every
-    relations = _relations(bench, grade, [*few, *(one for one in every if one not in few)], named, known, asked.small)
+    kept = slim([telling.told(one.vector) for one in few], named) if asked.small else every
+    relations = _relations(bench, grade, [*few, *(one for one in every if one not in few)], named, telling, asked.small)
     refuted = {name for told in (*kept, *relations) for name in told.shows}
     mistakes: dict[str, Mistake] = {
         c.name: {"says": c.says, "convention": bool(c.words), "refuted": c.name in refuted} for c in known
@@ -163,21 +162,20 @@ def _relations(
     grade: Grade,
     vectors: Sequence[Told],
     named: frozenset[str],
-    known: Sequence[Candidate],
+    telling: Telling,
     small: bool,
 ) -> list[Told]:
     """What laws say of several calls, each on the first small cases on which it says something."""
     samples = [one.vector.sample for one in vectors if one.vector.nbytes <= LARGEST][:TRIED]
-    unchanged, found = Unchanged(), list[Relation]()
+    found = list[Relation]()
     for law in bench.mechanism.laws.values():
         made = (relations_of(bench, sample, grade, law) for sample in samples)
         first = islice(filter(None, made), CASES)
         found += [relation for relations in first for relation in relations if relation.nbytes <= LARGEST]
     if small:
-        own = [candidate for candidate in known if candidate.name in named]
-        few = fewest([told(relation, own, unchanged) for relation in found], named)
+        few = fewest([telling.told(relation, named) for relation in found], named)
         found = [one.vector for one in few if isinstance(one.vector, Relation)]
-    return [told(relation, known, unchanged) for relation in found]
+    return [telling.told(relation) for relation in found]
 
 
 def grade_of(asked: Asked, dtype: str) -> Grade:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..diagnosis.candidates import Candidate, stock
+from ..execution.calling import Reply
 from ..judging.bench import Bench
 from ..language.expressions import Expression
 from ..subjects.stand_ins import DefinitionSubject, Unchanged
@@ -54,34 +55,50 @@ def _lines(change: Mapping[str, Expression]) -> frozenset[tuple[str, str]]:
     return frozenset((line, expression.text) for line, expression in change.items())
 
 
-def told(vector: Vector | Relation, known: Sequence[Candidate], unchanged: Unchanged) -> Told:
-    """What a vector refutes of the candidates; the definition on its calls is shared by `unchanged`."""
-    bench, shows = vector.trial.bench, {}
-    for candidate in known:
-        if candidate.words.keys() - vector.conventions.keys():
-            continue  # a word that is not asked for changes nothing
-        words = {**bench.words, **candidate.words}
-        wrong = DefinitionSubject(
-            vector.mechanism,
-            candidate.name,
-            candidate.changes,
-            conventions=words,
-            dtypes=(bench.dtype,),
-            unchanged=unchanged,
-        )
-        shown = _shown(vector, wrong) if isinstance(vector, Vector) else _broken(vector, wrong)
-        if shown:
-            shows[candidate.name] = shown
-    return Told(vector, shows)
+class Telling:
+    """Candidates as functions from calls to replies, made once for all vectors and relations of a bench."""
+
+    def __init__(self, bench: Bench, known: Sequence[Candidate]) -> None:
+        unchanged = Unchanged()
+        self._wrong = [(candidate, _wrong(bench, candidate, unchanged)) for candidate in known]
+
+    def told(self, vector: Vector | Relation, names: Collection[str] | None = None) -> Told:
+        """What a vector refutes of the candidates, or of those of some names."""
+        shows, known = dict[str, Shown](), dict[int, tuple[Reply, Shown]]()
+        for candidate, wrong in self._wrong:
+            if names is not None and candidate.name not in names:
+                continue
+            if candidate.words.keys() - vector.conventions.keys():
+                continue  # a word that is not asked for changes nothing
+            shown = _shown(vector, wrong, known) if isinstance(vector, Vector) else _broken(vector, wrong)
+            if shown:
+                shows[candidate.name] = shown
+        return Told(vector, shows)
 
 
-def _shown(vector: Vector, wrong: DefinitionSubject) -> Shown:
+def _wrong(bench: Bench, candidate: Candidate, unchanged: Unchanged) -> DefinitionSubject:
+    """A candidate; the definition on the calls of a vector is shared by `unchanged`."""
+    words = {**bench.words, **candidate.words}
+    return DefinitionSubject(
+        bench.mechanism,
+        candidate.name,
+        candidate.changes,
+        conventions=words,
+        dtypes=(bench.dtype,),
+        unchanged=unchanged,
+    )
+
+
+def _shown(vector: Vector, wrong: DefinitionSubject, known: dict[int, tuple[Reply, Shown]]) -> Shown:
+    """The outputs of a candidate that are beyond their bounds; of one reply, as most give, it is found once."""
     with np.errstate(all="ignore"):
         reply = wrong.call(vector.call)
     if reply.fault is not None:
         return dict.fromkeys(vector.outputs, np.inf)
-    found = {name: output.excess(reply.outputs[name]) for name, output in vector.outputs.items()}
-    return {name: excess for name, excess in found.items() if excess > REFUTED}
+    if id(reply) not in known:
+        found = {name: output.excess(reply.outputs[name]) for name, output in vector.outputs.items()}
+        known[id(reply)] = (reply, {name: excess for name, excess in found.items() if excess > REFUTED})
+    return known[id(reply)][1]
 
 
 def _broken(relation: Relation, wrong: DefinitionSubject) -> Shown:

@@ -40,6 +40,14 @@ def test_a_small_set_refutes_all_that_any_vector_refutes():
     assert {f"softmax.{name}" for name in library()["softmax"].mistakes} <= refuted[1]
 
 
+def test_a_vector_of_a_small_set_also_tells_the_mistakes_of_kindred_mechanisms_that_it_refutes():
+    m = library()["delta_final_state_gradient"]
+    small, full = (part_of(m, "float32", Asked(small=small)) for small in (True, False))
+    whole = {told.vector.name: dict(told.shows) for told in full.vectors}
+    assert [whole[told.vector.name] for told in small.vectors] == [dict(told.shows) for told in small.vectors]
+    assert any(name.startswith("gated_delta_rule_gradient.") for told in small.vectors for name in told.shows)
+
+
 def test_no_vector_of_a_small_set_can_be_left_out():
     part = softmax(small=True)
     assert 1 < len(part.vectors) < 6
