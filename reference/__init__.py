@@ -33,6 +33,7 @@ from .gathered import gathered_attention, gathered_attention_gradient
 from .generate import generate
 from .gradients import gated_rms_norm_gradient, layer_norm_gradient, rms_norm_gradient, softmax_gradient
 from .grouped_matmul import grouped_matmul, grouped_matmul_gradient
+from .hstu import hstu_attention
 from .latent import latent_attention, latent_pages
 from .lightning_indexer import lightning_indexer
 from .linear_attention import (
@@ -153,6 +154,7 @@ __all__ = [
     "generate",
     "grouped_matmul",
     "grouped_matmul_gradient",
+    "hstu_attention",
     "kimi_delta_attention",
     "kimi_delta_attention_gradient",
     "latent_attention",

@@ -24,7 +24,7 @@ def control_deformable_by_corners(value: Any, spatial_shapes: Any, locations: An
 
     shapes = spatial_shapes.tolist()
     fitting(value, shapes, locations, weights)
-    out, start = 0.0, 0
+    out, start = torch.zeros(()), 0
     for level, (height, width) in enumerate(shapes):
         own = value[:, start : start + height * width].float().unflatten(1, (height, width))
         padded = torch.nn.functional.pad(own, (0, 0, 0, 0, 1, 1, 1, 1)).flatten(1, 2).transpose(1, 2)
@@ -45,7 +45,7 @@ def control_deformable_by_corners(value: Any, spatial_shapes: Any, locations: An
     return out.flatten(2).to(value.dtype)
 
 
-def shares(spatial_shapes: Any, locations: Any) -> tuple[Any, Any, Any]:
+def shares(spatial_shapes: Any, locations: Any) -> tuple[Any, ...]:
     """The shares of pixels in points, and what these gain across and down: [..., levels, points, pixels]."""
     import torch
 
