@@ -63,6 +63,7 @@ from .packed_recurrences import (
     packed_state_space,
 )
 from .paged_attention import paged_attention, rotary_cache
+from .penalties import token_penalties
 from .positions import (
     learned_position,
     mrope,
@@ -218,6 +219,7 @@ __all__ = [
     "state_space_gradient",
     "swiglu",
     "swiglu_gradient",
+    "token_penalties",
     "token_permutation",
     "token_unpermutation",
     "top_k_filter",

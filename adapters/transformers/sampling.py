@@ -111,3 +111,26 @@ def transformers_speculative_sampling(
             tokens[item, : found.shape[1]] = found[0]
             accepted.append(int(matches))
     return {"tokens": tokens, "accepted": torch.tensor(accepted, dtype=torch.int64)}
+
+
+@adapter(
+    "token_penalties",
+    dtypes=DTYPES,
+    grade=GRADES,
+    requires=("single(presence) and single(frequency)", "not any(prompt < 0) and not any(generated < 0)"),
+    package="transformers",
+    extra="transformers",
+)
+def transformers_repetition_penalty(logits: Any, prompt: Any, generated: Any, repetition: Any = None) -> Any:
+    """RepetitionPenaltyLogitsProcessor, which has one penalty, of the prompt and the generated tokens of each row."""
+    import torch
+    from transformers.generation.logits_process import RepetitionPenaltyLogitsProcessor
+
+    if not len(logits) == len(prompt) == len(generated):
+        raise ValueError("every row has a prompt and generated tokens")
+    tokens, rows = torch.cat((prompt, generated), 1).long(), []
+    for row in range(len(logits)):
+        one = slice(row, row + 1)
+        penalty = 1.0 if repetition is None else float(repetition[row])
+        rows.append(RepetitionPenaltyLogitsProcessor(penalty)(cast(Any, tokens[one]), logits[one]))
+    return torch.cat(rows)
