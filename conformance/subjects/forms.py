@@ -154,9 +154,10 @@ class Form:
         return replace(call, inputs=inputs, options=options, dtypes=dtypes)
 
     def _shape(self, output: str, call: Call, lengths: Mapping[str, int]) -> tuple[int, ...]:
-        """The shape of an output; of an operator without layouts that of its definition, or of the first input."""
-        if output in self.layout.own:
-            return tuple(lengths[letter] for letter in pattern(self.layout.own[output]).letters)
+        """The shape of an output, by axes that inputs have, too; else that of its definition, or of the first input."""
+        letters = pattern(self.layout.own[output]).letters if output in self.layout.own else "?"
+        if all(letter in lengths for letter in letters):  # an axis may be as long as an option says
+            return tuple(lengths[letter] for letter in letters)
         given = {name: self.mechanism.meant(name, x) for name, x in call.options.items()}
         try:
             with np.errstate(all="ignore"), budget.metered():

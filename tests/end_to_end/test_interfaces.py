@@ -79,6 +79,51 @@ def trtllm_batch_decode_with_kv_cache(
     return out
 
 
+def trtllm_batch_decode_with_kv_cache_mla(
+    query,
+    kv_cache,
+    workspace_buffer,
+    qk_nope_head_dim,
+    kv_lora_rank,
+    qk_rope_head_dim,
+    block_tables,
+    seq_lens,
+    max_seq_len,
+    out,
+    bmm1_scale,
+    bmm2_scale,
+):
+    assert kv_lora_rank + qk_rope_head_dim == query.shape[3] == kv_cache.shape[2]
+    assert out.shape == (*query.shape[:3], kv_lora_rank)
+    for item, length in enumerate(seq_lens):
+        rows = kv_cache[block_tables[item]].reshape(-1, query.shape[3])[:length]
+        hidden = future(query.shape[1], length)
+        out[item] = exchanged(
+            attend(*exchanged(query[item]), rows[None], rows[None, :, :kv_lora_rank], bmm1_scale, hidden=hidden)
+        )[0]
+    return out
+
+
+def context_attention_fwd(
+    q, k, v, o, b_start_loc, b_seq_len, max_input_len, is_causal, softmax_scale, sliding_window_q, sliding_window_k
+):
+    for start, length in zip(b_start_loc, b_seq_len, strict=True):
+        own = slice(start, start + length)
+        window = -1 if sliding_window_q is None else sliding_window_q
+        hidden = future(length, length, is_causal, window)
+        ahead = np.arange(length) - np.arange(length)[:, None]
+        hidden = hidden if sliding_window_k is None else hidden | (ahead > sliding_window_k)
+        o[own] = exchanged(attend(*exchanged(q[own], k[own], v[own]), softmax_scale, hidden=hidden))[0]
+
+
+def merge_state(v_a, s_a, v_b, s_b):
+    with np.errstate(invalid="ignore", divide="ignore"):
+        top = np.maximum(s_a, s_b)
+        a, b = np.exp([np.where(np.isfinite(s), s - top, -np.inf) for s in (s_a, s_b)])
+        out = (v_a * a[..., None] + v_b * b[..., None]) / np.maximum(a + b, 1e-30)[..., None]
+        return out.astype(v_a.dtype), top + np.log(a + b)
+
+
 def memory_efficient_attention(query, key, value, attn_bias=None, p=0.0, scale=None):
     bias = 0.0 if attn_bias is None else attn_bias
     return exchanged(attend(*exchanged(query, key, value), scale, bias=bias))[0]
@@ -212,6 +257,9 @@ KERNELS = [
     (flash_attn_kvpacked_func, "attention"),
     (flash_attn_with_kvcache, "paged_attention"),
     (trtllm_batch_decode_with_kv_cache, "paged_attention"),
+    (trtllm_batch_decode_with_kv_cache_mla, "latent_pages"),
+    (context_attention_fwd, "packed_attention"),
+    (merge_state, "merge_states"),
     (memory_efficient_attention, "attention"),
     (mlx_scaled_dot_product_attention, "attention"),
     (single_decode_with_kv_cache, "attention"),
@@ -250,5 +298,5 @@ def test_a_kernel_of_a_known_interface_is_conformant_and_a_faulty_one_is_not(ker
     assert {like: "conformant"} == (report := checked(kernel, like, operator)).verdicts, report
     name = needed(kernel)
     right = getattr(np, name)
-    monkeypatch.setitem(globals(), "np", Changed(**{name: lambda x: right(1.5 * x)}))
+    monkeypatch.setitem(globals(), "np", Changed(**{name: lambda x: right(1.5 * np.asarray(x))}))
     assert {like: "violated"} == checked(kernel, like, operator).verdicts

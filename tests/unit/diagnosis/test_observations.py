@@ -1,6 +1,5 @@
 """How candidates stand to what a subject returned."""
 
-
 import pytest
 
 from attnspec.cases.plans import plan
