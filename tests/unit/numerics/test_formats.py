@@ -122,6 +122,15 @@ def test_numpy_rounds_to_its_formats_alike(fmt: Format, x: float) -> None:
         assert float(TYPES[fmt.name](x)) == rounded_one(x, fmt)
 
 
+@pytest.mark.parametrize("fmt", NARROW, ids=str)
+def test_few_entries_are_rounded_as_many_are_and_in_any_layout(fmt: Format) -> None:
+    ends = [0.0, -0.0, math.inf, -math.inf, math.nan, fmt.tiny, -fmt.tiny / 2, fmt.largest, 2 * fmt.largest]
+    scales = 2.0 ** np.arange(fmt.least - 30, fmt.least + 30)
+    x = np.concatenate([ends, np.outer(scales, np.linspace(-2, 2, 400)).ravel()])
+    few = np.concatenate([rounded(part, fmt) for part in np.array_split(x, 20)])
+    assert few.tobytes() == rounded(x, fmt).tobytes() == rounded(np.repeat(x, 2)[::2], fmt).tobytes()
+
+
 def test_bfloat16_is_rounded_once_where_a_detour_over_float32_rounds_twice() -> None:
     x = 1 + 2.0**-8 + 2.0**-30
     assert 1.0 == float(ml_dtypes.bfloat16(np.float32(x)))
