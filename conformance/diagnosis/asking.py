@@ -73,7 +73,7 @@ class Asking:
         """
         claims = self.bench.subject.claims
         agreeing = [o for o in self.wrong if not o.settled.key and o.stance(candidate) is Stance.AGREES]
-        agreeing = sorted(agreeing, key=lambda o: o.entries)
+        agreeing = sorted(agreeing, key=_plainness)
         if not agreeing or claims.compiled or candidate.function is not None:
             return
         few = [o.trial.sample for o in agreeing[:MOVABLE]]
@@ -99,7 +99,7 @@ class Asking:
         Without `others`, further wrong ones follow of which an option has another of its values, or an input is given.
         """
         claims = self.bench.subject.claims
-        wrong = sorted((o for o in self.wrong if not o.settled.key), key=lambda o: -len(set(o.facts.sizes.values())))
+        wrong = sorted((o for o in self.wrong if not o.settled.key), key=_plainness)
         bases = [o.trial.sample for o in wrong[: 1 if others else BASES]] if not claims.compiled else []
         further = itertools.chain.from_iterable(otherwise_called(sample, claims) for sample in bases[1:])
         for sample in itertools.chain((others or neighbours)(bases[0], claims) if bases else (), further):
@@ -113,6 +113,11 @@ class Asking:
         for sample in itertools.chain(self.again(), fresh.pairs, fresh.further(FRESH)):
             if sample.entries <= EXPLAINED_ENTRIES:
                 yield self.observation(sample)
+
+
+def _plainness(observation: Observation) -> int:
+    """Cases of many different sizes come first: what is the same for two of them, or empty, is a matter of its own."""
+    return -len(set(observation.facts.sizes.values()))
 
 
 def separate(literal: Literal) -> bool:

@@ -14,7 +14,7 @@ from .likeness import Likeness, Nearest
 from .observations import Observation, Stance
 from .places import later, places
 from .search import Search
-from .synthesis import changed_along, edited, plausible, resembling
+from .synthesis import changed_along, close_by, edited, plausible, resembling
 from .variants import varied
 
 SURE = 4
@@ -56,9 +56,7 @@ def named(
     share of the time however late it is.
     Pairs are tried for so many `seconds` at most.
     """
-    wrong = [o for o in observations if not o.right]
-    near = {*resembling((c for c in candidates if not c.words), wrong, until=until)}
-    likely = [c for c in candidates if c.words or c in near]
+    likely = close_by(candidates, [o for o in observations if not o.right]) if now() < until else candidates
     search = Search(bench, likely, functions, observations, grades[0], seed, within, until=until, known=candidates)
     found = search.likeness()
     for grade in grades[1:] if found is None else ():  # what has a mistake may be less precise than it claims as well

@@ -62,8 +62,7 @@ def resembling(
     Behind them are those that do where they are made `somewhere` along an axis of outputs.
     After `until`, of the clock of searches, no further one is looked at.
     """
-    few = sorted((o for o in wrong if o.entries <= SMALL), key=lambda o: o.entries)[:FIRST]
-    outputs = {name for o in wrong for name in o.wrong}
+    few, outputs = smallest(wrong), {name for o in wrong for name in o.wrong}
     found: list[Candidate] = []
     placed: list[Candidate] = []
     for candidate in itertools.islice(candidates, WORK) if few else ():
@@ -73,6 +72,17 @@ def resembling(
         if len(found) >= LEFT or now() > until:
             break
     return [*found, *placed[:LEFT]]
+
+
+def smallest(wrong: Sequence[Observation]) -> list[Observation]:
+    """The few smallest cases, of those that are small."""
+    return sorted((o for o in wrong if o.entries <= SMALL), key=lambda o: o.entries)[:FIRST]
+
+
+def close_by(candidates: Iterable[Candidate], wrong: Sequence[Observation]) -> list[Candidate]:
+    """Other words, and those of candidates that come near what the subject returned on one of the smallest cases."""
+    few, outputs = smallest(wrong), {name for o in wrong for name in o.wrong}
+    return [c for c in candidates if c.words or any(o.resembles(c, outputs) for o in few)]
 
 
 def changed_along(
