@@ -17,7 +17,7 @@ from ..subjects.claims import Claims
 from .candidates import Candidate
 from .conditions import CHOICES, Literal, literals
 from .observations import Observation, Stance
-from .steering import EXPLAINED_ENTRIES, beyond, drawn, neighbours, otherwise_called
+from .steering import EXPLAINED_ENTRIES, beyond, drawn, freed, neighbours, otherwise_called
 
 FRESH = 32
 """Cases that are drawn in search of some that tell."""
@@ -78,7 +78,7 @@ class Asking:
             return
         few = [o.trial.sample for o in agreeing[:MOVABLE]]
         for literal in filter(separate, literals([o.facts for o in agreeing])):
-            moved = itertools.islice(filter(None, (beyond(sample, claims, literal) for sample in few)), MOVED)
+            moved = itertools.islice(filter(None, (_without(sample, claims, literal) for sample in few)), MOVED)
             telling = (o for o in map(self.observation, moved) if o.defined() and o.tells(candidate))
             yield from itertools.islice(telling, 1)
 
@@ -113,6 +113,15 @@ class Asking:
         for sample in itertools.chain(self.again(), fresh.pairs, fresh.further(FRESH)):
             if sample.entries <= EXPLAINED_ENTRIES:
                 yield self.observation(sample)
+
+
+def _without(sample: Sample, claims: Claims, literal: Literal) -> Sample | None:
+    """The case moved to where a literal does not hold, without what its scenario writes out if it has to be."""
+    found = beyond(sample, claims, literal)
+    if found is not None:
+        return found
+    other = freed(sample, claims)
+    return None if other is None else beyond(other, claims, literal)
 
 
 def _plainness(observation: Observation) -> int:

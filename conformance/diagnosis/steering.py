@@ -61,6 +61,11 @@ def beyond(sample: Sample, claims: Claims, literal: Literal) -> Sample | None:
         return None
 
 
+def freed(sample: Sample, claims: Claims) -> Sample | None:
+    """The case without what its scenario writes out, as rows of integers that may be bound to a size."""
+    return drawn(sample, replace(sample.case, scenario=""), claims) if sample.case.scenario else None
+
+
 def imposed(sample: Sample, claims: Claims, condition: Condition) -> Sample | None:
     """The case moved to where a condition holds; None where that cannot be."""
     found: Sample | None = sample
@@ -191,7 +196,6 @@ def _bounded(sample: Sample, literal: Literal, *, holds: bool) -> Iterator[Case]
         yield _with(sample, name, n)
         alike = {x: n for x in sample.mechanism.stating.sizes if x.rpartition("_")[2] == name.rpartition("_")[2]}
         yield replace(case, fixed={**case.fixed, **alike}, literals={})  # as heads are bound to heads of keys
-        yield replace(_with(sample, name, n), scenario="")  # whose rows of integers may be bound to a size
 
 
 def _redrawn(sample: Sample, literal: Literal, *, holds: bool) -> Iterator[Case]:

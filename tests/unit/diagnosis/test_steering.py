@@ -8,7 +8,17 @@ from attnspec.cases.plans import plan
 from attnspec.cases.profiles import PROFILES
 from attnspec.diagnosis.conditions import Condition, Literal
 from attnspec.diagnosis.facts import facts_of
-from attnspec.diagnosis.steering import beyond, imposed, neighbours, otherwise, otherwise_called, roomy, sized, steered
+from attnspec.diagnosis.steering import (
+    beyond,
+    freed,
+    imposed,
+    neighbours,
+    otherwise,
+    otherwise_called,
+    roomy,
+    sized,
+    steered,
+)
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.stand_ins import ReferenceSubject
 
@@ -77,15 +87,21 @@ def test_options_have_each_of_their_values_in_turn():
     assert any(facts.given["mask"] for facts in found[:3])
 
 
-def test_a_size_next_to_a_threshold_may_be_none_that_can_be_or_be_bound_to_a_row_of_a_scenario():
+def test_a_size_next_to_a_threshold_may_be_none_that_can_be():
     m = library()["appended_attention"]
     claims = ReferenceSubject(m).claims
     known = {s.case.label: s for s in plan(m, claims, PROFILES["quick"], 0, "float32").scenarios}
     small = sized(known["one_token"], claims, "half", 2)
-    literals = Literal("from", "head_dim", small.values["head_dim"]), Literal("from", "capacity", 3)
-    found = [beyond(sample, claims, one) for sample, one in zip((small, known["one_token"]), literals, strict=True)]
-    assert [True, True] == [one is not None for one in found]
-    assert 2 == found[1].values["capacity"]
+    assert beyond(small, claims, Literal("from", "head_dim", small.values["head_dim"])) is not None
+
+
+def test_a_case_that_is_freed_has_no_rows_of_its_scenario_that_are_bound_to_a_size():
+    m = library()["appended_attention"]
+    claims = ReferenceSubject(m).claims
+    known = {s.case.label: s for s in plan(m, claims, PROFILES["quick"], 0, "float32").scenarios}
+    literal = Literal("from", "capacity", 3)
+    assert beyond(known["one_token"], claims, literal) is None
+    assert 2 == beyond(freed(known["one_token"], claims), claims, literal).values["capacity"]
 
 
 def test_neighbours_differ_in_one_option_input_or_size():

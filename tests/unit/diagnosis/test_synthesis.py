@@ -5,9 +5,12 @@ import pytest
 
 from attnspec.adapters import Adapter
 from attnspec.cases.profiles import Profile
+from attnspec.diagnosis.answered import observed
+from attnspec.diagnosis.candidates import stock
 from attnspec.diagnosis.likeness import Likeness
 from attnspec.diagnosis.naming import diagnose
-from attnspec.diagnosis.synthesis import edited
+from attnspec.diagnosis.search import Search
+from attnspec.diagnosis.synthesis import close_by, edited
 from attnspec.judging.bench import Bench
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
@@ -134,3 +137,26 @@ def test_a_reader_may_have_a_line_as_it_is_without_a_step_far_back():
     one = subject(Adapter("kernel", "cross_entropy", lambda logits, targets, *, softcap=None, z_loss=0.0: 0, "numpy"))
     names = {candidate.told().name for candidate in edited(Bench(one, m, "float32", "cpu", m.words))}
     assert "penalty: total -> max(logits) + log(sum(exp(shift(logits))))" in names
+
+
+def test_of_what_is_known_that_comes_first_which_is_near_on_one_of_the_smallest_cases():
+    one = attention(factor=lambda d, m: 1.0)
+    result = run(Request(one, library()["attention"], "float32", SCENARIOS, laws=frozenset({"definition"})))
+    failure = next(cell.failure for cell in result.cells if cell.bad)
+    wrong = [o for o in observed(result.bench, failure, 0) if not o.right]
+    known = [*stock(result.bench)]
+    found = close_by(known, wrong)
+    assert [c for c in known if c.words] == [c for c in found if c.words]
+    names = {c.name for c in found}
+    assert "attention.no_scale" in names
+    assert "attention.bias_scaled" not in names
+    assert 2 * len(found) < len(known)
+
+
+def test_an_edit_that_is_made_everywhere_is_told_before_conditions_are_looked_for(monkeypatch):
+    tried = []
+    monkeypatch.setattr(Search, "conditional", lambda self: tried.append(self) or iter(()))
+    one, (line, _, after) = UNNAMED["the length of keys in place of the head size"]
+    (changed,) = named(one).changed
+    assert (line, after) == (changed.line, changed.after)
+    assert not [search for search in tried if any(c.changed for c in search.candidates)]
