@@ -32,7 +32,8 @@ PAIR_SECONDS = 1.5
 RESIZED = 3_000
 """Calls of faulty functions with other tiles in one diagnosis."""
 LATER_SECONDS = 0.4
-"""CPU time for candidates that are made at some positions of an axis, and for those from a position on."""
+"""CPU time for candidates that are made at some positions of an axis, for those from a position on, and for edits that
+are made under a condition."""
 ALIKE = 8
 """Further edits that give the same on every case, beyond which none of them is told."""
 
@@ -121,7 +122,8 @@ def as_edited(bench: Bench, observations: list[Observation], search: Search) -> 
         if found is not None:
             return found
         tried.append(near)
-    return next(filter(None, (_one_of(bench, near, observations, search) for near in tried)), None)
+    later = search.prolonged(LATER_SECONDS)
+    return next(filter(None, (_one_of(bench, near, observations, later) for near in tried)), None)
 
 
 def _in_each_output(
