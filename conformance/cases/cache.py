@@ -55,13 +55,15 @@ class Ledger:
 class Kept(dict[Any, Any]):
     """The cache of one sample. What is in it may be gone as soon as another cache grows, and not before."""
 
-    __slots__ = ("__weakref__", "later", "ledger", "looked_at", "outcomes", "saved", "size")
+    __slots__ = ("__weakref__", "later", "ledger", "looked_at", "outcomes", "renewed", "saved", "size")
 
     def __init__(self, ledger: Ledger | None = None) -> None:
         super().__init__()
         self.size, self.ledger = 0, ledger or LEDGER
         self.saved = self.outcomes = 0
         """Values and outcomes that are kept on disk."""
+        self.renewed = False
+        """Whether an outcome is another one than was kept."""
         self.later: Callable[[], Mapping[Any, Any]] | None = None
         """How values are read from disk, which is left until one is needed."""
         self.looked_at = 0

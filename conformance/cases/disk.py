@@ -44,7 +44,7 @@ def restore(sample: Sample) -> None:
 def save(samples: Iterable[Sample]) -> None:
     """Keep what was computed from samples for later runs."""
     for sample in samples:
-        if len(sample.cache) == sample.cache.looked_at:
+        if len(sample.cache) == sample.cache.looked_at and not sample.cache.renewed:
             continue
         sample.cache.looked_at = len(sample.cache)
         kept = [(key, x) for key, x in sample.cache.items() if lasting(key)]
@@ -55,8 +55,8 @@ def save(samples: Iterable[Sample]) -> None:
         if len(values) > sample.cache.saved:
             sample.cache.saved = len(values)
             STORE.put(key_of(sample), _written(values.items()))
-        if len(outcomes) > sample.cache.outcomes:
-            sample.cache.outcomes = len(outcomes)
+        if len(outcomes) > sample.cache.outcomes or sample.cache.renewed:
+            sample.cache.outcomes, sample.cache.renewed = len(outcomes), False
             STORE.put(_outcomes(key_of(sample)), _written(outcomes.items()))
 
 

@@ -20,7 +20,8 @@ from ..errors import SpecError
 from ..mechanisms.mechanism import Law
 from ..numerics import budget
 from ..numerics.grades import Grade
-from ..subjects.subject import noted
+from ..subjects.claims import is_own
+from ..subjects.subject import AdapterSubject, noted
 from .cells import Failure, Request, Result, Tally, large_names
 from .conventions import identified
 from .course import Course
@@ -82,6 +83,9 @@ class _Run:
 
     def __init__(self, seen: Course) -> None:
         self.seen, self.request, self.mechanism = seen, seen.request, seen.mechanism
+        adapter = seen.subject.adapter if isinstance(seen.subject, AdapterSubject) else None
+        self.edited = self.request.spread and adapter is not None and not is_own(adapter)
+        """Whether the run reports on a function of the user, who may edit it."""
 
     def run(self) -> Result:
         started = time.perf_counter()
@@ -239,8 +243,8 @@ class _Run:
         return outcome.kind
 
     def outcome(self, trial: Trial, law: Law) -> Outcome:
-        """How a law fares on a trial; in runs that report, as it is known for the same results."""
-        return (recalled if self.request.spread else judged)(trial, law, self.seen.grades)
+        """How a law fares on a trial; of what may be checked again and again, as it is known for the same results."""
+        return (recalled if self.edited else judged)(trial, law, self.seen.grades)
 
     def failed(self, tally: Tally, trial: Trial, outcome: Outcome) -> None:
         """Take note of a failure, of one that is no known finding before any other."""

@@ -54,7 +54,10 @@ def recalled(trial: Trial, law: Law, grades: Sequence[Grade]) -> Outcome:
     if found.kind in RECALLED and not (found.kind is Kind.IDLE and found.says):  # which limits may have made too large
         found = replace(found, comparisons=(), kept=found.margin)
         with suppress(UnreliableError):
-            cache[key] = _recorded(trial, asked, found)
+            recorded = _recorded(trial, asked, found)
+            if key in cache:
+                cache.renewed = True
+            cache[key] = recorded
     return found
 
 

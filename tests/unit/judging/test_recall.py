@@ -3,23 +3,34 @@
 import numpy as np
 import pytest
 
+from attnspec.adapters import Adapter
 from attnspec.cases import disk
+from attnspec.cases.drawing import Samples
+from attnspec.cases.profiles import Profile
 from attnspec.cases.samples import Case, Sample
 from attnspec.execution.calling import Reply
 from attnspec.execution.faults import Fault
 from attnspec.judging import recall
 from attnspec.judging.bench import Bench
+from attnspec.judging.cells import Request
+from attnspec.judging.engine import run
 from attnspec.judging.judge import Kind, definition_law, judged
 from attnspec.judging.recall import recalled
 from attnspec.judging.trial import Tracing, Trial
 from attnspec.mechanisms.loader import library
 from attnspec.numerics.grades import LADDER
 from attnspec.subjects.stand_ins import DefinitionSubject
+from attnspec.subjects.targets import resolve, subject
 
 GRADES = LADDER["float32"]
 SOFTMAX = library()["softmax"]
 LAWS = [definition_law(SOFTMAX), *SOFTMAX.laws.values()]
 SHIFTED = SOFTMAX.laws["shift_invariant"]
+
+
+def softmax(x):
+    terms = np.exp(x - x.max(-1, keepdims=True))
+    return terms / terms.sum(-1, keepdims=True)
 
 
 class Moved:
@@ -175,3 +186,27 @@ def test_a_law_that_shares_its_calls_with_another_one_follows_from_them_as_well(
         with_the_case += [law.name] if () in traced.asked else []
     assert with_the_case == evaluations
     assert {"definition", "ratio", "shift_invariant"} < {*evaluations} < {law.name for law in LAWS}
+
+
+def test_the_outcomes_of_an_edited_function_take_the_place_of_those_before(sample, evaluations):
+    for by in (0.0, 1e-7, 1e-7, 1e-7):
+        made = drawn()
+        recalled(trial_of(made, Moved(range(9), by)), SHIFTED, GRADES)
+        disk.save([made])
+    assert ["shift_invariant"] * 2 == evaluations
+
+
+@pytest.mark.parametrize(
+    ("one", "spread", "kept"),
+    [
+        (lambda: subject(Adapter("own", "softmax", softmax, "numpy")), True, True),
+        (lambda: subject(Adapter("own", "softmax", softmax, "numpy")), False, False),
+        (lambda: resolve("mistake:softmax.base_two")[0], True, False),
+    ],
+)
+def test_only_of_what_a_user_may_edit_outcomes_are_kept(sample, monkeypatch, one, spread, kept):
+    monkeypatch.setattr(SOFTMAX.library, "_owned", {})
+    profile = Profile("few", covering=0, draws=0, admitted=2)
+    run(Request(one(), SOFTMAX, "float32", profile, spread=spread, laws=frozenset({"definition", "share"})))
+    found = {key[1] for made in SOFTMAX.kept(Samples).values() for key in made.cache if key[0] == recall.OUTCOME}
+    assert (["definition", "share"] if kept else []) == sorted(found)
