@@ -64,6 +64,7 @@ from .packed_recurrences import (
 )
 from .paged_attention import paged_attention, rotary_cache
 from .penalties import token_penalties
+from .policy import policy_loss
 from .positions import (
     learned_position,
     mrope,
@@ -188,6 +189,7 @@ __all__ = [
     "packed_linear_attention",
     "packed_state_space",
     "paged_attention",
+    "policy_loss",
     "qk_norm_mrope",
     "qk_norm_rotary",
     "quantize",
