@@ -45,9 +45,7 @@ def transformers_deformable_attention_v2(value: Any, spatial_shapes: Any, locati
 
 
 @adapter("deformable_attention_gradient", **{**DECLARED, "dtypes": ("float32", "float64"), "grade": None})
-def transformers_deformable_attention_gradient(
-    value: Any, spatial_shapes: Any, locations: Any, weights: Any, d_out: Any
-) -> Any:
+def transformers_deformable_gradient(value: Any, spatial_shapes: Any, locations: Any, weights: Any, d_out: Any) -> Any:
     """Autograd through MultiScaleDeformableAttention of Grounding DINO."""
     import torch
 

@@ -80,6 +80,13 @@ def test_where_nothing_may_differ_anything_is_infinitely_wrong():
 
 def test_what_has_no_vectors_says_why():
     found = {m.name: unvectored(m) for m in library().values() if unvectored(m)}
-    random = {"attention_dropout", "dropout", "sample", "sample_rows", "lightning_indexer", "quantized_indexer"}
-    assert {*random, "block_selection", "alibi_bias", "band_scores"} == found.keys()
+    drawn = {"attention_dropout", "dropout", "sample", "sample_rows", "speculative_sampling"}
+    assert {
+        *drawn,
+        "lightning_indexer",
+        "quantized_indexer",
+        "block_selection",
+        "alibi_bias",
+        "band_scores",
+    } == found.keys()
     assert "its outputs are random, and judged by laws alone" == found["dropout"]
