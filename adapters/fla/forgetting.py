@@ -29,7 +29,7 @@ def called(function: Callable[..., Any], window_left: int | None, **inputs: Any)
 
 
 @declared("forgetting_attention", **BLOCK, **DECLARED)
-def fla_parallel_forgetting_attention(
+def fla_forgetting(
     q: Any, k: Any, v: Any, gate: Any, *, scale: float | None = None, window_left: int | None = None
 ) -> Any:
     """parallel_forgetting_attn."""
@@ -39,7 +39,7 @@ def fla_parallel_forgetting_attention(
 
 
 @declared("forgetting_attention_gradient", **BLOCK, **DECLARED)
-def fla_parallel_forgetting_attention_gradient(
+def fla_forgetting_gradient(
     q: Any, k: Any, v: Any, gate: Any, d_out: Any, *, scale: float | None = None, window_left: int | None = None
 ) -> Any:
     """The backward pass of parallel_forgetting_attn."""
@@ -71,7 +71,7 @@ PACKED: dict[str, Any] = {**BLOCK, **DECLARED, "layout": "thd"}
 
 
 @declared("packed_forgetting_attention", **PACKED)
-def fla_packed_forgetting_attention(
+def fla_packed_forgetting(
     q: Any, k: Any, v: Any, gate: Any, lens: Any, *, scale: float | None = None, window_left: int | None = None
 ) -> Any:
     """parallel_forgetting_attn with the starts of items."""
@@ -79,7 +79,7 @@ def fla_packed_forgetting_attention(
 
 
 @declared("packed_forgetting_attention_gradient", **PACKED)
-def fla_packed_forgetting_attention_gradient(
+def fla_packed_forgetting_gradient(
     q: Any,
     k: Any,
     v: Any,
@@ -101,7 +101,7 @@ def fla_packed_forgetting_attention_gradient(
 
 
 @adapter("forgetting_attention", extra="fla", **BLOCK, **PLAIN)
-def fla_naive_forgetting_attention(
+def fla_naive_forgetting(
     q: Any, k: Any, v: Any, gate: Any, *, scale: float | None = None, window_left: int | None = None
 ) -> Any:
     """naive_forgetting_attn, in single precision, which is what it returns."""
