@@ -309,6 +309,8 @@ def _says_otherwise(parameter: inspect.Parameter, mechanism: Mechanism) -> bool:
     own, other = parameter.default, mechanism.defaults.get(parameter.name)
     if own is parameter.empty:
         return True
+    if parameter.name not in mechanism.defaults:  # of a further mechanism, which has a default of its own
+        return isinstance(own, int | float)
     if isinstance(own, bool) or isinstance(other, bool):
         return isinstance(own, bool) and own is not other
     return isinstance(own, int | float) and isinstance(other, int | float) and own != other

@@ -205,6 +205,14 @@ def test_an_option_that_means_something_else_when_left_out_is_always_passed():
     assert frozenset({"mask", "causal"}) == claims(mine).always
 
 
+def test_an_option_of_a_further_mechanism_is_passed_where_the_function_has_a_default_of_its_own():
+    def mine(
+        x, chosen, weights, w_gate, w_up, w_down, *, b_gate=None, b_up=None, b_down=None, limit=None, beta=1.0
+    ): ...
+
+    assert frozenset({"beta"}) == claims(mine, "routed_experts").always
+
+
 def test_a_flag_with_the_default_of_the_operator_is_not_passed():
     def mine(q, k, v, *, causal=False): ...
 
