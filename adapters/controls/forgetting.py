@@ -6,6 +6,7 @@ from typing import Any
 
 from .. import adapter
 from ..torch.gradients import differentiated
+from .attention import positions
 
 DTYPES = ("float32", "bfloat16", "float16")
 CONVENTIONS = {"grouping": "block"}
@@ -18,27 +19,30 @@ def fitting(q: Any, k: Any, v: Any, gate: Any) -> None:
         raise ValueError("every token of a query head has a gate, and a key and a value")
 
 
-def in_sight(rows: Any, columns: Any, window_left: int | None) -> Any:
-    """Whether queries see keys, by their places: [rows, columns]."""
-    distance = rows[:, None] - columns
-    seen = distance >= 0
-    return seen if window_left is None else seen & (distance <= window_left)
+def answering(q: Any, v: Any, d_out: Any) -> None:
+    """Refuse gradients of outputs that these queries and values have not, in any layout."""
+    if d_out.shape != (*q.shape[:-1], v.shape[-1]):
+        raise ValueError("every token has the gradient of an output")
+
+
+def by_bias(q: Any, k: Any, v: Any, gate: Any, seen: Any, scale: float | None) -> Any:
+    """Differences of running sums, as a bias, in single precision; `seen` says which keys a query sees."""
+    import torch
+
+    group = q.shape[1] // k.shape[1]
+    scores = q.float() @ k.float().repeat_interleave(group, 1).mT * (q.shape[3] ** -0.5 if scale is None else scale)
+    passed = gate.cumsum(2)
+    scores = scores + passed[..., None] - passed[:, :, None]
+    return (scores.where(seen, -torch.inf).softmax(-1) @ v.float().repeat_interleave(group, 1)).to(q.dtype)
 
 
 @adapter("forgetting_attention", dtypes=DTYPES, conventions=CONVENTIONS)
 def control_forgetting_by_bias(
     q: Any, k: Any, v: Any, gate: Any, *, scale: float | None = None, window_left: int | None = None
 ) -> Any:
-    """Differences of running sums, as a bias, in single precision."""
-    import torch
-
+    """All products at once, with a bias."""
     fitting(q, k, v, gate)
-    group, place = q.shape[1] // k.shape[1], torch.arange(q.shape[2])
-    scores = q.float() @ k.float().repeat_interleave(group, 1).mT * (q.shape[3] ** -0.5 if scale is None else scale)
-    passed = gate.cumsum(2)
-    scores = scores + passed[..., None] - passed[:, :, None]
-    weights = scores.where(in_sight(place, place, window_left), -torch.inf).softmax(-1)
-    return (weights @ v.float().repeat_interleave(group, 1)).to(q.dtype)
+    return by_bias(q, k, v, gate, positions(q, k, True, window_left, None), scale)
 
 
 @adapter("forgetting_attention", dtypes=DTYPES, conventions=CONVENTIONS)
@@ -51,13 +55,14 @@ def control_forgetting_by_tiles(
     fitting(q, k, v, gate)
     length, group = q.shape[2], q.shape[1] // k.shape[1]
     keys, values = k.repeat_interleave(group, 1).float(), v.repeat_interleave(group, 1).float()
-    factor, passed, place = q.shape[3] ** -0.5 if scale is None else scale, gate.cumsum(2), torch.arange(length)
+    factor, passed = q.shape[3] ** -0.5 if scale is None else scale, gate.cumsum(2)
+    seen = positions(q, k, True, window_left, None)
     top = torch.full((*q.shape[:3], 1), -torch.inf)
     total, out = torch.zeros_like(top), torch.zeros(*q.shape[:3], v.shape[3])
     for start in reversed(range(0, length, TILE)):
         tile = slice(start, start + TILE)
         scores = q.float() @ keys[:, :, tile].mT * factor + passed[..., None] - passed[:, :, None, tile]
-        scores = scores.where(in_sight(place, place[tile], window_left), -torch.inf)
+        scores = scores.where(seen[:, tile], -torch.inf)
         new = torch.maximum(top, scores.amax(-1, keepdim=True))
         shift = new.where(new > -torch.inf, 0)
         terms, fade = (scores - shift).exp(), (top - shift).exp()
@@ -93,8 +98,7 @@ def control_forgetting_gradient_by_differentiation(
 ) -> Any:
     """Automatic differentiation of the form with a bias."""
     fitting(q, k, v, gate)
-    if d_out.shape != (*q.shape[:3], v.shape[3]):
-        raise ValueError("every token has the gradient of an output")
+    answering(q, v, d_out)
 
     def out(**inputs: Any) -> Any:
         return control_forgetting_by_bias(**inputs, scale=scale, window_left=window_left)
@@ -115,16 +119,16 @@ def control_forgetting_gradient_by_tiles(
     import torch
 
     fitting(q, k, v, gate)
-    if d_out.shape != (*q.shape[:3], v.shape[3]):
-        raise ValueError("every token has the gradient of an output")
+    answering(q, v, d_out)
     length, kv_heads, group, dtype = q.shape[2], k.shape[1], q.shape[1] // k.shape[1], q.dtype
     keys, values = k.repeat_interleave(group, 1).float(), v.repeat_interleave(group, 1).float()
     queries, d_out = q.float(), d_out.float()
-    factor, passed, place = q.shape[3] ** -0.5 if scale is None else scale, gate.cumsum(2), torch.arange(length)
+    factor, passed = q.shape[3] ** -0.5 if scale is None else scale, gate.cumsum(2)
+    seen = positions(q, k, True, window_left, None)
 
     def scored(tile: slice) -> Any:
         scores = queries @ keys[:, :, tile].mT * factor + passed[..., None] - passed[:, :, None, tile]
-        return scores.where(in_sight(place, place[tile], window_left), -torch.inf)
+        return scores.where(seen[:, tile], -torch.inf)
 
     total = scored(slice(None)).logsumexp(-1, keepdim=True)
     out = rounded((scored(slice(None)) - total).exp() @ values, dtype)

@@ -6,7 +6,15 @@ from typing import Any
 
 from .. import adapter
 from ..torch.gradients import differentiated
-from .forgetting import CONVENTIONS, DTYPES, control_forgetting_by_tiles, control_forgetting_gradient_by_tiles
+from .attention import positions
+from .forgetting import (
+    CONVENTIONS,
+    DTYPES,
+    answering,
+    by_bias,
+    control_forgetting_by_tiles,
+    control_forgetting_gradient_by_tiles,
+)
 
 
 def packing(q: Any, k: Any, v: Any, gate: Any, lens: Any) -> None:
@@ -46,16 +54,10 @@ def control_packed_forgetting_by_mask(
     import torch
 
     packing(q, k, v, gate, lens)
-    group, place = q.shape[1] // k.shape[1], torch.arange(len(q))
     item = torch.arange(len(lens)).repeat_interleave(lens)
-    keys, values = (x.repeat_interleave(group, 1).transpose(0, 1).float() for x in (k, v))
-    scores = q.transpose(0, 1).float() @ keys.mT * (q.shape[2] ** -0.5 if scale is None else scale)
-    passed = gate.T.cumsum(1)
-    distance = place[:, None] - place
-    seen = (distance >= 0) & (item[:, None] == item)
-    seen = seen if window_left is None else seen & (distance <= window_left)
-    scores = (scores + passed[..., None] - passed[:, None]).where(seen, -torch.inf)
-    return (scores.softmax(-1) @ values).transpose(0, 1).to(q.dtype)
+    q, k, v, gate = (x.transpose(0, 1)[None] for x in (q, k, v, gate))
+    seen = positions(q, k, True, window_left, None) & (item[:, None] == item)
+    return by_bias(q, k, v, gate, seen, scale)[0].transpose(0, 1)
 
 
 @adapter("packed_forgetting_attention_gradient", dtypes=DTYPES, conventions=CONVENTIONS)
@@ -72,8 +74,7 @@ def control_packed_forgetting_gradient_by_items(
 ) -> Any:
     """Item by item, in tiles of 16 keys."""
     packing(q, k, v, gate, lens)
-    if d_out.shape != (*q.shape[:2], v.shape[2]):
-        raise ValueError("every token has the gradient of an output")
+    answering(q, v, d_out)
     how = {"scale": scale, "window_left": window_left}
     found = [control_forgetting_gradient_by_tiles(*item, **how) for item in apart(lens, q, k, v, gate, d_out)]
     return {name: together([item[name] for item in found]) for name in found[0]}
@@ -93,8 +94,7 @@ def control_packed_forgetting_gradient_by_differentiation(
 ) -> Any:
     """Automatic differentiation of the masked pack."""
     packing(q, k, v, gate, lens)
-    if d_out.shape != (*q.shape[:2], v.shape[2]):
-        raise ValueError("every token has the gradient of an output")
+    answering(q, v, d_out)
 
     def out(**inputs: Any) -> Any:
         return control_packed_forgetting_by_mask(**inputs, lens=lens, scale=scale, window_left=window_left)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..controls.forgetting import CONVENTIONS, fitting, in_sight
+from ..controls.attention import positions
+from ..controls.forgetting import CONVENTIONS, fitting
 from .whole import Whole
 
 TILE = 16
@@ -41,7 +42,8 @@ def tiled(part: Any) -> Callable[..., Any]:
         fitting(q, k, v, gate)
         length, group = q.shape[2], q.shape[1] // k.shape[1]
         keys, values = k.repeat_interleave(group, 1).float(), v.repeat_interleave(group, 1).float()
-        factor, passed, place = q.shape[3] ** -0.5 if scale is None else scale, part.summed(gate), torch.arange(length)
+        factor, passed = q.shape[3] ** -0.5 if scale is None else scale, part.summed(gate)
+        seen = positions(q, k, True, window_left, None)
         top = torch.full((*q.shape[:3], 1), -torch.inf)
         total, out = torch.zeros_like(top), torch.zeros(*q.shape[:3], v.shape[3])
         for start in range(0, length, TILE):
@@ -49,7 +51,7 @@ def tiled(part: Any) -> Callable[..., Any]:
                 continue
             tile = slice(start, start + TILE)
             scores = q.float() @ keys[:, :, tile].mT * factor + part.faded(passed, tile)
-            scores = scores.where(in_sight(place, place[tile], window_left), -torch.inf)
+            scores = scores.where(seen[:, tile], -torch.inf)
             new = torch.maximum(top, scores.amax(-1, keepdim=True))
             shift = new.where(new > -torch.inf, 0)
             terms = (scores - shift).exp()

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import adapter
-from ..controls.forgetting import fitting
+from ..controls.forgetting import answering, fitting
 from ..controls.packed_forgetting import packing
 from ..torch.gradients import differentiated
+from ..torch.packed import cumulative
 from ..triton.interpreter import declared
 from .kernels import DECLARED
 from .naive import naive
@@ -45,8 +46,7 @@ def fla_forgetting_gradient(
     """The backward pass of parallel_forgetting_attn."""
     from fla.ops.forgetting_attn import parallel_forgetting_attn
 
-    if d_out.shape != (*q.shape[:3], v.shape[3]):
-        raise ValueError("every token has the gradient of an output")
+    answering(q, v, d_out)
 
     def out(**inputs: Any) -> Any:
         return called(parallel_forgetting_attn, window_left, scale=scale, **inputs)
@@ -56,12 +56,11 @@ def fla_forgetting_gradient(
 
 def packed(window_left: int | None, scale: float | None, lens: Any, **inputs: Any) -> Any:
     """What the kernel returns for items one behind another."""
-    import torch
     from fla.ops.forgetting_attn import parallel_forgetting_attn
 
     q, k, v, gate = (inputs[name] for name in ("q", "k", "v", "gate"))
     packing(q, k, v, gate, lens)
-    starts: Any = torch.nn.functional.pad(lens.cumsum(0), (1, 0))
+    starts: Any = cumulative(lens).long()
     window = None if window_left is None else window_left + 1
     q, k, v, gate = (x[None] for x in (q, k, v, gate))
     return parallel_forgetting_attn(q, k, v, gate, scale=scale, window_size=window, cu_seqlens=starts)[0]
@@ -91,8 +90,7 @@ def fla_packed_forgetting_gradient(
     window_left: int | None = None,
 ) -> Any:
     """The backward pass of parallel_forgetting_attn with the starts of items."""
-    if d_out.shape != (*q.shape[:2], v.shape[2]):
-        raise ValueError("every token has the gradient of an output")
+    answering(q, v, d_out)
 
     def out(**inputs: Any) -> Any:
         return packed(window_left, scale, lens, **inputs)

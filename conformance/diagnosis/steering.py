@@ -194,7 +194,9 @@ def _bounded(sample: Sample, literal: Literal, *, holds: bool) -> Iterator[Case]
     below = literal.kind == "from"
     for n in (x,) if holds else [n for n in dict.fromkeys((x - 1, x - 2, 1) if below else (x + 1, x + 2)) if n > 0]:
         yield _with(sample, name, n)
-        alike = {x: n for x in sample.mechanism.stating.sizes if x.rpartition("_")[2] == name.rpartition("_")[2]}
+        alike = {
+            size: n for size in sample.mechanism.stating.sizes if size.rpartition("_")[2] == name.rpartition("_")[2]
+        }
         yield replace(case, fixed={**case.fixed, **alike}, literals={})  # as heads are bound to heads of keys
 
 

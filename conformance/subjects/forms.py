@@ -155,9 +155,10 @@ class Form:
 
     def _shape(self, output: str, call: Call, lengths: Mapping[str, int]) -> tuple[int, ...]:
         """The shape of an output, by axes that inputs have, too; else that of its definition, or of the first input."""
-        letters = pattern(self.layout.own[output]).letters if output in self.layout.own else "?"
-        if all(letter in lengths for letter in letters):  # an axis may be as long as an option says
-            return tuple(lengths[letter] for letter in letters)
+        if output in self.layout.own:
+            letters = pattern(self.layout.own[output]).letters
+            if lengths.keys() >= {*letters}:  # an axis may be as long as an option says
+                return tuple(lengths[letter] for letter in letters)
         given = {name: self.mechanism.meant(name, x) for name, x in call.options.items()}
         try:
             with np.errstate(all="ignore"), budget.metered():
