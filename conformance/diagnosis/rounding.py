@@ -94,8 +94,8 @@ def narrowed(observations: Sequence[Observation], dtype: str) -> Likeness | None
     if fmt.digits > NARROW:
         return None
     small = [o for o in observations if o.entries <= ENTRIES and o.answered() and _errors(o) is not None]
-    telling = sorted(small, key=lambda o: -_missed(o, o.exact.values))[:CALLS]
-    missed = sum(_missed(o, o.exact.values) for o in telling)
+    counted = sorted(((_missed(o, o.exact.values), o) for o in small), key=lambda one: -one[0])[:CALLS]
+    telling, missed = [o for _, o in counted], sum(count for count, _ in counted)
     if missed < TELLING:
         return None
     least, found = FEWER * missed, []

@@ -38,7 +38,9 @@ class Passed:
     how: How
     texts: tuple[str, ...]
     names: tuple[str, ...] = ()
-    """The attributes of an object; of a text with a condition, what is passed where that does not hold."""
+    """The attributes of an object."""
+    otherwise: str | None = None
+    """What is passed in place of a text whose condition does not hold."""
 
     @property
     def expressions(self) -> tuple[str, ...]:
@@ -238,7 +240,8 @@ def _passed(x: Any) -> Passed:
     if "as" in x:
         return Passed("in_place", (str(x["in_place"]), str(x["as"])))
     if "where" in x:
-        return Passed("text", (str(x["text"]), str(x["where"])), tuple(map(str, filter(None, [x.get("otherwise")]))))
+        otherwise = str(x["otherwise"]) if "otherwise" in x else None
+        return Passed("text", (str(x["text"]), str(x["where"])), otherwise=otherwise)
     [(how, text)] = x.items()
     if str(how) == "object":
         return Passed("object", tuple(map(str, text.values())), tuple(map(str, text)))

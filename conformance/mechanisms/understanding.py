@@ -194,10 +194,10 @@ class _Understanding:
             if not _nothing(x):
                 raise UnlikeError(f"{name} is {_shown(x)}. {passed.texts[0]}")
         elif passed.how == "text":
-            if x is not None and x not in (passed.texts[0], *passed.names):
+            if x not in (None, passed.texts[0], passed.otherwise):
                 raise UnlikeError(f"{name} is {_shown(x)}, and not {passed.texts[0]}")
             for condition in passed.expressions:
-                self._expressed(name, condition, x == passed.texts[0] if passed.names else x is not None)
+                self._expressed(name, condition, x == passed.texts[0])
         elif passed.how in ("object", "in_place"):
             raise UnlikeError(f"{name} is passed {_shown(x)}")
         elif passed.how in ("array", "tuple"):

@@ -238,7 +238,7 @@ def _worth(passed: Passed, values: Mapping[str, Any], mechanism: Mechanism, dtyp
     with np.errstate(all="ignore"), budget.metered():
         found = [_plain(_expression(mechanism, text)(Values(values, dtype))) for text in passed.expressions]
     if passed.how == "text":
-        return passed.texts[0] if all(found) else next(iter(passed.names), None)
+        return passed.texts[0] if all(found) else passed.otherwise
     if passed.how == "object":
         return dict(zip(passed.names, found, strict=True))
     return tuple(found) if passed.how == "tuple" else found[0]
