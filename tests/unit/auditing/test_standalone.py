@@ -17,7 +17,7 @@ def test_its_file_declares_it_and_imports_nothing_that_is_closed(name, tmp_path)
     assert [name] == [one.name for one in declared(found.path, name)]
     imported = [
         node.module if isinstance(node, ast.ImportFrom) else node.names[0].name
-        for path in (tmp_path / "sources").iterdir()
+        for path in (tmp_path / "sources").glob("*.py")
         for node in ast.parse(path.read_text("utf-8")).body
         if isinstance(node, ast.Import | ast.ImportFrom)
     ]
