@@ -54,6 +54,7 @@ from .merging import merge_states
 from .moe_routing import moe_routing
 from .multi_head import multi_head
 from .native_sparse import native_sparse_attention
+from .neighborhood import neighborhood_attention
 from .norms import gated_rms_norm, layer_norm, residual_rms_norm, rms_norm
 from .packed_attention import packed_attention, packed_attention_gradient
 from .packed_recurrences import (
@@ -178,6 +179,7 @@ __all__ = [
     "mrope",
     "multi_head",
     "native_sparse_attention",
+    "neighborhood_attention",
     "normed_blocks",
     "packed_attention",
     "packed_attention_gradient",
