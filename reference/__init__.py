@@ -31,7 +31,13 @@ from .forgetting import (
 )
 from .gathered import gathered_attention, gathered_attention_gradient
 from .generate import generate
-from .gradients import gated_rms_norm_gradient, layer_norm_gradient, rms_norm_gradient, softmax_gradient
+from .gradients import (
+    gated_rms_norm_gradient,
+    group_norm_gradient,
+    layer_norm_gradient,
+    rms_norm_gradient,
+    softmax_gradient,
+)
 from .grouped_matmul import grouped_matmul, grouped_matmul_gradient
 from .hstu import hstu_attention
 from .latent import latent_attention, latent_pages
@@ -55,7 +61,7 @@ from .moe_routing import moe_routing
 from .multi_head import multi_head
 from .native_sparse import native_sparse_attention
 from .neighborhood import neighborhood_attention
-from .norms import gated_rms_norm, layer_norm, residual_rms_norm, rms_norm
+from .norms import gated_rms_norm, group_norm, layer_norm, residual_rms_norm, rms_norm
 from .packed_attention import packed_attention, packed_attention_gradient
 from .packed_recurrences import (
     packed_convolution,
@@ -155,6 +161,8 @@ __all__ = [
     "gathered_attention",
     "gathered_attention_gradient",
     "generate",
+    "group_norm",
+    "group_norm_gradient",
     "grouped_matmul",
     "grouped_matmul_gradient",
     "hstu_attention",

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from .norms import checked, rms_norm
+from .norms import checked, groups_of, rms_norm
 from .softmax import softmax_of_row
 
 
@@ -53,6 +53,22 @@ def layer_norm_gradient(x, weight, d_out, *, eps=1e-5, eps_place="inside", varia
         d_x[row] = d_c - sum(d_c) / n
         d_weight += d_out[row] * c / r
         d_bias += d_out[row]
+    return {"d_x": d_x, "d_weight": d_weight, "d_bias": d_bias}
+
+
+def group_norm_gradient(x, weight, d_out, *, groups, eps=1e-5, grouping="block"):
+    """Of group_norm, for cotangents d_out [batch, channels, height, width]: `d_x` like x, `d_weight` and `d_bias`."""
+    alike(x, d_out)
+    d_x, d_weight, d_bias = np.empty(x.shape), np.zeros(x.shape[1]), np.zeros(x.shape[1])
+    for item, members in groups_of(x, weight, groups=groups, eps=eps, grouping=grouping):
+        own, y = x[item, members], d_out[item, members]
+        c = own - own.sum() / own.size
+        r = math.sqrt((c**2).sum() / own.size + eps)
+        v = y * weight[members, None, None]
+        d_c = v / r - (v * c).sum() / r**3 * c / own.size
+        d_x[item, members] = d_c - d_c.sum() / own.size
+        d_weight[members] += (y * c / r).sum((1, 2))
+        d_bias[members] += y.sum((1, 2))
     return {"d_x": d_x, "d_weight": d_weight, "d_bias": d_bias}
 
 

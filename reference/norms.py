@@ -1,6 +1,7 @@
 """Normalisation of rows.
 
 Ba, Kiros and Hinton 2016, Layer normalization, arXiv:1607.06450, section 3, equation 3.
+Wu and He 2018, Group normalization, arXiv:1803.08494, section 3, equations 1 to 3 and 7.
 Zhang and Sennrich 2019, Root mean square layer normalization, arXiv:1910.07467, equation 4.
 """
 
@@ -68,6 +69,30 @@ def gated_rms_norm(x, gate, weight, *, groups=1, norm_before_gate=False, activat
         if norm_before_gate:
             out[row] *= a[row]
     return out
+
+
+def group_norm(x, weight, bias, *, groups, eps=1e-5, silu=False, grouping="block"):
+    """Groups of channels of x [batch, channels, height, width], centred and divided by their standard deviation."""
+    out = np.empty(x.shape)
+    for item, members in groups_of(x, weight, bias, groups=groups, eps=eps, grouping=grouping):
+        own = x[item, members]
+        mu = own.sum() / own.size
+        root = math.sqrt(((own - mu) ** 2).sum() / own.size + eps)
+        for c in members:
+            out[item, c] = (x[item, c] - mu) / root * weight[c] + bias[c]
+    return out / (1 + np.exp(-np.maximum(out, -700.0))) if silu else out
+
+
+def groups_of(x, *parameters, groups, eps, grouping):
+    """The channels of each group of each item of x [batch, channels, height, width]."""
+    channels = x.shape[1]
+    if groups < 1 or channels % groups or any(p.shape != (channels,) for p in parameters):
+        raise ValueError("groups divide the channels, each of which has a weight and a bias")
+    if not eps > 0:
+        raise ValueError("epsilon is positive")
+    order = np.arange(channels)
+    each = np.split(order, groups) if grouping == "block" else [order[g::groups] for g in range(groups)]
+    return [(item, members) for item in range(len(x)) for members in each]
 
 
 def checked(x, *parameters, eps):

@@ -64,3 +64,31 @@ def flax_layer_norm_two_passes(x: Any, weight: Any, bias: Any, *, eps: float = 1
 def flax_rms_norm(x: Any, weight: Any, *, eps: float = 1e-6) -> Any:
     """flax.nnx.RMSNorm."""
     return compiled_rms_norm(eps)(x, weight)
+
+
+@functools.cache
+def compiled_group_norm(groups: int, eps: float, fast: bool) -> Any:
+    """The same of groups of channels."""
+    import jax
+    from flax import nnx
+
+    def norm(x: Any, weight: Any, bias: Any) -> Any:
+        module: Any = nnx.GroupNorm(
+            x.shape[-1],
+            groups,
+            epsilon=eps,
+            use_fast_variance=fast,
+            dtype=x.dtype,
+            param_dtype=x.dtype,
+            rngs=nnx.Rngs(0),
+        )
+        module.scale[...], module.bias[...] = weight, bias
+        return module(x)
+
+    return jax.jit(norm)
+
+
+@declared("group_norm", layout="byxc", conventions={"grouping": "block"}, fixed={"silu": False}, slow=True)
+def flax_group_norm_two_passes(x: Any, weight: Any, bias: Any, *, groups: int, eps: float = 1e-6) -> Any:
+    """flax.nnx.GroupNorm without its fast variance."""
+    return compiled_group_norm(groups, eps, False)(x, weight, bias)

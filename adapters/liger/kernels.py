@@ -65,6 +65,12 @@ def liger_layer_norm(x: Any, weight: Any, bias: Any, *, eps: float) -> Any:
     return kernels().liger_layer_norm(x, weight, bias, eps)
 
 
+@declared("group_norm", layout="bcx", conventions={"grouping": "block"}, fixed={"silu": False})
+def liger_group_norm(x: Any, weight: Any, bias: Any, *, groups: int, eps: float) -> Any:
+    """liger_group_norm of maps of one axis."""
+    return kernels().liger_group_norm(x, weight, bias, len(weight), groups, eps)
+
+
 @declared("swiglu")
 def liger_swiglu(x: Any, w_gate: Any, w_up: Any, w_down: Any) -> Any:
     """liger_swiglu between the products of a layer."""
@@ -114,6 +120,16 @@ def liger_layer_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float) ->
         return kernels().liger_layer_norm(x, weight, bias, eps)
 
     return differentiated(layer_norm, d_out, x=x, weight=weight, bias=0 * weight)
+
+
+@declared("group_norm_gradient", layout="bcx", conventions={"grouping": "block"}, dtypes=("float32",))
+def liger_group_norm_gradient(x: Any, weight: Any, d_out: Any, *, groups: int, eps: float) -> dict[str, Any]:
+    """The backward pass of liger_group_norm, of maps of one axis, with sums in the dtype of the inputs."""
+
+    def group_norm(x: Any, weight: Any, bias: Any) -> Any:
+        return kernels().liger_group_norm(x, weight, bias, len(weight), groups, eps)
+
+    return differentiated(group_norm, d_out, x=x, weight=weight, bias=0 * weight)
 
 
 @declared(

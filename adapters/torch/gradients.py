@@ -62,6 +62,23 @@ def torch_layer_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float = 1
     return differentiated(layer_norm, d_out, x=x, weight=weight, bias=torch.zeros_like(weight))
 
 
+@adapter(
+    "group_norm_gradient",
+    dtypes=DTYPES,
+    conventions={"grouping": "block"},
+    grade={"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive", "float64": "fp64"},
+    package="torch",
+)
+def torch_group_norm_gradient(x: Any, weight: Any, d_out: Any, *, groups: int, eps: float = 1e-5) -> dict[str, Any]:
+    """torch.autograd.grad of torch.nn.functional.group_norm."""
+    import torch
+
+    def group_norm(x: Any, weight: Any, bias: Any) -> Any:
+        return torch.nn.functional.group_norm(x, groups, weight, bias, eps)
+
+    return differentiated(group_norm, d_out, x=x, weight=weight, bias=torch.zeros_like(weight))
+
+
 @adapter("softmax_gradient", dtypes=DTYPES, conventions={"empty_row": "nans"}, package="torch")
 def torch_softmax_gradient(x: Any, d_out: Any) -> dict[str, Any]:
     """torch.autograd.grad of torch.softmax over the last axis."""

@@ -55,3 +55,19 @@ def torch_rms_norm_module(x: Any, weight: Any, *, eps: float = 1e-5) -> Any:
     import torch
 
     return with_parameters(torch.nn.RMSNorm(x.shape[-1], eps=eps), weight=weight)(x)
+
+
+@adapter("group_norm", dtypes=DTYPES, conventions={"grouping": "block"}, fixed={"silu": False}, package="torch")
+def torch_group_norm(x: Any, weight: Any, bias: Any, *, groups: int, eps: float = 1e-5) -> Any:
+    """torch.nn.functional.group_norm."""
+    import torch
+
+    return torch.nn.functional.group_norm(x, groups, weight, bias, eps)
+
+
+@adapter("group_norm", dtypes=DTYPES, conventions={"grouping": "block"}, fixed={"silu": False}, package="torch")
+def torch_group_norm_module(x: Any, weight: Any, bias: Any, *, groups: int, eps: float = 1e-5) -> Any:
+    """torch.nn.GroupNorm."""
+    import torch
+
+    return with_parameters(torch.nn.GroupNorm(groups, x.shape[1], eps=eps), weight=weight, bias=bias)(x)

@@ -120,8 +120,9 @@ class BackwardForm(Form):
     def restored(self, reply: Reply, call: Call) -> Reply:
         layout = self.of.form.layout
         own = {name.removeprefix("d_"): x for name, x in reply.outputs.items()}
+        inputs = {name: call.inputs[name] for name in self.of.mechanism.shapes if name in call.inputs}
         try:
-            found = layout.restored(own, layout.lengths({name: call.inputs[name] for name in self.of.mechanism.shapes}))
+            found = layout.restored(own, layout.lengths(inputs))
         except MisfitError as error:
             return replace(reply, outputs={}, fault=Fault("misshapen", str(error)))
         return replace(reply, outputs={f"d_{name}": x for name, x in found.items()})
