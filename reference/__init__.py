@@ -102,6 +102,7 @@ from .recurrence_gradients import (
     short_convolution_gradient,
     state_space_gradient,
 )
+from .relative import relative_attention
 from .retention import retention
 from .routed_experts import routed_experts
 from .sampling import filter_rows, sample, sample_rows, top_k_filter, top_p_filter
@@ -205,6 +206,7 @@ __all__ = [
     "quantize",
     "quantize_blocks",
     "quantized_matmul",
+    "relative_attention",
     "residual_rms_norm",
     "retention",
     "rms_norm",
