@@ -61,7 +61,7 @@ from .moe_routing import moe_routing
 from .multi_head import multi_head
 from .native_sparse import native_sparse_attention
 from .neighborhood import neighborhood_attention
-from .norms import gated_rms_norm, group_norm, layer_norm, residual_rms_norm, rms_norm
+from .norms import gated_rms_norm, group_norm, layer_norm, modulated_norm, residual_rms_norm, rms_norm
 from .packed_attention import packed_attention, packed_attention_gradient
 from .packed_recurrences import (
     packed_convolution,
@@ -184,6 +184,7 @@ __all__ = [
     "log_linear_attention",
     "merge_states",
     "model_flops",
+    "modulated_norm",
     "moe_routing",
     "mrope",
     "multi_head",

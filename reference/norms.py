@@ -83,6 +83,29 @@ def group_norm(x, weight, bias, *, groups, eps=1e-5, silu=False, grouping="block
     return out / (1 + np.exp(-np.maximum(out, -700.0))) if silu else out
 
 
+def modulated_norm(x, scales, shifts, weight=1, bias=0, residual=0, gate=1, *, rms=False, eps=1e-6):
+    """Rows of x [batch, length, n], normalised, scaled and shifted by [batch, frames, n], and the stream [as x].
+
+    Peebles and Xie 2023, Scalable diffusion models with transformers, arXiv:2212.09748, section 3.2.
+    """
+    batch, length, n = x.shape
+    frames = scales.shape[1]
+    if scales.shape != shifts.shape or scales.shape[::2] != (batch, n) or length % frames or not eps > 0:
+        raise ValueError("a scale and a shift for every channel of a frame, and epsilon is positive")
+    out, summed = np.empty(x.shape), np.empty(x.shape)
+    for b, t in np.ndindex(batch, length):
+        f = t * frames // length
+        z = (
+            x[b, t]
+            if np.ndim(residual) == 0
+            else residual[b, t] + (gate if np.ndim(gate) == 0 else gate[b, f]) * x[b, t]
+        )
+        c = z if rms else z - sum(z) / n
+        normed = c / math.sqrt(sum(c**2) / n + eps) * weight + bias
+        out[b, t], summed[b, t] = normed * (1 + scales[b, f]) + shifts[b, f], z
+    return {"out": out, "summed": summed}
+
+
 def groups_of(x, *parameters, groups, eps, grouping):
     """The channels of each group of each item of x [batch, channels, height, width]."""
     channels = x.shape[1]
