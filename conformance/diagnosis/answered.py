@@ -57,6 +57,17 @@ def scenarios(bench: Bench, apart_from: Sequence[Sample], grade: Grade, seed: in
 
     Of what is sparing with shapes they are those of the mechanism alone.
     """
+    return (o for o in _scenarios(bench, apart_from, grade, seed) if o.answered())
+
+
+def scenarios_raising(bench: Bench, grade: Grade, seed: int) -> Iterator[Observation]:
+    """The scenarios of the mechanism alone on which the subject raises an error and the definition has a value."""
+    own = (o for o in _scenarios(bench, (), grade, seed) if o.mechanism is bench.mechanism)
+    return (o for o in own if o.raises() and o.defined())
+
+
+def _scenarios(bench: Bench, apart_from: Sequence[Sample], grade: Grade, seed: int) -> Iterator[Observation]:
+    """The scenarios that are small enough, as calls that are not made yet."""
     m, claims = bench.mechanism, bench.subject.claims
     known: Iterable[Sample] = scenarios_of(m, claims, seed=seed, dtype=bench.dtype)
     if claims.sparing:
@@ -66,6 +77,4 @@ def scenarios(bench: Bench, apart_from: Sequence[Sample], grade: Grade, seed: in
             return
         if sample.entries <= EXPLAINED_ENTRIES and sample not in apart_from:
             trial = Trial(replaced(bench, mechanism=sample.mechanism), sample)
-            observation = Observation(trial, trial.base, grade)
-            if observation.answered():
-                yield observation
+            yield Observation(trial, trial.base, grade)

@@ -27,6 +27,7 @@ from .fitting import FOREIGN, SURE, as_edited, named
 from .likeness import Likeness, Nearest
 from .observations import Observation, Stance
 from .phrases import where
+from .rivals import closer
 from .rounding import directed, narrowed
 from .search import Search, cause
 from .signatures import Signature
@@ -100,8 +101,10 @@ def _of_calls(
     errors = [*raising(bench, failure, grades[0])]
     candidates = [c for c in candidates if _breaks(c, errors)]
     found = again or _among_all(bench, failure, candidates, observations, grades, seed, without, until, seconds)
-    candidate = found.candidate if isinstance(found, Likeness) else None
-    return found if candidate is None or _breaks(candidate, errors) else None
+    if not isinstance(found, Likeness):
+        return found
+    found = closer(bench, found, observations, grades[0], seed)
+    return found if found.candidate is None or _breaks(found.candidate, errors) else None
 
 
 def _among_all(
