@@ -162,17 +162,8 @@ def _simple(facts: Facts) -> Iterator[Literal]:
     """The literals without a number that hold on one case."""
     for name, given in facts.given.items():
         yield Literal("given", name) if given else Literal("absent", name, cost=1.3)
-    x: Any
     for name, x in facts.options.items():
-        usual = facts.usual.get(name)
-        if x is None:
-            yield Literal("usual", name, usual if isinstance(usual, bool) else None, 1.3)
-        else:
-            yield Literal("set", name, x if isinstance(x, bool) else None)
-        if x is not None and not isinstance(x, bool):
-            yield Literal("equal", name, x, 1.4 if isinstance(x, str) else 2.0)
-        if isinstance(x, int | float) and _number(x) and x < 0:
-            yield Literal("below", name, 0, 1.5)
+        yield from _chosen(name, x, facts.usual.get(name))
     for number, (name, memory) in enumerate(facts.memory.items()):
         if memory != "contiguous":
             yield Literal("scattered", name, cost=1.1 + 0.01 * number)
@@ -187,6 +178,21 @@ def _simple(facts: Facts) -> Iterator[Literal]:
         yield Literal("layout", "layout", facts.layout, 1.7)
     if facts.regime:
         yield Literal("regime", "regime", facts.regime, 2.5)
+
+
+def _chosen(name: str, x: Any, usual: Any) -> Iterator[Literal]:
+    """The literals of an option; of words this one comes first, for its tests try the others."""
+    if x is None:
+        yield Literal("usual", name, usual if isinstance(usual, bool) else None, 1.3)
+    elif isinstance(x, str):
+        yield Literal("equal", name, x)
+        yield Literal("set", name)
+    else:
+        yield Literal("set", name, x if isinstance(x, bool) else None)
+    if _number(x):
+        yield Literal("equal", name, x, 2.0)
+        if x < 0:
+            yield Literal("below", name, 0, 1.5)
 
 
 def _sized(name: str, found: Sequence[int]) -> Iterator[Literal]:

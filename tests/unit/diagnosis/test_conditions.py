@@ -135,3 +135,12 @@ def test_that_two_rows_differ_says_more_than_that_their_sums_do():
     counted = frozenset({("k_lens", "not q_lens")})
     wrong, right = [packed(n, 13 - n, counted=counted) for n in (6, 7)], [packed(6, 6), packed(7, 7)]
     assert "some of k_lens are not those of q_lens" == where(fitting(wrong, right).condition)
+
+
+def test_of_a_word_it_is_told_which_one_it_is_unless_another_is_wrong_as_well():
+    def kind(word):
+        return Facts({}, {"kind": word}, {"kind": None}, {}, {}, "contiguous", "")
+
+    right = [kind(None)] * 3
+    assert "kind = yarn" == where(fitting([kind("yarn")] * 3, right).condition)
+    assert "kind is given" == where(fitting([kind("yarn"), kind("linear")], right).condition)
