@@ -25,6 +25,10 @@ _PLAIN = re.compile(r"(?:#.*\n|\n)*mechanism: ")
 """How a file begins whose keys stand at the beginning of lines."""
 _OPERATOR = re.compile(r"^[^\w\n]*operator\b.*", re.MULTILINE)
 _NAME = re.compile(r"operator: ([a-z][a-z0-9_]*) *(?:#.*)?")
+_TITLE = re.compile(r"^title: ([A-Za-z][^:#\n]*[^:#\s])$(?!\n+ )", re.MULTILINE)
+_PART = r"^{}:\n((?:(?:[ #].*)?\n)*)"
+"""The lines of a part of a document, below its name."""
+_ENTRY = re.compile(r"^  [a-z][a-z0-9_]*:", re.MULTILINE)
 
 
 class SpecFile:
@@ -79,6 +83,19 @@ class SpecFile:
         if _PLAIN.match(self.text) and len(named) == len(lines) <= 1:
             return named[0] if named else self.name
         return str(self.get("operator", self.name))
+
+    @functools.cached_property
+    def title(self) -> str:
+        """The title of the mechanism, of a line alone where the lines are plain enough."""
+        found = _TITLE.findall(self.text)
+        return found[0] if _PLAIN.match(self.text) and len(found) == 1 else str(self.get("title", self.name))
+
+    def count(self, part: str) -> int:
+        """The number of laws, mistakes or other entries by name, of lines alone where they are plain enough."""
+        found = re.findall(_PART.format(part), self.text, re.MULTILINE)
+        if _PLAIN.match(self.text) and len(found) == 1:
+            return len(_ENTRY.findall(found[0]))
+        return len(self.get(part, ()))
 
     @functools.cached_property
     def takes(self) -> Takes:

@@ -29,7 +29,7 @@ def first_words(what):
 @pytest.mark.parametrize(
     ("what", "line"),
     [
-        ("mechanisms", r"softmax +softmax +\d+ +\d+ +\d+ +\d+   Softmax"),
+        ("mechanisms", r"softmax +softmax +\d+ +\d+ +\d+   Softmax"),
         ("laws", r"softmax\.sums_to_one   The entries of a row add up to one\."),
         ("laws", r"contract\.shape   Every output has the shape that the definition gives it\."),
         ("laws", r"alibi_slopes\.no_heads   Refused: There is at least one head\.   \(should\)"),

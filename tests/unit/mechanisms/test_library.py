@@ -178,9 +178,35 @@ def test_the_operator_is_known_from_the_text(text, operator):
     assert operator == SpecFile(path).operator
 
 
-def test_the_operators_of_shipped_files_are_those_of_their_documents():
+def test_what_lists_say_of_shipped_files_is_what_their_documents_say():
     for name, file in library().files.items():
-        assert file.operator == library()[name].operator
+        m, by_lines = library()[name], SpecFile(file.path)
+        counts = {part: by_lines.count(part) for part in ("laws", "mistakes", "scenarios")}
+        assert (m.operator, m.title) == (by_lines.operator, by_lines.title)
+        assert {part: len(getattr(m, part)) for part in counts} == counts
+        assert "document" not in vars(by_lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "scenarios"),
+    [
+        (FURTHER, "A mechanism", 1),
+        (FURTHER.replace("title: A mechanism", "title: 'A title: quoted'"), "A title: quoted", 1),
+        (FURTHER.replace("title: A mechanism", "title: one\n  and another  # a remark"), "one and another", 1),
+        (
+            FURTHER.replace("title: A mechanism", "title: plain").replace(
+                "{one: n = 1}", "\n  # a remark\n\n  one: n = 1"
+            ),
+            "plain",
+            1,
+        ),
+        (FURTHER.replace("{one: n = 1}", "\n  one: n = 1\n  'two': n = 2\n"), "A mechanism", 2),
+        (FURTHER.replace("{one: n = 1}", "\n    one: n = 1\n    two: n = 2\n"), "A mechanism", 2),
+    ],
+)
+def test_a_title_and_counts_are_known_from_texts_in_any_style(text, title, scenarios):
+    file = SpecFile(*_written(".", further=text))
+    assert (title, scenarios, 0) == (file.title, file.count("scenarios"), file.count("laws"))
 
 
 def test_the_mechanisms_of_an_operator_are_found_by_it():
