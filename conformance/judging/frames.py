@@ -6,7 +6,7 @@ What does not depend on the subject is computed once for all subjects.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -74,17 +74,19 @@ class Frames:
         """An output as the definition has it."""
         return self._under_words(("exact", settled.key, name), lambda: self._exact(name, settled))
 
-    def _exact(self, name: str, settled: Settled) -> tuple[Frame, Any]:
+    def _exact(self, name: str, settled: Settled) -> tuple[Collection[str], Any]:
         frame = self._call_frame(settled, None)
-        return frame, frame.outputs(name)[name]
+        x = frame.outputs(name)[name]
+        return frame.words_asked, x
 
     def version(self, words: Mapping[str, str], grade: Grade | None = None) -> dict[str, Any]:
         """The outputs on the case itself, in their normal form, under other words than those of the subject."""
         kind = "exact" if grade is None else f"as in {grade.name}"
+        worded = functools.cache(lambda: self._worded(words, grade))  # outputs have lines in common
 
-        def evaluated(name: str) -> tuple[Frame, Any]:
-            frame = self._worded(words, grade)
-            return frame, frame.outputs(name)[name]
+        def evaluated(name: str) -> tuple[Collection[str], Any]:
+            x = worded().outputs(name)[name]
+            return worded().words_asked, x
 
         outputs = {
             name: self._under_words((kind, self.base.key, name), functools.partial(evaluated, name), words)
@@ -106,7 +108,7 @@ class Frames:
         """An output and its error under a grade: likely and worst."""
         return self._under_words(("bound", settled.key, name, grade.name), lambda: self._bound(name, settled, grade))
 
-    def _bound(self, name: str, settled: Settled, grade: Grade) -> tuple[Frame, tuple[Any, Any, Any]]:
+    def _bound(self, name: str, settled: Settled, grade: Grade) -> tuple[Collection[str], tuple[Any, Any, Any]]:
         frame = self._call_frame(settled, grade)
         with recording():  # what the definition compares is not a comparison of a law
             x = frame.outputs(name)[name]
@@ -116,7 +118,7 @@ class Frames:
         twice = 2.0 if grade is FP64 else 1.0  # the definition was computed in double precision, too
         moved = displaced(x, self.exact(name, settled))
         likely, worst = (np.where(known, twice * part + moved, 0.0) for part in (x.radius, x.worst))
-        return frame, (x.value, likely, worst)
+        return frame.words_asked, (x.value, likely, worst)
 
     def refused(self, settled: Settled) -> str | None:
         """Why the definition refuses a call, or None where it does not."""
@@ -127,17 +129,23 @@ class Frames:
         return found
 
     def _under_words(
-        self, key: tuple[Any, ...], evaluate: Callable[[], tuple[Frame, Any]], words: Mapping[str, str] | None = None
+        self,
+        key: tuple[Any, ...],
+        evaluate: Callable[[], tuple[Collection[str], Any]],
+        words: Mapping[str, str] | None = None,
     ) -> Any:
-        """What an evaluation gave under words, else the subject's, or under others of which it asks none."""
+        """What an evaluation gave under words, else the subject's, or under others of which it asks none.
+
+        An evaluation tells the conventions that it asks for, and its result.
+        """
         key, words = (self.mechanism.name, *key), self.bench.words if words is None else words
         self.cache.load()
         found = self.cache.get(key, ())
         for asked, x in found:
             if all(words[convention] == word for convention, word in asked.items()):
                 return x
-        frame, x = evaluate()
-        asked = {convention: words[convention] for convention in frame.words_asked if convention in words}
+        asks, x = evaluate()
+        asked = {convention: words[convention] for convention in asks if convention in words}
         self.cache[key] = (*found, (asked, x))
         return x
 

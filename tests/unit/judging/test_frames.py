@@ -6,6 +6,7 @@ from attnspec.cases.samples import Case, Sample
 from attnspec.judging import frames
 from attnspec.judging.bench import Bench
 from attnspec.judging.trial import Trial
+from attnspec.mechanisms.definition import Frame, Worded
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.stand_ins import DefinitionSubject
 
@@ -46,6 +47,20 @@ def test_every_word_has_a_definition_of_its_own(offset, trial_of):
     halved = Trial(Bench(kept.bench.subject, offset, "float32", "cpu", {"rest": "halved"}), kept.sample)
     np.testing.assert_array_equal(ROW, kept.frames.exact("y", kept.base))
     np.testing.assert_array_equal(ROW / 2, halved.frames.exact("y", halved.base))
+
+
+def test_the_outputs_under_other_words_are_of_one_evaluation(monkeypatch):
+    m, begun = library()["attention"], []
+    under = Worded.under
+    monkeypatch.setattr(Worded, "under", lambda *one: begun.append(one) or under(*one))
+    bench = Bench(DefinitionSubject(m, "definition", dtypes=("float32",)), m, "float32", "cpu", m.words)
+    sample = Sample(m, Case(m.name, "more queries", 0, {"q_len": 3, "k_len": 2, "causal": True}), "float32")
+    for words in ({"causal_alignment": "top_left", "lse_base": "two"}, {"lse_base": "two"}, {}):
+        found = Trial(bench, sample).frames.version({**m.words, **words})
+        own = Frame(m, {**sample.values, **m.words, **words}, dtype="float32").outputs()
+        for name, x in own.items():
+            np.testing.assert_array_equal(x, found[name])
+    assert 3 == len(begun)
 
 
 def test_an_output_is_compared_in_its_normal_form(trial_of):
