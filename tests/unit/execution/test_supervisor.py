@@ -7,12 +7,10 @@ import sys
 import threading
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from attnspec.errors import TargetError
 from attnspec.execution.calling import Call, Interface
 from attnspec.execution.supervised import supervised
 from attnspec.execution.supervisor import Supervisor, available
@@ -287,24 +285,6 @@ def test_a_call_that_ends_the_process_that_it_was_forked_from_is_a_fault(subject
     np.testing.assert_array_equal(ANSWER, subject("right").call(GOOD).outputs["p"])
 
 
-def test_a_file_that_was_changed_is_loaded_again(supervisor, tmp_path):
-    path = tmp_path / "changing.py"
-    for factor in ("1", "23"):
-        path.write_text(KERNELS + f"\n@declared\ndef changing(x): return {factor} * softmax(x)\n")
-        (one,) = resolve(f"{path}:changing", supervisor=supervisor)
-        np.testing.assert_array_equal(int(factor) * ANSWER, one.call(GOOD).outputs["p"])
-
-
-def test_a_file_that_disappears_before_it_is_called_is_told(supervisor, tmp_path):
-    path = tmp_path / "fleeting.py"
-    path.write_text(KERNELS)
-    (one,) = resolve(f"{path}:right", supervisor=supervisor)
-    supervisor.close()
-    path.unlink()
-    says = "fleeting.py can no longer be read: No such file or directory"
-    assert says in one.call(GOOD).fault.says
-
-
 def test_the_environment_is_that_of_the_moment(subject, monkeypatch):
     for scale in ("2", "3"):
         monkeypatch.setenv("SCALE", scale)
@@ -319,30 +299,6 @@ def test_a_subject_outlives_a_change_of_what_its_file_was_loaded_with(subject, m
     monkeypatch.delenv("SCALE")
     assert None is first.call(GOOD).fault
     assert None is subject("process").call(GOOD).fault
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("import os\nos._exit(5)\n", "cannot be imported: the process exited with status 5"),
-        ("import ctypes\nctypes.string_at(0)\n", "cannot be imported: the process died of SIGSEGV"),
-        ("x = 1\nraise KeyError('x')\n", "cannot be imported, line 2: KeyError: 'x'"),
-        ("x = 1\n", "declares no adapter"),
-    ],
-)
-def test_a_file_that_cannot_be_loaded_is_an_error_of_the_target(supervisor, tmp_path, text, says):
-    path = tmp_path / "broken.py"
-    path.write_text(text)
-    with pytest.raises(TargetError, match=str(path)) as raised:
-        resolve(str(path), supervisor=supervisor)
-    assert says in str(raised.value)
-
-
-def test_nothing_of_a_file_is_run_in_this_process(supervisor, tmp_path):
-    path = tmp_path / "marks.py"
-    path.write_text("import sys\nsys.attnspec_mark = True\n" + KERNELS)
-    resolve(str(path), supervisor=supervisor)
-    assert not hasattr(sys, "attnspec_mark")
 
 
 def test_closing_ends_every_process(kernels):
@@ -400,15 +356,6 @@ print("torch" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "False\n" == done.stdout
-
-
-def test_calls_are_made_in_the_folder_of_the_run(supervisor, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("relative.py").write_text(
-        KERNELS + "\n@declared\ndef folder(x): return softmax(x) * os.path.exists('relative.py')\n"
-    )
-    (one,) = resolve("relative.py:folder", supervisor=supervisor)
-    np.testing.assert_array_equal(ANSWER, one.call(GOOD).outputs["p"])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere threads cannot be counted")
