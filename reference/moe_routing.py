@@ -32,6 +32,7 @@ def moe_routing(
         raise ValueError(f"no {k} of {experts} experts can be chosen from {kept_groups} of {groups} groups")
     if capacity is not None and capacity < 1:
         raise ValueError("an expert takes one token at least")
+    biased_at_all = np.ndim(bias) > 0
     bias = np.broadcast_to(bias, experts)
     queue, scores, sums = [], [], []
     for t in range(tokens):
@@ -39,7 +40,8 @@ def moe_routing(
         s = np.exp(x - x.max()) / np.exp(x - x.max()).sum() if scoring == "softmax" else 1 / (1 + np.exp(-x))
         biased = s + bias
         best = [sorted(biased[g * n : (g + 1) * n])[::-1] for g in range(groups)]
-        value = [sum(b[:2]) if group_score == "top_two" else b[0] for b in best]
+        by_two = group_score == "top_two" or (group_score == "two_with_bias" and biased_at_all)
+        value = [sum(b[:2]) if by_two else b[0] for b in best]
         kept = sorted(range(groups), key=lambda g: -value[g])[:kept_groups]
         there = [e for e in range(experts) if e // n in kept]
         chosen = sorted(there, key=lambda e: -biased[e])[:k]

@@ -70,3 +70,40 @@ def control_routing_by_logarithms(
     picked = log.gather(1, chosen)
     shares = scaling * (picked.softmax(1) if renormalise else picked.exp())
     return torch.zeros_like(x).scatter(1, chosen, shares).float()
+
+
+@adapter("moe_routing", dtypes=DTYPES, conventions={"group_score": "two_with_bias"})
+def control_routing_by_ranks(
+    logits: Any,
+    bias: Any = None,
+    *,
+    k: int,
+    scoring: str = "softmax",
+    groups: int = 1,
+    kept_groups: int = 1,
+    renormalise: bool = False,
+    scaling: float = 1.0,
+) -> Any:
+    """Groups and experts by how many are better, without sorting; groups by two scores where there is a bias."""
+    import torch
+
+    experts = logits.shape[1]
+    if k > experts:
+        raise ValueError("more experts are asked for than there are")
+    scores = logits.float().softmax(-1) if scoring == "softmax" else logits.float().sigmoid()
+    wanted = scores if bias is None else scores + bias
+
+    def best(x: Any, count: int) -> Any:
+        """True for so many of the largest along the last axis; of equal ones for the first."""
+        above = (x[..., None, :] > x[..., :, None]).sum(-1)
+        alike = (x[..., None, :] == x[..., :, None]).tril(-1).sum(-1)
+        return above + alike < count
+
+    if groups > 1:
+        members = wanted.unflatten(1, (groups, -1))
+        count = 1 if bias is None else 2
+        value = torch.where(best(members, count), members, 0.0).sum(2)
+        open_ = best(value, kept_groups).repeat_interleave(experts // groups, 1)
+        wanted = torch.where(open_, wanted, -torch.inf)
+    weights = torch.where(best(wanted, k), scores, 0.0)
+    return scaling * (weights / weights.sum(1, keepdim=True) if renormalise else weights)

@@ -16,6 +16,7 @@ from ..data.texts import safe
 from ..errors import SpecError, UsageError, did_you_mean
 from ..language.expressions import Expression
 from ..language.scopes import Scope
+from .assembled import faults_in
 from .documents import read
 from .layouts import Layout, layout_of
 from .layouts import faults as layout_faults
@@ -49,6 +50,11 @@ class Passed:
         return whole.get(self.how, self.texts)
 
     @property
+    def written(self) -> tuple[str, ...]:
+        """The output that is in the array afterwards."""
+        return {"out": self.texts, "in_place": self.texts[1:]}.get(self.how, ())
+
+    @property
     def asks(self) -> str:
         """The input or option without which it is none, if there is one."""
         said = _ASKED.fullmatch(self.texts[0])
@@ -73,6 +79,8 @@ class Signature:
     """Options that it has one value of, and no parameter for."""
     of_codes: str = ""
     """The dtype of what is returned for queries that are codes, if it has one only."""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    """Outputs that are assembled from what is returned, each with its expression."""
     beside: str = ""
     """The interface of the same functions whose other calls these are."""
     found: tuple[str, ...] = ()
@@ -227,6 +235,7 @@ def _read(document: Mapping[Any, Any]) -> Signature:
         returns=tuple(map(str, plain["returns"])),
         fixed={str(n): str(text) for n, text in plain.get("fixed", {}).items()},
         of_codes=str(plain.get("of_codes", "")),
+        outputs={str(n): str(text) for n, text in plain.get("outputs", {}).items()},
         beside=str(plain.get("beside", "")),
         found=tuple(map(str, plain.get("found", ()))),
     )
@@ -294,10 +303,11 @@ def _contradictions(
     for layout, name, says in layout_faults({**m.layouts, "arrays": one.arrays}, {*m.inputs, *m.outputs}):
         if layout == "arrays":
             yield SpecError(f"arrays.{name}: {says}", places["arrays"])
-    for name in one.returns:
-        if name not in ("_", *m.outputs):
-            hint = did_you_mean(name, m.outputs)
-            yield SpecError(f"returns: {m.name} has no output {name!r}{hint}", places["returns"])
+    written = {text for passed in one.parameters.values() for text in passed.written}
+    for key, says in faults_in(one.outputs, m, one.returns, written):
+        yield SpecError(says, places[key])
+    if m.outputs[0] not in {*one.returns, *one.outputs}:
+        yield SpecError(f"returns: {m.name} has the output {m.outputs[0]!r} first", places["returns"])
     for name, text in one.fixed.items():
         if name not in m.options:
             yield SpecError(f"fixed: {m.name} has no option {name!r}{did_you_mean(name, m.options)}", places["fixed"])

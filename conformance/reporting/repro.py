@@ -5,6 +5,7 @@ It needs what is under test and its framework. It fails as long as the fault is 
 
 from __future__ import annotations
 
+import ast
 import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,8 @@ class Output:
     bound: NDArray[np.float64]
     dtype: str = ""
     """The dtype that it has to have, if that is what is asked."""
+    assembled: str = ""
+    """The expression that it is, in terms of NumPy, where it is assembled from what is returned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,8 @@ class Asked:
     """Whether its inputs are to stay as they are."""
     repeated: bool = False
     """Whether the same call is to give the same result."""
+    known: Mapping[str, Any] = field(default_factory=dict)
+    """Sizes and options of which outputs are assembled, beside what is returned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +122,7 @@ def program(p: Program) -> str:
 
 def _imports(p: Program, body: str) -> str:
     """What the file imports: the framework of its arrays, and what is used."""
-    known = DIALECTS[p.framework].imports | {name: f"import {name}" for name in BESIDE}
+    known = DIALECTS[p.framework].imports | {name: f"import {name}" for name in BESIDE} | DIALECTS["numpy"].imports
     used = [line for name, line in known.items() if f"{name}." in body]
     own = [line for line in p.imports if not line.startswith("from __future__")]
     return "\n".join(sorted({*used, *own}))
@@ -174,6 +179,12 @@ def _helpers(p: Program) -> Iterator[str]:
             "        return result\n"
             "    several = result if isinstance(result, (tuple, list)) else [result] * (result is not None)\n"
             "    return dict(zip(names, several))"
+        )
+    if any(output.assembled for call in p.calls for output in call.outputs):
+        yield (
+            "def plain(x):\n"
+            '    """An array of the framework as one of NumPy."""\n'
+            f"    return np.reshape({DIALECTS[p.framework].flat.format(x='x')}.tolist(), tuple(x.shape))"
         )
     if any(call.outputs or call.repeated or call.backward for call in p.calls):
         yield (
@@ -269,6 +280,9 @@ def _asserted(p: Program, call: Asked) -> Iterator[str]:
     for output in call.outputs:
         shape = repr(tuple(output.expected.shape))
         taken = f'part(result, "{output.name}", {output.place})'
+        if output.assembled:
+            yield from _assembled(call, output)
+            taken = output.name
         if output.dtype:
             yield f'dtype = str({taken}.dtype).rpartition(".")[2]'
             yield f'assert dtype == "{output.dtype}", f"{output.name} is {{dtype}}, not {output.dtype}"'
@@ -283,6 +297,16 @@ def _asserted(p: Program, call: Asked) -> Iterator[str]:
         yield from _results(p, call, "again")
         yield f'first, second = (part(x, "{p.output}", 0) for x in (result, again))'
         yield f'assert {dialect.same.format(x="first", y="second")}, "the same call gives another result"'
+
+
+def _assembled(call: Asked, output: Output) -> Iterator[str]:
+    """The lines that make an output of what is returned."""
+    used = {node.id for node in ast.walk(ast.parse(output.assembled)) if isinstance(node, ast.Name)}
+    for place, name in enumerate(call.returned):
+        if name in used:
+            yield f'{name} = plain(part(result, "{name}", {place}))'
+    yield from (f"{name} = {literal(x)}" for name, x in call.known.items() if name in used)
+    yield f"{output.name} = {output.assembled}"
 
 
 # The issue

@@ -28,6 +28,7 @@ from ..judging.judge import judged
 from ..judging.settling import Settled
 from ..judging.trial import Faulted, Tracing, Trial
 from ..judging.verdicts import wrong_call
+from ..mechanisms.assembled import in_numpy
 from ..numerics.codes import CODES
 from ..numerics.formats import KINDS, half_unit
 from ..numerics.grades import result_format
@@ -211,7 +212,8 @@ def _of_contract(bench: Bench, trial: Tracing, contract: str, says: str) -> Aske
 
 def _expecting(bench: Bench, trial: Tracing, settled: Settled) -> tuple[Asked, bool]:
     """A call with what the definition says of its outputs, and whether it is off."""
-    call = _call(bench, trial.call(settled))
+    asked = trial.call(settled)
+    call = _call(bench, asked)
     try:
         returned = trial.reply(settled).outputs
     except (Faulted, Error):
@@ -227,8 +229,12 @@ def _expecting(bench: Bench, trial: Tracing, settled: Settled) -> tuple[Asked, b
         wrong = wrong or (name in returned and _is_off(returned[name], expected, bound))
     form, known = _subject(bench).form, _interface(bench).outputs
     expected, bounds = (form.returned({name: pair[at] for name, pair in judged.items()}) for at in (0, 1))
-    outputs = [Output(name, known.index(name), x, bounds[name]) for name, x in expected.items()]
-    return replace(call, outputs=outputs), wrong
+    lines = {name: in_numpy(made.text) for name, made in form.assembling.items()}
+    outputs = [
+        Output(name, known.index(name) if name in known else -1, x, bounds[name], assembled=lines.get(name, ""))
+        for name, x in expected.items()
+    ]
+    return replace(call, outputs=outputs, known=form.known_of(asked) if lines else {}), wrong
 
 
 def _bounded(bench: Bench, trial: Tracing, name: str, settled: Settled) -> tuple[NDArray[Any], NDArray[np.float64]]:

@@ -23,6 +23,7 @@ from ..execution.faults import Fault
 from ..execution.messages import Elsewhere
 from ..language.expressions import Expression
 from ..language.scopes import Values
+from ..mechanisms.assembled import assembled, expression
 from ..mechanisms.definition import Frame
 from ..mechanisms.layouts import (
     Layout,
@@ -124,7 +125,9 @@ class Form:
         into |= {n: said[0] if said else "".join(named[at : at + 1]) for at, (n, said) in enumerate(changed.items())}
         into |= dict.fromkeys(rooms, "")
         outputs = tuple(name if name != "_" else f"_{number}" for number, name in enumerate(one.returns or m.outputs))
-        dtypes |= {name: "number" for name in outputs if name not in m.outputs}  # what is none of the operator's
+        dtypes |= {
+            name: "number" for name in outputs if name not in {*m.outputs, *one.dtypes}
+        }  # none of the operator's
         objects = frozenset(name for name, how in passed.items() if how.how == "object")
         return Interface(m.operator, self.taken.leading, outputs, dtypes, into=into, objects=objects)
 
@@ -185,10 +188,30 @@ class Form:
         """The reply to a call as the operator has it, given the call as the operator has it."""
         own = {name: x for name, x in reply.outputs.items() if name in self.mechanism.outputs}
         try:
-            outputs = self.layout.restored(own, self.layout.lengths(call.inputs))
-        except MisfitError as error:
+            outputs = self.layout.restored(own, self.layout.lengths(call.inputs)) | self._assembled(reply, call)
+        except (MisfitError, SpecError) as error:
             return replace(reply, outputs={}, fault=Fault("misshapen", str(error)))
+        if reply.fault is None and self.assembling and self.mechanism.outputs[0] not in outputs:
+            says = (
+                f"returned {', '.join(reply.outputs)}, and not all that {self.mechanism.outputs[0]} is assembled from"
+            )
+            return replace(reply, outputs={}, fault=Fault("returned", says))
         return replace(reply, outputs=outputs)
+
+    @functools.cached_property
+    def assembling(self) -> dict[str, Expression]:
+        """The outputs that are assembled from what the function returns."""
+        one = self.taken.signature if self.taken else None
+        texts = one.outputs if one else {}
+        return {name: expression(text, self.mechanism, one.returns) for name, text in texts.items() if one}
+
+    def _assembled(self, reply: Reply, call: Call) -> dict[str, NDArray[Any]]:
+        return assembled(self.assembling, reply.outputs, self.known_of(call), call.dtype) if self.assembling else {}
+
+    def known_of(self, call: Call) -> dict[str, Any]:
+        """The sizes and the options of a call."""
+        given = {name: self.mechanism.meant(name, x) for name, x in call.options.items()}
+        return {**self.mechanism.defaults, **given, **self.sizes_of(call)}
 
     def in_words(self) -> str:
         """The axes of the first array that is not as in the definition, such as `[batch, length, heads, dim]`."""

@@ -168,7 +168,7 @@ def may_have_gradients(subject: Subject) -> bool:
 def gradient_of(forward: AdapterSubject, known: Library) -> Mechanism | None:
     """The operator that states the gradients of a subject's, where its framework differentiates functions."""
     name, form = f"{forward.operator}_gradient", forward.form
-    if name not in known.stating or writes(forward) or (form.layout.stacks and not form.taken):
+    if name not in known.stating or writes(forward) or form.assembling or (form.layout.stacks and not form.taken):
         return None
     found = known[name]
     fits = bool(form.taken) or not forward.adapter.layout or forward.adapter.layout in found.layouts

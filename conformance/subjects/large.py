@@ -123,6 +123,8 @@ def in_form(form: Form, call: Call, shapes: Mapping[str, tuple[int, ...]]) -> La
     """A call in a form; `MisfitError` where the form has no room for it."""
     if call.dtypes:
         raise MisfitError("inputs of dtypes of their own are not tried at these sizes")
+    if form.assembling:
+        raise MisfitError("outputs that are assembled from several are not tried at these sizes")
     if form.layout.stacks:
         raise MisfitError(f"the layout {form.layout.name} holds several arrays in one")
     inputs: dict[str, Any] = {}

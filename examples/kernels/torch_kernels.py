@@ -131,3 +131,11 @@ def fused_add_rms_norm(input, residual, weight, eps):  # noqa: A002 - what it is
     """In place, as serving does it."""
     residual += input
     input.copy_(residual * torch.rsqrt(residual.pow(2).mean(-1, keepdim=True) + eps) * weight)
+
+
+def fused_topk(hidden_states, gating_output, topk, renormalize, scoring_func="softmax"):
+    """The weights of the chosen experts and their numbers, [tokens, topk]."""
+    scores = gating_output.float()
+    scores = scores.softmax(-1) if scoring_func == "softmax" else scores.sigmoid()
+    weights, ids = scores.topk(topk, -1)
+    return weights / weights.sum(-1, keepdim=True) if renormalize else weights, ids.int()

@@ -16,6 +16,7 @@ TABLE = [
     ("torch", "flash_mla_with_kvcache", "flash_mla_with_kvcache", "latent_pages", ":head_dim_v", "-head_dim_v:"),
     ("torch", "apply_rotary_emb", "apply_rotary_emb", "rotary", "first * cos - second", "first * cos + second"),
     ("torch", "fused_add_rms_norm", "fused_add_rms_norm", "residual_rms_norm", "+ eps", "+ 0 * eps"),
+    ("torch", "fused_topk", "fused_topk", "moe_routing", "ids.int()", "ids.int().sort(-1).values"),
     ("numpy", "single_prefill_with_kv_cache", "single_prefill_with_kv_cache", "attention", "** -0.5", "** -1.0"),
     (
         "numpy",

@@ -41,6 +41,12 @@ def test_the_shipped_interfaces_have_no_faults():
             "fixed: attention has no option 'casual'; did you",
         ),
         ("returns: [out]", "returns: [out]\nfixed: {causal: q_len}", "fixed.causal: unknown name 'q_len'"),
+        ("returns: [out]", "returns: [lse]", "returns: attention has the output 'out' first"),
+        (
+            "returns: [out]",
+            "returns: [own]\noutputs: {out: exp(own)}",
+            "outputs.out: outputs are assembled without exp(...)",
+        ),
         ("sm: scale", "sm: {out: result}", "'result' is no output of a layout"),
     ],
 )

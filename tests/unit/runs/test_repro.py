@@ -143,6 +143,25 @@ def test_a_plain_function_of_another_framework_is_called_in_its_file(tmp_path, b
     assert 0 == bare(made)[0]
 
 
+ROUTER = """
+import torch
+
+def fused_topk(hidden_states, gating_output, topk, renormalize):
+    weights, ids = gating_output.softmax(-1).topk(topk, -1)
+    return weights, ids
+"""
+
+
+def test_a_program_assembles_an_output_from_what_is_returned(tmp_path, bare):
+    path = tmp_path / "router.py"
+    path.write_text(ROUTER.replace("topk(topk, -1)", "topk(topk, -1)\n    weights = weights * 0.5"))
+    made = written(tmp_path, kept(f"{path}:fused_topk", "definition", tmp_path, "moe_routing"))
+    code, last = bare(made)
+    assert (1, "AssertionError: weights[") == (code, last[:24])
+    path.write_text(ROUTER)
+    assert (0, "moe_routing.definition holds here") == bare(made)
+
+
 FURTHER = {
     "jax": """
 import jax.numpy as jnp

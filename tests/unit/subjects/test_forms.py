@@ -185,6 +185,27 @@ def test_an_input_changes_only_where_that_is_declared(in_place, contracts):
     assert ("p" in reply.outputs) == bool(in_place)
 
 
+@pytest.mark.parametrize(
+    ("returned", "kind"),
+    [
+        ({"topk_weights": [[0.75, 0.25]], "topk_ids": [[2, 0]]}, ""),
+        ({"topk_weights": [[0.75, 0.25]], "topk_ids": [[2, 0, 1]]}, "misshapen"),
+        ({"topk_weights": [[0.75, 0.25]]}, "returned"),
+    ],
+)
+def test_an_output_is_assembled_from_what_is_returned(returned, kind):
+    def fused_topk(hidden_states, gating_output, topk, renormalize):
+        return gating_output, topk
+
+    own = subject(Adapter("mine", "", fused_topk, "numpy", like="fused_topk"))
+    asked = Call({"logits": np.ones((1, 3))}, {"k": 2}, "float32")
+    reply = own.form.restored(Reply({name: np.array(x) for name, x in returned.items()}), asked)
+    if kind:
+        assert (kind, {}) == (reply.fault.kind, reply.outputs)
+    else:
+        assert {"weights": [[0.25, 0, 0.75]]} == {name: x.tolist() for name, x in reply.outputs.items()}
+
+
 def test_an_output_that_is_written_has_the_shape_of_the_definition_where_there_are_no_layouts():
     one, m = signatures()["silu_and_mul"], library()["gated_activation"]
     own = subject(Adapter("mine", "", dummy(one, m), "numpy", like=one.name))
