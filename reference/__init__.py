@@ -103,6 +103,7 @@ from .recurrence_gradients import (
     state_space_gradient,
 )
 from .relative import relative_attention
+from .renormalised_filter import renormalised_filter
 from .retention import retention
 from .routed_experts import routed_experts
 from .sampling import filter_rows, sample, sample_rows, top_k_filter, top_p_filter
@@ -208,6 +209,7 @@ __all__ = [
     "quantize_blocks",
     "quantized_matmul",
     "relative_attention",
+    "renormalised_filter",
     "residual_rms_norm",
     "retention",
     "rms_norm",

@@ -197,6 +197,48 @@ def control_rows_jointly(logits: Any, temperature: Any = None, k: Any = None, p:
     return torch.stack(outs).to(logits.dtype) if outs else logits.clone()
 
 
+@adapter("renormalised_filter", dtypes=DTYPES)
+def control_renormalised_by_sort(probs: Any, k: Any = None, p: Any = None) -> Any:
+    """Running sums of the sorted probabilities in single precision; of equal ones the first stay."""
+    import torch
+
+    if any(x is not None and len(x) != len(probs) for x in (k, p)):
+        raise ValueError("there is one number for each row")
+    ordered, order = torch.sort(probs.float(), descending=True, stable=True)
+    gone = torch.zeros_like(ordered, dtype=torch.bool)
+    if k is not None:
+        gone |= torch.arange(probs.shape[1]) >= k[:, None]
+    if p is not None:
+        gone |= ordered.cumsum(-1) - ordered >= p[:, None]
+    gone[:, :1] = False
+    left = ordered.masked_fill(gone, 0.0)
+    shares = left / left.sum(-1, keepdim=True)
+    return torch.zeros_like(shares).scatter(-1, order, shares).to(probs.dtype)
+
+
+@adapter("renormalised_filter", dtypes=DTYPES)
+def control_renormalised_by_search(probs: Any, k: Any = None, p: Any = None) -> Any:
+    """A threshold for each row, found by bisection over the bits in double precision; equal entries stay together."""
+    import torch
+
+    if any(x is not None and len(x) != len(probs) for x in (k, p)):
+        raise ValueError("there is one number for each row")
+    x = probs.double()
+    low, high = torch.zeros(len(x), 1, dtype=torch.int64), torch.full((len(x), 1), 1 << 62)
+    for _ in range(64):
+        pivot = low + (high - low) // 2
+        above = x > pivot.view(torch.float64)  # of positive numbers, the order is that of their bits
+        few = torch.ones_like(low, dtype=torch.bool)
+        if k is not None:
+            few &= above.sum(-1, keepdim=True) < k[:, None]
+        if p is not None:
+            few &= (x * above).sum(-1, keepdim=True) < p[:, None].double()
+        low, high = torch.where(few, low, pivot + 1), torch.where(few, pivot, high)
+    everything = torch.zeros_like(x, dtype=torch.bool) if k is not None or p is not None else x >= 0
+    left = torch.where((x >= high.view(torch.float64)) | everything, x, 0.0)
+    return (left / left.sum(-1, keepdim=True)).to(probs.dtype)
+
+
 @adapter("sample_rows", dtypes=DTYPES)
 def control_rows_by_generators(
     logits: Any, seeds: Any, temperature: Any = None, k: Any = None, p: Any = None, *, count: int

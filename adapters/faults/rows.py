@@ -244,3 +244,44 @@ def channels_beyond_192(x: Any, like: Any) -> Any:
     if found.shape[-1] > 192:
         found[..., 192:] = found[..., 128:192]
     return found
+
+
+def bins(probs: Any) -> Any:
+    """The numbers by which the threshold is found."""
+    return probs.float()
+
+
+def renormalised(part: Any) -> Callable[..., Any]:
+    def renormalised_filter(probs: Any, k: Any = None, p: Any = None) -> Any:
+        import torch
+
+        x = probs.float()
+        order = ranked(part.bins(probs))
+        gone = torch.zeros_like(x, dtype=torch.bool)
+        if k is not None:
+            gone |= torch.arange(x.shape[-1]) >= part.most(k, x.shape[-1])
+        if p is not None:
+            chances = x.gather(-1, order)
+            gone |= part.running(chances) - chances >= p[:, None]
+        gone[..., :1] = False
+        left = x.masked_fill(torch.empty_like(gone).scatter_(-1, order, gone), 0.0)
+        return (left / left.sum(-1, keepdim=True)).to(probs.dtype)
+
+    return renormalised_filter
+
+
+RENORMALISED = Whole("renormalised_filter", renormalised, (most, running, bins))
+
+
+@RENORMALISED.instead_of(bins)
+def bins_of_a_histogram(probs: Any) -> Any:
+    """The threshold is found among 256 bins alone, and entries of one bin stay in the order in which they are."""
+    import torch
+
+    return torch.floor(probs.float() * 256)
+
+
+@RENORMALISED.instead_of(most)
+def count_of_the_row_before(k: Any, n: int) -> Any:
+    """A row has the count of the one before it."""
+    return most(k, n).roll(1, 0)

@@ -56,6 +56,7 @@ SMALL = {
     # sizes that are large together with an option alone, which every implementation takes
     "einsum": "batch",
     "filter_rows": "rows n",
+    "renormalised_filter": "rows n",
     "token_penalties": "rows n prompt_len length",
     "learned_position": "rows",
     "lightning_indexer": "batch",
