@@ -20,6 +20,7 @@ from .cached_attention import cached_attention
 from .compressed import compressed_attention
 from .decoder import decoder, transformer_block
 from .deformable import deformable_attention, deformable_attention_gradient
+from .distillation import distillation_loss, distillation_loss_gradient
 from .document_masks import document_mask
 from .dropout import dropout
 from .feed_forward import gated_activation, swiglu, swiglu_gradient
@@ -148,6 +149,8 @@ __all__ = [
     "dequantize",
     "dequantize_blocks",
     "dequantize_gguf",
+    "distillation_loss",
+    "distillation_loss_gradient",
     "document_mask",
     "draft_verification",
     "dropout",

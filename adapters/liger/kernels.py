@@ -190,3 +190,36 @@ def liger_fused_linear_cross_entropy(
         softcap=softcap,
         reduction=reduction,
     )
+
+
+@declared("distillation_loss", fixed={"reduction": "averaged"}, grade=LOSS["grade"])
+def liger_jsd(
+    log_probs: Any,
+    teacher: Any,
+    labels: Any = None,
+    *,
+    beta: float = 0.5,
+    ignore_index: int = -100,
+    reduction: str = "batchmean",
+) -> Any:
+    """liger_jsd."""
+    return kernels().liger_jsd(log_probs, teacher, labels, beta, ignore_index)
+
+
+@declared("distillation_loss_gradient", fixed={"reduction": "averaged"}, grade=LOSS["grade"])
+def liger_jsd_gradient(
+    log_probs: Any,
+    teacher: Any,
+    d_out: Any,
+    labels: Any = None,
+    *,
+    beta: float = 0.5,
+    ignore_index: int = -100,
+    reduction: str = "batchmean",
+) -> dict[str, Any]:
+    """The backward pass of liger_jsd."""
+
+    def jsd(log_probs: Any) -> Any:
+        return kernels().liger_jsd(log_probs, teacher, labels, beta, ignore_index)
+
+    return differentiated(jsd, d_out, log_probs=log_probs)

@@ -211,6 +211,7 @@ class _Understanding:
     def _expressed(self, name: str, text: str, x: Any) -> None:
         """Find the options with which an expression gives what was passed."""
         m, expression = self.mechanism, Expression(text, scope_of(self.mechanism))
+        x = m.meant(text, x) if isinstance(x, str) else x
         if name in AXES and type(x) is int and x == self.axes - 1:
             x = -1
         largest = _LARGEST.fullmatch(text)

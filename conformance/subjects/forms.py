@@ -262,6 +262,8 @@ def _worth(passed: Passed, values: Mapping[str, Any], mechanism: Mechanism, dtyp
         found = [_plain(_expression(mechanism, text)(Values(values, dtype))) for text in passed.expressions]
     if passed.how == "text":
         return passed.texts[0] if all(found) else passed.otherwise
+    if passed.how == "array" and isinstance(found[0], str):
+        return mechanism.passed(passed.texts[0], found[0])
     if passed.how == "object":
         return dict(zip(passed.names, found, strict=True))
     return tuple(found) if passed.how == "tuple" else found[0]

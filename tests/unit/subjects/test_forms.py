@@ -130,6 +130,16 @@ def test_options_are_passed_as_the_interface_has_them(options, passed):
     assert passed == own.form.arranged(replace(CALL, options=options)).options
 
 
+def test_an_option_with_words_is_passed_as_its_text():
+    one, m = signatures()["kl_div"], library()["distillation_loss"]
+    own = subject(Adapter("mine", "", dummy(one, m), "numpy", like="kl_div"))
+    x = np.ones((2, 3))
+    made = own.form.arranged(Call({"log_probs": x, "teacher": x}, {"reduction": "mean"}, "float32"))
+    assert {"reduction": "mean", "log_target": True} == dict(made.options)
+    made = own.form.arranged(Call({"log_probs": x, "teacher": x}, {}, "float32"))
+    assert "batchmean" == made.options["reduction"]
+
+
 def test_running_sums_are_made_of_lengths():
     one, m = signatures()["flash_attn_varlen_func"], library()["packed_attention"]
     own = subject(Adapter("mine", "", dummy(one, m), "numpy", like=one.name))

@@ -1,0 +1,133 @@
+"""Right, but different: divergences of a student from its teacher, and their gradients."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import adapter
+from ..torch.gradients import differentiated
+from .attention import DTYPES
+
+
+def fitting(student: Any, teacher: Any) -> None:
+    """Refuse another vocabulary."""
+    if student.shape != teacher.shape:
+        raise ValueError("student and teacher have one vocabulary")
+
+
+def valid_of(x: Any, labels: Any, ignore_index: int) -> Any:
+    """The tokens that are not ignored: [tokens, 1]."""
+    import torch
+
+    return torch.ones(len(x), 1, dtype=torch.bool) if labels is None else (labels != ignore_index)[:, None]
+
+
+def reduced(entries: Any, valid: Any, reduction: str) -> Any:
+    """The loss of entries [tokens, vocab]."""
+    import torch
+
+    kept = torch.where(valid, entries, 0.0)
+    if reduction in ("none", "sum"):
+        return kept if reduction == "none" else kept.sum()
+    return kept.sum() / (valid.sum() * (kept.shape[1] if reduction == "mean" else 1))
+
+
+def entries_by_mixture(x: Any, y: Any, beta: float) -> Any:
+    """Of log-probabilities x of the student and y of the teacher, by the logarithm of the mixture."""
+    import torch
+
+    if beta in (0, 1):
+        return x.exp() * (x - y) if beta else y.exp() * (y - x)
+    mixed = torch.logaddexp(y + math.log(beta), x + math.log1p(-beta))
+    return beta * y.exp() * (y - mixed) + (1 - beta) * x.exp() * (x - mixed)
+
+
+@adapter("distillation_loss", dtypes=DTYPES)
+def control_distillation_by_mixture(
+    log_probs: Any,
+    teacher: Any,
+    labels: Any = None,
+    *,
+    beta: float = 0.5,
+    ignore_index: int = -100,
+    reduction: str = "batchmean",
+) -> Any:
+    """All entries at once in single precision."""
+    fitting(log_probs, teacher)
+    entries = entries_by_mixture(log_probs.float(), teacher.float(), beta)
+    return reduced(entries, valid_of(log_probs, labels, ignore_index), reduction)
+
+
+@adapter("distillation_loss", dtypes=DTYPES)
+def control_distillation_by_entropies(
+    log_probs: Any,
+    teacher: Any,
+    labels: Any = None,
+    *,
+    beta: float = 0.5,
+    ignore_index: int = -100,
+    reduction: str = "batchmean",
+) -> Any:
+    """Token by token in double precision, as the entropy of the mixture less those of both."""
+    import torch
+
+    fitting(log_probs, teacher)
+    rows = []
+    for x, y in zip(log_probs.double(), teacher.double(), strict=True):
+        larger = torch.maximum(x, y)
+        mixed = larger + (beta * (y - larger).exp() + (1 - beta) * (x - larger).exp()).log()
+        rows.append(beta * y.exp() * y + (1 - beta) * x.exp() * x - mixed.exp() * mixed)
+        if beta in (0, 1):
+            rows[-1] = entries_by_mixture(x, y, beta)
+    return reduced(torch.stack(rows).float(), valid_of(log_probs, labels, ignore_index), reduction)
+
+
+@adapter("distillation_loss_gradient", dtypes=DTYPES)
+def control_distillation_gradient(
+    log_probs: Any,
+    teacher: Any,
+    d_out: Any,
+    labels: Any = None,
+    *,
+    beta: float = 0.5,
+    ignore_index: int = -100,
+    reduction: str = "batchmean",
+) -> Any:
+    """By the formula in single precision, for a loss of one gradient that is multiplied later."""
+    import torch
+
+    fitting(log_probs, teacher)
+    x, y, valid = log_probs.float(), teacher.float(), valid_of(log_probs, labels, ignore_index)
+    if beta in (0, 1):
+        pull = x.exp() * (x - y + 1) if beta else -y.exp()
+    else:
+        apart = y - x
+        mixed = (
+            torch.where(apart > 0, apart, 0.0)
+            + (beta * apart.clamp(max=0).exp() + (1 - beta) * (-apart).clamp(max=0).exp()).log()
+        )
+        pull = -(1 - beta) * x.exp() * mixed
+    divisor = {"batchmean": valid.sum(), "mean": valid.sum() * x.shape[1]}.get(reduction, 1)
+    return (torch.where(valid, pull / divisor, 0.0) * d_out.float()).to(log_probs.dtype)
+
+
+@adapter("distillation_loss_gradient", dtypes=DTYPES)
+def control_distillation_backward(
+    log_probs: Any,
+    teacher: Any,
+    d_out: Any,
+    labels: Any = None,
+    *,
+    beta: float = 0.5,
+    ignore_index: int = -100,
+    reduction: str = "batchmean",
+) -> dict[str, Any]:
+    """What autograd makes of the loss in double precision."""
+    fitting(log_probs, teacher)
+
+    def loss(log_probs: Any) -> Any:
+        entries = entries_by_mixture(log_probs.double(), teacher.double(), beta)
+        return reduced(entries, valid_of(log_probs, labels, ignore_index), reduction)
+
+    return differentiated(loss, d_out.double(), log_probs=log_probs)

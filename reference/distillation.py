@@ -1,0 +1,60 @@
+"""Divergences of a student from its teacher, and their gradients.
+
+Hinton et al. 2015, arXiv:1503.02531; the generalised Jensen-Shannon divergence: Agarwal et al. 2024, arXiv:2306.13649,
+section 2.
+"""
+
+import numpy as np
+
+
+def left(log_probs, teacher, labels, ignore_index):
+    """The tokens that are not ignored, as booleans [tokens]."""
+    if teacher.shape != log_probs.shape:
+        raise ValueError("student and teacher have one vocabulary")
+    return np.ones(len(log_probs), bool) if labels is None else labels != ignore_index
+
+
+def reduced(entries, valid, reduction):
+    """The loss of entries [tokens, vocab] of which some rows are ignored."""
+    kept = np.where(valid[:, None], entries, 0.0)
+    if reduction == "none":
+        return kept
+    counts = {"batchmean": valid.sum(), "mean": valid.sum() * kept.shape[1], "sum": 1}
+    return kept.sum() / counts[reduction] if counts[reduction] else np.nan
+
+
+def flowing(pull, d_out, valid, reduction):
+    """The gradients of entries, given those of a sum that is not reduced."""
+    counts = {"batchmean": valid.sum(), "mean": valid.sum() * pull.shape[1], "sum": 1, "none": 1}
+    if not counts[reduction]:
+        return np.full(pull.shape, np.nan)
+    return np.where(valid[:, None], pull * d_out / counts[reduction], 0.0)
+
+
+def distillation_loss(log_probs, teacher, labels=None, *, beta=0.5, ignore_index=-100, reduction="batchmean"):
+    """The divergence of log_probs from teacher, both [tokens, vocab]: one number, or all entries for `none`."""
+    valid = left(log_probs, teacher, labels, ignore_index)
+    p, q = np.exp(teacher), np.exp(log_probs)
+    if beta == 0:
+        entries = p * (teacher - log_probs)
+    elif beta == 1:
+        entries = q * (log_probs - teacher)
+    else:
+        m = np.logaddexp(np.log(beta) + teacher, np.log1p(-beta) + log_probs)
+        entries = beta * p * (teacher - m) + (1 - beta) * q * (log_probs - m)
+    return reduced(entries, valid, reduction)
+
+
+def distillation_loss_gradient(
+    log_probs, teacher, d_out, labels=None, *, beta=0.5, ignore_index=-100, reduction="batchmean"
+):
+    """The gradients of sum(loss * d_out) with respect to log_probs: [tokens, vocab]."""
+    valid = left(log_probs, teacher, labels, ignore_index)
+    q = np.exp(log_probs)
+    if beta == 0:
+        pull = -np.exp(teacher)
+    elif beta == 1:
+        pull = q * (log_probs - teacher + 1)
+    else:
+        pull = (1 - beta) * q * (log_probs - np.logaddexp(np.log(beta) + teacher, np.log1p(-beta) + log_probs))
+    return flowing(pull, d_out, valid, reduction)
