@@ -258,7 +258,9 @@ class _Understanding:
             if truth == (x["dtype"] == "bool"):
                 yield _zeros(x["shape"], truth)
         elif name in m.options:
-            several = (x, None, True, False, *m.vocabulary.get(name, ()))
+            words = m.vocabulary.get(name, ())
+            own = () if isinstance(x, str) and words and x not in words else (x,)
+            several = (*own, None, True, False, *words)
             yield from several if m.defaults.get(name) is None else (each for each in several if each is not None)
 
 

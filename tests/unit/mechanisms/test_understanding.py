@@ -127,3 +127,16 @@ def test_what_no_operator_has_is_left_with_the_reason(call, says):
     found = call()
     assert isinstance(found, Left)
     assert says == found.says
+
+
+@pytest.mark.parametrize(("text", "options"), [("batchmean", {}), ("sum", {"reduction": "summed"})])
+def test_a_text_is_the_word_of_an_option(text, options):
+    x = array(4, 9)
+    found = said("kl_div", input=x, target=x, reduction=text, log_target=True)
+    assert isinstance(found, Use)
+    assert options == found.options
+
+
+def test_a_text_that_no_word_has_is_left():
+    x = array(4, 9)
+    assert isinstance(said("kl_div", input=x, target=x, reduction="other", log_target=True), Left)
