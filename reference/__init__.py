@@ -20,7 +20,7 @@ from .cached_attention import cached_attention
 from .compressed import compressed_attention
 from .decoder import decoder, transformer_block
 from .deformable import deformable_attention, deformable_attention_gradient
-from .distillation import distillation_loss, distillation_loss_gradient
+from .distillation import distillation_loss, distillation_loss_gradient, total_variation, total_variation_gradient
 from .document_masks import document_mask
 from .dropout import dropout
 from .feed_forward import gated_activation, swiglu, swiglu_gradient
@@ -244,6 +244,8 @@ __all__ = [
     "token_unpermutation",
     "top_k_filter",
     "top_p_filter",
+    "total_variation",
+    "total_variation_gradient",
     "transformer_block",
     "tree_mask",
     "window_bias",

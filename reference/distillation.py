@@ -58,3 +58,15 @@ def distillation_loss_gradient(
     else:
         pull = (1 - beta) * q * (log_probs - np.logaddexp(np.log(beta) + teacher, np.log1p(-beta) + log_probs))
     return flowing(pull, d_out, valid, reduction)
+
+
+def total_variation(probs, teacher, labels=None, *, ignore_index=-100, reduction="batchmean"):
+    """Half of the absolute differences of probs from teacher, both [tokens, vocab]."""
+    valid = left(probs, teacher, labels, ignore_index)
+    return reduced(np.abs(probs - teacher) / 2, valid, reduction)
+
+
+def total_variation_gradient(probs, teacher, d_out, labels=None, *, ignore_index=-100, reduction="batchmean"):
+    """The gradients of sum(loss * d_out) with respect to probs: [tokens, vocab]."""
+    valid = left(probs, teacher, labels, ignore_index)
+    return flowing(np.sign(probs - teacher) / 2, d_out, valid, reduction)

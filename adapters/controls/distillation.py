@@ -131,3 +131,53 @@ def control_distillation_backward(
         return reduced(entries, valid_of(log_probs, labels, ignore_index), reduction)
 
     return differentiated(loss, d_out.double(), log_probs=log_probs)
+
+
+@adapter("total_variation", dtypes=DTYPES)
+def control_variation_by_differences(
+    probs: Any, teacher: Any, labels: Any = None, *, ignore_index: int = -100, reduction: str = "batchmean"
+) -> Any:
+    """All differences at once in single precision."""
+    fitting(probs, teacher)
+    entries = (probs.float() - teacher.float()).abs() / 2
+    return reduced(entries, valid_of(probs, labels, ignore_index), reduction)
+
+
+@adapter("total_variation", dtypes=DTYPES)
+def control_variation_by_parts(
+    probs: Any, teacher: Any, labels: Any = None, *, ignore_index: int = -100, reduction: str = "batchmean"
+) -> Any:
+    """What the larger ones have more than the smaller ones, token by token in double precision."""
+    import torch
+
+    fitting(probs, teacher)
+    rows = [torch.maximum(x, y) - torch.minimum(x, y) for x, y in zip(probs.double(), teacher.double(), strict=True)]
+    return reduced(torch.stack(rows).div(2), valid_of(probs, labels, ignore_index), reduction).float()
+
+
+@adapter("total_variation_gradient", dtypes=DTYPES)
+def control_variation_gradient(
+    probs: Any, teacher: Any, d_out: Any, labels: Any = None, *, ignore_index: int = -100, reduction: str = "batchmean"
+) -> Any:
+    """By comparisons, multiplied in single precision."""
+    import torch
+
+    fitting(probs, teacher)
+    valid = valid_of(probs, labels, ignore_index)
+    pull = ((probs > teacher).float() - (probs < teacher).float()) / 2
+    divisor = {"batchmean": valid.sum(), "mean": valid.sum() * probs.shape[1]}.get(reduction, 1)
+    return torch.where(valid, pull * (d_out.float() / divisor), 0.0).to(probs.dtype)
+
+
+@adapter("total_variation_gradient", dtypes=DTYPES)
+def control_variation_backward(
+    probs: Any, teacher: Any, d_out: Any, labels: Any = None, *, ignore_index: int = -100, reduction: str = "batchmean"
+) -> dict[str, Any]:
+    """What autograd makes of the absolute differences in double precision."""
+    fitting(probs, teacher)
+
+    def loss(probs: Any) -> Any:
+        entries = (probs.double() - teacher.double()).abs() / 2
+        return reduced(entries, valid_of(probs, labels, ignore_index), reduction)
+
+    return differentiated(loss, d_out.double(), probs=probs)

@@ -100,3 +100,84 @@ def multiplied_by_sign(gradients: Any, d_out: Any) -> Any:
 def multiplied_by_first(gradients: Any, d_out: Any) -> Any:
     """Where nothing is reduced, all entries of a token have the gradient of its first."""
     return gradients * (d_out[:, :1] if d_out.ndim else d_out)
+
+
+def begun(tokens: int) -> Any:
+    """The distances of tokens, before any tile is added."""
+    import torch
+
+    return torch.zeros(tokens)
+
+
+def added(part: Any) -> Callable[..., Any]:
+    def total_variation(
+        probs: Any, teacher: Any, labels: Any = None, *, ignore_index: int = -100, reduction: str = "batchmean"
+    ) -> Any:
+        fitting(probs, teacher)
+        apart = (probs.float() - teacher.float()).abs() / 2
+        valid = valid_of(probs, labels, ignore_index)
+        if reduction == "none":
+            return reduced(apart, valid, reduction)
+        found = part.begun(len(probs))
+        for own in part.tiles(apart):
+            found += apart[:, own].sum(1)
+        return reduced(found[:, None], valid, reduction) / (probs.shape[1] if reduction == "mean" else 1)
+
+    return total_variation
+
+
+ADDED = Whole("total_variation", added, (tiles, begun))
+_distances: dict[int, Any] = {}
+
+
+@ADDED.instead_of(begun)
+def distances_of_the_call_before(tokens: int) -> Any:
+    """The distances are added to those of the last call with as many tokens."""
+    return _distances.setdefault(tokens, begun(tokens))
+
+
+@ADDED.instead_of(tiles)
+def tiles_that_overlap(x: Any) -> list[Any]:
+    """Each tile has a word of the next one, too."""
+    return [slice(own.start, own.stop + 1) for own in tiles(x)]
+
+
+def signs(probs: Any, teacher: Any) -> Any:
+    """The signs of the differences."""
+    return (probs - teacher).sign()
+
+
+def signed(part: Any) -> Callable[..., Any]:
+    def total_variation_gradient(
+        probs: Any,
+        teacher: Any,
+        d_out: Any,
+        labels: Any = None,
+        *,
+        ignore_index: int = -100,
+        reduction: str = "batchmean",
+    ) -> Any:
+        import torch
+
+        fitting(probs, teacher)
+        valid = valid_of(probs, labels, ignore_index)
+        pull = part.signs(probs.float(), teacher.float()) / 2
+        divisor = {"batchmean": valid.sum(), "mean": valid.sum() * probs.shape[1]}.get(reduction, 1)
+        return torch.where(valid, pull * (d_out.float() / divisor), 0.0).to(probs.dtype)
+
+    return total_variation_gradient
+
+
+SIGNED = Whole("total_variation_gradient", signed, (signs,))
+
+
+@SIGNED.instead_of(signs, seen="linkedin/Liger-Kernel#1373")
+def signs_of_two_kinds(probs: Any, teacher: Any) -> Any:
+    """Words of which both have the same probability have the sign of a student with less."""
+    return (probs > teacher).float() * 2 - 1
+
+
+@SIGNED.instead_of(signs)
+def signs_by_rows(probs: Any, teacher: Any) -> Any:
+    """A token whose first word is equal in both has no gradients at all."""
+    return signs(probs, teacher) * (probs[:, :1] != teacher[:, :1])
