@@ -20,7 +20,14 @@ from .cached_attention import cached_attention
 from .compressed import compressed_attention
 from .decoder import decoder, transformer_block
 from .deformable import deformable_attention, deformable_attention_gradient
-from .distillation import distillation_loss, distillation_loss_gradient, total_variation, total_variation_gradient
+from .distillation import (
+    distillation_loss,
+    distillation_loss_gradient,
+    linear_distillation_loss,
+    linear_distillation_loss_gradient,
+    total_variation,
+    total_variation_gradient,
+)
 from .document_masks import document_mask
 from .dropout import dropout
 from .feed_forward import gated_activation, swiglu, swiglu_gradient
@@ -184,6 +191,8 @@ __all__ = [
     "linear_attention_gradient",
     "linear_cross_entropy",
     "linear_cross_entropy_gradient",
+    "linear_distillation_loss",
+    "linear_distillation_loss_gradient",
     "linformer",
     "log_linear_attention",
     "merge_states",

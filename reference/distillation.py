@@ -70,3 +70,47 @@ def total_variation_gradient(probs, teacher, d_out, labels=None, *, ignore_index
     """The gradients of sum(loss * d_out) with respect to probs: [tokens, vocab]."""
     valid = left(probs, teacher, labels, ignore_index)
     return flowing(np.sign(probs - teacher) / 2, d_out, valid, reduction)
+
+
+def tempered(hidden, weight, temperature):
+    """The log-probabilities of the words of a model: [tokens, vocab]."""
+    x = hidden @ weight.T / temperature
+    return x - np.logaddexp.reduce(x, axis=1, keepdims=True)
+
+
+def linear_distillation_loss(
+    hidden,
+    weight,
+    teacher_hidden,
+    teacher_weight,
+    labels=None,
+    *,
+    beta=0.5,
+    temperature=1.0,
+    ignore_index=-100,
+):
+    """The mean divergence of two models at a temperature.
+
+    hidden [tokens, dim] and weight [vocab, dim]; those of the teacher may have another dim.
+    """
+    x, y = tempered(hidden, weight, temperature), tempered(teacher_hidden, teacher_weight, temperature)
+    return distillation_loss(x, y, labels, beta=beta, ignore_index=ignore_index)
+
+
+def linear_distillation_loss_gradient(
+    hidden,
+    weight,
+    teacher_hidden,
+    teacher_weight,
+    d_out,
+    labels=None,
+    *,
+    beta=0.5,
+    temperature=1.0,
+    ignore_index=-100,
+):
+    """The gradients of the loss times d_out with respect to hidden and weight."""
+    x, y = tempered(hidden, weight, temperature), tempered(teacher_hidden, teacher_weight, temperature)
+    pull = distillation_loss_gradient(x, y, d_out, labels, beta=beta, ignore_index=ignore_index)
+    d_logits = (pull - np.exp(x) * pull.sum(1, keepdims=True)) / temperature
+    return {"d_hidden": d_logits @ weight, "d_weight": d_logits.T @ hidden}
