@@ -223,3 +223,42 @@ def liger_jsd_gradient(
         return kernels().liger_jsd(log_probs, teacher, labels, beta, ignore_index)
 
     return differentiated(jsd, d_out, log_probs=log_probs)
+
+
+@declared("linear_distillation_loss", grade=LOSS["grade"])
+def liger_fused_linear_jsd(
+    hidden: Any,
+    weight: Any,
+    teacher_hidden: Any,
+    teacher_weight: Any,
+    labels: Any = None,
+    *,
+    beta: float = 0.5,
+    temperature: float = 1.0,
+    ignore_index: int = -100,
+) -> Any:
+    """liger_fused_linear_jsd."""
+    given = (hidden, weight, teacher_hidden, teacher_weight)
+    return kernels().liger_fused_linear_jsd(*given, labels, beta, ignore_index, temperature)
+
+
+@declared("linear_distillation_loss_gradient", grade=LOSS["grade"])
+def liger_fused_linear_jsd_gradient(
+    hidden: Any,
+    weight: Any,
+    teacher_hidden: Any,
+    teacher_weight: Any,
+    d_out: Any,
+    labels: Any = None,
+    *,
+    beta: float = 0.5,
+    temperature: float = 1.0,
+    ignore_index: int = -100,
+) -> dict[str, Any]:
+    """The backward pass of liger_fused_linear_jsd."""
+
+    def jsd(hidden: Any, weight: Any) -> Any:
+        given = (hidden, weight, teacher_hidden, teacher_weight)
+        return kernels().liger_fused_linear_jsd(*given, labels, beta, ignore_index, temperature)
+
+    return differentiated(jsd, d_out, hidden=hidden, weight=weight)

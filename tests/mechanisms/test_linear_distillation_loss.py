@@ -69,7 +69,7 @@ def liger_fused_linear_jsd(student_input, student_weight, teacher_input, teacher
 @pytest.mark.parametrize(
     ("right", "wrong", "says"),
     [
-        ("d_w * grad", "d_w", "_gradient.weight_without_d_out"),
+        ("d_w * grad", "d_w", "_gradient.d_out_ignored in d_weight"),
         ("(th @ tw.mT / t)", "(th @ tw.mT)", ".temperature_of_student_alone"),
     ],
 )
