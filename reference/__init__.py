@@ -79,7 +79,7 @@ from .packed_recurrences import (
 )
 from .paged_attention import paged_attention, rotary_cache
 from .penalties import token_penalties
-from .policy import policy_loss
+from .policy import policy_loss, policy_loss_gradient
 from .positions import (
     learned_position,
     mrope,
@@ -215,6 +215,7 @@ __all__ = [
     "packed_state_space",
     "paged_attention",
     "policy_loss",
+    "policy_loss_gradient",
     "qk_norm_mrope",
     "qk_norm_rotary",
     "quantize",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..controls.policy import control_policy_at_once, fitting
+from ..controls.policy import control_policy_at_once, control_policy_gradient_by_items, fitting
 from .whole import Whole
 
 PART = 4
@@ -70,3 +70,55 @@ def loss_of_the_call_before(*_: Any) -> Any:
     if not _total:
         _total.append(begun())
     return _total[0]
+
+
+def kept(log_probs: Any) -> Any:
+    """What the forward pass keeps of the log-probabilities."""
+    return log_probs.float()
+
+
+def multiplied(gradients: Any, d_out: Any) -> Any:
+    """The gradients for a gradient of the loss of one, times that of the loss."""
+    return gradients * d_out
+
+
+def pulled(part: Any) -> Callable[..., Any]:
+    def policy_loss_gradient(
+        log_probs: Any,
+        advantages: Any,
+        mask: Any,
+        d_out: Any,
+        old_log_probs: Any = None,
+        ref_log_probs: Any = None,
+        importance: Any = None,
+        *,
+        beta: float = 0.0,
+        epsilon_low: float = 0.2,
+        epsilon_high: float = 0.2,
+        averaging: str = "grpo",
+        max_len: int = 1,
+    ) -> Any:
+        import torch
+
+        own = part.kept(log_probs)
+        given = (own, advantages, mask, torch.ones(()), old_log_probs, ref_log_probs, importance)
+        bounds = {"beta": beta, "epsilon_low": epsilon_low, "epsilon_high": epsilon_high, "max_len": max_len}
+        found = control_policy_gradient_by_items(*given, **bounds, averaging=averaging)
+        return part.multiplied(found, d_out.float()).to(log_probs.dtype)
+
+    return policy_loss_gradient
+
+
+PULLED = Whole("policy_loss_gradient", pulled, (kept, multiplied))
+
+
+@PULLED.instead_of(kept, dtypes=("float32",))
+def kept_in_bfloat16(log_probs: Any) -> Any:
+    """The forward pass keeps the log-probabilities in bfloat16, from which the ratios are made again."""
+    return log_probs.bfloat16().float()
+
+
+@PULLED.instead_of(multiplied)
+def multiplied_where_positive(gradients: Any, d_out: Any) -> Any:
+    """A negative gradient of the loss is taken to be zero."""
+    return gradients * d_out.clamp(min=0)

@@ -79,3 +79,23 @@ def test_a_function_without_its_importance_weights_is_found():
 
     assert checked(losing(ignored=False)).conformant
     assert not checked(losing(ignored=True)).conformant
+
+
+@pytest.mark.parametrize("averaging", ["grpo", "bnpo", "dr_grpo"])
+def test_gradients_are_those_of_the_loss(averaging):
+    given = {**GIVEN, "ref_log_probs": np.log([[0.3, 0.6, 0.1], [0.5, 0.5, 0.5]])}
+    options, step = {"beta": 0.5, "averaging": averaging, "max_len": 4}, 1e-6
+    found = reference.policy_loss_gradient(**given, d_out=np.float64(-3.0), **options)
+    for at in np.ndindex(2, 3):
+        moved = np.zeros((2, 3))
+        moved[at] = step
+        above, below = (
+            reference.policy_loss(**{**given, "log_probs": given["log_probs"] + s * moved}, **options) for s in (1, -1)
+        )
+        assert math.isclose(found[at], -3 * (above - below) / (2 * step), rel_tol=1e-6, abs_tol=1e-9)
+
+
+def test_a_policy_without_an_earlier_one_has_the_gradient_of_its_own_ratio():
+    given = {name: x for name, x in GIVEN.items() if name != "old_log_probs"}
+    found = reference.policy_loss_gradient(**given, d_out=np.float64(1.0), averaging="bnpo")
+    np.testing.assert_allclose(found, [[-1 / 3, -1 / 3, 0], [2 / 3, 0, 0]], rtol=1e-12)
