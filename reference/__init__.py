@@ -47,7 +47,7 @@ from .gradients import (
     softmax_gradient,
 )
 from .grouped_matmul import grouped_matmul, grouped_matmul_gradient
-from .hstu import hstu_attention
+from .hstu import hstu_attention, hstu_attention_gradient
 from .latent import latent_attention, latent_pages
 from .lightning_indexer import lightning_indexer
 from .linear_attention import (
@@ -178,6 +178,7 @@ __all__ = [
     "grouped_matmul",
     "grouped_matmul_gradient",
     "hstu_attention",
+    "hstu_attention_gradient",
     "kimi_delta_attention",
     "kimi_delta_attention_gradient",
     "latent_attention",

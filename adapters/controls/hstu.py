@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import adapter
+from ..torch.gradients import differentiated
 from .attention import DTYPES
 
 
@@ -83,3 +84,64 @@ def control_hstu_by_tiles(
         weights = torch.where(seen[:, tile, None], scores / (1 + (-scores).exp()), 0.0)
         out += torch.einsum("ijh,jhd->ihd", weights, v[tile].double())
     return (out / max_len).to(v.dtype)
+
+
+@adapter("hstu_attention_gradient", dtypes=DTYPES)
+def control_hstu_backward(
+    q: Any,
+    k: Any,
+    v: Any,
+    lens: Any,
+    d_out: Any,
+    targets: Any = None,
+    *,
+    alpha: float,
+    max_len: int,
+    causal: bool = True,
+    window_left: int | None = None,
+    context: int = 0,
+) -> dict[str, Any]:
+    """What autograd makes of the items in single precision."""
+
+    def attend(q: Any, k: Any, v: Any) -> Any:
+        options = {"causal": causal, "window_left": window_left, "context": context}
+        return control_hstu_by_items(q, k, v, lens, targets, alpha=alpha, max_len=max_len, **options)
+
+    return differentiated(attend, d_out, q=q, k=k, v=v)
+
+
+@adapter("hstu_attention_gradient", dtypes=DTYPES)
+def control_hstu_gradient_by_queries(
+    q: Any,
+    k: Any,
+    v: Any,
+    lens: Any,
+    d_out: Any,
+    targets: Any = None,
+    *,
+    alpha: float,
+    max_len: int,
+    causal: bool = True,
+    window_left: int | None = None,
+    context: int = 0,
+) -> dict[str, Any]:
+    """Query by query in double precision, whose parts are added to the keys and values that it sees."""
+    import torch
+
+    fitting(q, k, v)
+    found = {name: torch.zeros(x.shape, dtype=torch.float64) for name, x in (("d_q", q), ("d_k", k), ("d_v", v))}
+    start = 0
+    for item, length in enumerate(lens.tolist()):
+        late = 0 if targets is None else int(targets[item])
+        own, seen = slice(start, start + length), visible(length, late, causal, window_left, context)
+        keys, values = k[own].double(), v[own].double()
+        for i in range(length):
+            query, flow = q[start + i].double(), d_out[start + i].double()
+            scores = torch.where(seen[i, :, None], (keys * query).sum(-1) * alpha, 0.0)
+            share = scores.sigmoid()
+            part = torch.where(seen[i, :, None], (values * flow).sum(-1) * (share + scores * share * (1 - share)), 0.0)
+            found["d_q"][start + i] = (part[..., None] * keys).sum(0) * alpha / max_len
+            found["d_k"][own] += part[..., None] * query * alpha / max_len
+            found["d_v"][own] += (scores * share)[..., None] * flow / max_len
+        start += length
+    return {name: x.to(q.dtype) for name, x in found.items()}

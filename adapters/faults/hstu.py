@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..controls.hstu import fitting, visible
+from ..controls.hstu import control_hstu_backward, fitting, visible
 from .whole import Whole
 
 TILE = 16
@@ -93,3 +93,56 @@ def first_part_of_the_last_tile(length: int) -> Any:
 def sums_of_the_item_before(like: Any) -> Any:
     """What is read is added to what the last item of that length has left."""
     return _totals.setdefault(tuple(like.shape), summed(like))
+
+
+def flowing(d_out: Any) -> Any:
+    """The gradients of the results as they are read."""
+    return d_out
+
+
+def collected(gradients: Any, lens: Any) -> Any:
+    """The gradients of the keys, of those that were added up."""
+    return gradients
+
+
+def backward(part: Any) -> Callable[..., Any]:
+    def hstu_attention_gradient(
+        q: Any,
+        k: Any,
+        v: Any,
+        lens: Any,
+        d_out: Any,
+        targets: Any = None,
+        *,
+        alpha: float,
+        max_len: int,
+        causal: bool = True,
+        window_left: int | None = None,
+        context: int = 0,
+    ) -> Any:
+        options = {"causal": causal, "window_left": window_left, "context": context}
+        given = (q, k, v, lens, part.flowing(d_out), targets)
+        found = control_hstu_backward(*given, alpha=alpha, max_len=max_len, **options)
+        return found | {"d_k": part.collected(found["d_k"], lens)}
+
+    return hstu_attention_gradient
+
+
+BACKWARD = Whole("hstu_attention_gradient", backward, (flowing, collected))
+
+
+@BACKWARD.instead_of(flowing)
+def cotangents_without_gaps(d_out: Any) -> Any:
+    """The gradients of the results are read as if their memory had no gaps."""
+    import torch
+
+    return d_out if d_out.is_contiguous() else torch.as_strided(d_out, d_out.shape, d_out.contiguous().stride())
+
+
+@BACKWARD.instead_of(collected)
+def last_keys_of_long_items(gradients: Any, lens: Any) -> Any:
+    """Keys behind the last whole tile of 32 of an item have no gradients, where there is a whole one."""
+    import torch
+
+    kept = [torch.arange(n) < (n // 32 * 32 if n >= 32 else n) for n in lens.tolist()]
+    return gradients * torch.cat(kept)[:, None, None]

@@ -85,5 +85,21 @@ def test_functions_are_checked_by_the_parameters_of_generative_recommenders():
 
     report = checked(hstu(divided=True))
     assert report.conformant, report
-    assert {"hstu_attention"} == {cell["operator"] for cell in report.lines if cell["kind"] == "cell"}
+    assert {"hstu_attention", "hstu_attention_gradient"} == {cell["operator"] for cell in report.lines if cell["kind"] == "cell"}
     assert not checked(hstu(divided=False)).conformant
+
+
+def test_gradients_are_those_of_the_result():
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.normal(size=(6, 2, 3)) for _ in range(3))
+    d_out, lens, targets, step = rng.normal(size=(6, 2, 3)), np.array([4, 2]), np.array([2, 0]), 1e-6
+    options = {"alpha": 0.7, "max_len": 5, "window_left": 2, "context": 1}
+    found = reference.hstu_attention_gradient(q, k, v, lens, d_out, targets, **options)
+    for at, x in enumerate((q, k, v)):
+        for place in ((0, 0, 1), (3, 1, 2)):
+            moved = np.zeros_like(x)
+            moved[place] = step
+            given = [[*(y + s * moved if n == at else y for n, y in enumerate((q, k, v)))] for s in (1, -1)]
+            above, below = (reference.hstu_attention(*arrays, lens, targets, **options) for arrays in given)
+            expected = np.sum((above - below) * d_out) / (2 * step)
+            np.testing.assert_allclose(found[("d_q", "d_k", "d_v")[at]][place], expected, rtol=1e-6, atol=1e-8)
