@@ -84,11 +84,13 @@ def _from_elsewhere(
     bench: Bench, observations: list[Observation], search: Search, without: Collection[str]
 ) -> Likeness | None:
     """What is a mistake where the same line stands in another definition, or one with another size."""
-    near = resembling((c for c in varied(bench.mechanism) if c.name not in without), search.wrong, until=search.until)
+    near = resembling(
+        (c for c in varied(bench.mechanism) if c.name not in without), search.asking.wrong, until=search.until
+    )
     if not near:
         return None
     found = Search(
-        bench, near, [], observations, search.grade, search.seed, search.within, until=search.until
+        bench, near, [], observations, search.asking.grade, search.asking.seed, search.within, until=search.until
     ).likeness()
     return found if found is not None and found.agreed >= FOREIGN else None
 
@@ -101,7 +103,9 @@ def _with_other_tiles(
         return None
     functions = (c for c in resized(bench) if c.name.partition(" with ")[0] not in without)
     until = min(search.until, now() + TILES * SECONDS)
-    return Search(bench, [], functions, observations, search.grade, search.seed, until=until, calls=RESIZED).likeness()
+    return Search(
+        bench, [], functions, observations, search.asking.grade, search.asking.seed, until=until, calls=RESIZED
+    ).likeness()
 
 
 def _showing(likeness: Likeness | None, failing: Sequence[Observation]) -> Likeness | None:
@@ -130,7 +134,7 @@ def _in_each_output(
     bench: Bench, candidates: Sequence[Candidate], observations: list[Observation], search: Search
 ) -> Likeness | None:
     """Mistakes or edits each of which is made in one of several wrong outputs alone, if there is one for each."""
-    wrong = [name for name in bench.mechanism.outputs if any(name in o.wrong for o in search.wrong)]
+    wrong = [name for name in bench.mechanism.outputs if any(name in o.wrong for o in search.asking.wrong)]
     if now() > search.until or search.within.literals or bench.mechanism.by_reference or len(wrong) < 2:
         return None
     found: dict[str, Likeness] = {}
@@ -161,19 +165,21 @@ def _somewhere(
     If entries say nothing, those sizes may on which the subject is right: from one of them on a line may be changed.
     Where the time is spent, neither is tried.
     """
-    if now() > search.until or search.within.literals or bench.mechanism.by_reference or not search.wrong:
+    if now() > search.until or search.within.literals or bench.mechanism.by_reference or not search.asking.wrong:
         return None
-    own = [o for o in search.wrong if o.mechanism is bench.mechanism]
+    own = [o for o in search.asking.wrong if o.mechanism is bench.mechanism]
     found = places(o.strays() for o in own)
     known = [c for c in candidates if not c.words]
     limit = min(search.until, now() + LATER_SECONDS)
-    near = resembling([*known, *edited(bench)], search.wrong, found, until=limit) if found else []
+    near = resembling([*known, *edited(bench)], search.asking.wrong, found, until=limit) if found else []
     likeness = _one_of(bench, [c for c in near if c.place is not None], observations, search, plainly=True)
     if likeness is not None:
         return likeness
-    behind = later(bench.mechanism.sizes, [o.facts for o in search.wrong], [o.facts for o in search.right])
+    behind = later(
+        bench.mechanism.sizes, [o.facts for o in search.asking.wrong], [o.facts for o in search.asking.right]
+    )
     limit = min(search.until, now() + LATER_SECONDS)
-    near = changed_along(bench, [*known, *edited(bench)], search.wrong, behind, limit)
+    near = changed_along(bench, [*known, *edited(bench)], search.asking.wrong, behind, limit)
     return _one_of(bench, near, observations, search, plainly=True)
 
 
@@ -183,6 +189,8 @@ def _one_of(
     """The one of several candidates that agrees on every case, if few others are like it."""
     if not near:
         return None
-    own = Search(bench, near, [], observations, search.grade, search.seed, search.within, until=search.until)
+    own = Search(
+        bench, near, [], observations, search.asking.grade, search.asking.seed, search.within, until=search.until
+    )
     found = own.likeness(plainly=plainly, alone=True)
     return None if found is None or found.agreed < SURE or len(found.others) > ALIKE else found

@@ -134,7 +134,7 @@ def _among_all(
         ]
         if late:
             search = Search(bench, possible, [], part, grades[0], seed, within, until=until + LATE)
-            again = search.likeness(plainly=True) or (as_edited(bench, part, search) if search.wrong else None)
+            again = search.likeness(plainly=True) or (as_edited(bench, part, search) if search.asking.wrong else None)
             if again is not None and again.agreed >= CONFINED:
                 return _confined(again, within)
             continue

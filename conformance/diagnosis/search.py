@@ -50,7 +50,7 @@ NEAREST = 2
 """Cases on which what comes nearest agrees at least."""
 
 
-class Search(Asking):
+class Search:
     """The search among all candidates, on what a subject has answered."""
 
     def __init__(
@@ -75,7 +75,7 @@ class Search(Asking):
         The subject is `asked` about so many cases beside a wrong one, and so many fresh ones, before a name is given.
         After `until`, of the clock of searches, nothing further is tried, and a little later nothing confirmed.
         """
-        super().__init__(bench, observations, grade, seed)
+        self.asking = Asking(bench, observations, grade, seed)
         self.calls, self.asked = calls, asked
         self.within, self.until = within, until
         self.candidates, self.functions = candidates, functions
@@ -93,15 +93,15 @@ class Search(Asking):
         With `pairs`, two mistakes at once; `plainly`, mistakes and words as they are alone.
         What is found `alone` is told without what comes next.
         """
-        if not self.wrong:
+        if not self.asking.wrong:
             return None
         steps = (self.fitting, self.conditional, self.fitting_functions, self.partial)
         steps = (self.pairs,) if pairs else steps[:1] if plainly else steps
         found: list[Candidate] = []
-        count = len(self.observations)
+        count = len(self.asking.observations)
         for step in steps:
             found = found or self.confirmed(list(step()))
-        further = len(self.observations) > count  # which may tell of a condition
+        further = len(self.asking.observations) > count  # which may tell of a condition
         if not found and len(steps) > 1 and further:
             found = self.confirmed(list(self.conditional()))
         if not found:
@@ -109,7 +109,7 @@ class Search(Asking):
         best, *others = found
         named = {part.name for c in found for part in (c, *c.parts)}
         runner_up, differs = (None, 0) if alone else self.runner_up(named)
-        agreed, told = sum(o.stance(best) is Stance.AGREES for o in self.observations), best.told()
+        agreed, told = sum(o.stance(best) is Stance.AGREES for o in self.asking.observations), best.told()
         return Likeness(
             tuple(cause(part) for part in told.parts or (told,)),
             agreed,
@@ -131,12 +131,12 @@ class Search(Asking):
     def fits(self, candidate: Candidate) -> bool:
         """Whether a candidate differs on no case, and agrees on half of the wrong ones; of others it says nothing."""
         stances = self.stances(candidate)
-        return fit(stances) and 2 * stances[: len(self.wrong)].count(Stance.AGREES) >= len(self.wrong)
+        return fit(stances) and 2 * stances[: len(self.asking.wrong)].count(Stance.AGREES) >= len(self.asking.wrong)
 
     def stances(self, candidate: Candidate) -> list[Stance]:
         """How a candidate stands on each case, as far as the first on which it differs."""
         found = []
-        for observation in self.observations:
+        for observation in self.asking.observations:
             found.append(observation.stance(candidate))
             if found[-1] is Stance.DIFFERS:
                 break
@@ -151,25 +151,25 @@ class Search(Asking):
             if fit(stances):
                 yield function
                 found = True
-            elif Stance.DIFFERS not in stances[: len(self.wrong)]:
+            elif Stance.DIFFERS not in stances[: len(self.asking.wrong)]:
                 explaining.append(function)
             if calls > self.calls:
                 break
         if not found:
-            yield from conditional(self, explaining, self.until)
+            yield from conditional(self.asking, explaining, self.until)
 
     def confirmed(self, found: Sequence[Candidate]) -> list[Candidate]:
         """Those that still agree with the subject on fresh cases, which are chosen for that."""
         left, asked, (beside, fresh) = list(found), 0, self.asked
-        near = itertools.chain(self.rivals(found[0]), self.beside()) if found else ()
+        near = itertools.chain(self.asking.rivals(found[0]), self.asking.beside()) if found else ()
         near = (o for o in near if o.defined() and any(o.tells(one) for one in left))
-        for observation in itertools.chain(itertools.islice(near, beside), self.fresh()) if left else ():
+        for observation in itertools.chain(itertools.islice(near, beside), self.asking.fresh()) if left else ():
             if not (self.within.holds(observation.facts) and observation.defined()):
                 continue
             telling = any(observation.tells(candidate) for candidate in left)
             if not telling and not any(observation.apart(left[0], other) for other in left[1:]):
                 continue
-            if self.answered(observation):
+            if self.asking.answered(observation):
                 left = [candidate for candidate in left if observation.stance(candidate) is not Stance.DIFFERS]
                 asked += 1
             if not left or asked == beside + fresh:
@@ -185,32 +185,36 @@ class Search(Asking):
         A subject that is wrong there has a fault that reaches further.
         """
         left = list(found)
-        for observation in itertools.islice(self.beside(otherwise_called), min(QUIET, self.asked[0])):
+        for observation in itertools.islice(self.asking.beside(otherwise_called), min(QUIET, self.asked[0])):
             quiet = self.within.holds(observation.facts) and observation.defined()
-            if not quiet or any(observation.tells(candidate) for candidate in left) or not self.answered(observation):
+            if (
+                not quiet
+                or any(observation.tells(candidate) for candidate in left)
+                or not self.asking.answered(observation)
+            ):
                 continue
             left = [candidate for candidate in left if observation.stance(candidate) is not Stance.DIFFERS]
         return left
 
     def evidence(self, candidate: Candidate) -> int:
         """The cases on which a candidate agrees, each once, whatever its entries are."""
-        different = (o for o in self.observations if o.trial.sample.key not in self.repeated)
+        different = (o for o in self.asking.observations if o.trial.sample.key not in self.asking.repeated)
         return sum(o.stance(candidate) is Stance.AGREES for o in different)
 
     def conditional(self) -> Iterator[Candidate]:
         """Candidates that fit under a condition."""
-        return conditional(self, self.candidates, self.until)
+        return conditional(self.asking, self.candidates, self.until)
 
     def partial(self) -> Iterator[Candidate]:
         """Candidates that fit in those outputs alone that are wrong on some case, everywhere or under a condition."""
-        names = {name for o in self.observations for name in o.names}
-        wrong = {name for o in self.wrong for name in o.wrong}
+        names = {name for o in self.asking.observations for name in o.names}
+        wrong = {name for o in self.asking.wrong for name in o.wrong}
         if wrong == names:
             return
-        outputs = tuple(name for name in self.bench.mechanism.outputs if name in wrong)
+        outputs = tuple(name for name in self.asking.bench.mechanism.outputs if name in wrong)
         found = [confined(c, outputs) for c in self.candidates if c.function is None and not c.words]
         fit = [*filter(self.fits, self.in_time(found))]
-        yield from fit or conditional(self, found, self.until)
+        yield from fit or conditional(self.asking, found, self.until)
 
     # Two at once
 
@@ -220,7 +224,7 @@ class Search(Asking):
         What one of them does by itself on some cases must be what the subject does there; it is the anchor, and the
         other one explains the rest.
         """
-        wrong = self.wrong[:LOOKED_AT]
+        wrong = self.asking.wrong[:LOOKED_AT]
         explained = {
             c: sum(o.resembles(c) and o.stance(c) is Stance.AGREES for o in wrong)
             for c in self.in_time(self.candidates)
@@ -237,13 +241,13 @@ class Search(Asking):
 
     def harmless(self, candidate: Candidate) -> bool:
         """Whether a candidate differs from the subject on no case on which that is right."""
-        return all(o.stance(candidate) is not Stance.DIFFERS for o in self.right[:LOOKED_AT])
+        return all(o.stance(candidate) is not Stance.DIFFERS for o in self.asking.right[:LOOKED_AT])
 
     def anchored(self, anchors: Sequence[Candidate]) -> Iterator[Candidate]:
         """Pairs that explain the first case which an anchor leaves unexplained."""
         done: set[frozenset[Candidate]] = set()
         for anchor in anchors:
-            rest = [o for o in self.wrong if o.stance(anchor) is not Stance.AGREES]
+            rest = [o for o in self.asking.wrong if o.stance(anchor) is not Stance.AGREES]
             for other in self.in_time(self.candidates) if rest else ():
                 pair = frozenset((anchor, other))
                 if pair in done or not anchor.joins(other):
@@ -268,19 +272,21 @@ class Search(Asking):
 
     def telling_without(self, part: Candidate) -> set[str]:
         """The labels of the cases that one part of a pair does not explain."""
-        return {o.trial.sample.case.label for o in self.observations if o.stance(part) is Stance.DIFFERS}
+        return {o.trial.sample.case.label for o in self.asking.observations if o.stance(part) is Stance.DIFFERS}
 
     def parts(self) -> Iterator[Condition]:
         """Where a candidate agrees that elsewhere does not, by one literal; the most cases first."""
-        near = [(sum(o.stance(c) is Stance.AGREES for o in self.wrong), c) for c in self.in_time(self.candidates)]
+        near = [
+            (sum(o.stance(c) is Stance.AGREES for o in self.asking.wrong), c) for c in self.in_time(self.candidates)
+        ]
         most = sorted((one for one in near if one[0] >= PART), key=lambda one: -one[0])[:ANCHORS]
         for agreed, candidate in most:
-            if 2 * agreed > len(self.wrong):
+            if 2 * agreed > len(self.asking.wrong):
                 yield from self.parts_of(candidate)
 
     def parts_of(self, candidate: Candidate) -> Iterator[Condition]:
-        inside = [o.facts for o in self.wrong if o.stance(candidate) is Stance.AGREES]
-        outside = [o.facts for o in self.wrong if o.stance(candidate) is Stance.DIFFERS]
+        inside = [o.facts for o in self.asking.wrong if o.stance(candidate) is Stance.AGREES]
+        outside = [o.facts for o in self.asking.wrong if o.stance(candidate) is Stance.DIFFERS]
         fit, other = fitting(inside, outside, most=1, exact=True), fitting(outside, inside, most=1)
         if fit is not None and fit.condition.literals:
             yield fit.condition
@@ -293,11 +299,11 @@ class Search(Asking):
 
     def runner_up(self, named: Iterable[str] = ()) -> tuple[Candidate | None, int]:
         """What agrees with the subject on most of the failing cases, and on how many cases it differs."""
-        few, named = self.wrong[:COMPARED], set(named)
+        few, named = self.asking.wrong[:COMPARED], set(named)
         known = (c for c in self.in_time(self.all) if c.name not in named)
         near = [(self.agreements(c, few), c) for c in known]
         near = sorted((item for item in near if item[0]), key=lambda item: -item[0])[:3]
-        counted = [(sum(o.stance(c) is Stance.DIFFERS for o in self.observations), c) for _, c in near]
+        counted = [(sum(o.stance(c) is Stance.DIFFERS for o in self.asking.observations), c) for _, c in near]
         differs, best = min(counted, key=lambda item: item[0], default=(0, None))
         return best, differs
 
@@ -315,10 +321,10 @@ class Search(Asking):
 
     def nearest(self) -> Nearest | None:
         """What comes nearest where nothing fits."""
-        best, differs = self.runner_up() if self.wrong else (None, 0)
+        best, differs = self.runner_up() if self.asking.wrong else (None, 0)
         if best is None:
             return None
-        agreed = sum(o.stance(best) is Stance.AGREES for o in self.observations)
+        agreed = sum(o.stance(best) is Stance.AGREES for o in self.asking.observations)
         return Nearest(best.told().name, best.says, agreed, agreed + differs) if agreed >= NEAREST else None
 
 

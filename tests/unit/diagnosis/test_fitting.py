@@ -40,6 +40,6 @@ def test_a_mistake_of_another_definition_is_named_by_more_than_one_case(monkeypa
     monkeypatch.setattr(fitting, "resembling", lambda *_, **__: ["of another definition"])
     monkeypatch.setattr(fitting, "varied", lambda _: [])
     monkeypatch.setattr(fitting, "Search", lambda *_, **__: SimpleNamespace(likeness=lambda: Likeness((), agreed)))
-    search = SimpleNamespace(wrong=[], grade=None, seed=0, within=None, until=0.0)
+    search = SimpleNamespace(asking=SimpleNamespace(wrong=[], grade=None, seed=0), within=None, until=0.0)
     found = fitting._from_elsewhere(SimpleNamespace(mechanism=None), [], search, ())
     assert named is (found is not None)
