@@ -156,11 +156,11 @@ def unpacked(commit: str, folder: Path) -> Path:
 def runs(folder: Path, package: Path) -> Iterator[tuple[str, Cost]]:
     """Every command once, with what it costs."""
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+    (folder / "cache").mkdir(parents=True)  # in advance, for a list is made anew where the working directory changes
     attnspec = ("-m", "attnspec.cli")
     for name in ("first list", "second list"):
         yield name, cost_of([*attnspec, "list", "mechanisms"], folder, package)
-    shutil.rmtree(folder / "cache", ignore_errors=True)
+    shutil.rmtree(folder / "cache")
     for edit, name in enumerate(("first run", "second run")):
         (folder / "kernel.py").write_text(f"{KERNEL}# edit {edit}\n")
         yield name, cost_of([*attnspec, *CHECK], folder, package)
