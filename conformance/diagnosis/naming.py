@@ -27,7 +27,7 @@ from .fitting import FOREIGN, SURE, as_edited, named
 from .likeness import Likeness, Nearest
 from .observations import Observation, Stance
 from .phrases import where
-from .rivals import closer
+from .rivals import closer, outlasting
 from .rounding import directed, narrowed
 from .search import Search, cause
 from .signatures import Signature
@@ -103,8 +103,8 @@ def _of_calls(
     found = again or _among_all(bench, failure, candidates, observations, grades, seed, without, until, seconds)
     if not isinstance(found, Likeness):
         return found
-    found = closer(bench, found, observations, grades[0], seed)
-    return found if found.candidate is None or _breaks(found.candidate, errors) else None
+    found = outlasting(bench, closer(bench, found, observations, grades[0], seed), observations, grades[0], seed)
+    return found if found is None or found.candidate is None or _breaks(found.candidate, errors) else None
 
 
 def _among_all(

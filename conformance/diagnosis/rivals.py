@@ -1,27 +1,39 @@
-"""Edits of the line that a likeness changes which explain as much, and whether one of them explains more.
+"""Edits that explain as much as a likeness does, and whether one of them explains more.
 
-Another edit of the same line may give the same on nearly every case.
+What is told under a condition shows on few cases, and an edit of another line may give the same on nearly all of them.
 Where the subject raises an error, what gives no result either explains more than what has one there.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from ..cases.plans import plan
+from ..cases.profiles import PROFILES
 from ..judging.bench import Bench
+from ..judging.trial import Trial
 from ..numerics.grades import Grade
 from .answered import scenarios_raising
 from .candidates import Candidate
+from .clock import now
 from .conditional import conditioned
+from .conditions import EVERYWHERE
 from .likeness import Likeness
 from .observations import Observation, Stance
 from .search import cause
-from .synthesis import edited
+from .steering import EXPLAINED_ENTRIES, imposed
+from .synthesis import edited, resembling
+
+SOUGHT = 0.3
+"""CPU time in which rivals are sought, and cases that tell them apart."""
+TELLING = 6
+"""Cases that tell a likeness from its rivals and that the subject is asked about."""
 
 
 def closer(bench: Bench, likeness: Likeness, observations: Sequence[Observation], grade: Grade, seed: int) -> Likeness:
-    """A likeness; or, if the subject raises an error where it has a result, the edit of its line that has none there.
+    """A likeness, or the edit of its line that has no result where the subject raises an error as it has one there.
 
     That edit agrees on all the `observations` as well.
     """
@@ -29,19 +41,74 @@ def closer(bench: Bench, likeness: Likeness, observations: Sequence[Observation]
     if candidate is None or not bench.faults["raised"] or bench.mechanism.by_reference:
         return likeness
     raising = [o for o in scenarios_raising(bench, grade, seed) if o.version(candidate) is not None]
-    for rival in rivals(bench, candidate) if raising else ():
+    for rival in _of_its_line(bench, candidate) if raising else ():
         if all(o.version(rival) is None for o in raising) and _fits(rival, candidate, observations):
-            return replace(likeness, causes=(cause(rival),), others=(), changed=rival.changed, candidate=rival)
+            return _as(likeness, rival)
     return likeness
 
 
-def rivals(bench: Bench, candidate: Candidate) -> Iterator[Candidate]:
+def outlasting(
+    bench: Bench, likeness: Likeness, observations: Sequence[Observation], grade: Grade, seed: int
+) -> Likeness | None:
+    """A likeness under a condition, or the edit that still agrees where it does not; None where neither does.
+
+    Cases are drawn that tell it from other edits that agree on all the `observations` under the same condition.
+    """
+    candidate = likeness.candidate
+    if candidate is None or candidate.where is None or bench.mechanism.by_reference or bench.subject.claims.compiled:
+        return likeness
+    wrong = [o for o in observations if not o.right]
+    near = resembling(_under_its_condition(bench, candidate), wrong, until=now() + SOUGHT)
+    left = [candidate, *(one for one in near if _fits(one, candidate, observations))]
+    asked = 0
+    for observation in _drawn(bench, candidate, grade, seed) if len(left) > 1 else ():
+        if not any(observation.apart(left[0], one) for one in left[1:]) or not observation.answered():
+            continue
+        left = [one for one in left if observation.stance(one) is not Stance.DIFFERS]
+        asked += 1
+        if asked == TELLING or not left:
+            break
+    if not left:
+        return None
+    if left[0] is candidate:
+        return likeness
+    return _as(likeness, conditioned(replace(left[0], where=None), left[0].where or EVERYWHERE))
+
+
+def _drawn(bench: Bench, candidate: Candidate, grade: Grade, seed: int) -> Iterator[Observation]:
+    """Fresh cases moved to where a candidate is made, as long as there is time."""
+    m, claims, until = bench.mechanism, bench.subject.claims, now() + SOUGHT
+    fresh = plan(m, claims, PROFILES["ci"], seed, bench.dtype)
+    for sample in itertools.chain(fresh.pairs, fresh.further(200)):
+        if now() > until:
+            return
+        small = sample.entries <= EXPLAINED_ENTRIES and sample.mechanism is m
+        moved = imposed(sample, claims, candidate.where or EVERYWHERE) if small else None
+        if moved is not None:
+            trial = Trial(bench, moved)
+            observation = Observation(trial, trial.base, grade)
+            if observation.defined():
+                yield observation
+
+
+def _under_its_condition(bench: Bench, candidate: Candidate) -> Iterator[Candidate]:
+    """The edits of the definition, each where a candidate is made."""
+    where = candidate.where or EVERYWHERE
+    for edit in edited(bench):
+        yield replace(edit, where=where, name=f"{edit.name} where {where.key}")
+
+
+def _of_its_line(bench: Bench, candidate: Candidate) -> Iterator[Candidate]:
     """The other edits of the line that a candidate changes, under its condition."""
     if len(candidate.changes) != 1 or candidate.at or candidate.place is not None:
         return
     for edit in edited(bench):
         if edit.changes.keys() == candidate.changes.keys() and edit.name != candidate.name:
             yield edit.told() if candidate.where is None else conditioned(edit, candidate.where)
+
+
+def _as(likeness: Likeness, rival: Candidate) -> Likeness:
+    return replace(likeness, causes=(cause(rival),), others=(), changed=rival.changed, candidate=rival)
 
 
 def _fits(rival: Candidate, candidate: Candidate, observations: Sequence[Observation]) -> bool:

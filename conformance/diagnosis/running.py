@@ -87,7 +87,8 @@ class Running(Compared):
     def _words(self) -> tuple[str, ...]:
         return self.trial.bench.words_key
 
-    def _run(self, candidate: Candidate) -> Mapping[str, Any]:
+    def _run(self, candidate: Candidate) -> Mapping[str, Any] | None:
+        """What changed lines give; None where that is no array of numbers."""
         words = {**self.trial.bench.words, **candidate.words}
         base = self._unchanged(words, None)
         frame = self._changed(candidate, base)
@@ -98,6 +99,8 @@ class Running(Compared):
             return SAME
         shows = [name for name in self.names if not candidate.only or name in candidate.only]
         found = {name: np.asarray(x) for name, x in frame.outputs(*shows).items()}
+        if any(x.dtype.hasobject for x in found.values()):  # as a line that gives none has it
+            return None
         if candidate.place is not None:
             found = self._mixed(found, candidate.place)
         return {name: found[name] if name in found else self.exact.values[name] for name in self.names}

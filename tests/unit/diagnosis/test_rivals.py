@@ -4,11 +4,13 @@ from attnspec.cases.profiles import Profile
 from attnspec.diagnosis.naming import diagnose
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
+from attnspec.judging.shrinking import made_small
 from attnspec.language.expressions import Expression
 from attnspec.mechanisms.loader import library
+from attnspec.runs.explaining import headline
 from attnspec.subjects.stand_ins import DefinitionSubject
 
-SCENARIOS = Profile("scenarios", covering=0, draws=0, admitted=1)
+SCENARIOS = Profile("scenarios", covering=8, draws=0, admitted=1)
 
 
 def named(text):
@@ -26,3 +28,27 @@ def test_a_mistake_is_named_where_the_subject_answers_every_call():
 
 def test_a_swapped_test_for_an_option_is_told_by_the_errors_without_it():
     assert "scale != none" in named("key_dim ** -0.5 if scale != none else scale")
+
+
+class Sometimes(DefinitionSubject):
+    """A definition with a changed line where an option is given."""
+
+    def __init__(self, mechanism, line, text, option):
+        super().__init__(mechanism, "sometimes", {line: Expression(text, mechanism.definition[line].scope)})
+        self.option = option
+
+    def frame(self, call, changes, unchanged=None):
+        return super().frame(call, changes if call.options.get(self.option) is not None else {}, unchanged)
+
+
+def test_of_edits_that_give_the_same_on_nearly_every_case_under_a_condition_the_right_one_is_told():
+    m = library()["rotary_frequencies"]
+    text = m.definition["slow_at"].text.replace("2 * log(base)", "4 * log(base)")
+    result = run(
+        Request(
+            Sometimes(m, "slow_at", text, "attention_factor"), m, "float32", SCENARIOS, laws=frozenset({"definition"})
+        )
+    )
+    failure = made_small(headline([cell for cell in result.cells if cell.bad], m).failure, result)
+    told = diagnose(result.bench, failure, 0)
+    assert "slow_at: 2 * log(base) -> 4 * log(base) where attention_factor is given" == told.name

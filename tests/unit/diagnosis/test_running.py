@@ -6,11 +6,12 @@ import torch
 from attnspec.cases.plans import plan
 from attnspec.cases.profiles import PROFILES
 from attnspec.cases.samples import Sample
-from attnspec.diagnosis.candidates import stock
+from attnspec.diagnosis.candidates import Candidate, Changed, stock
 from attnspec.diagnosis.observations import Observation, Stance
 from attnspec.execution.calling import Reply
 from attnspec.judging.bench import Bench
 from attnspec.judging.trial import Trial
+from attnspec.language.expressions import Expression
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.stand_ins import DefinitionSubject
 
@@ -57,3 +58,16 @@ def test_what_a_candidate_leaves_unspecified_may_be_anything():
     m = library()["cached_attention"]
     one = ZerosForNothing(m, "zeros", m.mistakes["top_left"].change)
     assert "cached_attention.top_left" == likeness_of(one, "cached_attention").name
+
+
+def test_an_edit_that_gives_nothing_at_all_gives_no_version():
+    m = library()["softmax"]
+    one = DefinitionSubject(m, "definition")
+    plain = plan(m, one.claims, PROFILES["quick"], 0, "float32").scenarios[0]
+    trial = Trial(Bench(one, m, "float32", "cpu", m.words), plain)
+    call = Observation(trial, trial.base, one.claims.grade("float32"))
+    line = next(iter(m.outputs))
+    nothing = Expression("none", m.definition[line].scope)
+    edit = Candidate("nothing", "", {line: nothing}, changed=(Changed(line, m.definition[line].text, "none"),))
+    assert call.version(edit) is None
+    assert call.stance(edit) is Stance.DIFFERS
