@@ -121,7 +121,7 @@ def reach_around_the_tile(seen: Any) -> tuple[int, int]:
 
 
 @TILING.instead_of(tiles)
-def whole_tiles_alone(length: int) -> Iterator[slice]:
+def last_tile_unwritten(length: int) -> Iterator[slice]:
     """Pixels that fill no tile are not written."""
     yield from (tile for tile in tiles(length) if tile.stop - tile.start == TILE or length < TILE)
 

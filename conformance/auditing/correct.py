@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from attnspec import adapters
-
 from ..cases.drawing import unkept
 from ..cases.profiles import Profile
 from ..judging.cells import Cell, Request
@@ -16,7 +14,7 @@ from ..judging.engine import run
 from ..mechanisms.library import Library
 from ..mechanisms.loader import NONE, Specs
 from ..numerics.formats import FORMATS
-from ..subjects.registered import families
+from ..subjects import registered
 from ..subjects.targets import subject
 from .parts import Part
 
@@ -27,11 +25,11 @@ DEEP = 2000
 
 def controls(known: Library, mechanisms: Collection[str]) -> dict[str, list[str]]:
     """The correct variants that have something to do with the mechanisms, by operator."""
-    modules, operators = families("controls"), {known.operator_of(name) for name in mechanisms}
+    operators = {known.operator_of(name) for name in mechanisms}
     found: dict[str, list[str]] = {}
-    for adapter in adapters.registered():
-        if adapter.module in modules and adapter.operator in operators:
-            found.setdefault(adapter.operator, []).append(adapter.name)
+    for name, adapter in registered.variants().items():
+        if adapter.operator in operators:
+            found.setdefault(adapter.operator, []).append(name)
     return found
 
 
@@ -53,8 +51,8 @@ class Tried:
 
 def tried(names: Sequence[str], mechanism: str, draws: int, specs: Specs = NONE) -> Tried:
     """Correct variants on one mechanism, in all their dtypes; those that share cases and bounds run in a row."""
-    modules, known = families("controls"), specs.library()
-    found = {a.name: subject(a, known=known) for a in adapters.registered() if a.name in names and a.module in modules}
+    known, every = specs.library(), registered.variants()
+    found = {name: subject(every[name], known=known) for name in names}
     own, profile = Tried(Counter(), {name: [] for name in names}, Bounds()), replace(CONTROLS, draws=draws)
     for dtype in FORMATS:
         with warnings.catch_warnings(), unkept():

@@ -19,7 +19,7 @@ import numpy as np
 from attnspec.adapters import Adapter, Module, adapter
 
 from ..data.texts import safe, told
-from ..errors import UsageError, did_you_mean
+from ..errors import TargetError, UsageError, did_you_mean
 from ..frameworks.known import FRAMEWORKS
 from ..numerics.formats import FORMATS
 from .filling import planned
@@ -108,6 +108,26 @@ def place_of(function: Callable[..., Any]) -> str:
         return ""
     here = Path.cwd()
     return f"{path.relative_to(here) if path.is_relative_to(here) else path}:{line}"
+
+
+def by_name(declared: Iterable[Adapter]) -> dict[str, Adapter]:
+    """Adapters by name; one name for two functions is a `TargetError`, for one would stand in the other's place.
+
+    A function that is declared again, as where its module is loaded once more, replaces itself.
+    """
+    found: dict[str, Adapter] = {}
+    for one in declared:
+        known = found.get(one.name, one)
+        if _origin(known) != _origin(one):
+            places = " and ".join(x.place or place_of(x.function) or x.module for x in (known, one))
+            raise TargetError(f"two adapters are called {one.name!r}, at {places}; give one of them another name")
+        found[one.name] = one
+    return found
+
+
+def _origin(adapter: Adapter) -> tuple[str, str, str]:
+    """The module of a function, its name there, and the operator that it is declared for."""
+    return adapter.module, getattr(adapter.function, "__qualname__", ""), adapter.operator
 
 
 # Values that a size or option may have

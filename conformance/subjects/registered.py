@@ -14,7 +14,7 @@ from attnspec import adapters
 from attnspec.adapters import Adapter
 
 from ..errors import TargetError, UsageError, did_you_mean
-from ..execution.declarations import checked
+from ..execution.declarations import by_name, checked
 from ..frameworks.framework import kind_of
 
 GROUP = "attnspec.adapters"
@@ -76,7 +76,8 @@ def _declared() -> list[Adapter]:
             raise TargetError(f"the entry point {entry.name!r} ({entry.value}) cannot be loaded: {error}") from error
         modules.append(entry.module)
     place = {module: at for at, module in enumerate(modules)}  # whichever was imported first
-    return sorted((one for one in adapters.registered() if one.module in place), key=lambda one: place[one.module])
+    found = by_name(one for one in adapters.registered() if one.module in place)
+    return sorted(found.values(), key=lambda one: place[one.module])
 
 
 def families(audited: str = "") -> list[str]:
@@ -111,7 +112,7 @@ def every_one(device: str, *, elsewhere: bool = False) -> list[str]:
 
 def adapter_named(name: str) -> Adapter | None:
     """The adapter of that name, if there is one; no other declaration is read."""
-    return next((checked(one) for one in reversed(_declared()) if one.name == name), None)
+    return next((checked(one) for one in _declared() if one.name == name), None)
 
 
 def find(name: str) -> Adapter:
@@ -123,10 +124,16 @@ def find(name: str) -> Adapter:
     raise TargetError(f"unknown target {name!r}{hint}")
 
 
+def variants() -> dict[str, Adapter]:
+    """The correct variants of the audit, by name."""
+    modules = families("controls")
+    return by_name(adapter for adapter in adapters.registered() if adapter.module in modules)
+
+
 def faults() -> dict[str, Adapter]:
     """The functions that are wrong on purpose, by name."""
     modules = families("faults")
-    return {adapter.name: adapter for adapter in adapters.registered() if adapter.module in modules}
+    return by_name(adapter for adapter in adapters.registered() if adapter.module in modules)
 
 
 def fault(name: str) -> Adapter:

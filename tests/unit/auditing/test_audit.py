@@ -242,7 +242,7 @@ def half(x):
 def test_a_correct_variant_that_is_accused_is_a_fault(monkeypatch, function, accused):
     adapter = Adapter("variant", "softmax", function, "numpy", conventions={"empty_row": "zeros"})
     monkeypatch.setattr(adapters, "_registered", [adapter])
-    monkeypatch.setattr("attnspec.auditing.correct.families", lambda audited: [__name__])
+    monkeypatch.setattr("attnspec.subjects.registered.families", lambda audited: [__name__])
     monkeypatch.setattr("attnspec.auditing.correct.CONTROLS", CASES)
     assert ({"softmax": ["variant"]}, {}) == (controls(library(), ["softmax"]), controls(library(), ["alibi"]))
     part, *bounds = told("softmax", ["variant"], [tried(["variant"], "softmax", draws_of(1, deep=False))])

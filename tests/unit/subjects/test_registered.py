@@ -1,10 +1,13 @@
 """Adapters by name: whose they are, and what they need."""
 
+import importlib
 from pathlib import Path
 
 import pytest
 
+from attnspec import adapters
 from attnspec.adapters import Adapter
+from attnspec.errors import TargetError
 from attnspec.subjects import registered
 from attnspec.subjects.registered import INTERPRETERS, families, find, installed, shipped
 
@@ -77,3 +80,26 @@ def test_all_adapters_are_those_that_are_installed_run_on_the_device_and_are_not
     monkeypatch.setattr(registered, "shipped", lambda: offered)
     assert ["plain"] == registered.every_one("cpu")
     assert ["plain", "elsewhere"] == registered.every_one("cuda:0")
+
+
+@pytest.mark.parametrize(("kind", "found"), [("controls", registered.variants), ("faults", registered.faults)])
+def test_two_functions_of_one_name_are_refused_with_both_places(folder, monkeypatch, kind, found):
+    modules = [f"one_of_{kind}", f"other_of_{kind}"]
+    for module in modules:
+        Path(f"{module}.py").write_text(ADAPTERS)
+    monkeypatch.setattr(adapters, "_registered", [])
+    monkeypatch.setattr(registered, "families", lambda audited: modules if audited == kind else [])
+    first = importlib.import_module(modules[0])
+    importlib.reload(first)  # which declares again what stays one function
+    assert "first" in found()
+    importlib.import_module(modules[1])
+    with pytest.raises(
+        TargetError, match=rf"two adapters are called 'first', at {modules[0]}.py:\d+ and {modules[1]}.py"
+    ):
+        found()
+
+
+def test_a_package_does_not_replace_a_shipped_adapter(package, monkeypatch):
+    monkeypatch.setattr(adapters, "_registered", list(adapters.registered()))
+    package("kernels_again", ADAPTERS.replace("def first", "def torch_sdpa"))
+    assert "two adapters are called 'torch_sdpa', at " in refused("torch_sdpa")
