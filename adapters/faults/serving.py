@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from .attention import COMPOSED, averaged, factor, loaded, reached, weights
+from .forgetting import WHOLE, summed
 from .latent import OVER_PAGES, held_at
 from .norms import SOFTMAX, blocks
 from .packed import TILED, keys
@@ -33,6 +34,7 @@ SHOWN = {
     "splits_beyond_the_eighth": "split_keys",
     "last_tile_of_a_long_item": "decode_unlike",
     "entries_counted_in_16_bits": "vocabulary",
+    "gates_of_each_2048_alone": "long",
 }
 
 
@@ -202,3 +204,11 @@ def rope_behind_512_channels(pool: Any, where: Any) -> Any:
 def entries_counted_in_16_bits(x: Any) -> list[Any]:
     """Entries of a row from the 65536th on are left out of its sum."""
     return blocks(x[..., :65535])
+
+
+@WHOLE.instead_of(summed, dtypes=FLOAT32)
+def gates_of_each_2048_alone(gate: Any) -> Any:
+    """The running sum of the gates begins again with every 2048 tokens."""
+    import torch
+
+    return torch.cat([part.cumsum(2) for part in gate.split(2048, 2)], 2)

@@ -85,8 +85,9 @@ def test_functions_are_checked_by_the_parameters_of_generative_recommenders():
 
     report = checked(hstu(divided=True))
     assert report.conformant, report
-    cells = [line for line in report.lines if line["kind"] == "cell"]
-    assert {"hstu_attention", "hstu_attention_gradient"} == {cell["operator"] for cell in cells}
+    assert {"hstu_attention", "hstu_attention_gradient"} == {
+        cell["operator"] for cell in report.lines if cell["kind"] == "cell"
+    }
     assert not checked(hstu(divided=False)).conformant
 
 
