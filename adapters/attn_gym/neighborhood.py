@@ -37,7 +37,6 @@ def attn_gym_natten(
     mask = gym.generate_natten(width, height, kernel_width, kernel_height)
     blocks = create_block_mask(mask, None, None, height * width, height * width, device=str(q.device))
     arrays = [x.flatten(1, 2).transpose(1, 2) for x in (q, k, v)]
-    out, aux = flex_attention(
-        *arrays, block_mask=blocks, scale=scale, enable_gqa=heads != k.shape[3], return_aux=AuxRequest(lse=True)
-    )
-    return tuple(x.transpose(1, 2).unflatten(1, (height, width)) for x in (out, aux.lse))
+    grouped, lse = heads != k.shape[3], AuxRequest(lse=True)
+    found: Any = flex_attention(*arrays, block_mask=blocks, scale=scale, enable_gqa=grouped, return_aux=lse)
+    return tuple(x.transpose(1, 2).unflatten(1, (height, width)) for x in (found[0], found[1].lse))
