@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from .attention import COMPOSED, averaged, factor, loaded, reached, weights
+from .cache_writes import WRITES, offsets, rows
 from .forgetting import WHOLE, summed
 from .latent import OVER_PAGES, held_at
 from .norms import SOFTMAX, blocks
@@ -35,6 +36,8 @@ SHOWN = {
     "last_tile_of_a_long_item": "decode_unlike",
     "entries_counted_in_16_bits": "vocabulary",
     "gates_of_each_2048_alone": "long",
+    "tokens_beyond_a_block": "prefill",
+    "slots_in_ten_bits": "pages_of_256",
 }
 
 
@@ -212,3 +215,17 @@ def gates_of_each_2048_alone(gate: Any) -> Any:
     import torch
 
     return torch.cat([part.cumsum(2) for part in gate.split(2048, 2)], 2)
+
+
+@WRITES.instead_of(rows, dtypes=FLOAT32)
+def tokens_beyond_a_block(new: Any) -> Any:
+    """Each token from the 1025th on is written with the row of the one 1024 tokens before."""
+    import torch
+
+    return rows(new)[torch.arange(len(new)) % 1024]
+
+
+@WRITES.instead_of(offsets, dtypes=FLOAT32)
+def slots_in_ten_bits(cache: Any, slots: Any) -> Any:
+    """In pages of 256 tokens, slots are kept in ten bits."""
+    return offsets(cache, slots % 1024 if cache.shape[1] == 256 else slots)
