@@ -106,3 +106,36 @@ def test_padding_that_is_written_somewhere_is_found(slots_of):
 def test_a_function_that_writes_latents_is_checked():
     assert (True, set()) == failing(latents(padded=False))
     assert (False, {"latent_cache_write"}) == failing(latents(padded=True))
+
+
+FLASHINFER = """
+def append_paged_kv_cache(
+    append_key, append_value, batch_indices, positions, paged_kv_cache, kv_indices, kv_indptr, kv_last_page_len,
+    kv_layout="NHD",
+):
+    size = paged_kv_cache.shape[2]
+    page = kv_indices[(kv_indptr[batch_indices.long()] + positions // size).long()].long()
+    paged_kv_cache[page, 0, (positions % size).long()] = append_key
+    paged_kv_cache[page, 1, (positions % size).long()] = append_value
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "says"),
+    [
+        ("kv_indices[(", "kv_indices.sort().values[(", "got"),
+        ("] = append_value", "] = append_key", "Like"),
+        ("page, 1,", "page, 0,", "cache_write.values_not_written in values"),
+    ],
+)
+def test_pages_of_keys_and_values_in_one_array_are_written(right, wrong, says, tmp_path):
+    source, faulty = tmp_path / "right.py", tmp_path / "faulty.py"
+    source.write_text(FLASHINFER)
+    assert right in FLASHINFER
+    faulty.write_text(FLASHINFER.replace(right, wrong))
+    report = attnspec.check(f"{source}:append_paged_kv_cache", laws="cache_write.definition", isolate=False)
+    assert "is treated as append_paged_kv_cache" in str(report).splitlines()[0]
+    assert report.conformant, report
+    text = str(attnspec.check(f"{faulty}:append_paged_kv_cache", laws="cache_write.definition", isolate=False))
+    assert "NOT CONFORMANT" in text
+    assert says in text, text
