@@ -120,7 +120,7 @@ def by_name(declared: Iterable[Adapter]) -> dict[str, Adapter]:
         known = found.get(one.name, one)
         if _origin(known) != _origin(one):
             places = " and ".join(x.place or place_of(x.function) or x.module for x in (known, one))
-            raise TargetError(f"two adapters are called {one.name!r}, at {places}; give one of them another name")
+            raise TargetError(f"{places} both declare the adapter {one.name!r}; rename one of them")
         found[one.name] = one
     return found
 
