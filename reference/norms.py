@@ -93,13 +93,11 @@ def modulated_norm(x, scales, shifts, weight=1, bias=0, residual=0, gate=1, *, r
     if scales.shape != shifts.shape or scales.shape[::2] != (batch, n) or length % frames or not eps > 0:
         raise ValueError("a scale and a shift for every channel of a frame, and epsilon is positive")
     out, summed = np.empty(x.shape), np.empty(x.shape)
+    stream = np.broadcast_to(residual, x.shape)
+    gates = np.broadcast_to(gate, scales.shape)
     for b, t in np.ndindex(batch, length):
         f = t * frames // length
-        z = (
-            x[b, t]
-            if np.ndim(residual) == 0
-            else residual[b, t] + (gate if np.ndim(gate) == 0 else gate[b, f]) * x[b, t]
-        )
+        z = stream[b, t] + gates[b, f] * x[b, t]
         c = z if rms else z - sum(z) / n
         normed = c / math.sqrt(sum(c**2) / n + eps) * weight + bias
         out[b, t], summed[b, t] = normed * (1 + scales[b, f]) + shifts[b, f], z

@@ -59,11 +59,10 @@ def control_modulated_norm_narrow(
 ) -> Any:
     """Step by step as a module does it, each stored in the dtype; the norm is in single precision."""
     fitting(x, scales, shifts)
-    factor, summand, gates = (
-        None if one is None else one.repeat_interleave(x.shape[1] // scales.shape[1], 1)
-        for one in (scales, shifts, gate)
-    )
-    stream = x if residual is None else residual + (x if gates is None else gates * x)
+    tokens = x.shape[1] // scales.shape[1]
+    factor, summand = (one.repeat_interleave(tokens, 1) for one in (scales, shifts))
+    gates = 1 if gate is None else gate.repeat_interleave(tokens, 1)
+    stream = x if residual is None else residual + gates * x
     wide = stream.float()
     centred = wide if rms else wide - wide.mean(-1, keepdim=True)
     y = (centred / (centred.square().mean(-1, keepdim=True) + eps).sqrt()).to(x.dtype)

@@ -61,7 +61,8 @@ def transformers_xlnet(
     from transformers import XLNetConfig
     from transformers.models.xlnet.modeling_xlnet import XLNetRelativeAttention
 
-    fitting(*(x.permute(1, 2, 0, 3) for x in (q, k, v)), r.transpose(0, 1))
+    own = [x.permute(1, 2, 0, 3) for x in (q, k, v)]
+    fitting(own[0], own[1], own[2], r.transpose(0, 1))
     length, batch, heads, dim = q.shape
     module = XLNetRelativeAttention(XLNetConfig(d_model=heads * dim, n_head=heads, n_layer=1, d_inner=1)).eval()
     biases(module, r_w_bias=content_bias, r_r_bias=position_bias)
@@ -82,7 +83,9 @@ def transformers_fastspeech2_conformer(q: Any, k: Any, v: Any, r: Any, content_b
     counts = {"encoder_num_attention_heads": heads, "decoder_num_attention_heads": heads}
     config = FastSpeech2ConformerConfig(hidden_size=heads * dim, **counts)
     with torch.device("meta"):
-        module = FastSpeech2ConformerAttention(config, {"num_attention_heads": heads, "attention_dropout_rate": 0.0})
+        module: Any = FastSpeech2ConformerAttention(
+            config, {"num_attention_heads": heads, "attention_dropout_rate": 0.0}
+        )
     module.eval()
     module.linear_q, module.linear_k, module.linear_v = (given(flat(x)) for x in (q, k, v))
     module.linear_pos = module.linear_out = torch.nn.Identity()
@@ -100,9 +103,10 @@ def transformers_parakeet(q: Any, k: Any, v: Any, r: Any, content_bias: Any, pos
 
     fitting(q, k, v, r)
     batch, heads, _, dim = q.shape
-    config = ParakeetEncoderConfig(hidden_size=heads * dim, num_attention_heads=heads, attn_implementation="sdpa")
+    sizes: dict[str, Any] = {"hidden_size": heads * dim, "num_attention_heads": heads, "attn_implementation": "sdpa"}
+    config = ParakeetEncoderConfig(**sizes)
     with torch.device("meta"):
-        module = ParakeetEncoderAttention(config, 0).eval()
+        module: Any = ParakeetEncoderAttention(config, 0).eval()
     module.q_proj, module.k_proj, module.v_proj = (given(flat(x)) for x in (q, k, v))
     module.relative_k_proj = module.o_proj = torch.nn.Identity()
     biases(module, bias_u=content_bias, bias_v=position_bias)
