@@ -1,4 +1,4 @@
-"""Kernels in OpenCL are checked by the protocol; skipped where there is no driver."""
+"""Kernels in OpenCL are checked by the protocol; skipped where no driver compiles them."""
 
 import sys
 from pathlib import Path
@@ -12,14 +12,16 @@ from attnspec.cli import main
 pyopencl = pytest.importorskip("pyopencl")
 
 
-def platforms():
+def builds():
+    """Whether there is a driver of OpenCL that compiles for this processor, which may be newer than the driver."""
     try:
-        return pyopencl.get_platforms()
+        pyopencl.Program(pyopencl.create_some_context(interactive=False), "kernel void nothing() {}").build()
     except pyopencl.Error:
-        return []
+        return False
+    return True
 
 
-pytestmark = pytest.mark.skipif(not platforms(), reason="there is no driver of OpenCL")
+pytestmark = pytest.mark.skipif(not builds(), reason="there is no driver of OpenCL that compiles for this processor")
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "protocol"
 
 
