@@ -68,7 +68,7 @@ from .merging import merge_states
 from .moe_routing import moe_routing
 from .multi_head import multi_head
 from .native_sparse import native_sparse_attention
-from .neighborhood import neighborhood_attention
+from .neighborhood import neighborhood_attention, neighborhood_attention_gradient
 from .norms import gated_rms_norm, group_norm, layer_norm, modulated_norm, residual_rms_norm, rms_norm
 from .packed_attention import packed_attention, packed_attention_gradient
 from .packed_recurrences import (
@@ -204,6 +204,7 @@ __all__ = [
     "multi_head",
     "native_sparse_attention",
     "neighborhood_attention",
+    "neighborhood_attention_gradient",
     "normed_blocks",
     "packed_attention",
     "packed_attention_gradient",

@@ -1,4 +1,4 @@
-"""Neighborhood attention, pixel by pixel.
+"""Neighborhood attention and its gradients, pixel by pixel.
 
 Hassani et al. 2023, Neighborhood attention transformer, arXiv:2204.07143, section 3.1; strides are those of Hassani et
 al. 2025, Generalized neighborhood attention, arXiv:2504.16922, section 3.
@@ -43,6 +43,47 @@ def neighborhood_attention(
             out[b, y, x, h] = sum(w * v[b, i, j, g] for w, (i, j) in zip(p / p.sum(), seen, strict=True))
             lse[b, y, x, h] = s.max() + np.log(p.sum())
     return {"out": out, "lse": lse}
+
+
+def neighborhood_attention_gradient(
+    q,
+    k,
+    v,
+    d_out,
+    *,
+    kernel_height,
+    kernel_width,
+    dilation_height=1,
+    dilation_width=1,
+    stride_height=1,
+    stride_width=1,
+    causal_height=False,
+    causal_width=False,
+    scale=None,
+):
+    """The gradients of sum(out * d_out): d_q, d_k and d_v, in the shapes of what they belong to.
+
+    The arrays are those of `neighborhood_attention`; d_out [batch, height, width, heads, value_dim].
+    """
+    batch, H, W, heads, d = q.shape
+    if k.shape[4] != d or d_out.shape != (*q.shape[:4], v.shape[4]):
+        raise ValueError("queries as wide as keys, and a gradient for every output")
+    tau = d**-0.5 if scale is None else scale
+    d_q, d_k, d_v = (np.zeros(x.shape) for x in (q, k, v))
+    for y, x in np.ndindex(H, W):
+        rows = window(y, H, kernel_height, dilation_height, stride_height, causal_height)
+        columns = window(x, W, kernel_width, dilation_width, stride_width, causal_width)
+        seen = np.array([(i, j) for i in rows for j in columns]).T
+        for b, h in np.ndindex(batch, heads):
+            own = (b, *seen, h * k.shape[3] // heads)
+            s = tau * k[own] @ q[b, y, x, h]
+            p = np.exp(s - s.max()) / np.exp(s - s.max()).sum()
+            gain = v[own] @ d_out[b, y, x, h]
+            d_s = p * (gain - p @ gain)
+            d_q[b, y, x, h] = tau * d_s @ k[own]
+            d_k[own] += tau * np.outer(d_s, q[b, y, x, h])
+            d_v[own] += np.outer(p, d_out[b, y, x, h])
+    return {"d_q": d_q, "d_k": d_k, "d_v": d_v}
 
 
 def window(i, length, kernel, dilation, stride, causal):

@@ -2,6 +2,7 @@
 
 Documentation: https://natten.org/operations
 Not compiled, these take head sizes that are powers of two from 8 on; a window has two pixels or more along each axis.
+A causal window of a whole row is handed to another function of NATTEN, which needs a device.
 """
 
 from __future__ import annotations
@@ -59,7 +60,11 @@ def natten_na2d(
     "neighborhood_attention",
     layout="bxhd",
     fixed={"kernel_height": 1, "dilation_height": 1, "stride_height": 1, "causal_height": False},
-    requires=("value_dim == head_dim", "kernel_width >= 2"),
+    requires=(
+        "value_dim == head_dim",
+        "kernel_width >= 2",
+        "not causal_width or kernel_width * dilation_width < width",
+    ),
     **DECLARED,
 )
 def natten_na1d(

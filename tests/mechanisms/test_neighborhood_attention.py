@@ -1,4 +1,4 @@
-"""Neighborhood attention: windows by hand, both witnesses and variants, and functions of NATTEN's kind."""
+"""Neighborhood attention: windows by hand, witnesses, variants, gradients, functions of NATTEN's kind."""
 
 import numpy as np
 import pytest
@@ -7,6 +7,7 @@ import torch
 import attnspec
 from attnspec import reference
 from attnspec.adapters.controls import neighborhood as controls
+from attnspec.adapters.controls import neighborhood_gradient as backward
 from attnspec.mechanisms.definition import Frame
 from attnspec.mechanisms.loader import library
 from attnspec.reference.neighborhood import window
@@ -64,6 +65,29 @@ def test_definition_reference_and_variants_agree(options):
         np.testing.assert_allclose(np.asarray(found[name]), expected[name], atol=1e-12)
         for variant in variants:
             np.testing.assert_allclose(variant[name], expected[name], atol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{"kernel_height": 3, "kernel_width": 5}, EVERYTHING], ids=["plain", "everything"])
+def test_gradients_agree_and_are_those_of_small_steps(options):
+    values, rng = given(), np.random.default_rng(5)
+    d_out = rng.normal(size=(2, 6, 11, 4, 5))
+    expected = reference.neighborhood_attention_gradient(**values, d_out=d_out, **options)
+    found = Frame(library()[f"{OPERATOR}_gradient"], {**values, "d_out": d_out, **options}).outputs()
+    arrays = {name: torch.as_tensor(x) for name, x in {**values, "d_out": d_out}.items()}
+    variants = (backward.control_neighborhood_differentiated, backward.control_neighborhood_back_by_windows)
+    for name in ("d_q", "d_k", "d_v"):
+        np.testing.assert_allclose(np.asarray(found[name]), expected[name], atol=1e-12)
+        for variant in variants:
+            np.testing.assert_allclose(variant(**arrays, **options)[name], expected[name], atol=1e-5)
+    steps = {name: 1e-6 * rng.normal(size=x.shape) for name, x in values.items()}
+    ahead, behind = (
+        reference.neighborhood_attention(**{name: x + sign * steps[name] for name, x in values.items()}, **options)
+        for sign in (1, -1)
+    )
+    slope = ((ahead["out"] - behind["out"]) * d_out).sum() / 2
+    np.testing.assert_allclose(
+        sum((expected[f"d_{name}"] * step).sum() for name, step in steps.items()), slope, rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize("wrong", [{"kernel_width": 12}, {"kernel_width": 6, "dilation_width": 2}, {"stride_width": 4}])
