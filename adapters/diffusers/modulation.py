@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import adapter
 from ..controls.modulated_norms import fitting
+from ..torch.layers import given
 
 DECLARED: dict[str, Any] = {
     "layout": "bn",
@@ -17,17 +18,6 @@ DECLARED: dict[str, Any] = {
     "package": "diffusers",
     "extra": "diffusers",
 }
-
-
-def given(x: Any) -> Any:
-    """A layer that returns an array, whatever it is called with."""
-    import torch
-
-    class Given(torch.nn.Module):
-        def forward(self, _: Any) -> Any:
-            return x
-
-    return Given()
 
 
 @adapter("modulated_norm", **DECLARED)

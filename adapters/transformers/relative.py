@@ -13,6 +13,7 @@ from typing import Any
 
 from .. import adapter
 from ..controls.relative import fitting, hidden
+from ..torch.layers import given
 
 DECLARED: dict[str, Any] = {
     "fixed": {"scale": None},
@@ -26,17 +27,6 @@ WITHOUT_PAST = {
     "fixed": {"scale": None, "causal": False},
     "requires": ("q_len == k_len", "value_dim == head_dim"),
 }
-
-
-def given(x: Any) -> Any:
-    """A layer that returns an array, whatever it is called with."""
-    import torch
-
-    class Given(torch.nn.Module):
-        def forward(self, _: Any) -> Any:
-            return x
-
-    return Given()
 
 
 def flat(x: Any) -> Any:
