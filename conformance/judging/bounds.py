@@ -34,6 +34,8 @@ class Bounds:
     def number(self, y: NDArray[Any], name: str, settled: Settled, grade: Grade | None, worst: bool, fair: bool) -> Any:
         """An output with its bound; `Stray` where it is none."""
         dtype = self.mechanism.dtype_of(name, self.dtype)
+        if dtype == "boolean" and y.dtype.kind != "b":
+            return _truth(y, name)
         if y.dtype.kind != "f" or dtype in KINDS or dtype in CODES:
             return self._whole(y, name, settled, grade, worst)
         radius = self._radius(y, name, settled, grade, worst, fair)
@@ -80,3 +82,10 @@ class Bounds:
                 self.widened = True
                 radius = np.where(far, np.maximum(radius, FAR * own.max(initial=0.0)), radius)
         return radius
+
+
+def _truth(y: NDArray[Any], name: str) -> NDArray[np.bool_]:
+    """Booleans that are returned as zeros and ones, which the contract of dtypes tells; `Stray` for other numbers."""
+    if not np.isin(y, (0, 1)).all():
+        raise Stray(f"{name} has numbers other than 0 and 1 where the definition has booleans")
+    return y == 1

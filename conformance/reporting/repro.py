@@ -21,6 +21,8 @@ MARK = "# made by attnspec repro"
 """What the last line of such a file begins with."""
 BESIDE = ("base64", "math", "ml_dtypes", "types")
 """What a program may import beside its framework."""
+NAMES_OF_KINDS = {"integer": ("int", "uint"), "boolean": ("bool",)}
+"""How the names of the dtypes of a kind begin, in all frameworks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +287,9 @@ def _asserted(p: Program, call: Asked) -> Iterator[str]:
             taken = output.name
         if output.dtype:
             yield f'dtype = str({taken}.dtype).rpartition(".")[2]'
-            yield f'assert dtype == "{output.dtype}", f"{output.name} is {{dtype}}, not {output.dtype}"'
+            starts = NAMES_OF_KINDS.get(output.dtype)
+            asked = f"dtype.startswith({starts!r})" if starts else f'dtype == "{output.dtype}"'
+            yield f'assert {asked}, f"{output.name} is {{dtype}}, not {output.dtype}"'
             continue
         yield from number_lines("expected", output.expected)
         yield from number_lines("bound", upwards(output.bound))

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+import torch
 
+import attnspec
 from attnspec.judging.bounds import Stray
 from attnspec.numerics.grades import BF16, FP32
 
@@ -47,3 +49,29 @@ def test_nan_has_no_bound_that_hides_it(trial_of):
     for grade in (None, FP32, BF16):
         with pytest.raises(Stray, match="y is NaN where the definition has a number"):
             trial.number("y", trial.base, grade)
+
+
+def masked(made):
+    def tree_mask(parents, *, cached):
+        seen = torch.eye(parents.shape[1], dtype=torch.bool).repeat(len(parents), 1, 1)
+        for item, node in np.argwhere(parents.numpy() >= 0):
+            seen[item, node] |= seen[item, parents[item, node]]  # parents come before their children
+        return made(torch.cat((seen.new_ones(*seen.shape[:2], cached), seen), 2))
+
+    return tree_mask
+
+
+@pytest.mark.parametrize(
+    ("made", "failing"),
+    [
+        (lambda seen: seen, set()),
+        (lambda seen: seen.float(), {"contract.dtype"}),
+        (lambda seen: 2 * seen.int(), {"contract.dtype", "definition", "each_path_alone"}),
+    ],
+    ids=["booleans", "zeros and ones", "zeros and twos"],
+)
+def test_booleans_that_are_returned_as_numbers_are_zeros_and_ones(made, failing):
+    laws = [f"tree_mask.{law}" for law in ("definition", "contract.dtype", "each_path_alone")]
+    report = attnspec.check(masked(made), profile="smoke", dtypes=("float32",), laws=laws, explain_time=0)
+    cells = {cell["law"]: cell["verdict"] for cell in report.lines if cell["kind"] == "cell"}
+    assert dict.fromkeys(cells, "pass") | dict.fromkeys(failing, "fail") == cells

@@ -162,6 +162,26 @@ def test_a_program_assembles_an_output_from_what_is_returned(tmp_path, bare):
     assert (0, "moe_routing.definition holds here") == bare(made)
 
 
+MASK = """
+import torch
+
+def document_mask(positions, *, blocks=None, window_left=None, chunk=None):
+    length = positions.shape[1]
+    item = (positions == 0).cumsum(1)
+    seen = (item[:, :, None] == item[:, None]) & torch.ones(length, length, dtype=torch.bool).tril()
+    return seen
+"""
+
+
+def test_a_program_asks_for_booleans_by_the_name_that_a_framework_has_for_them(tmp_path, bare):
+    path = tmp_path / "mask.py"
+    path.write_text(MASK.replace("return seen", "return seen.float()"))
+    made = written(tmp_path, kept(f"{path}:document_mask", "contract.dtype", tmp_path, "document_mask"))
+    assert (1, "AssertionError: mask is float32, not boolean") == bare(made)
+    path.write_text(MASK)
+    assert (0, "document_mask.contract.dtype holds here") == bare(made)
+
+
 FURTHER = {
     "jax": """
 import jax.numpy as jnp
