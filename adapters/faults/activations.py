@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..controls.activations import ROOT, parted
-from .whole import Whole
+from .whole import Whole, in_memory
 
 VECTOR = 8
 """Entries that a thread reads at a time."""
@@ -76,10 +76,7 @@ ACTIVATED = Whole("gated_activation", activated, (rows, read, cut, cube, share, 
 @ACTIVATED.instead_of(rows)
 def activation_rows_by_their_width(x: Any) -> Any:
     """Tokens are read one after the other, whatever lies between them."""
-    import torch
-
-    whole = torch.empty(0, dtype=x.dtype).set_(x.untyped_storage())[x.storage_offset() :]
-    return whole[torch.arange(x.numel()) % len(whole)].reshape(-1, x.shape[-1])
+    return in_memory(x, x.shape).reshape(-1, x.shape[-1])
 
 
 @ACTIVATED.instead_of(vectors)

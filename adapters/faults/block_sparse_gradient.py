@@ -9,7 +9,7 @@ from typing import Any
 from ..controls.attention import positions
 from ..controls.block_sparse import expanded, fitting
 from ..controls.block_sparse_gradient import CONVENTIONS
-from .whole import Whole
+from .whole import Whole, in_memory
 
 
 def columns(blocks: Any) -> list[list[int]]:
@@ -136,10 +136,7 @@ def block_gradients_not_cleared(like: Any) -> Any:
 @BY_COLUMNS.instead_of(read)
 def block_gradient_read_as_contiguous(d_out: Any) -> Any:
     """The gradient of the output is read row after row, whatever its strides are."""
-    import torch
-
-    whole = torch.empty(0, dtype=d_out.dtype).set_(d_out.untyped_storage())[d_out.storage_offset() :]
-    return whole[torch.arange(d_out.numel()) % len(whole)].reshape(d_out.shape).float()
+    return in_memory(d_out, d_out.shape).float()
 
 
 @BY_COLUMNS.instead_of(products)

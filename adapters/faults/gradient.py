@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..controls.attention import positions
-from .whole import Whole
+from .whole import Whole, in_memory
 
 CONVENTIONS = {"causal_alignment": "bottom_right", "empty_row": "zeros", "grouping": "block"}
 TILE = 32
@@ -129,14 +129,6 @@ TILED = Whole(
 
 
 # Memory
-
-
-def in_memory(x: Any, shape: Any) -> Any:
-    """Entries one after the other as they lie in memory, from the first again where it ends."""
-    import torch
-
-    whole = torch.empty(0, dtype=x.dtype).set_(x.untyped_storage())[x.storage_offset() :]
-    return whole[torch.arange(shape.numel()) % len(whole)].reshape(shape)
 
 
 @TILED.instead_of(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..controls.group_norms import by_channel, fitting
-from .whole import Whole
+from .whole import Whole, in_memory
 
 TILE = 16
 
@@ -68,10 +68,7 @@ _squares: dict[tuple[int, ...], Any] = {}
 @TILED.instead_of(read)
 def maps_read_without_gaps(x: Any) -> Any:
     """Maps are read as if there were no gaps between their pixels, in the order of a contiguous array."""
-    import torch
-
-    whole = torch.empty(0, dtype=x.dtype).set_(x.untyped_storage())[x.storage_offset() :]
-    return whole[torch.arange(x.numel()) % len(whole)].reshape(x.shape)
+    return in_memory(x, x.shape)
 
 
 @TILED.instead_of(tiles)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..controls.modulated_norms import fitting
-from .whole import Whole
+from .whole import Whole, in_memory
 
 BLOCK = 16
 
@@ -84,10 +84,7 @@ _sums: dict[tuple[int, ...], Any] = {}
 @BLOCKED.instead_of(read)
 def rows_that_follow_each_other(x: Any) -> Any:
     """Rows are read as if they followed each other without gaps."""
-    import torch
-
-    whole = torch.empty(0, dtype=x.dtype).set_(x.untyped_storage())[x.storage_offset() :]
-    return whole[torch.arange(x.numel()) % len(whole)].reshape(-1, x.shape[-1])
+    return in_memory(x, x.shape).reshape(-1, x.shape[-1])
 
 
 @BLOCKED.instead_of(frame)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .whole import Whole
+from .whole import Whole, in_memory
 
 ROWS = 4
 """Rows of a block."""
@@ -71,10 +71,7 @@ RMS_NORM_GRADIENT = Whole(
 @RMS_NORM_GRADIENT.instead_of(cotangent, seen="flagos-ai/FlagGems#1068, Dao-AILab/flash-attention#355")
 def cotangent_by_its_length(d_out: Any) -> Any:
     """The cotangent is read row after row, whatever lies between its rows."""
-    import torch
-
-    whole = torch.empty(0, dtype=d_out.dtype).set_(d_out.untyped_storage())[d_out.storage_offset() :]
-    return whole[torch.arange(d_out.numel()) % len(whole)].reshape(d_out.shape).float()
+    return in_memory(d_out, d_out.shape).float()
 
 
 @RMS_NORM_GRADIENT.instead_of(root)

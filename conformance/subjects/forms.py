@@ -201,9 +201,10 @@ class Form:
     @functools.cached_property
     def assembling(self) -> dict[str, Expression]:
         """The outputs that are assembled from what the function returns."""
-        one = self.taken.signature if self.taken else None
-        texts = one.outputs if one else {}
-        return {name: expression(text, self.mechanism, one.returns) for name, text in texts.items() if one}
+        if self.taken is None:
+            return {}
+        one = self.taken.signature
+        return {name: expression(text, self.mechanism, one.returns) for name, text in one.outputs.items()}
 
     def _assembled(self, reply: Reply, call: Call) -> dict[str, NDArray[Any]]:
         return assembled(self.assembling, reply.outputs, self.known_of(call), call.dtype) if self.assembling else {}
