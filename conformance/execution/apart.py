@@ -48,6 +48,9 @@ class Place:
 
     path: str
     module: str
+    """The module that it is imported as, rather than the file by itself, if that can be imported."""
+    root: str
+    """The folder in which the outermost package of that lies, where it is not looked for anyway."""
     folder: str
     name: str
     framework: str
@@ -122,7 +125,7 @@ class Asking:
     def open(self) -> None:
         """Load it; `ApartError` where that fails."""
         place = self._place
-        names = ("path", "module", "folder", "name", "framework")
+        names = ("path", "module", "root", "folder", "name", "framework")
         interface = place.interface
         said = {name: getattr(interface, name) for name in ("required", "axes", "absent", "outputs")}
         filling = {

@@ -70,7 +70,10 @@ def differentiated(
         if manner == AFTERWARDS:
             forward(*(given[name] for name in leaves))
         found = framework.pulled_back(forward, [given[name] for name in leaves], cotangents, again=manner == AGAIN)
-        return {known[name]: x for name, x in zip(leaves, found, strict=True)}
+        total = dict[str, Any]()
+        for name, x in zip(leaves, found, strict=True):  # an input may be passed as several parameters
+            total[known[name]] = total[known[name]] + x if known[name] in total else x
+        return total
 
     return gradients
 

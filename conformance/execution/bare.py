@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import gc
 import importlib
 import importlib.abc
@@ -20,6 +21,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -97,7 +99,7 @@ class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def function(self, name: str, module: ModuleType) -> Any:
         """The function that is declared under a name, or has it."""
         named = [f for own, f in self.declared if name in (own, f.__name__)]
-        return named[0] if named else getattr(module, name)
+        return named[0] if named else functools.reduce(getattr, name.split("."), module)
 
 
 def hide() -> None:
@@ -245,18 +247,32 @@ def serve(end: socket.socket) -> None:
 
 
 def loaded(start: Any) -> ModuleType:
-    if not start["path"]:
-        return importlib.import_module(start["module"])
+    """A module of a package, or where that cannot be imported, a file by itself."""
+    if start["module"]:
+        try:
+            with searched(start["root"]):
+                return importlib.import_module(start["module"])
+        except Exception:
+            if not start["path"]:
+                raise
     path = os.path.realpath(start["path"])
     name = "loaded_" + os.path.basename(path).rpartition(".")[0]
     spec: Any = importlib.util.spec_from_file_location(name, path)
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, os.path.dirname(path))
-    try:
+    with searched(os.path.dirname(path)):
         spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(os.path.dirname(path))
     return module
+
+
+@contextlib.contextmanager
+def searched(folder: str) -> Iterator[None]:
+    """Modules are looked for in a folder first, if there is one."""
+    sys.path[:0] = [folder] if folder else []
+    try:
+        yield
+    finally:
+        if folder in sys.path:
+            sys.path.remove(folder)
 
 
 def session(framework: str) -> Any:

@@ -7,6 +7,8 @@ import functools
 from collections.abc import Sequence
 from pathlib import Path
 
+from .dotted import is_edited, outermost
+
 Stamp = tuple[int, int, int]
 """When a file was changed last, in nanoseconds, its length in bytes, and which file it is."""
 
@@ -38,7 +40,10 @@ def stamp(path: Path) -> Stamp | None:
 
 @functools.lru_cache(maxsize=256)
 def _imports(path: Path, folder: Path, _: Stamp | None) -> tuple[Path, ...]:
-    """The modules and packages that a file imports anywhere, in that folder or relative to its own."""
+    """The modules and packages that a file imports anywhere, in that folder, its package, or relative to its own."""
+    if not is_edited(path):
+        return ()
+    folders = dict.fromkeys((folder, outermost(path)))
     try:
         tree = ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
@@ -46,10 +51,11 @@ def _imports(path: Path, folder: Path, _: Stamp | None) -> tuple[Path, ...]:
     stems: list[Path] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            stems += [folder.joinpath(*alias.name.split(".")) for alias in node.names]
+            stems += [start.joinpath(*alias.name.split(".")) for alias in node.names for start in folders]
         elif isinstance(node, ast.ImportFrom):
-            start = [folder, *path.parents][min(node.level, len(path.parents))]
-            module = start.joinpath(*filter(None, (node.module or "").split(".")))
-            stems += [module, *(module / alias.name for alias in node.names)]
+            starts = [path.parents[min(node.level, len(path.parents)) - 1]] if node.level else folders
+            for start in starts:
+                module = start.joinpath(*filter(None, (node.module or "").split(".")))
+                stems += [module, *(module / alias.name for alias in node.names)]
     files = [each for stem in stems for each in (stem.parent / f"{stem.name}.py", stem / "__init__.py")]
     return tuple(each for each in dict.fromkeys(files) if each.is_file())

@@ -44,6 +44,8 @@ UNDIFFERENTIABLE = "not differentiable: "
 """What a fault begins with where a function has no gradients."""
 SPARE = 16
 """Outputs that a mapping may have beyond those that are known, before it is no longer listed."""
+OTHER = "_"
+"""What the names of results begin with that are none of the operator's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +109,15 @@ class Interface:
     """Inputs that a call may write to, and the output that each then is where that is not returned; or nothing."""
     objects: frozenset[str] = frozenset()
     """Options that are objects with attributes, in place of a mapping."""
+    others: int = 0
+    """How many further results a function may return that are none of the operator's."""
     backward: Backward | None = None
     """How the function is called, where it is one of another operator and its gradients are asked for."""
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """What a function may return, in its order."""
+        return (*self.outputs, *(f"{OTHER}{len(self.outputs) + number}" for number in range(self.others)))
 
     def dtype_of(self, name: str, dtype: str) -> str:
         """The dtype of an input or output when `dtype` is under test."""
@@ -244,14 +253,14 @@ class DirectCaller:
 
         What is not returned is what the call may have written, of the arrays that it was passed.
         """
-        known = self.interface.outputs
+        known = self.interface.results
         written = {output: arrays[name] for name, output in self.interface.into.items() if output and name in arrays}
         if written and (result is None or any(result is x for x in written.values())):
             result = written
         if isinstance(result, Mapping):
             keys = [*itertools.islice(result, len(known) + SPARE)]
             named = {name: key for key in keys if type(name := plain_or_none(key)) is str}
-            unknown = [told(key) for key in keys if plain_or_none(key) not in known]
+            unknown = [told(key) for key in keys if plain_or_none(key) not in self.interface.outputs]
             if unknown:
                 own = did_you_mean(unknown[0], known) or f"; {self.interface.operator} has {', '.join(known)}"
                 return Fault("returned", f"returned an output {unknown[0]!r}{own}")
@@ -262,7 +271,7 @@ class DirectCaller:
                 own = f"{self.interface.operator} has {len(known)}: {', '.join(known)}"
                 return Fault("returned", f"returned {len(parts)} outputs; {own}")
             outputs = dict(zip(known, parts, strict=False))
-        outputs = written | {name: x for name, x in outputs.items() if x is not None}
+        outputs = written | {name: x for name, x in outputs.items() if x is not None and not self._is_other(name, x)}
         if known[0] not in outputs and (self.interface.backward is None or not outputs):  # or asked for others alone
             return Fault("returned", f"returned {_described(result)}, and no {known[0]!r}")
         for name, x in outputs.items():
@@ -271,6 +280,10 @@ class DirectCaller:
             if self.framework.is_array(x) and (strange := self.framework.strange(x)):
                 return Fault("returned", f"returned {name!r} as {_described(x)}: {strange}")
         return outputs
+
+    def _is_other(self, name: str, x: Any) -> bool:
+        """Whether a result is none of the operator's, and no array that could be told."""
+        return name.startswith(OTHER) and (not self.framework.is_array(x) or bool(self.framework.strange(x)))
 
     def _oversized(self, call: Call, outputs: Mapping[str, Any]) -> Fault | None:
         """What is wrong with an output that no definition can want, which is not looked into."""
@@ -312,7 +325,7 @@ class DirectCaller:
         written = [made[name].array for name in into if name in made]
         places = [*((memory(x), f"the input {name!r}") for name, x in given.items()), *earlier]
         for name, x in outputs.items():
-            if not self.framework.is_array(x) or any(x is each for each in written):
+            if not self.framework.is_array(x) or name.startswith(OTHER) or any(x is each for each in written):
                 continue
             start, end = memory(x)
             for (low, high), owner in places:
@@ -328,7 +341,7 @@ class DirectCaller:
             dtype, expected = self.framework.dtype(x), own or self.interface.dtype_of(name, call.dtype)
             wide_enough = name in self.interface.dtypes and dtype == "float64" and expected not in KINDS
             whole = dtype.startswith(("int", "uint")) if expected == "integer" else dtype.startswith(expected[:4])
-            free = self.interface.dtypes.get(name) == NUMBER
+            free = self.interface.dtypes.get(name) == NUMBER or name.startswith(OTHER)
             if dtype != expected and not (free or wide_enough or (expected in KINDS and whole)):
                 yield Breach("dtype", f"the output {name!r} is {dtype}, not {expected}")
             if not self.framework.is_on(x, call.device):

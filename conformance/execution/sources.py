@@ -6,10 +6,13 @@ Nothing here knows a specification, so that it works in a worker as well, where 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.util
 import inspect
+import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,6 +23,8 @@ from attnspec.adapters import Adapter
 from ..errors import TargetError, did_you_mean
 from ..frameworks.known import FRAMEWORKS
 from .declarations import KEYWORDS, checked, place_of
+from .documented import documented
+from .dotted import Named, named
 from .planned import Planned, is_planned
 
 
@@ -42,11 +47,13 @@ def declared(path: Path, function: str = "") -> list[Adapter]:
     named = [adapter for adapter in found if function in (adapter.name, getattr(adapter.function, "__name__", ""))]
     if named:
         return named
-    plain = getattr(module, function, None)
+    plain: Any = module
+    for part in function.split("."):  # a function, or that of a class, such as `Function.apply`
+        plain = getattr(plain, part, None)
     if not callable(plain):
         known = [name for name, x in vars(module).items() if inspect.isfunction(x)]
         raise TargetError(f"{path} has no function {function!r}{did_you_mean(function, known)}")
-    return [undecorated(Planned(plain) if is_planned(plain) else plain, function, module)]
+    return [undecorated(Planned(plain) if is_planned(plain) else documented(plain), function, module)]
 
 
 def undecorated(
@@ -120,27 +127,61 @@ def _frameworks_of(things: Iterable[Any]) -> set[str]:
 
 
 def load(path: Path) -> ModuleType:
-    """A file as a module of its own; what goes wrong in it is a `TargetError` with its place."""
+    """A file as a module; what goes wrong in it is a `TargetError` with its place.
+
+    It is a module of its own, or one of its package where it is imported as that.
+    """
     resolved = path.resolve()
-    name = f"attnspec_target_{resolved.stem}_{hashlib.blake2b(str(resolved).encode(), digest_size=4).hexdigest()}"
+    own = named(resolved)
+    try:
+        if own is not None and not own.required:
+            with suppress(Exception):  # its package cannot be imported, which need not concern it
+                return _imported(resolved, own)
+        return _imported(resolved, own) if own is not None and own.required else _loaded(resolved)
+    except (KeyboardInterrupt, TargetError):
+        raise
+    except BaseException as error:
+        raise TargetError(f"{path} cannot be imported{_where(error, resolved)}: {_said(error)}") from error
+
+
+def _imported(path: Path, own: Named) -> ModuleType:
+    """A file as the module of its package."""
+    with searched(own.folder):
+        module = importlib.import_module(own.name)
+    file = getattr(module, "__file__", None)
+    if file is None or not os.path.samefile(file, path):
+        raise TargetError(f"{path} is the module {own.name}, and another one of that name is imported: {file}")
+    return module
+
+
+def _loaded(path: Path) -> ModuleType:
+    """A file as a module of its own."""
+    name = f"attnspec_target_{path.stem}_{hashlib.blake2b(str(path).encode(), digest_size=4).hexdigest()}"
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, resolved)
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise TargetError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    sys.path.insert(0, str(resolved.parent))
-    try:
-        spec.loader.exec_module(module)
-    except BaseException as error:
-        del sys.modules[name]
-        if isinstance(error, KeyboardInterrupt):
+    with searched(str(path.parent)):
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
             raise
-        raise TargetError(f"{path} cannot be imported{_where(error, resolved)}: {_said(error)}") from error
-    finally:
-        sys.path.remove(str(resolved.parent))
     return module
+
+
+@contextmanager
+def searched(folder: str) -> Iterator[None]:
+    """Modules are looked for in a folder first."""
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):
+            sys.path.remove(folder)
 
 
 def _where(error: BaseException, path: Path) -> str:

@@ -33,6 +33,7 @@ from .apart import Apart, ApartError, Place
 from .beside import stamp_of
 from .calling import Interface
 from .devices import Lease, count_of, is_leased, lease
+from .dotted import named
 from .messages import Begin, Open, Start
 from .offers import Offered
 from .process import LostError, OrphanedError, StrayError
@@ -198,13 +199,22 @@ class Supervisor:
         if asked.served is not None:
             raise ApartError("it is a separate program, which does not have attnspec anyway")
         folder = start.folder or str(Path.cwd())
-        named = _framework(Path(start.folder, start.path)) if start.path else "numpy"
-        framework = "torch" if "torch" in (named, asked.framework) else "numpy"
+        path = Path(start.folder, start.path)
+        framework = "torch" if "torch" in (asked.framework, _framework(path) if start.path else "") else "numpy"
         found = self._asked(Start(framework), lambda root: root.apart)
         if found is None:
             raise ApartError("this system has none")
-        interface, environment = asked.interface, start.environment
-        return found, Place(start.path, asked.module, folder, asked.name, asked.framework, interface, environment)
+        own = named(path.resolve()) if start.path and path.is_file() else None
+        return found, Place(
+            path="" if own is not None and own.required else start.path,
+            module=own.name if own is not None else asked.module,
+            root=own.folder if own is not None else "",
+            folder=folder,
+            name=asked.name,
+            framework=asked.framework,
+            interface=asked.interface,
+            environment=start.environment,
+        )
 
     def close(self) -> None:
         """End every process at once, whatever it does; until all have ended, none begins."""
@@ -308,7 +318,8 @@ def _root(framework: str) -> str:
 def _framework(path: Path) -> str:
     """The framework that a file names, or NumPy; a `TargetError` for one that has disappeared since it was found."""
     try:
-        return "torch" if b"torch" in path.read_bytes() else "numpy"
+        text = path.read_bytes() if path.suffix == ".py" else bytes(path)  # libraries name what they never import
+        return "torch" if b"torch" in text else "numpy"
     except OSError as error:
         raise TargetError(f"{path} can no longer be read: {error.strerror}") from None
 

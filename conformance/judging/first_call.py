@@ -6,21 +6,28 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
+import numpy as np
+
 from ..cases.plans import plan, scenarios_of
 from ..cases.profiles import PROFILES
-from ..errors import Error
+from ..data.texts import told
+from ..errors import Error, SpecError
 from ..execution.backward import COTANGENT
-from ..execution.calling import UNDIFFERENTIABLE, Call
+from ..execution.calling import OTHER, UNDIFFERENTIABLE, Call
 from ..frameworks.known import is_installed
+from ..mechanisms.definition import Frame
 from ..mechanisms.library import Library
 from ..mechanisms.mechanism import Mechanism
+from ..mechanisms.signatures import variants
+from ..numerics import budget
 from ..subjects.gradients import GradientSubject, further_outputs, gradient_of, may_have_gradients, writes
 from ..subjects.subject import AdapterSubject, Subject
 from .bench import Bench
 from .conventions import identified
-from .layouts import lay_out
+from .layouts import is_read_right, lay_out
 from .settling import Declined, Settled, claimed
 
+Shape = tuple[int, ...]
 LOOKED_AT = 16
 """Scenarios of which the smallest is the first call."""
 SMALLEST = 2
@@ -33,9 +40,65 @@ def noticed(subject: Subject, device: str) -> tuple[str, ...]:
         return ()
     found = find_framework(subject, device)
     says = [f"takes arrays of {found}, as a first call shows; --framework selects another framework"] if found else []
+    _find_variant(subject, device)
+    says += _other_results(subject, device)
     if subject.claims.sparing:
         says.append("is compiled for every shape, so few shapes are tried; compiled=False or --profile ci tries all")
     return tuple(says)
+
+
+def _find_variant(subject: AdapterSubject, device: str) -> None:
+    """Take a function for the variant of its known interface of which its first results are right, if one is."""
+    own, dtype = subject.adapter.like, subject.claims.dtypes[0]
+    others = variants(own) if own and not subject.claims.declared else []
+    with subject.session():
+        for like in (own, *(one.name for one in others)) if others else ():
+            if like != own:
+                subject.take_as(like)
+            if is_read_right(subject, subject.mechanism, dtype, device):
+                return
+    if others:
+        subject.take_as(own)
+
+
+def _other_results(subject: AdapterSubject, device: str) -> list[str]:
+    """What a plain function returns beside the operator's outputs, in words; it is left alone from now on.
+
+    A further result is none of these where its shape is another one on every first call, as that of the weights is in
+    the place of a logsumexp.
+    """
+    if not subject.interface.others:
+        return []
+    lay_out(subject, subject.mechanism, subject.claims.dtypes[0], device)
+    found = dict[str, list[tuple[Shape, Shape | None]]]()
+    with subject.session():
+        for call in first_calls(subject, device):
+            for name, x in subject.results(call).items():
+                found.setdefault(name, []).append((x.shape, _shape(subject, name, call)))
+    m, says = subject.mechanism, list[str]()
+    for name in [*m.outputs][1:]:
+        pairs = found.get(name, [])
+        if pairs and all(own is not None and seen != own for seen, own in pairs):
+            seen, own = (told([*(shape or ())]) for shape in pairs[0])
+            says.append(f"it returns {seen} in the place of {name}, which is {own}: not tested")
+            subject.set_aside(name)
+    further = [name for name in found if name.startswith(OTHER)]
+    if further:
+        whole = len(m.outputs) + len(further)
+        says.append(f"it returns {whole} results, and {m.operator} has {len(m.outputs)}: the others are not tested")
+    return says
+
+
+def _shape(subject: AdapterSubject, output: str, call: Call) -> Shape | None:
+    """The shape of an output of a call as the function is to return it; None where that cannot be said."""
+    m = subject.mechanism
+    given = {name: m.meant(name, x) for name, x in call.options.items()}
+    try:
+        with np.errstate(all="ignore"), budget.metered():
+            x = Frame(m, {**m.defaults, **given, **call.inputs})[output]
+    except (SpecError, ValueError, IndexError):
+        return None
+    return np.shape(subject.form.returned({output: np.zeros(np.shape(x))})[output])
 
 
 def differentiated(subject: Subject, device: str, known: Library) -> tuple[GradientSubject | None, tuple[str, ...]]:

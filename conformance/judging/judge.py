@@ -10,7 +10,8 @@ rounding leaves in doubt; a looser one, that leaves all of them in doubt, would 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -170,7 +171,7 @@ def evaluated(trial: Trial, law: Law, grade: Grade | None, worst: bool = False) 
 
 def _evaluated(trial: Trial, law: Law, grade: Grade | None, worst: bool) -> Outcome:
     if law.name == "definition":
-        claim, records = _definition(trial, grade, worst)
+        claim, records = _definition(trial, trial.mechanism.outputs, grade, worst)
     else:
         environment = LawEnvironment(trial, law, grade, worst)
         if not environment.concerned:
@@ -184,12 +185,20 @@ def _evaluated(trial: Trial, law: Law, grade: Grade | None, worst: bool) -> Outc
     return Outcome(kind, claim.worst, grade, comparisons=records if kind is Kind.HELD else ())
 
 
-def _definition(trial: Trial, grade: Grade | None, worst: bool) -> tuple[Any, list[Comparison]]:
-    """Every output that the subject returns against the definition, in normal form."""
+def is_right(trial: Trial, output: str, grade: Grade) -> bool:
+    """Whether one output of a case that was answered agrees with the definition."""
+    with np.errstate(all="ignore"), budget.metered(), suppress(Stray):
+        claim, _ = _definition(trial, (output,), grade, worst=False)
+        return claim is not None and not claim.refuted
+    return False
+
+
+def _definition(trial: Trial, outputs: Iterable[str], grade: Grade | None, worst: bool) -> tuple[Any, list[Comparison]]:
+    """Each of some outputs that the subject returns against the definition, in normal form."""
     claim: Any = None
     m, base, frames = trial.mechanism, trial.base, trial.frames
     with recording() as records:
-        for name in m.outputs:
+        for name in outputs:
             if name in m.random:
                 if name == m.outputs[0]:
                     trial.observed(name, base)

@@ -7,8 +7,9 @@ one and these are more than in the operator's own.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -26,7 +27,7 @@ from ..numerics.grades import looser
 from ..subjects.claims import single_sizes
 from ..subjects.subject import AdapterSubject, Subject
 from .bench import Bench
-from .judge import Kind, definition_law, judged
+from .judge import Kind, definition_law, is_right, judged
 from .settling import Declined
 from .trial import Faulted, Trial
 
@@ -86,6 +87,23 @@ def _read(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str)
     if len(shaped) == 1 and most > fits[own].count("shaped"):
         return Reading(shaped[0], most, by_shape=True)
     return None
+
+
+def is_read_right(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str) -> bool:
+    """Whether the first cases that a subject answers are right, all of them in one layout and by one convention."""
+    own = subject.form.layout.name
+    names = (own, *(name for name in candidates(operator) if name != own))
+    single = [{name: word} for name, words in operator.conventions.items() for word in words]
+    cases = list(plan(operator, subject.claims, PROFILES["quick"], 0, dtype).scenarios[:CASES])
+    try:
+        for name, words in itertools.product(names, [{}, *single]):
+            subject.read_as(name)
+            fits = {_fit(subject, operator, sample, dtype, device, words) for sample in cases} - {"refused"}
+            if fits == {"right"}:
+                return True
+    finally:
+        subject.read_as(own)
+    return False
 
 
 def _narrow(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str) -> str:
@@ -159,21 +177,31 @@ def _told(operator: Mechanism, sample: Sample) -> bool:
     return len(set(shapes)) == len(shapes)
 
 
-def _fit(subject: AdapterSubject, operator: Mechanism, sample: Sample, dtype: str, device: str) -> Fit:
-    bench = Bench(subject, operator, dtype, device, {**operator.words, **operator.declared(subject.claims.conventions)})
+def _fit(
+    subject: AdapterSubject,
+    operator: Mechanism,
+    sample: Sample,
+    dtype: str,
+    device: str,
+    words: Mapping[str, str] | None = None,
+) -> Fit:
+    said = {**operator.words, **operator.declared(subject.claims.conventions), **(words or {})}
+    bench = Bench(subject, operator, dtype, device, said)
     trial = Trial(bench, sample)
-    outcome = judged(trial, definition_law(operator), looser(dtype, subject.claims.grade(dtype)), weighed=False)
+    grades = looser(dtype, subject.claims.grade(dtype))
+    outcome = judged(trial, definition_law(operator), grades, weighed=False)
     if outcome.fault is not None and outcome.fault.kind in ("hung", "slow"):
         return "stuck"
     if outcome.kind in (Kind.HELD, Kind.VACUOUS):
         return "right"
-    if outcome.kind is not Kind.REFUTED:
-        return "refused"
+    first = operator.outputs[0]
     try:
-        trial.observed(operator.outputs[0], trial.base)
+        trial.observed(first, trial.base)
+        if is_right(trial, first, grades[-1]):
+            return "right"  # whatever else is wrong
     except (Faulted, Declined, SpecError):
         return "refused"
-    return "shaped"
+    return "shaped" if outcome.kind is Kind.REFUTED else "refused"
 
 
 def _sizes(operator: Mechanism) -> dict[str, str]:

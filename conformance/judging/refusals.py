@@ -14,6 +14,7 @@ import numpy as np
 
 from ..execution.calling import Call
 from ..numerics.streams import Stream
+from ..subjects.gradients import GradientSubject
 from .settling import Declined, same
 from .trial import Trial
 
@@ -43,7 +44,7 @@ class Refusals:
         if trial.answered:
             self.given |= given(trial)
             self.answered += [case.label] if case.scenario else []
-        if says is None:
+        if says is None or _refused_before(trial):
             return
         if case.scenario:
             self.refused[case.label] = says
@@ -64,6 +65,15 @@ def refusal(trial: Trial) -> str | None:
     """What the subject said that refused the call of a case; None of one that it answered, or does not claim."""
     reply = trial.replies.get(trial.base.key)
     return reply.fault.says if reply is not None and reply.fault and reply.fault.kind == "unsupported" else None
+
+
+def _refused_before(trial: Trial) -> bool:
+    """Whether a call for gradients is one that the function refuses without them, where that is counted."""
+    subject = trial.bench.subject
+    if not isinstance(subject, GradientSubject):
+        return False
+    with subject.forward.session():
+        return subject.forward_fails(trial.call(trial.base))
 
 
 def plain(trial: Trial) -> Call | None:

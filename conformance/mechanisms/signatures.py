@@ -24,6 +24,7 @@ from .mechanism import Mechanism
 from .schema import place_of, schema_errors, spec_folder
 from .specfiles import ENDING, SpecFile
 from .stated import is_stated, kind_and_texts, stated
+from .stems import stem
 
 How = Literal["array", "tuple", "text", "object", "out", "in_place", "room", "left"]
 _ASKED = re.compile(r"(\w+)|none if (\w+) == none else .*")
@@ -83,6 +84,8 @@ class Signature:
     """Outputs that are assembled from what is returned, each with its expression."""
     beside: str = ""
     """The interface of the same functions whose other calls these are."""
+    variant_of: str = ""
+    """The interface whose parameters other functions of that name read otherwise, as this one says."""
     found: tuple[str, ...] = ()
     """Where a program finds functions that have it, as `module:name`."""
 
@@ -118,6 +121,11 @@ class Signature:
         kinds = ("array", "in_place")
         return {n: p.texts[0] for n, p in self.parameters.items() if p.how in kinds and p.texts[0] in whole}
 
+    def is_called(self, function: str) -> bool:
+        """Whether a function has its name, or one that says the same, as `naive_selective_scan` does."""
+        names, own = (self.name, *self.also), stem(function)
+        return function in names or ("_" in own and own in map(stem, names))
+
     def serves(self, operator: str | None) -> bool:
         """Whether a function may be taken for it where this operator is asked for, or none."""
         return self.operator == operator or (operator is None and not self.beside)
@@ -138,6 +146,11 @@ def signatures() -> dict[str, Signature]:
 def beside(name: str) -> list[Signature]:
     """The interfaces of other calls of the functions that have this one."""
     return [one for one in signatures().values() if one.beside == name]
+
+
+def variants(name: str) -> list[Signature]:
+    """The interfaces of functions that have the name and the parameters of this one, and read them otherwise."""
+    return [one for one in signatures().values() if one.variant_of == name]
 
 
 def signature_named(name: str, label: str = "") -> Signature:
@@ -187,13 +200,16 @@ def fitting(
         one
         for one in signatures().values()
         if operator in (None, one.operator)
-        and (set(taken) <= set(one.parameters) or function in (one.name, *one.also))
+        and not one.variant_of
+        and (set(taken) <= set(one.parameters) or one.is_called(function))
         and set(needed) <= set(one.mapped)
         and _leading(one) <= set(taken)
         and admitted(one)  # which may have to read its operator
     ]
-    found = [one for one in fits if one.serves(operator)] or [one for one in fits if function in (one.name, *one.also)]
-    named = [one for one in found if function in (one.name, *one.also)]
+    found = [one for one in fits if one.serves(operator)] or [one for one in fits if one.is_called(function)]
+    named = [one for one in found if function in (one.name, *one.also)] or [
+        one for one in found if one.is_called(function)
+    ]
     shares = {one.name: _share(one, taken, beyond(one)) for one in named or found}
     best = [one for one in named or found if shares[one.name] == max(shares.values())]
     return best[0] if len(best) == 1 and (named or shares[best[0].name] >= ENOUGH) else None
@@ -237,6 +253,7 @@ def _read(document: Mapping[Any, Any]) -> Signature:
         of_codes=str(plain.get("of_codes", "")),
         outputs={str(n): str(text) for n, text in plain.get("outputs", {}).items()},
         beside=str(plain.get("beside", "")),
+        variant_of=str(plain.get("variant_of", "")),
         found=tuple(map(str, plain.get("found", ()))),
     )
 
@@ -296,6 +313,9 @@ def _contradictions(
     if one.beside and (one.beside not in signatures() or signatures()[one.beside].operator == one.operator):
         hint = did_you_mean(one.beside, signatures())
         yield SpecError(f"beside: no interface {one.beside!r} of another operator{hint}", places["beside"])
+    if one.variant_of and one.variant_of not in signatures():
+        hint = did_you_mean(one.variant_of, signatures())
+        yield SpecError(f"variant_of: no interface {one.variant_of!r}{hint}", places["variant_of"])
     if one.layout and one.layout not in m.layouts:
         hint = did_you_mean(one.layout, m.layouts)
         yield SpecError(f"layout: {m.name} has no layout {one.layout!r}{hint}", places["layout"])

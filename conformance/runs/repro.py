@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -21,7 +19,6 @@ from ..errors import Error, UsageError
 from ..execution.addresses import EXEC
 from ..execution.backward import cotangents_in
 from ..execution.calling import Call, Interface
-from ..execution.interpreters import parted
 from ..judging.bench import Bench
 from ..judging.cells import Failure, law_of, sentence_of
 from ..judging.judge import judged
@@ -33,17 +30,14 @@ from ..numerics.codes import CODES
 from ..numerics.formats import KINDS, half_unit
 from ..numerics.grades import result_format
 from ..reporting.dialects import DIALECTS
-from ..reporting.filling import IMPORTS, LINES, NOTED
 from ..reporting.findings import marks, named, prose
 from ..reporting.literals import Input
 from ..reporting.repro import Asked, Differentiated, Output, Program
 from ..reporting.results import environment
-from ..subjects.excerpts import excerpt, interpreted_excerpt
-from ..subjects.registered import FAULT, INTERPRETERS
+from ..subjects.registered import FAULT
 from ..subjects.subject import AdapterSubject
-from ..subjects.targets import file_of
 from .opening import Kept, Opened, again
-from .runner import SHIPPED
+from .under_test import code_of
 
 MANY = 6
 """Calls of a law up to which all of them are written."""
@@ -51,27 +45,6 @@ WRITTEN = ("shape", "dtype", "inputs_unchanged", "repeatable", "precision")
 """The contracts that a program can ask for by itself."""
 DTYPES = ("float64", "float32", "float16", "bfloat16")
 """Those whose arrays can be written down."""
-STAND_IN = '''class Unsupported(Exception):
-    """What a function raises for a call that it does not take."""
-
-
-def declared(*given, **declaration):
-    """The function itself, whatever is declared of it."""
-    return given[0] if given and callable(given[0]) else lambda function: function
-
-
-# The file declares its functions with attnspec, and needs no more of it.
-stand_in = types.ModuleType("attnspec")
-stand_in.adapter, stand_in.Unsupported = declared, Unsupported
-sys.modules["attnspec"] = sys.modules["attnspec.adapters"] = stand_in
-
-
-'''
-LOADED = """path = Path(__file__).resolve().parent / {path!r}
-sys.path.insert(0, str(path.parent))
-spec = importlib.util.spec_from_file_location("under_test", path)
-module = sys.modules["under_test"] = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)"""
 
 
 def program_of(kept: Kept, *, beside: Path) -> Program:
@@ -105,7 +78,7 @@ def program_of(kept: Kept, *, beside: Path) -> Program:
         if earlier:
             prepared(bench, earlier)
         calls = [*_before(bench, earlier), *_asked(bench, failure)]
-    function, imports, code = _code(subject, witness["target"], bench.device, beside)
+    function, imports, code = code_of(subject, witness["target"], bench.device, beside)
     packages = [subject.adapter.package] if subject.adapter.package else []
     header = environment("", {}, packages)
     versions = {
@@ -318,63 +291,6 @@ def _layout(layout: str, at: int) -> str:
         "lone": ("contiguous",) * 2 + ("transposed",),
     }
     return turns[layout][at % len(turns[layout])] if layout in turns else layout
-
-
-# What is under test
-
-
-def _code(subject: AdapterSubject, target: str, device: str, beside: Path) -> tuple[str, list[str], str]:
-    """The name of the function, what it imports, and what defines it."""
-    path = file_of(target)
-    adapter = subject.adapter
-    if adapter.factory is not None:
-        return _module(subject, path, beside)
-    if path is not None:
-        name = _function_of(path, parted(target)[0].partition(".py:")[2] or adapter.name, adapter.place)
-        text = path.read_text("utf-8")
-        stand_in = STAND_IN if re.search(r"^\s*(from|import) attnspec\b", text, re.MULTILINE) else ""
-        imports = [
-            "import importlib.util",
-            "import sys",
-            *(["import types"] if stand_in else []),
-            "from pathlib import Path",
-        ]
-        return name, imports, f"{stand_in}{_loaded(path, beside)}\n{name} = module.{name}"
-    name = adapter.function.__name__
-    if not adapter.module.startswith(SHIPPED):
-        stand_in = STAND_IN
-        return name, ["import sys", "import types"], f"{stand_in}from {adapter.module} import {name}"
-    interpreted = INTERPRETERS.get(adapter.interpreted) == "triton" and device == "cpu"  # others are asked in the call
-    found = (interpreted_excerpt if interpreted else excerpt)(adapter.module, adapter.function)
-    return name, found.imports, found.text
-
-
-def _loaded(path: Path, beside: Path) -> str:
-    return LOADED.format(path=os.path.relpath(path.resolve(), beside.resolve()))
-
-
-def _module(subject: AdapterSubject, path: Path | None, beside: Path) -> tuple[str, list[str], str]:
-    """The same of a module of torch in a file, which is made and filled by the program."""
-    if path is None or subject.adapter.framework != "torch":
-        raise UsageError("modules are written down that are of torch, and in a file; 'attnspec replay' makes the call")
-    interface, name = subject.interface, re.sub(r"\W", "_", subject.adapter.name)
-    axes = {each: [*found] for each, found in interface.axes.items()}
-    given = f"{subject.adapter.name!r}, {[*interface.required]!r}, {axes!r}, {dict(interface.absent)!r}"
-    stand_in = f"{STAND_IN.rstrip()}\nstand_in.module = noted\n\n\n"
-    imports = ["import importlib.util", "import sys", "import types", "from pathlib import Path", *IMPORTS]
-    return name, imports, f"{NOTED}{stand_in}{_loaded(path, beside)}\n\n\n{LINES}{name} = filled({given})"
-
-
-def _function_of(path: Path, name: str, place: str) -> str:
-    """The name of a function in its file, where an adapter may have another one: by its line."""
-    functions = [node for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, ast.FunctionDef)]
-    if any(node.name == name for node in functions):
-        return name
-    line = int(tail) if (tail := place.rpartition(":")[2]).isdigit() else 0
-    first = {min([node.lineno, *(each.lineno for each in node.decorator_list)]): node.name for node in functions}
-    if line not in first:
-        raise UsageError(f"{safe(str(path))} has no function {safe(name)!r} at its top; a program could not call it")
-    return first[line]
 
 
 def _happens(witness: Mapping[str, Any], failure: Failure) -> str:

@@ -68,6 +68,14 @@ class GradientSubject(AdapterSubject):
             self.read_as(self.forward.form.layout.name, observed=True)
         return super().call(call)
 
+    def forward_fails(self, call: Call) -> bool:
+        """Whether the function gives no result either where the gradients of a call are not asked for."""
+        known = {*self.forward.mechanism.required, *self.forward.mechanism.takes}
+        inputs = {name: x for name, x in call.inputs.items() if name in known}
+        inputs |= {name: inputs[like] for name, like in _zeros(self.forward.mechanism, self.mechanism).items()}
+        options = {name: x for name, x in call.options.items() if name in known}
+        return self.forward.call(replace(call, inputs=inputs, options=options)).fault is not None
+
     def apart(self, calls: Sequence[Call], seconds: float, *, anew: bool = False) -> list[Reply]:
         raise ApartError("attnspec computes its gradients; the function itself is tested")
 

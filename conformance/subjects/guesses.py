@@ -67,7 +67,7 @@ def _interface(adapter: Adapter, operator: str | None, known: Library) -> Signat
     parameters = inspect.signature(adapter.function).parameters.values()
     plain = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
     names = {p.name: p.name for p in plain}
-    alike = [one for one in signatures().values() if adapter.name in (one.name, *one.also) and one.serves(operator)]
+    alike = [one for one in signatures().values() if one.is_called(adapter.name) and one.serves(operator)]
     called = max(alike, key=lambda one: sum(p.name in one.parameters for p in plain), default=None)
     if called is not None:
         names = own_names(plain, called, called.arrays_in(known[called.operator]))
@@ -103,7 +103,7 @@ def guess_operator(name: str, known: Library | None = None, needed: Sequence[str
     Where it says none, it is attention for a function that needs queries, keys and values, and options of that.
     """
     known = known or library()
-    words = f"_{re.sub(r'[^a-z0-9]+', '_', name.lower())}_"
+    words = f"_{'_'.join(SYNONYMS.get(word, word) for word in re.split(r'[^a-z0-9]+', name.lower()))}_"
     said = {operator: operator for operator in known.stating} | {
         word: operator for word, operator in SAID.items() if operator in known.stating
     }
@@ -121,21 +121,28 @@ def guess_operator(name: str, known: Library | None = None, needed: Sequence[str
     )
 
 
-SAID = {
+SYNONYMS = {
     "attn": "attention",
     "sdpa": "attention",
     "rope": "rotary",
-    "rotary_emb": "rotary",
     "rmsnorm": "rms_norm",
     "layernorm": "layer_norm",
-    "qk_norm_rope": "qk_norm_rotary",
-    "gated_rmsnorm": "gated_rms_norm",
+    "groupnorm": "group_norm",
+    "gdn": "gated_delta_rule",
+    "kda": "kimi_delta_attention",
+    "nsa": "native_sparse_attention",
+    "gla": "linear_attention",
+}
+"""What words in the names of functions mean."""
+SAID = {
+    "rotary_emb": "rotary",
+    "qk_norm_rotary": "qk_norm_rotary",
     "silu_and_mul": "gated_activation",
     "swiglu_activation": "gated_activation",
     "add_rms_norm": "residual_rms_norm",
-    "add_rmsnorm": "residual_rms_norm",
-    "paged_attn": "paged_attention",
     "varlen_attention": "packed_attention",
-    "varlen_attn": "packed_attention",
+    "delta_rule": "gated_delta_rule",
+    "rwkv_linear_attention": "wkv4",
+    "dsa_indexer": "lightning_indexer",
 }
 """What else operators are called in the names of functions."""

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
 
 from attnspec.adapters import Adapter
 
 from ..data.texts import NAME, safe
 from ..errors import UsageError, did_you_mean
 from ..execution.apart import ApartError
-from ..execution.calling import LASTING, Breach, Call, Caller, DirectCaller, Interface, Reply
+from ..execution.calling import LASTING, OTHER, Breach, Call, Caller, DirectCaller, Interface, Reply
 from ..execution.interpreters import Interpreter
 from ..execution.supervised import SupervisedCaller
-from ..mechanisms.layouts import layout_of
+from ..mechanisms.layouts import MisfitError, layout_of
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.signatures import signature_named
+from ..mechanisms.stated import is_stated
 from .aliases import untested
 from .claims import Claims, claims_of, compiles, is_own, narrowed
 from .forms import Form, as_operator, form_in, taking
@@ -59,21 +62,31 @@ class AdapterSubject:
 
         `own` is the interpreter that calls it, if that is another one than this.
         """
-        self.adapter, self.mechanism, self.own = adapter, mechanism, own
+        self.mechanism, self.own, self.supervise = mechanism, own, supervise
         self.name = safe(adapter.name + (f"@{own.label}" if own else ""), NAME)
         self.operator = adapter.operator
-        self.form, self.claims = self._formed(declared=declared)
         fixed = adapter.layout or adapter.factory is not None or is_own(adapter)
         self.undeclared_layout = bool(mechanism.layouts) and not fixed
         """Whether the layout is to be identified still."""
         self.observed_layout = False
         """Whether it was identified, and is another one than the operator's."""
         self.noted: dict[str, Breach] = {}
+        self._take(adapter, declared=declared)
+
+    def _take(self, adapter: Adapter, *, declared: bool) -> None:
+        """Have calls made as an adapter says."""
+        self.adapter, mechanism = adapter, self.mechanism
+        self.form, self.claims = self._formed(declared=declared)
         self.interface = self.form.interface(self.claims.by_name)
+        if not declared and (self.form.taken is None or is_stated(adapter.like)):
+            self.interface = replace(self.interface, others=OTHERS)
         if adapter.factory is not None:
             self.interface = replace(self.interface, axes=_axes(adapter, mechanism), absent=_absent(mechanism))
-        self.supervise = supervise
         self.caller: Caller = self._called()
+
+    def take_as(self, like: str) -> None:
+        """Have calls made as functions with that known interface take them."""
+        self._take(replace(self.adapter, like=like), declared=self.claims.declared)
 
     def _formed(self, *, declared: bool) -> tuple[Form, Claims]:
         return _formed(self.adapter, self.mechanism, declared=declared)
@@ -108,12 +121,28 @@ class AdapterSubject:
         self.form, self.observed_layout = replace(self.form, layout=found), observed
         self.claims = narrowed(self.claims, self.form) if observed else self.claims
 
+    def set_aside(self, output: str) -> None:
+        """Take what is returned in the place of an output for something else."""
+        names = enumerate(self.interface.outputs)
+        kept = tuple(f"{OTHER}{place}" if name == output else name for place, name in names)
+        self.interface = replace(self.interface, outputs=kept)
+        self.caller = self._called()
+
     def call(self, call: Call) -> Reply:
         reply = self.form.called(self.caller.call, call)
+        if any(name.startswith(OTHER) for name in reply.outputs):
+            reply = replace(reply, outputs={name: x for name, x in reply.outputs.items() if not name.startswith(OTHER)})
         for breach in reply.breaches:
             if breach.contract in LASTING:
                 self.noted.setdefault(breach.contract, breach)
         return reply
+
+    def results(self, call: Call) -> dict[str, NDArray[Any]]:
+        """All results of a call as the function returns them, those among them that are none of the operator's."""
+        try:
+            return dict(self.caller.call(call if self.form.plain else self.form.arranged(call)).outputs)
+        except MisfitError:
+            return {}
 
     def apart(self, calls: Sequence[Call], seconds: float, *, anew: bool = False) -> list[Reply]:
         """What calls give where nothing of attnspec is to be seen; see `SupervisedCaller.apart`."""
@@ -190,5 +219,7 @@ def _absent(mechanism: Mechanism) -> dict[str, float]:
     return {name: float(x) for name, x in found.items() if isinstance(x, int | float) and not isinstance(x, bool)}
 
 
+OTHERS = 8
+"""Further results of a plain function that are left alone."""
 LAID_OUT = 3
 """Axes of an input that a layout may move."""

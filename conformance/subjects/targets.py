@@ -3,6 +3,7 @@
 torch_sdpa                      an adapter that is shipped, or registered by a package
 path/to/file.py                 every adapter declared in a file
 path/to/file.py:function        one of them, or a function that is not decorated at all
+package.module:function         the same of a module that can be imported
 reference                       the float64 reference, as a subject of every operator
 mistake:attention.no_scale      a known mistake
 fault:boundary_key_twice        a function that is wrong on purpose
@@ -25,6 +26,7 @@ from ..execution import addresses, interpreters, sources
 from ..execution.addresses import EXEC, words_of
 from ..execution.calling import Caller, Interface
 from ..execution.declarations import checked
+from ..execution.dotted import located
 from ..execution.interpreters import Interpreter, examined, parted
 from ..execution.supervised import supervised
 from ..frameworks.known import FRAMEWORKS, is_installed
@@ -82,7 +84,7 @@ def resolve(
         return [subject(fault(target), supervisor=supervisor, known=known)]
     path = file_of(target)
     if path is not None:
-        found = from_file(path, target.partition(".py:")[2], asked, supervisor, known, elsewhere=elsewhere)
+        found = from_file(path, function_of(target), asked, supervisor, known, elsewhere=elsewhere)
     else:
         found = [subject(find(target), supervisor=supervisor, known=known, elsewhere=elsewhere)]
     _check_device(found, device)
@@ -103,6 +105,8 @@ def _elsewhere(
         raise UsageError(f"{whole}: {target} is computed by attnspec itself; name it without @{python}")
     if supervisor is None:
         raise UsageError(f"{whole}: another interpreter needs its own process; leave out --no-isolate")
+    if in_module(target):
+        raise UsageError(f"{whole}: a module is found by the Python that runs attnspec; name its file instead")
     path = file_of(target)
     if path is not None:
         if not path.is_file():
@@ -110,7 +114,7 @@ def _elsewhere(
         own = examined(python, interpreters.imported(path))
         if supervisor.framework(path) != "numpy":
             own.require(supervisor.framework(path), str(path))
-        found = from_file(path, target.partition(".py:")[2], asked, supervisor, known, own)
+        found = from_file(path, function_of(target), asked, supervisor, known, own)
     else:
         adapter = fault(target) if target.startswith(FAULT) else find(target)
         needed = [*filter(None, (adapter.framework, adapter.package))]
@@ -144,12 +148,36 @@ def files_of(target: str) -> list[Path]:
 
 
 def file_of(target: str) -> Path | None:
-    """The file of Python that a target names, if it names one."""
+    """The file of Python that a target names, if it names one; a `TargetError` for a module that is not there."""
     if target.startswith(EXEC):
         return None
     target = parted(target)[0]
     path, _, function = target.partition(".py:")
-    return Path(f"{path}.py" if function else target) if target.endswith(".py") or function else None
+    if target.endswith(".py") or function:
+        return Path(f"{path}.py" if function else target)
+    found = in_module(target)
+    if found is None:
+        return None
+    file = located(found)
+    if file is None:
+        top = found.partition(".")[0]
+        missing = f"module {found!r}" if located(top) else f"module {top!r} in this environment or the current folder"
+        raise TargetError(f"{target}: there is no {missing}")
+    return file
+
+
+def function_of(target: str) -> str:
+    """The function that a target names in a file or module; nothing where all of its adapters are meant."""
+    target = parted(target)[0]
+    return target.partition(":")[2] if in_module(target) else target.partition(".py:")[2]
+
+
+def in_module(target: str) -> str | None:
+    """The module of a target such as `package.module:function`; None where it is of another kind."""
+    module, _, function = target.partition(":")
+    names = [*module.split("."), *function.split(".")]
+    kinds = (FAULT, "mistake:", EXEC)
+    return module if function and all(map(str.isidentifier, names)) and not target.startswith(kinds) else None
 
 
 def operators(known: Library | None = None) -> dict[str, Mechanism]:

@@ -18,6 +18,10 @@ from attnspec.subjects.guesses import Asked, completed, guess_operator
         ("softmax_of_attention", "attention"),
         ("fused_qk_norm_rope", "qk_norm_rotary"),
         ("my_silu_and_mul", "gated_activation"),
+        ("naive_recurrent_linear_attn", "linear_attention"),
+        ("naive_log_linear_attn", "log_linear_attention"),
+        ("triton_rmsnorm", "rms_norm"),
+        ("my_varlen_attn", "packed_attention"),
     ],
 )
 def test_a_name_says_its_operator(name, operator):
@@ -36,6 +40,24 @@ def test_of_interfaces_of_one_name_that_is_taken_which_has_most_of_the_parameter
 
     found = completed(Adapter("scaled_dot_product_attention", "", kernel, "torch"), Asked(), None)
     assert "scaled_dot_product_attention" == found.like
+
+
+@pytest.mark.parametrize(
+    "name", ["chunk_gated_delta_rule", "torch_chunk_gated_delta_rule", "naive_recurrent_gated_delta_rule"]
+)
+def test_words_for_how_a_function_computes_do_not_tell_interfaces_apart(name):
+    def kernel(query, key, value, g, beta, initial_state=None, output_final_state=False, tile=64):
+        return query
+
+    found = completed(Adapter(name, "", kernel, "torch"), Asked(), None)
+    assert "chunk_gated_delta_rule" == found.like
+
+
+def test_the_name_decides_between_interfaces_of_the_same_parameters():
+    def kernel(q, k, v, g, scale=None):
+        return q
+
+    assert "chunk_simple_gla" == completed(Adapter("naive_simple_gla", "", kernel, "torch"), Asked(), None).like
 
 
 def test_only_operators_of_interfaces_that_fit_are_read():
