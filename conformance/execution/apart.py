@@ -142,6 +142,9 @@ class Asking:
     def call(self, call: Call, seconds: float) -> Reply:
         """The reply to a call on contiguous arrays."""
         interface = self._place.interface
+        attributes = [x for name in interface.objects for x in dict(call.options.get(name, {})).values()]
+        if any(isinstance(x, np.ndarray | list) for x in attributes):
+            raise ApartError("an object with arrays cannot be sent there")
         own = {name: call.dtypes.get(name) or interface.dtype_of(name, call.dtype) for name in call.inputs}
         made = {name: _made(x, own[name]) for name, x in call.inputs.items()}
         head = {

@@ -237,7 +237,14 @@ class DirectCaller:
     def options(self, call: Call) -> dict[str, Any]:
         """The options of a call, as the function takes them."""
         objects = self.interface.objects
-        return {name: SimpleNamespace(**x) if name in objects else x for name, x in call.options.items()}
+        return {name: self._object(x, call) if name in objects else x for name, x in call.options.items()}
+
+    def _object(self, attributes: Mapping[str, Any], call: Call) -> SimpleNamespace:
+        """An object with attributes, of which some may be arrays."""
+        make, dtype, device = self.framework.make, call.dtype, call.device
+        lists = {name: np.asarray(x) for name, x in attributes.items() if isinstance(x, np.ndarray | list)}
+        arrays = {name: make(x, dtype, device, "contiguous", 0) for name, x in lists.items()}
+        return SimpleNamespace(**{**attributes, **arrays})
 
     def _arrays(self, call: Call) -> dict[str, Made]:
         made = {}

@@ -49,9 +49,9 @@ class Reading:
 
 def lay_out(subject: Subject, operator: Mechanism, dtype: str, device: str) -> None:
     """Have a subject called in the layout that it reads, where it does not declare one; found once."""
-    if not isinstance(subject, AdapterSubject) or not subject.undeclared_layout:
+    if not isinstance(subject, AdapterSubject) or not subject.undeclared_layout or subject.laid_out:
         return
-    subject.undeclared_layout = False
+    subject.laid_out = True
     if undeclared(operator, subject.claims) is not None:
         return
     found = _read(subject, operator, dtype, device)

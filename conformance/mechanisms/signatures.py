@@ -124,7 +124,7 @@ class Signature:
     def is_called(self, function: str) -> bool:
         """Whether a function has its name, or one that says the same, as `naive_selective_scan` does."""
         names, own = (self.name, *self.also), stem(function)
-        return function in names or ("_" in own and own in map(stem, names))
+        return function.rpartition(".")[2] in names or ("_" in own and own in map(stem, names))
 
     def serves(self, operator: str | None) -> bool:
         """Whether a function may be taken for it where this operator is asked for, or none."""
@@ -228,6 +228,8 @@ def _leading(one: Signature) -> set[str]:
     return {*found, *objects}
 
 
+SCRATCH = "_"
+"""What an array that a call may change is afterwards where that is no output."""
 LEADING = 3
 """As many parameters as queries, keys and values are."""
 
@@ -323,7 +325,7 @@ def _contradictions(
     for layout, name, says in layout_faults({**m.layouts, "arrays": one.arrays}, {*m.inputs, *m.outputs}):
         if layout == "arrays":
             yield SpecError(f"arrays.{name}: {says}", places["arrays"])
-    written = {text for passed in one.parameters.values() for text in passed.written}
+    written = {text for passed in one.parameters.values() for text in passed.written} - {SCRATCH}
     for key, says in faults_in(one.outputs, m, one.returns, written):
         yield SpecError(says, places[key])
     if m.outputs[0] not in {*one.returns, *one.outputs}:
@@ -348,7 +350,7 @@ def _misread(texts: Mapping[Any, Any], one: Signature, m: Mechanism) -> Iterator
         if passed.how == "out" and passed.texts[0] not in (one.layout_in(m).own if m.layouts else m.outputs):
             yield SpecError(f"parameters.{name}: {passed.texts[0]!r} is no output of a layout", place)
         written = passed.texts[1:] if passed.how == "in_place" else ()
-        for output in (each for each in written if each not in one.returns):
+        for output in (each for each in written if each not in (*one.returns, SCRATCH)):
             yield SpecError(f"parameters.{name}: {output!r} is not returned", place)
         for part in passed.expressions:
             if part in stacks:

@@ -9,10 +9,14 @@ import re
 import shlex
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
 from ..data.texts import safe_data
+from ..errors import Error
+from ..subjects.targets import files_of
 from .typesetting import WIDTH, command
 from .workloads import WORKED
 
@@ -128,7 +132,7 @@ def _entries(witness: Witness, cell: Mapping[str, Any], rows: int, room: int, fo
     yield "Then", _innocent(witness, cell)
     yield "Replay", _replay(witness, folder)
     if folder and not witness.get("alone") and not witness.get("large"):
-        yield "Repro", f"attnspec repro {witness['key']}{_at(folder)}"
+        yield "Repro", f"attnspec repro {witness['key']}{_at(folder)}{_trust(witness)}"
     if witness.get("level") == "must" and folder and not cell.get("finding") and not cell.get("note"):
         waive = f"attnspec waive {witness['key']}{_at(folder)} --issue URL --owner NAME --reason TEXT --expires DAY"
         yield "Waive", "\n".join(command(waive, room))
@@ -151,7 +155,15 @@ def _replay(witness: Witness, folder: str) -> str:
         return "no case was stored: pass report_dir, so that 'attnspec replay' can make the same call again"
     if witness.get("alone"):
         return "call the same function again: it is in no file, so another process cannot load it"
-    return f"attnspec replay {witness['key']}{_at(folder)}"
+    return f"attnspec replay {witness['key']}{_at(folder)}{_trust(witness)}"
+
+
+def _trust(witness: Witness) -> str:
+    """The option that lets a case run a file outside the current folder, where the user has named such a file."""
+    with suppress(Error):
+        whole = [path.resolve() for path in files_of(witness.get("target", ""))]
+        return " --trust" if any(not path.is_relative_to(Path.cwd().resolve()) for path in whole) else ""
+    return ""
 
 
 def _at(folder: str) -> str:

@@ -35,7 +35,7 @@ from ..mechanisms.layouts import (
     sizes_of_letters,
 )
 from ..mechanisms.mechanism import Mechanism
-from ..mechanisms.signatures import Passed, Signature, scope_of, signature_named
+from ..mechanisms.signatures import SCRATCH, Passed, Signature, scope_of, signature_named
 from ..numerics import budget
 from ..numerics.numbers import value
 from ..numerics.truths import Truth
@@ -123,7 +123,7 @@ class Form:
         changed = {name: how.texts[1:] for name, how in passed.items() if how.how == "in_place"}
         named = [name for name in one.returns or m.outputs if name != "_"]
         into |= {n: said[0] if said else "".join(named[at : at + 1]) for at, (n, said) in enumerate(changed.items())}
-        into |= dict.fromkeys(rooms, "")
+        into |= dict.fromkeys([*rooms, *(n for n, said in changed.items() if said == (SCRATCH,))], "")
         outputs = tuple(name if name != "_" else f"_{number}" for number, name in enumerate(one.returns or m.outputs))
         dtypes |= {
             name: "number" for name in outputs if name not in {*m.outputs, *one.dtypes}

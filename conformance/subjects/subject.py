@@ -67,7 +67,9 @@ class AdapterSubject:
         self.operator = adapter.operator
         fixed = adapter.layout or adapter.factory is not None or is_own(adapter)
         self.undeclared_layout = bool(mechanism.layouts) and not fixed
-        """Whether the layout is to be identified still."""
+        """Whether the layout is to be identified."""
+        self.laid_out = False
+        """Whether that was tried."""
         self.observed_layout = False
         """Whether it was identified, and is another one than the operator's."""
         self.noted: dict[str, Breach] = {}
