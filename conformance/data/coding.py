@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from . import exact
 
-DTYPES = {dtype.char: dtype for dtype in map(np.dtype, "?bBhHiIlLqQefd")}
-"""The dtypes of arrays that are carried: booleans, integers and fractions."""
+DTYPES = {dtype.char: dtype for dtype in map(np.dtype, "?bBhHiIlLqQefdF")}
+"""The dtypes of arrays that are carried: booleans, integers, fractions, and complex numbers of single precision."""
 ARRAYS = (np.ndarray, NDArray)
 """What a hint of an array is made of: the second one from NumPy 2.5 on, where it is an alias of its own."""
 SMALL = 1 << 10

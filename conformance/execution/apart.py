@@ -128,10 +128,11 @@ class Asking:
         names = ("path", "module", "root", "folder", "name", "framework")
         interface = place.interface
         said = {name: getattr(interface, name) for name in ("required", "axes", "absent", "outputs")}
+        folder = importlib.resources.files("attnspec.execution")
         filling = {
             "program": filling_program() if interface.axes else [],
             "said": {**said, "axes": dict(interface.axes)},
-            "planning": importlib.resources.files("attnspec.execution").joinpath("planned.py").read_text(),
+            "forms": [folder.joinpath(f"{name}.py").read_text() for name in ("planned", "documented")],
         }
         given = {name: getattr(place, name) for name in names}
         _send(self._end, {"environment": neutral(place.environment), **given, **filling})
@@ -142,9 +143,8 @@ class Asking:
     def call(self, call: Call, seconds: float) -> Reply:
         """The reply to a call on contiguous arrays."""
         interface = self._place.interface
-        attributes = [x for name in interface.objects for x in dict(call.options.get(name, {})).values()]
-        if any(isinstance(x, np.ndarray | list) for x in attributes):
-            raise ApartError("an object with arrays cannot be sent there")
+        if any(isinstance(x, np.ndarray | list) for option in call.options.values() for x in _parts(option)):
+            raise ApartError("arrays in an object or a tuple cannot be sent there")
         own = {name: call.dtypes.get(name) or interface.dtype_of(name, call.dtype) for name in call.inputs}
         made = {name: _made(x, own[name]) for name, x in call.inputs.items()}
         head = {
@@ -184,6 +184,11 @@ def filling_program() -> list[tuple[str, str]]:
     """The texts of what fills a module, each after those that it imports."""
     folder = importlib.resources.files("attnspec.execution")
     return [(name, folder.joinpath(f"{name}.py").read_text()) for name in ("mapping", "modules", "filling")]
+
+
+def _parts(option: Any) -> list[Any]:
+    """What an object or a tuple has, if an option is one."""
+    return [*option.values()] if isinstance(option, Mapping) else [*option] if isinstance(option, tuple | list) else []
 
 
 def _made(x: NDArray[Any], dtype: str) -> NDArray[Any]:

@@ -22,7 +22,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
-from types import ModuleType, SimpleNamespace
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 HIDDEN = "att" + "nspec"
@@ -227,10 +227,11 @@ def serve(end: socket.socket) -> None:
         os.chdir(start["folder"])
         function = stand_in.function(start["name"], loaded(start))
         function = function.filled(start["program"], start["said"]) if isinstance(function, Parts) else function
-        if isinstance(function, type):
+        if not isinstance(function, FunctionType):
             scope: dict[str, Any] = {}
-            exec(compile(start["planning"], "planned", "exec"), scope)
-            function = scope["Planned"](function) if scope["is_planned"](function) else function
+            for text in start["forms"]:
+                exec(compile(text, "forms", "exec"), scope)
+            function = scope["Planned"](function) if scope["is_planned"](function) else scope["documented"](function)
         stand_in.forget()
     except BaseException as error:  # a file may also exit
         return send(end, {"fault": f"{type(error).__name__}: {error}"[:300]})

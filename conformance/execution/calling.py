@@ -236,15 +236,19 @@ class DirectCaller:
 
     def options(self, call: Call) -> dict[str, Any]:
         """The options of a call, as the function takes them."""
-        objects = self.interface.objects
-        return {name: self._object(x, call) if name in objects else x for name, x in call.options.items()}
+        made = {name: self._with_arrays(x, call) for name, x in call.options.items()}
+        return {name: SimpleNamespace(**x) if name in self.interface.objects else x for name, x in made.items()}
 
-    def _object(self, attributes: Mapping[str, Any], call: Call) -> SimpleNamespace:
-        """An object with attributes, of which some may be arrays."""
-        make, dtype, device = self.framework.make, call.dtype, call.device
-        lists = {name: np.asarray(x) for name, x in attributes.items() if isinstance(x, np.ndarray | list)}
-        arrays = {name: make(x, dtype, device, "contiguous", 0) for name, x in lists.items()}
-        return SimpleNamespace(**{**attributes, **arrays})
+    def _with_arrays(self, x: Any, call: Call) -> Any:
+        """An option with arrays of the framework for those of NumPy, which come as lists from other processes."""
+        if isinstance(x, Mapping):
+            return {name: self._array(each, call) for name, each in x.items()}
+        return tuple(self._array(each, call) for each in x) if isinstance(x, tuple | list) else x
+
+    def _array(self, x: Any, call: Call) -> Any:
+        if not isinstance(x, np.ndarray | list):
+            return x
+        return self.framework.make(np.asarray(x), call.dtype, call.device, "contiguous", 0)
 
     def _arrays(self, call: Call) -> dict[str, Made]:
         made = {}

@@ -1,16 +1,20 @@
-"""Functions in C with the parameters that their documentation begins with, as `f(query, key, scale=None) -> Tensor`."""
+"""The parameters of a function whose own signature says nothing of them.
 
-from __future__ import annotations
+Those of a function in C are said by its documentation, which begins as `f(query, key, scale=None) -> Tensor`, and those
+of a step of autograd by its forward pass. Nothing here knows attnspec, for it also serves where that is not to be seen.
+"""
 
 import ast
 import inspect
 import re
-from collections.abc import Callable
-from typing import Any
 
 
-def documented(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function with a signature that can be read; itself where it has one, or its documentation says none."""
+def documented(function):
+    """A function with a signature that names its parameters; itself where it has one, or nothing says one."""
+    step = _step(function)
+    if step is not None:
+        _, *parameters = inspect.signature(step.forward).parameters.values()
+        return ByPlace(step.apply, inspect.Signature(parameters), step.__name__ if step is function else "")
     try:
         inspect.signature(function)
     except (TypeError, ValueError):
@@ -19,30 +23,44 @@ def documented(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-class Documented:
-    """A function that is called as its documentation says."""
+def _step(function):
+    """The class of a step of autograd, which is given itself or by its `apply`; None for anything else."""
+    step = getattr(function, "__self__", None) if getattr(function, "__name__", "") == "apply" else function
+    both = inspect.isclass(step) and all(callable(getattr(step, name, None)) for name in ("apply", "backward"))
+    return step if both and inspect.isfunction(getattr(step, "forward", None)) else None
 
-    def __init__(self, function: Callable[..., Any], signature: inspect.Signature) -> None:
+
+class Documented:
+    """A function with parameters that it does not name itself."""
+
+    def __init__(self, function, signature, name=""):
         self.function, self.__signature__ = function, signature
-        self.__name__, self.__doc__ = getattr(function, "__name__", ""), function.__doc__
+        self.__name__, self.__doc__ = name or getattr(function, "__name__", ""), getattr(function, "__doc__", None)
         self.__module__ = str(getattr(function, "__module__", None) or "")
 
-    def __call__(self, *given: Any, **named: Any) -> Any:
+    def __call__(self, *given, **named):
         return self.function(*given, **named)
 
 
-def stated(text: str) -> inspect.Signature | None:
+class ByPlace(Documented):
+    """A function that takes nothing by name."""
+
+    def __call__(self, *given, **named):
+        bound = self.__signature__.bind(*given, **named)
+        bound.apply_defaults()
+        return self.function(*bound.args)
+
+
+def stated(text):
     """The signature that a text begins with; None where it begins with none."""
     said = re.match(r"[\w.]+(?=\()", text.strip())
     try:
         tree = ast.parse(f"def f{_head(text.strip()[said.end() :])}: ..." if said else "").body[0]
     except (SyntaxError, ValueError, IndexError, RecursionError, MemoryError):
         return None
-    if not isinstance(tree, ast.FunctionDef):
-        return None
     own, kinds = tree.args, inspect.Parameter
     by_position = [*own.posonlyargs, *own.args]
-    defaults: list[ast.expr | None] = [*[None] * (len(by_position) - len(own.defaults)), *own.defaults]
+    defaults = [*[None] * (len(by_position) - len(own.defaults)), *own.defaults]
     found = [
         _parameter(arg, kinds.POSITIONAL_ONLY if arg in own.posonlyargs else kinds.POSITIONAL_OR_KEYWORD, default)
         for arg, default in zip(by_position, defaults, strict=True)
@@ -54,7 +72,7 @@ def stated(text: str) -> inspect.Signature | None:
     return inspect.Signature(found)
 
 
-def _head(text: str) -> str:
+def _head(text):
     """A text as far as its first brackets go, without what is returned."""
     depth = 0
     for at, character in enumerate(text):
@@ -64,12 +82,12 @@ def _head(text: str) -> str:
     return text
 
 
-def _parameter(arg: ast.arg, kind: Any, default: ast.expr | None) -> inspect.Parameter:
+def _parameter(arg, kind, default):
     annotation = ast.unparse(arg.annotation) if arg.annotation else inspect.Parameter.empty
     return inspect.Parameter(arg.arg, kind, default=_value(default), annotation=annotation)
 
 
-def _value(default: ast.expr | None) -> Any:
+def _value(default):
     """A default in plain values; None for any other."""
     if default is None:
         return inspect.Parameter.empty

@@ -53,7 +53,18 @@ def declared(path: Path, function: str = "") -> list[Adapter]:
     if not callable(plain):
         known = [name for name, x in vars(module).items() if inspect.isfunction(x)]
         raise TargetError(f"{path} has no function {function!r}{did_you_mean(function, known)}")
-    return [undecorated(Planned(plain) if is_planned(plain) else documented(plain), function, module)]
+    called = Planned(plain) if is_planned(plain) else documented(plain)
+    if inspect.isclass(called):
+        weighty = any(base.__module__.partition(".")[0] in MODULES for base in called.__mro__)
+        hint = (
+            f"'attnspec init {path}:{function}' proposes how its weights are filled" if weighty else "name a function"
+        )
+        raise TargetError(f"{path}: {function} is a class; {hint}")
+    return [undecorated(called, function, module)]
+
+
+MODULES = ("torch", "flax", "keras")
+"""Packages whose classes have weights."""
 
 
 def undecorated(

@@ -26,7 +26,7 @@ from .specfiles import ENDING, SpecFile
 from .stated import is_stated, kind_and_texts, stated
 from .stems import stem
 
-How = Literal["array", "tuple", "text", "object", "out", "in_place", "room", "left"]
+How = Literal["array", "tuple", "complex", "text", "object", "out", "in_place", "room", "left"]
 _ASKED = re.compile(r"(\w+)|none if (\w+) == none else .*")
 """What is an input or option itself, or none wherever there is none of it."""
 ENOUGH = 0.5
@@ -211,7 +211,9 @@ def fitting(
         one for one in found if one.is_called(function)
     ]
     shares = {one.name: _share(one, taken, beyond(one)) for one in named or found}
-    best = [one for one in named or found if shares[one.name] == max(shares.values())]
+    known = {one.name: sum(name in one.parameters for name in taken) if named else 0 for one in named or found}
+    ranks = {name: (share, known[name]) for name, share in shares.items()}
+    best = [one for one in named or found if ranks[one.name] == max(ranks.values())]
     return best[0] if len(best) == 1 and (named or shares[best[0].name] >= ENOUGH) else None
 
 
@@ -271,6 +273,8 @@ def _passed(x: Any) -> Passed:
         otherwise = str(x["otherwise"]) if "otherwise" in x else None
         return Passed("text", (str(x["text"]), str(x["where"])), otherwise=otherwise)
     [(how, text)] = x.items()
+    if str(how) == "complex":
+        return Passed("complex", tuple(map(str, text)))
     if str(how) == "object":
         return Passed("object", tuple(map(str, text.values())), tuple(map(str, text)))
     return Passed(str(how), (str(text),))  # type: ignore[arg-type] - the schema has no others

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -238,6 +238,8 @@ def _call(bench: Bench, call: Call) -> Asked:
     """A call as it is written: as the function itself takes it, and arrays in the order in which they are passed."""
     subject, interface = _subject(bench), _interface(bench)
     made = subject.form.arranged(call)
+    if strange := _unwritten(made):
+        raise UsageError(f"{strange} cannot be written in a program; 'attnspec replay' makes the call")
     first = [name for name in interface.required if name not in interface.by_name]
     inputs = {
         name: Input(
@@ -255,6 +257,14 @@ def _call(bench: Bench, call: Call) -> Asked:
     return Asked(
         [*(inputs[name] for name in first), *named], made.options, interface.objects, into, interface.outputs, backward
     )
+
+
+def _unwritten(call: Call) -> str:
+    """What of a call no literal stands for, in words; nothing where all of it can be written."""
+    if any(x.dtype.kind == "c" for x in call.inputs.values()):
+        return "complex arrays"
+    parts = [x.values() if isinstance(x, Mapping) else x for x in call.options.values() if isinstance(x, Collection)]
+    return "arrays in an object or a tuple" if any(isinstance(x, np.ndarray) for own in parts for x in own) else ""
 
 
 def _differentiated(interface: Interface, inputs: Iterable[str]) -> Differentiated | None:

@@ -22,6 +22,7 @@ from ..numerics.formats import FORMATS, unknown_dtype
 from ..numerics.grades import STANDARD, Grade, grade_named
 from .aliases import meant, untested
 from .forms import Form, in_a_line
+from .renaming import TABLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,8 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
     told = {p.name for p in further if form and form.layout.folds and p.name in mechanism.sizes}
     written = {p.name: p.name for p in further if form and p.name in mechanism.outputs and p.name in form.layout.own}
     unknown = [p for p in further if p.name not in {*optional, *told, *written}]
-    needed = [p.name for p in unknown if p.default is p.empty]
+    needed = [p.name for p in inputs if p.name in TABLES and not declared]
+    needed += [p.name for p in unknown if p.default is p.empty]
     if needed:
         hint = meant(needed[0], optional)
         says = f"{label}the parameter {needed[0]!r} is not an input or option of {adapter.operator}{hint}"

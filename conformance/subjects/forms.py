@@ -265,6 +265,8 @@ def _worth(passed: Passed, values: Mapping[str, Any], mechanism: Mechanism, dtyp
         return passed.texts[0] if all(found) else passed.otherwise
     if passed.how == "array" and isinstance(found[0], str):
         return mechanism.passed(passed.texts[0], found[0])
+    if passed.how == "complex":
+        return (found[0] + 1j * found[1]).astype(np.complex64)
     if passed.how == "object":
         return dict(zip(passed.names, found, strict=True))
     return tuple(found) if passed.how == "tuple" else found[0]

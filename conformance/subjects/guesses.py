@@ -103,7 +103,8 @@ def guess_operator(name: str, known: Library | None = None, needed: Sequence[str
     Where it says none, it is attention for a function that needs queries, keys and values, and options of that.
     """
     known = known or library()
-    words = f"_{'_'.join(SYNONYMS.get(word, word) for word in re.split(r'[^a-z0-9]+', name.lower()))}_"
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)  # RMSNormFunction
+    words = f"_{'_'.join(SYNONYMS.get(word, word) for word in re.split(r'[^a-z0-9]+', parted.lower()))}_"
     said = {operator: operator for operator in known.stating} | {
         word: operator for word, operator in SAID.items() if operator in known.stating
     }

@@ -35,6 +35,8 @@ ALIKE = (
     {"slopes", "alibi_slopes"},
 )
 """Names that mean the same wherever they stand."""
+TABLES = frozenset({"freqs", "freqs_cis", "freqs_cos", "freqs_sin", "cos", "sin", "cos_sin_cache", "image_rotary_emb"})
+"""Names of what no operator takes, however early it stands."""
 NEEDED = {
     "scale": ("head_dim", "head_dim ** -0.5 if scale == none else scale"),
     "softcap": ("", "0.0 if softcap == none else softcap"),
@@ -65,8 +67,9 @@ def stated_for(function: Callable[..., Any], mechanism: Mechanism, given: Mappin
         elif p.name in mechanism.outputs:
             own.setdefault(p.name, f"{{out: {p.name}}}")
     left = [name for name in mechanism.required if name not in own.values()]
-    for p in plain[: len(mechanism.required)]:  # the first ones, whatever they are called
-        if left and p.name not in own and p.default is p.empty and p.kind is not p.KEYWORD_ONLY:
+    for p in plain[: len(mechanism.required)]:  # the first ones, whatever else they are called
+        free = p.name not in own and p.name not in TABLES and p.default is p.empty and p.kind is not p.KEYWORD_ONLY
+        if left and free:
             own[p.name] = left.pop(0)
     wanting = {p.name for p in plain if p.default is p.empty}
     for name, (size, text) in NEEDED.items():

@@ -95,3 +95,120 @@ def test_a_rotation_that_no_tables_fit_is_refuted(tmp_path):
     (tmp_path / "rotary.py").write_text(ROTARY.replace("{lines}", "return q * cos - q * sin, k * cos - k * sin"))
     report = attnspec.check(f"{tmp_path / 'rotary.py'}:apply_rotary_pos_emb", dtypes="float32", explain_time=0)
     assert {"apply_rotary_pos_emb": "violated"} == report.verdicts
+
+
+ANGLES = """
+import torch
+
+
+def turned(x, cos, sin):
+    pairs = torch.stack((-x[..., 1::2], x[..., ::2]), -1).flatten(-2)
+    return x * cos + pairs * sin
+
+
+def halves(x, cos, sin):
+    first, second = x.chunk(2, -1)
+    return x * cos + torch.cat((-second, first), -1) * sin
+
+
+def as_complex(x):
+    return torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2).contiguous())
+
+
+{function}
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "like"),
+    [
+        (
+            "def apply_rotary_pos_emb(t, freqs, scale=1):\n    return turned(t, freqs.cos(), freqs.sin())",
+            "apply_rotary_pos_emb_angles",
+        ),
+        (
+            "def apply_rotary_pos_emb(t, freqs):\n    return halves(t, freqs.cos(), freqs.sin())",
+            "apply_rotary_pos_emb_angles_halves",
+        ),
+        ("def apply_rotary_emb(freqs, t):\n    return turned(t, freqs.cos(), freqs.sin())", "apply_rotary_emb_angles"),
+        (
+            "def apply_rotary_emb(x, freqs_cis, use_real=True, use_real_unbind_dim=-1, sequence_dim=2):\n"
+            "    return (turned if use_real_unbind_dim == -1 else halves)(x, *freqs_cis)",
+            "diffusers_apply_rotary_emb",
+        ),
+        (
+            "def apply_rotary_emb(xq, xk, freqs_cis):\n    assert freqs_cis.ndim == 2\n"
+            "    freqs_cis = freqs_cis[None, :, None]\n"
+            "    return tuple(torch.view_as_real(as_complex(x) * freqs_cis).flatten(3) for x in (xq, xk))",
+            "llama_apply_rotary_emb",
+        ),
+        (
+            "def apply_rotary_emb(xq, xk, freqs_cis):\n"
+            "    return tuple(torch.view_as_real(as_complex(x) * freqs_cis[:, :, None]).flatten(3) for x in (xq, xk))",
+            "llama4_apply_rotary_emb",
+        ),
+        (
+            "def apply_rotary_emb(x, freqs_cis):\n"
+            "    return torch.view_as_real(as_complex(x) * freqs_cis[None, :, None]).flatten(3)",
+            "deepseek_apply_rotary_emb",
+        ),
+    ],
+)
+def test_rotary_functions_are_passed_angles_pairs_and_complex_numbers(tmp_path, function, like):
+    (tmp_path / "rotary.py").write_text(ANGLES.replace("{function}", function))
+    name = function.partition("(")[0].removeprefix("def ")
+    report = attnspec.check(f"{tmp_path / 'rotary.py'}:{name}", dtypes="float32", explain_time=0)
+    assert {name: "conformant"} == report.verdicts, report
+    taken = {cell["run"]["taken"] for cell in report.cells if cell.get("run", {}).get("taken")}
+    assert any(f"treated as {like} " in one for one in taken), taken
+
+
+def test_a_table_is_not_taken_for_positions(tmp_path):
+    (tmp_path / "rotary.py").write_text("def rotary(x, freqs, seq_dim=1):\n    return x\n")
+    with pytest.raises(attnspec.UsageError, match="'freqs' is not an input or option of rotary"):
+        attnspec.check(f"{tmp_path / 'rotary.py'}:rotary")
+
+
+STEP = """
+import torch
+
+
+class FlashAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, q, k, v, sm_scale):
+        weights = (q @ k.transpose(-1, -2) * sm_scale).softmax(-1)
+        ctx.save_for_backward(q, k, v, weights)
+        ctx.scale = sm_scale
+        return weights @ v
+
+    @staticmethod
+    def backward(ctx, d_out):
+        q, k, v, weights = ctx.saved_tensors
+        d_weights = d_out @ v.transpose(-1, -2)
+        d_scores = weights * (d_weights - (d_weights * weights).sum(-1, keepdim=True)) * {scale}
+        return d_scores @ k, d_scores.transpose(-1, -2) @ q, weights.transpose(-1, -2) @ d_out, None
+
+
+flash_attention = FlashAttention.apply
+
+
+class RMSNorm(torch.nn.Module):
+    def forward(self, x):
+        return x
+"""
+
+
+@pytest.mark.parametrize("function", ["FlashAttention", "FlashAttention.apply", "flash_attention"])
+@pytest.mark.parametrize(("scale", "verdict"), [("ctx.scale", "conformant"), ("1", "violated")])
+def test_a_step_of_autograd_is_checked_with_its_backward_pass(tmp_path, function, scale, verdict):
+    (tmp_path / "steps.py").write_text(STEP.replace("{scale}", scale))
+    report = attnspec.check(f"{tmp_path / 'steps.py'}:{function}", dtypes="float32", explain_time=0)
+    assert {function: verdict} == report.verdicts, report
+    failing = {cell["mechanism"] for cell in report.cells if cell["verdict"] == "fail"}
+    assert failing <= {"attention_gradient"}
+
+
+def test_a_class_with_weights_is_no_function(tmp_path):
+    (tmp_path / "steps.py").write_text(STEP)
+    with pytest.raises(attnspec.TargetError, match="RMSNorm is a class; 'attnspec init"):
+        attnspec.check(f"{tmp_path / 'steps.py'}:RMSNorm")
