@@ -29,7 +29,7 @@ from ..frameworks.framework import Framework, NotDifferentiableError
 from ..frameworks.known import framework_named
 from ..numerics.formats import KINDS, NUMBER, dtype_under
 from .backward import Backward, differentiated
-from .faults import SAID, Fault, raised
+from .faults import SAID, Fault, file_of, is_deliberate, raised
 from .filling import Filled, planned
 from .inputs import Inputs, Made
 from .mapping import MappingError
@@ -109,6 +109,8 @@ class Interface:
     """Inputs that a call may write to, and the output that each then is where that is not returned; or nothing."""
     objects: frozenset[str] = frozenset()
     """Options that are objects with attributes, in place of a mapping."""
+    refusing: bool = False
+    """Whether an error that the function raises by a statement of its own refuses the call."""
     others: int = 0
     """How many further results a function may return that are none of the operator's."""
     backward: Backward | None = None
@@ -143,7 +145,7 @@ class DirectCaller:
         """`alone` says that nothing but calls goes on in this process."""
         self.interface = interface
         self.framework: Framework = framework_named(framework)
-        self.function = callable_of(function, interface)
+        self.function, self.file = callable_of(function, interface), file_of(function)
         if interface.backward is not None:
             passed = tuple(name for name in interface.required if name not in interface.by_name)
             outputs = frozenset(interface.outputs)
@@ -230,6 +232,8 @@ class DirectCaller:
         except (Exception, SystemExit) as error:
             if isinstance(error, MappingError) and isinstance(self.function, Filled) and self.function.fitted:
                 return Fault("unsupported", told(error))
+            if self.interface.refusing and is_deliberate(error, self.file):
+                return Fault("unsupported", raised(error, traced=False).says)
             return raised(error)
         finally:
             self._moved = self._state()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dis
+import inspect
+import os
 import traceback
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -35,6 +38,34 @@ def raised(error: BaseException, *, traced: bool = True) -> Fault:
     """An exception as a fault: its first line, and if it is to be `traced` the end of its trace, which takes longer."""
     says = f"{safe(type(error).__name__)}: {_first_line(error)}"
     return Fault("raised", says, _traced(error) if traced else "")
+
+
+def is_deliberate(error: BaseException, file: str) -> bool:
+    """Whether an exception was raised by a statement, of a file or of none that belongs to a framework.
+
+    So a function refuses a call, which is another thing than one that goes wrong somewhere below it.
+    """
+    at = error.__traceback__
+    if not isinstance(error, REFUSING) or at is None:
+        return False
+    while at.tb_next is not None:
+        at = at.tb_next
+    code = at.tb_frame.f_code
+    raising = dis.opname[code.co_code[at.tb_lasti]] == "RAISE_VARARGS"
+    return raising and (code.co_filename == file or FRAMEWORKS.isdisjoint(code.co_filename.split(os.sep)))
+
+
+def file_of(function: Any) -> str:
+    """The file that a function is written in, or of a step of autograd its forward pass; nothing where that is none."""
+    called = getattr(function, "function", function)
+    written = getattr(getattr(called, "__self__", None), "forward", None) or inspect.unwrap(called)
+    return str(getattr(getattr(written, "__code__", None), "co_filename", ""))
+
+
+REFUSING = (AssertionError, NotImplementedError, TypeError, ValueError)
+"""What functions raise for calls that they do not take."""
+FRAMEWORKS = frozenset({"torch", "numpy", "jax", "jaxlib", "mlx", "cupy", "tinygrad", "tensorflow", "triton"})
+"""Packages whose own errors say that something went wrong."""
 
 
 def _first_line(error: BaseException) -> str:

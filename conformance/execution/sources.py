@@ -25,6 +25,7 @@ from ..frameworks.known import FRAMEWORKS
 from .declarations import KEYWORDS, checked, place_of
 from .documented import documented
 from .dotted import Named, named
+from .interpretation import interpreted, interpreting
 from .planned import Planned, is_planned
 
 
@@ -43,10 +44,10 @@ def declared(path: Path, function: str = "") -> list[Adapter]:
                 f"{path} declares no adapter; decorate a function with @attnspec.adapter(...), "
                 f"or name one, as in {path}:function"
             )
-        return found
+        return [interpreted(each, path) for each in found]
     named = [adapter for adapter in found if function in (adapter.name, getattr(adapter.function, "__name__", ""))]
     if named:
-        return named
+        return [interpreted(each, path) for each in named]
     plain: Any = module
     for part in function.split("."):  # a function, or that of a class, such as `Function.apply`
         plain = getattr(plain, part, None)
@@ -60,7 +61,7 @@ def declared(path: Path, function: str = "") -> list[Adapter]:
             f"'attnspec init {path}:{function}' proposes how its weights are filled" if weighty else "name a function"
         )
         raise TargetError(f"{path}: {function} is a class; {hint}")
-    return [undecorated(called, function, module)]
+    return [interpreted(undecorated(called, function, module), path)]
 
 
 MODULES = ("torch", "flax", "keras")
@@ -145,10 +146,11 @@ def load(path: Path) -> ModuleType:
     resolved = path.resolve()
     own = named(resolved)
     try:
-        if own is not None and not own.required:
-            with suppress(Exception):  # its package cannot be imported, which need not concern it
-                return _imported(resolved, own)
-        return _imported(resolved, own) if own is not None and own.required else _loaded(resolved)
+        with interpreting(resolved):
+            if own is not None and not own.required:
+                with suppress(Exception):  # its package cannot be imported, which need not concern it
+                    return _imported(resolved, own)
+            return _imported(resolved, own) if own is not None and own.required else _loaded(resolved)
     except (KeyboardInterrupt, TargetError):
         raise
     except BaseException as error:

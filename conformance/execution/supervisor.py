@@ -34,6 +34,7 @@ from .beside import stamp_of
 from .calling import Interface
 from .devices import Lease, count_of, is_leased, lease
 from .dotted import named
+from .interpretation import VARIABLE, has_kernels
 from .messages import Begin, Open, Start
 from .offers import Offered
 from .process import LostError, OrphanedError, StrayError
@@ -200,6 +201,8 @@ class Supervisor:
             raise ApartError("it is a separate program, which does not have attnspec anyway")
         folder = start.folder or str(Path.cwd())
         path = Path(start.folder, start.path)
+        if start.path and dict(start.environment).get(VARIABLE) == "1" and has_kernels(path):
+            raise ApartError("its kernels are interpreted")
         framework = "torch" if "torch" in (asked.framework, _framework(path) if start.path else "") else "numpy"
         found = self._asked(Start(framework), lambda root: root.apart)
         if found is None:
@@ -240,7 +243,12 @@ class Supervisor:
             self._lease = None
 
     def _start(self, path: Path, python: str = "") -> Start:
-        return replace(self._bare("", python), path=str(path), folder=str(Path.cwd()), stamp=stamp_of(path))
+        start = self._bare("", python)
+        variables = start.environment
+        if self.device == "cpu" and VARIABLE not in os.environ and has_kernels(path):
+            variables = tuple(sorted((*variables, (VARIABLE, "1"))))
+        whole = {"path": str(path), "folder": str(Path.cwd()), "stamp": stamp_of(path), "environment": variables}
+        return replace(start, **whole)
 
     def _bare(self, framework: str, python: str = "") -> Start:
         variables = {name: x for name, x in os.environ.items() if not name.startswith("PYTEST_")}

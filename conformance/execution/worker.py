@@ -29,6 +29,7 @@ from ..frameworks.known import framework_named
 from . import guard, orphans, sources
 from .calling import DirectCaller, Reply
 from .faults import Fault, raised
+from .interpretation import interpreting
 from .large import extremes, held, part
 from .messages import (
     Answer,
@@ -234,6 +235,8 @@ def _open(asked: Open, callers: dict[int, DirectCaller], sessions: ExitStack) ->
     if asked.served is not None:
         callers[asked.key] = ProgramCaller(asked.served, asked.name, asked.interface)
     else:
+        if asked.path:
+            sessions.enter_context(interpreting(Path(asked.path)))
         adapter = _adapter(asked)
         callers[asked.key] = DirectCaller(adapter.function, asked.framework, asked.interface, alone=True)
     sessions.enter_context(callers[asked.key].session())

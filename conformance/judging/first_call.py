@@ -25,6 +25,7 @@ from ..subjects.subject import AdapterSubject, Subject
 from .bench import Bench
 from .conventions import identified
 from .layouts import is_read_right, lay_out
+from .refused_sizes import learned
 from .settling import Declined, Settled, claimed
 
 Shape = tuple[int, ...]
@@ -41,6 +42,7 @@ def noticed(subject: Subject, device: str) -> tuple[str, ...]:
     found = find_framework(subject, device)
     says = [f"takes arrays of {found}, as a first call shows; --framework selects another framework"] if found else []
     _find_variant(subject, device)
+    says += _refused_sizes(subject, device)
     says += _other_results(subject, device)
     if subject.claims.sparing:
         says.append("is compiled for every shape, so few shapes are tried; compiled=False or --profile ci tries all")
@@ -59,6 +61,19 @@ def _find_variant(subject: AdapterSubject, device: str) -> None:
                 return
     if others:
         subject.take_as(own)
+
+
+def _refused_sizes(subject: AdapterSubject, device: str) -> list[str]:
+    """What sizes a plain function refuses, in words; no case is drawn with them from now on."""
+    if not subject.interface.refusing:
+        return []
+    lay_out(subject, subject.mechanism, subject.claims.dtypes[0], device)
+    limits = learned(subject, device)
+    if limits is None:
+        return []
+    subject.limit_to(limits.values, limits.ties)
+    subject.laid_out = subject.observed_layout  # cases of sizes that it takes may tell its layout
+    return [f"refuses {limits.words}, with {limits.says}: not tried"]
 
 
 def _other_results(subject: AdapterSubject, device: str) -> list[str]:

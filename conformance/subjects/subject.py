@@ -80,8 +80,9 @@ class AdapterSubject:
         self.adapter, mechanism = adapter, self.mechanism
         self.form, self.claims = self._formed(declared=declared)
         self.interface = self.form.interface(self.claims.by_name)
-        if not declared and (self.form.taken is None or is_stated(adapter.like)):
-            self.interface = replace(self.interface, others=OTHERS)
+        if not declared:
+            known = self.form.taken is not None and not is_stated(adapter.like)
+            self.interface = replace(self.interface, refusing=True, others=0 if known else OTHERS)
         if adapter.factory is not None:
             self.interface = replace(self.interface, axes=_axes(adapter, mechanism), absent=_absent(mechanism))
         self.caller: Caller = self._called()
@@ -122,6 +123,17 @@ class AdapterSubject:
             found = own.layout_in(self.mechanism)
         self.form, self.observed_layout = replace(self.form, layout=found), observed
         self.claims = narrowed(self.claims, self.form) if observed else self.claims
+
+    def limit_to(self, values: Mapping[str, Sequence[int]], ties: Mapping[str, str]) -> None:
+        """Have calls made at some values of sizes alone, and with some sizes equal to others."""
+        limits = {**self.adapter.limits, **{name: tuple(own) for name, own in values.items()}}
+        requires = self.adapter.requires
+        whole = (requires,) if isinstance(requires, str) else tuple(requires)
+        adapter = replace(self.adapter, limits=limits, requires=(*whole, *(f"{a} == {b}" for a, b in ties.items())))
+        layout = self.form.layout.name
+        self._take(adapter, declared=self.claims.declared)
+        if self.observed_layout:
+            self.read_as(layout, observed=True)
 
     def set_aside(self, output: str) -> None:
         """Take what is returned in the place of an output for something else."""

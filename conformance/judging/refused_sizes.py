@@ -1,0 +1,131 @@
+"""The sizes that a plain function refuses, found before anything is judged, so that no case is drawn with them.
+
+Many kernels take some widths only, or as many keys as queries, and raise an error of their own for all others. Where
+the first case is refused so, cases with fewer freedoms are tried until one is answered, and then each freedom is given
+back that the function takes. What is left becomes limits and conditions, as an adapter would declare them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ..cases.drawing import seed_of
+from ..cases.plans import plan
+from ..cases.profiles import PROFILES
+from ..cases.samples import Sample, Unfit
+from ..errors import SpecError
+from ..mechanisms.mechanism import Mechanism
+from ..subjects.subject import AdapterSubject
+from .bench import Bench
+from .settling import Declined
+from .trial import Trial
+
+WIDTH, LENGTH = 64, 128
+"""What kernels take that take few widths, and few lengths."""
+TRIED = (1, 2, 3, 4, 5, 7, 8, 11, 16, 17, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256)
+"""The sizes of which a function may take some only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a function takes: equal sizes, each with the other one, and the values of single sizes."""
+
+    ties: Mapping[str, str]
+    values: Mapping[str, tuple[int, ...]]
+    says: str
+    """What it said to what it refuses."""
+
+    @property
+    def words(self) -> str:
+        """What is not tried, in words."""
+        few = [f"{name} other than {', '.join(map(str, values))}" for name, values in self.values.items()]
+        return " and ".join([*few, *(f"{a} other than {b}" for a, b in self.ties.items())])
+
+
+def learned(subject: AdapterSubject, device: str) -> Limits | None:
+    """The limits of a plain function that refuses the first case; None where it answers that, or no case at all."""
+    asked = _Asked(subject, device)
+    if asked.first is None or not (says := asked.refusal({})):
+        return None
+    m, values = subject.mechanism, asked.first.values
+    ties = {b: a for b, a in _pairs(m).items() if b in asked.sizes and a in values}
+    single = {name: WIDTH for name in _last(m) if name in asked.sizes and name not in ties}
+    single |= {name: LENGTH for name in _lengths(m) if name in asked.sizes and name not in ties}
+    if not asked.takes(single, ties):
+        return None
+    for b in [*ties]:
+        apart, size = {n: x for n, x in ties.items() if n != b}, asked.settled(single, ties)[b]
+        if asked.takes({**single, b: 2 * size}, apart):
+            single |= {b: size} if ties[b] in single else {}
+            ties = apart
+    for name in [*single]:
+        fewer = {n: x for n, x in single.items() if n != name}
+        single = fewer if asked.takes(fewer, ties) else single
+    few = {name: tuple(n for n in TRIED if asked.takes({**single, name: n}, ties)) for name in single}
+    return Limits(ties, few, says)
+
+
+class _Asked:
+    """The first case of a subject, at sizes that are set."""
+
+    def __init__(self, subject: AdapterSubject, device: str) -> None:
+        operator, self.dtype = subject.mechanism, subject.claims.dtypes[0]
+        self.bench = Bench(subject, operator, self.dtype, device, operator.words)
+        plain = plan(operator, subject.claims, PROFILES["quick"], 0, self.dtype).scenarios
+        self.first = next((sample for sample in plain if sample.case.scenario), None)
+        self.sizes = {name for name, size in operator.sizes.items() if size.draws}
+
+    def settled(self, single: Mapping[str, int], ties: Mapping[str, str]) -> dict[str, int]:
+        """Sizes where some are set, and some equal others."""
+        assert self.first is not None
+        return {**single, **{b: int(single.get(a, self.first.values[a])) for b, a in ties.items()}}
+
+    def takes(self, single: Mapping[str, int], ties: Mapping[str, str]) -> bool:
+        """Whether the case is answered at these sizes."""
+        return self.refusal(self.settled(single, ties)) == ""
+
+    def refusal(self, sizes: Mapping[str, int]) -> str | None:
+        """What is said to the case at these sizes; nothing where it is answered, None where it cannot be asked."""
+        first, subject = self.first, self.bench.subject
+        assert first is not None
+        try:
+            if sizes:
+                case = replace(
+                    first.case,
+                    label="sizes",
+                    seed=seed_of(0, "sizes"),
+                    fixed={**first.case.fixed, **sizes},
+                    literals={},
+                )
+                sample = Sample(self.bench.mechanism, case, self.dtype, claims=subject.claims)
+            else:
+                sample = first
+            trial = Trial(self.bench, sample)
+            with subject.session():
+                fault = subject.call(trial.call(trial.base)).fault
+        except (Unfit, SpecError, Declined):
+            return None
+        return "" if fault is None else fault.says if fault.kind == "unsupported" else None
+
+
+def _pairs(m: Mechanism) -> dict[str, str]:
+    """The sizes of later arrays, each with that of the first array which stands in its place."""
+    first, *others = (m.shapes[name] for name in m.required)
+    return {
+        b: a
+        for other in others
+        if len(other) == len(first)
+        for a, b in zip(first, other, strict=True)
+        if a and b and a != b
+    }
+
+
+def _last(m: Mechanism) -> list[str]:
+    """The widths: sizes of last axes."""
+    return [*dict.fromkeys(m.shapes[name][-1] for name in m.required if m.shapes[name] and m.shapes[name][-1])]
+
+
+def _lengths(m: Mechanism) -> list[str]:
+    """The lengths: sizes of the axes before these."""
+    return [*dict.fromkeys(m.shapes[name][-2] for name in m.required if len(m.shapes[name]) > 2 and m.shapes[name][-2])]

@@ -1,0 +1,76 @@
+"""The sizes that a plain function refuses."""
+
+import pytest
+
+import attnspec
+
+KERNEL = """
+import torch
+
+
+def attention(q, k, v, causal=False, scale=None):
+    {check}
+    scores = q @ k.transpose(-1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    if causal:
+        rows, columns = torch.arange(q.shape[-2])[:, None], torch.arange(k.shape[-2])
+        scores = scores.masked_fill(columns > rows + k.shape[-2] - q.shape[-2], -torch.inf)
+    return {result}
+"""
+RIGHT = "scores.softmax(-1).nan_to_num(0) @ v"
+
+
+def checked(tmp_path, check, result=RIGHT):
+    (tmp_path / "kernel.py").write_text(KERNEL.replace("{check}", check).replace("{result}", result))
+    return attnspec.check(f"{tmp_path / 'kernel.py'}:attention", dtypes="float32", explain_time=0)
+
+
+def notes(report):
+    return [note for cell in report.cells for note in cell.get("run", {}).get("notes", ()) if "refuses" in note]
+
+
+@pytest.mark.parametrize(
+    ("check", "says"),
+    [
+        ("assert q.shape[-1] in (16, 32, 64, 128)", "head_dim other than 16, 32, 64, 128"),
+        ("assert q.shape[-1] == v.shape[-1], 'equal widths'", "value_dim other than head_dim"),
+        ("assert q.shape[-2] == k.shape[-2]", "k_len other than q_len"),
+        (
+            "if k.shape[-2] % 16:\n        raise ValueError('pad the keys')",
+            "k_len other than 16, 32, 48, 64, 80, 96, 128, 160, 192, 256",
+        ),
+    ],
+)
+def test_what_a_function_refuses_by_a_statement_of_its_own_is_not_tried(tmp_path, check, says):
+    report = checked(tmp_path, check)
+    assert {"attention": "conformant"} == report.verdicts, report
+    [note] = dict.fromkeys(notes(report))
+    assert says in note, note
+    tried = {cell["law"] for cell in report.cells if cell["verdict"] == "pass" and cell["mechanism"] == "attention"}
+    assert len(tried) > 20
+
+
+def test_a_wrong_function_of_few_sizes_is_refuted(tmp_path):
+    report = checked(tmp_path, "assert q.shape[-1] in (64, 128) and q.shape == k.shape == v.shape", "scores @ v")
+    assert {"attention": "violated"} == report.verdicts
+
+
+@pytest.mark.parametrize(
+    "check", ["torch.zeros(3) + torch.zeros(q.shape[-1] // 16 * 16)", "raise OSError('no device')"]
+)
+def test_what_goes_wrong_below_a_function_is_no_refusal(tmp_path, check):
+    report = checked(tmp_path, check)
+    assert {"attention": "violated"} == report.verdicts
+    assert not notes(report)
+
+
+def test_who_refuses_everything_is_given_no_limits(tmp_path):
+    report = checked(tmp_path, "raise NotImplementedError('soon')")
+    assert not notes(report)
+    assert "conformant" != report.verdicts["attention"]
+
+
+def test_sizes_are_asked_for_in_the_layout_that_a_function_reads(tmp_path):
+    turned = "assert q.shape[2] == k.shape[2]\n    q, k, v = (x.transpose(1, 2) for x in (q, k, v))"
+    report = checked(tmp_path, turned, f"({RIGHT}).transpose(1, 2)")
+    assert {"attention": "conformant"} == report.verdicts, report
+    assert not [note for note in notes(report) if "k_len" in note]
