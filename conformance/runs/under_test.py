@@ -10,6 +10,7 @@ from pathlib import Path
 from ..data.texts import safe
 from ..errors import UsageError
 from ..execution.dotted import is_edited, named
+from ..execution.interpretation import BY
 from ..reporting.filling import IMPORTS, LINES, NOTED
 from ..subjects.excerpts import excerpt, interpreted_excerpt
 from ..subjects.registered import INTERPRETERS
@@ -35,6 +36,9 @@ sys.modules["attnspec"] = sys.modules["attnspec.adapters"] = stand_in
 
 
 '''
+INTERPRETING = """os.environ.setdefault("TRITON_INTERPRET", "1")  # there is no device
+torch.Tensor.is_cuda = property(lambda _: True)
+"""
 LOADED = """path = Path(__file__).resolve().parent / {path!r}
 sys.path.insert(0, str(path.parent))
 spec = importlib.util.spec_from_file_location("under_test", path)
@@ -57,6 +61,8 @@ def code_of(subject: AdapterSubject, target: str, device: str, beside: Path) -> 
         stand_in = STAND_IN if DECLARING.search(path.read_bytes()) else ""
         loading, imports = _loaded(path, beside)
         imports += ["import types"] if stand_in else []
+        if adapter.interpreted == BY:
+            imports, loading = [*imports, "import os"], f"{INTERPRETING}{loading}"
         return name, imports, f"{stand_in}{loading}\n{name} = module.{whole}"
     name = adapter.function.__name__
     if not adapter.module.startswith(SHIPPED):
