@@ -58,6 +58,7 @@ from .linear_attention import (
 )
 from .linformer import linformer
 from .log_linear import log_linear_attention
+from .lora import lora_matmul
 from .losses import (
     cross_entropy,
     cross_entropy_gradient,
@@ -196,6 +197,7 @@ __all__ = [
     "linear_distillation_loss_gradient",
     "linformer",
     "log_linear_attention",
+    "lora_matmul",
     "merge_states",
     "model_flops",
     "modulated_norm",

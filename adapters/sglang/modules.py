@@ -21,14 +21,17 @@ SPECULATIVE = "kernels.ops.speculative"
 QUANTIZATION = "kernels.ops.quantization"
 LAYERNORM = "kernels.ops.layernorm"
 PRODUCTS = "kernels.ops.gemm"
+LORA = "kernels.ops.lora.dense"
 FOLDERS = (
     *("kernels", "kernels.ops", ATTENTION, EXPERTS, SPECULATIVE, QUANTIZATION, LAYERNORM, PRODUCTS),
-    *("srt", "srt.platforms"),
+    *("kernels.ops.lora", LORA),
+    *("srt", "srt.platforms", "srt.lora"),
 )
 COMPILED: dict[str, dict[str, Any]] = {
     f"{QUANTIZATION}.fp8_kernel": {"sglang_per_token_group_quant_fp8": None},
     f"{SPECULATIVE}.tree": {"build_tree_kernel_efficient": None},
     "srt.platforms.interface": {"reject_out_of_tree_path": None},
+    "srt.lora.utils": {"LoRABatchInfo": None},
     "srt.layers": {"deep_gemm_wrapper": None},
     "srt.runtime_context": {"get_platform": lambda: SimpleNamespace(is_sm90=True)},
     "srt.utils.custom_op": {"register_custom_op": lambda **_: lambda function: function},
@@ -49,7 +52,8 @@ def module(name: str, folder: str = ATTENTION) -> Any:
     triton: Any = importlib.import_module("triton")
     if triton.knobs.runtime.interpret:
         stubs: dict[str, Any] = {"srt.environ": {"envs": Unset()}}
-        stubs["srt.utils"] = {"__getattr__": _asked, "get_device_name": lambda: ""}
+        kept = {"get_device_name": lambda: "", "cached_triton_kernel": lambda _: lambda kernel: kernel}
+        stubs["srt.utils"] = {"__getattr__": _asked, **kept}
         hollow("sglang", FOLDERS, stubs | COMPILED)
         sys.modules["sglang.srt.platforms"].current_platform = None  # type: ignore[attr-defined]
     return importlib.import_module(f"sglang.{folder}.{name}")

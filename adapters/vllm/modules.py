@@ -22,6 +22,7 @@ LOGARITHMS = {"LOG2E": math.log2(math.e), "LOGE2": math.log(2)}
 ATTENTION = "v1.attention.ops"
 MAMBA = "model_executor.layers.mamba.ops"
 QUANTIZATION = "model_executor.layers.quantization"
+LORA = "lora.ops"
 WARMUP = "model_executor.warmup"
 FOLDERS = (
     *("v1", "v1.attention", ATTENTION, "v1.attention.backends", "utils"),
@@ -153,6 +154,36 @@ def scaled_products() -> Any:
         hollow("vllm", (*FOLDERS, f"{QUANTIZATION}.compressed_tensors"), stubs)
         vars(importlib.import_module("vllm.triton_utils")).update(pointers)
     return importlib.import_module(f"vllm.{QUANTIZATION}.compressed_tensors.triton_scaled_mm")
+
+
+@functools.cache
+def lora(name: str) -> Any:
+    """A module of `vllm.lora.ops.triton_ops`, as in "lora_expand_op", without what it is registered with."""
+    import torch
+
+    triton: Any = importlib.import_module("triton")
+    if triton.knobs.runtime.interpret:
+        quiet: Any = SimpleNamespace(warning_once=lambda *_: None)
+
+        def unregistered(**_: Any) -> None:
+            raise AttributeError("there is no library of operators")
+
+        stubs: dict[str, dict[str, Any]] = {
+            "envs": {"__getattr__": lambda name: None},
+            "logger": {"init_logger": lambda _: quiet},
+            "platforms": {"current_platform": Platform()},
+            "triton_utils": {"tl": triton.language, "triton": triton},
+            "utils.torch_utils": {"async_tensor_h2d": torch.tensor, "direct_register_custom_op": unregistered},
+        }
+        hollow("vllm", (*FOLDERS, "lora", LORA, f"{LORA}.triton_ops"), stubs)
+    return importlib.import_module(f"vllm.{LORA}.triton_ops.{name}")
+
+
+@functools.cache
+def torch_lora() -> Any:
+    """The module of vLLM with products of adapters that is written in torch alone."""
+    hollow("vllm", ("lora", LORA, f"{LORA}.torch_ops"), {})
+    return importlib.import_module(f"vllm.{LORA}.torch_ops.lora_ops")
 
 
 @functools.cache

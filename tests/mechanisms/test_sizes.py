@@ -59,6 +59,7 @@ SMALL = {
     "renormalised_filter": "rows n",
     "token_penalties": "rows n prompt_len length",
     "learned_position": "rows",
+    "lora_matmul": "slices",
     "lightning_indexer": "batch",
     "window_bias": "heads",
     "window_bias_gradient": "heads",
