@@ -20,6 +20,7 @@ from .cached_attention import cached_attention
 from .compressed import compressed_attention
 from .decoder import decoder, transformer_block
 from .deformable import deformable_attention, deformable_attention_gradient
+from .differential import differential_attention
 from .distillation import (
     distillation_loss,
     distillation_loss_gradient,
@@ -157,6 +158,7 @@ __all__ = [
     "dequantize",
     "dequantize_blocks",
     "dequantize_gguf",
+    "differential_attention",
     "distillation_loss",
     "distillation_loss_gradient",
     "document_mask",
