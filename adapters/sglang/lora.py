@@ -75,7 +75,8 @@ def sglang_sgemm_lora(
     import torch
 
     batch = Batch(x, a, b, adapter, scales, ranks, widths)
-    told = batch.told(*torch.unique_consecutive(batch.own, return_counts=True), None)
+    adapters, lens = torch.unique_consecutive(batch.own, return_counts=True)
+    told = batch.told(adapters, lens, None)
     low = module("sgemm_lora_a", LORA).sgemm_lora_a_fwd(x.contiguous(), batch.first, told, a.shape[1])
     out = None if base is None else base.clone()
     if a.shape[1] == 1:

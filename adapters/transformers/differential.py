@@ -44,7 +44,8 @@ def attended(
     batch, heads, length, dim = q.shape
     kv_heads, keys = k.shape[1:3]
     sizes: dict[str, Any] = {"num_attention_heads": heads, "num_key_value_heads": kv_heads, "head_dim": dim}
-    config = DiffLlamaConfig(hidden_size=heads * dim, rms_norm_eps=eps, attn_implementation=kind, **sizes)
+    sizes["attn_implementation"] = kind
+    config = DiffLlamaConfig(hidden_size=heads * dim, rms_norm_eps=eps, **sizes)
     with torch.device("meta"):
         module = new_layer(DiffLlamaAttention, config, depth).eval()
     module.q_proj = given(q.transpose(1, 2).flatten(2))
