@@ -122,9 +122,13 @@ class Signature:
         return {n: p.texts[0] for n, p in self.parameters.items() if p.how in kinds and p.texts[0] in whole}
 
     def is_called(self, function: str) -> bool:
-        """Whether a function has its name, or one that says the same, as `naive_selective_scan` does."""
+        """Whether a function has its name, or one that says the same, as `naive_selective_scan` does.
+
+        What writes to what it is passed is known by its own name alone.
+        """
         names, own = (self.name, *self.also), stem(function)
-        return function.rpartition(".")[2] in names or ("_" in own and own in map(stem, names))
+        alike = "_" in own and not self.writes and own in map(stem, names)
+        return alike or function.rpartition(".")[2] in names
 
     def serves(self, operator: str | None) -> bool:
         """Whether a function may be taken for it where this operator is asked for, or none."""
