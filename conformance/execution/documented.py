@@ -7,9 +7,10 @@ of a step of autograd by its forward pass. Nothing here knows attnspec, for it a
 import ast
 import inspect
 import re
+from typing import Any
 
 
-def documented(function):
+def documented(function: Any) -> Any:
     """A function with a signature that names its parameters; itself where it has one, or nothing says one."""
     step = _step(function)
     if step is not None:
@@ -23,7 +24,7 @@ def documented(function):
     return function
 
 
-def _step(function):
+def _step(function: Any) -> Any:
     """The class of a step of autograd, which is given itself or by its `apply`; None for anything else."""
     step = getattr(function, "__self__", None) if getattr(function, "__name__", "") == "apply" else function
     both = inspect.isclass(step) and all(callable(getattr(step, name, None)) for name in ("apply", "backward"))
@@ -57,6 +58,8 @@ def stated(text):
     try:
         tree = ast.parse(f"def f{_head(text.strip()[said.end() :])}: ..." if said else "").body[0]
     except (SyntaxError, ValueError, IndexError, RecursionError, MemoryError):
+        return None
+    if not isinstance(tree, ast.FunctionDef):
         return None
     own, kinds = tree.args, inspect.Parameter
     by_position = [*own.posonlyargs, *own.args]

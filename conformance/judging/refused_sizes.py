@@ -123,9 +123,16 @@ def _pairs(m: Mechanism) -> dict[str, str]:
 
 def _last(m: Mechanism) -> list[str]:
     """The widths: sizes of last axes."""
-    return [*dict.fromkeys(m.shapes[name][-1] for name in m.required if m.shapes[name] and m.shapes[name][-1])]
+    return _at(m, 1)
 
 
 def _lengths(m: Mechanism) -> list[str]:
-    """The lengths: sizes of the axes before these."""
-    return [*dict.fromkeys(m.shapes[name][-2] for name in m.required if len(m.shapes[name]) > 2 and m.shapes[name][-2])]
+    """The lengths: sizes of the axes before these, where there are others in front of them."""
+    return _at(m, 2)
+
+
+def _at(m: Mechanism, place: int) -> list[str]:
+    """The sizes of axes, counted from the last one, of the arrays that every call has."""
+    shapes = [m.shapes[name] for name in m.required]
+    sizes = [shape[-place] for shape in shapes if len(shape) >= (place if place == 1 else place + 1)]
+    return [*dict.fromkeys(size for size in sizes if size)]
