@@ -24,7 +24,7 @@ from ..subjects.gradients import GradientSubject, further_outputs, gradient_of, 
 from ..subjects.subject import AdapterSubject, Subject
 from .bench import Bench
 from .conventions import identified
-from .layouts import is_read_right, lay_out
+from .layouts import candidates, is_read_right, lay_out
 from .refused_sizes import learned
 from .settling import Declined, Settled, claimed
 
@@ -68,12 +68,18 @@ def _refused_sizes(subject: AdapterSubject, device: str) -> list[str]:
     if not subject.interface.refusing:
         return []
     lay_out(subject, subject.mechanism, subject.claims.dtypes[0], device)
-    limits = learned(subject, device)
-    if limits is None:
-        return []
-    subject.limit_to(limits.values, limits.ties)
-    subject.laid_out = subject.observed_layout  # cases of sizes that it takes may tell its layout
-    return [f"refuses {limits.words}, with {limits.says}: not tried"]
+    own, further = subject.form.layout.name, subject.undeclared_layout and not subject.observed_layout
+    for layout in (own, *(name for name in candidates(subject.mechanism) if further and name != own)):
+        if further:
+            subject.read_as(layout)
+        limits = learned(subject, device)
+        if further:
+            subject.read_as(own)
+        if limits is not None:
+            subject.limit_to(limits.values, limits.ties)
+            subject.laid_out = not further  # cases of sizes that it takes may tell its layout
+            return [f"refuses {limits.words}, with {limits.says}: not tried"]
+    return []
 
 
 def _other_results(subject: AdapterSubject, device: str) -> list[str]:

@@ -74,3 +74,12 @@ def test_sizes_are_asked_for_in_the_layout_that_a_function_reads(tmp_path):
     report = checked(tmp_path, turned, f"({RIGHT}).transpose(1, 2)")
     assert {"attention": "conformant"} == report.verdicts, report
     assert not [note for note in notes(report) if "k_len" in note]
+
+
+def test_sizes_are_found_in_the_layout_in_which_there_are_some(tmp_path):
+    turned = (
+        "assert q.shape[1] % 16 == 0 and k.shape[1] % 16 == 0\n    q, k, v = (x.transpose(1, 2) for x in (q, k, v))"
+    )
+    report = checked(tmp_path, turned, f"({RIGHT}).transpose(1, 2)")
+    assert {"attention": "conformant"} == report.verdicts, report
+    assert [note for note in notes(report) if "refuses q_len other than 16, 32" in note]
