@@ -276,10 +276,10 @@ class DirectCaller:
             keys = [*itertools.islice(result, len(known) + SPARE)]
             named = {name: key for key in keys if type(name := plain_or_none(key)) is str}
             unknown = [told(key) for key in keys if plain_or_none(key) not in self.interface.outputs]
-            if unknown:
+            if unknown and not (self.interface.others and known[0] in named):
                 own = did_you_mean(unknown[0], known) or f"; {self.interface.operator} has {', '.join(known)}"
                 return Fault("returned", f"returned an output {unknown[0]!r}{own}")
-            outputs = {name: result[key] for name, key in named.items()}
+            outputs = {name: result[key] for name, key in named.items() if name in known}
         else:
             parts = result if isinstance(result, tuple | list) else (result,)
             if len(parts) > len(known):

@@ -212,3 +212,12 @@ def test_a_class_with_weights_is_no_function(tmp_path):
     (tmp_path / "steps.py").write_text(STEP)
     with pytest.raises(attnspec.TargetError, match="RMSNorm is a class; 'attnspec init"):
         attnspec.check(f"{tmp_path / 'steps.py'}:RMSNorm")
+
+
+@pytest.mark.parametrize(("key", "verdict"), [("p", "conformant"), ("shares", "violated")])
+def test_results_by_name_that_are_no_outputs_are_left_alone_beside_those_that_are(tmp_path, key, verdict):
+    (tmp_path / "kernels.py").write_text(
+        f"def softmax(x):\n    return {{'{key}': x.softmax(-1), 'lse': x.logsumexp(-1)}}\n\n\nimport torch\n"
+    )
+    report = attnspec.check(f"{tmp_path / 'kernels.py'}:softmax", dtypes="float32", explain_time=0)
+    assert {"softmax": verdict} == report.verdicts, report
