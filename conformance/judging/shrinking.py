@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -146,10 +146,11 @@ def _written(literals: Mapping[str, Any]) -> dict[str, Any]:
     return dict(literals)
 
 
-def made_small(failure: Failure, result: Result) -> Failure:
+def made_small(failure: Failure, result: Result, reduced: Reduced | None = None) -> Failure:
     """A failure on the smallest case near it on which it persists; contracts and rejects are left as they are.
 
     One that is new stays new, and one that belongs to a known finding stays with it.
+    What the same case was `reduced` to in another dtype is taken where the law fails on that in the same way.
     """
     bench = result.bench
     law = None if bench is None else law_of(bench.mechanism, failure.law)
@@ -171,13 +172,35 @@ def made_small(failure: Failure, result: Result) -> Failure:
         return sample
 
     with bench.subject.session():
-        smallest: Shrunk = shrink(bench.mechanism, failure.sample, fails)
+        known = None if reduced is None else reduced.case(bench, failure)
+        again = None if known is None else fails(known)
+        smallest = shrink(bench.mechanism, failure.sample, fails) if again is None else Shrunk(again, 1)
+        if reduced is not None:
+            reduced.keep(bench, failure, smallest.sample.case)
         outcome = last[0]
         if outcome.kind is Kind.REFUTED:  # people read the error in units of the bound that is claimed
             claimed = judged(Trial(bench, smallest.sample), law, result.grades[:1])
             outcome = replace(claimed, certain=outcome.certain)
         dependent = bool(failure.before) and _held_anew(bench, smallest.sample, law, result.grades, outcome)
     return replace(failure, sample=smallest.sample, outcome=outcome, tried=smallest.tried, dependent=dependent)
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """What failing cases of one subject were reduced to, for the other dtypes in which the same cases fail."""
+
+    cases: dict[tuple[str, ...], Case] = field(default_factory=dict)
+
+    def case(self, bench: Bench, failure: Failure) -> Case | None:
+        """What the case of a failure of the same law was reduced to, if it was."""
+        return self.cases.get(self._key(bench, failure))
+
+    def keep(self, bench: Bench, failure: Failure, case: Case) -> None:
+        """Have a failing case be reduced to this one in the dtypes that follow."""
+        self.cases[self._key(bench, failure)] = case
+
+    def _key(self, bench: Bench, failure: Failure) -> tuple[str, ...]:
+        return bench.mechanism.name, *bench.words_key, failure.law, failure.sample.case.key
 
 
 class Tried(OrderedDict[int, Sample]):

@@ -18,7 +18,7 @@ from ..diagnosis.scale import from_which_sizes, wrong_rows
 from ..diagnosis.separation import When, separated
 from ..diagnosis.witness import describe
 from ..judging.cells import Cell, Failure, Result, is_large, law_of
-from ..judging.shrinking import made_small
+from ..judging.shrinking import Reduced, made_small
 from ..mechanisms.mechanism import Mechanism
 from .groups import Group
 from .options import OPTIONS, Options
@@ -38,6 +38,7 @@ class Explainer:
     options: Options
     deadline: float | None = None
     shown: dict[str, set[str]] = field(default_factory=dict)
+    reduced: dict[str, Reduced] = field(default_factory=dict)
 
     def explained(self, group: Group, result: Result, failed: Sequence[Cell], head: Cell) -> dict[str, Any]:
         """The failure that represents all of the group, explained; the others are listed under it.
@@ -60,7 +61,8 @@ class Explainer:
                 seen = wrong_rows(first)
                 when = steps.tried(lambda: self._at_scale(result, first))
             elif room:
-                failure = steps.tried(lambda: made_small(first, result)) or first
+                reduced = self.reduced.setdefault(group.name, Reduced())
+                failure = steps.tried(lambda: made_small(first, result, reduced)) or first
                 again = (
                     steps.tried(lambda: retraced(bench, failure, result, self.deadline)) if failure.dependent else None
                 )

@@ -14,7 +14,7 @@ from attnspec.judging.cells import Request, law_of
 from attnspec.judging.engine import run
 from attnspec.judging.frames import Frames
 from attnspec.judging.judge import Kind, judged
-from attnspec.judging.shrinking import made_small, shrink, simpler
+from attnspec.judging.shrinking import Reduced, made_small, shrink, simpler
 from attnspec.judging.trial import Trial
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.targets import mistake, subject
@@ -22,6 +22,7 @@ from attnspec.subjects.targets import mistake, subject
 ATTENTION = library()["attention"]
 LARGE = {"batch": 3, "kv_heads": 2, "q_len": 17, "k_len": 33, "head_dim": 16, "value_dim": 24}
 OPTIONS = {"scale": 0.3, "causal": True, "window_left": 7, "window_right": None, "softcap": 2.0}
+DTYPES = ("float32", "float64")
 SCENARIOS = Profile("scenarios", covering=0, draws=0, admitted=2)
 
 
@@ -127,8 +128,8 @@ def test_without_time_the_failure_stays_as_it_was():
 # Failures of subjects
 
 
-def failure_of(one, law, mechanism="attention", profile=SCENARIOS):
-    result = run(Request(one, library()[mechanism], "float32", profile, laws=frozenset({law, "definition"})))
+def failure_of(one, law, mechanism="attention", profile=SCENARIOS, dtype="float32"):
+    result = run(Request(one, library()[mechanism], dtype, profile, laws=frozenset({law, "definition"})))
     return next(cell.failure for cell in result.cells if cell.law == law), result
 
 
@@ -229,3 +230,34 @@ def test_only_the_cases_that_were_tried_last_are_kept(monkeypatch):
     monkeypatch.setattr(ATTENTION.library, "_owned", {})
     small = made_small(*failure_of(mistake("attention.no_scale"), "definition"))
     assert small.tried > 3 == len(ATTENTION.kept(shrinking.Tried))
+
+
+def test_a_case_that_was_made_small_in_another_dtype_is_made_the_same_there(monkeypatch):
+    reduced = Reduced()
+    first, again = (failure_of(mistake("attention.no_scale"), "definition", dtype=dtype) for dtype in DTYPES)
+    small = made_small(*first, reduced)
+    monkeypatch.setattr(shrinking, "shrink", None)  # nothing is searched for again
+    other = made_small(*again, reduced)
+    assert (small.sample.case, "float64", 1) == (other.sample.case, other.sample.dtype, other.tried)
+    trial = Trial(again[1].bench, other.sample)
+    assert Kind.REFUTED is judged(trial, law_of(ATTENTION, "definition"), again[1].grades).kind
+
+
+def test_what_passes_on_the_case_of_another_dtype_is_made_small_by_itself():
+    def only_long(q, k, v):
+        return attention(q, k, v) * (2 if q.dtype == torch.float32 or k.shape[2] > 1 else 1)
+
+    reduced = Reduced()
+    first, again = (failure_of(adapted(only_long), "definition", dtype=dtype) for dtype in DTYPES)
+    small = made_small(*first, reduced)
+    assert first[0].sample.key == again[0].sample.key
+    assert [1, 2] == [small.sample.values["k_len"], made_small(*again, reduced).sample.values["k_len"]]
+
+
+def test_another_law_and_another_case_are_made_small_by_themselves():
+    failure, result = failure_of(mistake("attention.no_scale"), "definition")
+    reduced = Reduced()
+    small = made_small(failure, result, reduced)
+    assert small.sample.case is reduced.case(result.bench, failure)
+    assert None is reduced.case(result.bench, replace(failure, law="linear"))
+    assert None is reduced.case(result.bench, replace(failure, sample=small.sample))
