@@ -48,20 +48,23 @@ def declared(path: Path, function: str = "") -> list[Adapter]:
     named = [adapter for adapter in found if function in (adapter.name, getattr(adapter.function, "__name__", ""))]
     if named:
         return [interpreted(each, path) for each in named]
+    return [interpreted(undecorated(_called(path, function, module), function, module), path)]
+
+
+def _called(path: Path, name: str, module: ModuleType) -> Callable[..., Any]:
+    """What is called in a file: a function, that of a class such as `Function.apply`, or a class with a plan."""
     plain: Any = module
-    for part in function.split("."):  # a function, or that of a class, such as `Function.apply`
+    for part in name.split("."):
         plain = getattr(plain, part, None)
     if not callable(plain):
-        known = [name for name, x in vars(module).items() if inspect.isfunction(x)]
-        raise TargetError(f"{path} has no function {function!r}{did_you_mean(function, known)}")
-    called = Planned(plain) if is_planned(plain) else documented(plain)
-    if inspect.isclass(called):
-        weighty = any(base.__module__.partition(".")[0] in MODULES for base in called.__mro__)
-        hint = (
-            f"'attnspec init {path}:{function}' proposes how its weights are filled" if weighty else "name a function"
-        )
-        raise TargetError(f"{path}: {function} is a class; {hint}")
-    return [interpreted(undecorated(called, function, module), path)]
+        known = [own for own, x in vars(module).items() if inspect.isfunction(x)]
+        raise TargetError(f"{path} has no function {name!r}{did_you_mean(name, known)}")
+    found = Planned(plain) if is_planned(plain) else documented(plain)
+    if inspect.isclass(found):
+        weighty = any(base.__module__.partition(".")[0] in MODULES for base in found.__mro__)
+        hint = f"'attnspec init {path}:{name}' proposes how its weights are filled" if weighty else "name a function"
+        raise TargetError(f"{path}: {name} is a class; {hint}")
+    return found
 
 
 MODULES = ("torch", "flax", "keras")

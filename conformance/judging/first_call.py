@@ -1,4 +1,8 @@
-"""What first calls show of a function: its framework, and whether it can be differentiated."""
+"""What first calls show of a function that does not declare it.
+
+In this order: its framework, how it reads the parameters of its known interface, the sizes that it takes, what it
+returns beside outputs, and whether it can be differentiated.
+"""
 
 from __future__ import annotations
 
@@ -53,12 +57,11 @@ def _find_variant(subject: AdapterSubject, device: str) -> None:
     """Take a function for the variant of its known interface of which its first results are right, if one is."""
     own, dtype = subject.adapter.like, subject.claims.dtypes[0]
     others = variants(own) if own and not subject.claims.declared else []
-    with subject.session():
-        for like in (own, *(one.name for one in others)) if others else ():
-            if like != own:
-                subject.take_as(like)
-            if is_read_right(subject, subject.mechanism, dtype, device):
-                return
+    for like in (own, *(one.name for one in others)) if others else ():
+        if like != own:
+            subject.take_as(like)
+        if is_read_right(subject, subject.mechanism, dtype, device):
+            return
     if others:
         subject.take_as(own)
 

@@ -98,7 +98,8 @@ def is_read_right(subject: AdapterSubject, operator: Mechanism, dtype: str, devi
     try:
         for name, words in itertools.product(names, [{}, *single]):
             subject.read_as(name)
-            fits = {_fit(subject, operator, sample, dtype, device, words) for sample in cases} - {"refused"}
+            with subject.session():
+                fits = {_fit(subject, operator, sample, dtype, device, words) for sample in cases} - {"refused"}
             if fits == {"right"}:
                 return True
     finally:

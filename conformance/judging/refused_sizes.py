@@ -21,8 +21,8 @@ from .bench import Bench
 from .settling import Declined
 from .trial import Trial
 
-WIDTH, LENGTH = 64, 128
-"""What kernels take that take few widths, and few lengths."""
+STARTS = ((64, 128), (128, 128), (16, 16), (256, 256))
+"""Widths and lengths that kernels take which take few."""
 TRIED = (1, 2, 3, 4, 5, 7, 8, 11, 16, 17, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256)
 """The sizes of which a function may take some only."""
 
@@ -50,9 +50,13 @@ def learned(subject: AdapterSubject, device: str) -> Limits | None:
         return None
     m, values = subject.mechanism, asked.first.values
     ties = {b: a for b, a in _pairs(m).items() if b in asked.sizes and a in values}
-    single = {name: WIDTH for name in _last(m) if name in asked.sizes and name not in ties}
-    single |= {name: LENGTH for name in _lengths(m) if name in asked.sizes and name not in ties}
-    if not asked.takes(single, ties):
+    free = asked.sizes - ties.keys()
+    starts = [
+        {name: width for name in _last(m) if name in free} | {name: length for name in _lengths(m) if name in free}
+        for width, length in STARTS
+    ]
+    single = next((start for start in starts if asked.takes(start, ties)), None)
+    if single is None:
         return None
     for b in [*ties]:
         apart, size = {n: x for n, x in ties.items() if n != b}, asked.settled(single, ties)[b]

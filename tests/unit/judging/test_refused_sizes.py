@@ -32,6 +32,7 @@ def notes(report):
     ("check", "says"),
     [
         ("assert q.shape[-1] in (16, 32, 64, 128)", "head_dim other than 16, 32, 64, 128"),
+        ("assert q.shape[-1] in (128, 256)", "head_dim other than 128, 256"),
         ("assert q.shape[-1] == v.shape[-1], 'equal widths'", "value_dim other than head_dim"),
         ("assert q.shape[-2] == k.shape[-2]", "k_len other than q_len"),
         (
