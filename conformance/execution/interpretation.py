@@ -15,6 +15,8 @@ from typing import Any
 from attnspec import adapters
 from attnspec.adapters import Adapter
 
+from .beside import imported
+
 VARIABLE = "TRITON_INTERPRET"
 """The variable that asks Triton for its interpreter, where it is one."""
 BY = "Triton's interpreter"
@@ -23,12 +25,16 @@ KERNELS = re.compile(rb"^\s*(import|from)\s+triton\b", re.MULTILINE)
 
 
 def has_kernels(path: Path) -> bool:
-    """Whether a file has kernels in Triton, and they can be run here."""
+    """Whether a file, or one that it imports from beside it, has kernels in Triton, and they can be run here."""
+    files = [path, *imported([path])] if path.suffix == ".py" else []
+    return any(map(_imports_triton, files)) and importlib.util.find_spec("triton") is not None
+
+
+def _imports_triton(path: Path) -> bool:
     try:
-        found = path.suffix == ".py" and KERNELS.search(path.read_bytes()) is not None
+        return KERNELS.search(path.read_bytes()) is not None
     except OSError:
         return False
-    return found and importlib.util.find_spec("triton") is not None
 
 
 def is_interpreted(path: Path) -> bool:

@@ -27,6 +27,8 @@ ROWS, FEWEST = 6, 3
 """Rows of a map where there is room for them, and where there is not."""
 FOLDER = "attnspec-report"
 """Where cases are looked for, unless otherwise asked for."""
+NO_DEVICE = "0 active drivers"
+"""What Triton says where there is no device for its kernels."""
 DRAWN = ("Weights", "Like", "Waive")
 """Entries whose further lines are as they are."""
 LEGEND = {"o": "ok", ".": "hidden", "+": "too large", "-": "too small", "!": "NaN"}
@@ -300,6 +302,8 @@ def _innocent(witness: Witness, cell: Mapping[str, Any]) -> str:
     if coarse := re.search(r"behaves as (\w+), claims (\w+)", cell["says"] or ""):
         return f"it would pass as {coarse[1]}: {_innocent_precision(witness.get('elsewhere'))}"
     unusual = ", ".join(f"{name} = {_value(x)}" for name, x in witness["unusual"].items())
+    if cell["verdict"] == "error" and NO_DEVICE in str(cell["says"]):
+        return "Triton finds no device here: TRITON_INTERPRET=1 in the environment has its interpreter run the kernels"
     if cell["verdict"] == "error":
         return "if it is not supported, raise attnspec.Unsupported or declare limits; otherwise -v shows the trace"
     if unusual:

@@ -41,6 +41,8 @@ def test_a_file_with_kernels_imports_triton(tmp_path, monkeypatch, text, found):
     (tmp_path / "kernels.py").write_text(text)
     assert found == has_kernels(tmp_path / "kernels.py")
     assert not has_kernels(tmp_path / "none.py")
+    (tmp_path / "model.py").write_text("from kernels import softmax\n")
+    assert found == has_kernels(tmp_path / "model.py")
 
 
 def test_kernels_are_interpreted_where_that_is_asked_for(tmp_path, monkeypatch):

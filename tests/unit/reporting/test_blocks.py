@@ -115,6 +115,11 @@ def test_the_condition_and_the_earlier_calls_that_it_needs_are_told_under_when()
             {"law": "serving.long", "says": "behaves as bf16_naive, claims bf16: out[0] is 1"},
             "it would pass as bf16_naive: right in every law: if intended, declare the grade; if",
         ),
+        (
+            {},
+            {"verdict": "error", "says": "RuntimeError: 0 active drivers ([])."},
+            "Triton finds no device here: TRITON_",
+        ),
         ({}, {"verdict": "error"}, "if it is not supported, raise attnspec.Unsupported or declare limits; otherwise"),
         ({"unusual": {"scale": 0.5}}, {}, "if scale = 0.5 is not supported, raise attnspec.Unsupported or remove the"),
         (
