@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import replace
@@ -75,6 +76,8 @@ def beyond_limits(mechanism: Mechanism, claims: Claims, dtype: str) -> dict[str,
 
 FEW = 4
 """Rows of the covering array for what compiles for every shape."""
+INTERPRETED = 100_000
+"""Entries of a case up to which an interpreter takes seconds."""
 SPARED = 2
 """Rows of it for what is only taken to."""
 
@@ -97,7 +100,8 @@ class Plan:
         """All of them, in the order of the specification: the plain ones first, which make the plainest witnesses."""
         cases = directed(self.mechanism, self.claims, self.seed)
         samples = (drawn(self.mechanism, case, self.claims, self.dtype) for case in cases)
-        return [sample for sample in samples if sample is not None]
+        most = INTERPRETED if self.claims.interpreted else math.inf
+        return [sample for sample in samples if sample is not None and sample.entries <= most]
 
     @property
     def first(self) -> list[Sample]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -46,6 +47,8 @@ class Claims:
     """Whether it compiles for every shape, so that few are tried."""
     sparing: bool = False
     """Whether that is not declared but taken to be so: nobody has said that every scenario is worth its compilation."""
+    interpreted: bool = False
+    """Whether an interpreter runs it in place of a device, undeclared: large cases take too long."""
     declared: bool = True
     """Whether it was declared as an adapter, and not merely pointed at."""
     always: frozenset[str] = frozenset()
@@ -76,7 +79,7 @@ class Claims:
     @property
     def key(self) -> tuple[Any, ...]:
         """What the drawing of cases depends on."""
-        return self.names, self.bounds, tuple(sorted(self.fixed.items())), self.compiled, self.sparing
+        return self.names, self.bounds, tuple(sorted(self.fixed.items())), self.compiled, self.sparing, self.interpreted
 
     @property
     def bounds(self) -> tuple[Any, ...]:
@@ -154,6 +157,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
         splits=adapter.splits,
         compiled=compiled,
         sparing=compiled and adapter.compiled is None,
+        interpreted=bool(adapter.interpreted) and not declared,
         declared=declared,
         always=frozenset(p.name for p in further if p.name in optional and _says_otherwise(p, mechanism)),
         by_name=frozenset(p.name for p in by_name),
@@ -162,7 +166,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
         untested=tuple(untested(name, optional) for name in beside),
         sizes=frozenset(told),
         allocated=written,
-        ties=_ties(mechanism, form),
+        ties=_ties(mechanism, form) | ({} if declared else _equal(adapter, sizes)),
     )
 
 
@@ -294,6 +298,13 @@ def single_sizes(conditions: Sequence[str]) -> list[str]:
 def narrowed(claims: Claims, form: Form) -> Claims:
     """Claims of a function whose layout was found, without the calls that it has no room for."""
     return replace(claims, limits={**_single(form), **claims.limits})
+
+
+def _equal(adapter: Adapter, sizes: Collection[str]) -> dict[str, str]:
+    """The sizes that are to equal others, by conditions that say no more than that."""
+    requires = (adapter.requires,) if isinstance(adapter.requires, str) else adapter.requires
+    found = [said for text in requires if (said := re.fullmatch(r"(\w+) == (\w+)", text))]
+    return {said[1]: said[2] for said in found if {said[1], said[2]} <= {*sizes}}
 
 
 def _ties(mechanism: Mechanism, form: Form | None) -> dict[str, str]:

@@ -4,9 +4,11 @@ import json
 import subprocess
 import sys
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
+import attnspec
 from attnspec.subjects.excerpts import interpreted_excerpt
 from attnspec.subjects.registered import find, installed, shipped
 
@@ -202,3 +204,29 @@ def test_functions_are_put_in_place_once_for_each_launch_and_put_back(tmp_path):
     file.write_text(CALLED)
     done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, check=True)
     assert ["True True", "True True", "True"] == done.stdout.splitlines()
+
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "triton" / "attention.py"
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "mechanism"),
+    [
+        ("", "", ""),
+        ('scores = tl.where(seen, scores, -float("inf"))', "scores = tl.where(seen, scores, 0.0)", "attention"),
+        ("(row[:, None] >= key)", "(row[:, None] > key)", "causal_mask"),
+        ("weighted = weighted * kept[:, None]", "weighted = weighted", "attention"),
+        ("(wanted * out).sum(-1, keepdim=True)", "wanted.sum(-1, keepdim=True)", "attention_gradient"),
+    ],
+    ids=["right", "keys behind the last", "diagonal hidden", "not rescaled", "gradient"],
+)
+def test_a_file_of_kernels_without_a_line_of_attnspec_is_checked(right, wrong, mechanism, tmp_path):
+    pytest.importorskip("triton")
+    text = EXAMPLE.read_text()
+    assert not right or 1 == text.count(right)
+    (tmp_path / "attention.py").write_text(text.replace(right, wrong) if right else text)
+    laws = ["attention.definition", "causal_mask.definition", "causal_mask.last_row", "attention_gradient.definition"]
+    report = attnspec.check(f"{tmp_path / 'attention.py'}:attention", dtypes="float32", laws=laws, explain_time=0)
+    failing = {cell["mechanism"] for cell in report.cells if cell["verdict"] == "fail"}
+    assert bool(mechanism) == (mechanism in failing), report
+    assert (not mechanism) == (not failing), failing
