@@ -71,8 +71,11 @@ def _refused_sizes(subject: AdapterSubject, device: str) -> list[str]:
     if not subject.interface.refusing:
         return []
     lay_out(subject, subject.mechanism, subject.claims.dtypes[0], device)
-    own, further = subject.form.layout.name, subject.undeclared_layout and not subject.observed_layout
-    for layout in (own, *(name for name in candidates(subject.mechanism) if further and name != own)):
+    own, others = subject.form.layout.name, candidates(subject.mechanism)
+    further = (
+        subject.undeclared_layout and not (subject.observed_layout or subject.form.layout.stacks) and own in others
+    )
+    for layout in (own, *(name for name in others if further and name != own)):
         if further:
             subject.read_as(layout)
         limits = learned(subject, device)
