@@ -29,7 +29,7 @@ from ..subjects.subject import AdapterSubject, Subject
 from .bench import Bench
 from .conventions import identified
 from .layouts import candidates, is_read_right, lay_out
-from .refused_sizes import learned
+from .refused_sizes import learned, refuses
 from .settling import Declined, Settled, claimed
 
 Shape = tuple[int, ...]
@@ -71,6 +71,8 @@ def _refused_sizes(subject: AdapterSubject, device: str) -> list[str]:
     if not subject.interface.refusing:
         return []
     lay_out(subject, subject.mechanism, subject.claims.dtypes[0], device)
+    if not refuses(subject, device):
+        return []
     own, others = subject.form.layout.name, candidates(subject.mechanism)
     further = (
         subject.undeclared_layout and not (subject.observed_layout or subject.form.layout.stacks) and own in others

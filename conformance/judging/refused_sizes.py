@@ -43,6 +43,12 @@ class Limits:
         return " and ".join([*few, *(f"{a} other than {b}" for a, b in self.ties.items())])
 
 
+def refuses(subject: AdapterSubject, device: str) -> bool:
+    """Whether a function refuses the first case."""
+    asked = _Asked(subject, device)
+    return asked.first is not None and bool(asked.refusal({}))
+
+
 def learned(subject: AdapterSubject, device: str) -> Limits | None:
     """The limits of a plain function that refuses the first case; None where it answers that, or no case at all."""
     asked = _Asked(subject, device)

@@ -34,7 +34,7 @@ def others(first: AdapterSubject, known: Library) -> Iterator[BesideSubject]:
     for one in sorted(possible, key=lambda one: -len(one.arrays_in(known[one.operator]))):
         if one.operator in found:
             continue
-        adapter = replace(first.adapter, operator=one.operator, like=one.name, layout="")
+        adapter = replace(first.adapter, operator=one.operator, like=one.name, layout="", limits={}, requires=())
         try:
             yield BesideSubject(adapter, known[one.operator], declared=False, supervise=first.supervise, own=first.own)
         except TargetError:  # it lacks what these calls pass

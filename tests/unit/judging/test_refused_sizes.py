@@ -84,3 +84,7 @@ def test_sizes_are_found_in_the_layout_in_which_there_are_some(tmp_path):
     report = checked(tmp_path, turned, f"({RIGHT}).transpose(1, 2)")
     assert {"attention": "conformant"} == report.verdicts, report
     assert [note for note in notes(report) if "refuses q_len other than 16, 32" in note]
+
+
+def test_no_other_layout_is_looked_into_where_the_first_case_is_answered(tmp_path):
+    assert not notes(checked(tmp_path, "assert q.shape[1] == k.shape[1], 'no groups'"))
