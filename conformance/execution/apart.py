@@ -25,6 +25,7 @@ from ..data.texts import safe, told
 from ..frameworks.numpy import NumpyFramework
 from .calling import Call, Interface, Reply
 from .faults import Fault
+from .inputs import has_arrays
 from .messages import Variables
 from .orphans import MARK
 from .threads import ONE
@@ -143,7 +144,7 @@ class Asking:
     def call(self, call: Call, seconds: float) -> Reply:
         """The reply to a call on contiguous arrays."""
         interface = self._place.interface
-        if any(isinstance(x, np.ndarray | list) for option in call.options.values() for x in _parts(option)):
+        if any(map(has_arrays, call.options.values())):
             raise ApartError("arrays in an object or a tuple cannot be sent there")
         own = {name: call.dtypes.get(name) or interface.dtype_of(name, call.dtype) for name in call.inputs}
         made = {name: _made(x, own[name]) for name, x in call.inputs.items()}
@@ -184,11 +185,6 @@ def filling_program() -> list[tuple[str, str]]:
     """The texts of what fills a module, each after those that it imports."""
     folder = importlib.resources.files("attnspec.execution")
     return [(name, folder.joinpath(f"{name}.py").read_text()) for name in ("mapping", "modules", "filling")]
-
-
-def _parts(option: Any) -> list[Any]:
-    """What an object or a tuple has, if an option is one."""
-    return [*option.values()] if isinstance(option, Mapping) else [*option] if isinstance(option, tuple | list) else []
 
 
 def _made(x: NDArray[Any], dtype: str) -> NDArray[Any]:

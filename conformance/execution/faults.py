@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from ..data.exact import exact_text
 from ..data.texts import safe, safe_lines
+from ..frameworks.known import FRAMEWORKS
 
 SAID = 2000
 """Characters of what a fault says, and of a line of its trace."""
@@ -52,7 +53,7 @@ def is_deliberate(error: BaseException, file: str) -> bool:
         at = at.tb_next
     code = at.tb_frame.f_code
     raising = dis.opname[code.co_code[at.tb_lasti]] == "RAISE_VARARGS"
-    return raising and (code.co_filename == file or FRAMEWORKS.isdisjoint(code.co_filename.split(os.sep)))
+    return raising and (code.co_filename == file or BELOW.isdisjoint(code.co_filename.split(os.sep)))
 
 
 def file_of(function: Any) -> str:
@@ -64,7 +65,7 @@ def file_of(function: Any) -> str:
 
 REFUSING = (AssertionError, NotImplementedError, TypeError, ValueError)
 """What functions raise for calls that they do not take."""
-FRAMEWORKS = frozenset({"torch", "numpy", "jax", "jaxlib", "mlx", "cupy", "tinygrad", "tensorflow", "triton"})
+BELOW = frozenset({*FRAMEWORKS, "jaxlib", "triton"})
 """Packages whose own errors say that something went wrong."""
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ..frameworks.framework import Framework
@@ -114,3 +115,9 @@ class Inputs:
             item.dropped = True
             self._kept.pop(item.key, None)
         return same
+
+
+def has_arrays(option: Any) -> bool:
+    """Whether an option is an object or a tuple with arrays, which come as lists from other processes."""
+    parts = option.values() if isinstance(option, Mapping) else option if isinstance(option, tuple | list) else ()
+    return any(isinstance(x, np.ndarray | list) for x in parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from ..errors import Error, UsageError
 from ..execution.addresses import EXEC
 from ..execution.backward import cotangents_in
 from ..execution.calling import Call, Interface
+from ..execution.inputs import has_arrays
 from ..judging.bench import Bench
 from ..judging.cells import Failure, law_of, sentence_of
 from ..judging.judge import judged
@@ -263,8 +264,7 @@ def _unwritten(call: Call) -> str:
     """What of a call no literal stands for, in words; nothing where all of it can be written."""
     if any(x.dtype.kind == "c" for x in call.inputs.values()):
         return "complex arrays"
-    parts = [x.values() if isinstance(x, Mapping) else x for x in call.options.values() if isinstance(x, Collection)]
-    return "arrays in an object or a tuple" if any(isinstance(x, np.ndarray) for own in parts for x in own) else ""
+    return "arrays in an object or a tuple" if any(map(has_arrays, call.options.values())) else ""
 
 
 def _differentiated(interface: Interface, inputs: Iterable[str]) -> Differentiated | None:
