@@ -67,8 +67,12 @@ class Adapter:
     """The file and line of the function, as far as they are known."""
     perhaps: tuple[str, ...] = ()
     """Of a plain function that does not show it: the frameworks that it may be of, in the order of a first call."""
+    guessed: bool = False
+    """Of a plain function: whether its interface is guessed, so that first calls may show another one."""
     compiles: bool = False
     """Of a plain function: whether its framework compiles it for every shape, as its type shows."""
+    weightless: bool = False
+    """Of a plain class: whether it is made without arguments, and its forward pass is called."""
     factory: tuple[str, ...] | None = None
     """Of a module, what its factory takes of a case; nothing of a function."""
     same: Mapping[str, str] = field(default_factory=dict)

@@ -133,7 +133,7 @@ class Asking:
         filling = {
             "program": filling_program() if interface.axes else [],
             "said": {**said, "axes": dict(interface.axes)},
-            "forms": [folder.joinpath(f"{name}.py").read_text() for name in ("planned", "documented")],
+            "forms": [folder.joinpath(f"{name}.py").read_text() for name in ("planned", "weightless", "documented")],
         }
         given = {name: getattr(place, name) for name in names}
         _send(self._end, {"environment": neutral(place.environment), **given, **filling})

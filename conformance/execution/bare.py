@@ -231,7 +231,9 @@ def serve(end: socket.socket) -> None:
             scope: dict[str, Any] = {}
             for text in start["forms"]:
                 exec(compile(text, "forms", "exec"), scope)
-            function = scope["Planned"](function) if scope["is_planned"](function) else scope["documented"](function)
+            made = {"is_planned": "Planned", "is_weightless": "forward_of"}
+            how = next((made[kind] for kind in made if scope[kind](function)), "documented")
+            function = scope[how](function)
         stand_in.forget()
     except BaseException as error:  # a file may also exit
         return send(end, {"fault": f"{type(error).__name__}: {error}"[:300]})

@@ -27,6 +27,7 @@ from .documented import documented
 from .dotted import Named, named
 from .interpretation import interpreted, interpreting
 from .planned import Planned, is_planned
+from .weightless import forward_of, is_weightless
 
 
 def declared(path: Path, function: str = "") -> list[Adapter]:
@@ -59,6 +60,8 @@ def _called(path: Path, name: str, module: ModuleType) -> Callable[..., Any]:
     if not callable(plain):
         known = [own for own, x in vars(module).items() if inspect.isfunction(x)]
         raise TargetError(f"{path} has no function {name!r}{did_you_mean(name, known)}")
+    if is_weightless(plain):
+        return plain
     found = Planned(plain) if is_planned(plain) else documented(plain)
     if inspect.isclass(found):
         weighty = any(base.__module__.partition(".")[0] in MODULES for base in found.__mro__)
@@ -74,7 +77,9 @@ MODULES = ("torch", "flax", "keras")
 def undecorated(
     function: Callable[..., Any], name: str, module: ModuleType | None = None, **declaration: Any
 ) -> Adapter:
-    """A plain function as an adapter, its framework guessed where it is not given."""
+    """A plain function as an adapter, or a class without weights, its framework guessed where it is not given."""
+    weightless = is_weightless(function)
+    function = forward_of(function) if weightless else function
     known = {key: x for key, x in declaration.items() if key in KEYWORDS}
     perhaps = guess_frameworks(function, module) if not known.get("framework") else ()
     if perhaps:
@@ -82,6 +87,7 @@ def undecorated(
     given = Adapter(
         perhaps=perhaps if len(perhaps) > 1 else (),
         compiles=compiles(function),
+        weightless=weightless,
         name=name,
         operator=declaration.get("operator") or "",
         function=function,

@@ -29,7 +29,8 @@ from ..subjects.subject import AdapterSubject, Subject
 from .bench import Bench
 from .conventions import identified
 from .layouts import candidates, is_read_right, lay_out
-from .refused_sizes import learned, refuses
+from .readings import find_readings
+from .refused_sizes import learned, one_width, refuses
 from .settling import Declined, Settled, claimed
 
 Shape = tuple[int, ...]
@@ -46,6 +47,7 @@ def noticed(subject: Subject, device: str) -> tuple[str, ...]:
     found = find_framework(subject, device)
     says = [f"takes arrays of {found}, as a first call shows; --framework selects another framework"] if found else []
     _find_variant(subject, device)
+    says += find_readings(subject, device)
     says += _refused_sizes(subject, device)
     says += _other_results(subject, device)
     if subject.claims.sparing:
@@ -72,7 +74,7 @@ def _refused_sizes(subject: AdapterSubject, device: str) -> list[str]:
         return []
     lay_out(subject, subject.mechanism, subject.claims.dtypes[0], device)
     if not refuses(subject, device):
-        return []
+        return _one_width(subject, device)
     own, others = subject.form.layout.name, candidates(subject.mechanism)
     further = (
         subject.undeclared_layout and not (subject.observed_layout or subject.form.layout.stacks) and own in others
@@ -88,6 +90,15 @@ def _refused_sizes(subject: AdapterSubject, device: str) -> list[str]:
             subject.laid_out = not further  # cases of sizes that it takes may tell its layout
             return [f"refuses {limits.words}, with {limits.says}: not tried"]
     return []
+
+
+def _one_width(subject: AdapterSubject, device: str) -> list[str]:
+    """That a plain function fails where widths differ, in words; no case is drawn with them from now on."""
+    limits = one_width(subject, device)
+    if limits is None:
+        return []
+    subject.limit_to({}, limits.ties)
+    return [f"fails for {limits.words}, with {limits.says}: not tried"]
 
 
 def _other_results(subject: AdapterSubject, device: str) -> list[str]:

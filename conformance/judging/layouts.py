@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
+
+import numpy as np
 
 from ..cases.applicability import plain_options, undeclared
 from ..cases.drawing import seed_of
@@ -33,6 +35,8 @@ from .trial import Faulted, Trial
 
 CASES = 4
 """Cases that are looked at, where the first does not decide."""
+GIVING = 40
+"""Cases of an operator on which what they give is seen."""
 SMALL = 20_000
 """Entries beyond which a case is not looked at."""
 Fit = Literal["right", "shaped", "refused", "stuck"]
@@ -89,29 +93,75 @@ def _read(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str)
     return None
 
 
-def is_read_right(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str) -> bool:
-    """Whether the first cases that a subject answers are right, all of them in one layout and by one convention."""
-    own = subject.form.layout.name
-    names = (own, *(name for name in candidates(operator) if name != own))
+def is_read_right(
+    subject: AdapterSubject, operator: Mechanism, dtype: str, device: str, shown: Collection[str] = ()
+) -> bool:
+    """Whether the first cases that a subject answers are right, all of them in one layout and by one convention.
+
+    The cases are those that give what is to be `shown`, if anything is; of these, several are answered.
+    """
+    own, observed = subject.form.layout.name, subject.observed_layout
+    names = (own, *(name for name in candidates(operator) if name != own and not observed))
     single = [{name: word} for name, words in operator.conventions.items() for word in words]
-    cases = list(plan(operator, subject.claims, PROFILES["quick"], 0, dtype).scenarios[:CASES])
+    cases = _giving(subject, operator, dtype, shown)
     try:
         for name, words in itertools.product(names, [{}, *single]):
-            subject.read_as(name)
+            subject.read_as(name, observed=observed)
             with subject.session():
-                fits = {_fit(subject, operator, sample, dtype, device, words) for sample in cases} - {"refused"}
-            if fits == {"right"}:
+                fits = _fits(subject, cases, dtype, device, words)
+            if {*fits} - {"refused"} == {"right"} and fits.count("right") > bool(shown):
                 return True
     finally:
-        subject.read_as(own)
+        subject.read_as(own, observed=observed)
     return False
 
 
+def _fits(
+    subject: AdapterSubject, cases: Collection[Sample], dtype: str, device: str, words: Mapping[str, str]
+) -> list[Fit]:
+    """What a subject's answers to some cases are, up to the first that is wrong."""
+    found: list[Fit] = []
+    for sample in cases:
+        found.append(_fit(subject, sample.mechanism, sample, dtype, device, words))
+        if found[-1] in ("shaped", "stuck"):
+            break
+    return found
+
+
+def _giving(subject: AdapterSubject, operator: Mechanism, dtype: str, shown: Collection[str]) -> list[Sample]:
+    """The first cases of an operator, or of all its mechanisms those that give one of some inputs and options."""
+    if not shown:
+        return list(plan(operator, subject.claims, PROFILES["quick"], 0, dtype).scenarios[:CASES])
+    plain, found = plain_options(operator), list[Sample]()
+    for m in (each for each in operator.kin if undeclared(each, subject.claims) is None):
+        planned = plan(m, subject.claims, PROFILES["quick"], 0, dtype)
+        samples = itertools.chain(planned.scenarios, planned.pairs if m is operator else ())
+        given = (x for x in samples if any(not _same(x.values.get(name), plain.get(name)) for name in shown))
+        small = (x for x in given if x.entries <= SMALL and x.layout == "contiguous" and _finite(x))
+        found += itertools.islice(small, GIVING if m is operator else CASES)
+    return [*found, *(flagged for sample in found[:CASES] for flagged in _flagged(sample, operator, subject))]
+
+
+def _flagged(sample: Sample, operator: Mechanism, subject: AdapterSubject) -> Iterator[Sample]:
+    """A case with each flag that it does not give, as far as it is taken with the rest."""
+    for name in sorted(subject.claims.names & {*operator.options}):
+        if sample.values.get(name) is False:
+            case = replace(sample.case, label="flagged", fixed={**sample.case.fixed, name: True})
+            try:
+                yield sample.another(case, subject.claims)
+            except (Unfit, SpecError):
+                continue
+
+
 def _narrow(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str) -> str:
-    """The layout without an axis that is right on a case in which that axis has one entry; nothing if none is."""
-    own = subject.form.layout.name
+    """The layout without an axis that is right on a case in which that axis has one entry; nothing if none is.
+
+    It may also be one with folded axes, of a function that is told the length of one of them.
+    """
+    own, told = subject.form.layout.name, subject.form.told
     found = [layout_of(operator.layouts, name) for name in operator.layouts]
-    single = {x.name: single_sizes(conditions(x, _sizes(operator))) for x in found if not x.stacks and not x.folds}
+    found = [x for x in found if not x.stacks and all(told & {_sizes(operator)[y] for y in fold} for fold in x.folded)]
+    single = {x.name: single_sizes(conditions(x, _sizes(operator))) for x in found}
     try:
         for sample in telling(subject, operator, dtype):
             for name, sizes in single.items():
@@ -125,7 +175,8 @@ def _narrow(subject: AdapterSubject, operator: Mechanism, dtype: str, device: st
                 subject.read_as(name)
                 try:
                     made = Sample(operator, case, dtype, claims=subject.claims)
-                    right = bool(sizes) and _fit(subject, operator, made, dtype, device) == "right"
+                    fit = _fit(subject, operator, made, dtype, device) if sizes or subject.form.layout.folds else ""
+                    right = fit == "right"
                 except (Unfit, SpecError):
                     right = False
                 if right:
@@ -198,15 +249,19 @@ def _fit(
     first = operator.outputs[0]
     try:
         trial.observed(first, trial.base)
-        if is_right(trial, first, grades[-1]):
-            return "right"  # whatever else is wrong
+        return "right" if is_right(trial, first, grades[-1]) else "shaped"  # whatever else is wrong
     except (Faulted, Declined, SpecError):
         return "refused"
-    return "shaped" if outcome.kind is Kind.REFUTED else "refused"
 
 
 def _sizes(operator: Mechanism) -> dict[str, str]:
     return sizes_of_letters(next(iter(operator.layouts.values())), operator.shapes)
+
+
+def _finite(sample: Sample) -> bool:
+    """Whether no array has an entry that is NaN or infinite, of which conventions say what becomes."""
+    arrays = (x for x in sample.values.values() if isinstance(x, np.ndarray) and x.dtype.kind == "f")
+    return all(np.isfinite(x).all() for x in arrays)
 
 
 def _same(x: object, y: object) -> bool:
@@ -230,7 +285,7 @@ def interface_told(signature: Signature) -> str:
     if not is_stated(signature.name):
         return f"{signature.name} ({signature.path})"
     renamed = {name: passed.texts[0] for name, passed in signature.parameters.items() if passed.texts[0] != name}
-    options = {name: _option(text) for name, text in renamed.items()}
+    options = {name: option for name, text in renamed.items() if (option := _option(text)).isidentifier()}
     said = ", ".join(f"`{name}` for `{option}`" for name, option in options.items() if option != name)
     return f"{signature.operator}" + (f": {said}" if said else "")
 

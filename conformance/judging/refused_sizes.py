@@ -3,23 +3,28 @@
 Many kernels take some widths only, or as many keys as queries, and raise an error of their own for all others. Where
 the first case is refused so, cases with fewer freedoms are tried until one is answered, and then each freedom is given
 back that the function takes. What is left becomes limits and conditions, as an adapter would declare them.
+
+Other errors are failures, with one exception: room for results is often made like the queries, so that values of
+another width do not fit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from ..cases.drawing import seed_of
 from ..cases.plans import plan
 from ..cases.profiles import PROFILES
 from ..cases.samples import Sample, Unfit
 from ..errors import SpecError
+from ..execution.faults import Fault
 from ..mechanisms.mechanism import Mechanism
 from ..subjects.subject import AdapterSubject
 from .bench import Bench
 from .settling import Declined
-from .trial import Trial
+from .trial import Faulted, Trial
 
 STARTS = ((64, 128), (128, 128), (16, 16), (256, 256))
 """Widths and lengths that kernels take which take few."""
@@ -76,6 +81,19 @@ def learned(subject: AdapterSubject, device: str) -> Limits | None:
     return Limits(ties, few, says)
 
 
+def one_width(subject: AdapterSubject, device: str) -> Limits | None:
+    """The widths that are one for a function that fails where they differ and answers where not; None for any other."""
+    asked, m = _Asked(subject, device), subject.mechanism
+    ties = {b: a for b, a in _pairs(m).items() if {a, b} <= {*_last(m)} and b in asked.sizes}
+    if asked.first is None or not ties or any(asked.first.values[a] == asked.first.values[b] for b, a in ties.items()):
+        return None
+    says = asked.failure({})
+    alike = {b: int(asked.first.values[a]) for b, a in ties.items()}
+    if not says or asked.failure(alike) != "" or not asked.failure({b: 2 * n for b, n in alike.items()}):
+        return None
+    return Limits(ties, {}, says)
+
+
 class _Asked:
     """The first case of a subject, at sizes that are set."""
 
@@ -97,26 +115,33 @@ class _Asked:
 
     def refusal(self, sizes: Mapping[str, int]) -> str | None:
         """What is said to the case at these sizes; nothing where it is answered, None where it cannot be asked."""
+        fault = self._fault(sizes)
+        return "" if fault is False else fault.says if fault and fault.kind == "unsupported" else None
+
+    def failure(self, sizes: Mapping[str, int]) -> str | None:
+        """What goes wrong in the case at these sizes, or how the result is misshapen; nothing and None as before."""
+        fault = self._fault(sizes)
+        return "" if fault is False else fault.says if fault and fault.kind in ("raised", "misshapen") else None
+
+    def _fault(self, sizes: Mapping[str, int]) -> Fault | Literal[False] | None:
+        """The fault of the case at these sizes; false where it has none, None where it cannot be asked."""
         first, subject = self.first, self.bench.subject
         assert first is not None
+        case = replace(
+            first.case, label="sizes", seed=seed_of(0, "sizes"), fixed={**first.case.fixed, **sizes}, literals={}
+        )
         try:
-            if sizes:
-                case = replace(
-                    first.case,
-                    label="sizes",
-                    seed=seed_of(0, "sizes"),
-                    fixed={**first.case.fixed, **sizes},
-                    literals={},
-                )
-                sample = Sample(self.bench.mechanism, case, self.dtype, claims=subject.claims)
-            else:
-                sample = first
+            sample = Sample(self.bench.mechanism, case, self.dtype, claims=subject.claims) if sizes else first
             trial = Trial(self.bench, sample)
             with subject.session():
-                fault = subject.call(trial.call(trial.base)).fault
+                if (fault := subject.call(trial.call(trial.base)).fault) is not None:
+                    return fault
+                trial.observed(self.bench.mechanism.outputs[0], trial.base)
+        except Faulted as error:
+            return error.fault
         except (Unfit, SpecError, Declined):
             return None
-        return "" if fault is None else fault.says if fault.kind == "unsupported" else None
+        return False
 
 
 def _pairs(m: Mechanism) -> dict[str, str]:

@@ -94,7 +94,13 @@ class Layout:
     @property
     def folds(self) -> bool:
         """Whether axes are folded, so that a function has to be told their lengths."""
-        return any(len({*axis} - {NEW}) > 1 for p in self.patterns.values() for axis in p.axes)
+        return bool(self.folded)
+
+    @property
+    def folded(self) -> set[tuple[str, ...]]:
+        """The letters of each axis that is several in one."""
+        axes = (tuple(x for x in axis if x != NEW) for p in self.patterns.values() for axis in p.axes)
+        return {axis for axis in axes if len(axis) > 1}
 
     def text(self, name: str) -> str:
         """The pattern of an array."""

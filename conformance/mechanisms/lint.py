@@ -17,6 +17,7 @@ from ..numerics.budget import COUNTED, FAULTS
 from .evidence import evidence_of, path_of
 from .loader import NONE, Specs, library, load
 from .mechanism import Mechanism
+from .parameters import faults as parameter_faults
 from .schema import place_of, spec_folder
 from .serving import faults as serving_faults
 from .signatures import faults as signature_faults
@@ -69,7 +70,8 @@ def lint_files(paths: Sequence[Path], specs: Specs = NONE) -> tuple[list[Error],
     if not paths:
         shipped = sorted(spec_folder().glob("*.yaml"))
         found = _linted(shipped, {})
-        found = found or [*signature_faults(library()), *serving_faults(library())]
+        beside = (signature_faults, parameter_faults, serving_faults)
+        found = found or [fault for faults in beside for fault in faults(library())]
         return found or [stale(m) for m in library().values() if evidence_of(m) is None], len(shipped)
     files = [file for path in paths for file in (sorted(path.glob("*.yaml")) if path.is_dir() else [path])]
     if not files:

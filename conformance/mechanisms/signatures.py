@@ -179,10 +179,10 @@ def signature_named(name: str, label: str = "") -> Signature:
 
 def _stated(like: str, label: str) -> Signature:
     """The interface that a line states."""
-    operator, said = stated(like, label)
-    found = {parameter: kind_and_texts(text, label) for parameter, text in said.items()}
+    line = stated(like, label)
+    found = {parameter: kind_and_texts(text, label) for parameter, text in line.parameters.items()}
     parameters = {parameter: Passed(how, texts) for parameter, (how, texts) in found.items()}  # type: ignore[arg-type]
-    return Signature(like, (), operator, "", {}, parameters, (), {}, ())
+    return Signature(like, (), line.operator, "", {}, parameters, line.requires, line.dtypes, (), line.fixed)
 
 
 def fitting(

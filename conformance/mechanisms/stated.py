@@ -1,21 +1,50 @@
 """Interfaces on one line: `OPERATOR(parameter=what to pass, ...)`, as in `attention(sm_scale=scale)`.
 
 What a parameter is passed is written as in the files of known interfaces: an array, an expression, `{out: lse}`, or
-several as `[a, b]`.
+several as `[a, b]`. What holds of every call may follow, as in `attention(n=q_len) requires(k_len == q_len)`, and
+so may options of one value and dtypes: `rotary(cos=..., sin=...) fixed(interleaved=true) dtypes(cos=float32)`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from ..errors import UsageError
 
-_WHOLE = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", re.DOTALL)
+_HEAD = re.compile(r"\s*([A-Za-z_]\w*)\s*\(")
 _PART = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)\s*(\S.*?)\s*", re.DOTALL)
 _KIND = re.compile(r"\{\s*(\w+)\s*:\s*(.*?)\s*\}", re.DOTALL)
-KINDS = ("out", "in_place", "room", "text", "left")
+KINDS = ("out", "in_place", "room", "text", "complex", "left")
 OPEN, CLOSED = "([{", ")]}"
+FIXED, REQUIRES, DTYPES = "fixed", "requires", "dtypes"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What a line states."""
+
+    operator: str
+    parameters: Mapping[str, str]
+    """What each parameter is passed."""
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    """Options that have one value."""
+    requires: tuple[str, ...] = ()
+    """What holds of every call."""
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    """Parameters that have a dtype of their own."""
+
+    def __str__(self) -> str:
+        groups = {self.operator: _assigned(self.parameters)}
+        groups |= {FIXED: _assigned(self.fixed)} if self.fixed else {}
+        groups |= {REQUIRES: ", ".join(self.requires)} if self.requires else {}
+        groups |= {DTYPES: _assigned(self.dtypes)} if self.dtypes else {}
+        return " ".join(f"{name}({text})" for name, text in groups.items())
+
+
+def _assigned(texts: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={text}" for name, text in texts.items())
 
 
 def is_stated(like: str) -> bool:
@@ -23,23 +52,49 @@ def is_stated(like: str) -> bool:
     return "(" in like
 
 
-def stated(like: str, label: str = "") -> tuple[str, dict[str, str]]:
-    """The operator that is stated, and what is said of each parameter; a `UsageError` where it cannot be read."""
-    whole = _WHOLE.fullmatch(like)
-    if whole is None:
+def stated(like: str, label: str = "") -> Line:
+    """What a line states; a `UsageError` for one that cannot be read."""
+    groups = _groups(like)
+    operator, *further = groups
+    if not operator or {*further} - {FIXED, REQUIRES, DTYPES}:
         raise UsageError(f"{label}an interface is stated as OPERATOR(parameter=input or option, ...), not {like!r}")
+    parameters = _read(groups[operator], label)
+    requires = tuple(part.strip() for part in _parts(groups.get(REQUIRES, "")))
+    fixed, dtypes = (_read(groups.get(name, ""), label) for name in (FIXED, DTYPES))
+    return Line(operator, parameters, fixed, requires, dtypes)
+
+
+def _read(text: str, label: str) -> dict[str, str]:
+    """What is said of each name between a pair of parentheses."""
     found = dict[str, str]()
-    for text in _parts(whole[2]):
-        part = _PART.fullmatch(text)
+    for said in _parts(text):
+        part = _PART.fullmatch(said)
         if part is None:
-            raise UsageError(f"{label}{text.strip()!r} does not say what a parameter is passed; write parameter=option")
+            raise UsageError(f"{label}{said.strip()!r} does not say what a parameter is passed; write parameter=option")
         found[part[1]] = part[2]
-    return whole[1], found
+    return found
 
 
-def written(operator: str, parameters: Mapping[str, str]) -> str:
-    """The line that states an interface."""
-    return f"{operator}({', '.join(f'{name}={text}' for name, text in parameters.items())})"
+def _groups(like: str) -> dict[str, str]:
+    """What is between the parentheses of each name; under an empty name, a text that has another form."""
+    found, at = dict[str, str](), 0
+    while like[at:].strip():
+        head = _HEAD.match(like, at)
+        end = _closing(like, head.end()) if head else -1
+        if head is None or end < 0 or head[1] in found:
+            return {"": like}
+        found[head[1]], at = like[head.end() : end], end + 1
+    return found or {"": like}
+
+
+def _closing(text: str, start: int) -> int:
+    """Where the parenthesis is closed that is open before the start; -1 if it is not."""
+    depth = 1
+    for at in range(start, len(text)):
+        depth += (text[at] in OPEN) - (text[at] in CLOSED)
+        if depth == 0:
+            return at
+    return -1
 
 
 def kind_and_texts(text: str, label: str = "") -> tuple[str, tuple[str, ...]]:
@@ -48,10 +103,15 @@ def kind_and_texts(text: str, label: str = "") -> tuple[str, tuple[str, ...]]:
     if kind is not None:
         if kind[1] not in KINDS:
             raise UsageError(f"{label}{{{kind[1]}: ...}} is none of {', '.join(KINDS)}")
-        return kind[1], (kind[2],)
+        return kind[1], _between(kind[2]) if kind[1] == "complex" else (kind[2],)
     if text.startswith("[") and text.endswith("]"):
-        return "tuple", tuple(part.strip() for part in _parts(text[1:-1]))
+        return "tuple", _between(text)
     return "array", (text,)
+
+
+def _between(text: str) -> tuple[str, ...]:
+    """What stands between commas in a pair of brackets."""
+    return tuple(part.strip() for part in _parts(text[1:-1]))
 
 
 def _parts(text: str) -> Iterator[str]:

@@ -63,7 +63,7 @@ def code_of(subject: AdapterSubject, target: str, device: str, beside: Path) -> 
         imports += ["import types"] if stand_in else []
         if adapter.interpreted == BY:
             imports, loading = [*imports, "import os"], f"{INTERPRETING}{loading}"
-        return name, imports, f"{stand_in}{loading}\n{name} = module.{whole}"
+        return name, imports, f"{stand_in}{loading}\n{name} = module.{whole}{'().eval().forward' * adapter.weightless}"
     name = adapter.function.__name__
     if not adapter.module.startswith(SHIPPED):
         stand_in = STAND_IN

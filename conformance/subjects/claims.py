@@ -166,7 +166,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
         untested=tuple(untested(name, optional) for name in beside),
         sizes=frozenset(told),
         allocated=written,
-        ties=_ties(mechanism, form) | ({} if declared else _equal(adapter, sizes)),
+        ties=_ties(mechanism, form) | ({} if declared else _equal(adapter, form, sizes)),
     )
 
 
@@ -300,9 +300,10 @@ def narrowed(claims: Claims, form: Form) -> Claims:
     return replace(claims, limits={**_single(form), **claims.limits})
 
 
-def _equal(adapter: Adapter, sizes: Collection[str]) -> dict[str, str]:
+def _equal(adapter: Adapter, form: Form | None, sizes: Collection[str]) -> dict[str, str]:
     """The sizes that are to equal others, by conditions that say no more than that."""
     requires = (adapter.requires,) if isinstance(adapter.requires, str) else adapter.requires
+    requires = (*requires, *(form.conditions if form else ()))
     found = [said for text in requires if (said := re.fullmatch(r"(\w+) == (\w+)", text))]
     return {said[1]: said[2] for said in found if {said[1], said[2]} <= {*sizes}}
 

@@ -108,6 +108,12 @@ class Form:
         own = next(iter(self.mechanism.layouts.values()), {})
         return conditions(self.layout, sizes_of_letters(own, self.mechanism.shapes))
 
+    @property
+    def told(self) -> frozenset[str]:
+        """The sizes that parameters are told."""
+        passed = self.taken.passed.values() if self.taken else ()
+        return self.sizes | {how.texts[0] for how in passed if how.texts[0] in self.mechanism.sizes}
+
     def interface(self, by_name: frozenset[str]) -> Interface:
         """What the caller of the function has to know; `by_name` is what it takes by name alone."""
         m, into = self.mechanism, dict(self.allocated)

@@ -16,8 +16,9 @@ from ..mechanisms.loader import library
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.signatures import Signature, fitting, signature_named, signatures
 from .forms import layout_parts
+from .readings import begun, line_of
+from .renaming import is_told, own_names
 from .renaming import like as alike
-from .renaming import own_names, stated_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,10 @@ def completed(adapter: Adapter, asked: Asked, known: Library | None) -> Adapter:
     named = asked.operator or (one.operator if one else guess_operator(adapter.name, known, _needed(adapter)))
     like = one.name if one else ""
     if not like and named in known.stating and _by_name(adapter):
-        like = stated_for(adapter.function, known[named])
+        like = line_of(adapter, known[named], begun(adapter, known[named]))
     given = {"framework": asked.framework, "perhaps": ()} if asked.framework else {}
-    return replace(adapter, operator=named, like=like, **given)
+    guessed = named in known.stating and _by_name(adapter) and not (asked.like or adapter.like)
+    return replace(adapter, operator=named, like=like, guessed=guessed, **given)
 
 
 def _by_name(adapter: Adapter) -> bool:
@@ -115,7 +117,8 @@ def guess_operator(name: str, known: Library | None = None, needed: Sequence[str
         attention = known["attention"]
         words = (*attention.required, *attention.takes)
         own = [alike(each, words) or each for each in needed]
-        if (*own[:3],) == attention.required and {*own} <= {*words}:
+        further = {each for each in own[3:] if not is_told(each, attention, needed)}
+        if (*own[:3],) == attention.required and further <= {*words}:
             return attention.name
     raise UsageError(
         f"the name {name!r} does not say which operator it is; add --operator NAME ('attnspec list operators')"

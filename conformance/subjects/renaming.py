@@ -6,12 +6,15 @@ Only names whose meaning is one are taken for another: `sm_scale` is the scale, 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.signatures import Signature
-from ..mechanisms.stated import written
+from ..mechanisms.stated import Line
+from .sizes import size_named
 
 ALIKE = (
     {"scale", "softmax_scale", "sm_scale", "scaling", "attn_scale", "qk_scale"},
@@ -40,6 +43,8 @@ TABLES = frozenset({"freqs", "freqs_cis", "freqs_cos", "freqs_sin", "cos", "sin"
 NEEDED = {
     "scale": ("head_dim", "head_dim ** -0.5 if scale == none else scale"),
     "softcap": ("", "0.0 if softcap == none else softcap"),
+    "mask": ("k_len", "mask and full(true, 1, 1, q_len, k_len)"),
+    "bias": ("k_len", "bias + full(0.0, 1, 1, q_len, k_len)"),
 }
 """What is passed for none to a parameter without a default of its own, and the size that it takes for that."""
 
@@ -50,36 +55,72 @@ def like(name: str, known: Collection[str]) -> str:
     return found[0] if len(found) == 1 else ""
 
 
-def stated_for(function: Callable[..., Any], mechanism: Mechanism, given: Mapping[str, str] | None = None) -> str:
+def stated_for(function: Callable[..., Any], mechanism: Mechanism, given: Line | None = None) -> str:
     """The interface of a function as a line; nothing where it is called as its operator is.
 
     `given` says what some of its parameters are passed.
     """
     plain = _parameters(function)
-    names = [p.name for p in plain]
-    own = dict(given or {})
+    names, wanting = [p.name for p in plain], {p.name for p in plain if p.default is p.empty}
+    own = dict(given.parameters if given else {})
+    requires = dict.fromkeys(given.requires if given else ())
     known = (*mechanism.required, *mechanism.takes)
     for p in plain:
         free = [other for other in known if other not in names and other not in own.values()]
         found = p.name if p.name in known else like(p.name, free)
         if found:
             own.setdefault(p.name, found)
-        elif p.name in mechanism.outputs:
-            own.setdefault(p.name, f"{{out: {p.name}}}")
-    left = [name for name in mechanism.required if name not in own.values()]
+        elif output := _output(p, mechanism):
+            own.setdefault(p.name, f"{{out: {output}}}")
+    requires |= _told_sizes(plain, own, mechanism, letters=False)
+    computed = {word for text in own.values() for word in re.findall(r"[a-z_]\w*", text)}
+    left = [name for name in mechanism.required if name not in computed]
     for p in plain[: len(mechanism.required)]:  # the first ones, whatever else they are called
         free = p.name not in own and p.name not in TABLES and p.default is p.empty and p.kind is not p.KEYWORD_ONLY
         if left and free:
             own[p.name] = left.pop(0)
-    wanting = {p.name for p in plain if p.default is p.empty}
+    requires |= _told_sizes(plain, own, mechanism, letters=True)
     for name, (size, text) in NEEDED.items():
         parameter = next((each for each, option in own.items() if option == name and each in wanting), "")
-        if parameter and mechanism.defaults.get(name, "") is None and (not size or size in mechanism.sizes):
+        lacked = name in mechanism.optional or mechanism.defaults.get(name, "") is None
+        if parameter and lacked and (not size or size in mechanism.sizes):
             own[parameter] = text
     ordered = {p.name: own[p.name] for p in plain if p.name in own}
     if left or (given is None and _usual(ordered, names, mechanism)):
         return ""
-    return written(mechanism.operator, ordered)
+    line = Line(mechanism.operator, ordered, requires=(*requires,))
+    return str(replace(line, fixed=given.fixed, dtypes=given.dtypes) if given else line)
+
+
+def _told_sizes(
+    plain: Sequence[inspect.Parameter], own: dict[str, str], mechanism: Mechanism, *, letters: bool
+) -> dict[str, None]:
+    """What has to hold so that parameters are told the sizes that are added to what they are passed."""
+    names, requires = [p.name for p in plain], dict[str, None]()
+    for p in (p for p in plain if p.name not in own):
+        others = [name for name in names if name != p.name]
+        size, condition = size_named(p.name, mechanism.sizes, others, letters=letters and p.default is p.empty)
+        if size:
+            own[p.name] = size
+            requires |= {condition: None} if condition else {}
+    return requires
+
+
+OUTPUT = frozenset({"out", "output", "o", "result"})
+"""What an array is called that the first output is written to."""
+
+
+def is_told(name: str, mechanism: Mechanism, others: Collection[str]) -> bool:
+    """Whether a parameter that a function asks for is told a size, or is room for an output."""
+    others = [other for other in others if other != name]
+    return name.lower() in OUTPUT or bool(size_named(name, mechanism.sizes, others, letters=True)[0])
+
+
+def _output(parameter: inspect.Parameter, mechanism: Mechanism) -> str:
+    """The output that a parameter is room for; nothing where it is none."""
+    if parameter.name in mechanism.outputs:
+        return parameter.name
+    return mechanism.outputs[0] if parameter.default is parameter.empty and parameter.name.lower() in OUTPUT else ""
 
 
 def _usual(own: Mapping[str, str], names: Sequence[str], mechanism: Mechanism) -> bool:

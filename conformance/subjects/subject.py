@@ -88,8 +88,11 @@ class AdapterSubject:
         self.caller: Caller = self._called()
 
     def take_as(self, like: str) -> None:
-        """Have calls made as functions with that known interface take them."""
+        """Have calls made as functions with that known interface take them, in the layout that was found."""
+        layout = self.form.layout.name
         self._take(replace(self.adapter, like=like), declared=self.claims.declared)
+        if self.observed_layout:
+            self.read_as(layout, observed=True)
 
     def _formed(self, *, declared: bool) -> tuple[Form, Claims]:
         return _formed(self.adapter, self.mechanism, declared=declared)
@@ -129,11 +132,9 @@ class AdapterSubject:
         limits = {**self.adapter.limits, **{name: tuple(own) for name, own in values.items()}}
         requires = self.adapter.requires
         whole = (requires,) if isinstance(requires, str) else tuple(requires)
-        adapter = replace(self.adapter, limits=limits, requires=(*whole, *(f"{a} == {b}" for a, b in ties.items())))
-        layout = self.form.layout.name
-        self._take(adapter, declared=self.claims.declared)
-        if self.observed_layout:
-            self.read_as(layout, observed=True)
+        requires = (*whole, *(f"{a} == {b}" for a, b in ties.items()))
+        self.adapter = replace(self.adapter, limits=limits, requires=requires)
+        self.take_as(self.adapter.like)
 
     def set_aside(self, output: str) -> None:
         """Take what is returned in the place of an output for something else."""

@@ -233,8 +233,8 @@ def subject(
 
 def _whole(like: str, function: Callable[..., Any], known: Library) -> str:
     """A line that states an interface, with the parameters that it does not speak of."""
-    operator, given = stated(like)
-    return (stated_for(function, known[operator], given) if operator in known.stating else "") or like
+    line = stated(like)
+    return (stated_for(function, known[line.operator], line) if line.operator in known.stating else "") or like
 
 
 def _where_else(known: Library) -> str:

@@ -164,8 +164,8 @@ def test_rotary_functions_are_passed_angles_pairs_and_complex_numbers(tmp_path, 
 
 
 def test_a_table_is_not_taken_for_positions(tmp_path):
-    (tmp_path / "rotary.py").write_text("def rotary(x, freqs, seq_dim=1):\n    return x\n")
-    with pytest.raises(attnspec.TargetError, match="'freqs' is not an input or option of rotary"):
+    (tmp_path / "rotary.py").write_text("def rotary(x, cos_sin_cache, seq_dim=1):\n    return x\n")
+    with pytest.raises(attnspec.TargetError, match="'cos_sin_cache' is not an input or option of rotary"):
         attnspec.check(f"{tmp_path / 'rotary.py'}:rotary")
 
 

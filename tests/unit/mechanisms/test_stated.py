@@ -4,13 +4,22 @@ import pytest
 
 from attnspec.errors import UsageError
 from attnspec.mechanisms.signatures import signature_named
-from attnspec.mechanisms.stated import is_stated, kind_and_texts, stated, written
+from attnspec.mechanisms.stated import Line, is_stated, kind_and_texts, stated
 
 
 def test_a_line_says_the_operator_and_what_parameters_are_passed():
     given = {"keys": "k", "window": "[window_left, -1]", "lse": "{out: lse}", "n": "max(1, q_len)"}
-    assert ("attention", given) == stated(written("attention", given))
+    assert Line("attention", given) == stated(str(Line("attention", given)))
     assert (True, False) == (is_stated("attention(keys=k)"), is_stated("flash_attn_func"))
+
+
+def test_what_holds_of_every_call_may_follow():
+    text = "rotary(cos=cos(base)) fixed(interleaved=true) requires(dim == max(2, 4)) dtypes(cos=float32)"
+    line = stated(text)
+    assert ("rotary", {"cos": "cos(base)"}, {"interleaved": "true"}) == (line.operator, line.parameters, line.fixed)
+    assert ("dim == max(2, 4)",) == line.requires
+    assert {"cos": "float32"} == line.dtypes
+    assert text == str(line)
 
 
 @pytest.mark.parametrize(
@@ -30,8 +39,10 @@ def test_a_parameter_is_passed_an_expression_a_tuple_text_or_room_for_an_output(
     ("like", "says"),
     [
         ("attention(scale", "an interface is stated as OPERATOR(parameter=input or option, ...)"),
+        ("attention(scale=scale) limits(q_len=1)", "an interface is stated as OPERATOR("),
+        ("attention(scale=scale) requires(", "an interface is stated as OPERATOR("),
         ("attention(scale)", "'scale' does not say what a parameter is passed; write parameter=option"),
-        ("attention(lse={output: lse})", "{output: ...} is none of out, in_place, room, text, left"),
+        ("attention(lse={output: lse})", "{output: ...} is none of out, in_place, room, text, complex, left"),
     ],
 )
 def test_a_line_that_cannot_be_read_is_refused(like, says):

@@ -4,13 +4,13 @@ import pytest
 
 import attnspec
 from attnspec.mechanisms.loader import library
-from attnspec.mechanisms.stated import stated
+from attnspec.mechanisms.stated import Line, stated
 from attnspec.subjects.renaming import ALIKE, like, stated_for
 
 
 def of(function, operator="attention", given=None):
     text = stated_for(function, library()[operator], given)
-    return stated(text)[1] if text else {}
+    return stated(text).parameters if text else {}
 
 
 def test_names_that_mean_the_same_are_taken_for_options():
@@ -34,6 +34,29 @@ def test_a_parameter_that_is_always_asked_for_is_passed_what_none_stands_for():
     assert "head_dim ** -0.5 if scale == none else scale" == of(flash)["sm_scale"]
 
 
+def test_parameters_are_told_sizes_and_an_output_is_written():
+    def solve(Q, K, V, output, M, N, d):
+        """A kernel."""
+
+    assert {"output": "{out: out}", "M": "q_len", "N": "k_len", "d": "head_dim"}.items() <= of(solve).items()
+
+
+def test_one_length_of_a_function_is_that_of_queries_and_keys():
+    def flash(q, k, v, batch_size, seq_len):
+        """A kernel."""
+
+    line = stated(stated_for(flash, library()["attention"]))
+    assert ("batch", "q_len") == (line.parameters["batch_size"], line.parameters["seq_len"])
+    assert ("k_len == q_len",) == line.requires
+
+
+def test_a_mask_that_is_always_asked_for_is_an_array():
+    def flash(q, k, v, mask):
+        """A kernel."""
+
+    assert "mask and full(true, 1, 1, q_len, k_len)" == of(flash)["mask"]
+
+
 def test_a_function_that_is_called_like_its_operator_has_no_line():
     def flash(q, k, v, *, causal=False, scale=None):
         """A kernel."""
@@ -45,7 +68,9 @@ def test_a_line_speaks_of_some_parameters_and_the_others_follow_from_their_names
     def flash(q, k, v, n_ctx, is_causal=False):
         """A kernel."""
 
-    assert {"n_ctx": "q_len", "is_causal": "causal"}.items() <= of(flash, given={"n_ctx": "q_len"}).items()
+    assert {"n_ctx": "q_len", "is_causal": "causal"}.items() <= of(
+        flash, given=Line("attention", {"n_ctx": "q_len"})
+    ).items()
 
 
 @pytest.mark.parametrize(("name", "known", "own"), [("attn_mask", ("mask", "bias"), ""), ("key", ("q", "k"), "k")])

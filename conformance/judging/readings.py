@@ -1,0 +1,78 @@
+"""How a plain function reads parameters that its operator has otherwise, or has not, as first calls show it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from ..mechanisms.stated import is_stated
+from ..subjects.readings import Way, begun, line_of, unsaid, ways
+from ..subjects.subject import AdapterSubject
+from .layouts import is_read_right, lay_out
+
+
+def find_readings(subject: AdapterSubject, device: str) -> list[str]:
+    """What parameters are found to be, in words; the subject is called so from now on.
+
+    What an operator has is read as the operator has it wherever that is right, and a known interface is kept where it
+    is. Where no way is right, nothing changes.
+    """
+    known = ways(subject.adapter, subject.mechanism) if subject.adapter.guessed else []
+    if not known:
+        return []
+    lay_out(subject, subject.mechanism, subject.claims.dtypes[0], device)
+    if subject.adapter.like and not is_stated(subject.adapter.like):
+        return _instead(subject, device, known)
+    taken, says = begun(subject.adapter, subject.mechanism), list[str]()
+    for alike in _alternatives(known):
+        before = [way for way in taken if not _overlap(way, alike[0])]
+        first = [way for way in taken if _overlap(way, alike[0])]
+        unread = not first and not {*alike[0].parameters} & {*subject.claims.names}
+        own = [] if unread else [first]
+        further = [[way] for way in alike if way not in first] if alike[0].parameters else [[]]
+        for some in (*own, *further):
+            if _is_right(subject, [*before, *some], alike[0].shown.union(*(way.shown for way in some)), device):
+                taken = [*before, *some]
+                says += [f"{way.says}, as first calls show" for way in some]
+                break
+    return says
+
+
+def _instead(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list[str]:
+    """The same of a function that has a known interface by its parameters, where by that all of it is wrong."""
+    if is_read_right(subject, subject.mechanism, subject.claims.dtypes[0], device):
+        return []
+    taken = begun(subject.adapter, subject.mechanism)
+    for alike in _alternatives(known):
+        others = [way for way in taken if not _overlap(way, alike[0])]
+        for way in alike:
+            if _is_right(subject, [*others, way], way.shown, device):
+                return [f"{each.says}, as first calls show" for each in (*others, way)]
+    return []
+
+
+def _alternatives(known: Sequence[Way]) -> Iterator[list[Way]]:
+    """The ways of the same parameters, in their order."""
+    left = [*known]
+    while left:
+        alike = [way for way in left if way is left[0] or _overlap(way, left[0])]
+        left = [way for way in left if way not in alike]
+        yield alike
+
+
+def _overlap(one: Way, other: Way) -> bool:
+    """Whether two ways are of the same parameters, or of none."""
+    return bool({*one.parameters} & {*other.parameters}) or not (one.parameters or other.parameters)
+
+
+def _is_right(subject: AdapterSubject, some: Sequence[Way], shown: Collection[str], device: str) -> bool:
+    """Whether a function is right where it is read in some ways; it is called so from now on if so."""
+    own, like = subject.adapter.like, line_of(subject.adapter, subject.mechanism, some)
+    if unsaid(subject.adapter, subject.mechanism, like):
+        return False
+    if like != own:
+        subject.take_as(like)
+    if is_read_right(subject, subject.mechanism, subject.claims.dtypes[0], device, shown):
+        return True
+    if like != own:
+        subject.take_as(own)
+    return False

@@ -1,0 +1,121 @@
+"""The ways to read parameters of a plain function that its operator has not, or has otherwise.
+
+`ways` has those that a function may have, `begun` those by which it is called first, and `line_of` its interface by
+some of them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from attnspec.adapters import Adapter
+
+from ..language.expressions import Expression
+from ..mechanisms.mechanism import Mechanism
+from ..mechanisms.parameters import Reading, readings
+from ..mechanisms.signatures import scope_of
+from ..mechanisms.stated import Line, kind_and_texts, stated
+from .renaming import stated_for
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A reading of some parameters of one function."""
+
+    reading: Reading
+    parameters: Mapping[str, str]
+    """What they are passed; none where the function says by its name what it does."""
+    shown: frozenset[str]
+    """The inputs and options with which calls show it, if not all do."""
+
+    @property
+    def says(self) -> str:
+        """What the parameters are."""
+        names = " and ".join(f"`{name}`" for name in self.parameters)
+        return f"{names} {self.reading.says}".strip()
+
+
+def ways(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
+    """The ways to read a plain function, in the order in which they are tried."""
+    found, parameters = list[Way](), inspect.signature(adapter.function).parameters
+    for reading in readings(mechanism.operator):
+        own = _matched(reading, parameters)
+        if own is None or reading.unless & {*parameters} or not _is_named(reading, adapter):
+            continue
+        if {*reading.fixed} & {*parameters} and not own:
+            continue
+        wanting = {name for name in own if parameters[name].default is inspect.Parameter.empty}
+        texts = {name: _passed(text, "" if name in wanting else reading.absent) for name, text in own.items()}
+        found.append(Way(reading, texts, _shown(texts.values(), mechanism)))
+    return found
+
+
+def begun(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
+    """The ways by which a plain function is called first: as its name says, and the first of what it asks for."""
+    found, asked = list[Way](), unsaid(adapter, mechanism, stated_for(adapter.function, mechanism))
+    for way in ways(adapter, mechanism):
+        if not way.parameters or {*way.parameters} & asked:
+            found.append(way)
+            asked -= {*way.parameters}
+    return found
+
+
+def unsaid(adapter: Adapter, mechanism: Mechanism, like: str) -> set[str]:
+    """The parameters without a default that are passed nothing by a line, or by no line."""
+    parameters = inspect.signature(adapter.function).parameters.values()
+    passed = {*stated(like).parameters} if like else {*mechanism.required, *mechanism.takes}
+    return {p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD} - passed
+
+
+def line_of(adapter: Adapter, mechanism: Mechanism, some: Sequence[Way]) -> str:
+    """The interface of a plain function by some ways; nothing where it is called as its operator is."""
+    if not some:
+        return stated_for(adapter.function, mechanism)
+    names = inspect.signature(adapter.function).parameters
+    given = Line(
+        mechanism.operator,
+        {name: text for way in some for name, text in way.parameters.items()},
+        {name: text for way in some for name, text in way.reading.fixed.items()},
+        tuple(dict.fromkeys(text for way in some for text in way.reading.requires)),
+        {n: dtype for way in some for own, dtype in way.reading.dtypes.items() for n in names if n in own},
+    )
+    return stated_for(adapter.function, mechanism, given)
+
+
+def _matched(reading: Reading, parameters: Collection[str]) -> dict[str, str] | None:
+    """The parameters of a function that a reading is of, each with what it is passed; None where one is lacking."""
+    found = dict[str, str]()
+    for names, text in reading.parameters.items():
+        own = next((name for name in parameters if name in names), None)
+        if own is None:
+            return None
+        found[own] = text
+    return found
+
+
+def _is_named(reading: Reading, adapter: Adapter) -> bool:
+    """Whether a function is called so, or says so, where a reading asks for it."""
+    text = f"{adapter.name} {adapter.summary}".lower()
+    denied = (rf"(?:non|not|no|without)[\s_-]?{word}" for word in reading.named)
+    said = any(re.search(rf"(?<![a-z]){word}(?![a-z])", text) for word in reading.named)
+    return not reading.named or (said and not any(re.search(pattern, text) for pattern in denied))
+
+
+def _passed(text: str, absent: str) -> str:
+    """What a parameter is passed, which is none in some calls."""
+    how, texts = kind_and_texts(text)
+    if not absent or how == "complex":
+        return text
+    parts = [f"none if {absent} else {part}" for part in texts]
+    return parts[0] if how == "array" else f"[{', '.join(parts)}]"
+
+
+def _shown(texts: Collection[str], mechanism: Mechanism) -> frozenset[str]:
+    """What some expressions use that calls may lack."""
+    parts = (part for text in texts for part in kind_and_texts(text)[1])
+    used = {name for part in parts for name in Expression(part, scope_of(mechanism)).uses}
+    lacked = {name for name in mechanism.takes if mechanism.defaults.get(name, 1) in (None, True, 0.0)}
+    return frozenset(used & lacked)

@@ -1,0 +1,54 @@
+"""Parameters that are told a size of the arrays, by their names: `num_heads`, `seqlen_k`, or `M` and `N` and `d`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+NAMES = {
+    "batch": "batch_size bsz bs n_batch num_batches num_seqs",
+    "heads": "num_heads n_heads nheads n_head num_q_heads n_q_heads num_qo_heads num_attention_heads q_heads",
+    "kv_heads": "num_kv_heads n_kv_heads num_key_value_heads n_kv_head nheads_k num_k_heads",
+    "q_len": "seqlen_q seq_len_q q_len q_seq_len q_seqlen qo_len query_len target_len tgt_len",
+    "k_len": "seqlen_k seq_len_k k_len kv_len k_seq_len kv_seq_len seq_len_kv seqlen_kv key_len source_len src_len",
+    "head_dim": "head_size dim_head d_head headdim head_dimension dim_k d_k qk_head_dim",
+    "value_dim": "d_v dim_v head_dim_v v_head_dim head_size_v",
+    "page_size": "block_size tokens_per_page",
+}
+"""What each size is called."""
+LETTERS = {"batch": "b z", "heads": "h", "q_len": "m", "head_dim": "d", "rows": "m", "n": "n"}
+"""What a size is called in one letter, where a function asks for it."""
+LENGTH = "seq_len seqlen seq_length sequence_length seq length n_ctx context_length tokens num_tokens"
+LENGTH_LETTERS = "n l s t"
+"""What the one length of a function is called that has one only."""
+ONE = (("q_len", "k_len"), ("length",))
+"""The sizes that are one length."""
+
+
+def size_named(name: str, sizes: Collection[str], others: Collection[str], *, letters: bool) -> tuple[str, str]:
+    """The size that a parameter is told, and what has to hold so that it is that; nothing where it is told none.
+
+    `others` are the further parameters. `letters` says whether one letter may mean a size.
+    """
+    if name in sizes:
+        return name, ""
+    word = name.lower()
+    for size, names in NAMES.items():
+        if size in sizes and word in names.split():
+            return size, ""
+    letter = letters and len(name) == 1
+    if letter and word == "n" and "k_len" in sizes and _has(others, "q_len"):
+        return "k_len", ""
+    if word in LENGTH.split() or (letter and word in LENGTH_LETTERS.split() and not {"n", "rows"} <= {*sizes}):
+        found = next((lengths for lengths in ONE if {*lengths} <= {*sizes}), ())
+        alone = len(found) < 2 or any(_has(others, size) for size in found)
+        return (found[0], "" if alone else " == ".join(reversed(found))) if found else ("", "")
+    if letter:
+        found = [size for size, names in LETTERS.items() if size in sizes and word in names.split()]
+        return (found[0] if found else "", "")
+    return "", ""
+
+
+def _has(names: Collection[str], size: str) -> bool:
+    """Whether one of some parameters is told a length of its own."""
+    words = [*NAMES[size].split(), *(LETTERS.get(size, "").split())]
+    return any(name.lower() in words for name in names)

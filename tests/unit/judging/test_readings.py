@@ -1,0 +1,100 @@
+"""First calls show how a plain function reads its parameters, and what no way makes right stays wrong."""
+
+import math
+
+import pytest
+import torch
+
+import attnspec
+from attnspec.judging.readings import find_readings
+from attnspec.subjects.targets import subject, undecorated
+
+
+def attend(q, k, v, hidden=None, added=None):
+    scores = q.float() @ k.float().transpose(-1, -2) / math.sqrt(q.shape[-1])
+    if hidden is not None:
+        scores = scores.masked_fill(hidden, -torch.inf)
+    if added is not None:
+        scores = scores + added
+    return (scores.softmax(-1) @ v.float()).to(q.dtype)
+
+
+def as_it_is(q, k, v, mask=None):
+    return attend(q, k, v, None if mask is None else ~mask)
+
+
+def added(q, k, v, mask=None):
+    return attend(q, k, v, added=mask)
+
+
+def of_keys(q, k, v, key_padding_mask=None):
+    return attend(q, k, v, None if key_padding_mask is None else ~key_padding_mask[:, None, None])
+
+
+def of_padding(q, k, v, key_padding_mask=None):
+    return attend(q, k, v, None if key_padding_mask is None else key_padding_mask[:, None, None])
+
+
+def of_three_axes(q, k, v, mask=None):
+    return attend(q, k, v, None if mask is None else ~mask[:, None])
+
+
+def of_lengths(q, k, v, lengths):
+    return attend(q, k, v, (torch.arange(k.shape[2]) >= lengths[:, None])[:, None, None])
+
+
+def causal_kernel(q, k, v):
+    return attend(q, k, v, torch.ones(q.shape[2], k.shape[2], dtype=bool).triu(1 + k.shape[2] - q.shape[2]))
+
+
+def within(q, k, v, causal=False, window_size=(-1, -1)):
+    row, column = torch.arange(q.shape[2])[:, None] + k.shape[2] - q.shape[2], torch.arange(k.shape[2])
+    hidden = (column > row) if causal else torch.zeros(q.shape[2], k.shape[2], dtype=bool)
+    left, right = window_size
+    hidden = hidden | (column < row - left) if left >= 0 else hidden
+    return attend(q, k, v, hidden | (column > row + right) if right >= 0 else hidden)
+
+
+def flipped(q, k, v, mask=None):
+    return attend(q, k, v, mask)
+
+
+def unscaled(q, k, v, attn_mask=None):
+    return attend(q * math.sqrt(q.shape[-1]), k, v, None if attn_mask is None else ~attn_mask)
+
+
+def read(function):
+    one = subject(undecorated(function, function.__name__, "attention", "torch"), declared=False)
+    return one, find_readings(one, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (added, "`mask` is added to the scores"),
+        (of_keys, "`key_padding_mask` is true for the keys of an item, [batch, k_len]"),
+        (of_padding, "`key_padding_mask` is true for padding, [batch, k_len]"),
+        (of_three_axes, "`mask` is true where a query may see a key, [batch, q_len, k_len]"),
+        (of_lengths, "`lengths` is the number of keys of each item, [batch]"),
+        (causal_kernel, "no parameter says so, and the function is causal"),
+        (within, "`window_size` is how many keys a query sees before and after its own"),
+    ],
+)
+def test_what_a_parameter_is_is_seen_from_results(function, says):
+    _, (said,) = read(function)
+    assert said.startswith(says)
+
+
+@pytest.mark.parametrize("function", [as_it_is, flipped, unscaled])
+def test_what_the_operator_has_is_read_as_it_has_it_wherever_no_other_way_is_right(function):
+    one, said = read(function)
+    assert ([], "") == (said, one.adapter.like)
+
+
+@pytest.mark.parametrize(
+    ("function", "verdict"), [(of_padding, "conformant"), (of_lengths, "conformant"), (flipped, "violated")]
+)
+def test_what_is_found_is_checked(function, verdict):
+    laws = ("attention.definition", "padding_mask.definition")
+    report = attnspec.check(function, operator="attention", framework="torch", profile="smoke", laws=laws)
+    assert {function.__name__: verdict} == report.verdicts, report

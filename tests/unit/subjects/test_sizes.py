@@ -1,0 +1,35 @@
+"""Parameters that are told a size are known by their names, and by one letter where a function asks for that alone."""
+
+import pytest
+
+from attnspec.subjects.sizes import LENGTH, NAMES, size_named
+
+ATTENTION = ("batch", "kv_heads", "heads", "q_len", "k_len", "head_dim", "value_dim")
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("num_heads", "heads"), ("n_kv_heads", "kv_heads"), ("seqlen_k", "k_len"), ("d_v", "value_dim"), ("eps", "")],
+)
+def test_a_size_is_known_by_its_names(name, size):
+    assert (size, "") == size_named(name, ATTENTION, (), letters=False)
+
+
+def test_a_letter_means_a_size_where_letters_do():
+    assert [("head_dim", ""), ("", "")] == [size_named("D", ATTENTION, (), letters=each) for each in (True, False)]
+
+
+def test_a_length_is_one_unless_another_parameter_is_told_one():
+    assert ("q_len", "k_len == q_len") == size_named("seq_len", ATTENTION, ("batch_size",), letters=False)
+    assert ("q_len", "") == size_named("seq_len", ATTENTION, ("seqlen_k",), letters=False)
+    assert ("k_len", "") == size_named("N", ATTENTION, ("M",), letters=True)
+    assert ("length", "") == size_named("seq_len", ("batch", "length"), (), letters=False)
+
+
+def test_an_operator_without_a_size_is_told_none():
+    assert ("", "") == size_named("num_heads", ("rows", "n"), (), letters=False)
+
+
+def test_no_name_means_two_sizes():
+    names = [name for each in (*NAMES.values(), LENGTH) for name in each.split()]
+    assert len({*names}) == len(names)
