@@ -98,7 +98,7 @@ def is_read_right(
 ) -> bool:
     """Whether the first cases that a subject answers are right, all of them in one layout and by one convention.
 
-    The cases are those that give what is to be `shown`, if anything is; of these, several are answered.
+    It answers half of them at least. The cases are those that give what is to be `shown`, if anything is, two or more.
     """
     own, observed = subject.form.layout.name, subject.observed_layout
     names = (own, *(name for name in candidates(operator) if name != own and not observed))
@@ -109,7 +109,7 @@ def is_read_right(
             subject.read_as(name, observed=observed)
             with subject.session():
                 fits = _fits(subject, cases, dtype, device, words)
-            if {*fits} - {"refused"} == {"right"} and fits.count("right") > bool(shown):
+            if {*fits} - {"refused"} == {"right"} and 2 * fits.count("right") >= max(len(fits), 4 * bool(shown)):
                 return True
     finally:
         subject.read_as(own, observed=observed)

@@ -26,10 +26,11 @@ def find_readings(subject: AdapterSubject, device: str) -> list[str]:
     for alike in _alternatives(known):
         before = [way for way in taken if not _overlap(way, alike[0])]
         first = [way for way in taken if _overlap(way, alike[0])]
-        unread = not first and not {*alike[0].parameters} & {*subject.claims.names}
+        unread = alike[0].parameters and not first and not {*alike[0].parameters} & {*subject.claims.names}
         own = [] if unread else [first]
-        further = [[way] for way in alike if way not in first] if alike[0].parameters else [[]]
-        for some in (*own, *further):
+        further = [[way] for way in alike if way not in first]
+        without = [[]] if first and not alike[0].parameters else []
+        for some in (*own, *further, *without):
             if _is_right(subject, [*before, *some], alike[0].shown.union(*(way.shown for way in some)), device):
                 taken = [*before, *some]
                 says += [f"{way.says}, as first calls show" for way in some]

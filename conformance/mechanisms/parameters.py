@@ -7,12 +7,12 @@ two. A file has an operator's readings in the order in which they are tried.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import SpecError, did_you_mean
+from ..errors import Place, SpecError, did_you_mean
 from ..language.expressions import Expression
 from .documents import read
 from .mechanism import Mechanism
@@ -35,6 +35,8 @@ class Reading:
     """In which calls they are none."""
     unless: frozenset[str] = frozenset()
     """Functions with these parameters read them otherwise."""
+    lacking: str = ""
+    """The input that no parameter of a function gives."""
     named: frozenset[str] = frozenset()
     """Words of which functions have one in their name or documentation."""
     fixed: Mapping[str, str] = field(default_factory=dict)
@@ -57,6 +59,7 @@ def _reading(document: Mapping[Any, Any]) -> Reading:
         parameters=_by_names(plain.get("parameters", {})),
         absent=str(plain.get("absent", "")),
         unless=frozenset(map(str, plain.get("unless", ()))),
+        lacking=str(plain.get("lacking", "")),
         named=frozenset(map(str, plain.get("named", ()))),
         fixed={str(name): str(text) for name, text in plain.get("fixed", {}).items()},
         requires=tuple(map(str, plain.get("requires", ()))),
@@ -98,8 +101,11 @@ def _contradictions(document: Mapping[Any, Any], stem: str, known: Mapping[str, 
 def _misread(document: Mapping[Any, Any], one: Reading, m: Mechanism) -> Iterator[SpecError]:
     """Expressions of a reading that say nothing of its operator."""
     place = place_of(next(iter(document)))
-    if not one.parameters and not one.named:
-        yield SpecError("readings: a reading has parameters, or words by which functions are named", place)
+    if not (one.parameters or one.named or one.lacking or one.fixed):
+        yield SpecError("readings: a reading has parameters, or says what holds of functions without them", place)
+    if one.lacking and one.lacking not in m.required:
+        hint = did_you_mean(one.lacking, m.required)
+        yield SpecError(f"lacking: {m.name} does not require {one.lacking!r}{hint}", place)
     for name in (name for name in one.fixed if name not in m.options):
         yield SpecError(f"fixed: {m.name} has no option {name!r}{did_you_mean(name, m.options)}", place)
     for names, text in one.parameters.items():
@@ -107,8 +113,14 @@ def _misread(document: Mapping[Any, Any], one: Reading, m: Mechanism) -> Iterato
         if how not in COMPUTED:
             yield SpecError(f"parameters.{names[0]}: what is read is computed, and not {text!r}", place)
             continue
-        for part in (*texts, *filter(None, [one.absent]), *one.requires):
-            try:
-                Expression(part, scope_of(m))
-            except SpecError as error:
-                yield SpecError(f"parameters.{names[0]}: {error.message}", place)
+        yield from _unknown(f"parameters.{names[0]}", [*texts, *filter(None, [one.absent])], m, place)
+    yield from _unknown("requires", one.requires, m, place)
+
+
+def _unknown(label: str, texts: Iterable[str], m: Mechanism, place: Place | None) -> Iterator[SpecError]:
+    """Expressions that cannot be read."""
+    for text in texts:
+        try:
+            Expression(text, scope_of(m))
+        except SpecError as error:
+            yield SpecError(f"{label}: {error.message}", place)

@@ -18,7 +18,7 @@ from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.parameters import Reading, readings
 from ..mechanisms.signatures import scope_of
 from ..mechanisms.stated import Line, kind_and_texts, stated
-from .renaming import stated_for
+from .renaming import lacks, stated_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,8 @@ def ways(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
             continue
         if {*reading.fixed} & {*parameters} and not own:
             continue
+        if reading.lacking and not lacks(adapter.function, mechanism, reading.lacking):
+            continue
         wanting = {name for name in own if parameters[name].default is inspect.Parameter.empty}
         texts = {name: _passed(text, "" if name in wanting else reading.absent) for name, text in own.items()}
         found.append(Way(reading, texts, _shown(texts.values(), mechanism)))
@@ -57,7 +59,7 @@ def begun(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
     """The ways by which a plain function is called first: as its name says, and the first of what it asks for."""
     found, asked = list[Way](), unsaid(adapter, mechanism, stated_for(adapter.function, mechanism))
     for way in ways(adapter, mechanism):
-        if not way.parameters or {*way.parameters} & asked:
+        if way.reading.named or way.reading.lacking or {*way.parameters} & asked:
             found.append(way)
             asked -= {*way.parameters}
     return found

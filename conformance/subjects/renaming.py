@@ -60,8 +60,32 @@ def stated_for(function: Callable[..., Any], mechanism: Mechanism, given: Line |
 
     `given` says what some of its parameters are passed.
     """
+    names, wanting = [p.name for p in _parameters(function)], _wanting(function)
+    own, requires = _matched(function, mechanism, given)
+    for name, (size, text) in NEEDED.items():
+        parameter = next((each for each, option in own.items() if option == name and each in wanting), "")
+        lacked = name in mechanism.optional or mechanism.defaults.get(name, "") is None
+        if parameter and lacked and (not size or size in mechanism.sizes):
+            own[parameter] = text
+    ordered = {name: own[name] for name in names if name in own}
+    left = _left(own, requires, mechanism)
+    if left or (given is None and _usual(ordered, names, mechanism)):
+        return ""
+    line = Line(mechanism.operator, ordered, requires=requires)
+    return str(replace(line, fixed=given.fixed, dtypes=given.dtypes) if given else line)
+
+
+def lacks(function: Callable[..., Any], mechanism: Mechanism, name: str) -> bool:
+    """Whether no parameter of a function gives an input that every call has."""
+    return name in _left(*_matched(function, mechanism, None), mechanism)
+
+
+def _matched(
+    function: Callable[..., Any], mechanism: Mechanism, given: Line | None
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """What parameters are passed, by their names and the first ones by their places, and what has to hold for that."""
     plain = _parameters(function)
-    names, wanting = [p.name for p in plain], {p.name for p in plain if p.default is p.empty}
+    names = [p.name for p in plain]
     own = dict(given.parameters if given else {})
     requires = dict.fromkeys(given.requires if given else ())
     known = (*mechanism.required, *mechanism.takes)
@@ -73,23 +97,23 @@ def stated_for(function: Callable[..., Any], mechanism: Mechanism, given: Line |
         elif output := _output(p, mechanism):
             own.setdefault(p.name, f"{{out: {output}}}")
     requires |= _told_sizes(plain, own, mechanism, letters=False)
-    computed = {word for text in own.values() for word in re.findall(r"[a-z_]\w*", text)}
-    left = [name for name in mechanism.required if name not in computed]
+    left = _left(own, requires, mechanism)
     for p in plain[: len(mechanism.required)]:  # the first ones, whatever else they are called
         free = p.name not in own and p.name not in TABLES and p.default is p.empty and p.kind is not p.KEYWORD_ONLY
         if left and free:
             own[p.name] = left.pop(0)
     requires |= _told_sizes(plain, own, mechanism, letters=True)
-    for name, (size, text) in NEEDED.items():
-        parameter = next((each for each, option in own.items() if option == name and each in wanting), "")
-        lacked = name in mechanism.optional or mechanism.defaults.get(name, "") is None
-        if parameter and lacked and (not size or size in mechanism.sizes):
-            own[parameter] = text
-    ordered = {p.name: own[p.name] for p in plain if p.name in own}
-    if left or (given is None and _usual(ordered, names, mechanism)):
-        return ""
-    line = Line(mechanism.operator, ordered, requires=(*requires,))
-    return str(replace(line, fixed=given.fixed, dtypes=given.dtypes) if given else line)
+    return own, (*requires,)
+
+
+def _left(own: Mapping[str, str], requires: Collection[str], mechanism: Mechanism) -> list[str]:
+    """The inputs of every call that no parameter is passed, and that are not determined either."""
+    words = {word for text in (*own.values(), *requires) for word in re.findall(r"[a-z_]\w*", text)}
+    return [name for name in mechanism.required if name not in words]
+
+
+def _wanting(function: Callable[..., Any]) -> set[str]:
+    return {p.name for p in _parameters(function) if p.default is p.empty}
 
 
 def _told_sizes(
@@ -99,7 +123,7 @@ def _told_sizes(
     names, requires = [p.name for p in plain], dict[str, None]()
     for p in (p for p in plain if p.name not in own):
         others = [name for name in names if name != p.name]
-        size, condition = size_named(p.name, mechanism.sizes, others, letters=letters and p.default is p.empty)
+        size, condition = size_named(p.name, _sizes(mechanism), others, letters=letters and p.default is p.empty)
         if size:
             own[p.name] = size
             requires |= {condition: None} if condition else {}
@@ -113,7 +137,12 @@ OUTPUT = frozenset({"out", "output", "o", "result"})
 def is_told(name: str, mechanism: Mechanism, others: Collection[str]) -> bool:
     """Whether a parameter that a function asks for is told a size, or is room for an output."""
     others = [other for other in others if other != name]
-    return name.lower() in OUTPUT or bool(size_named(name, mechanism.sizes, others, letters=True)[0])
+    return name.lower() in OUTPUT or bool(size_named(name, _sizes(mechanism), others, letters=True)[0])
+
+
+def _sizes(mechanism: Mechanism) -> frozenset[str]:
+    """The sizes that the arrays of every call show."""
+    return frozenset(size for name in mechanism.required for size in mechanism.shapes.get(name, ()) if size)
 
 
 def _output(parameter: inspect.Parameter, mechanism: Mechanism) -> str:

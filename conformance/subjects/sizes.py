@@ -13,9 +13,10 @@ NAMES = {
     "head_dim": "head_size dim_head d_head headdim head_dimension dim_k d_k qk_head_dim",
     "value_dim": "d_v dim_v head_dim_v v_head_dim head_size_v",
     "page_size": "block_size tokens_per_page",
+    "n": "n_cols num_cols hidden_size",
 }
 """What each size is called."""
-LETTERS = {"batch": "b z", "heads": "h", "q_len": "m", "head_dim": "d", "rows": "m", "n": "n"}
+LETTERS = {"batch": "b z", "heads": "h", "q_len": "m", "head_dim": "d", "n": "n"}
 """What a size is called in one letter, where a function asks for it."""
 LENGTH = "seq_len seqlen seq_length sequence_length seq length n_ctx context_length tokens num_tokens"
 LENGTH_LETTERS = "n l s t"

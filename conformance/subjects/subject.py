@@ -119,7 +119,9 @@ class AdapterSubject:
         return self.caller.session()
 
     def read_as(self, layout: str, *, observed: bool = False) -> None:
-        """Have calls made in a layout of the same arrays."""
+        """Have calls made in a layout of the same arrays, if the operator has layouts."""
+        if not self.mechanism.layouts:
+            return
         own = self.form.taken.signature if self.form.taken else None
         found = layout_of(self.mechanism.layouts, layout)
         if own is not None and own.layout_in(self.mechanism).name == layout:

@@ -55,6 +55,43 @@ def within(q, k, v, causal=False, window_size=(-1, -1)):
     return attend(q, k, v, hidden | (column > row + right) if right >= 0 else hidden)
 
 
+def rotary_from_zero(x, theta=10000.0):
+    return turned(x, torch.arange(x.shape[2]), theta)
+
+
+def rotary_from(x, start_pos, theta=10000.0):
+    return turned(x, start_pos + torch.arange(x.shape[2]), theta)
+
+
+def rotary_of_tables(x, cos, sin):
+    first, second = x.chunk(2, -1)
+    return x * cos[None, None] + torch.cat((-second, first), -1) * sin[None, None]
+
+
+def turned(x, positions, theta):
+    angles = positions[:, None] * theta ** (-torch.arange(0, x.shape[-1], 2) / x.shape[-1])
+    first, second = x.float().chunk(2, -1)
+    cos, sin = angles.cos(), angles.sin()
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), -1).to(x.dtype)
+
+
+def swiglu(x, w1, w2, w3):
+    return (torch.nn.functional.silu(x @ w1.T) * (x @ w3.T)) @ w2.T
+
+
+def linear_attention(q, k, v):
+    return ((q.float() @ k.float().transpose(-1, -2)).tril() @ v.float()).to(q.dtype)
+
+
+def cross_entropy(logits, targets, ignore_index=-100):
+    return torch.nn.functional.cross_entropy(logits, targets, ignore_index=ignore_index, reduction="none")
+
+
+def merge_states(out1, lse1, out2, lse2):
+    total = torch.logaddexp(lse1, lse2)
+    return out1 * (lse1 - total).exp()[..., None] + out2 * (lse2 - total).exp()[..., None], total
+
+
 def flipped(q, k, v, mask=None):
     return attend(q, k, v, mask)
 
@@ -63,8 +100,8 @@ def unscaled(q, k, v, attn_mask=None):
     return attend(q * math.sqrt(q.shape[-1]), k, v, None if attn_mask is None else ~attn_mask)
 
 
-def read(function):
-    one = subject(undecorated(function, function.__name__, "attention", "torch"), declared=False)
+def read(function, operator="attention"):
+    one = subject(undecorated(function, function.__name__, operator, "torch"), declared=False)
     return one, find_readings(one, "cpu")
 
 
@@ -82,6 +119,23 @@ def read(function):
 )
 def test_what_a_parameter_is_is_seen_from_results(function, says):
     _, (said,) = read(function)
+    assert said.startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("function", "operator", "says"),
+    [
+        (rotary_from_zero, "rotary", "no parameter says so, and positions are counted from zero"),
+        (rotary_from, "rotary", "`start_pos` is the position of the first token"),
+        (rotary_of_tables, "rotary", "`cos` and `sin` are tables of channels paired in halves, [length, dim]"),
+        (swiglu, "swiglu", "`w1` and `w3` and `w2` are the weights"),
+        (linear_attention, "linear_attention", "no parameter says so, and products of queries and keys are not"),
+        (cross_entropy, "cross_entropy", "no parameter says so, and the losses of the tokens are neither"),
+        (merge_states, "merge_states", "`out1` and `lse1` and `out2` and `lse2` are two results"),
+    ],
+)
+def test_what_parameters_of_other_operators_are_is_seen_as_well(function, operator, says):
+    _, (said,) = read(function, operator)
     assert said.startswith(says)
 
 

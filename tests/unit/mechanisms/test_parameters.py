@@ -22,7 +22,7 @@ def test_readings_are_in_the_order_of_the_file():
     [
         ("operator: attention\nreadings: []", "readings"),
         ("operator: atention\nreadings: [{says: x, named: [y]}]", "operator: the file is called 'attention'"),
-        ("operator: attention\nreadings: [{says: x}]", "a reading has parameters, or words"),
+        ("operator: attention\nreadings: [{says: x}]", "a reading has parameters, or says"),
         ("operator: attention\nreadings: [{says: x, parameters: {m: maks}}]", "parameters.m: unknown name 'maks'"),
         ("operator: attention\nreadings: [{says: x, parameters: {m: '{out: lse}'}}]", "what is read is computed"),
         ("operator: attention\nreadings: [{says: x, named: [y], fixed: {casual: 'true'}}]", "no option 'casual'"),
