@@ -25,10 +25,22 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_unconfigure() -> None:
+    """Errors in finalizers are looked for in garbage that is collected once; pytest would do so ten times."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _cached(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Caches of this session alone: a test may change attnspec, and the user's own are kept apart."""
-    os.environ["ATTNSPEC_CACHE"] = str(tmp_path_factory.getbasetemp() / "cache")
+    """Caches of this session alone, and of all of its processes.
+
+    A test may change attnspec, and the user's own are kept apart.
+    """
+    own = tmp_path_factory.getbasetemp()
+    session = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    os.environ["ATTNSPEC_CACHE"] = str(session / "cache")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -12,6 +12,8 @@ asked to run.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import json
 import os
 import shlex
@@ -109,6 +111,8 @@ def pytest_configure(config: pytest.Config) -> None:
     given = config.args_source is pytest.Config.ArgsSource.ARGS
     named = [arg for arg in config.args if str(arg).partition("::")[0] in paths]
     session.alone = not given
+    if session.alone:
+        atexit.register(gc.freeze)  # no specification is searched for garbage when the process ends
     without_conftests(config, spec_folder())
     if not named:
         config.args = [*(config.args if given else []), *paths]

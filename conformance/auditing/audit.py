@@ -14,6 +14,7 @@ left an error budget.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import itertools
 import multiprocessing
@@ -160,12 +161,16 @@ def wanted_of(known: Library, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _settle(specs: Specs) -> None:
-    """Load what stays as long as a worker does, and have its garbage looked for less often, and not in that."""
+    """Load what stays as long as a worker does, and have its garbage looked for less often, and not in that.
+
+    When the worker ends, nothing is looked for any more.
+    """
     orphans.end_with_parent()
     specs.library()
     families("controls")
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
+    atexit.register(gc.freeze)
 
 
 def _part(name: str, specs: Specs) -> Part:

@@ -45,7 +45,7 @@ def coding_error(x: Any, coding: Coding) -> Any:
 def alike(x: Any, axis: int) -> Any:
     """How many entries along an axis have the value of each."""
     rows = np.moveaxis(x, axis, -1)
-    order = np.argsort(rows, axis=-1, kind="stable")
+    order = np.argsort(rows, axis=-1)
     ranked = np.take_along_axis(rows, order, -1)
     starts = np.ones(ranked.shape, bool)
     starts[..., 1:] = ranked[..., 1:] != ranked[..., :-1]

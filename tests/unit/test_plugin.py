@@ -1,9 +1,11 @@
 """`pytest --attnspec TARGET`: the cells of a check as items of pytest."""
 
+import gc
 import json
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -268,6 +270,16 @@ def test_that_a_projects_own_tests_are_left_out_is_said(run, pytester):
     both = run("-k", "own or ratio", ".")
     both.assert_outcomes(passed=3, deselected=2 * CELLS - 2)
     assert plugin.ALONE not in both.outlines
+
+
+@pytest.mark.parametrize(("paths", "registered"), [((), [gc.freeze]), ((".",), [])])
+def test_no_garbage_is_searched_for_at_the_end_unless_a_projects_tests_may_have_left_some(
+    run, monkeypatch, paths, registered
+):
+    ending = []
+    monkeypatch.setattr(plugin, "atexit", SimpleNamespace(register=ending.append))
+    run("-k", "nothing", *paths)
+    assert registered == ending
 
 
 @pytest.mark.parametrize("mode", ["prepend", "append", "importlib"])

@@ -330,6 +330,10 @@ def test_bounds_that_mostly_say_nothing_are_a_fault_in_the_finest_dtype_and_told
 def test_the_processes_of_an_audit_end_with_it(monkeypatch):
     ended = []
     monkeypatch.setattr(audit.orphans, "end_with_parent", lambda: ended.append(True))
-    monkeypatch.setattr(audit, "gc", SimpleNamespace(freeze=lambda: None, set_threshold=lambda *_: None))
+    freeze = SimpleNamespace(freeze=lambda: None, set_threshold=lambda *_: None)
+    monkeypatch.setattr(audit, "gc", freeze)
+    ending = []
+    monkeypatch.setattr(audit, "atexit", SimpleNamespace(register=ending.append))
     audit._settle(NONE)
     assert [True] == ended
+    assert [freeze.freeze] == ending  # no garbage is searched for when there is nobody left to use its memory
