@@ -14,7 +14,7 @@ from attnspec.runs.options import Options
 def read(monkeypatch):
     """The mechanisms that are read while there is none yet."""
     shipped = loader.library()
-    fresh = Library(shipped.files)
+    fresh = Library(shipped.files, store=shipped.store)
     monkeypatch.setattr(module, "library_of", lambda options: fresh)
     return fresh._read
 
