@@ -1,26 +1,33 @@
-"""What a check of a wrong kernel costs, all dtypes, in units of what that of the right one does.
+"""What a check of a wrong kernel costs, in all dtypes, in units of what that of the right one does.
 
-    python benchmarks/wrong.py [FAULT ...]
+    python benchmarks/wrong.py [FAULT ...] [--again] [--reports FOLDER]
 
-Each is attention in PyTorch in four dtypes, under the quick profile; CPU seconds are of one process on one thread.
+Each is attention in PyTorch in four dtypes, checked by `attnspec check` in a process of its own, and costs the CPU
+seconds of that and of all processes below it.
+Before each check the folder of caches is as a check of another right kernel has left it; with `--again`, as a check of
+the same kernel has.
+With `--reports`, what each check shows is kept in a folder.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
+import shutil
+import statistics
+import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
-
-os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
 import torch
 
-import attnspec
-
 DTYPES = ("float64", "float32", "bfloat16", "float16")
-CONVENTIONS = {"causal_alignment": "bottom_right", "empty_row": "zeros", "grouping": "block"}
+CONFORMANT, VIOLATED = 0, 1
+"""With which `attnspec check` ends."""
 Array = Any
 
 
@@ -29,49 +36,123 @@ def kernel(
     reach: int = 0,
     cut: Callable[[Array], Array] = lambda w: w,
     mask_of: Callable[[Array], Array] = lambda mask: mask,
+    keys_of: Callable[[Array, int], Array] = lambda k, group: k.repeat_interleave(group, 1),
+    read: Callable[[Array], Array] = lambda x: x,
+    shift: Callable[[Array], Array] = lambda scores: scores.amax(-1, keepdim=True),
+    kept: Callable[[Array], Array] = lambda y: y,
 ) -> Callable[..., Array]:
-    """Attention with another factor, a causal mask that reaches further, other weights, or another mask."""
+    """Attention with another factor, a causal mask that reaches further, other weights, another mask, and so on."""
 
     def attention(q: Array, k: Array, v: Array, *, mask: Array = None, causal: bool = False) -> Array:
         wide = torch.float64 if q.dtype == torch.float64 else torch.float32
         group = q.shape[1] // k.shape[1]
-        k, v = (x.repeat_interleave(group, 1).to(wide) for x in (k, v))
-        scores = q.to(wide) @ k.mT * factor(q.shape[-1])
+        k, v = (keys_of(read(x), group).to(wide) for x in (k, v))
+        scores = read(q).to(wide) @ k.mT * factor(q.shape[-1])
         seen = torch.ones(scores.shape, dtype=torch.bool)
         if causal:
             seen = seen.tril(k.shape[2] - q.shape[2] + reach)
         if mask is not None:
             seen = seen & mask_of(mask)
-        weights = torch.softmax(scores.masked_fill(~seen, -torch.inf), -1)
-        return (torch.nan_to_num(cut(weights)) @ v).to(q.dtype)
+        scores = scores.masked_fill(~seen, -torch.inf)
+        weights = torch.exp(scores - shift(scores))
+        weights = torch.nan_to_num(weights / weights.sum(-1, keepdim=True))
+        return kept((cut(weights) @ v).to(q.dtype))
 
     return attention
 
 
-FAULTS: Mapping[str, Callable[..., Array]] = {
-    "right": kernel(),
-    "scaled by the head size": kernel(factor=lambda n: 1 / n),
-    "one key too many": kernel(reach=1),
-    "mask inverted": kernel(mask_of=lambda mask: ~mask),
-    "weights squared": kernel(cut=lambda w: w * w),
-    "small weights cut": kernel(cut=lambda w: torch.where(w < 0.01, 0.0, w)),
-}
+def smoothly(scores: Array) -> Array:
+    return torch.logsumexp(scores, -1, keepdim=True)
 
 
-def seconds(function: Callable[..., Array]) -> float:
-    """The CPU time of a check, what is kept from earlier ones included."""
-    start = time.process_time()
-    attnspec.check(function, operator="attention", framework="torch", dtypes=DTYPES, conventions=CONVENTIONS)
-    return time.process_time() - start
+def as_if_dense(x: Array) -> Array:
+    return torch.as_strided(x, x.shape, torch.empty(x.shape).stride())
+
+
+def without_last_tile(w: Array) -> Array:
+    """Weights of whole tiles of eight keys, and of the rest if that is all there are."""
+    n = w.shape[-1]
+    return w if n < 8 else torch.where(torch.arange(n) < n - n % 8, w, 0.0)
+
+
+def previous(y: Array, kept: list[Array]) -> Array:
+    """What a call before has left, where that has the same shape."""
+    before = kept[0] if kept and kept[0].shape == y.shape and kept[0].dtype == y.dtype else y
+    kept[:] = [y.detach()]
+    return before
+
+
+right = kernel()
+right_otherwise = kernel(shift=smoothly)
+scaled_by_the_head_size = kernel(factor=lambda n: 1 / n)
+one_key_too_many = kernel(reach=1)
+mask_inverted = kernel(mask_of=lambda mask: ~mask)
+weights_squared = kernel(cut=lambda w: w * w)
+small_weights_cut = kernel(cut=lambda w: torch.where(w < 0.01, 0.0, w))
+heads_backwards = kernel(keys_of=lambda k, group: k.flip(1).repeat_interleave(group, 1))
+last_tile_left_out = kernel(cut=without_last_tile)
+strides_ignored = kernel(read=as_if_dense)
+weights_in_bfloat16 = kernel(cut=lambda w: w.to(torch.bfloat16).to(w.dtype))
+largest_score_ignored = kernel(shift=lambda scores: torch.zeros(()))
+first_head_alone = kernel(cut=lambda w: w[:, :1].expand(w.shape))
+result_of_the_call_before = kernel(kept=partial(previous, kept=[]))
+
+FAULTS = (
+    "scaled_by_the_head_size",
+    "one_key_too_many",
+    "mask_inverted",
+    "weights_squared",
+    "small_weights_cut",
+    "heads_backwards",
+    "last_tile_left_out",
+    "strides_ignored",
+    "weights_in_bfloat16",
+    "largest_score_ignored",
+    "first_head_alone",
+    "result_of_the_call_before",
+)
+
+
+def seconds(name: str, cache: Path, reports: Path) -> tuple[float, int]:
+    """The CPU time of a check by itself, and how it ended; what it shows goes to a file."""
+    dtypes = [f"--dtype={dtype}" for dtype in DTYPES]
+    with tempfile.TemporaryDirectory() as folder, (reports / f"{name}.txt").open("w") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "attnspec", "check", f"{__file__}:{name}", "--operator=attention", *dtypes],
+            cwd=folder,
+            env={**os.environ, "ATTNSPEC_CACHE": str(cache)},
+            stdout=file,
+            stderr=subprocess.DEVNULL,
+        )
+        _, status, spent = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return spent.ru_utime + spent.ru_stime, process.returncode
 
 
 def main() -> None:
-    seconds(FAULTS["right"])  # the definitions are compiled, and their cases drawn
-    right = seconds(FAULTS["right"])
-    print(f"{'right':26} {right:6.1f} s", flush=True)
-    for name in sys.argv[1:] or [name for name in FAULTS if name != "right"]:
-        wrong = seconds(FAULTS[name])
-        print(f"{name:26} {wrong:6.1f} s   {wrong / right:.1f} times", flush=True)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("fault", nargs="*", default=FAULTS)
+    parser.add_argument("--again", action="store_true", help="each has been checked before")
+    parser.add_argument("--reports", type=Path, help="a folder for what each check shows")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        reports = options.reports or Path(folder)
+        reports.mkdir(exist_ok=True)
+        before = Path(folder, "before")
+        seconds("right_otherwise", before, Path(folder))
+        found: dict[str, float] = {}
+        for name in ("right", *options.fault):
+            cache = Path(folder, name)
+            shutil.copytree(before, cache)
+            if options.again:
+                seconds(name, cache, Path(folder))
+            found[name], code = seconds(name, cache, reports)
+            expected = CONFORMANT if name == "right" else VIOLATED
+            remark = "" if code == expected else f"   ended with {code}"
+            print(f"{name:26} {found[name]:6.1f} s   {found[name] / found['right']:.1f} times{remark}", flush=True)
+            shutil.rmtree(cache)
+    ratios = [found[name] / found["right"] for name in options.fault]
+    print(f"{'median':26} {'':8}   {statistics.median(ratios):.1f} times")
 
 
 if __name__ == "__main__":
