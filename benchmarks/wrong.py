@@ -1,11 +1,11 @@
 """What a check of a wrong kernel costs, in all dtypes, in units of what that of the right one does.
 
-    python benchmarks/wrong.py [FAULT ...] [--again] [--reports FOLDER]
+    python benchmarks/wrong.py [FAULT ...] [--empty] [--reports FOLDER]
 
 Each is attention in PyTorch in four dtypes, checked by `attnspec check` in a process of its own, and costs the CPU
 seconds of that and of all processes below it.
-Before each check the folder of caches is as a check of another right kernel has left it; with `--again`, as a check of
-the same kernel has.
+Before each check the folder of caches is as checks of another right and of another wrong kernel have left it; with
+`--empty`, nothing is in it.
 With `--reports`, what each check shows is kept in a folder.
 """
 
@@ -84,6 +84,7 @@ def previous(y: Array, kept: list[Array]) -> Array:
 
 right = kernel()
 right_otherwise = kernel(shift=smoothly)
+last_head_alone = kernel(cut=lambda w: w[:, -1:].expand(w.shape))
 scaled_by_the_head_size = kernel(factor=lambda n: 1 / n)
 one_key_too_many = kernel(reach=1)
 mask_inverted = kernel(mask_of=lambda mask: ~mask)
@@ -97,6 +98,8 @@ largest_score_ignored = kernel(shift=lambda scores: torch.zeros(()))
 first_head_alone = kernel(cut=lambda w: w[:, :1].expand(w.shape))
 result_of_the_call_before = kernel(kept=partial(previous, kept=[]))
 
+OTHERS = ("right_otherwise", "last_head_alone")
+"""The kernels that are checked before."""
 FAULTS = (
     "scaled_by_the_head_size",
     "one_key_too_many",
@@ -132,20 +135,20 @@ def seconds(name: str, cache: Path, reports: Path) -> tuple[float, int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("fault", nargs="*", default=FAULTS)
-    parser.add_argument("--again", action="store_true", help="each has been checked before")
+    parser.add_argument("--empty", action="store_true", help="nothing is in the caches")
     parser.add_argument("--reports", type=Path, help="a folder for what each check shows")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         reports = options.reports or Path(folder)
         reports.mkdir(exist_ok=True)
         before = Path(folder, "before")
-        seconds("right_otherwise", before, Path(folder))
+        before.mkdir(mode=0o700)
+        for name in () if options.empty else OTHERS:
+            seconds(name, before, Path(folder))
         found: dict[str, float] = {}
         for name in ("right", *options.fault):
             cache = Path(folder, name)
             shutil.copytree(before, cache)
-            if options.again:
-                seconds(name, cache, Path(folder))
             found[name], code = seconds(name, cache, reports)
             expected = CONFORMANT if name == "right" else VIOLATED
             remark = "" if code == expected else f"   ended with {code}"

@@ -147,7 +147,8 @@ class Separation(Parting):
 
     def wrong(self, sample: Sample) -> bool | None:
         try:
-            outcome = judged(Trial(replace(self.bench, mechanism=sample.mechanism), sample), self.law, self.grades)
+            trial = Trial(replace(self.bench, mechanism=sample.mechanism), sample)
+            outcome = judged(trial, self.law, self.grades, kind_alone=True)
         except SpecError:
             return None
         if outcome.kind not in (self.kind, Kind.HELD) or not outcome.certain:

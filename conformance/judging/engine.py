@@ -167,7 +167,7 @@ class _Run:
             self.seen.outcomes.append((trial.sample, kind))
             return kind not in (Kind.REFUTED, Kind.FAULTED)
         self.seen.tried.setdefault(trial.sample.key, trial.sample.case)
-        outcome = self.outcome(trial, definition_law(self.mechanism))
+        outcome = self.outcome(trial, definition_law(self.mechanism), kind_alone=True)
         self.seen.contracts.shaped(outcome, trial)
         if outcome.certain:
             self.seen.outcomes.append((trial.sample, outcome.kind))
@@ -242,9 +242,9 @@ class _Run:
         self.weigh(tally, trial, outcome.kind)
         return outcome.kind
 
-    def outcome(self, trial: Trial, law: Law) -> Outcome:
+    def outcome(self, trial: Trial, law: Law, *, kind_alone: bool = False) -> Outcome:
         """How a law fares on a trial; of what may be checked again and again, as it is known for the same results."""
-        return (recalled if self.edited else judged)(trial, law, self.seen.grades)
+        return (recalled if self.edited else judged)(trial, law, self.seen.grades, kind_alone=kind_alone)
 
     def failed(self, tally: Tally, trial: Trial, outcome: Outcome) -> None:
         """Take note of a failure, of one that is no known finding before any other."""

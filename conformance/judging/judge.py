@@ -118,16 +118,26 @@ def definition_law(mechanism: Mechanism) -> Law:
     return Law("definition", "Every output agrees with the definition.", {}, always, always, "must", "", (), where)
 
 
-def judged(trial: Trial, law: Law, grades: Sequence[Grade], *, weighed: bool = True, at_once: bool = False) -> Outcome:
+def judged(
+    trial: Trial,
+    law: Law,
+    grades: Sequence[Grade],
+    *,
+    weighed: bool = True,
+    at_once: bool = False,
+    kind_alone: bool = False,
+) -> Outcome:
     """How a law fares at the first of the grades that does not refute it, or at the last one.
 
     A refutation is compared with the worst case as well if it is to be `weighed`; else it counts as certain.
     With `at_once`, the law is not tried without bounds before: whether it is refuted is the same.
+    With `kind_alone`, nobody asks by how much the definition is refuted: the worst case at the last grade, which allows
+    more than all others, is tried first.
     Raises `SpecError` for a law that cannot be evaluated; a case that limits make too large is left out.
     """
     try:
         with np.errstate(all="ignore"), budget.metered():
-            outcome = _explained(trial, law, grades) if at_once else _judged(trial, law, grades)
+            outcome = _explained(trial, law, grades) if at_once else _judged(trial, law, grades, kind_alone)
             if weighed and outcome.kind is Kind.REFUTED:
                 worst = evaluated(trial, law, outcome.grade, worst=True)
                 return replace(outcome, certain=worst.kind is Kind.REFUTED)
@@ -144,11 +154,17 @@ def judged(trial: Trial, law: Law, grades: Sequence[Grade], *, weighed: bool = T
         return Outcome(Kind.FAULTED, np.inf, says=str(answer), fault=answer.fault, settled=answer.settled)
 
 
-def _judged(trial: Trial, law: Law, grades: Sequence[Grade]) -> Outcome:
+def _judged(trial: Trial, law: Law, grades: Sequence[Grade], kind_alone: bool) -> Outcome:
     if trial.mechanism.discrete:
         return _explained(trial, law, grades[:1])
     outcome = evaluated(trial, law, None)
-    return _explained(trial, law, grades) if outcome.kind is Kind.REFUTED else replace(outcome, grade=grades[0])
+    if outcome.kind is not Kind.REFUTED:
+        return replace(outcome, grade=grades[0])
+    if kind_alone and law.name == "definition":  # of other laws, the bound of what is far off depends on the grade
+        outcome = evaluated(trial, law, grades[-1], worst=True)
+        if outcome.kind is Kind.REFUTED:
+            return outcome
+    return _explained(trial, law, grades)
 
 
 def _explained(trial: Trial, law: Law, grades: Sequence[Grade]) -> Outcome:

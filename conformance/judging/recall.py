@@ -40,7 +40,7 @@ class UnreliableError(Exception):
     """What a call gave now says nothing of what it will give."""
 
 
-def recalled(trial: Trial, law: Law, grades: Sequence[Grade]) -> Outcome:
+def recalled(trial: Trial, law: Law, grades: Sequence[Grade], *, kind_alone: bool = False) -> Outcome:
     """As `judged`, which is asked where calls give anything else than what is known; comparisons are not kept."""
     key = (OUTCOME, law.name, trial.bench.words_key, tuple(grade.name for grade in grades))
     cache = trial.sample.cache
@@ -48,7 +48,7 @@ def recalled(trial: Trial, law: Law, grades: Sequence[Grade]) -> Outcome:
         return known
     trial.noted = asked = {}
     try:
-        found = judged(trial, law, grades)
+        found = judged(trial, law, grades, kind_alone=kind_alone)
     finally:
         trial.noted = None
     if found.kind in RECALLED and not (found.kind is Kind.IDLE and found.says):  # which limits may have made too large

@@ -161,7 +161,7 @@ def made_small(failure: Failure, result: Result, reduced: Reduced | None = None)
     def fails(case: Case) -> Sample | None:
         try:
             sample = _drawn(bench, case)
-            outcome = judged(Trial(bench, sample), law, result.grades)
+            outcome = judged(Trial(bench, sample), law, result.grades, kind_alone=True)
         except (Unfit, SpecError):
             return None
         if _symptom(outcome) != fault:

@@ -110,9 +110,9 @@ def test_a_case_without_a_result_is_blamed_on_the_definition_alone():
 def test_a_doubtful_violation_counts_if_it_is_found_again(monkeypatch, again, verdict):
     doubtful, judged = [], engine.judged
 
-    def judging(trial, law, grades):
+    def judging(trial, law, grades, **more):
         if law.name != "sums_to_one":
-            return judged(trial, law, grades)
+            return judged(trial, law, grades, **more)
         doubtful.append(trial.sample.case.seed)
         first = trial.sample.case.seed == doubtful[0]
         return Outcome(Kind.REFUTED if first else again, grade=grades[-1], certain=False)
@@ -225,7 +225,7 @@ def test_given_samples_take_the_place_of_drawn_ones():
 
 
 def test_a_law_that_cannot_be_evaluated_is_an_error_of_the_specification(monkeypatch):
-    def judging(trial, law, grades):
+    def judging(*_, **__):
         raise SpecError("softmax.sums_to_one: no such thing")
 
     monkeypatch.setattr(engine, "judged", judging)

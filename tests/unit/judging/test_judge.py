@@ -116,6 +116,16 @@ def test_the_first_grade_that_explains_an_error_judges_it(growth, by, kind, grad
     assert (kind, grade, kind is Kind.REFUTED) == (outcome.kind, outcome.grade, outcome.bad)
 
 
+@pytest.mark.parametrize("by", [1.0, 1 + 2**-12, 1 + 2**-9, 1.5, np.nan, np.inf])
+def test_its_kind_alone_is_the_same_and_what_is_far_off_has_bounds_of_the_last_grade_alone(growth, by):
+    trial = trial_of(growth, changed(by))
+    outcome = judged(trial, definition_law(growth), GRADES, kind_alone=True)
+    bounded = {key[-1] for key in trial.sample.cache if "bound" in key[:2]}
+    whole = definition(trial_of(growth, changed(by)))
+    assert (whole.kind, whole.certain, whole.says) == (outcome.kind, outcome.certain, outcome.says)
+    assert not outcome.bad or bounded == {BF16.name}
+
+
 def test_a_case_that_limits_make_too_large_is_left_out(growth, monkeypatch):
     trial = trial_of(growth, changed(1.5), n=9)
     monkeypatch.setattr(budget.metered.__init__, "__defaults__", (80, 10**8))

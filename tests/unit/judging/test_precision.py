@@ -84,9 +84,9 @@ def test_who_is_wrong_is_not_accused_of_its_precision():
 def test_a_looser_grade_counts_if_chance_does_not_explain_it(monkeypatch, again, verdict):
     doubtful, judged = [], engine.judged
 
-    def judging(trial, law, grades):
+    def judging(trial, law, grades, **more):
         if law.name != "sums_to_one":
-            return judged(trial, law, grades)
+            return judged(trial, law, grades, **more)
         doubtful.append(trial.sample.case.seed)
         kind = Kind.REFUTED if trial.sample.case.seed == doubtful[0] else again
         return Outcome(Kind.HELD, grade=grades[1]) if len(grades) > 1 else Outcome(kind, grade=grades[0], certain=False)

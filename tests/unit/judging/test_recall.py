@@ -80,7 +80,7 @@ def evaluations(monkeypatch):
     """The laws that are evaluated, in order."""
     found = []
     monkeypatch.setattr(
-        recall, "judged", lambda trial, law, grades: found.append(law.name) or judged(trial, law, grades)
+        recall, "judged", lambda trial, law, grades, **_: found.append(law.name) or judged(trial, law, grades)
     )
     return found
 
