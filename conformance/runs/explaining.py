@@ -14,9 +14,11 @@ from ..diagnosis.likeness import Likeness, Nearest
 from ..diagnosis.maps import mapped
 from ..diagnosis.naming import diagnose
 from ..diagnosis.observations import Observation
+from ..diagnosis.repeated import Sought
 from ..diagnosis.scale import from_which_sizes, wrong_rows
 from ..diagnosis.separation import When, separated
 from ..diagnosis.witness import describe
+from ..judging.bench import Bench
 from ..judging.cells import Cell, Failure, Result, is_large, law_of
 from ..judging.shrinking import Reduced, made_small
 from ..mechanisms.mechanism import Mechanism
@@ -39,6 +41,7 @@ class Explainer:
     deadline: float | None = None
     shown: dict[str, set[str]] = field(default_factory=dict)
     reduced: dict[str, Reduced] = field(default_factory=dict)
+    sought: dict[str, Sought] = field(default_factory=dict)
 
     def explained(self, group: Group, result: Result, failed: Sequence[Cell], head: Cell) -> dict[str, Any]:
         """The failure that represents all of the group, explained; the others are listed under it.
@@ -71,9 +74,7 @@ class Explainer:
             begin = now()
             if room and lawful and first.large is None:
                 calls = steps.tried(lambda: observed(bench, failure, seed)) or []
-                likeness = steps.tried(
-                    lambda: diagnose(bench, failure, seed, observations=calls, times=times, likely=shown)
-                )
+                likeness = steps.tried(lambda: self._named(group, bench, failure, calls, times))
             faults = _faults(likeness) if isinstance(likeness, Likeness) else {unnamed}
             full = room and not faults & shown
             if full and lawful and first.large is None:  # of what has a block already, where it is wrong is told there
@@ -92,6 +93,18 @@ class Explainer:
             data |= {} if group.source is None else {"target": group.source or group.target, "alone": not group.source}
             found["witness"] = {**data, "full": full}
         shown |= faults
+        return found
+
+    def _named(
+        self, group: Group, bench: Bench, failure: Failure, calls: Sequence[Observation], times: float
+    ) -> Likeness | Nearest | None:
+        """What the subject behaves like, which is sought once for the same failure if nothing is found."""
+        sought, seed = self.sought.setdefault(group.name, Sought()), self.options.seed
+        before = sought.before(bench, failure, calls, times)
+        if before is not None:
+            return before.nearest
+        found = diagnose(bench, failure, seed, observations=calls, times=times, likely=self.shown[group.name])
+        sought.keep(bench, failure, calls, times, found)
         return found
 
     def _at_scale(self, result: Result, failure: Failure) -> When | None:

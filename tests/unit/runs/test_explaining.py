@@ -37,9 +37,23 @@ def test_a_step_that_fails_costs_itself_alone():
 
 
 def test_the_name_of_a_fault_that_was_shown_without_one_is_sought_for_less_time(monkeypatch):
-    sought = []
-    monkeypatch.setattr(explaining, "diagnose", lambda *_, times, **__: sought.append(times))
+    monkeypatch.setattr(explaining.Sought, "before", lambda *_: None)
+    assert [1.0, explaining.AGAIN] == sought_for(monkeypatch)
+
+
+def test_the_name_of_a_fault_is_sought_once_if_it_is_the_same_in_another_dtype(monkeypatch):
+    assert [1.0] == sought_for(monkeypatch)
+
+
+def sought_for(monkeypatch):
+    """For how long a name is sought for the failures of a function in two dtypes."""
+    found = []
+    monkeypatch.setattr(explaining, "diagnose", lambda *_, times, **__: found.append(times))
     attnspec.check(
-        lambda x, weight, bias: 0 * x, operator="layer_norm", framework="numpy", dtypes=("float64", "float32")
+        lambda x, weight, bias: 0 * x,
+        operator="layer_norm",
+        framework="numpy",
+        dtypes=("float64", "float32"),
+        mechanisms=("layer_norm",),
     )
-    assert [1.0, explaining.AGAIN] == sought[:2]
+    return found
