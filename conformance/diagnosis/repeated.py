@@ -24,7 +24,7 @@ ALIKE = 0.25
 """The share of the largest error of an output by which errors of the same mistake may differ, beyond their bounds."""
 MOST = 0.9
 """The share of the wrong calls on which errors are alike."""
-WRONG = 4
+WRONG = 2
 """Wrong calls that are compared at least."""
 
 

@@ -105,7 +105,7 @@ def edited(bench: Bench) -> list[Candidate]:
 def shown_as(bench: Bench, names: Collection[str]) -> list[Candidate]:
     """The edits of the definition that are shown with one of these names."""
     lines = {name.partition(":")[0] for name in names}
-    own = (c for c in edited(bench) if c.changed and c.changed[0].line in lines)
+    own = (c for c in edited(bench) if c.changed and (c.name in names or c.changed[0].line in lines))
     return [c for c in map(Candidate.told, own) if c.name in names]
 
 

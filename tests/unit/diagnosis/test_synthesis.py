@@ -10,7 +10,7 @@ from attnspec.diagnosis.candidates import stock
 from attnspec.diagnosis.likeness import Likeness
 from attnspec.diagnosis.naming import diagnose
 from attnspec.diagnosis.search import Search
-from attnspec.diagnosis.synthesis import close_by, edited
+from attnspec.diagnosis.synthesis import close_by, edited, shown_as
 from attnspec.judging.bench import Bench
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
@@ -160,3 +160,11 @@ def test_an_edit_that_is_made_everywhere_is_told_before_conditions_are_looked_fo
     (changed,) = named(one).changed
     assert (line, after) == (changed.line, changed.after)
     assert not [search for search in tried if any(c.changed for c in search.candidates)]
+
+
+def test_edits_are_found_by_the_names_that_they_are_shown_with():
+    one = attention(norm=lambda e: e.max(-1, keepdims=True))
+    result = run(Request(one, library()["attention"], "float32", SCENARIOS, laws=frozenset({"definition"})))
+    names = {"q read as if contiguous", "scores: q @ k.mT -> q @ k"}
+    names.add(next(c.told().name for c in edited(result.bench) if c.shown is not None))
+    assert names - {"scores: q @ k.mT -> q @ k"} == {c.name for c in shown_as(result.bench, names)}
