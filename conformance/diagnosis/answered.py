@@ -21,7 +21,7 @@ from .steering import EXPLAINED_ENTRIES
 
 def observed(bench: Bench, failure: Failure, seed: int) -> list[Observation]:
     """The calls that a subject has answered: those that failed, and the scenarios of the mechanism and its kin."""
-    if bench.mechanism.undetermined:
+    if bench.mechanism.undetermined and bench.mechanism.stochastic:
         return []
     grade = bench.subject.claims.grade(bench.dtype)
     known = scenarios(bench, (failure.sample, failure.found), grade, seed)

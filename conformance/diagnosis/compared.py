@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -12,16 +12,20 @@ from numpy.typing import NDArray
 from ..errors import SpecError
 from ..judging.settling import Declined, Settled
 from ..judging.trial import Faulted, Trial
+from ..mechanisms.definition import Frame
 from ..mechanisms.restriction import labels_of
 from ..numerics import budget
 from ..numerics.codes import CODES
 from ..numerics.comparing import recording
 from ..numerics.formats import KINDS, half_unit
-from ..numerics.grades import Grade, result_format
+from ..numerics.grades import LADDER, Grade, result_format
 from ..numerics.numbers import Number, value
 from ..numerics.parts import all_finite, finite
 from ..numerics.truths import every
-from .versions import Version, close, near_entries
+from .versions import Version, bound_of, close, near_entries
+
+LITTLE = 1e-9
+"""By what share of its largest entry an input is off where equal entries are to be in doubt."""
 
 
 class Compared:
@@ -31,7 +35,8 @@ class Compared:
         """Bounds are those of the grade; with `names`, only these outputs are looked at."""
         self.trial, self.settled, self.grade = trial, settled, grade
         self.mechanism, self.dtype = trial.mechanism, trial.bench.dtype
-        self.names = [n for n in self.mechanism.outputs if n not in self.mechanism.random and (not names or n in names)]
+        drawn = self.mechanism.random if self.mechanism.stochastic else ()
+        self.names = [n for n in self.mechanism.outputs if n not in drawn and (not names or n in names)]
         self.entries = trial.sample.entries
 
     @property
@@ -80,8 +85,35 @@ class Compared:
 
     def _bound(self, name: str) -> Any:
         """What rounding may do to an output of the definition; infinite where it may do anything."""
+        if name in self.mechanism.random:
+            y = self._unchanged(self.trial.bench.words, self.grade).outputs(name)[name]
+            return bound_of(y, self.exact.values[name], self.grade)
         radius = self.trial.frames.bound(name, self.settled, self.grade)[1]
         return np.where(np.isnan(radius), np.inf, radius)
+
+    def _unchanged(self, words: Mapping[str, str], grade: Grade | None) -> Frame:
+        """The definition under some words: exact, with the range of the arithmetic, or with the bounds of a grade."""
+        key = ("unchanged", self.mechanism.name, tuple(words.values()), self.settled.key, grade and grade.name)
+        if key not in self.trial.sample.passing:
+            values = {**self.settled.values, **words}
+            if grade is None:
+                frame = Frame(self.mechanism, values, overflow=LADDER[self.dtype][0].arithmetic)
+            else:
+                moved = {n: Number.within(values[n], x, grade=grade) for n, x in self._errors.items()}
+                frame = Frame(self.mechanism, {**values, **moved}, grade=grade, dtype=self.dtype)
+            self.trial.sample.passing[key] = frame
+        return self.trial.sample.passing[key]
+
+    @property
+    def _errors(self) -> Mapping[str, Any]:
+        """How far inputs may be from what was meant: a little, where outputs are choices, so that any equal will do."""
+        if not self.mechanism.random or self.mechanism.stochastic:
+            return self.settled.errors
+        inputs = {name: self.settled.values[name] for name in self.mechanism.inputs}
+        floats = {name: x for name, x in inputs.items() if isinstance(x, np.ndarray) and x.dtype.kind == "f"}
+        return {name: LITTLE * (np.max(finite(np.abs(x)), initial=0.0) or 1.0) for name, x in floats.items()} | {
+            **self.settled.errors
+        }
 
     @cached_property
     def wrong(self) -> frozenset[str]:

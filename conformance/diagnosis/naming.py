@@ -67,7 +67,7 @@ def diagnose(
     grades = looser(bench.dtype, bench.subject.claims.grade(bench.dtype))
     seconds = times * fitting.SECONDS
     until = now() + seconds
-    if bench.mechanism.undetermined:
+    if bench.mechanism.undetermined and bench.mechanism.stochastic:
         return _by_laws(bench, failure, candidates, grades[0], seed)
     with uncollected():
         of_rounding = _of_rounding(bench, failure, observations or ())

@@ -20,8 +20,6 @@ from ..judging.settling import Declined
 from ..judging.trial import Faulted, Trial
 from ..mechanisms.definition import Frame, reached_by
 from ..numerics.comparing import recording
-from ..numerics.grades import LADDER, Grade
-from ..numerics.numbers import Number
 from ..subjects.stand_ins import differs
 from .candidates import Candidate
 from .compared import Compared
@@ -170,19 +168,6 @@ class Running(Compared):
             unchanged=base,
             reached=reached_by(self.mechanism, frozenset(candidate.changes)),
         )
-
-    def _unchanged(self, words: Mapping[str, str], grade: Grade | None) -> Frame:
-        """The definition under some words: exact, with the range of the arithmetic, or with the bounds of a grade."""
-        key = ("unchanged", self.mechanism.name, tuple(words.values()), self.settled.key, grade and grade.name)
-        if key not in self.trial.sample.passing:
-            values = {**self.settled.values, **words}
-            if grade is None:
-                frame = Frame(self.mechanism, values, overflow=LADDER[self.dtype][0].arithmetic)
-            else:
-                moved = {n: Number.within(values[n], x, grade=grade) for n, x in self.settled.errors.items()}
-                frame = Frame(self.mechanism, {**values, **moved}, grade=grade, dtype=self.dtype)
-            self.trial.sample.passing[key] = frame
-        return self.trial.sample.passing[key]
 
     def _mixed(self, values: Mapping[str, Any], place: Place) -> dict[str, Any]:
         """Outputs at a place as they are given, and elsewhere as the definition has them."""

@@ -232,6 +232,11 @@ class Mechanism:
         return set(self.outputs) <= set(self.random)
 
     @functools.cached_property
+    def stochastic(self) -> bool:
+        """Whether a line draws random numbers; where none does, random outputs are choices among equals."""
+        return any("noise(" in line.text for line in self.definition.values())
+
+    @functools.cached_property
     def discrete(self) -> bool:
         """Whether every output is determined, and holds integers or booleans, which have no precision."""
         return not self.random and all(self.dtypes.get(name) in KINDS for name in self.outputs)

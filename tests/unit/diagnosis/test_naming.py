@@ -14,6 +14,7 @@ from attnspec.diagnosis.likeness import Nearest
 from attnspec.diagnosis.naming import diagnose
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
+from attnspec.language.expressions import Expression
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.registered import fault
 from attnspec.subjects.stand_ins import DefinitionSubject
@@ -139,6 +140,14 @@ def test_a_mistake_that_is_not_known_has_no_name_but_of_what_has_the_same_effect
     tally = measured(library()[mechanism], 2)
     assert [] == [wrong for wrong in tally.wrong if not wrong.startswith(ONE_REPORT)]
     assert 0 == tally.known["silent"]
+
+
+def test_where_outputs_are_choices_among_equals_they_are_compared_as_others_are():
+    m = library()["lightning_indexer"]
+    behind = Expression("gather(q, max(range(q_len) - 1, 0), 1)", m.definition["scores"].scope)
+    bench, failure = failing(DefinitionSubject(m, "one_behind", {"q": behind}), m.name, law="determined")
+    likeness = diagnose(bench, failure, 0)
+    assert ("q: q -> q at the one before of q_len", False) == (likeness.name, likeness.by_laws)
 
 
 @pytest.mark.parametrize("name", ["never", "half", "fixed_seed", "one_row_for_all"])

@@ -148,3 +148,8 @@ def test_a_mechanism_is_frozen(attention):
 def test_the_first_layout_is_the_plain_one():
     assert "contiguous" == LAYOUTS[0]
     assert len(LAYOUTS) == len(set(LAYOUTS))
+
+
+@pytest.mark.parametrize(("name", "drawn"), [("dropout", True), ("lightning_indexer", False), ("attention", False)])
+def test_random_outputs_of_what_draws_nothing_are_choices_among_equals(name, drawn):
+    assert drawn is library()[name].stochastic
