@@ -235,12 +235,13 @@ def _by_laws(
 ) -> Likeness | None:
     """What breaks the very same laws on the same cases, and agrees with the subject where outputs are determined."""
     determined = sorted(scenarios(bench, (), grade, seed), key=lambda o: o.right)
-    if all(observation.right for observation in determined):  # then it is none of those that show there
+    if determined and all(observation.right for observation in determined):  # then it is none of those that show there
         candidates = [c for c in candidates if c.words or c.name.startswith(f"{bench.mechanism.name}.")]
     possible = [c for c in candidates if all(o.stance(c) is not Stance.DIFFERS for o in determined)]
     signature = Signature(bench, failure, seed)
-    found = [c for c in possible if signature.same(c)] if signature.broken else []
-    if not found:
+    same = filter(signature.same, possible) if signature.broken else ()
+    found = [*itertools.islice(same, 2 + fitting.ALIKE)]
+    if not 0 < len(found) <= 1 + fitting.ALIKE:  # many break them: these laws tell little
         return None
     others = tuple(other.name for other in found[1:])
     return Likeness((cause(found[0]),), len(signature.broken), others, by_laws=True, candidate=found[0])

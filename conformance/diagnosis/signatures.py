@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,10 @@ TINY = 1e-6
 """What two means may differ by for rounding."""
 COUNTED = 20_000
 """Entries beyond which a case is too large for its outputs to be counted."""
+MANY = 1_000
+"""Rows of a call of which it is counted how often each is returned."""
+SEEDS = 4
+"""Seeds with which that is counted."""
 SIGMAS = 6.0
 """Standard deviations within which the same quantity may lie in two samples of one distribution."""
 
@@ -47,6 +52,7 @@ class Signature:
         small = sorted((s for s in drawn if s.entries <= SIGNED_ENTRIES), key=lambda sample: sample.entries)
         samples = list(dict.fromkeys((failure.found, *small)))[:CASES]
         self.means = [(sample, means(bench, sample)) for sample in drawn if sample.entries <= COUNTED]
+        self.many = [sample for sample in drawn if max(sample.values[n] for n in bench.mechanism.sizes) >= MANY]
         laws = sorted(bench.mechanism.laws.values(), key=lambda law: law.name != failure.law)
         questions = [(law, sample) for law in laws for sample in samples]
         found = [(question, self.verdict(bench, *question)) for question in questions]
@@ -68,9 +74,15 @@ class Signature:
         bench = replace(self.bench, subject=one, faults=Counter())
         if not all(_like_means(own, means(bench, sample)) for sample, own in self.means):
             return False
-        return all(self.verdict(bench, *question) for question in self.broken) and not any(
+        same = all(self.verdict(bench, *question) for question in self.broken) and not any(
             self.verdict(bench, *question) for question in self.kept
         )
+        return same and all(like_rows(own, rows(bench, sample)) for sample, own in self.rows)
+
+    @cached_property
+    def rows(self) -> list[tuple[Sample, Counter[bytes]]]:
+        """How often the subject returns each row of integers in calls of many."""
+        return [(sample, rows(self.bench, sample)) for sample in self.many]
 
 
 Means = Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
@@ -100,6 +112,34 @@ def _means(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.floa
     parts = np.atleast_3d([finite, np.abs(finite), finite**2, finite == 0, ~np.isfinite(x)]).astype(float)
     rows = parts.mean(-1).reshape(len(parts), -1)
     return rows.mean(-1), rows.var(-1) / rows.shape[-1]
+
+
+def rows(bench: Bench, sample: Sample) -> Counter[bytes]:
+    """How often each row of integers is returned, in calls with several seeds; nothing where there are few rows.
+
+    Calls that return the same are counted once.
+    """
+    trial, found = Trial(bench, sample), dict[bytes, Counter[bytes]]()
+    for seed in range(SEEDS) if "seed" in bench.mechanism.options else ():
+        try:
+            outputs = trial.reply(trial.settle({"seed": seed})).outputs
+        except (Declined, Faulted, SpecError):
+            continue
+        parts = [x.reshape(len(x), -1) for x in outputs.values() if x.ndim and x.dtype.kind in "iu"]
+        if len(parts) == len(outputs) and {len(x) for x in parts} == {max(MANY, len(parts[0]))}:
+            whole = np.concatenate([x.astype(np.int64) for x in parts], 1)
+            found[whole.tobytes()] = Counter(row.tobytes() for row in whole)
+    return sum(found.values(), Counter())
+
+
+def like_rows(one: Counter[bytes], other: Counter[bytes]) -> bool:
+    """Whether each row is returned as often, as near as chance allows."""
+    if not one or not other:
+        return True
+    known = sorted(one.keys() | other.keys())
+    (x, m), (y, n) = ((np.array([each[row] for row in known]), each.total()) for each in (one, other))
+    x, y = x / m, y / n
+    return _near(x, x * (1 - x) / m + m**-2.0, y, y * (1 - y) / n + n**-2.0)
 
 
 def _like_means(one: Means | None, other: Means | None) -> bool:
