@@ -36,7 +36,7 @@ from attnspec.cases.profiles import PROFILES, Profile
 from attnspec.diagnosis.candidates import Candidate
 from attnspec.diagnosis.likeness import Likeness, Nearest
 from attnspec.diagnosis.naming import diagnose
-from attnspec.diagnosis.observations import Observation
+from attnspec.diagnosis.observations import Observation, Stance
 from attnspec.diagnosis.phrases import where
 from attnspec.diagnosis.steering import EXPLAINED_ENTRIES
 from attnspec.judging.bench import Bench
@@ -84,9 +84,14 @@ def same_effect(bench: Bench, one: Candidate, other: Candidate) -> bool:
             if any(c.within is not None and not c.within.holds(observation.facts) for c in (one, other)):
                 continue
             observation.names = list(m.outputs)  # of random ones, too: all draw the same numbers here
-            if observation.apart(one, other):
+            if observation.apart(one, other) and not _returned(observation, other):
                 return False
     return True
+
+
+def _returned(observation: Observation, candidate: Candidate) -> bool:
+    """Whether the subject returns what a candidate gives all the same, as where it stores fractions in integers."""
+    return observation.answered() and observation.stance(candidate) is not Stance.DIFFERS
 
 
 class Tally:

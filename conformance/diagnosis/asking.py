@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace as replaced
 from typing import Any
 
@@ -15,6 +15,7 @@ from ..judging.trial import Trial
 from ..numerics.grades import Grade
 from ..subjects.claims import Claims
 from .candidates import Candidate
+from .clock import now
 from .conditions import CHOICES, Literal, literals
 from .observations import Observation, Stance
 from .steering import EXPLAINED_ENTRIES, beyond, drawn, freed, neighbours, otherwise_called
@@ -26,6 +27,10 @@ BASES = 3
 MOVED, MOVABLE = 8, 24
 """Wrong cases that are moved to where something does not hold that holds on all of them, until one tells; and those
 that are looked at for that, for not every one can be moved."""
+OUTSIDE = 0.2
+"""CPU time in which fresh cases are drawn where something does not hold."""
+SHOWN = 8
+"""Those on which what is made under a condition would show elsewhere."""
 AGAIN = 3
 """Failing cases that are drawn again, each as often less one."""
 RELATED = 2.0
@@ -71,16 +76,49 @@ class Asking:
 
         What is made only where that holds would agree on them as well.
         """
-        claims = self.bench.subject.claims
-        agreeing = [o for o in self.wrong if not o.settled.key and o.stance(candidate) is Stance.AGREES]
-        agreeing = sorted(agreeing, key=_plainness)
-        if not agreeing or claims.compiled or candidate.function is not None:
-            return
+        agreeing, claims = self._agreeing(candidate), self.bench.subject.claims
         few = [o.trial.sample for o in agreeing[:MOVABLE]]
-        for literal in filter(separate, literals([o.facts for o in agreeing])):
+        for literal in _separate(agreeing):
             moved = itertools.islice(filter(None, (_without(sample, claims, literal) for sample in few)), MOVED)
             telling = (o for o in map(self.observation, moved) if o.defined() and o.tells(candidate))
             yield from itertools.islice(telling, 1)
+
+    def outside(self, candidate: Candidate) -> Iterator[Observation]:
+        """Fresh cases where something does not hold that holds on all wrong ones on which a candidate still agrees.
+
+        They are drawn where no wrong case could be moved, one for each such thing, as long as there is time.
+        With them come a few on which what is made under a condition would show, which does not hold there.
+        """
+        agreeing, m, claims = self._agreeing(candidate), self.bench.mechanism, self.bench.subject.claims
+        made = {literal.key for literal in candidate.where.literals} if candidate.where is not None else set()
+        left = {literal.key: literal for literal in _separate(agreeing) if literal.key not in made}
+        until = now() + OUTSIDE
+        everywhere = replaced(candidate, name=f"{candidate.name} everywhere", where=None) if made else None
+        fresh = plan(m, claims, PROFILES["ci"], self.seed, self.bench.dtype) if left or made else None
+        shown = 0
+        for sample in itertools.chain(fresh.pairs, fresh.further(FRESH)) if fresh is not None else ():
+            if sample.entries > EXPLAINED_ENTRIES or now() > until:
+                continue
+            if everywhere is not None and shown < SHOWN:
+                observation = self.observation(sample)
+                if observation.defined() and not observation.tells(candidate) and observation.tells(everywhere):
+                    shown += 1
+                    yield observation
+            for key, literal in list(left.items()):
+                if now() > until:
+                    break
+                moved = beyond(sample, claims, literal)
+                observation = None if moved is None else self.observation(moved)
+                if observation is not None and observation.defined() and observation.tells(candidate):
+                    del left[key]
+                    yield observation
+
+    def _agreeing(self, candidate: Candidate) -> list[Observation]:
+        """The wrong cases on which a candidate agrees, of which others may be made, the plainest first."""
+        if self.bench.subject.claims.compiled or candidate.function is not None:
+            return []
+        agreeing = [o for o in self.wrong if not o.settled.key and o.stance(candidate) is Stance.AGREES]
+        return sorted(agreeing, key=_plainness)
 
     def again(self) -> Iterator[Sample]:
         """Cases on which the subject is wrong, with other entries."""
@@ -122,6 +160,11 @@ def _without(sample: Sample, claims: Claims, literal: Literal) -> Sample | None:
         return found
     other = freed(sample, claims)
     return None if other is None else beyond(other, claims, literal)
+
+
+def _separate(agreeing: Sequence[Observation]) -> Iterator[Literal]:
+    """What holds on all of some cases and may be what a fault is made under."""
+    return filter(separate, literals([o.facts for o in agreeing])) if agreeing else iter(())
 
 
 def _plainness(observation: Observation) -> int:

@@ -81,7 +81,10 @@ def explains(candidate: Candidate, wrong: Sequence[Observation]) -> bool:
 
 def conditioned(candidate: Candidate, condition: Condition) -> Candidate:
     """A candidate that is made where a condition holds."""
-    candidate, words = candidate.told(), where(condition)
+    candidate = candidate.told()
+    if not condition.literals:
+        return candidate
+    words = where(condition)
     says = f"{candidate.says}, where {words}" if candidate.changed else candidate.says
     return replace(candidate, name=f"{candidate.name} where {words}", says=says, where=condition)
 

@@ -19,7 +19,7 @@ from .answered import scenarios_raising
 from .candidates import Candidate
 from .clock import now
 from .conditional import conditioned
-from .conditions import EVERYWHERE
+from .conditions import EVERYWHERE, Condition
 from .likeness import Likeness
 from .observations import Observation, Stance
 from .search import cause
@@ -35,7 +35,7 @@ TELLING = 6
 def closer(bench: Bench, likeness: Likeness, observations: Sequence[Observation], grade: Grade, seed: int) -> Likeness:
     """A likeness, or the edit of its line that has no result where the subject raises an error as it has one there.
 
-    That edit agrees on all the `observations` as well.
+    That edit agrees on all the `observations` as well, perhaps under a wider condition.
     """
     candidate = likeness.candidate
     if candidate is None or not bench.faults["raised"] or bench.mechanism.by_reference:
@@ -99,12 +99,19 @@ def _under_its_condition(bench: Bench, candidate: Candidate) -> Iterator[Candida
 
 
 def _of_its_line(bench: Bench, candidate: Candidate) -> Iterator[Candidate]:
-    """The other edits of the line that a candidate changes, under its condition."""
+    """The other edits of the line that a candidate changes, under its condition, the widest form of that first."""
     if len(candidate.changes) != 1 or candidate.at or candidate.place is not None:
         return
     for edit in edited(bench):
         if edit.changes.keys() == candidate.changes.keys() and edit.name != candidate.name:
-            yield edit.told() if candidate.where is None else conditioned(edit, candidate.where)
+            yield from (conditioned(edit, condition) for condition in _wider(candidate.where or EVERYWHERE))
+
+
+def _wider(condition: Condition) -> Iterator[Condition]:
+    """A condition without one of several literals, and as it is."""
+    for left_out in condition.literals if len(condition.literals) > 1 else ():
+        yield Condition(tuple(literal for literal in condition.literals if literal is not left_out))
+    yield condition
 
 
 def _as(likeness: Likeness, rival: Candidate) -> Likeness:

@@ -176,8 +176,18 @@ class Search:
                 break
             if now() > self.until + GRACE:
                 return []
-        left = self.reaching(left) if left else left
+        left = self.reaching(self.outlasting(left)) if left else left
         return [candidate for candidate in left if candidate.function is None or self.evidence(candidate) >= EVIDENCE]
+
+    def outlasting(self, found: Sequence[Candidate]) -> list[Candidate]:
+        """Those that agree as well on fresh cases where something does not hold that does on all wrong ones so far."""
+        left = list(found)
+        for observation in self.asking.outside(left[0]):
+            if self.within.holds(observation.facts) and self.asking.answered(observation):
+                left = [candidate for candidate in left if observation.stance(candidate) is not Stance.DIFFERS]
+            if not left:
+                break
+        return left
 
     def reaching(self, found: Sequence[Candidate]) -> list[Candidate]:
         """Those that agree as well on cases beside a wrong one on which none of them is wrong.
