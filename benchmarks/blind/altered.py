@@ -25,15 +25,16 @@ from attnspec.subjects.stand_ins import DefinitionSubject
 
 
 class Altered(DefinitionSubject):
-    """The definition with an edit, where its condition holds."""
+    """The definition with an edit, where its condition holds; it refuses what the definition refuses, and no more."""
 
     def __init__(self, mechanism: Mechanism, candidate: Candidate) -> None:
         super().__init__(mechanism, candidate.name, candidate.changes)
-        self.where = candidate.where
+        self.where, self._moves_domain = candidate.where, False
 
     def frame(self, call: Call, changes: Any, unchanged: Frame | None = None) -> Frame:
+        plain = super().frame(call, {}, unchanged)
         made = self.where is None or self.where.holds(facts_of(self.mechanism, call))
-        return super().frame(call, changes if made else {}, unchanged)
+        return super().frame(call, changes, plain) if made else plain
 
 
 def facts_of(m: Mechanism, call: Call) -> Facts:

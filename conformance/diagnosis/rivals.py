@@ -28,6 +28,8 @@ from .synthesis import edited, resembling
 
 SOUGHT = 0.3
 """CPU time in which rivals are sought, and cases that tell them apart."""
+BESIDE = 8
+"""Fresh cases without one of several conditions that the subject is asked about."""
 TELLING = 6
 """Cases that tell a likeness from its rivals and that the subject is asked about."""
 
@@ -40,7 +42,8 @@ def closer(bench: Bench, likeness: Likeness, observations: Sequence[Observation]
     candidate = likeness.candidate
     if candidate is None or not bench.faults["raised"] or bench.mechanism.by_reference:
         return likeness
-    raising = [o for o in scenarios_raising(bench, grade, seed) if o.version(candidate) is not None]
+    known = itertools.chain(scenarios_raising(bench, grade, seed), _raising_beside(bench, candidate, grade, seed))
+    raising = [o for o in known if o.version(candidate) is not None]
     for rival in _of_its_line(bench, candidate) if raising else ():
         if all(o.version(rival) is None for o in raising) and _fits(rival, candidate, observations):
             return _as(likeness, rival)
@@ -61,7 +64,7 @@ def outlasting(
     near = resembling(_under_its_condition(bench, candidate), wrong, until=now() + SOUGHT)
     left = [candidate, *(one for one in near if _fits(one, candidate, observations))]
     asked = 0
-    for observation in _drawn(bench, candidate, grade, seed) if len(left) > 1 else ():
+    for observation in _drawn(bench, candidate.where, grade, seed) if len(left) > 1 else ():
         if not any(observation.apart(left[0], one) for one in left[1:]) or not observation.answered():
             continue
         left = [one for one in left if observation.stance(one) is not Stance.DIFFERS]
@@ -75,15 +78,22 @@ def outlasting(
     return _as(likeness, conditioned(replace(left[0], where=None), left[0].where or EVERYWHERE))
 
 
-def _drawn(bench: Bench, candidate: Candidate, grade: Grade, seed: int) -> Iterator[Observation]:
-    """Fresh cases moved to where a candidate is made, as long as there is time."""
+def _raising_beside(bench: Bench, candidate: Candidate, grade: Grade, seed: int) -> Iterator[Observation]:
+    """Fresh cases on which one of several conditions does not hold and the subject raises an error."""
+    *wider, _ = _wider(candidate.where or EVERYWHERE)
+    for condition in wider if not bench.subject.claims.compiled else ():
+        yield from (o for o in itertools.islice(_drawn(bench, condition, grade, seed), BESIDE) if o.raises())
+
+
+def _drawn(bench: Bench, condition: Condition, grade: Grade, seed: int) -> Iterator[Observation]:
+    """Fresh cases moved to where a condition holds, as long as there is time."""
     m, claims, until = bench.mechanism, bench.subject.claims, now() + SOUGHT
     fresh = plan(m, claims, PROFILES["ci"], seed, bench.dtype)
     for sample in itertools.chain(fresh.pairs, fresh.further(200)):
         if now() > until:
             return
         small = sample.entries <= EXPLAINED_ENTRIES and sample.mechanism is m
-        moved = imposed(sample, claims, candidate.where or EVERYWHERE) if small else None
+        moved = imposed(sample, claims, condition) if small else None
         if moved is not None:
             trial = Trial(bench, moved)
             observation = Observation(trial, trial.base, grade)

@@ -6,6 +6,8 @@ from attnspec.adapters import Adapter
 from attnspec.cases.plans import scenarios_of
 from attnspec.diagnosis.asking import Asking
 from attnspec.diagnosis.candidates import stock
+from attnspec.diagnosis.conditional import conditioned
+from attnspec.diagnosis.conditions import Condition, Literal
 from attnspec.diagnosis.observations import Observation
 from attnspec.judging.bench import Bench
 from attnspec.judging.trial import Trial
@@ -68,3 +70,22 @@ def test_what_was_answered_is_known_to_whatever_is_searched_for_next():
     assert [further] == given[1:]
     assert one.answered(one.observation(further.trial.sample))
     assert 2 == len(given)
+
+
+def test_outside_of_what_holds_on_all_cases_fresh_ones_are_drawn_on_which_a_candidate_shows():
+    one = asking()
+    mistake = next(c for c in stock(one.bench) if c.name == "attention.zero_by_default")
+    plain, found = one.wrong[0].facts, [*one.outside(mistake)]
+    assert found
+    assert all(o.tells(mistake) for o in found)
+    for name in ("batch", "k_len", "value_dim"):
+        assert plain.sizes[name] > min(o.facts.sizes[name] for o in found)
+
+
+def test_outside_of_a_condition_are_cases_on_which_what_is_made_under_it_would_show():
+    one = asking()
+    mistake = next(c for c in stock(one.bench) if c.name == "attention.zero_by_default")
+    many = conditioned(mistake, Condition((Literal("from", "batch", 2),)))
+    found = [o for o in one.outside(many) if not o.tells(many)]
+    assert found
+    assert all(1 == o.facts.sizes["batch"] and o.tells(mistake) for o in found)

@@ -52,3 +52,39 @@ def test_of_edits_that_give_the_same_on_nearly_every_case_under_a_condition_the_
     failure = made_small(headline([cell for cell in result.cells if cell.bad], m).failure, result)
     told = diagnose(result.bench, failure, 0)
     assert "slow_at: 2 * log(base) -> 4 * log(base) where attention_factor is given" == told.name
+
+
+class Where(DefinitionSubject):
+    """A definition with a changed line where something is so of its inputs."""
+
+    def __init__(self, mechanism, line, text, holds):
+        scope = next(iter(mechanism.definition.values())).scope
+        super().__init__(mechanism, "where", {line: Expression(text, scope)})
+        self.holds = holds
+
+    def frame(self, call, changes, unchanged=None):
+        return super().frame(call, changes if self.holds(call.inputs) else {}, unchanged)
+
+
+def likeness(subject):
+    m = subject.mechanism
+    result = run(Request(subject, m, "float32", SCENARIOS, laws=frozenset({"definition"})))
+    failure = made_small(headline([cell for cell in result.cells if cell.bad], m).failure, result)
+    return diagnose(result.bench, failure, 0)
+
+
+def test_a_condition_is_no_narrower_than_where_the_subject_raises_errors():
+    m = library()["latent_cache_write"]
+    text = m.definition["hit"].text.replace("page_size", "pages")
+    told = likeness(Where(m, "hit", text, lambda inputs: inputs["k_rope"].shape[-1] == 1))
+    assert (
+        "hit: target == range(pages * page_size)[:, none] -> target == range(pages * pages)[:, none] where rope_dim = 1"
+        == told.name
+    )
+
+
+def test_a_condition_that_holds_on_all_cases_at_first_is_told():
+    m = library()["policy_loss"]
+    text = "where(range(length) == 0, gather(importance, 0 * range(items), 0), importance)"
+    told = likeness(Where(m, "importance", text, lambda inputs: inputs["log_probs"].shape[1] >= 3))
+    assert "where length >= 3" in told.name
