@@ -235,8 +235,9 @@ def _by_laws(
 ) -> Likeness | None:
     """What breaks the very same laws on the same cases, and agrees with the subject where outputs are determined."""
     determined = sorted(scenarios(bench, (), grade, seed), key=lambda o: o.right)
-    if determined and all(observation.right for observation in determined):  # then it is none of those that show there
-        candidates = [c for c in candidates if c.words or c.name.startswith(f"{bench.mechanism.name}.")]
+    if all(o.right for o in determined):  # then it is none of those that show there; nor where nothing may show
+        own = f"{bench.mechanism.name}."
+        candidates = [c for c in candidates if (c.words and determined) or c.name.startswith(own)]
     possible = [c for c in candidates if all(o.stance(c) is not Stance.DIFFERS for o in determined)]
     signature = Signature(bench, failure, seed)
     same = filter(signature.same, possible) if signature.broken else ()
