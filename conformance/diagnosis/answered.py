@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace as replaced
+from typing import Any
 
 from ..cases.plans import plan, scenarios_of
 from ..cases.profiles import PROFILES
@@ -15,17 +16,50 @@ from ..judging.cells import Failure, law_of
 from ..judging.judge import judged
 from ..judging.trial import Tracing, Trial
 from ..numerics.grades import Grade
+from .chance import drawn
+from .clock import now
 from .observations import Observation
-from .steering import EXPLAINED_ENTRIES
+from .steering import EXPLAINED_ENTRIES, as_case
+
+TRACED = 8
+"""The smallest cases of which laws make calls that are determined."""
+SECONDS = 0.5
+"""CPU time after which no further one is looked at."""
 
 
 def observed(bench: Bench, failure: Failure, seed: int) -> list[Observation]:
     """The calls that a subject has answered: those that failed, and the scenarios of the mechanism and its kin."""
-    if bench.mechanism.undetermined and bench.mechanism.stochastic:
-        return []
     grade = bench.subject.claims.grade(bench.dtype)
+    if bench.mechanism.stochastic:
+        return [*determined(bench, failure, grade, seed)]
     known = scenarios(bench, (failure.sample, failure.found), grade, seed)
     return [*_failing(bench, failure, grade), *known]
+
+
+def determined(bench: Bench, failure: Failure, grade: Grade, seed: int) -> Iterator[Observation]:
+    """The calls of what draws random numbers whose outputs do not depend on them, as far as they are answered.
+
+    They are scenarios, and calls that the laws make of the smallest cases.
+    """
+    yield from scenarios(bench, (), grade, seed)
+    m, claims, known = bench.mechanism, bench.subject.claims, set[tuple[Any, ...]]()
+    small = [o.trial.sample for o in _scenarios(bench, (), grade, seed) if o.mechanism is m][:TRACED]
+    until = now() + SECONDS
+    for sample in dict.fromkeys((failure.sample, failure.found, *small)):
+        if now() > until:
+            return
+        trial = Tracing(bench, sample)
+        for law in m.laws.values():
+            with contextlib.suppress(SpecError):
+                judged(trial, law, [grade])
+        for settled in trial.asked.values():
+            case = as_case(sample, settled.values, claims) if settled.key and not drawn(trial, settled) else None
+            if case is not None and case.key not in known:
+                known.add(case.key)
+                own = Trial(bench, case)
+                observation = Observation(own, own.base, grade)
+                if observation.answered():
+                    yield observation
 
 
 def _failing(bench: Bench, failure: Failure, grade: Grade) -> Iterator[Observation]:

@@ -22,6 +22,7 @@ from ..numerics.grades import LADDER, Grade, result_format
 from ..numerics.numbers import Number, value
 from ..numerics.parts import all_finite, finite
 from ..numerics.truths import every
+from .chance import drawn
 from .versions import Version, bound_of, close, near_entries
 
 LITTLE = 1e-9
@@ -35,8 +36,8 @@ class Compared:
         """Bounds are those of the grade; with `names`, only these outputs are looked at."""
         self.trial, self.settled, self.grade = trial, settled, grade
         self.mechanism, self.dtype = trial.mechanism, trial.bench.dtype
-        drawn = self.mechanism.random if self.mechanism.stochastic else ()
-        self.names = [n for n in self.mechanism.outputs if n not in drawn and (not names or n in names)]
+        by_chance = drawn(trial, settled)
+        self.names = [n for n in self.mechanism.outputs if n not in by_chance and (not names or n in names)]
         self.entries = trial.sample.entries
 
     @property

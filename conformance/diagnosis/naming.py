@@ -13,16 +13,18 @@ import itertools
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace as replaced
 
+from ..cases.plans import plan
+from ..cases.profiles import PROFILES
 from ..judging.bench import Bench
 from ..judging.cells import Failure
 from ..mechanisms.library import uncollected
 from ..numerics.grades import Grade, looser
 from . import fitting
-from .answered import observed, raising, scenarios
+from .answered import observed, raising
 from .candidates import Candidate, faulty, stock
 from .clock import now
 from .conditions import Condition, Literal
-from .facts import stated
+from .facts import facts_of, stated
 from .fitting import FOREIGN, SURE, as_edited, named
 from .likeness import Likeness, Nearest
 from .observations import Observation, Stance
@@ -67,9 +69,12 @@ def diagnose(
     grades = looser(bench.dtype, bench.subject.claims.grade(bench.dtype))
     seconds = times * fitting.SECONDS
     until = now() + seconds
-    if bench.mechanism.undetermined and bench.mechanism.stochastic:
-        return _by_laws(bench, failure, candidates, grades[0], seed)
     with uncollected():
+        if bench.mechanism.undetermined and bench.mechanism.stochastic:
+            known = [*(observed(bench, failure, seed) if observations is None else observations)]
+            return _of_determined(bench, failure, seed, candidates, grades, without, known, until, seconds) or _by_laws(
+                bench, failure, candidates, known, seed
+            )
         of_rounding = _of_rounding(bench, failure, observations or ())
         return of_rounding or _of_calls(
             bench, failure, seed, candidates, grades, without, observations, likely, until, seconds
@@ -230,11 +235,42 @@ def _confined(likeness: Likeness, within: Condition) -> Likeness:
     return replaced(likeness, causes=causes, candidate=candidate)
 
 
+def _of_determined(
+    bench: Bench,
+    failure: Failure,
+    seed: int,
+    candidates: Sequence[Candidate],
+    grades: Sequence[Grade],
+    without: Collection[str],
+    observations: list[Observation],
+    until: float,
+    seconds: float,
+) -> Likeness | None:
+    """What fits on calls whose outputs do not depend on random numbers, and breaks the very same laws on others."""
+    if all(o.right for o in observations):
+        return None
+    found = _of_calls(bench, failure, seed, candidates, grades, without, observations, (), until, seconds)
+    candidate = found.candidate if isinstance(found, Likeness) else None
+    if candidate is None or _untried(bench, candidate, observations, seed):
+        return None
+    return found if isinstance(found, Likeness) and Signature(bench, failure, seed).same(candidate) else None
+
+
+def _untried(bench: Bench, candidate: Candidate, observations: Sequence[Observation], seed: int) -> bool:
+    """Whether a size is smaller on other cases than on all on which a candidate agrees: it may be made under that."""
+    least: dict[str, int] = {}
+    for o in observations:
+        for name, n in o.facts.sizes.items() if o.stance(candidate) is Stance.AGREES else ():
+            least[name] = min(n, least.get(name, n))
+    drawn = plan(bench.mechanism, bench.subject.claims, PROFILES["quick"], seed, bench.dtype).pairs
+    return any(n < least.get(name, 0) for s in drawn for name, n in facts_of(s).sizes.items() if least.get(name, 0) > 2)
+
+
 def _by_laws(
-    bench: Bench, failure: Failure, candidates: Sequence[Candidate], grade: Grade, seed: int
+    bench: Bench, failure: Failure, candidates: Sequence[Candidate], observations: Sequence[Observation], seed: int
 ) -> Likeness | None:
     """What breaks the very same laws on the same cases, and agrees with the subject where outputs are determined."""
-    determined = sorted(scenarios(bench, (), grade, seed), key=lambda o: o.right)
+    determined = sorted(observations, key=lambda o: o.right)
     if all(o.right for o in determined):  # then it is none of those that show there; nor where nothing may show
         own = f"{bench.mechanism.name}."
         candidates = [c for c in candidates if (c.words and determined) or c.name.startswith(own)]

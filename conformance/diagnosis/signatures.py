@@ -15,14 +15,17 @@ from ..cases.plans import plan
 from ..cases.profiles import PROFILES
 from ..cases.samples import Sample
 from ..errors import SpecError
+from ..execution.calling import Call
 from ..judging.bench import Bench
 from ..judging.cells import Failure
 from ..judging.judge import Kind, judged
 from ..judging.settling import Declined
 from ..judging.trial import Faulted, Trial
+from ..mechanisms.definition import Frame
 from ..mechanisms.mechanism import Law
 from ..subjects.stand_ins import DefinitionSubject
 from .candidates import Candidate
+from .facts import facts_of
 
 SIGNED_ENTRIES = 5_000
 """Entries beyond which a case is too large to be tried with every candidate."""
@@ -69,20 +72,39 @@ class Signature:
 
     def same(self, candidate: Candidate) -> bool:
         """Whether a candidate breaks the same laws on the same cases, and the means of its outputs are the same."""
-        m, words = self.bench.mechanism, {**self.bench.words, **candidate.words}
-        one = DefinitionSubject(m, candidate.name, candidate.changes, conventions=words)
-        bench = replace(self.bench, subject=one, faults=Counter())
-        if not all(_like_means(own, means(bench, sample)) for sample, own in self.means):
+        if candidate.function is not None or candidate.dense or candidate.place or candidate.only or candidate.each:
             return False
-        same = all(self.verdict(bench, *question) for question in self.broken) and not any(
-            self.verdict(bench, *question) for question in self.kept
+        if not all(_like_means(own, means(self.of(candidate, sample), sample)) for sample, own in self.means):
+            return False
+        same = all(self.verdict(self.of(candidate, x), law, x) for law, x in self.broken) and not any(
+            self.verdict(self.of(candidate, x), law, x) for law, x in self.kept
         )
-        return same and all(like_rows(own, rows(bench, sample)) for sample, own in self.rows)
+        return same and all(like_rows(own, rows(self.of(candidate, x), x)) for x, own in self.rows)
+
+    def of(self, candidate: Candidate, sample: Sample) -> Bench:
+        """A candidate as a subject, on a case and what laws make of it."""
+        return replace(self.bench, subject=Made(self.bench, candidate, sample), faults=Counter())
 
     @cached_property
     def rows(self) -> list[tuple[Sample, Counter[bytes]]]:
         """How often the subject returns each row of integers in calls of many."""
         return [(sample, rows(self.bench, sample)) for sample in self.many]
+
+
+class Made(DefinitionSubject):
+    """A candidate as a subject, which is made where its condition holds."""
+
+    def __init__(self, bench: Bench, candidate: Candidate, sample: Sample) -> None:
+        words = {**bench.words, **candidate.words}
+        super().__init__(bench.mechanism, candidate.name, candidate.changes, conventions=words)
+        self.where, self.sample = candidate.where, sample
+
+    def frame(
+        self, call: Call, changes: Mapping[str, Any], unchanged: Frame | None = None, *, beside: Frame | None = None
+    ) -> Frame:
+        values = {**self.mechanism.defaults, **call.options, **call.inputs}
+        made = self.where is None or self.where.holds(facts_of(self.sample, values))
+        return super().frame(call, changes if made else {}, unchanged, beside=beside)
 
 
 Means = Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64]]]

@@ -18,6 +18,8 @@ from .facts import facts_of
 
 EXPLAINED_ENTRIES = 20_000
 """Entries beyond which a case is too large to be called again and again for an explanation."""
+VALUES = 16
+"""Values of an option that are tried, the first ones: a seed has many."""
 SEEDS = 6
 """Seeds with which rows of integers are drawn again."""
 
@@ -261,6 +263,6 @@ def _values(sample: Sample, name: str) -> Iterator[Case]:
     case = sample.case
     fixed = {key: x for key, x in case.fixed.items() if key != name}
     for site in sample.mechanism.options[name].draws:
-        for index in reversed(range(site.count or 0)):
+        for index in reversed(range(min(site.count or 0, VALUES))):
             picks = {**case.picks, f"{name}.{site.ordinal}": index}
             yield replace(case, fixed=fixed, picks=picks, literals={})
