@@ -142,6 +142,14 @@ def test_a_mistake_that_is_not_known_has_no_name_but_of_what_has_the_same_effect
     assert 0 == tally.known["silent"]
 
 
+def test_where_outputs_are_random_a_mistake_is_known_by_the_calls_that_are_determined():
+    m = library()["attention_dropout"]
+    changed = Expression("1 if scale == none else scale", m.definition["factor"].scope)
+    bench, failure = failing(DefinitionSubject(m, "one", {"factor": changed}), m.name, law="nothing_to_drop")
+    likeness = diagnose(bench, failure, 0)
+    assert ("attention.no_scale", False) == (likeness.name, likeness.by_laws)
+
+
 def test_where_outputs_are_choices_among_equals_they_are_compared_as_others_are():
     m = library()["lightning_indexer"]
     behind = Expression("gather(q, max(range(q_len) - 1, 0), 1)", m.definition["scores"].scope)
@@ -155,7 +163,7 @@ def test_where_outputs_are_random_a_mistake_is_known_by_the_laws_that_it_breaks(
     bench, failure = failing(mistake(f"dropout.{name}"), "dropout", law="rate" if name in RATE else "other_seed")
     likeness = diagnose(bench, failure, 0)
     assert f"dropout.{name}" in (likeness.name, *likeness.others)
-    assert likeness.by_laws
+    assert likeness.by_laws is (name not in RATE)  # with p = 1 or p = 0 the result is determined
 
 
 def adapted(function, operator="attention", dtypes=("float32",), **declared):
