@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace as replaced
-from typing import Any
 
 from ..cases.plans import plan, scenarios_of
 from ..cases.profiles import PROFILES
@@ -42,7 +41,7 @@ def determined(bench: Bench, failure: Failure, grade: Grade, seed: int) -> Itera
     They are scenarios, and calls that the laws make of the smallest cases.
     """
     yield from scenarios(bench, (), grade, seed)
-    m, claims, known = bench.mechanism, bench.subject.claims, set[tuple[Any, ...]]()
+    m, claims, known = bench.mechanism, bench.subject.claims, set[str]()
     small = [o.trial.sample for o in _scenarios(bench, (), grade, seed) if o.mechanism is m][:TRACED]
     until = now() + SECONDS
     for sample in dict.fromkeys((failure.sample, failure.found, *small)):
