@@ -29,7 +29,7 @@ SECONDS = 0.5
 def observed(bench: Bench, failure: Failure, seed: int) -> list[Observation]:
     """The calls that a subject has answered: those that failed, and the scenarios of the mechanism and its kin."""
     grade = bench.subject.claims.grade(bench.dtype)
-    if bench.mechanism.stochastic:
+    if bench.mechanism.undetermined and bench.mechanism.stochastic:
         return [*determined(bench, failure, grade, seed)]
     known = scenarios(bench, (failure.sample, failure.found), grade, seed)
     return [*_failing(bench, failure, grade), *known]
