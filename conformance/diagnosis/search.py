@@ -95,7 +95,7 @@ class Search:
         """
         if not self.asking.wrong:
             return None
-        steps = (self.fitting, self.conditional, self.fitting_functions, self.partial)
+        steps = (self.fitting, self.worded, self.conditional, self.fitting_functions, self.partial)
         steps = (self.pairs,) if pairs else steps[:1] if plainly else steps
         found: list[Candidate] = []
         count = len(self.asking.observations)
@@ -123,6 +123,14 @@ class Search:
     def fitting(self) -> Iterator[Candidate]:
         """The candidates that fit as they are."""
         return filter(self.fits, self.in_time(self.candidates))
+
+    def worded(self) -> Iterator[Candidate]:
+        """Mistakes that fit by another word of a convention, which they may have kept from being identified."""
+        few, words = self.asking.wrong[:COMPARED], [c for c in self.candidates if c.words and not c.changes]
+        near = [(self.agreements(c, few), c) for c in self.in_time(self.candidates) if c.changes and not c.words]
+        for _, mistake in sorted((one for one in near if one[0]), key=lambda one: -one[0])[:ANCHORS]:
+            pairs = (mistake.joined(word) for word in words if mistake.joins(word))
+            yield from filter(self.fits, self.in_time(pairs))
 
     def in_time(self, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
         """Candidates, as long as there is time."""

@@ -46,3 +46,24 @@ def test_what_is_wrong_only_without_an_option_is_not_the_fault_of_what_is_wrong_
         one = search(always)
         left.append(len(one.reaching(one.candidates)))
     assert [1, 0] == left
+
+
+def causal(q, k, v):
+    """Attention that is always causal, and gives NaN for a query before all keys, which nobody asked about."""
+    s = q @ np.swapaxes(np.repeat(k, q.shape[1] // k.shape[1], 1), -1, -2) / np.sqrt(q.shape[-1])
+    row, column = np.arange(q.shape[2])[:, None] + k.shape[2] - q.shape[2], np.arange(k.shape[2])
+    with np.errstate(invalid="ignore"):
+        s = np.where(column > row, -np.inf, s)
+        e = np.exp(s - s.max(-1, keepdims=True, initial=-np.inf))
+        return (e / e.sum(-1, keepdims=True)) @ np.repeat(v, q.shape[1] // k.shape[1], 1)
+
+
+def test_a_mistake_is_found_that_has_kept_a_convention_from_being_identified():
+    m = library()["attention"]
+    one = subject(Adapter("causal", "attention", causal, "numpy", conventions={"grouping": "block"}))
+    bench = Bench(one, m, "float32", "cpu", m.words)
+    samples = [s for s in scenarios_of(m, one.claims, seed=0, dtype="float32") if s.entries < 2_000][:40]
+    observed = [Observation(trial, trial.base, GRADE) for trial in (Trial(bench, sample) for sample in samples)]
+    found = Search(bench, [*stock(bench)], [], [o for o in observed if o.answered()], GRADE, 0)
+    assert [] == [*found.fitting()]
+    assert "empty_row = nans and attention.always_causal" in [pair.name for pair in found.worded()]
