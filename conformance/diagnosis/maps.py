@@ -177,7 +177,8 @@ def _gradients(bench: Bench, failure: Failure, seed: int) -> Map | None:
         return None
     scenarios = plan(m, claims, PROFILES["quick"], seed, bench.dtype).scenarios
     fit = [s for s in scenarios if s.values["kv_heads"] < s.values["heads"] <= HEADS and s.mechanism is m]
-    for sample in sorted((s for s in fit if all_finite(s)), key=lambda s: s.entries)[:PROBED]:
+    telling = sorted((s for s in fit if all_finite(s)), key=lambda s: (s.values["kv_heads"] == 1, s.entries))
+    for sample in telling[:PROBED]:
         trial = Trial(bench, sample)
         words = "" if _place(bench, trial) is None else shares_told(trial)
         if words:

@@ -35,6 +35,8 @@ from .trial import Faulted, Trial
 
 CASES = 4
 """Cases that are looked at, where the first does not decide."""
+FEW = 2
+"""Answers that may be right by chance."""
 GIVING = 40
 """Cases of an operator on which what they give is seen."""
 SMALL = 20_000
@@ -114,6 +116,16 @@ def is_read_right(
     finally:
         subject.read_as(own, observed=observed)
     return False
+
+
+def share_of_right(
+    subject: AdapterSubject, operator: Mechanism, dtype: str, device: str, shown: Collection[str]
+) -> float:
+    """The share of those cases that a subject answers rightly, in the layout in which it is called; of few, none."""
+    with subject.session():
+        cases = _giving(subject, operator, dtype, shown)
+        right = sum(_fit(subject, sample.mechanism, sample, dtype, device) == "right" for sample in cases)
+    return right / len(cases) if right > FEW else 0.0
 
 
 def _fits(

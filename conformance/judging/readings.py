@@ -7,14 +7,15 @@ from collections.abc import Collection, Iterator, Sequence
 from ..mechanisms.stated import is_stated
 from ..subjects.readings import Way, begun, line_of, unsaid, ways
 from ..subjects.subject import AdapterSubject
-from .layouts import is_read_right, lay_out
+from .layouts import is_read_right, lay_out, share_of_right
 
 
 def find_readings(subject: AdapterSubject, device: str) -> list[str]:
     """What parameters are found to be, in words; the subject is called so from now on.
 
     What an operator has is read as the operator has it wherever that is right, and a known interface is kept where it
-    is. Where no way is right, nothing changes.
+    is. Where no way is right, it is the one by which the most answers are, so that a fault is seen as what it is; of a
+    function that is wrong without the parameter as well, nothing is found.
     """
     known = ways(subject.adapter, subject.mechanism) if subject.adapter.guessed else []
     if not known:
@@ -31,11 +32,42 @@ def find_readings(subject: AdapterSubject, device: str) -> list[str]:
         further = [[way] for way in alike if way not in first]
         without = [[]] if first and not alike[0].parameters else []
         for some in (*own, *further, *without):
-            if _is_right(subject, [*before, *some], alike[0].shown.union(*(way.shown for way in some)), device):
+            shown = alike[0].shown.union(*(way.shown for way in some))
+            always = any(way.asked for way in alike)
+            if _is_right(subject, [*before, *some], shown, device, always=always):
                 taken = [*before, *some]
                 says += [f"{way.says}, as first calls show" for way in some]
                 break
+        else:
+            best = _nearest(subject, before, [*own, *further], alike[0].shown, device)
+            if best is not None and best != first:
+                taken = [*before, *best]
+                says += [f"{way.says}, as most first calls show" for way in best]
     return says
+
+
+def _nearest(
+    subject: AdapterSubject, before: Sequence[Way], several: Sequence[Sequence[Way]], shown: frozenset[str], device: str
+) -> Sequence[Way] | None:
+    """The ways by which the most answers are right, if these are some; the subject is called so from now on."""
+    own, best, most = subject.adapter.like, None, LEAST
+    if not shown or not is_read_right(subject, subject.mechanism, subject.claims.dtypes[0], device):
+        return None
+    lines = [(some, line_of(subject.adapter, subject.mechanism, [*before, *some])) for some in several]
+    for some, like in lines:
+        if unsaid(subject.adapter, subject.mechanism, like):
+            continue
+        subject.take_as(like)
+        given = shown | {name for way in some for name in way.shown}
+        share = share_of_right(subject, subject.mechanism, subject.claims.dtypes[0], device, given)
+        if share > most:
+            best, most = (some, like), share
+    subject.take_as(best[1] if best else own)
+    return best[0] if best else None
+
+
+LEAST = 0.25
+"""The share of answers that may be right by chance."""
 
 
 def _instead(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list[str]:
@@ -65,14 +97,20 @@ def _overlap(one: Way, other: Way) -> bool:
     return bool({*one.parameters} & {*other.parameters}) or not (one.parameters or other.parameters)
 
 
-def _is_right(subject: AdapterSubject, some: Sequence[Way], shown: Collection[str], device: str) -> bool:
-    """Whether a function is right where it is read in some ways; it is called so from now on if so."""
+def _is_right(
+    subject: AdapterSubject, some: Sequence[Way], shown: Collection[str], device: str, *, always: bool = False
+) -> bool:
+    """Whether a function is right where it is read in some ways; it is called so from now on if so.
+
+    What it is passed `always` has to be right on calls that lack it as well.
+    """
     own, like = subject.adapter.like, line_of(subject.adapter, subject.mechanism, some)
     if unsaid(subject.adapter, subject.mechanism, like):
         return False
     if like != own:
         subject.take_as(like)
-    if is_read_right(subject, subject.mechanism, subject.claims.dtypes[0], device, shown):
+    cases = (shown, ()) if always and shown else (shown,)
+    if all(is_read_right(subject, subject.mechanism, subject.claims.dtypes[0], device, each) for each in cases):
         return True
     if like != own:
         subject.take_as(own)

@@ -100,7 +100,7 @@ def _like_its_operator(names: Sequence[str], operator: Mechanism) -> bool:
 
 
 def guess_operator(name: str, known: Library | None = None, needed: Sequence[str] = ()) -> str:
-    """The operator that the name of a function says, the longest if it says several.
+    """The operator that the name of a function says, the longest if it says several; one that needs bounds is packed.
 
     Where it says none, it is attention for a function that needs queries, keys and values, and options of that.
     """
@@ -112,7 +112,9 @@ def guess_operator(name: str, known: Library | None = None, needed: Sequence[str
     }
     found = [word for word in said if f"_{word}_" in words]
     if found:
-        return said[max(found, key=len)]
+        operator = said[max(found, key=len)]
+        packed = any(name.lower().startswith(("cu_seq", "cu_len")) for name in needed)
+        return f"packed_{operator}" if packed and f"packed_{operator}" in known.stating else operator
     if needed and "attention" in known.stating:
         attention = known["attention"]
         words = (*attention.required, *attention.takes)

@@ -30,6 +30,8 @@ class Way:
     """What they are passed; none where the function says by its name what it does."""
     shown: frozenset[str]
     """The inputs and options with which calls show it, if not all do."""
+    asked: bool = False
+    """Whether a parameter has no default."""
 
     @property
     def says(self) -> str:
@@ -51,7 +53,7 @@ def ways(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
             continue
         wanting = {name for name in own if parameters[name].default is inspect.Parameter.empty}
         texts = {name: _passed(text, "" if name in wanting else reading.absent) for name, text in own.items()}
-        found.append(Way(reading, texts, _shown(texts.values(), mechanism)))
+        found.append(Way(reading, texts, _shown(texts.values(), mechanism), bool(wanting)))
     return found
 
 

@@ -16,6 +16,8 @@ NAMES = {
     "n": "n_cols num_cols hidden_size",
 }
 """What each size is called."""
+RATIOS = {"heads // kv_heads": "num_groups n_groups n_rep num_key_value_groups group_size heads_per_group num_rep"}
+"""What is told of two sizes."""
 LETTERS = {"batch": "b z", "heads": "h", "q_len": "m", "head_dim": "d", "n": "n"}
 """What a size is called in one letter, where a function asks for it."""
 LENGTH = "seq_len seqlen seq_length sequence_length seq length n_ctx context_length tokens num_tokens"
@@ -36,6 +38,9 @@ def size_named(name: str, sizes: Collection[str], others: Collection[str], *, le
     for size, names in NAMES.items():
         if size in sizes and word in names.split():
             return size, ""
+    for ratio, names in RATIOS.items():
+        if {*ratio.split(" // ")} <= {*sizes} and word in names.split():
+            return ratio, ""
     letter = letters and len(name) == 1
     if letter and word == "n" and "k_len" in sizes and _has(others, "q_len"):
         return "k_len", ""

@@ -1,5 +1,6 @@
 """First calls show how a plain function reads its parameters, and what no way makes right stays wrong."""
 
+import itertools
 import math
 
 import pytest
@@ -92,6 +93,29 @@ def merge_states(out1, lse1, out2, lse2):
     return out1 * (lse1 - total).exp()[..., None] + out2 * (lse2 - total).exp()[..., None], total
 
 
+def capped(q, k, v, softcap):
+    scores = q.float() @ k.float().transpose(-1, -2) / math.sqrt(q.shape[-1])
+    return ((softcap * torch.tanh(scores / softcap)).softmax(-1) @ v.float()).to(q.dtype)
+
+
+def windowed(q, k, v, window_size):
+    """Sliding window attention."""
+    row, column = torch.arange(q.shape[2])[:, None] + k.shape[2] - q.shape[2], torch.arange(k.shape[2])
+    return attend(q, k, v, (column > row) | (column <= row - window_size))
+
+
+def packed(q, k, v, cu_seqlens, max_seqlen):
+    bounds, out = cu_seqlens.tolist(), torch.zeros(q.shape[0], q.shape[1], v.shape[-1], dtype=q.dtype)
+    for first, end in itertools.pairwise(bounds):
+        heads = [x[first:end].repeat_interleave(q.shape[1] // x.shape[1], 1).transpose(0, 1) for x in (q, k, v)]
+        out[first:end] = attend(*heads).transpose(0, 1)
+    return out
+
+
+def of_other_items(q, k, v, key_padding_mask=None):
+    return attend(q, k, v, None if key_padding_mask is None else ~key_padding_mask.roll(1, 0)[:, None, None])
+
+
 def flipped(q, k, v, mask=None):
     return attend(q, k, v, mask)
 
@@ -115,6 +139,7 @@ def read(function, operator="attention"):
         (of_lengths, "`lengths` is the number of keys of each item, [batch]"),
         (causal_kernel, "no parameter says so, and the function is causal"),
         (within, "`window_size` is how many keys a query sees before and after its own"),
+        (capped, "`softcap` is a cap that every call has"),
     ],
 )
 def test_what_a_parameter_is_is_seen_from_results(function, says):
@@ -128,6 +153,7 @@ def test_what_a_parameter_is_is_seen_from_results(function, says):
         (rotary_from_zero, "rotary", "no parameter says so, and positions are counted from zero"),
         (rotary_from, "rotary", "`start_pos` is the position of the first token"),
         (rotary_of_tables, "rotary", "`cos` and `sin` are tables of channels paired in halves, [length, dim]"),
+        (packed, "packed_attention", "`cu_seqlens` says where items of queries begin and end, and those of keys as"),
         (swiglu, "swiglu", "`w1` and `w3` and `w2` are the weights"),
         (linear_attention, "linear_attention", "no parameter says so, and products of queries and keys are not"),
         (cross_entropy, "cross_entropy", "no parameter says so, and the losses of the tokens are neither"),
@@ -135,8 +161,15 @@ def test_what_a_parameter_is_is_seen_from_results(function, says):
     ],
 )
 def test_what_parameters_of_other_operators_are_is_seen_as_well(function, operator, says):
-    _, (said,) = read(function, operator)
+    _, (said, *_) = read(function, operator)
     assert said.startswith(says)
+
+
+def test_two_parameters_are_read_one_after_the_other():
+    _, said = read(windowed)
+    assert ["`window_size` is how many keys a query sees at most, its own among them", "no parameter says so, and"] == [
+        text[: text.index(", as")] if text.startswith("`") else text[:25] for text in said
+    ]
 
 
 @pytest.mark.parametrize("function", [as_it_is, flipped, unscaled])
@@ -146,7 +179,8 @@ def test_what_the_operator_has_is_read_as_it_has_it_wherever_no_other_way_is_rig
 
 
 @pytest.mark.parametrize(
-    ("function", "verdict"), [(of_padding, "conformant"), (of_lengths, "conformant"), (flipped, "violated")]
+    ("function", "verdict"),
+    [(of_padding, "conformant"), (of_lengths, "conformant"), (of_other_items, "violated"), (flipped, "violated")],
 )
 def test_what_is_found_is_checked(function, verdict):
     laws = ("attention.definition", "padding_mask.definition")

@@ -9,7 +9,14 @@ ATTENTION = ("batch", "kv_heads", "heads", "q_len", "k_len", "head_dim", "value_
 
 @pytest.mark.parametrize(
     ("name", "size"),
-    [("num_heads", "heads"), ("n_kv_heads", "kv_heads"), ("seqlen_k", "k_len"), ("d_v", "value_dim"), ("eps", "")],
+    [
+        ("num_heads", "heads"),
+        ("n_kv_heads", "kv_heads"),
+        ("seqlen_k", "k_len"),
+        ("d_v", "value_dim"),
+        ("n_rep", "heads // kv_heads"),
+        ("eps", ""),
+    ],
 )
 def test_a_size_is_known_by_its_names(name, size):
     assert (size, "") == size_named(name, ATTENTION, (), letters=False)
