@@ -205,8 +205,9 @@ def candidates(operator: Mechanism) -> list[str]:
 
 
 def telling(subject: AdapterSubject, operator: Mechanism, dtype: str) -> list[Sample]:
-    """The first plain cases in which no two layouts have arrays of the same shapes, and some with fewer sizes."""
-    claims, plain = subject.claims, plain_options(operator)
+    """The first cases with plain options, but for fixed ones, in which no two layouts have arrays of the same shapes, and some with fewer sizes."""
+    claims = subject.claims
+    plain = {name: x for name, x in plain_options(operator).items() if name not in claims.fixed}
     found: list[Sample] = []
     for sample in plan(operator, claims, PROFILES["quick"], 0, dtype).scenarios:
         usual = all(_same(sample.values[name], x) for name, x in plain.items())

@@ -21,8 +21,15 @@ def find_readings(subject: AdapterSubject, device: str) -> list[str]:
     if not known:
         return []
     lay_out(subject, subject.mechanism, subject.claims.dtypes[0], device)
-    if subject.adapter.like and not is_stated(subject.adapter.like):
-        return _instead(subject, device, known)
+    other = subject.adapter.like and not is_stated(subject.adapter.like)
+    says = _instead(subject, device, known) if other else _among(subject, device, known)
+    if says:
+        subject.laid_out = subject.observed_layout  # which a wrong way may have hidden
+    return says
+
+
+def _among(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list[str]:
+    """What parameters of a function are found to be that is called as its operator is, or by a line."""
     taken, says = begun(subject.adapter, subject.mechanism), list[str]()
     for alike in _alternatives(known):
         before = [way for way in taken if not _overlap(way, alike[0])]

@@ -69,6 +69,13 @@ def rotary_of_tables(x, cos, sin):
     return x * cos[None, None] + torch.cat((-second, first), -1) * sin[None, None]
 
 
+def rotary_of_rows(tensor, sin, cos):
+    """[batch, length, heads, dim], and tables [batch, length, dim // 2] of pairs that are side by side."""
+    sin, cos = (table[:, :, None].repeat_interleave(2, -1) for table in (sin, cos))
+    beside = torch.stack((-tensor[..., 1::2], tensor[..., ::2]), -1).flatten(-2)
+    return tensor * cos + beside * sin
+
+
 def turned(x, positions, theta):
     angles = positions[:, None] * theta ** (-torch.arange(0, x.shape[-1], 2) / x.shape[-1])
     first, second = x.float().chunk(2, -1)
@@ -163,6 +170,12 @@ def test_what_a_parameter_is_is_seen_from_results(function, says):
 def test_what_parameters_of_other_operators_are_is_seen_as_well(function, operator, says):
     _, (said, *_) = read(function, operator)
     assert said.startswith(says)
+
+
+def test_the_layout_is_found_once_parameters_are_read_rightly():
+    report = attnspec.check(rotary_of_rows, operator="rotary", framework="torch", profile="smoke", dtypes="float32")
+    assert {"rotary_of_rows": "conformant"} == report.verdicts, report
+    assert 'declare layout = "bshd"' in str(report).splitlines()[0]
 
 
 def test_two_parameters_are_read_one_after_the_other():
