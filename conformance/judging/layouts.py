@@ -205,7 +205,10 @@ def candidates(operator: Mechanism) -> list[str]:
 
 
 def telling(subject: AdapterSubject, operator: Mechanism, dtype: str) -> list[Sample]:
-    """The first cases with plain options, but for fixed ones, in which no two layouts have arrays of the same shapes, and some with fewer sizes."""
+    """The first plain cases in which no two layouts have arrays of the same shapes, and some with fewer sizes.
+
+    Options of one value may have any.
+    """
     claims = subject.claims
     plain = {name: x for name, x in plain_options(operator).items() if name not in claims.fixed}
     found: list[Sample] = []
