@@ -102,20 +102,35 @@ def is_read_right(
 
     It answers half of them at least. The cases are those that give what is to be `shown`, if anything is, two or more.
     """
+    right, cases = right_answers(subject, operator, dtype, device, shown)
+    return enough(right, cases, shown)
+
+
+def enough(right: int, cases: int, shown: Collection[str]) -> bool:
+    """Whether so many right answers say how a subject is read, where it gives no wrong one."""
+    return right > 0 and 2 * right >= max(cases, 4 * bool(shown))
+
+
+def right_answers(
+    subject: AdapterSubject, operator: Mechanism, dtype: str, device: str, shown: Collection[str]
+) -> tuple[int, int]:
+    """How many of those cases are right, and how many there are; none where some answer is wrong in every layout."""
     own, observed = subject.form.layout.name, subject.observed_layout
     names = (own, *(name for name in candidates(operator) if name != own and not observed))
     single = [{name: word} for name, words in operator.conventions.items() for word in words]
-    cases = _giving(subject, operator, dtype, shown)
+    cases, most = _giving(subject, operator, dtype, shown), 0
     try:
         for name, words in itertools.product(names, [{}, *single]):
             subject.read_as(name, observed=observed)
             with subject.session():
                 fits = _fits(subject, cases, dtype, device, words)
-            if {*fits} - {"refused"} == {"right"} and 2 * fits.count("right") >= max(len(fits), 4 * bool(shown)):
-                return True
+            if {*fits} - {"refused"} == {"right"}:
+                most = max(most, fits.count("right"))
+            if enough(most, len(cases), shown):
+                break
     finally:
         subject.read_as(own, observed=observed)
-    return False
+    return most, len(cases)
 
 
 def share_of_right(
@@ -145,13 +160,15 @@ def _giving(subject: AdapterSubject, operator: Mechanism, dtype: str, shown: Col
     if not shown:
         return list(plan(operator, subject.claims, PROFILES["quick"], 0, dtype).scenarios[:CASES])
     plain, found = plain_options(operator), list[Sample]()
+    slow = subject.claims.compiled or subject.claims.interpreted
+    most, others = (3 * CASES, 1) if slow else (GIVING, CASES)
     for m in (each for each in operator.kin if undeclared(each, subject.claims) is None):
         planned = plan(m, subject.claims, PROFILES["quick"], 0, dtype)
         samples = itertools.chain(planned.scenarios, planned.pairs if m is operator else ())
         given = (x for x in samples if any(not _same(x.values.get(name), plain.get(name)) for name in shown))
         small = (x for x in given if x.entries <= SMALL and x.layout == "contiguous" and _finite(x))
-        found += itertools.islice(small, GIVING if m is operator else CASES)
-    return [*found, *(flagged for sample in found[:CASES] for flagged in _flagged(sample, operator, subject))]
+        found += itertools.islice(small, most if m is operator else others)
+    return [*found, *(flagged for sample in found[:others] for flagged in _flagged(sample, operator, subject))]
 
 
 def _flagged(sample: Sample, operator: Mechanism, subject: AdapterSubject) -> Iterator[Sample]:

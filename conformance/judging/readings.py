@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from ..mechanisms.stated import is_stated
 from ..subjects.readings import Way, begun, line_of, unsaid, ways
 from ..subjects.subject import AdapterSubject
-from .layouts import is_read_right, lay_out, share_of_right
+from .layouts import enough, is_read_right, lay_out, right_answers, share_of_right
 
 
 def find_readings(subject: AdapterSubject, device: str) -> list[str]:
@@ -38,19 +38,35 @@ def _among(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list[s
         own = [] if unread else [first]
         further = [[way] for way in alike if way not in first]
         without = [[]] if first and not alike[0].parameters else []
-        for some in (*own, *further, *without):
-            shown = alike[0].shown.union(*(way.shown for way in some))
-            always = any(way.asked for way in alike)
-            if _is_right(subject, [*before, *some], shown, device, always=always):
-                taken = [*before, *some]
-                says += [f"{way.says}, as first calls show" for way in some]
-                break
-        else:
-            best = _nearest(subject, before, [*own, *further], alike[0].shown, device)
-            if best is not None and best != first:
-                taken = [*before, *best]
-                says += [f"{way.says}, as most first calls show" for way in best]
+        some = _first_right(subject, before, [*own, *further, *without], alike, device)
+        how = "as first calls show"
+        if some is None:
+            some, how = _nearest(subject, before, [*own, *further], alike[0].shown, device), "as most first calls show"
+            some = None if some == first else some
+        if some is not None:
+            taken = [*before, *some]
+            says += [f"{way.says}, {how}" for way in some]
     return says
+
+
+def _first_right(
+    subject: AdapterSubject, before: Sequence[Way], several: Sequence[Sequence[Way]], alike: Sequence[Way], device: str
+) -> Sequence[Way] | None:
+    """The first ways by which a function is right, or what it is called by that makes more answers right than they do.
+
+    It is called so from now on.
+    """
+    always, most, best = any(way.asked for way in alike), 0, None
+    for some in several:
+        shown = alike[0].shown.union(*(way.shown for way in some))
+        right, suffice = _right(subject, [*before, *some], shown, device, always=always)
+        if suffice and right > most:
+            return some
+        if right and best is None:
+            most, best = right, some
+    if best is not None:
+        subject.take_as(line_of(subject.adapter, subject.mechanism, [*before, *best]))
+    return best
 
 
 def _nearest(
@@ -104,21 +120,28 @@ def _overlap(one: Way, other: Way) -> bool:
     return bool({*one.parameters} & {*other.parameters}) or not (one.parameters or other.parameters)
 
 
-def _is_right(
-    subject: AdapterSubject, some: Sequence[Way], shown: Collection[str], device: str, *, always: bool = False
-) -> bool:
-    """Whether a function is right where it is read in some ways; it is called so from now on if so.
+def _is_right(subject: AdapterSubject, some: Sequence[Way], shown: Collection[str], device: str) -> bool:
+    """Whether a function is right where it is read in some ways; it is called so from now on if so."""
+    return _right(subject, some, shown, device)[1]
 
-    What it is passed `always` has to be right on calls that lack it as well.
+
+def _right(
+    subject: AdapterSubject, some: Sequence[Way], shown: Collection[str], device: str, *, always: bool = False
+) -> tuple[int, bool]:
+    """How many answers of a function that is read in some ways are right, if none is wrong, and whether these suffice.
+
+    It is called so from now on if so. What it is passed `always` has to be right on calls that lack it as well.
     """
     own, like = subject.adapter.like, line_of(subject.adapter, subject.mechanism, some)
     if unsaid(subject.adapter, subject.mechanism, like):
-        return False
+        return 0, False
+    m, dtype = subject.mechanism, subject.claims.dtypes[0]
     if like != own:
         subject.take_as(like)
-    cases = (shown, ()) if always and shown else (shown,)
-    if all(is_read_right(subject, subject.mechanism, subject.claims.dtypes[0], device, each) for each in cases):
-        return True
-    if like != own:
+    right, cases = right_answers(subject, m, dtype, device, shown)
+    suffice = enough(right, cases, shown)
+    if suffice and always and shown and not is_read_right(subject, m, dtype, device):
+        right, suffice = 0, False
+    if not suffice and like != own:
         subject.take_as(own)
-    return False
+    return right, suffice
