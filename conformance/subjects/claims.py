@@ -166,7 +166,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
         untested=tuple(untested(name, optional) for name in beside),
         sizes=frozenset(told),
         allocated=written,
-        ties=_ties(mechanism, form) | ({} if declared else _equal(adapter, form, sizes)),
+        ties=tied(_ties(mechanism, form), {} if declared else _equal(adapter, form, sizes)),
     )
 
 
@@ -303,9 +303,21 @@ def narrowed(claims: Claims, form: Form) -> Claims:
 def _equal(adapter: Adapter, form: Form | None, sizes: Collection[str]) -> dict[str, str]:
     """The sizes that are to equal others, by conditions that say no more than that."""
     requires = (adapter.requires,) if isinstance(adapter.requires, str) else adapter.requires
-    requires = (*requires, *(form.conditions if form else ()))
+    requires = (*requires, *(form.taken.signature.requires if form and form.taken else ()))
     found = [said for text in requires if (said := re.fullmatch(r"(\w+) == (\w+)", text))]
     return {said[1]: said[2] for said in found if {said[1], said[2]} <= {*sizes}}
+
+
+def tied(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
+    """Sizes that equal another one by the one or the other; of two that are to equal each other, the first follows."""
+    found = dict(one)
+    for name, size in other.items():
+        last = size
+        while last in found and last != name:
+            last = found[last]
+        if name not in found and last != name:
+            found[name] = size
+    return found
 
 
 def _ties(mechanism: Mechanism, form: Form | None) -> dict[str, str]:

@@ -6,7 +6,7 @@ from attnspec.adapters import Adapter
 from attnspec.errors import Exit, TargetError, UsageError
 from attnspec.mechanisms.loader import library
 from attnspec.numerics.grades import BF16, FP16, FP32, FP64, TF32
-from attnspec.subjects.claims import Claims, claims_of
+from attnspec.subjects.claims import Claims, claims_of, tied
 
 ATTENTION = library()["attention"]
 
@@ -272,3 +272,9 @@ def test_a_condition_may_be_about_what_a_further_mechanism_adds():
 
     (condition,) = claims(mine, requires="size(k_scale) == 1 and kv_dtype == int8").requires
     assert frozenset({"k_scale", "kv_dtype"}) == condition.uses
+
+
+def test_of_two_sizes_that_are_to_equal_each_other_the_first_follows():
+    assert {"value_dim": "head_dim", "k_len": "q_len"} == tied(
+        {"value_dim": "head_dim"}, {"head_dim": "value_dim", "k_len": "q_len"}
+    )
