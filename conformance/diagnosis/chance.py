@@ -11,9 +11,8 @@ from ..judging.settling import Settled
 from ..judging.trial import Trial
 from ..language.expressions import Expression
 from ..mechanisms.definition import Frame, reached_by
-from ..mechanisms.mechanism import Mechanism
+from ..mechanisms.mechanism import DRAW, Mechanism
 
-DRAW = "noise("
 EXTREMES = ("0.0 * ", "0.999999 * 1.0 ** ")
 """What is put before a draw for the least and the greatest number of its range."""
 

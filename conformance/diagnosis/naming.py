@@ -72,9 +72,12 @@ def diagnose(
     with uncollected():
         if bench.mechanism.undetermined and bench.mechanism.stochastic:
             known = [*(observed(bench, failure, seed) if observations is None else observations)]
-            return _of_determined(bench, failure, seed, candidates, grades, without, known, until, seconds) or _by_laws(
-                bench, failure, candidates, known, seed
-            )
+            found = None
+            if any(not o.right for o in known):
+                found = _of_calls(bench, failure, seed, candidates, grades, without, known, (), until, seconds)
+            if isinstance(found, Likeness) and _by_laws_too(bench, failure, found, known, seed):
+                return found
+            return _by_laws(bench, failure, candidates, known, seed)
         of_rounding = _of_rounding(bench, failure, observations or ())
         return of_rounding or _of_calls(
             bench, failure, seed, candidates, grades, without, observations, likely, until, seconds
@@ -235,25 +238,14 @@ def _confined(likeness: Likeness, within: Condition) -> Likeness:
     return replaced(likeness, causes=causes, candidate=candidate)
 
 
-def _of_determined(
-    bench: Bench,
-    failure: Failure,
-    seed: int,
-    candidates: Sequence[Candidate],
-    grades: Sequence[Grade],
-    without: Collection[str],
-    observations: list[Observation],
-    until: float,
-    seconds: float,
-) -> Likeness | None:
-    """What fits on calls whose outputs do not depend on random numbers, and breaks the very same laws on others."""
-    if all(o.right for o in observations):
-        return None
-    found = _of_calls(bench, failure, seed, candidates, grades, without, observations, (), until, seconds)
-    candidate = found.candidate if isinstance(found, Likeness) else None
+def _by_laws_too(
+    bench: Bench, failure: Failure, found: Likeness, observations: Sequence[Observation], seed: int
+) -> bool:
+    """Whether what fits on calls whose outputs do not depend on random numbers breaks the very same laws on others."""
+    candidate = found.candidate
     if candidate is None or _untried(bench, candidate, observations, seed):
-        return None
-    return found if isinstance(found, Likeness) and Signature(bench, failure, seed).same(candidate) else None
+        return False
+    return Signature(bench, failure, seed).same(candidate)
 
 
 def _untried(bench: Bench, candidate: Candidate, observations: Sequence[Observation], seed: int) -> bool:

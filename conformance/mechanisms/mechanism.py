@@ -24,6 +24,8 @@ Assignments = Mapping[str, Expression]
 ANSWERED = 0.9
 """The share of scenarios that an implementation answers at least, where a mechanism does not say."""
 
+DRAW = "noise("
+"""How a line of a definition draws random numbers."""
 DRAWN_LAYOUTS = ("contiguous", "strided", "transposed", "offset", "expanded", "mixed")
 """The memory layouts of inputs that any case may have."""
 
@@ -234,7 +236,7 @@ class Mechanism:
     @functools.cached_property
     def stochastic(self) -> bool:
         """Whether a line draws random numbers; where none does, random outputs are choices among equals."""
-        return any("noise(" in line.text for line in self.definition.values())
+        return any(DRAW in line.text for line in self.definition.values())
 
     @functools.cached_property
     def discrete(self) -> bool:

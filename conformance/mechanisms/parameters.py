@@ -16,7 +16,7 @@ from ..errors import Place, SpecError, did_you_mean
 from ..language.expressions import Expression
 from .documents import read
 from .mechanism import Mechanism
-from .schema import place_of, schema_errors, spec_folder
+from .schema import faults_beside, place_of, spec_folder
 from .signatures import scope_of
 from .stated import kind_and_texts
 
@@ -73,15 +73,7 @@ def _by_names(texts: Mapping[Any, Any]) -> dict[tuple[str, ...], str]:
 
 def faults(known: Mapping[str, Mechanism], folder: Path | None = None) -> Iterator[SpecError]:
     """What is wrong with the files of readings, the shipped ones or those of a folder."""
-    schema = spec_folder() / "parameters" / "schema.json"
-    for path in sorted((folder or schema.parent).glob("*.yaml")):
-        try:
-            document = read(path)
-        except SpecError as error:
-            yield error
-            continue
-        found = [*schema_errors(document, schema)]
-        yield from found or _contradictions(document, path.stem, known)
+    return faults_beside("parameters", folder, lambda document, stem: _contradictions(document, stem, known))
 
 
 def _contradictions(document: Mapping[Any, Any], stem: str, known: Mapping[str, Mechanism]) -> Iterator[SpecError]:

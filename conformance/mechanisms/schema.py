@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 from ..errors import Place, SpecError, did_you_mean, first_of
 from ..numerics.budget import COUNTED, FAULTS
 from .accepting import accepts
-from .documents import Text
+from .documents import Text, read
 
 Document = Mapping[Text, Any]
 
@@ -37,6 +37,23 @@ def _repeated(validator: Any, unique: bool, instance: Any, schema: Any) -> Itera
 
     if unique and isinstance(instance, list) and len(set(map(repr, instance))) < len(instance):
         yield ValidationError("something is given twice")
+
+
+def faults_beside(
+    kind: str, folder: Path | None, contradictions: Callable[[Document, str], Iterable[SpecError]]
+) -> Iterator[SpecError]:
+    """What is wrong with the files of one kind beside the specifications, the shipped ones or those of a folder.
+
+    What does not go together in a document, which has the stem of its file, is asked where it fits its schema.
+    """
+    schema = spec_folder() / kind / "schema.json"
+    for path in sorted((folder or schema.parent).glob("*.yaml")):
+        try:
+            document = read(path)
+            found = [*schema_errors(document, schema)]
+            yield from found or contradictions(document, path.stem)
+        except SpecError as error:
+            yield error
 
 
 def schema_errors(document: Document, schema: Path | None = None) -> Iterable[SpecError]:

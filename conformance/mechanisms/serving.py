@@ -26,7 +26,7 @@ from .amounts import pairs_of, scattered
 from .documents import read
 from .mechanism import Assignments, Mechanism
 from .restriction import restrictable
-from .schema import place_of, schema_errors, spec_folder
+from .schema import faults_beside, place_of, spec_folder
 
 ROW = "pair_"
 """What the names of rows begin with."""
@@ -244,14 +244,11 @@ class _First:
 
 def faults(known: Mapping[str, Mechanism], folder: Path | None = None) -> Iterator[SpecError]:
     """What is wrong with the files of cases, the shipped ones or those of a folder."""
-    schema = spec_folder() / "serving" / "schema.json"
-    for path in sorted((folder or schema.parent).glob("*.yaml")):
-        try:
-            document = read(path)
-            found = [*schema_errors(document, schema)]
-            yield from found or _contradictions({str(key): x for key, x in document.items()}, path.stem, known)
-        except SpecError as error:
-            yield error
+    return faults_beside(
+        "serving",
+        folder,
+        lambda document, stem: _contradictions({str(key): x for key, x in document.items()}, stem, known),
+    )
 
 
 def _contradicting_companies(companies: Mapping[Any, Any], mechanism: Mechanism) -> Iterator[SpecError]:

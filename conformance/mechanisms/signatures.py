@@ -21,7 +21,7 @@ from .documents import read
 from .layouts import Layout, layout_of
 from .layouts import faults as layout_faults
 from .mechanism import Mechanism
-from .schema import place_of, schema_errors, spec_folder
+from .schema import faults_beside, place_of, spec_folder
 from .specfiles import ENDING, SpecFile
 from .stated import is_stated, kind_and_texts, stated
 from .stems import stem
@@ -296,16 +296,9 @@ def scope_of(mechanism: Mechanism, names: Collection[str] | None = None) -> Scop
 
 def faults(known: Mapping[str, Mechanism], folder: Path | None = None) -> Iterator[SpecError]:
     """What is wrong with the files of known interfaces, the shipped ones or those of a folder."""
-    schema = spec_folder() / "signatures" / "schema.json"
-    folder = folder or schema.parent
-    for path in sorted(folder.glob("*.yaml")):
-        try:
-            document = read(path)
-        except SpecError as error:
-            yield error
-            continue
-        found = [*schema_errors(document, schema)]
-        yield from found or _contradictions(document, _read(document), path.stem, known)
+    return faults_beside(
+        "signatures", folder, lambda document, stem: _contradictions(document, _read(document), stem, known)
+    )
 
 
 def _contradictions(
