@@ -30,7 +30,7 @@ from .bench import Bench
 from .conventions import identified
 from .layouts import candidates, is_read_right, lay_out
 from .readings import find_readings
-from .refused_sizes import learned, one_width, refuses
+from .refused_sizes import learned, one_width, refuses, taken_alone
 from .settling import Declined, Settled, claimed
 
 Shape = tuple[int, ...]
@@ -49,6 +49,7 @@ def noticed(subject: Subject, device: str) -> tuple[str, ...]:
     _find_variant(subject, device)
     says += find_readings(subject, device)
     says += _refused_sizes(subject, device)
+    says += _taken_alone(subject, device)
     says += _other_results(subject, device)
     if subject.claims.sparing:
         says.append("is compiled for every shape, so few shapes are tried; compiled=False or --profile ci tries all")
@@ -99,6 +100,14 @@ def _one_width(subject: AdapterSubject, device: str) -> list[str]:
         return []
     subject.limit_to({}, limits.ties)
     return [f"fails for {limits.words}, with {limits.says}: not tried"]
+
+
+def _taken_alone(subject: AdapterSubject, device: str) -> list[str]:
+    """What holds of all calls that a plain function takes, in words; no other case is drawn from now on."""
+    found = [*taken_alone(subject, device)] if subject.interface.refusing else []
+    if found:
+        subject.require(*(condition for condition, _ in found))
+    return [f"fails unless {condition}, with {says}: not tried" for condition, says in found]
 
 
 def _other_results(subject: AdapterSubject, device: str) -> list[str]:

@@ -31,22 +31,41 @@ def find_readings(subject: AdapterSubject, device: str) -> list[str]:
 def _among(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list[str]:
     """What parameters of a function are found to be that is called as its operator is, or by a line."""
     taken, says = begun(subject.adapter, subject.mechanism), list[str]()
-    for alike in _alternatives(known):
-        before = [way for way in taken if not _overlap(way, alike[0])]
-        first = [way for way in taken if _overlap(way, alike[0])]
-        unread = alike[0].parameters and not first and not {*alike[0].parameters} & {*subject.claims.names}
-        own = [] if unread else [first]
-        further = [[way] for way in alike if way not in first]
-        without = [[]] if first and not alike[0].parameters else []
-        some = _first_right(subject, before, [*own, *further, *without], alike, device)
-        how = "as first calls show"
-        if some is None:
-            some, how = _nearest(subject, before, [*own, *further], alike[0].shown, device), "as most first calls show"
-            some = None if some == first else some
-        if some is not None:
-            taken = [*before, *some]
-            says += [f"{way.says}, {how}" for way in some]
+    left = [*_alternatives(known)]
+    for _ in range(2):  # what no call shows at first, others may lead to
+        unread = list[list[Way]]()
+        for alike in left:
+            found = _one_of(subject, taken, alike, device)
+            if found is None:
+                unread.append(alike)
+                continue
+            taken, said = found
+            says += said
+        if not (says and unread):
+            break
+        left = unread
     return says
+
+
+def _one_of(
+    subject: AdapterSubject, taken: Sequence[Way], alike: Sequence[Way], device: str
+) -> tuple[list[Way], list[str]] | None:
+    """The ways by which a function is called where some were taken before, one of those alike among them, and words.
+
+    None where no call shows which.
+    """
+    before = [way for way in taken if not _overlap(way, alike[0])]
+    first = [way for way in taken if _overlap(way, alike[0])]
+    unread = alike[0].parameters and not first and not {*alike[0].parameters} & {*subject.claims.names}
+    own = [] if unread else [first]
+    further = [[way] for way in alike if way not in first]
+    without = [[]] if first and not alike[0].parameters else []
+    some = _first_right(subject, before, [*own, *further, *without], alike, device)
+    how = "as first calls show"
+    if some is None:
+        some, how = _nearest(subject, before, [*own, *further], alike[0].shown, device), "as most first calls show"
+        some = None if some == first else some
+    return None if some is None else ([*before, *some], [f"{way.says}, {how}" for way in some])
 
 
 def _first_right(
@@ -95,14 +114,17 @@ LEAST = 0.25
 
 def _instead(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list[str]:
     """The same of a function that has a known interface by its parameters, where by that all of it is wrong."""
-    if is_read_right(subject, subject.mechanism, subject.claims.dtypes[0], device):
+    m, dtype, own = subject.mechanism, subject.claims.dtypes[0], subject.adapter.like
+    if is_read_right(subject, m, dtype, device):
         return []
-    taken = begun(subject.adapter, subject.mechanism)
-    for alike in _alternatives(known):
-        others = [way for way in taken if not _overlap(way, alike[0])]
-        for way in alike:
-            if _is_right(subject, [*others, way], way.shown, device):
-                return [f"{each.says}, as first calls show" for each in (*others, way)]
+    like = line_of(subject.adapter, m, begun(subject.adapter, m))
+    if unsaid(subject.adapter, m, like):
+        return []
+    subject.take_as(like)
+    says = _among(subject, device, known)
+    if is_read_right(subject, m, dtype, device):
+        return says
+    subject.take_as(own)
     return []
 
 
@@ -118,11 +140,6 @@ def _alternatives(known: Sequence[Way]) -> Iterator[list[Way]]:
 def _overlap(one: Way, other: Way) -> bool:
     """Whether two ways are of the same parameters, or of none."""
     return bool({*one.parameters} & {*other.parameters}) or not (one.parameters or other.parameters)
-
-
-def _is_right(subject: AdapterSubject, some: Sequence[Way], shown: Collection[str], device: str) -> bool:
-    """Whether a function is right where it is read in some ways; it is called so from now on if so."""
-    return _right(subject, some, shown, device)[1]
 
 
 def _right(

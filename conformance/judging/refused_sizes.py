@@ -4,15 +4,18 @@ Many kernels take some widths only, or as many keys as queries, and raise an err
 the first case is refused so, cases with fewer freedoms are tried until one is answered, and then each freedom is given
 back that the function takes. What is left becomes limits and conditions, as an adapter would declare them.
 
-Other errors are failures, with one exception: room for results is often made like the queries, so that values of
-another width do not fit.
+Other errors are failures, with two exceptions: room for results is often made like the queries, so that values of
+another width do not fit, and many kernels of rows take arrays of two axes alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
+
+import numpy as np
 
 from ..cases.drawing import seed_of
 from ..cases.plans import plan
@@ -20,7 +23,13 @@ from ..cases.profiles import PROFILES
 from ..cases.samples import Sample, Unfit
 from ..errors import SpecError
 from ..execution.faults import Fault
+from ..language.expressions import Expression
+from ..language.scopes import Values
 from ..mechanisms.mechanism import Mechanism
+from ..mechanisms.parameters import words
+from ..mechanisms.signatures import scope_of
+from ..numerics import budget
+from ..numerics.truths import truth
 from ..subjects.subject import AdapterSubject
 from .bench import Bench
 from .settling import Declined
@@ -30,6 +39,10 @@ STARTS = ((64, 128), (128, 128), (16, 16), (256, 256))
 """Widths and lengths that kernels take which take few."""
 TRIED = (1, 2, 3, 4, 5, 7, 8, 11, 16, 17, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256)
 """The sizes of which a function may take some only."""
+FEW = 4
+"""Cases that are looked at, beyond a limit and within."""
+GROUPED = (("heads", "kv_heads"), ("heads", "key_heads"), ("heads", "groups"))
+"""Sizes that are equal where heads are not grouped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +107,63 @@ def one_width(subject: AdapterSubject, device: str) -> Limits | None:
     return Limits(ties, {}, says)
 
 
+def taken_alone(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str]]:
+    """What has to hold of the calls that a function takes, and what it says where it does not.
+
+    It answers a first case of which that holds, and fails on all of which it does not: where the first array has fewer
+    axes than usual, or more; where heads are grouped; where a call lacks what the function asks for; and beyond the
+    limits that many functions of its operator have.
+    """
+    asked, m = _Asked(subject, device), subject.mechanism
+    if m.required:
+        yield from _axes(asked, m.required[0], len(m.shapes[m.required[0]]))
+    for heads, others in (pair for pair in GROUPED if {*pair} <= {*m.sizes}):
+        same = f"{heads} == {others}"
+        found = ((text, asked.beyond(text)) for text in (same, f"{same} or {others} == 1"))
+        yield from itertools.islice(((text, says) for text, says in found if says), 1)
+    for condition in _given(subject):
+        if says := asked.beyond(condition):
+            yield condition, says
+    for condition in words(m.operator).limits:
+        if says := asked.beyond(condition, ("raised", "misshapen")):
+            yield condition, says
+
+
+def _axes(asked: _Asked, first: str, usual: int) -> Iterator[tuple[str, str]]:
+    """How many axes the first array has to have, if it may have more or fewer in other functions."""
+    numbers = {np.ndim(sample.values[first]) for sample in asked.plain} - {usual}
+    failing = {number: says for number in numbers if (says := asked.beyond(f"ndim({first}) != {number}"))}
+    taken = {usual, *numbers} - {*failing}
+    low, high = min(taken), max(taken)
+    fewer, more = any(n < low for n in failing), any(n > high for n in failing)
+    if fewer and more and low == high:
+        yield f"ndim({first}) == {low}", failing[min(failing)]
+        return
+    if fewer:
+        yield f"ndim({first}) >= {low}", failing[min(failing)]
+    if more:
+        yield f"ndim({first}) <= {high}", failing[max(failing)]
+
+
+def _given(subject: AdapterSubject) -> list[str]:
+    """That a call has what a function asks for and calls of its operator may lack, for each of that."""
+    m, taken = subject.mechanism, subject.form.taken
+    names = {*subject.claims.always}
+    if taken is not None:
+        names = {taken.arrays.get(parameter) or taken.passed[parameter].asks for parameter in taken.wanting}
+    inputs = [f"not single({name})" for name in m.optional if name in names]
+    return [*inputs, *(f"{name} != none" for name in m.options if name in names and m.defaults.get(name, 0) is None)]
+
+
 class _Asked:
     """The first case of a subject, at sizes that are set."""
 
     def __init__(self, subject: AdapterSubject, device: str) -> None:
         operator, self.dtype = subject.mechanism, subject.claims.dtypes[0]
         self.bench = Bench(subject, operator, self.dtype, device, operator.words)
-        plain = plan(operator, subject.claims, PROFILES["quick"], 0, self.dtype).scenarios
-        self.first = next((sample for sample in plain if sample.case.scenario), None)
+        self.planned = plan(operator, subject.claims, PROFILES["quick"], 0, self.dtype)
+        self.plain = [sample for sample in self.planned.scenarios if sample.case.scenario]
+        self.first = self.plain[0] if self.plain else None
         self.sizes = {name for name, size in operator.sizes.items() if size.draws}
 
     def settled(self, single: Mapping[str, int], ties: Mapping[str, str]) -> dict[str, int]:
@@ -125,13 +187,40 @@ class _Asked:
 
     def _fault(self, sizes: Mapping[str, int]) -> Fault | Literal[False] | None:
         """The fault of the case at these sizes; false where it has none, None where it cannot be asked."""
-        first, subject = self.first, self.bench.subject
+        first, claims = self.first, self.bench.subject.claims
         assert first is not None
         case = replace(
             first.case, label="sizes", seed=seed_of(0, "sizes"), fixed={**first.case.fixed, **sizes}, literals={}
         )
         try:
-            sample = Sample(self.bench.mechanism, case, self.dtype, claims=subject.claims) if sizes else first
+            return self.fault_of(Sample(self.bench.mechanism, case, self.dtype, claims=claims) if sizes else first)
+        except (Unfit, SpecError):
+            return None
+
+    def beyond(self, condition: str, kinds: Collection[str] = ("raised",)) -> str:
+        """What is said to the first of the cases of which a condition does not hold, if all of these fail in such ways.
+
+        One of which it holds is answered.
+        """
+        wanted = Expression(condition, scope_of(self.bench.mechanism))
+
+        def is_met(sample: Sample) -> bool:
+            with np.errstate(all="ignore"), budget.metered():
+                return bool(truth(wanted(Values(sample.values, self.dtype))).must)
+
+        drawn = (sample for cases in (self.plain, self.planned.pairs) for sample in cases)
+        without = [*itertools.islice((sample for sample in drawn if not is_met(sample)), FEW)]
+        faults = [self.fault_of(sample) for sample in without]
+        said = [fault.says if fault and fault.kind in kinds else "" for fault in faults]
+        if not said or not all(said):
+            return ""
+        within = itertools.islice(filter(is_met, self.plain), FEW)
+        return said[0] if any(self.fault_of(sample) is False for sample in within) else ""
+
+    def fault_of(self, sample: Sample) -> Fault | Literal[False] | None:
+        """The fault of a case; false where it has none, None where it cannot be asked."""
+        subject = self.bench.subject
+        try:
             trial = Trial(self.bench, sample)
             with subject.session():
                 if (fault := subject.call(trial.call(trial.base)).fault) is not None:
@@ -146,7 +235,7 @@ class _Asked:
 
 def _pairs(m: Mechanism) -> dict[str, str]:
     """The sizes of later arrays, each with that of the first array which stands in its place."""
-    first, *others = (m.shapes[name] for name in m.required)
+    first, *others = [m.shapes[name] for name in m.required] or [()]
     return {
         b: a
         for other in others

@@ -33,6 +33,12 @@ def size(x: Any, axis: Any = -1) -> int:
 
 
 @FUNCTIONS()
+def ndim(x: Any) -> int:
+    """The number of axes; 0 for a single number."""
+    return len(shape_of(x))
+
+
+@FUNCTIONS()
 def single(x: Any) -> bool:
     """Whether x is a single number or boolean, not an array."""
     return shape_of(x) == ()

@@ -165,7 +165,7 @@ def _size(axes: Labelled, node: ast.Call) -> Shapes:
     return SINGLE
 
 
-@_shapes_of("single")
+@_shapes_of("ndim", "single")
 def _single(axes: Labelled, node: ast.Call) -> Shapes:
     axes.of(node.args[0])
     return SINGLE

@@ -175,11 +175,11 @@ class Layout:
         return x, form
 
     def _gathered(self, name: str, x: NDArray[Any], lengths: Mapping[str, int]) -> NDArray[Any]:
-        """The inverse of `_spread` and folding."""
+        """The inverse of `_spread` and folding; arrays of which no axis is known are as they were."""
         form = self.patterns.get(name)
-        if form is None:
+        own = pattern(self.own[name]).letters if form is not None else ()
+        if form is None or lengths.keys().isdisjoint(own):
             return x
-        own = pattern(self.own[name]).letters
         wide = _unfolded(name, x, form, {NEW: 1, **lengths})
         extra = tuple(axis for axis, letter in enumerate(form.letters) if letter not in own)
         if any(wide.shape[axis] != 1 for axis in extra):

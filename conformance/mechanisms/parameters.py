@@ -1,7 +1,8 @@
 """How plain functions of an operator read parameters that it has not, or has otherwise: data in `spec/parameters/`.
 
 A mask may be true where a key is seen or be added to the scores, and tables of cosines may have one entry for a pair or
-two. A file has an operator's readings in the order in which they are tried.
+two. A file has what functions of an operator and their parameters are called, and its readings in the order in which
+they are tried.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from typing import Any
 
 from ..errors import Place, SpecError, did_you_mean
 from ..language.expressions import Expression
+from .assembled import faults_in
 from .documents import read
 from .mechanism import Mechanism
 from .schema import faults_beside, place_of, spec_folder
 from .signatures import scope_of
 from .stated import kind_and_texts
 
-COMPUTED = ("array", "tuple", "complex")
+COMPUTED = ("array", "tuple", "complex", "in_place")
 """How parameters are passed what is computed."""
 
 
@@ -39,17 +41,58 @@ class Reading:
     """The input that no parameter of a function gives."""
     named: frozenset[str] = frozenset()
     """Words of which functions have one in their name or documentation."""
-    fixed: Mapping[str, str] = field(default_factory=dict)
+    fixed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Options that it has no parameter for, each with the values that it may have, in the order of trying."""
     requires: tuple[str, ...] = ()
     dtypes: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    returns: tuple[str, ...] = ()
+    """What is returned, in its order; the outputs of the operator where nothing is said."""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    """Outputs that are assembled from what is returned."""
+    usual: bool = False
+    """Whether it is tried before parameters are read as the operator has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What is known of the plain functions of an operator."""
+
+    called: tuple[str, ...] = ()
+    """Words in the names of such functions, beside the name of the operator."""
+    names: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """What inputs and options are called otherwise."""
+    limits: tuple[str, ...] = ()
+    """What holds of the calls of many functions, which fail on others."""
+    readings: tuple[Reading, ...] = ()
 
 
 @functools.cache
-def readings(operator: str) -> tuple[Reading, ...]:
-    """Those of an operator, in the order in which they are tried; none where nobody has written any."""
+def words(operator: str) -> Words:
+    """What is known of an operator; nothing where nobody has written anything."""
     path = spec_folder() / "parameters" / f"{operator}.yaml"
-    document = {str(key): x for key, x in read(path).items()} if path.is_file() else {}
-    return tuple(map(_reading, document.get("readings", ())))
+    return _words(read(path)) if path.is_file() else Words()
+
+
+@functools.cache
+def called() -> Mapping[str, str]:
+    """For words in the names of functions, the operator that they say."""
+    paths = sorted((spec_folder() / "parameters").glob("*.yaml"))
+    return {word: path.stem for path in paths for word in words(path.stem).called}
+
+
+def readings(operator: str) -> tuple[Reading, ...]:
+    """Those of an operator, in the order in which they are tried."""
+    return words(operator).readings
+
+
+def _words(document: Mapping[Any, Any]) -> Words:
+    plain = {str(key): x for key, x in document.items()}
+    return Words(
+        called=tuple(map(str, plain.get("called", ()))),
+        names={str(name): frozenset(str(others).split()) for name, others in plain.get("names", {}).items()},
+        limits=tuple(map(str, plain.get("limits", ()))),
+        readings=tuple(map(_reading, plain.get("readings", ()))),
+    )
 
 
 def _reading(document: Mapping[Any, Any]) -> Reading:
@@ -61,10 +104,17 @@ def _reading(document: Mapping[Any, Any]) -> Reading:
         unless=frozenset(map(str, plain.get("unless", ()))),
         lacking=str(plain.get("lacking", "")),
         named=frozenset(map(str, plain.get("named", ()))),
-        fixed={str(name): str(text) for name, text in plain.get("fixed", {}).items()},
+        fixed={str(name): _values(x) for name, x in plain.get("fixed", {}).items()},
         requires=tuple(map(str, plain.get("requires", ()))),
         dtypes=_by_names(plain.get("dtypes", {})),
+        returns=tuple(map(str, plain.get("returns", ()))),
+        outputs={str(name): str(text) for name, text in plain.get("outputs", {}).items()},
+        usual=str(plain.get("usual", "")) == "true",
     )
+
+
+def _values(x: Any) -> tuple[str, ...]:
+    return tuple(map(str, x)) if isinstance(x, list) else (str(x),)
 
 
 def _by_names(texts: Mapping[Any, Any]) -> dict[tuple[str, ...], str]:
@@ -86,14 +136,31 @@ def _contradictions(document: Mapping[Any, Any], stem: str, known: Mapping[str, 
         hint = did_you_mean(stem, known)
         yield SpecError(f"operator: unknown operator {stem!r}{hint}", place_of(operator))
     else:
-        for own in plain["readings"]:
+        yield from _misnamed(plain, stem, known)
+        yield from _unknown("limits", map(str, plain.get("limits", ())), known[stem], place_of(operator))
+        for own in plain.get("readings", ()):
             yield from _misread(own, _reading(own), known[stem])
+
+
+def _misnamed(plain: Mapping[str, Any], stem: str, known: Mapping[str, Mechanism]) -> Iterator[SpecError]:
+    """Words that mean something else already."""
+    m = known[stem]
+    for word in plain.get("called", ()):
+        other = word if str(word) in known else called().get(str(word), stem)
+        if other != stem:
+            yield SpecError(f"called: {word!r} says {other!r}", place_of(word))
+    for name, others in plain.get("names", {}).items():
+        if str(name) not in (*m.required, *m.takes):
+            hint = did_you_mean(str(name), (*m.required, *m.takes))
+            yield SpecError(f"names: {stem} has no input or option {name!r}{hint}", place_of(name))
+        for word in {*str(others).split()} & {*m.required, *m.takes}:
+            yield SpecError(f"names.{name}: {stem} has {word!r} itself", place_of(name))
 
 
 def _misread(document: Mapping[Any, Any], one: Reading, m: Mechanism) -> Iterator[SpecError]:
     """Expressions of a reading that say nothing of its operator."""
     place = place_of(next(iter(document)))
-    if not (one.parameters or one.named or one.lacking or one.fixed):
+    if not (one.parameters or one.named or one.lacking or one.fixed or one.returns):
         yield SpecError("readings: a reading has parameters, or says what holds of functions without them", place)
     if one.lacking and one.lacking not in m.required:
         hint = did_you_mean(one.lacking, m.required)
@@ -107,6 +174,10 @@ def _misread(document: Mapping[Any, Any], one: Reading, m: Mechanism) -> Iterato
             continue
         yield from _unknown(f"parameters.{names[0]}", [*texts, *filter(None, [one.absent])], m, place)
     yield from _unknown("requires", one.requires, m, place)
+    for values in one.fixed.values():
+        yield from _unknown("fixed", values, m, place)
+    for key, says in faults_in(one.outputs, m, one.returns, ()):
+        yield SpecError(says, place_of(next(name for name in document if str(name) == key)))
 
 
 def _unknown(label: str, texts: Iterable[str], m: Mechanism, place: Place | None) -> Iterator[SpecError]:

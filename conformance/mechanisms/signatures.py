@@ -27,7 +27,7 @@ from .stated import is_stated, kind_and_texts, stated
 from .stems import stem
 
 How = Literal["array", "tuple", "complex", "text", "object", "out", "in_place", "room", "left"]
-_ASKED = re.compile(r"(\w+)|none if (\w+) == none else .*")
+_ASKED = re.compile(r"(\w+)|none if (?:(\w+) == none|single\((\w+)\)) else .*")
 """What is an input or option itself, or none wherever there is none of it."""
 ENOUGH = 0.5
 """The share of the parameters beside arrays that a function of another name has at least of the interface it fits."""
@@ -59,7 +59,7 @@ class Passed:
     def asks(self) -> str:
         """The input or option without which it is none, if there is one."""
         said = _ASKED.fullmatch(self.texts[0])
-        return (said[1] or said[2] or "") if said else ""
+        return next(filter(None, said.groups()), "") if said else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,19 @@ def _stated(like: str, label: str) -> Signature:
     line = stated(like, label)
     found = {parameter: kind_and_texts(text, label) for parameter, text in line.parameters.items()}
     parameters = {parameter: Passed(how, texts) for parameter, (how, texts) in found.items()}  # type: ignore[arg-type]
-    return Signature(like, (), line.operator, "", {}, parameters, line.requires, line.dtypes, (), line.fixed)
+    return Signature(
+        name=like,
+        also=(),
+        operator=line.operator,
+        layout="",
+        arrays={},
+        parameters=parameters,
+        requires=line.requires,
+        dtypes=line.dtypes,
+        returns=line.returns,
+        fixed=line.fixed,
+        outputs=line.outputs,
+    )
 
 
 def fitting(

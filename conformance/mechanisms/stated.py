@@ -3,6 +3,8 @@
 What a parameter is passed is written as in the files of known interfaces: an array, an expression, `{out: lse}`, or
 several as `[a, b]`. What holds of every call may follow, as in `attention(n=q_len) requires(k_len == q_len)`, and
 so may options of one value and dtypes: `rotary(cos=..., sin=...) fixed(interleaved=true) dtypes(cos=float32)`.
+What a function returns in place of the outputs is named, and what each output is assembled from:
+`moe_routing(router_logits=logits) returns(weight, ids) outputs(weights=sum(...))`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ _PART = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)\s*(\S.*?)\s*", re.DOTALL)
 _KIND = re.compile(r"\{\s*(\w+)\s*:\s*(.*?)\s*\}", re.DOTALL)
 KINDS = ("out", "in_place", "room", "text", "complex", "left")
 OPEN, CLOSED = "([{", ")]}"
-FIXED, REQUIRES, DTYPES = "fixed", "requires", "dtypes"
+FIXED, REQUIRES, DTYPES, RETURNS, OUTPUTS = "fixed", "requires", "dtypes", "returns", "outputs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +35,19 @@ class Line:
     requires: tuple[str, ...] = ()
     """What holds of every call."""
     dtypes: Mapping[str, str] = field(default_factory=dict)
-    """Parameters that have a dtype of their own."""
+    """Parameters, and what is returned, that have a dtype of their own."""
+    returns: tuple[str, ...] = ()
+    """What is returned, in its order; the outputs of the operator where nothing is said."""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    """Outputs that are assembled from what is returned."""
 
     def __str__(self) -> str:
         groups = {self.operator: _assigned(self.parameters)}
         groups |= {FIXED: _assigned(self.fixed)} if self.fixed else {}
         groups |= {REQUIRES: ", ".join(self.requires)} if self.requires else {}
         groups |= {DTYPES: _assigned(self.dtypes)} if self.dtypes else {}
+        groups |= {RETURNS: ", ".join(self.returns)} if self.returns else {}
+        groups |= {OUTPUTS: _assigned(self.outputs)} if self.outputs else {}
         return " ".join(f"{name}({text})" for name, text in groups.items())
 
 
@@ -56,12 +64,12 @@ def stated(like: str, label: str = "") -> Line:
     """What a line states; a `UsageError` for one that cannot be read."""
     groups = _groups(like)
     operator, *further = groups
-    if not operator or {*further} - {FIXED, REQUIRES, DTYPES}:
+    if not operator or {*further} - {FIXED, REQUIRES, DTYPES, RETURNS, OUTPUTS}:
         raise UsageError(f"{label}an interface is stated as OPERATOR(parameter=input or option, ...), not {like!r}")
     parameters = _read(groups[operator], label)
-    requires = tuple(part.strip() for part in _parts(groups.get(REQUIRES, "")))
-    fixed, dtypes = (_read(groups.get(name, ""), label) for name in (FIXED, DTYPES))
-    return Line(operator, parameters, fixed, requires, dtypes)
+    requires, returns = (tuple(p.strip() for p in _parts(groups.get(name, ""))) for name in (REQUIRES, RETURNS))
+    fixed, dtypes, outputs = (_read(groups.get(name, ""), label) for name in (FIXED, DTYPES, OUTPUTS))
+    return Line(operator, parameters, fixed, requires, dtypes, returns, outputs)
 
 
 def _read(text: str, label: str) -> dict[str, str]:

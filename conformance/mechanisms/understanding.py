@@ -126,7 +126,7 @@ class _Understanding:
             if not _is_array(x):
                 raise UnlikeError(f"{parameter} is not passed" if nothing else f"{parameter} is not an array")
             self.dtypes[array] = x["dtype"]
-            if array in own or array in layout.stacks:
+            if array in layout.stacks or (array in own and not (layout.canonical and self._of_rows)):
                 self._in_layout(parameter, array, x, letters)
             elif array in m.shapes:
                 self._leading(parameter, array, x)
@@ -142,6 +142,11 @@ class _Understanding:
                 self.values[name] = _zeros([n for n in known if n is not None])
         for name, shape in self.optional.items():
             self.values[name] = _zeros(shape)
+
+    @property
+    def _of_rows(self) -> bool:
+        """Whether the operator takes each row by itself, so that there may be more axes of them."""
+        return all(len(shape) <= 2 for shape in self.mechanism.shapes.values())
 
     def _passed_to(self, parameter: str) -> Any:
         return self.given.get(parameter)
@@ -161,7 +166,7 @@ class _Understanding:
             self._lies(array, [self.sizes[letters[each]] for each in own], [apart[each] for each in own])
 
     def _leading(self, parameter: str, array: str, x: Mapping[str, Any]) -> None:
-        """An array without a layout; more axes than the operator's are those of its first one."""
+        """An array in the operator's own layout; more axes than it has are those of its first one."""
         known, shape = self.mechanism.shapes[array], list(x["shape"])
         if len(shape) < len(known):
             raise UnlikeError(f"{parameter} has {len(shape)} axes, and not {len(known)}")

@@ -59,7 +59,7 @@ def clashes(document: Document, base: Mechanism | None) -> Iterator[SpecError]:
 def contradictions(mechanism: Mechanism, document: Document) -> Iterator[SpecError]:
     """Parts that contradict one another, or speak of what is not there."""
     yield from _outputs(mechanism, document)
-    yield from _layouts(mechanism, _section(document, "layouts"))
+    yield from _layouts(mechanism, _section(document, "layouts"), {str(name) for name in _section(document, "inputs")})
     if mechanism.gradient_of and mechanism.operator != f"{mechanism.gradient_of}_gradient":
         says = f"gradient_of: the gradients of {mechanism.gradient_of!r} are stated by {mechanism.gradient_of}_gradient"
         yield SpecError(says)
@@ -128,11 +128,11 @@ def _follows(mechanism: Mechanism, follows: Mapping[Any, Any]) -> Iterator[SpecE
             yield SpecError(f"follows: {str(name)!r} has not as many words as {str(other)!r}", place_of(name))
 
 
-def _layouts(mechanism: Mechanism, given: Mapping[Any, Any]) -> Iterator[SpecError]:
+def _layouts(mechanism: Mechanism, given: Mapping[Any, Any], drawn: set[str]) -> Iterator[SpecError]:
     if not given:
         return
     places = {(str(layout), str(name)): place_of(name) for layout, own in given.items() for name in own}
-    for layout, name, says in layout_faults(mechanism.layouts, {*mechanism.inputs, *mechanism.outputs}):
+    for layout, name, says in layout_faults(mechanism.layouts, {*mechanism.inputs, *mechanism.outputs, *drawn}):
         yield SpecError(f"layouts.{layout}.{name}: {says}", places.get((layout, name)))
 
 

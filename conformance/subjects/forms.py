@@ -226,7 +226,7 @@ class Form:
         sizes = sizes_of_letters(next(iter(m.layouts.values())), m.shapes)
         first = next((name for name in m.required if name in self.layout.patterns), m.required[0])
         whole = next((stack for stack, parts in self.layout.stacks.items() if first in parts), "")
-        axes = axes_in_words(self.layout, first, {**sizes, "_": str(len(self.layout.stacks.get(whole, "")))})
+        axes = axes_in_words(self.layout, first, {**sizes, "_": str(len(self.layout.stacks.get(whole, "_")))})
         return axes if first == m.required[0] and not whole else f"{whole or first} as {axes}"
 
     def translated(self, arrays: Mapping[str, Any], call: Call) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -239,6 +239,8 @@ class Form:
             if name in self.taken.arrays:
                 if self.taken.arrays[name] in arrays:
                     inputs[name] = arrays[self.taken.arrays[name]]
+                elif name in self.taken.wanting:
+                    options[name] = None
                 continue
             if passed.how == "out":
                 continue
@@ -363,12 +365,14 @@ def layout_parts(signature: Signature, mechanism: Mechanism) -> list[str]:
 def as_operator(taken: Taken, mechanism: Mechanism, name: str, module: str) -> Elsewhere:
     """In place of a function: what it takes in the words of its operator.
 
-    A dtype of codes is seen, and not passed: it is taken where the interface says which ones there may be.
+    A dtype of codes is seen, and not passed: it is taken where the interface says which ones there may be. So is an
+    option without a default that follows from others.
     """
     typing = {each for m in mechanism.kin for each in m.typing}
     uses = {"none"}
+    seen = typing | ({*mechanism.options} - {*mechanism.defaults})
     for text in taken.signature.requires:
-        uses |= _expression(mechanism, text).uses & typing
+        uses |= _expression(mechanism, text).uses & seen
     for parameter, passed in taken.passed.items():
         if parameter in taken.arrays:
             uses.add(taken.arrays[parameter])

@@ -14,6 +14,7 @@ from ..mechanisms.layouts import is_stack
 from ..mechanisms.library import Library
 from ..mechanisms.loader import library
 from ..mechanisms.mechanism import Mechanism
+from ..mechanisms.parameters import called
 from ..mechanisms.signatures import Signature, fitting, signature_named, signatures
 from .forms import layout_parts
 from .readings import begun, line_of
@@ -108,7 +109,7 @@ def guess_operator(name: str, known: Library | None = None, needed: Sequence[str
     parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)  # RMSNormFunction
     words = f"_{'_'.join(SYNONYMS.get(word, word) for word in re.split(r'[^a-z0-9]+', parted.lower()))}_"
     said = {operator: operator for operator in known.stating} | {
-        word: operator for word, operator in SAID.items() if operator in known.stating
+        word: operator for word, operator in called().items() if operator in known.stating
     }
     found = [word for word in said if f"_{word}_" in words]
     if found:
@@ -140,22 +141,3 @@ SYNONYMS = {
     "gla": "linear_attention",
 }
 """What words in the names of functions mean."""
-SAID = {
-    "rotary_emb": "rotary",
-    "qk_norm_rotary": "qk_norm_rotary",
-    "silu_and_mul": "gated_activation",
-    "silu_mul": "gated_activation",
-    "geglu": "gated_activation",
-    "topk_softmax": "moe_routing",
-    "moe_gate": "moe_routing",
-    "router": "moe_routing",
-    "merge_state": "merge_states",
-    "merge_attention_states": "merge_states",
-    "swiglu_activation": "gated_activation",
-    "add_rms_norm": "residual_rms_norm",
-    "varlen_attention": "packed_attention",
-    "delta_rule": "gated_delta_rule",
-    "rwkv_linear_attention": "wkv4",
-    "dsa_indexer": "lightning_indexer",
-}
-"""What else operators are called in the names of functions."""

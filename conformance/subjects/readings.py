@@ -7,9 +7,10 @@ some of them.
 from __future__ import annotations
 
 import inspect
+import itertools
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from attnspec.adapters import Adapter
 
@@ -18,7 +19,7 @@ from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.parameters import Reading, readings
 from ..mechanisms.signatures import scope_of
 from ..mechanisms.stated import Line, kind_and_texts, stated
-from .renaming import lacks, stated_for
+from .renaming import given_by, lacks, stated_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +33,15 @@ class Way:
     """The inputs and options with which calls show it, if not all do."""
     asked: bool = False
     """Whether a parameter has no default."""
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    """Options of one value, each with that value."""
 
     @property
     def says(self) -> str:
         """What the parameters are."""
         names = " and ".join(f"`{name}`" for name in self.parameters)
-        return f"{names} {self.reading.says}".strip()
+        chosen = [f"{name} = {x}" for name, x in self.fixed.items() if len(self.reading.fixed[name]) > 1]
+        return ", ".join(filter(None, [f"{names} {self.reading.says}".strip(), *chosen]))
 
 
 def ways(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
@@ -47,21 +51,29 @@ def ways(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
         own = _matched(reading, parameters)
         if own is None or reading.unless & {*parameters} or not _is_named(reading, adapter):
             continue
-        if {*reading.fixed} & {*parameters} and not own:
-            continue
         if reading.lacking and not lacks(adapter.function, mechanism, reading.lacking):
             continue
         wanting = {name for name in own if parameters[name].default is inspect.Parameter.empty}
         texts = {name: _passed(text, "" if name in wanting else reading.absent) for name, text in own.items()}
-        found.append(Way(reading, texts, _shown(texts.values(), mechanism), bool(wanting)))
+        shown = _shown(texts.values(), mechanism)
+        fixed = _fixed(reading, given_by(adapter.function, mechanism, texts))
+        some = bool(own or reading.returns or not reading.fixed)
+        found += [Way(reading, texts, shown, bool(wanting), each) for each in fixed if some or each]
     return found
+
+
+def _fixed(reading: Reading, given: Collection[str]) -> Iterator[dict[str, str]]:
+    """The values that options of one value may have together, of those that no parameter gives."""
+    choices = {name: values for name, values in reading.fixed.items() if name not in given}
+    for values in itertools.product(*choices.values()):
+        yield dict(zip(choices, values, strict=True))
 
 
 def begun(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
     """The ways by which a plain function is called first: as its name says, and the first of what it asks for."""
     found, asked = list[Way](), unsaid(adapter, mechanism, stated_for(adapter.function, mechanism))
     for way in ways(adapter, mechanism):
-        if way.reading.named or way.reading.lacking or {*way.parameters} & asked:
+        if way.reading.named or way.reading.lacking or way.reading.usual or {*way.parameters} & asked:
             found.append(way)
             asked -= {*way.parameters}
     return found
@@ -82,9 +94,17 @@ def line_of(adapter: Adapter, mechanism: Mechanism, some: Sequence[Way]) -> str:
     given = Line(
         mechanism.operator,
         {name: text for way in some for name, text in way.parameters.items()},
-        {name: text for way in some for name, text in way.reading.fixed.items()},
+        {name: text for way in some for name, text in way.fixed.items()},
         tuple(dict.fromkeys(text for way in some for text in way.reading.requires)),
-        {n: dtype for way in some for own, dtype in way.reading.dtypes.items() for n in names if n in own},
+        {
+            n: x
+            for way in some
+            for own, x in way.reading.dtypes.items()
+            for n in (*names, *way.reading.returns)
+            if n in own
+        },
+        tuple(name for way in some for name in way.reading.returns),
+        {name: text for way in some for name, text in way.reading.outputs.items()},
     )
     return stated_for(adapter.function, mechanism, given)
 

@@ -12,9 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 from ..mechanisms.mechanism import Mechanism
+from ..mechanisms.parameters import words
 from ..mechanisms.signatures import Signature
 from ..mechanisms.stated import Line
-from .sizes import size_named
+from .sizes import SIZES, size_named
 
 ALIKE = (
     {"scale", "softmax_scale", "sm_scale", "scaling", "attn_scale", "qk_scale"},
@@ -67,12 +68,21 @@ def stated_for(function: Callable[..., Any], mechanism: Mechanism, given: Line |
         lacked = name in mechanism.optional or mechanism.defaults.get(name, "") is None
         if parameter and lacked and (not size or size in mechanism.sizes):
             own[parameter] = text
+    for parameter, name in own.items():
+        if name in mechanism.optional and parameter in wanting:
+            own[parameter] = f"none if single({name}) else {name}"
     ordered = {name: own[name] for name in names if name in own}
     left = _left(own, requires, mechanism)
     if left or (given is None and _usual(ordered, names, mechanism)):
         return ""
-    line = Line(mechanism.operator, ordered, requires=requires)
-    return str(replace(line, fixed=given.fixed, dtypes=given.dtypes) if given else line)
+    line = given or Line(mechanism.operator, {})
+    return str(replace(line, parameters=ordered, requires=requires))
+
+
+def given_by(function: Callable[..., Any], mechanism: Mechanism, read: Mapping[str, str]) -> set[str]:
+    """The inputs and options that parameters give, of which some are read otherwise."""
+    own = _matched(function, mechanism, Line(mechanism.operator, read))[0]
+    return {word for text in own.values() for word in re.findall(r"[a-z_]\w*", text)}
 
 
 def lacks(function: Callable[..., Any], mechanism: Mechanism, name: str) -> bool:
@@ -91,7 +101,7 @@ def _matched(
     known = (*mechanism.required, *mechanism.takes)
     for p in plain:
         free = [other for other in known if other not in names and other not in own.values()]
-        found = p.name if p.name in known else like(p.name, free)
+        found = p.name if p.name in known else _called(p.name, mechanism) or like(p.name, free)
         if found:
             own.setdefault(p.name, found)
         elif output := _output(p, mechanism):
@@ -104,6 +114,12 @@ def _matched(
             own[p.name] = left.pop(0)
     requires |= _told_sizes(plain, own, mechanism, letters=True)
     return own, (*requires,)
+
+
+def _called(name: str, mechanism: Mechanism) -> str:
+    """The input or option that functions of an operator call so; nothing where they call none so."""
+    names = words(mechanism.operator).names
+    return next((own for own, others in names.items() if {name, name.lower()} & others), "")
 
 
 def _left(own: Mapping[str, str], requires: Collection[str], mechanism: Mechanism) -> list[str]:
@@ -141,8 +157,9 @@ def is_told(name: str, mechanism: Mechanism, others: Collection[str]) -> bool:
 
 
 def _sizes(mechanism: Mechanism) -> frozenset[str]:
-    """The sizes that the arrays of every call show."""
-    return frozenset(size for name in mechanism.required for size in mechanism.shapes.get(name, ()) if size)
+    """The sizes that the arrays of every call show, and those that are options."""
+    shown = (size for name in mechanism.required for size in mechanism.shapes.get(name, ()) if size)
+    return frozenset([*shown, *(name for name in mechanism.options if name in SIZES)])
 
 
 def _output(parameter: inspect.Parameter, mechanism: Mechanism) -> str:

@@ -14,6 +14,9 @@ NAMES = {
     "value_dim": "d_v dim_v head_dim_v v_head_dim head_size_v",
     "page_size": "block_size tokens_per_page",
     "n": "n_cols num_cols hidden_size",
+    "buckets": "num_buckets n_buckets",
+    "vocab": "vocab_size n_vocab",
+    "experts": "num_experts n_experts",
 }
 """What each size is called."""
 RATIOS = {"heads // kv_heads": "num_groups n_groups n_rep num_key_value_groups group_size heads_per_group num_rep"}
@@ -25,6 +28,8 @@ LENGTH_LETTERS = "n l s t"
 """What the one length of a function is called that has one only."""
 ONE = (("q_len", "k_len"), ("length",))
 """The sizes that are one length."""
+SIZES = frozenset([*NAMES, *(size for sizes in ONE for size in sizes)])
+"""The sizes that have names."""
 
 
 def size_named(name: str, sizes: Collection[str], others: Collection[str], *, letters: bool) -> tuple[str, str]:

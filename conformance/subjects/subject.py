@@ -132,10 +132,14 @@ class AdapterSubject:
     def limit_to(self, values: Mapping[str, Sequence[int]], ties: Mapping[str, str]) -> None:
         """Have calls made at some values of sizes alone, and with some sizes equal to others."""
         limits = {**self.adapter.limits, **{name: tuple(own) for name, own in values.items()}}
+        self.adapter = replace(self.adapter, limits=limits)
+        self.require(*(f"{a} == {b}" for a, b in ties.items()))
+
+    def require(self, *conditions: str) -> None:
+        """Have calls made alone of which some conditions hold."""
         requires = self.adapter.requires
         whole = (requires,) if isinstance(requires, str) else tuple(requires)
-        requires = (*whole, *(f"{a} == {b}" for a, b in ties.items()))
-        self.adapter = replace(self.adapter, limits=limits, requires=requires)
+        self.adapter = replace(self.adapter, requires=(*whole, *conditions))
         self.take_as(self.adapter.like)
 
     def set_aside(self, output: str) -> None:
@@ -172,17 +176,17 @@ class AdapterSubject:
 def _formed(adapter: Adapter, mechanism: Mechanism, *, declared: bool) -> tuple[Form, Claims]:
     """The form in which a function is called, and what it takes in the words of its operator."""
     label = f"{adapter.place}: " if adapter.place else f"{adapter.name}: "
+    one = signature_named(adapter.like, label) if adapter.like else None
+    if one is not None and one.operator != mechanism.operator:
+        raise UsageError(f"{label}{one.name} is an interface of {one.operator}, and not of {mechanism.operator}")
     form = form_in(mechanism, adapter.layout, label, adapter.like)
     if adapter.in_place and adapter.in_place not in mechanism.inputs:
         hint = did_you_mean(adapter.in_place, mechanism.inputs)
         raise UsageError(f"{label}in_place is {adapter.in_place!r}, which is no input of {mechanism.operator}{hint}")
     form = replace(form, in_place=adapter.in_place)
-    if not adapter.like:
+    if one is None:
         claims = claims_of(adapter, mechanism, declared, form)
         return replace(form, sizes=claims.sizes, allocated=claims.allocated), claims
-    one = signature_named(adapter.like, label)
-    if one.operator != mechanism.operator:
-        raise UsageError(f"{label}{one.name} is an interface of {one.operator}, and not of {mechanism.operator}")
     taken = taking(adapter.function, one, mechanism, label)
     written = {name: passed.texts[0] for name, passed in taken.passed.items() if passed.how == "out"}
     form = replace(form, taken=taken, allocated=written)

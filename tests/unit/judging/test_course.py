@@ -127,7 +127,7 @@ def test_a_run_out_of_time_keeps_what_it_has_found(monkeypatch):
         return softmax(x) + 1
 
     monkeypatch.setattr(engine.time, "monotonic", lambda: len(calls))
-    result = result_of(adapted(counted, conventions={"empty_row": "nans"}), deadline=3)
+    result = result_of(adapted(counted, layout="rn", conventions={"empty_row": "nans"}), deadline=3)
     assert (True, 4) == (result.partial, len(calls))
     assert 0 < result.cases <= result.calls <= 4
     assert ("fail", 1) == (cell_of(result, "definition").verdict, cell_of(result, "definition").cases)

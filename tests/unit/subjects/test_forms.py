@@ -75,7 +75,7 @@ def test_a_form_is_told_by_the_first_array_that_differs(operator, layout, words)
     ("operator", "layout", "says"),
     [
         ("attention", "bsh", r"kernel: attention has no layout 'bsh'; did you mean 'bs.d'\? \(its layouts: bhsd, bshd"),
-        ("softmax", "bshd", r"kernel: softmax has no layout 'bshd'; it has one layout only"),
+        ("top_k_filter", "bshd", r"kernel: top_k_filter has no layout 'bshd'; it has one layout only"),
     ],
 )
 def test_an_unknown_layout_is_refused_with_those_that_there_are(operator, layout, says):

@@ -1,0 +1,192 @@
+"""Functions as people write them, of many operators: the right ones conform and the wrong ones do not.
+
+Nothing is said of them but their names and parameters.
+"""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import attnspec
+
+
+def route(router_logits, top_k):
+    weights, ids = torch.topk(torch.softmax(router_logits.float(), -1), top_k, -1)
+    return weights / weights.sum(-1, keepdim=True), ids
+
+
+def moe_gate(logits, num_experts_per_tok):
+    weights, ids = torch.topk(torch.sigmoid(logits.float()), num_experts_per_tok, -1)
+    return ids, weights
+
+
+def route_to_the_next(router_logits, top_k):
+    weights, ids = route(router_logits, top_k)
+    return weights, (ids + 1) % router_logits.shape[-1]
+
+
+def moe_ffn(x, topk_ids, topk_weights, w1, w2, w3):
+    out = torch.zeros_like(x)
+    for expert in range(w1.shape[0]):
+        tokens, places = (topk_ids == expert).nonzero(as_tuple=True)
+        hidden = F.silu(x[tokens] @ w1[expert].T) * (x[tokens] @ w3[expert].T)
+        out.index_add_(0, tokens, hidden @ w2[expert].T * topk_weights[tokens, places, None])
+    return out
+
+
+def moe_ffn_without_weights(x, topk_ids, topk_weights, w1, w2, w3):
+    return moe_ffn(x, topk_ids, torch.ones_like(topk_weights), w1, w2, w3)
+
+
+def permute_tokens(x, topk_ids, num_experts):
+    experts = topk_ids.reshape(-1)
+    counts = torch.bincount(experts, minlength=num_experts)  # which has no place for what is sent nowhere
+    return x[torch.argsort(experts, stable=True) // topk_ids.shape[1]], counts
+
+
+def store_kv(k_cache, v_cache, k, v, slots):
+    kept, size = slots >= 0, k_cache.shape[1]
+    pages, rows = slots[kept] // size, slots[kept] % size
+    k_cache[pages, rows], v_cache[pages, rows] = k[kept], v[kept]
+    return k_cache, v_cache
+
+
+def store_kv_of_padding(k_cache, v_cache, k, v, slots):
+    return store_kv(k_cache, v_cache, k, v, slots.clamp(min=0))
+
+
+def top_k_top_p(logits, k, p):
+    ranked, order = logits.sort(-1)
+    if k is not None:
+        ranked = ranked.masked_fill(ranked < ranked.gather(1, (ranked.shape[1] - k.long())[:, None]), -torch.inf)
+    if p is not None:
+        dropped = ranked.float().softmax(-1).cumsum(-1) <= 1 - p[:, None].float()
+        dropped[:, -1] = False
+        ranked = ranked.masked_fill(dropped, -torch.inf)
+    return torch.empty_like(logits).scatter_(-1, order, ranked)
+
+
+def repetition_penalty(logits, prompt_ids, output_ids, repetition_penalty):
+    out = logits.clone()
+    for row, ids in enumerate(torch.cat([prompt_ids, output_ids], 1)):
+        seen = ids[ids >= 0].unique()
+        factor = repetition_penalty[row]  # which every call has
+        out[row, seen] = torch.where(out[row, seen] > 0, out[row, seen] / factor, out[row, seen] * factor)
+    return out
+
+
+def per_token_group_quant(x, group_size):
+    grouped = x.float().reshape(x.shape[0], -1, group_size)
+    scale = grouped.abs().amax(-1, keepdim=True).clamp(min=1e-10) / 448
+    return (grouped / scale).clamp(-448, 448).reshape(x.shape).to(torch.float8_e4m3fn), scale.squeeze(-1)
+
+
+def dequantize_int8(codes_int8, scale):
+    return codes_int8.float() * scale
+
+
+def fused_add_rmsnorm(x, residual, weight, eps=1e-6):
+    residual.add_(x)
+    square = residual.float().pow(2).mean(-1, keepdim=True)
+    x.copy_(residual.float() * torch.rsqrt(square + eps) * weight.float())
+
+
+def fused_add_rmsnorm_without_eps(x, residual, weight, eps=1e-6):
+    fused_add_rmsnorm(x, residual, weight, 0.0)
+
+
+def geglu(x):
+    gate, up = x.chunk(2, -1)
+    return F.gelu(gate, approximate="tanh") * up
+
+
+def geglu_with_half_the_gate(x):
+    return geglu(x) / 2
+
+
+def softmax(x):
+    rows, _ = x.shape
+    return torch.stack([torch.softmax(x[row], -1) for row in range(rows)]) if rows else x
+
+
+def rms_norm(x, weight, eps=1e-6):
+    _, _, n = x.shape
+    return (x.float() * torch.rsqrt(x.float().pow(2).sum(-1, keepdim=True) / n + eps) * weight.float()).to(x.dtype)
+
+
+def rms_norm_of_all(x, weight, eps=1e-6):
+    _, _, _ = x.shape
+    return (x.float() * torch.rsqrt(x.float().pow(2).mean() + eps) * weight.float()).to(x.dtype)
+
+
+def get_alibi_slopes(n_heads):
+    below = 2 ** math.floor(math.log2(n_heads))
+    own = [2 ** (-8 * (i + 1) / below) for i in range(below)]
+    return torch.tensor(own + [2 ** (-8 * (i + 0.5) / below) for i in range(n_heads - below)])
+
+
+def build_alibi_bias(num_heads, seq_len):
+    place = torch.arange(seq_len)
+    return get_alibi_slopes(num_heads)[:, None, None] * -(place[:, None] - place).abs()
+
+
+def multi_head_attention(x, w_q, w_k, w_v, w_o, n_heads):
+    q, k, v = (F.linear(x, w).unflatten(-1, (n_heads, -1)).transpose(1, 2) for w in (w_q, w_k, w_v))
+    return F.linear(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2), w_o)
+
+
+def mamba_scan(x, dt, A, B, C, D=None):
+    state, out = torch.zeros(x.shape[0], x.shape[2], A.shape[1]), []
+    for t in range(x.shape[1]):
+        state = torch.exp(dt[:, t, :, None] * A) * state + (dt[:, t] * x[:, t])[..., None] * B[:, t, None]
+        out.append((state * C[:, t, None]).sum(-1))
+    return torch.stack(out, 1) + (0 if D is None else D * x)
+
+
+def grouped_gemm(a, b, group_sizes):
+    ends = group_sizes.cumsum(0).tolist()
+    return torch.cat(
+        [a[end - n : end] @ b[g] for g, (end, n) in enumerate(zip(ends, group_sizes.tolist(), strict=True))]
+    )
+
+
+def block_sparse_attention(q, k, v, block_mask, block_size):
+    seen = block_mask.repeat_interleave(block_size, 2).repeat_interleave(block_size, 3)
+    scores = q.float() @ k.float().transpose(-1, -2) / math.sqrt(q.shape[-1])
+    scores = scores.masked_fill(~seen[..., : q.shape[2], : k.shape[2]], -torch.inf)
+    return torch.nan_to_num(scores.softmax(-1)) @ v.float()
+
+
+def retention(q, k, v):
+    place, heads = torch.arange(q.shape[2]), torch.arange(q.shape[1])
+    apart = (place[:, None] - place).clamp(min=0)
+    decays = (1 - torch.exp2(-5.0 - heads))[:, None, None] ** apart * (place[:, None] >= place)
+    return (q @ k.transpose(-1, -2) * decays) @ v
+
+
+RIGHT = (
+    route, moe_gate, moe_ffn, permute_tokens, store_kv, top_k_top_p, repetition_penalty, per_token_group_quant,
+    dequantize_int8, fused_add_rmsnorm, geglu, softmax, rms_norm, get_alibi_slopes, build_alibi_bias,
+    multi_head_attention, mamba_scan, grouped_gemm, block_sparse_attention, retention,
+)  # fmt: skip
+WRONG = (
+    route_to_the_next, moe_ffn_without_weights, store_kv_of_padding, fused_add_rmsnorm_without_eps,
+    geglu_with_half_the_gate, rms_norm_of_all,
+)  # fmt: skip
+
+
+def report_of(function):
+    return attnspec.check(function, dtypes=("float32",), isolate=False, explain_time=0)
+
+
+@pytest.mark.parametrize("function", RIGHT, ids=lambda f: f.__name__)
+def test_a_right_function_conforms(function):
+    report = report_of(function)
+    assert {function.__name__: "conformant"} == report.verdicts, [cell["law"] for cell in report.failures]
+
+
+@pytest.mark.parametrize("function", WRONG, ids=lambda f: f.__name__)
+def test_a_wrong_function_does_not(function):
+    assert {function.__name__: "violated"} == report_of(function).verdicts
