@@ -18,7 +18,7 @@ from ..cases.plans import scenarios_of
 from ..cases.samples import Sample
 from ..errors import SpecError
 from ..mechanisms.mechanism import Mechanism
-from ..numerics.grades import FP64
+from ..numerics.grades import FP64, looser
 from ..numerics.numbers import Number, value
 from ..subjects.gradients import GradientSubject
 from ..subjects.subject import Subject
@@ -27,6 +27,7 @@ from .layouts import lay_out
 from .settling import Declined
 from .trial import Faulted, Trial
 
+How = Literal["declared", "observed", "unexplained", "untold"]
 NEAR = 1 / 16
 """Two outputs are told apart by this share of the largest entry, which no rounding amounts to."""
 CLOSER = 16
@@ -43,7 +44,7 @@ class Finding:
 
     convention: str
     word: str
-    how: Literal["declared", "observed", "unexplained", "untold"]
+    how: How
     agreed: int = 0
     cases: int = 0
     told_by: tuple[str, ...] = ()
@@ -262,16 +263,40 @@ def _distance(trials: Sequence[Trial], name: str, word: str, known: Mapping[str,
 
 
 def _confirmed(finding: Finding, trials: Sequence[Trial], known: Mapping[str, str], enough: int) -> Finding:
-    """The finding, once more with the words of all other conventions as they were found, on as many cases."""
-    if finding.how != "observed":
+    """The finding, once more with the words of all other conventions as they were found, on as many cases.
+
+    Of what no word explains, cases do not count on which the results are within the bounds of the dtype.
+    """
+    name, word = finding.convention, finding.word
+    if finding.how not in ("observed", "unexplained"):
         return finding
-    cases = [trial for trial in trials if _affects(trial, finding.convention, known)][:enough]
-    shares = [_explains(trial, finding.convention, finding.word, known) for trial in cases]
-    told = [share for share in shares if share is not None]
-    agreed = sum(share == 1.0 for share in told)
-    how = "observed" if agreed == len(told) else "unexplained"
-    labels = tuple(trial.sample.case.label for trial, share in zip(cases, shares, strict=True) if share is not None)
+    cases = [trial for trial in trials if _affects(trial, name, known)][:enough]
+    shares = [_explains(trial, name, word, known) for trial in cases]
+    told = [(trial, share) for trial, share in zip(cases, shares, strict=True) if share is not None]
+    if any(share != 1.0 for _, share in told):
+        told = [(trial, share) for trial, share in told if share == 1.0 or not _is_bounded(trial, name, word, known)]
+    agreed = sum(share == 1.0 for _, share in told)
+    how: How = "untold" if not told else "observed" if agreed == len(told) else "unexplained"
+    labels = tuple(trial.sample.case.label for trial, _ in told)
     return replace(finding, how=how, agreed=agreed, cases=len(told), told_by=labels)
+
+
+def _is_bounded(trial: Trial, name: str, word: str, known: Mapping[str, str]) -> bool:
+    """Whether results are as a word has them within the bounds of the dtype, which may hide what words differ in."""
+    subject, dtype = trial.bench.subject, trial.bench.dtype
+    grade = looser(dtype, subject.claims.grade(dtype))[-1]
+    version = trial.frames.version({**known, name: word}, grade)
+    outputs = trial.reply(trial.base).outputs
+    for output in _differing(trial, name, known):
+        expected = version[output] if isinstance(version[output], Number) else Number(version[output])
+        if output not in outputs or outputs[output].shape != expected.shape:
+            return False
+        found, radius = value(trial.frames.normal(output, outputs[output])), expected.full(np.asarray(expected.radius))
+        with np.errstate(invalid="ignore"):
+            same = (found == expected.value) | (np.isnan(found) & np.isnan(expected.value)) | np.isinf(radius)
+            if not (same | (np.abs(found - expected.value) <= radius)).all():
+                return False
+    return True
 
 
 def _by_word(finding: Finding, operator: Mechanism, trials: Sequence[Trial], known: Mapping[str, str]) -> Finding:

@@ -47,9 +47,11 @@ def noticed(subject: Subject, device: str) -> tuple[str, ...]:
     found = find_framework(subject, device)
     says = [f"takes arrays of {found}, as a first call shows; --framework selects another framework"] if found else []
     _find_variant(subject, device)
-    says += find_readings(subject, device)
-    says += _refused_sizes(subject, device)
-    says += _taken_alone(subject, device)
+    readings = find_readings(subject, device)
+    limits = [*_refused_sizes(subject, device), *_taken_alone(subject, device)]
+    if limits and not readings:  # which calls beyond them may have hidden
+        readings = find_readings(subject, device)
+    says += [*readings, *limits]
     says += _other_results(subject, device)
     if subject.claims.sparing:
         says.append("is compiled for every shape, so few shapes are tried; compiled=False or --profile ci tries all")

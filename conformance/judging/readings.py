@@ -118,7 +118,7 @@ def _instead(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list
     if is_read_right(subject, m, dtype, device):
         return []
     like = line_of(subject.adapter, m, begun(subject.adapter, m))
-    if unsaid(subject.adapter, m, like):
+    if like and unsaid(subject.adapter, m, like):
         return []
     subject.take_as(like)
     says = _among(subject, device, known)

@@ -11,7 +11,7 @@ another width do not fit, and many kernels of rows take arrays of two axes alone
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -110,23 +110,24 @@ def one_width(subject: AdapterSubject, device: str) -> Limits | None:
 def taken_alone(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str]]:
     """What has to hold of the calls that a function takes, and what it says where it does not.
 
-    It answers a first case of which that holds, and fails on all of which it does not: where the first array has fewer
-    axes than usual, or more; where heads are grouped; where a call lacks what the function asks for; and beyond the
-    limits that many functions of its operator have.
+    It answers a first case of which all of that holds, and fails on all of which one of it does not: where the first
+    array has fewer axes than usual, or more; where heads are grouped; where a call lacks what the function asks for;
+    and beyond the limits that many functions of its operator have.
     """
     asked, m = _Asked(subject, device), subject.mechanism
     if m.required:
         yield from _axes(asked, m.required[0], len(m.shapes[m.required[0]]))
-    for heads, others in (pair for pair in GROUPED if {*pair} <= {*m.sizes}):
-        same = f"{heads} == {others}"
-        found = ((text, asked.beyond(text)) for text in (same, f"{same} or {others} == 1"))
-        yield from itertools.islice(((text, says) for text, says in found if says), 1)
-    for condition in _given(subject):
-        if says := asked.beyond(condition):
-            yield condition, says
-    for condition in words(m.operator).limits:
-        if says := asked.beyond(condition, ("raised", "misshapen")):
-            yield condition, says
+    pairs = [pair for pair in GROUPED if {*pair} <= {*m.sizes}]
+    weaker = {f"{heads} == {others}": f"{heads} == {others} or {others} == 1" for heads, others in pairs}
+    shapes = dict.fromkeys(words(m.operator).limits, ("raised", "misshapen"))
+    kept: dict[str, Collection[str]] = dict.fromkeys((*weaker, *_given(subject)), ("raised",)) | shapes
+    for condition, kinds in [*kept.items()]:
+        del kept[condition]
+        for text in filter(None, (condition, weaker.get(condition))):
+            if says := asked.beyond(text, kinds, [*kept]):
+                kept[text] = kinds
+                yield text, says
+                break
 
 
 def _axes(asked: _Asked, first: str, usual: int) -> Iterator[tuple[str, str]]:
@@ -197,25 +198,30 @@ class _Asked:
         except (Unfit, SpecError):
             return None
 
-    def beyond(self, condition: str, kinds: Collection[str] = ("raised",)) -> str:
+    def beyond(self, condition: str, kinds: Collection[str] = ("raised",), others: Collection[str] = ()) -> str:
         """What is said to the first of the cases of which a condition does not hold, if all of these fail in such ways.
 
-        One of which it holds is answered.
+        One of which it holds is answered. Some other conditions hold of all cases that are looked at.
         """
-        wanted = Expression(condition, scope_of(self.bench.mechanism))
 
-        def is_met(sample: Sample) -> bool:
-            with np.errstate(all="ignore"), budget.metered():
-                return bool(truth(wanted(Values(sample.values, self.dtype))).must)
+        def besides(cases: Iterable[Sample], *, met: bool) -> Iterator[Sample]:
+            own = (case for case in cases if self._is_met(condition, case) is met)
+            return itertools.islice((case for case in own if all(self._is_met(text, case) for text in others)), FEW)
 
-        drawn = (sample for cases in (self.plain, self.planned.pairs) for sample in cases)
-        without = [*itertools.islice((sample for sample in drawn if not is_met(sample)), FEW)]
-        faults = [self.fault_of(sample) for sample in without]
-        said = [fault.says if fault and fault.kind in kinds else "" for fault in faults]
-        if not said or not all(said):
-            return ""
-        within = itertools.islice(filter(is_met, self.plain), FEW)
-        return said[0] if any(self.fault_of(sample) is False for sample in within) else ""
+        without = besides(itertools.chain(self.plain, self.planned.pairs), met=False)
+        said = ""
+        for case in without:
+            fault = self.fault_of(case)
+            if not fault or fault.kind not in kinds:
+                return ""
+            said = said or fault.says
+        return said if said and any(self.fault_of(case) is False for case in besides(self.plain, met=True)) else ""
+
+    def _is_met(self, condition: str, case: Sample) -> bool:
+        """Whether a condition holds of a case."""
+        expression = Expression(condition, scope_of(self.bench.mechanism))
+        with np.errstate(all="ignore"), budget.metered():
+            return bool(truth(expression(Values(case.values, self.dtype))).must)
 
     def fault_of(self, sample: Sample) -> Fault | Literal[False] | None:
         """The fault of a case; false where it has none, None where it cannot be asked."""

@@ -73,11 +73,15 @@ def words(operator: str) -> Words:
     return _words(read(path)) if path.is_file() else Words()
 
 
+def described() -> list[str]:
+    """The operators of which something is known."""
+    return sorted(path.stem for path in (spec_folder() / "parameters").glob("*.yaml"))
+
+
 @functools.cache
 def called() -> Mapping[str, str]:
     """For words in the names of functions, the operator that they say."""
-    paths = sorted((spec_folder() / "parameters").glob("*.yaml"))
-    return {word: path.stem for path in paths for word in words(path.stem).called}
+    return {word: operator for operator in described() for word in words(operator).called}
 
 
 def readings(operator: str) -> tuple[Reading, ...]:

@@ -66,7 +66,7 @@ class Claims:
     allocated: Mapping[str, str] = field(default_factory=dict)
     """Parameters that an output is written to, each with the output."""
     ties: Mapping[str, str] = field(default_factory=dict)
-    """Sizes that equal another one, wherever there is to be room for a call."""
+    """Sizes and inputs that equal another one, wherever there is to be room for a call."""
 
     tiles: tuple[int, ...] = ()
     """How many queries and how many keys it takes at a time, if it says so."""
@@ -301,11 +301,13 @@ def narrowed(claims: Claims, form: Form) -> Claims:
 
 
 def _equal(adapter: Adapter, form: Form | None, sizes: Collection[str]) -> dict[str, str]:
-    """The sizes that are to equal others, by conditions that say no more than that."""
+    """The sizes and inputs that are to equal others, by conditions that say no more than that."""
     requires = (adapter.requires,) if isinstance(adapter.requires, str) else adapter.requires
     requires = (*requires, *(form.taken.signature.requires if form and form.taken else ()))
     found = [said for text in requires if (said := re.fullmatch(r"(\w+) == (\w+)", text))]
-    return {said[1]: said[2] for said in found if {said[1], said[2]} <= {*sizes}}
+    alike = [said for text in requires if (said := re.fullmatch(r"identical\((\w+), (\w+)\)", text))]
+    equal = {said[1]: said[2] for said in found if {said[1], said[2]} <= {*sizes}}
+    return equal | {said[2]: said[1] for said in alike}
 
 
 def tied(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:

@@ -14,10 +14,10 @@ from ..mechanisms.layouts import is_stack
 from ..mechanisms.library import Library
 from ..mechanisms.loader import library
 from ..mechanisms.mechanism import Mechanism
-from ..mechanisms.parameters import called
+from ..mechanisms.parameters import called, described
 from ..mechanisms.signatures import Signature, fitting, signature_named, signatures
 from .forms import layout_parts
-from .readings import begun, line_of
+from .readings import begun, is_spelt, line_of
 from .renaming import is_told, own_names
 from .renaming import like as alike
 
@@ -37,13 +37,25 @@ def completed(adapter: Adapter, asked: Asked, known: Library | None) -> Adapter:
     known = known or library()
     like = asked.like or adapter.like
     one = signature_named(like) if like else _interface(adapter, asked.operator, known)
-    named = asked.operator or (one.operator if one else guess_operator(adapter.name, known, _needed(adapter)))
+    named = asked.operator or (one.operator if one else _operator_of(adapter, known))
     like = one.name if one else ""
     if not like and named in known.stating and _by_name(adapter):
         like = line_of(adapter, known[named], begun(adapter, known[named]))
     given = {"framework": asked.framework, "perhaps": ()} if asked.framework else {}
     guessed = named in known.stating and _by_name(adapter) and not (asked.like or adapter.like)
     return replace(adapter, operator=named, like=like, guessed=guessed, **given)
+
+
+def _operator_of(adapter: Adapter, known: Library) -> str:
+    """The operator that the name of a plain function says, or the one whose inputs its parameters are called like."""
+    try:
+        return guess_operator(adapter.name, known, _needed(adapter))
+    except UsageError:
+        ours = [name for name in described() if name in known.stating] if _by_name(adapter) else []
+        found = [name for name in ours if is_spelt(adapter, known[name])]
+        if len(found) != 1:
+            raise
+        return found[0]
 
 
 def _by_name(adapter: Adapter) -> bool:

@@ -19,7 +19,7 @@ from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.parameters import Reading, readings
 from ..mechanisms.signatures import scope_of
 from ..mechanisms.stated import Line, kind_and_texts, stated
-from .renaming import given_by, lacks, stated_for
+from .renaming import given_by, lacks, spells, stated_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,8 @@ def begun(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
     """The ways by which a plain function is called first: as its name says, and the first of what it asks for."""
     found, asked = list[Way](), unsaid(adapter, mechanism, stated_for(adapter.function, mechanism))
     for way in ways(adapter, mechanism):
+        if any(other.reading is way.reading for other in found):
+            continue
         if way.reading.named or way.reading.lacking or way.reading.usual or {*way.parameters} & asked:
             found.append(way)
             asked -= {*way.parameters}
@@ -88,10 +90,18 @@ def unsaid(adapter: Adapter, mechanism: Mechanism, like: str) -> set[str]:
 
 def line_of(adapter: Adapter, mechanism: Mechanism, some: Sequence[Way]) -> str:
     """The interface of a plain function by some ways; nothing where it is called as its operator is."""
-    if not some:
-        return stated_for(adapter.function, mechanism)
+    return stated_for(adapter.function, mechanism, _line(adapter, mechanism, some) if some else None)
+
+
+def is_spelt(adapter: Adapter, mechanism: Mechanism) -> bool:
+    """Whether the names of the parameters of a plain function are those of an operator, all that it asks for."""
+    return spells(adapter.function, mechanism, _line(adapter, mechanism, begun(adapter, mechanism)))
+
+
+def _line(adapter: Adapter, mechanism: Mechanism, some: Sequence[Way]) -> Line:
+    """What some ways say of the interface of a plain function."""
     names = inspect.signature(adapter.function).parameters
-    given = Line(
+    return Line(
         mechanism.operator,
         {name: text for way in some for name, text in way.parameters.items()},
         {name: text for way in some for name, text in way.fixed.items()},
@@ -106,7 +116,6 @@ def line_of(adapter: Adapter, mechanism: Mechanism, some: Sequence[Way]) -> str:
         tuple(name for way in some for name in way.reading.returns),
         {name: text for way in some for name, text in way.reading.outputs.items()},
     )
-    return stated_for(adapter.function, mechanism, given)
 
 
 def _matched(reading: Reading, parameters: Collection[str]) -> dict[str, str] | None:

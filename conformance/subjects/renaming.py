@@ -85,13 +85,19 @@ def given_by(function: Callable[..., Any], mechanism: Mechanism, read: Mapping[s
     return {word for text in own.values() for word in re.findall(r"[a-z_]\w*", text)}
 
 
+def spells(function: Callable[..., Any], mechanism: Mechanism, given: Line) -> bool:
+    """Whether parameters have the names of all inputs of an operator, and a function asks for nothing else."""
+    own, requires = _matched(function, mechanism, given, by_place=False)
+    return _wanting(function) <= own.keys() and not _left(own, requires, mechanism)
+
+
 def lacks(function: Callable[..., Any], mechanism: Mechanism, name: str) -> bool:
     """Whether no parameter of a function gives an input that every call has."""
     return name in _left(*_matched(function, mechanism, None), mechanism)
 
 
 def _matched(
-    function: Callable[..., Any], mechanism: Mechanism, given: Line | None
+    function: Callable[..., Any], mechanism: Mechanism, given: Line | None, *, by_place: bool = True
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """What parameters are passed, by their names and the first ones by their places, and what has to hold for that."""
     plain = _parameters(function)
@@ -108,7 +114,7 @@ def _matched(
             own.setdefault(p.name, f"{{out: {output}}}")
     requires |= _told_sizes(plain, own, mechanism, letters=False)
     left = _left(own, requires, mechanism)
-    for p in plain[: len(mechanism.required)]:  # the first ones, whatever else they are called
+    for p in plain[: len(mechanism.required) if by_place else 0]:  # the first ones, whatever else they are called
         free = p.name not in own and p.name not in TABLES and p.default is p.empty and p.kind is not p.KEYWORD_ONLY
         if left and free:
             own[p.name] = left.pop(0)

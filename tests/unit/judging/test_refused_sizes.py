@@ -1,6 +1,7 @@
 """The sizes that a plain function refuses."""
 
 import pytest
+import torch
 
 import attnspec
 
@@ -88,3 +89,59 @@ def test_sizes_are_found_in_the_layout_in_which_there_are_some(tmp_path):
 
 def test_no_other_layout_is_looked_into_where_the_first_case_is_answered(tmp_path):
     assert not notes(checked(tmp_path, "assert q.shape[1] == k.shape[1], 'no groups'"))
+
+
+def unless(function, **declared):
+    """What a plain function is found to fail without, and whether it conforms."""
+    report = attnspec.check(function, dtypes="float32", isolate=False, explain_time=0, **declared)
+    found = [note for cell in report.cells for note in cell.get("run", {}).get("notes", ()) if "unless" in note]
+    return [note.partition(",")[0].removeprefix("fails unless ") for note in dict.fromkeys(found)], bool(report)
+
+
+def of_two_axes(x):
+    rows, _ = x.shape
+    return torch.softmax(x, -1) if rows else x
+
+
+def of_two_or_three_axes(x):
+    assert_axes = {2: 1, 3: 1}[x.ndim]
+    return torch.softmax(x, -1) * assert_axes
+
+
+def of_rows_flattened(x):
+    return torch.softmax(x.reshape(-1, x.shape[-1]), -1)
+
+
+def of_small_rows(x):
+    return torch.softmax(x, -1) if x.ndim == 2 else torch.softmax(x, -1)[..., :0]
+
+
+@pytest.mark.parametrize(
+    ("function", "found"),
+    [
+        (of_two_axes, (["ndim(x) == 2"], True)),
+        (of_two_or_three_axes, (["ndim(x) >= 2", "ndim(x) <= 3"], True)),
+        (of_rows_flattened, ([], False)),  # a result of another shape is wrong, and no refusal
+        (of_small_rows, ([], False)),
+    ],
+)
+def test_an_error_on_all_cases_of_other_axes_is_told_and_not_tried(function, found):
+    assert found == unless(function, operator="softmax")
+
+
+def test_what_a_function_asks_for_is_given_in_every_call():
+    def filtered(logits, k, p):
+        kept = torch.stack([row >= row.topk(int(n)).values[-1] for row, n in zip(logits, k, strict=True)])
+        return logits.masked_fill(~kept, -torch.inf) if p is None else logits / 0
+
+    conditions, conforms = unless(filtered, operator="filter_rows")
+    assert (["not single(k)"], False) == (conditions, conforms)
+
+
+def test_an_error_on_some_cases_is_a_failure():
+    def softmax(x):
+        if x.shape[-1] > 16:
+            return torch.softmax(x, -1)[0, 0, 0, 0, 0]
+        return torch.softmax(x, -1)
+
+    assert ([], False) == unless(softmax)

@@ -3,7 +3,7 @@
 import pytest
 
 from attnspec.mechanisms.loader import library
-from attnspec.mechanisms.parameters import faults, readings
+from attnspec.mechanisms.parameters import called, described, faults, readings, words
 
 
 def test_the_shipped_files_have_no_fault():
@@ -17,6 +17,17 @@ def test_readings_are_in_the_order_of_the_file():
     assert () == readings("softmax")
 
 
+def test_words_in_names_say_one_operator_each():
+    assert ("moe_routing", "merge_states") == (called()["router"], called()["merge_state"])
+    assert sorted({*called().values()}) == [name for name in described() if words(name).called]
+    assert "top_k" in words("moe_routing").names["k"]
+
+
+def test_an_option_of_one_value_may_have_several():
+    first = readings("moe_routing")[0]
+    assert (("false", "true"), ("topk_weights", "topk_ids")) == (first.fixed["renormalise"], first.returns)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -26,6 +37,19 @@ def test_readings_are_in_the_order_of_the_file():
         ("operator: attention\nreadings: [{says: x, parameters: {m: maks}}]", "parameters.m: unknown name 'maks'"),
         ("operator: attention\nreadings: [{says: x, parameters: {m: '{out: lse}'}}]", "what is read is computed"),
         ("operator: attention\nreadings: [{says: x, named: [y], fixed: {casual: 'true'}}]", "no option 'casual'"),
+        (
+            "operator: attention\nreadings: [{says: x, named: [y], fixed: {causal: [no_word, 'true']}}]",
+            "fixed: unknown",
+        ),
+        (
+            "operator: attention\nreadings: [{says: x, returns: [p], outputs: {out: q}}]",
+            "outputs.out: unknown name 'q'",
+        ),
+        ("operator: attention\ncalled: [router]", "called: 'router' says 'moe_routing'"),
+        ("operator: attention\ncalled: [softmax]", "called: 'softmax' says 'softmax'"),
+        ("operator: attention\nnames: {scal: factor}", "names: attention has no input or option 'scal'"),
+        ("operator: attention\nnames: {scale: causal}", "names.scale: attention has 'causal' itself"),
+        ("operator: attention\nlimits: [heeds == 1]", "limits: unknown name 'heeds'"),
     ],
 )
 def test_a_wrong_file_is_told_with_its_place(tmp_path, text, says):

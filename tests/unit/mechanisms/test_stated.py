@@ -22,6 +22,15 @@ def test_what_holds_of_every_call_may_follow():
     assert text == str(line)
 
 
+def test_what_is_returned_and_assembled_may_follow():
+    text = "moe_routing(gates=logits) returns(w, ids) outputs(weights=sum(where(ids == range(experts), w, 0), 1))"
+    line = stated(text)
+    assert (("w", "ids"), {"weights"}) == (line.returns, {*line.outputs})
+    one = signature_named(text)
+    assert (line.returns, line.outputs) == (one.returns, one.outputs)
+    assert text == str(line)
+
+
 @pytest.mark.parametrize(
     ("text", "read"),
     [

@@ -22,10 +22,29 @@ from attnspec.subjects.guesses import Asked, completed, guess_operator
         ("naive_log_linear_attn", "log_linear_attention"),
         ("triton_rmsnorm", "rms_norm"),
         ("my_varlen_attn", "packed_attention"),
+        ("route", "moe_routing"),
+        ("per_token_quant_int8", "quantize_blocks"),
     ],
 )
 def test_a_name_says_its_operator(name, operator):
     assert operator == guess_operator(name)
+
+
+def named_by_parameters(function):
+    return completed(Adapter("my_kernel", "", function, "torch"), Asked(), None).operator
+
+
+def test_parameters_say_the_operator_where_the_name_does_not():
+    assert "merge_states" == named_by_parameters(lambda o1, lse1, o2, lse2: o1)
+    assert "multi_head" == named_by_parameters(lambda x, wq, wk, wv, wo, n_heads: x)
+    assert "swiglu" == named_by_parameters(lambda x, w1, w2, w3: x)
+    assert "moe_routing" == named_by_parameters(lambda router_logits, num_experts_per_tok: router_logits)
+
+
+@pytest.mark.parametrize("function", [lambda x: x, lambda x, w1, b1, w2, b2: x, lambda logits, k: logits])
+def test_parameters_of_no_operator_or_of_several_say_none(function):
+    with pytest.raises(UsageError, match="does not say which operator it is"):
+        named_by_parameters(function)
 
 
 @pytest.mark.parametrize("name", ["kernel", "softmaxes", "alibi"])
