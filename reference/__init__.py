@@ -67,6 +67,7 @@ from .losses import (
     linear_cross_entropy_gradient,
 )
 from .merging import merge_states
+from .moe_layer import moe_layer
 from .moe_routing import moe_routing
 from .multi_head import multi_head
 from .native_sparse import native_sparse_attention
@@ -203,6 +204,7 @@ __all__ = [
     "merge_states",
     "model_flops",
     "modulated_norm",
+    "moe_layer",
     "moe_routing",
     "mrope",
     "multi_head",

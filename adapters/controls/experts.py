@@ -106,3 +106,63 @@ def control_experts_all(
     share = torch.where(hits, weights.double()[..., None], 0.0).sum(1).T[..., None]
     sent = hits.any(1).T[..., None]
     return torch.where(sent, share * made, 0.0).sum(0).to(x.dtype)
+
+
+@adapter("moe_layer", dtypes=DTYPES)
+def control_moe_in_turn(
+    x: Any,
+    w_router: Any,
+    w_gate: Any,
+    w_up: Any,
+    w_down: Any,
+    *,
+    k: int,
+    scoring: str = "softmax",
+    renormalise: bool = False,
+    scaling: float = 1.0,
+) -> Any:
+    """Expert by expert, each for the tokens that chose it, added up in float32."""
+    import torch
+
+    experts = w_router.shape[1]
+    if k > experts or len(w_router) != x.shape[1]:
+        raise ValueError("the router does not fit")
+    logits = (x @ w_router).float()
+    scores = logits.softmax(-1) if scoring == "softmax" else logits.sigmoid()
+    weights, chosen = scores.topk(k, -1)
+    weights = scaling * (weights / weights.sum(-1, keepdim=True) if renormalise else weights)
+    out = torch.zeros_like(x, dtype=torch.float32)
+    for expert in range(experts):
+        token, choice = (chosen == expert).nonzero(as_tuple=True)
+        inner = torch.nn.functional.silu(x[token] @ w_gate[expert]) * (x[token] @ w_up[expert])
+        out.index_add_(0, token, weights[token, choice, None] * (inner @ w_down[expert]).float())
+    return out.to(x.dtype)
+
+
+@adapter("moe_layer", dtypes=DTYPES)
+def control_moe_dense(
+    x: Any,
+    w_router: Any,
+    w_gate: Any,
+    w_up: Any,
+    w_down: Any,
+    *,
+    k: int,
+    scoring: str = "softmax",
+    renormalise: bool = False,
+    scaling: float = 1.0,
+) -> Any:
+    """All experts for all tokens in float64, of which those that were not chosen are left out."""
+    import torch
+
+    if k > w_router.shape[1] or len(w_router) != x.shape[1]:
+        raise ValueError("the router does not fit")
+    own = x.double()
+    logits = own @ w_router.double()
+    chosen = torch.zeros_like(logits, dtype=torch.bool).scatter(1, logits.argsort(1, descending=True)[:, :k], True)
+    scores = logits.softmax(-1) if scoring == "softmax" else logits.sigmoid()
+    weights = scores.where(chosen, torch.zeros(()).double())
+    weights = scaling * (weights / weights.sum(1, keepdim=True) if renormalise else weights)
+    inner = torch.nn.functional.silu(own @ w_gate.double()) * (own @ w_up.double())
+    made = (inner @ w_down.double()).transpose(0, 1).where(chosen[..., None], torch.zeros(()).double())
+    return (weights[..., None] * made).sum(1).to(x.dtype)
