@@ -11,7 +11,7 @@ import itertools
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from ..cases.plans import plan
 from ..cases.profiles import PROFILES
 from ..cases.samples import Sample, Unfit
 from ..errors import SpecError
+from ..execution.calling import Reply
 from ..mechanisms.layouts import conditions, layout_of, sizes_of_letters
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.signatures import Signature, beside
@@ -117,17 +118,15 @@ def right_answers(
     """How many of those cases are right, and how many there are; none where some answer is wrong in every layout."""
     own, observed = subject.form.layout.name, subject.observed_layout
     names = (own, *(name for name in candidates(operator) if name != own and not observed))
-    single = [{name: word} for name, words in operator.conventions.items() for word in words]
     cases, most = _giving(subject, operator, dtype, shown), 0
     try:
-        for name, words in itertools.product(names, [{}, *single]):
+        for name in names:
             subject.read_as(name, observed=observed)
             with subject.session():
-                fits = _fits(subject, cases, dtype, device, words)
-            if {*fits} - {"refused"} == {"right"}:
-                most = max(most, fits.count("right"))
-            if enough(most, len(cases), shown):
-                break
+                for right in _right_by_words(subject, operator, cases, dtype, device):
+                    most = max(most, right)
+                    if enough(most, len(cases), shown):
+                        return most, len(cases)
     finally:
         subject.read_as(own, observed=observed)
     return most, len(cases)
@@ -143,16 +142,30 @@ def share_of_right(
     return right / len(cases) if right > FEW else 0.0
 
 
-def _fits(
-    subject: AdapterSubject, cases: Collection[Sample], dtype: str, device: str, words: Mapping[str, str]
-) -> list[Fit]:
-    """What a subject's answers to some cases are, up to the first that is wrong."""
-    found: list[Fit] = []
-    for sample in cases:
-        found.append(_fit(subject, sample.mechanism, sample, dtype, device, words))
-        if found[-1] in ("shaped", "stuck"):
-            break
-    return found
+def _right_by_words(
+    subject: AdapterSubject, operator: Mechanism, cases: Collection[Sample], dtype: str, device: str
+) -> Iterator[int]:
+    """How many answers to some cases are right by one convention after another, none where one is wrong.
+
+    Each case is called once, for its arrays depend on no convention. One that was wrong is looked at first by the next
+    convention. Where none is wrong, all others would say the same.
+    """
+    order, replies = [*cases], {case.key: dict[tuple[Any, ...], Reply]() for case in cases}
+    single = [{name: word} for name, words in operator.conventions.items() for word in words]
+    for words in [{}, *single]:
+        right = 0
+        for sample in order:
+            fit = _fit(subject, sample.mechanism, sample, dtype, device, words, replies[sample.key])
+            if fit in ("shaped", "stuck"):
+                break
+            right += fit == "right"
+        else:
+            yield right
+            return
+        if fit == "stuck":
+            return
+        order = [sample, *(other for other in order if other is not sample)]
+        yield 0
 
 
 def _giving(subject: AdapterSubject, operator: Mechanism, dtype: str, shown: Collection[str]) -> list[Sample]:
@@ -269,10 +282,13 @@ def _fit(
     dtype: str,
     device: str,
     words: Mapping[str, str] | None = None,
+    replies: dict[tuple[Any, ...], Reply] | None = None,
 ) -> Fit:
+    """What a subject's answer to a case is; one among `replies` is not asked for again."""
     said = {**operator.words, **operator.declared(subject.claims.conventions), **(words or {})}
     bench = Bench(subject, operator, dtype, device, said)
     trial = Trial(bench, sample)
+    trial.replies = trial.replies if replies is None else replies
     grades = looser(dtype, subject.claims.grade(dtype))
     outcome = judged(trial, definition_law(operator), grades, weighed=False)
     if outcome.fault is not None and outcome.fault.kind in ("hung", "slow"):

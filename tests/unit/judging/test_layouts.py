@@ -3,7 +3,7 @@
 import pytest
 
 from attnspec.adapters import Adapter
-from attnspec.judging.layouts import candidates, lay_out, layout_told
+from attnspec.judging.layouts import CASES, candidates, lay_out, layout_told, right_answers
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.targets import subject
 
@@ -99,3 +99,11 @@ def test_a_layout_is_found_once():
     calls = kernel.calls
     lay_out(one, ATTENTION, "float32", "cpu")
     assert calls == kernel.calls
+
+
+@pytest.mark.parametrize("function", [unscaled, refusing])
+def test_conventions_cost_no_calls(function):
+    kernel = reading(function)
+    one = subject(Adapter("mine", "attention", kernel, "torch"))
+    right_answers(one, ATTENTION, "float32", "cpu", ())
+    assert kernel.calls <= CASES * len(candidates(ATTENTION))
