@@ -87,6 +87,7 @@ class Plan:
 
     def __init__(self, mechanism: Mechanism, claims: Claims, profile: Profile, seed: int, dtype: str) -> None:
         self.mechanism, self.claims, self.profile, self.seed, self.dtype = mechanism, claims, profile, seed, dtype
+        self._begun: list[Sample | None] = []
         self._further: list[Sample | None] = []
 
     def blocks(self) -> Iterator[list[Sample]]:
@@ -98,10 +99,23 @@ class Plan:
     @functools.cached_property
     def scenarios(self) -> list[Sample]:
         """All of them, in the order of the specification: the plain ones first, which make the plainest witnesses."""
-        cases = directed(self.mechanism, self.claims, self.seed)
-        samples = (drawn(self.mechanism, case, self.claims, self.dtype) for case in cases)
+        return [*self.one_by_one()]
+
+    def one_by_one(self, *, pairs: bool = False) -> Iterator[Sample]:
+        """The scenarios, each drawn when it is first asked for; with `pairs`, the covering array behind them."""
         most = INTERPRETED if self.claims.interpreted else math.inf
-        return [sample for sample in samples if sample is not None and sample.entries <= most]
+        for index, case in enumerate(self._directed):
+            if index == len(self._begun):
+                self._begun.append(drawn(self.mechanism, case, self.claims, self.dtype))
+            sample = self._begun[index]
+            if sample is not None and sample.entries <= most:
+                yield sample
+        if pairs:
+            yield from self.pairs
+
+    @functools.cached_property
+    def _directed(self) -> list[Case]:
+        return [*directed(self.mechanism, self.claims, self.seed)]
 
     @property
     def first(self) -> list[Sample]:
@@ -189,4 +203,4 @@ def scenarios_of(mechanism: Mechanism, claims: Claims, *, seed: int, dtype: str)
     """The scenarios of every mechanism of an operator, as far as the claims go."""
     for each in mechanism.kin:
         if undeclared(each, claims, dtype) is None:
-            yield from plan(each, claims, PROFILES["quick"], seed, dtype).scenarios
+            yield from plan(each, claims, PROFILES["quick"], seed, dtype).one_by_one()

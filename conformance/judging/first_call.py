@@ -240,7 +240,7 @@ def first_calls(subject: AdapterSubject, device: str, mechanism: Mechanism | Non
     scenarios = (
         scenarios_of(operator, claims, seed=0, dtype=dtype)
         if mechanism is None
-        else plan(mechanism, claims, PROFILES["quick"], 0, dtype).scenarios
+        else plan(mechanism, claims, PROFILES["quick"], 0, dtype).one_by_one()
     )
     samples = islice(scenarios, LOOKED_AT)
     for sample in sorted(samples, key=lambda one: one.entries)[:SMALLEST]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -118,18 +119,21 @@ def right_answers(
     """How many of those cases are right, and how many there are; none where some answer is wrong in every layout."""
     own, observed = subject.form.layout.name, subject.observed_layout
     names = (own, *(name for name in candidates(operator) if name != own and not observed))
-    cases, most = _giving(subject, operator, dtype, shown), 0
+    cases, most, count = _giving(subject, operator, dtype, shown), 0, 0
     try:
         for name in names:
             subject.read_as(name, observed=observed)
+            cases, again = itertools.tee(cases)
             with subject.session():
-                for right in _right_by_words(subject, operator, cases, dtype, device):
-                    most = max(most, right)
-                    if enough(most, len(cases), shown):
-                        return most, len(cases)
+                right = _right_by_some_words(subject, operator, again, dtype, device)
+            if right:
+                cases, again = itertools.tee(cases)
+                most, count = max(most, right), len([*again])
+            if enough(most, count, shown):
+                break
     finally:
         subject.read_as(own, observed=observed)
-    return most, len(cases)
+    return most, count
 
 
 def share_of_right(
@@ -137,51 +141,58 @@ def share_of_right(
 ) -> float:
     """The share of those cases that a subject answers rightly, in the layout in which it is called; of few, none."""
     with subject.session():
-        cases = _giving(subject, operator, dtype, shown)
+        cases = [*_giving(subject, operator, dtype, shown)]
         right = sum(_fit(subject, sample.mechanism, sample, dtype, device) == "right" for sample in cases)
     return right / len(cases) if right > FEW else 0.0
 
 
-def _right_by_words(
-    subject: AdapterSubject, operator: Mechanism, cases: Collection[Sample], dtype: str, device: str
-) -> Iterator[int]:
-    """How many answers to some cases are right by one convention after another, none where one is wrong.
+def _right_by_some_words(
+    subject: AdapterSubject, operator: Mechanism, cases: Iterator[Sample], dtype: str, device: str
+) -> int:
+    """How many answers to some cases are right by the first convention by which none is wrong; none if there is none.
 
-    Each case is called once, for its arrays depend on no convention. One that was wrong is looked at first by the next
-    convention. Where none is wrong, all others would say the same.
+    Each case is drawn when none before it was wrong, and called once, for its arrays depend on no convention. One that
+    was wrong is looked at first by the next convention.
     """
-    order, replies = [*cases], {case.key: dict[tuple[Any, ...], Reply]() for case in cases}
+    known, replies = dict[str, Sample](), defaultdict[str, dict[tuple[Any, ...], Reply]](dict)
     single = [{name: word} for name, words in operator.conventions.items() for word in words]
     for words in [{}, *single]:
         right = 0
-        for sample in order:
+        for sample in itertools.chain([*known.values()], cases):
+            known[sample.key] = sample
             fit = _fit(subject, sample.mechanism, sample, dtype, device, words, replies[sample.key])
-            if fit in ("shaped", "stuck"):
+            if fit == "stuck":
+                return 0
+            if fit == "shaped":
+                known = {sample.key: sample} | known
                 break
             right += fit == "right"
         else:
-            yield right
-            return
-        if fit == "stuck":
-            return
-        order = [sample, *(other for other in order if other is not sample)]
-        yield 0
+            return right
+    return 0
 
 
-def _giving(subject: AdapterSubject, operator: Mechanism, dtype: str, shown: Collection[str]) -> list[Sample]:
-    """The first cases of an operator, or of all its mechanisms those that give one of some inputs and options."""
+def _giving(subject: AdapterSubject, operator: Mechanism, dtype: str, shown: Collection[str]) -> Iterator[Sample]:
+    """The first cases of an operator, or of all its mechanisms those that give one of some inputs and options.
+
+    Each is drawn when it is asked for.
+    """
     if not shown:
-        return list(plan(operator, subject.claims, PROFILES["quick"], 0, dtype).scenarios[:CASES])
+        yield from itertools.islice(plan(operator, subject.claims, PROFILES["quick"], 0, dtype).one_by_one(), CASES)
+        return
     plain, found = plain_options(operator), list[Sample]()
     slow = subject.claims.compiled or subject.claims.interpreted
     most, others = (3 * CASES, 1) if slow else (GIVING, CASES)
     for m in (each for each in operator.kin if undeclared(each, subject.claims) is None):
         planned = plan(m, subject.claims, PROFILES["quick"], 0, dtype)
-        samples = itertools.chain(planned.scenarios, planned.pairs if m is operator else ())
+        samples = planned.one_by_one(pairs=m is operator)
         given = (x for x in samples if any(not _same(x.values.get(name), plain.get(name)) for name in shown))
         small = (x for x in given if x.entries <= SMALL and x.layout == "contiguous" and _finite(x))
-        found += itertools.islice(small, most if m is operator else others)
-    return [*found, *(flagged for sample in found[:others] for flagged in _flagged(sample, operator, subject))]
+        for sample in itertools.islice(small, most if m is operator else others):
+            found += [sample][: others - len(found)]
+            yield sample
+    for sample in found:
+        yield from _flagged(sample, operator, subject)
 
 
 def _flagged(sample: Sample, operator: Mechanism, subject: AdapterSubject) -> Iterator[Sample]:
@@ -242,7 +253,7 @@ def telling(subject: AdapterSubject, operator: Mechanism, dtype: str) -> list[Sa
     claims = subject.claims
     plain = {name: x for name, x in plain_options(operator).items() if name not in claims.fixed}
     found: list[Sample] = []
-    for sample in plan(operator, claims, PROFILES["quick"], 0, dtype).scenarios:
+    for sample in plan(operator, claims, PROFILES["quick"], 0, dtype).one_by_one():
         usual = all(_same(sample.values[name], x) for name, x in plain.items())
         if usual and sample.entries <= SMALL and sample.layout == "contiguous" and _told(operator, sample):
             found += [sample, *_alike(operator, sample, dtype, subject)] if not found else [sample]

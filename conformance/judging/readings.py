@@ -71,21 +71,19 @@ def _one_of(
 def _first_right(
     subject: AdapterSubject, before: Sequence[Way], several: Sequence[Sequence[Way]], alike: Sequence[Way], device: str
 ) -> Sequence[Way] | None:
-    """The first ways by which a function is right, or what it is called by that makes more answers right than they do.
+    """The first ways by which a function is right, or what it is called by where that makes more answers right.
 
     It is called so from now on.
     """
-    always, most, best = any(way.asked for way in alike), 0, None
+    own, always, most, kept = subject.adapter.like, any(way.asked for way in alike), 0, None
     for some in several:
         shown = alike[0].shown.union(*(way.shown for way in some))
         right, suffice = _right(subject, [*before, *some], shown, device, always=always)
         if suffice and right > most:
             return some
-        if right and best is None:
-            most, best = right, some
-    if best is not None:
-        subject.take_as(line_of(subject.adapter, subject.mechanism, [*before, *best]))
-    return best
+        if right and line_of(subject.adapter, subject.mechanism, [*before, *some]) == own:
+            most, kept = right, some
+    return kept
 
 
 def _nearest(

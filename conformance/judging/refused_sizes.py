@@ -163,9 +163,13 @@ class _Asked:
         operator, self.dtype = subject.mechanism, subject.claims.dtypes[0]
         self.bench = Bench(subject, operator, self.dtype, device, operator.words)
         self.planned = plan(operator, subject.claims, PROFILES["quick"], 0, self.dtype)
-        self.plain = [sample for sample in self.planned.scenarios if sample.case.scenario]
-        self.first = self.plain[0] if self.plain else None
+        self.first = next(self.plain, None)
         self.sizes = {name for name, size in operator.sizes.items() if size.draws}
+
+    @property
+    def plain(self) -> Iterator[Sample]:
+        """The scenarios, each drawn when it is first asked for."""
+        return (sample for sample in self.planned.one_by_one() if sample.case.scenario)
 
     def settled(self, single: Mapping[str, int], ties: Mapping[str, str]) -> dict[str, int]:
         """Sizes where some are set, and some equal others."""

@@ -56,6 +56,28 @@ def test_every_case_keeps_to_what_is_claimed(name, claimed):
             assert agree(mechanism.defaults[option], sample.values[option])
 
 
+def test_a_scenario_is_drawn_when_it_is_first_asked_for(monkeypatch):
+    made = []
+    monkeypatch.setattr("attnspec.cases.plans.drawn", lambda m, case, *more: made.append(case) or drawn(m, case, *more))
+    own = Plan(ATTENTION, CLAIMS["nothing"], SMALL, 0, "float32")
+    first = [*itertools.islice(own.one_by_one(), 2)]
+    assert 2 == len(made) < len(own.scenarios) == len(made)
+    assert first == own.scenarios[:2]
+    assert own.scenarios + own.pairs == [*own.one_by_one(pairs=True)]
+
+
+def test_a_scenario_that_cannot_be_drawn_is_told_each_time(monkeypatch):
+    own = Plan(ATTENTION, CLAIMS["nothing"], SMALL, 0, "float32")
+    monkeypatch.setattr("attnspec.cases.plans.drawn", lambda *_: unevaluable())
+    for _ in range(2):
+        with pytest.raises(SpecError):
+            next(own.one_by_one())
+
+
+def unevaluable():
+    raise SpecError("too large")
+
+
 @pytest.mark.parametrize("name", library())
 def test_every_scenario_is_drawn_where_everything_is_claimed(name):
     mechanism = library()[name]
