@@ -23,6 +23,9 @@ from .places import Place
 from .running import BROKEN, SAME, Running
 from .versions import Version, near_entries, roughly
 
+LUCKY = 8
+"""Entries in which another choice among equals than that of the definition does not turn out as that by chance."""
+
 
 class Stance(Enum):
     """How a candidate stands to what a subject returned on a call."""
@@ -85,7 +88,8 @@ class Observation(Running):
         if self.returned(version) or (guarding and self.guarded(version)):
             explains = bool(candidate.words) and not self.right  # another word may leave open what the subject returned
             agrees = explains or (tells and not self.right and self.says(version))
-            return Stance.AGREES if agrees else Stance.SILENT
+            by_luck = self.right and not candidate.words and self.by_luck(version)
+            return Stance.AGREES if agrees else Stance.DIFFERS if by_luck else Stance.SILENT
         return Stance.DIFFERS if tells or not self.right else Stance.SILENT
 
     def tells(self, candidate: Candidate) -> bool:
@@ -127,6 +131,18 @@ class Observation(Running):
             with np.errstate(all="ignore"):
                 sharp = ~(version.radius(name) >= np.abs(y - z))
             if 2 * (wrong & sharp).sum() >= wrong.sum():
+                return True
+        return False
+
+    def by_luck(self, version: Version) -> bool:
+        """Whether a version that leaves a choice among equals open has another than the definition in many entries.
+
+        What makes it may return what the definition gives, but hardly so in all of them.
+        """
+        for name in self.names:
+            x, y = (np.asarray(one.values[name], float) for one in (version, self.exact))
+            chosen = name in self.mechanism.random and x.shape == y.shape
+            if chosen and np.sum(np.abs(x - y) > self.exact.radius(name)) >= LUCKY:
                 return True
         return False
 

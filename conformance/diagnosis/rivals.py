@@ -18,7 +18,7 @@ from ..numerics.grades import Grade
 from .answered import scenarios_raising
 from .candidates import Candidate
 from .clock import now
-from .conditional import conditioned
+from .conditional import conditioned, explains
 from .conditions import EVERYWHERE, Condition
 from .likeness import Likeness
 from .observations import Observation, Stance
@@ -30,7 +30,9 @@ SOUGHT = 0.3
 """CPU time in which rivals are sought, and cases that tell them apart."""
 BESIDE = 8
 """Fresh cases without one of several conditions that the subject is asked about."""
-TELLING = 6
+ALIKE = 8
+"""Edits that give the same as a changed line on every case, beyond which none of them is told."""
+TELLING = 8
 """Cases that tell a likeness from its rivals and that the subject is asked about."""
 
 
@@ -44,7 +46,9 @@ def closer(bench: Bench, likeness: Likeness, observations: Sequence[Observation]
         return likeness
     known = itertools.chain(scenarios_raising(bench, grade, seed), _raising_beside(bench, candidate, grade, seed))
     raising = [o for o in known if o.version(candidate) is not None]
-    for rival in _of_its_line(bench, candidate) if raising else ():
+    wider = [*_wider(candidate.where or EVERYWHERE)]
+    rivals = (conditioned(edit, condition) for edit in _of_its_line(bench, candidate) for condition in wider)
+    for rival in rivals if raising else ():
         if all(o.version(rival) is None for o in raising) and _fits(rival, candidate, observations):
             return _as(likeness, rival)
     return likeness
@@ -53,18 +57,20 @@ def closer(bench: Bench, likeness: Likeness, observations: Sequence[Observation]
 def outlasting(
     bench: Bench, likeness: Likeness, observations: Sequence[Observation], grade: Grade, seed: int
 ) -> Likeness | None:
-    """A likeness under a condition, or the edit that still agrees where it does not; None where neither does.
+    """A likeness, or the edit that still agrees where it does not; None where neither does.
 
-    Cases are drawn that tell it from other edits that agree on all the `observations` under the same condition.
+    Cases are drawn that tell a changed line from other edits of it that agree on all the `observations`, which may cost
+    more than it does, and what is made under a condition from edits of other lines as well.
+    Those that none tells from a changed line are told with it.
     """
     candidate = likeness.candidate
-    if candidate is None or candidate.where is None or bench.mechanism.by_reference or bench.subject.claims.compiled:
+    if candidate is None or bench.mechanism.by_reference or bench.subject.claims.compiled:
         return likeness
-    wrong = [o for o in observations if not o.right]
-    near = resembling(_under_its_condition(bench, candidate), wrong, until=now() + SOUGHT)
-    left = [candidate, *(one for one in near if _fits(one, candidate, observations))]
+    wrong, where = [o for o in observations if not o.right], candidate.where or EVERYWHERE
+    near = resembling(_rivals(bench, candidate), wrong, until=now() + SOUGHT)
+    left = [candidate, *(one for one in near if _differs_nowhere(one, observations))]
     asked = 0
-    for observation in _drawn(bench, candidate.where, grade, seed) if len(left) > 1 else ():
+    for observation in _drawn(bench, where, grade, seed) if len(left) > 1 else ():
         if not any(observation.apart(left[0], one) for one in left[1:]) or not observation.answered():
             continue
         left = [one for one in left if observation.stance(one) is not Stance.DIFFERS]
@@ -73,9 +79,10 @@ def outlasting(
             break
     if not left:
         return None
-    if left[0] is candidate:
-        return likeness
-    return _as(likeness, conditioned(replace(left[0], where=None), left[0].where or EVERYWHERE))
+    first, *others = (one if one is candidate else conditioned(replace(one, where=None), where) for one in left)
+    found = likeness if first is candidate else _as(likeness, first)
+    alike = dict.fromkeys((*found.others, *(other.name for other in others))) if first.changed else found.others
+    return replace(found, others=tuple(alike)) if len(alike) <= ALIKE else None
 
 
 def _raising_beside(bench: Bench, candidate: Candidate, grade: Grade, seed: int) -> Iterator[Observation]:
@@ -101,20 +108,28 @@ def _drawn(bench: Bench, condition: Condition, grade: Grade, seed: int) -> Itera
                 yield observation
 
 
-def _under_its_condition(bench: Bench, candidate: Candidate) -> Iterator[Candidate]:
-    """The edits of the definition, each where a candidate is made."""
-    where = candidate.where or EVERYWHERE
-    for edit in edited(bench):
-        yield replace(edit, where=where, name=f"{edit.name} where {where.key}")
+def _rivals(bench: Bench, candidate: Candidate) -> Iterator[Candidate]:
+    """The other edits of a changed line, and those of other lines of what is made under a condition, all under that."""
+    own = [*_of_its_line(bench, candidate)] if candidate.changed else []
+    others = edited(bench) if candidate.where is not None else []
+    for edit in dict.fromkeys((*own, *others)):
+        where = candidate.where
+        if where is None:
+            yield edit
+        elif _texts(edit) != _texts(candidate):
+            yield replace(edit, where=where, name=f"{edit.name} where {where.key}")
 
 
 def _of_its_line(bench: Bench, candidate: Candidate) -> Iterator[Candidate]:
-    """The other edits of the line that a candidate changes, under its condition, the widest form of that first."""
-    if len(candidate.changes) != 1 or candidate.at or candidate.place is not None:
-        return
-    for edit in edited(bench):
-        if edit.changes.keys() == candidate.changes.keys() and edit.name != candidate.name:
-            yield from (conditioned(edit, condition) for condition in _wider(candidate.where or EVERYWHERE))
+    """The other edits of the line that a candidate changes."""
+    texts = _texts(candidate)
+    if texts and not (candidate.at or candidate.only or candidate.place):
+        yield from (e for e in edited(bench) if e.changes.keys() == texts.keys() and _texts(e) != texts)
+
+
+def _texts(candidate: Candidate) -> dict[str, str]:
+    """What a candidate makes of each line that it changes."""
+    return {line: expression.text for line, expression in candidate.changes.items()}
 
 
 def _wider(condition: Condition) -> Iterator[Condition]:
@@ -126,6 +141,13 @@ def _wider(condition: Condition) -> Iterator[Condition]:
 
 def _as(likeness: Likeness, rival: Candidate) -> Likeness:
     return replace(likeness, causes=(cause(rival),), others=(), changed=rival.changed, candidate=rival)
+
+
+def _differs_nowhere(rival: Candidate, observations: Sequence[Observation]) -> bool:
+    """Whether a rival differs from the subject on no case, and agrees on half of those on which that is wrong."""
+    return explains(rival, [o for o in observations if not o.right]) and all(
+        o.stance(rival) is not Stance.DIFFERS for o in observations
+    )
 
 
 def _fits(rival: Candidate, candidate: Candidate, observations: Sequence[Observation]) -> bool:

@@ -20,14 +20,15 @@ from .conditional import conditional
 from .conditions import EVERYWHERE, Condition, fitting, opposite
 from .likeness import Cause, Likeness, Nearest
 from .observations import Observation, Stance
-from .steering import otherwise_called
+from .steering import enlarged, otherwise_called
 
 ASKED = 12
 """Fresh cases that the subject is asked about."""
 BESIDE = 12
 """Cases beside a wrong one that the subject is asked about before."""
 QUIET = 12
-"""Cases that differ from a wrong one in an option or an input and that it is asked about though it is to be right."""
+"""Cases that differ from a wrong one in an option or input, or in a size, and that it is asked about though it is to
+be right."""
 LOOKED_AT = 24
 """Cases of either kind, failing and not, on which the parts of a pair are looked for."""
 COMPARED = 8
@@ -202,8 +203,9 @@ class Search:
 
         A subject that is wrong there has a fault that reaches further.
         """
-        left = list(found)
-        for observation in itertools.islice(self.asking.beside(otherwise_called), min(QUIET, self.asked[0])):
+        left, count = list(found), min(QUIET, self.asked[0])
+        near = (itertools.islice(self.asking.beside(others), count) for others in (otherwise_called, enlarged))
+        for observation in itertools.chain.from_iterable(near):
             quiet = self.within.holds(observation.facts) and observation.defined()
             if (
                 not quiet

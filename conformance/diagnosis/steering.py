@@ -115,6 +115,15 @@ def otherwise_called(sample: Sample, claims: Claims) -> Iterator[Sample]:
         yield from (one for one in turn if one is not None and one.key != sample.key)
 
 
+def enlarged(sample: Sample, claims: Claims) -> Iterator[Sample]:
+    """Cases in which one size is one larger."""
+    for name in sample.mechanism.sizes:
+        n = sample.values.get(name)
+        found = sized(sample, claims, name, int(n) + 1) if isinstance(n, int | np.integer) else None
+        if found is not None:
+            yield found
+
+
 def turned(sample: Sample, claims: Claims, name: str) -> Sample | None:
     """The case with an option or an optional input if it is without, or without it; None where it cannot be so."""
     m, facts = sample.mechanism, facts_of(sample)

@@ -217,7 +217,8 @@ def _edited(likeness: Mapping[str, Any], room: int) -> Iterator[tuple[str, str]]
     """The lines that would have to be changed, and on what evidence."""
     lines = [line for one in likeness["changed"] for line in _changed(one, room)]
     says = f"{likeness['causes'][0]['says']} (matches the subject on all {likeness['agreed']} cases that show it):"
-    yield "Like", "\n".join([says, *(_short(text, room) for text in lines)])
+    same = [f"or, with the same results, {other}" for other in likeness["others"][:2]]
+    yield "Like", "\n".join([says, *(_short(text, room) for text in (*lines, *same))])
 
 
 def _changed(one: Mapping[str, Any], room: int) -> list[str]:

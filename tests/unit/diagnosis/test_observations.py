@@ -39,3 +39,15 @@ def test_what_is_no_nearer_than_the_definition_resembles_nothing_however_near_bo
     call = Observation(trial, trial.base, one.claims.grade("float32"))
     assert not call.right
     assert resembles is call.resembles(Candidate("less", "", {"p": Expression.unread(candidate, scope)}))
+
+
+@pytest.mark.parametrize(("label", "stance"), [("one_key", Stance.SILENT), ("many_chosen", Stance.DIFFERS)])
+def test_what_leaves_every_choice_open_does_not_choose_as_the_definition_does_by_chance(label, stance):
+    m = library()["lightning_indexer"]
+    one = DefinitionSubject(m, "definition")
+    sample = next(s for s in plan(m, one.claims, PROFILES["quick"], 0, "float32").scenarios if s.case.label == label)
+    trial = Trial(Bench(one, m, "float32", "cpu", m.words), sample)
+    call = Observation(trial, trial.base, one.claims.grade("float32"))
+    assert call.right
+    equal = Expression.unread("0 * sum(matches, 1)", m.definition["scores"].scope)
+    assert stance is call.stance(Candidate("equal", "", {"scores": equal}))

@@ -88,3 +88,18 @@ def test_a_condition_that_holds_on_all_cases_at_first_is_told():
     text = "where(range(length) == 0, gather(importance, 0 * range(items), 0), importance)"
     told = likeness(Where(m, "importance", text, lambda inputs: inputs["log_probs"].shape[1] >= 3))
     assert "where length >= 3" in told.name
+
+
+def test_of_two_edits_of_a_line_the_costlier_one_is_told_where_it_alone_is_right_under_its_condition():
+    m = library()["packed_attention"]
+    text = f"({m.definition['k_item'].text}) * kv_heads"
+    told = likeness(Where(m, "k_item", text, lambda inputs: inputs["k"].shape[1] >= 3))
+    assert told.name.endswith("* kv_heads where kv_heads >= 3")
+    assert not any("mean" in name for name in told.others)
+
+
+def test_an_edit_of_a_line_that_no_case_tells_from_what_is_told_is_told_with_it():
+    m = library()["generate"]
+    text = "where(range(layers)[:, none] == 0, gather(mlp_norm, 0 * range(dim), -1), mlp_norm)"
+    told = likeness(Where(m, "mlp_norm", text, lambda inputs: True))
+    assert any("for the first of layers" in name for name in (told.name, *told.others))

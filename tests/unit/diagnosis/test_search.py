@@ -7,10 +7,13 @@ from attnspec.cases.plans import scenarios_of
 from attnspec.diagnosis.candidates import stock
 from attnspec.diagnosis.observations import Observation
 from attnspec.diagnosis.search import Search
+from attnspec.diagnosis.variants import varied
 from attnspec.judging.bench import Bench
 from attnspec.judging.trial import Trial
+from attnspec.language.expressions import Expression
 from attnspec.mechanisms.loader import library
 from attnspec.numerics.grades import STANDARD
+from attnspec.subjects.stand_ins import DefinitionSubject
 from attnspec.subjects.targets import subject
 
 GRADE = STANDARD["float32"]
@@ -46,6 +49,20 @@ def test_what_is_wrong_only_without_an_option_is_not_the_fault_of_what_is_wrong_
         one = search(always)
         left.append(len(one.reaching(one.candidates)))
     assert [1, 0] == left
+
+
+def test_what_has_another_shape_where_keys_and_values_differ_does_not_take_keys_for_values_where_they_can_be():
+    m = library()["padded_pack"]
+    text = m.definition["values"].text.replace("v,", "k,")
+    one = DefinitionSubject(m, "keys", {"values": Expression(text, m.definition["values"].scope)})
+    samples = [s for s in scenarios_of(m, one.claims, seed=0, dtype="float32") if s.case.label == "plain"]
+    bench = Bench(one, m, "float32", "cpu", m.words)
+    trials = [Trial(bench, s) for s in samples if s.mechanism is m]
+    observed = [Observation(trial, trial.base, GRADE) for trial in trials]
+    swapped = [c for c in varied(m) if c.name == "attention.swapped"]
+    found = Search(bench, swapped, [], [o for o in observed if o.answered()], GRADE, 0)
+    assert 1 == len(swapped) == len([*found.fitting()])
+    assert [] == found.reaching(swapped)
 
 
 def causal(q, k, v):

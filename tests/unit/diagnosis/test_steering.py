@@ -10,6 +10,7 @@ from attnspec.diagnosis.conditions import Condition, Literal
 from attnspec.diagnosis.facts import facts_of
 from attnspec.diagnosis.steering import (
     beyond,
+    enlarged,
     freed,
     imposed,
     neighbours,
@@ -134,3 +135,13 @@ def test_an_option_that_is_to_be_given_has_each_of_its_values():
     found = otherwise(scenario("plain"), CLAIMS, Literal("usual", "scale"))
     assert [0.0, -0.5, 0.3, 1.0] == [sample.values["scale"] for sample in found]
     assert [] == [*otherwise(scenario("plain"), CLAIMS, Literal("absent", "mask"))]
+
+
+def test_each_size_is_one_larger_in_turn_as_far_as_it_may_be():
+    sample = scenario("plain")
+    names = [name for name in sample.mechanism.sizes if name != "heads"]  # which follow from those of keys
+    found = [
+        {name for name in names if other.values[name] != sample.values[name]} for other in enlarged(sample, CLAIMS)
+    ]
+    assert {"q_len", "k_len", "head_dim", "value_dim"} <= {name for one in found for name in one}
+    assert all(len(one) <= 2 for one in found)

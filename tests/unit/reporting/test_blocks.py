@@ -218,6 +218,8 @@ def test_what_has_no_name_is_the_changed_line_on_two_lines_where_one_is_too_shor
     long = [{"line": "factor", "before": "head_dim ** -0.5" + " + 0" * 12, "after": "head_dim ** 0.5" + " + 0" * 12}]
     found = entries({"likeness": {**likeness, "changed": long}})["Like"]
     assert [first, f"factor:  {long[0]['before']}", f"     ->  {long[0]['after']}"] == found
+    found = entries({"likeness": {**likeness, "others": ["scaled: q -> k", "keys: k -> q", "values: v -> k"]}})["Like"]
+    assert ["or, with the same results, scaled: q -> k", "or, with the same results, keys: k -> q"] == found[2:]
 
 
 def test_a_map_is_drawn_with_a_legend_beside_it():
