@@ -76,6 +76,8 @@ def beyond_limits(mechanism: Mechanism, claims: Claims, dtype: str) -> dict[str,
 
 FEW = 4
 """Rows of the covering array for what compiles for every shape."""
+UNFIT = 4
+"""Draws for each sample of those that are left out where they are unfit."""
 INTERPRETED = 100_000
 """Entries of a case up to which an interpreter takes seconds."""
 SPARED = 2
@@ -170,17 +172,26 @@ class Plan:
 
     def further(self, count: int) -> Iterator[Sample]:
         """Samples beyond the plan, for laws that the plan has hardly reached."""
+        for sample in self._beyond(count):
+            if sample is not None:
+                yield sample
+            elif not self.claims.requires:
+                return
+
+    def more(self, count: int) -> Iterator[Sample]:
+        """So many samples beyond the plan, for who looks for a call that shows something; unfit draws are left out."""
+        fit = (sample for sample in self._beyond(UNFIT * count) if sample is not None)
+        yield from itertools.islice(fit, count)
+
+    def _beyond(self, count: int) -> Iterator[Sample | None]:
+        """So many draws beyond the plan, None for each that is unfit."""
         for index in range(count):
             if index == len(self._further):
                 label = f"further {index + 1}"
                 own = seed_of(self.seed, self.mechanism.name, label)
                 case = Case(self.mechanism.name, label, own, pins(self.mechanism, self.claims))
                 self._further.append(drawn(self.mechanism, case, self.claims, self.dtype))
-            sample = self._further[index]
-            if sample is not None:
-                yield sample
-            elif not self.claims.requires:
-                return
+            yield self._further[index]
 
 
 class Plans(OrderedDict[tuple[Any, ...], Plan]):

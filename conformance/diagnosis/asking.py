@@ -96,7 +96,7 @@ class Asking:
         everywhere = replaced(candidate, name=f"{candidate.name} everywhere", where=None) if made else None
         fresh = plan(m, claims, PROFILES["ci"], self.seed, self.bench.dtype) if left or made else None
         shown = 0
-        for sample in itertools.chain(fresh.pairs, fresh.further(FRESH)) if fresh is not None else ():
+        for sample in itertools.chain(fresh.pairs, fresh.more(FRESH)) if fresh is not None else ():
             if sample.entries > EXPLAINED_ENTRIES or now() > until:
                 continue
             if everywhere is not None and shown < SHOWN:
@@ -148,7 +148,7 @@ class Asking:
         if claims.compiled:  # every shape costs a compilation
             return
         fresh = plan(m, claims, PROFILES["quick"], self.seed, self.bench.dtype)
-        for sample in itertools.chain(self.again(), fresh.pairs, fresh.further(FRESH)):
+        for sample in itertools.chain(self.again(), fresh.pairs, fresh.more(FRESH)):
             if sample.entries <= EXPLAINED_ENTRIES:
                 yield self.observation(sample)
 

@@ -384,6 +384,6 @@ class Parting:
             plan(one, claims, PROFILES["quick"], self.seed, self.bench.dtype)
             for one in (m, *(x for x in operator if x is not m))
         ]
-        turns = itertools.zip_longest(*(one.further(3 * count) for one in plans))
+        turns = itertools.zip_longest(*(one.more(3 * count) for one in plans))
         small = (one for turn in turns for one in turn if one is not None and one.entries <= EXPLAINED_ENTRIES)
         yield from itertools.islice(small, count)

@@ -18,6 +18,8 @@ from ..mechanisms.restriction import labels_of
 
 LIMITS = (16, 32, 64, 128, 256, 512, 1024)
 """As many of an axis as tiles, threads and tables have."""
+LIMITED = "up to"
+"""The words for what is read up to such a limit alone."""
 DRAWN = {"normal": 0, "flags": 0, "indices": 1}
 """The draws that state the axes of an array, and how many arguments come before these."""
 
@@ -97,7 +99,7 @@ def _along(whole: str, axes: list[str], neutral: str) -> Iterator[tuple[int, str
         yield FAR, f"gather({whole}, {n} - 1 - range({n}), {at})", f"with {n} in reverse"
         behind = f"range({n})" + (f"[:{', none' * (-at - 1)}]" if at < -1 else "")
         for limit in LIMITS:
-            yield FAR, f"where({behind} < {limit}, {whole}, {neutral})", f"up to {limit} of {n}"
+            yield FAR, f"where({behind} < {limit}, {whole}, {neutral})", f"{LIMITED} {limit} of {n}"
 
 
 def _first_for_some(whole: str, axes: list[str]) -> Iterator[tuple[int, str, str]]:

@@ -96,7 +96,7 @@ def _drawn(bench: Bench, condition: Condition, grade: Grade, seed: int) -> Itera
     """Fresh cases moved to where a condition holds, as long as there is time."""
     m, claims, until = bench.mechanism, bench.subject.claims, now() + SOUGHT
     fresh = plan(m, claims, PROFILES["ci"], seed, bench.dtype)
-    for sample in itertools.chain(fresh.pairs, fresh.further(200)):
+    for sample in itertools.chain(fresh.pairs, fresh.more(200)):
         if now() > until:
             return
         small = sample.entries <= EXPLAINED_ENTRIES and sample.mechanism is m

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,8 @@ EXPLAINED_ENTRIES = 20_000
 """Entries beyond which a case is too large to be called again and again for an explanation."""
 VALUES = 16
 """Values of an option that are tried, the first ones: a seed has many."""
+TOGETHER = ("given", "absent", "set", "usual")
+"""The kinds of literals about what may have to go with an option."""
 SEEDS = 6
 """Seeds with which rows of integers are drawn again."""
 
@@ -35,10 +37,33 @@ def _all_steered(sample: Sample, claims: Claims, literal: Literal, *, holds: boo
     """The cases near a case on which a literal holds, or does not, the nearest first."""
     if literal.kind not in ("layout", "regime") and literal.name not in sample.values:  # kin may do without it
         return
-    for case in _moved(sample, literal, holds=holds):
+    moved, none = [*_moved(sample, literal, holds=holds)], True
+    for found in _standing(sample, claims, literal, moved, holds=holds):
+        none = False
+        yield found
+    if none:
+        together = (other for case in moved for other in _with_another_option(sample, case, claims, literal))
+        yield from _standing(sample, claims, literal, together, holds=holds)
+
+
+def _standing(
+    sample: Sample, claims: Claims, literal: Literal, cases: Iterable[Case], *, holds: bool
+) -> Iterator[Sample]:
+    """Those of some cases that can be and on which a literal holds, or does not."""
+    for case in cases:
         found = drawn(sample, case, claims)
         if found is not None and literal.holds(facts_of(found)) is holds:
             yield found
+
+
+def _with_another_option(sample: Sample, case: Case, claims: Claims, literal: Literal) -> Iterator[Case]:
+    """A moved case with other values of each option that the input or option of a literal has to go with."""
+    m = sample.mechanism
+    bound = set().union(*(line.uses for line in m.requires.values() if literal.name in line.uses)) - {literal.name}
+    free = [name for name in m.options if (name in claims.names or name not in m.defaults) and name not in claims.fixed]
+    for name in free if literal.kind in TOGETHER else ():
+        if name in bound:
+            yield from (replace(one, literals={}, scenario="") for one in _values(sample, name, case))
 
 
 def otherwise(sample: Sample, claims: Claims, literal: Literal) -> Iterator[Sample]:
@@ -267,9 +292,9 @@ def _left_out(sample: Sample, name: str) -> Case:
     return replace(case, fixed={**case.fixed, name: sample.mechanism.defaults.get(name)}, literals=literals)
 
 
-def _values(sample: Sample, name: str) -> Iterator[Case]:
+def _values(sample: Sample, name: str, case: Case | None = None) -> Iterator[Case]:
     """The case with each of the values that an option is drawn from, the first one last, which is the usual one."""
-    case = sample.case
+    case = case or sample.case
     fixed = {key: x for key, x in case.fixed.items() if key != name}
     for site in sample.mechanism.options[name].draws:
         for index in reversed(range(min(site.count or 0, VALUES))):

@@ -24,7 +24,7 @@ from .candidates import Candidate, Changed, described
 from .clock import now
 from .observations import Observation
 from .places import Place
-from .readings import Reading, readings, writings
+from .readings import LIMITED, Reading, readings, writings
 
 SAYS = "the definition with one line changed"
 READ = "the definition, of an input that is read otherwise"
@@ -45,9 +45,19 @@ LEFT = 40
 
 
 def plausible(bench: Bench, wrong: Sequence[Observation], until: float = math.inf) -> Iterator[list[Candidate]]:
-    """The edits that come near what the subject returned on the smallest cases, those of each cost together."""
+    """The edits that come near what the subject returned on the smallest cases, those of each cost together.
+
+    Of a subject that is right on all small cases, they are those that end at a limit.
+    """
+    few = smallest(wrong)
+    large = sorted(wrong, key=lambda o: o.entries)[: 0 if few else 1]
     for those in _edited(bench) if not bench.mechanism.by_reference else ():
-        yield resembling(those, wrong, until=until)
+        yield resembling(filter(_limited, those) if large else those, wrong, until=until, few=few or large)
+
+
+def _limited(edit: Candidate) -> bool:
+    """Whether an edit leaves out what is behind a limit."""
+    return any(f" {LIMITED} " in changed.after for changed in edit.changed)
 
 
 def resembling(
@@ -55,14 +65,15 @@ def resembling(
     wrong: Sequence[Observation],
     somewhere: Sequence[Place] = (),
     until: float = math.inf,
+    few: Sequence[Observation] = (),
 ) -> list[Candidate]:
-    """Those of many candidates that come near what the subject returned on the smallest cases.
+    """Those of many candidates that come near what the subject returned on the smallest cases, or on a `few` others.
 
     They do so in the outputs that are wrong on some case; what they give in others may be left out.
     Behind them are those that do where they are made `somewhere` along an axis of outputs.
     After `until`, of the clock of searches, no further one is looked at.
     """
-    few, outputs = smallest(wrong), {name for o in wrong for name in o.wrong}
+    few, outputs = few or smallest(wrong), {name for o in wrong for name in o.wrong}
     found: list[Candidate] = []
     placed: list[Candidate] = []
     for candidate in itertools.islice(candidates, WORK) if few else ():

@@ -138,6 +138,13 @@ def test_further_samples_go_on_where_the_last_ended():
     assert 3 == len(set(three))
 
 
+def test_more_samples_go_on_beyond_draws_that_are_unfit():
+    m = library()["policy_loss"]
+    one = Plan(m, Claims(m.takes, ("float32",)), SMALL, 0, "float32")
+    assert [] == [*one.further(8)]
+    assert 8 == len({sample.case.key for sample in one.more(8)})
+
+
 def test_what_compiles_for_every_shape_is_tried_on_few():
     claims = Claims(EVERYTHING, ("float32",), compiled=True)
     few = Plan(ATTENTION, claims, SMALL, 0, "float32")

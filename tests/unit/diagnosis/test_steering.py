@@ -1,6 +1,7 @@
 """A case is moved to the other side of a condition, and stays as it is otherwise."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -21,7 +22,7 @@ from attnspec.diagnosis.steering import (
     steered,
 )
 from attnspec.mechanisms.loader import library
-from attnspec.subjects.stand_ins import ReferenceSubject
+from attnspec.subjects.stand_ins import DefinitionSubject, ReferenceSubject
 
 CLAIMS = ReferenceSubject(library()["attention"]).claims
 
@@ -145,3 +146,13 @@ def test_each_size_is_one_larger_in_turn_as_far_as_it_may_be():
     ]
     assert {"q_len", "k_len", "head_dim", "value_dim"} <= {name for one in found for name in one}
     assert all(len(one) <= 2 for one in found)
+
+
+def test_what_may_be_given_with_another_option_alone_is_given_with_it():
+    m = library()["quantized_output"]
+    claims = DefinitionSubject(m, "definition").claims
+    plain = next(s for s in plan(m, claims, PROFILES["quick"], 0, "float32").scenarios if s.case.label == "plain")
+    found = steered(plain, claims, Literal("given", "v_scale"), holds=True)
+    assert ("kv_as_given", "e4m3fn") == (plain.values["kv_dtype"], found.values["kv_dtype"])
+    fixed = replace(claims, fixed={"kv_dtype": "kv_as_given"})
+    assert steered(plain, fixed, Literal("given", "v_scale"), holds=True) is None

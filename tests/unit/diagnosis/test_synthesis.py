@@ -14,7 +14,9 @@ from attnspec.diagnosis.synthesis import close_by, edited, shown_as
 from attnspec.judging.bench import Bench
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
+from attnspec.language.expressions import Expression
 from attnspec.mechanisms.loader import library
+from attnspec.subjects.stand_ins import DefinitionSubject
 from attnspec.subjects.targets import subject
 
 SCENARIOS = Profile("scenarios", covering=8, draws=0, admitted=1)
@@ -168,3 +170,13 @@ def test_edits_are_found_by_the_names_that_they_are_shown_with():
     names = {"q read as if contiguous", "scores: q @ k.mT -> q @ k"}
     names.add(next(c.told().name for c in edited(result.bench) if c.shown is not None))
     assert names - {"scores: q @ k.mT -> q @ k"} == {c.name for c in shown_as(result.bench, names)}
+
+
+def test_what_is_wrong_on_large_cases_alone_is_tried_with_the_edits_that_end_at_a_limit():
+    m = library()["neighborhood_attention_gradient"]
+    scope = m.definition["d_q"].scope
+    text = f"where(range(height)[:, none, none, none] < 64, {m.definition['d_q'].text}, 0)"
+    assert (
+        "d_q: d_q -> d_q up to 64 of height"
+        == named(DefinitionSubject(m, "ends", {"d_q": Expression(text, scope)}), m.name).name
+    )
