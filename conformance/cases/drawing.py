@@ -26,7 +26,7 @@ class Samples(WeakValueDictionary[tuple[Any, ...], Sample]):
 
 
 def drawn(mechanism: Mechanism, case: Case, claims: Claims, dtype: str, picker: Picker | None = None) -> Sample | None:
-    """A sample of a case that is still to be settled, or None where it is unfit or, under limits, impossible.
+    """A sample of a case that is still to be settled, or None where it is unfit or, under limits and ties, impossible.
 
     Where nothing but the case decides, plans of other claims that have it share it, and what was computed from it.
     """
@@ -44,7 +44,7 @@ def drawn(mechanism: Mechanism, case: Case, claims: Claims, dtype: str, picker: 
     except Unfit:
         return None
     except SpecError:
-        if not claims.limits:
+        if not (claims.limits or claims.ties):
             raise
         return None
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -53,6 +53,8 @@ class Reading:
     layout: str
     cases: int
     by_shape: bool = False
+    ties: Mapping[str, str] = field(default_factory=dict)
+    """The sizes that equal others, so that a function knows the lengths of axes that are folded."""
 
 
 def lay_out(subject: Subject, operator: Mechanism, dtype: str, device: str) -> None:
@@ -64,6 +66,8 @@ def lay_out(subject: Subject, operator: Mechanism, dtype: str, device: str) -> N
         return
     found = _read(subject, operator, dtype, device)
     if found is not None and found.layout != subject.form.layout.name:
+        if found.ties:
+            subject.limit_to({}, found.ties)
         subject.read_as(found.layout, observed=True)
 
 
@@ -89,7 +93,7 @@ def _read(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str)
     if (count := fits.get(best, []).count("right")) > 0:
         return Reading(best, count)
     if not any(found.count("right") for found in fits.values()) and (name := _narrow(subject, operator, dtype, device)):
-        return Reading(name, 1)
+        return Reading(name, 1, ties=_needed(operator, name, subject.form.told))
     most = max((fits[name].count("shaped") for name in others), default=0)
     shaped = [name for name in others if fits[name].count("shaped") == most]
     if len(shaped) == 1 and most > fits[own].count("shaped"):
@@ -144,6 +148,20 @@ def share_of_right(
         cases = [*_giving(subject, operator, dtype, shown)]
         right = sum(_fit(subject, sample.mechanism, sample, dtype, device) == "right" for sample in cases)
     return right / len(cases) if right > FEW else 0.0
+
+
+def answers(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str) -> bool:
+    """Whether a subject gives results of the right shape for the first cases, wrong or not."""
+    fits = fits_of(subject, operator, _giving(subject, operator, dtype, ()), dtype, device)
+    return bool(fits) and not {*fits} & {"refused", "stuck"}
+
+
+def fits_of(
+    subject: AdapterSubject, operator: Mechanism, cases: Iterable[Sample], dtype: str, device: str
+) -> list[Fit]:
+    """What a subject's answers to some cases are."""
+    with subject.session():
+        return [_fit(subject, operator, sample, dtype, device) for sample in cases]
 
 
 def _right_by_some_words(
@@ -211,7 +229,7 @@ def _narrow(subject: AdapterSubject, operator: Mechanism, dtype: str, device: st
 
     It may also be one with folded axes, of a function that is told the length of one of them.
     """
-    own, told = subject.form.layout.name, subject.form.told
+    own, told = subject.form.layout.name, subject.form.told | _following(operator, subject.form.told).keys()
     found = [layout_of(operator.layouts, name) for name in operator.layouts]
     found = [x for x in found if not x.stacks and all(told & {_sizes(operator)[y] for y in fold} for fold in x.folded)]
     single = {x.name: single_sizes(conditions(x, _sizes(operator))) for x in found}
@@ -237,6 +255,20 @@ def _narrow(subject: AdapterSubject, operator: Mechanism, dtype: str, device: st
     finally:
         subject.read_as(own)
     return ""
+
+
+def _following(operator: Mechanism, told: Collection[str]) -> dict[str, tuple[str, str]]:
+    """The sizes that a function knows too if they equal one that it is told, each with the pair that is equal."""
+    pairs = ((a, b) for a, size in operator.sizes.items() for b in sorted(size.uses & {*operator.sizes}))
+    ends = ((new, (a, b)) for a, b in pairs for new, old in ((a, b), (b, a)) if old in told and new not in told)
+    return dict(ends)
+
+
+def _needed(operator: Mechanism, layout: str, told: Collection[str]) -> dict[str, str]:
+    """The sizes that are to equal others in a layout with folded axes, of which a function is told some lengths."""
+    following, names = _following(operator, told), _sizes(operator)
+    folds = [{names[letter] for letter in fold} for fold in layout_of(operator.layouts, layout).folded]
+    return dict(following[name] for fold in folds if not fold & {*told} for name in sorted(fold & following.keys()))
 
 
 def candidates(operator: Mechanism) -> list[str]:

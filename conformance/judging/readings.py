@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from ..mechanisms.stated import is_stated
-from ..subjects.readings import Way, begun, line_of, unsaid, ways
+from ..subjects.readings import LACKING, Way, begun, line_of, unsaid, ways
 from ..subjects.subject import AdapterSubject
-from .layouts import enough, is_read_right, lay_out, right_answers, share_of_right
+from .layouts import answers, enough, is_read_right, lay_out, right_answers, share_of_right
 
 
 def find_readings(subject: AdapterSubject, device: str) -> list[str]:
@@ -59,12 +59,14 @@ def _one_of(
     unread = alike[0].parameters and not first and not {*alike[0].parameters} & {*subject.claims.names}
     own = [] if unread else [first]
     further = [[way] for way in alike if way not in first]
-    without = [[]] if first and not alike[0].parameters else []
+    without = [[]] if first and alike[0].kind not in ("parameters", LACKING) else []
     some = _first_right(subject, before, [*own, *further, *without], alike, device)
     how = "as first calls show"
     if some is None:
         some, how = _nearest(subject, before, [*own, *further], alike[0].shown, device), "as most first calls show"
         some = None if some == first else some
+    if some is None and first:
+        some, how = _answered(subject, before, own, further, device), "as the shapes of first results show"
     return None if some is None else ([*before, *some], [f"{way.says}, {how}" for way in some])
 
 
@@ -106,6 +108,26 @@ def _nearest(
     return best[0] if best else None
 
 
+def _answered(
+    subject: AdapterSubject,
+    before: Sequence[Way],
+    own: Sequence[Sequence[Way]],
+    further: Sequence[Sequence[Way]],
+    device: str,
+) -> Sequence[Way] | None:
+    """The first ways by which a function gives results, if it gives none by its own; it is called so from now on."""
+    like = subject.adapter.like
+    for some in (*own, *further):
+        line = line_of(subject.adapter, subject.mechanism, [*before, *some])
+        if unsaid(subject.adapter, subject.mechanism, line):
+            continue
+        subject.take_as(line)
+        if answers(subject, subject.mechanism, subject.claims.dtypes[0], device):
+            return None if some in own else some
+    subject.take_as(like)
+    return None
+
+
 LEAST = 0.25
 """The share of answers that may be right by chance."""
 
@@ -126,7 +148,7 @@ def _instead(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list
     return []
 
 
-def _alternatives(known: Sequence[Way]) -> Iterator[list[Way]]:
+def _alternatives(known: Iterable[Way]) -> Iterator[list[Way]]:
     """The ways of the same parameters, in their order."""
     left = [*known]
     while left:
@@ -136,8 +158,9 @@ def _alternatives(known: Sequence[Way]) -> Iterator[list[Way]]:
 
 
 def _overlap(one: Way, other: Way) -> bool:
-    """Whether two ways are of the same parameters, or of none."""
-    return bool({*one.parameters} & {*other.parameters}) or not (one.parameters or other.parameters)
+    """Whether two ways are of the same parameters, or of none and say the same kind of thing."""
+    alike = not one.parameters and one.kind == other.kind
+    return alike or bool({*one.parameters} & {*other.parameters})
 
 
 def _right(

@@ -11,7 +11,7 @@ another width do not fit, and many kernels of rows take arrays of two axes alone
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -26,12 +26,13 @@ from ..execution.faults import Fault
 from ..language.expressions import Expression
 from ..language.scopes import Values
 from ..mechanisms.mechanism import Mechanism
-from ..mechanisms.parameters import words
+from ..mechanisms.parameters import limits
 from ..mechanisms.signatures import scope_of
 from ..numerics import budget
 from ..numerics.truths import truth
 from ..subjects.subject import AdapterSubject
 from .bench import Bench
+from .layouts import fits_of
 from .settling import Declined
 from .trial import Faulted, Trial
 
@@ -119,13 +120,13 @@ def taken_alone(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str
         yield from _axes(asked, m.required[0], len(m.shapes[m.required[0]]))
     pairs = [pair for pair in GROUPED if {*pair} <= {*m.sizes}]
     weaker = {f"{heads} == {others}": f"{heads} == {others} or {others} == 1" for heads, others in pairs}
-    shapes = dict.fromkeys(words(m.operator).limits, ("raised", "misshapen"))
-    kept: dict[str, Collection[str]] = dict.fromkeys((*weaker, *_given(subject)), ("raised",)) | shapes
-    for condition, kinds in [*kept.items()]:
+    faults = dict.fromkeys((*weaker, *_given(subject)), ("raised",)) | dict.fromkeys(limits(m), ("raised", "misshapen"))
+    kept = dict.fromkeys(faults)
+    for condition, kinds in faults.items():
         del kept[condition]
         for text in filter(None, (condition, weaker.get(condition))):
-            if says := asked.beyond(text, kinds, [*kept]):
-                kept[text] = kinds
+            if says := asked.beyond(text, kinds, [*kept], wrong=condition not in _given(subject)):
+                kept[text] = None
                 yield text, says
                 break
 
@@ -198,28 +199,44 @@ class _Asked:
             first.case, label="sizes", seed=seed_of(0, "sizes"), fixed={**first.case.fixed, **sizes}, literals={}
         )
         try:
-            return self.fault_of(Sample(self.bench.mechanism, case, self.dtype, claims=claims) if sizes else first)
+            made = Sample(self.bench.mechanism, case, self.dtype, claims=claims) if sizes else first
         except (Unfit, SpecError):
             return None
+        return self.fault_of(made, self.bench.mechanism.outputs[:1])
 
-    def beyond(self, condition: str, kinds: Collection[str] = ("raised",), others: Collection[str] = ()) -> str:
+    def beyond(
+        self,
+        condition: str,
+        kinds: Collection[str] = ("raised",),
+        others: Collection[str] = (),
+        *,
+        wrong: bool = False,
+    ) -> str:
         """What is said to the first of the cases of which a condition does not hold, if all of these fail in such ways.
 
-        One of which it holds is answered. Some other conditions hold of all cases that are looked at.
+        Some may be `wrong` instead, if one fails and none is right. One of which the condition holds is answered. Some
+        other conditions hold of all cases that are looked at.
         """
 
         def besides(cases: Iterable[Sample], *, met: bool) -> Iterator[Sample]:
             own = (case for case in cases if self._is_met(condition, case) is met)
             return itertools.islice((case for case in own if all(self._is_met(text, case) for text in others)), FEW)
 
-        without = besides(itertools.chain(self.plain, self.planned.pairs), met=False)
-        said = ""
+        without, said = [*besides(itertools.chain(self.plain, self.planned.pairs), met=False)], ""
         for case in without:
             fault = self.fault_of(case)
-            if not fault or fault.kind not in kinds:
+            fails = fault and fault.kind in kinds
+            if not fails and not wrong:
                 return ""
-            said = said or fault.says
-        return said if said and any(self.fault_of(case) is False for case in besides(self.plain, met=True)) else ""
+            said = said or (fault.says if fault and fails else "")
+        if not said or (wrong and self._is_right_on(without)):
+            return ""
+        return said if any(self.fault_of(case) is False for case in besides(self.plain, met=True)) else ""
+
+    def _is_right_on(self, cases: Iterable[Sample]) -> bool:
+        """Whether a function is right on one of some cases."""
+        answered = (case for case in cases if self.fault_of(case) is False)
+        return "right" in fits_of(self.bench.subject, self.bench.mechanism, answered, self.dtype, self.bench.device)
 
     def _is_met(self, condition: str, case: Sample) -> bool:
         """Whether a condition holds of a case."""
@@ -227,15 +244,18 @@ class _Asked:
         with np.errstate(all="ignore"), budget.metered():
             return bool(truth(expression(Values(case.values, self.dtype))).must)
 
-    def fault_of(self, sample: Sample) -> Fault | Literal[False] | None:
-        """The fault of a case; false where it has none, None where it cannot be asked."""
+    def fault_of(self, sample: Sample, outputs: Sequence[str] = ()) -> Fault | Literal[False] | None:
+        """The fault of a case, as far as some outputs or all show it; false for none, None where it cannot be asked."""
         subject = self.bench.subject
+        outputs = outputs or self.bench.mechanism.outputs
         try:
             trial = Trial(self.bench, sample)
             with subject.session():
-                if (fault := subject.call(trial.call(trial.base)).fault) is not None:
-                    return fault
-                trial.observed(self.bench.mechanism.outputs[0], trial.base)
+                reply = subject.call(trial.call(trial.base))
+                if reply.fault is not None:
+                    return reply.fault
+                for name in (name for name in outputs if name in reply.outputs or name == outputs[0]):
+                    trial.observed(name, trial.base)
         except Faulted as error:
             return error.fault
         except (Unfit, SpecError, Declined):

@@ -122,6 +122,7 @@ def faults(mechanism: Mechanism) -> Iterator[SpecError]:
     mentioned = lines | {
         n for law in mechanism.laws.values() for e in (law.when, law.holds, *law.given.values()) for n in e.uses
     }
+    mentioned |= {name for layout in mechanism.layouts.values() for name in layout}  # what a backward pass is handed
     for name, line in mechanism.definition.items():
         if name not in mentioned and name not in mechanism.outputs and line.place and line.place.file == mechanism.path:
             yield SpecError(f"definition.{name}: no line and no law uses it", line.place)

@@ -17,9 +17,9 @@ from ..errors import Place, SpecError, did_you_mean
 from ..language.expressions import Expression
 from .assembled import faults_in
 from .documents import read
+from .forward import scope_with_results
 from .mechanism import Mechanism
 from .schema import faults_beside, place_of, spec_folder
-from .signatures import scope_of
 from .stated import kind_and_texts
 
 COMPUTED = ("array", "tuple", "complex", "in_place")
@@ -37,12 +37,18 @@ class Reading:
     """In which calls they are none."""
     unless: frozenset[str] = frozenset()
     """Functions with these parameters read them otherwise."""
+    certain: bool = False
+    """Whether its parameters mean nothing else, so that a function that is wrong with them is wrong."""
     lacking: str = ""
     """The input that no parameter of a function gives."""
     named: frozenset[str] = frozenset()
     """Words of which functions have one in their name or documentation."""
     fixed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Options that it has no parameter for, each with the values that it may have, in the order of trying."""
+    conventions: Mapping[str, str] = field(default_factory=dict)
+    """The words of conventions by which results of a forward pass are computed."""
+    shown: frozenset[str] = frozenset()
+    """The inputs and options with which calls show it, beside those that it speaks of."""
     requires: tuple[str, ...] = ()
     dtypes: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     returns: tuple[str, ...] = ()
@@ -84,9 +90,30 @@ def called() -> Mapping[str, str]:
     return {word: operator for operator in described() for word in words(operator).called}
 
 
-def readings(operator: str) -> tuple[Reading, ...]:
-    """Those of an operator, in the order in which they are tried."""
-    return words(operator).readings
+def readings(mechanism: Mechanism) -> list[Reading]:
+    """Those of an operator, in the order in which they are tried; none where nobody has written any.
+
+    Gradients have those of the operator whose gradients they are, too, as far as they take the same.
+    """
+    source = mechanism.stating.gradient_of
+    shared = [one for one in words(source).readings if _is_of(one, mechanism)] if source else []
+    return [*words(mechanism.operator).readings, *shared]
+
+
+def limits(mechanism: Mechanism) -> list[str]:
+    """What holds of the calls of many functions of an operator, which fail on others; of gradients, as of readings."""
+    source = mechanism.stating.gradient_of
+    shared = words(source).limits if source else ()
+    known = [text for text in shared if not [*_unknown("", [text], mechanism, None)]]
+    return [*words(mechanism.operator).limits, *known]
+
+
+def _is_of(one: Reading, mechanism: Mechanism) -> bool:
+    """Whether an operator has all that a reading speaks of."""
+    texts = [part for text in one.parameters.values() for part in kind_and_texts(text)[1]]
+    texts += [*one.requires, *filter(None, [one.absent])]
+    known = {*one.fixed} <= {*mechanism.options} and one.lacking in ("", *mechanism.required)
+    return known and not [*_unknown("", texts, mechanism, None)]
 
 
 def _words(document: Mapping[Any, Any]) -> Words:
@@ -106,9 +133,12 @@ def _reading(document: Mapping[Any, Any]) -> Reading:
         parameters=_by_names(plain.get("parameters", {})),
         absent=str(plain.get("absent", "")),
         unless=frozenset(map(str, plain.get("unless", ()))),
+        certain=bool(plain.get("certain", False)),
         lacking=str(plain.get("lacking", "")),
         named=frozenset(map(str, plain.get("named", ()))),
         fixed={str(name): _values(x) for name, x in plain.get("fixed", {}).items()},
+        conventions={str(name): str(word) for name, word in plain.get("conventions", {}).items()},
+        shown=frozenset(map(str, plain.get("shown", ()))),
         requires=tuple(map(str, plain.get("requires", ()))),
         dtypes=_by_names(plain.get("dtypes", {})),
         returns=tuple(map(str, plain.get("returns", ()))),
@@ -164,13 +194,18 @@ def _misnamed(plain: Mapping[str, Any], stem: str, known: Mapping[str, Mechanism
 def _misread(document: Mapping[Any, Any], one: Reading, m: Mechanism) -> Iterator[SpecError]:
     """Expressions of a reading that say nothing of its operator."""
     place = place_of(next(iter(document)))
-    if not (one.parameters or one.named or one.lacking or one.fixed or one.returns):
+    if not (one.parameters or one.named or one.lacking or one.fixed or one.returns or one.conventions):
         yield SpecError("readings: a reading has parameters, or says what holds of functions without them", place)
     if one.lacking and one.lacking not in m.required:
         hint = did_you_mean(one.lacking, m.required)
         yield SpecError(f"lacking: {m.name} does not require {one.lacking!r}{hint}", place)
     for name in (name for name in one.fixed if name not in m.options):
         yield SpecError(f"fixed: {m.name} has no option {name!r}{did_you_mean(name, m.options)}", place)
+    for name in (name for name in one.shown if name not in m.takes):
+        yield SpecError(f"shown: {m.name} does not take {name!r}{did_you_mean(name, m.takes)}", place)
+    for name, word in one.conventions.items():
+        if word not in m.conventions.get(name, ()):
+            yield SpecError(f"conventions: {m.name} has no convention {name!r} with the word {word!r}", place)
     for names, text in one.parameters.items():
         how, texts = kind_and_texts(text)
         if how not in COMPUTED:
@@ -188,6 +223,6 @@ def _unknown(label: str, texts: Iterable[str], m: Mechanism, place: Place | None
     """Expressions that cannot be read."""
     for text in texts:
         try:
-            Expression(text, scope_of(m))
+            Expression(text, scope_with_results(m))
         except SpecError as error:
             yield SpecError(f"{label}: {error.message}", place)

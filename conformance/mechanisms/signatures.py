@@ -86,6 +86,8 @@ class Signature:
     """The interface of the same functions whose other calls these are."""
     variant_of: str = ""
     """The interface whose parameters other functions of that name read otherwise, as this one says."""
+    conventions: Mapping[str, str] = field(default_factory=dict)
+    """The words of conventions by which results of a forward pass are computed that it is handed."""
     found: tuple[str, ...] = ()
     """Where a program finds functions that have it, as `module:name`."""
 
@@ -116,8 +118,14 @@ class Signature:
         return Layout(found.name, found.own, {**found.given, **self.arrays}) if self.arrays else found
 
     def arrays_in(self, mechanism: Mechanism) -> dict[str, str]:
-        """The parameters that are an array, of the layout or of a further mechanism, each with that array."""
-        whole = {name for m in mechanism.kin for name in m.inputs} | {*self.layout_in(mechanism).stacks}
+        """The parameters that are an array, of the layout or of a further mechanism, each with that array.
+
+        Arrays of the layout that are neither inputs nor outputs are results of a forward pass.
+        """
+        layout = self.layout_in(mechanism)
+        whole = {name for m in mechanism.kin for name in m.inputs} | {*layout.stacks, *layout.own} - {
+            *mechanism.outputs
+        }
         kinds = ("array", "in_place")
         return {n: p.texts[0] for n, p in self.parameters.items() if p.how in kinds and p.texts[0] in whole}
 
@@ -194,6 +202,7 @@ def _stated(like: str, label: str) -> Signature:
         returns=line.returns,
         fixed=line.fixed,
         outputs=line.outputs,
+        conventions=line.conventions,
     )
 
 
@@ -375,7 +384,7 @@ def _misread(texts: Mapping[Any, Any], one: Signature, m: Mechanism) -> Iterator
                 yield SpecError(f"parameters.{name}: {error.message}", place)
     for part in one.requires:
         try:
-            Expression(part, scope)
+            lacking -= Expression(part, scope).uses  # what is to equal what is passed
         except SpecError as error:
             yield SpecError(f"requires: {error.message}", place_of(part))
     for name in sorted(lacking):

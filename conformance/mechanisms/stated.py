@@ -5,6 +5,7 @@ several as `[a, b]`. What holds of every call may follow, as in `attention(n=q_l
 so may options of one value and dtypes: `rotary(cos=..., sin=...) fixed(interleaved=true) dtypes(cos=float32)`.
 What a function returns in place of the outputs is named, and what each output is assembled from:
 `moe_routing(router_logits=logits) returns(weight, ids) outputs(weights=sum(...))`.
+`conventions(causal_alignment=top_left)` says by which convention what is handed of a forward pass was computed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ _PART = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)\s*(\S.*?)\s*", re.DOTALL)
 _KIND = re.compile(r"\{\s*(\w+)\s*:\s*(.*?)\s*\}", re.DOTALL)
 KINDS = ("out", "in_place", "room", "text", "complex", "left")
 OPEN, CLOSED = "([{", ")]}"
-FIXED, REQUIRES, DTYPES, RETURNS, OUTPUTS = "fixed", "requires", "dtypes", "returns", "outputs"
+FIXED, REQUIRES, DTYPES = "fixed", "requires", "dtypes"
+RETURNS, OUTPUTS, CONVENTIONS = "returns", "outputs", "conventions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class Line:
     """What is returned, in its order; the outputs of the operator where nothing is said."""
     outputs: Mapping[str, str] = field(default_factory=dict)
     """Outputs that are assembled from what is returned."""
+    conventions: Mapping[str, str] = field(default_factory=dict)
+    """The words of conventions by which results of a forward pass are computed that it is handed."""
 
     def __str__(self) -> str:
         groups = {self.operator: _assigned(self.parameters)}
@@ -48,6 +52,7 @@ class Line:
         groups |= {DTYPES: _assigned(self.dtypes)} if self.dtypes else {}
         groups |= {RETURNS: ", ".join(self.returns)} if self.returns else {}
         groups |= {OUTPUTS: _assigned(self.outputs)} if self.outputs else {}
+        groups |= {CONVENTIONS: _assigned(self.conventions)} if self.conventions else {}
         return " ".join(f"{name}({text})" for name, text in groups.items())
 
 
@@ -64,12 +69,13 @@ def stated(like: str, label: str = "") -> Line:
     """What a line states; a `UsageError` for one that cannot be read."""
     groups = _groups(like)
     operator, *further = groups
-    if not operator or {*further} - {FIXED, REQUIRES, DTYPES, RETURNS, OUTPUTS}:
+    if not operator or {*further} - {FIXED, REQUIRES, DTYPES, RETURNS, OUTPUTS, CONVENTIONS}:
         raise UsageError(f"{label}an interface is stated as OPERATOR(parameter=input or option, ...), not {like!r}")
     parameters = _read(groups[operator], label)
     requires, returns = (tuple(p.strip() for p in _parts(groups.get(name, ""))) for name in (REQUIRES, RETURNS))
-    fixed, dtypes, outputs = (_read(groups.get(name, ""), label) for name in (FIXED, DTYPES, OUTPUTS))
-    return Line(operator, parameters, fixed, requires, dtypes, returns, outputs)
+    kinds = (FIXED, DTYPES, OUTPUTS, CONVENTIONS)
+    fixed, dtypes, outputs, conventions = (_read(groups.get(name, ""), label) for name in kinds)
+    return Line(operator, parameters, fixed, requires, dtypes, returns, outputs, conventions)
 
 
 def _read(text: str, label: str) -> dict[str, str]:

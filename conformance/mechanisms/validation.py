@@ -13,6 +13,7 @@ from ..numerics.codes import CODES
 from ..numerics.formats import FORMATS, NUMBER
 from ..numerics.formats import KINDS as NOT_NUMBERS
 from .amounts import excesses
+from .forward import results
 from .inspection import find_cycle
 from .layouts import faults as layout_faults
 from .mechanism import Assignments, Mechanism
@@ -132,7 +133,8 @@ def _layouts(mechanism: Mechanism, given: Mapping[Any, Any], drawn: set[str]) ->
     if not given:
         return
     places = {(str(layout), str(name)): place_of(name) for layout, own in given.items() for name in own}
-    for layout, name, says in layout_faults(mechanism.layouts, {*mechanism.inputs, *mechanism.outputs, *drawn}):
+    known = {*mechanism.inputs, *mechanism.outputs, *results(mechanism), *drawn}
+    for layout, name, says in layout_faults(mechanism.layouts, known):
         yield SpecError(f"layouts.{layout}.{name}: {says}", places.get((layout, name)))
 
 

@@ -25,6 +25,7 @@ from ..language.expressions import Expression
 from ..language.scopes import Values
 from ..mechanisms.assembled import assembled, expression
 from ..mechanisms.definition import Frame
+from ..mechanisms.forward import computed, forward, results
 from ..mechanisms.layouts import (
     Layout,
     MisfitError,
@@ -35,10 +36,9 @@ from ..mechanisms.layouts import (
     sizes_of_letters,
 )
 from ..mechanisms.mechanism import Mechanism
-from ..mechanisms.signatures import SCRATCH, Passed, Signature, scope_of, signature_named
+from ..mechanisms.signatures import SCRATCH, Passed, Signature, signature_named
 from ..numerics import budget
-from ..numerics.numbers import value
-from ..numerics.truths import Truth
+from .passing import compiled, plain_value, used_by, worth
 from .renaming import own_names
 
 ROOM = "uint8"
@@ -95,7 +95,7 @@ class Form:
     def fixed(self) -> Mapping[str, Any]:
         """The options that the interface has one value of."""
         texts = self.taken.signature.fixed if self.taken else {}
-        return {name: _plain(_expression(self.mechanism, text)(Values({}, ""))) for name, text in texts.items()}
+        return {name: plain_value(compiled(self.mechanism, text)(Values({}, ""))) for name, text in texts.items()}
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -149,7 +149,11 @@ class Form:
 
     def arranged(self, call: Call) -> Call:
         """A call in this form; `MisfitError` where it has no room for it."""
-        inputs, options = self.layout.arranged(call.inputs), dict(call.options)
+        given, options = dict(call.inputs), dict(call.options)
+        if self.taken is not None and (arrays := self.handed & {*self.taken.arrays.values()}):
+            frame = self._forward(call)
+            given |= {name: computed(frame, name) for name in arrays}
+        inputs = self.layout.arranged(given)
         dtypes = {**call.dtypes, **self._of_parts(call.dtypes)}
         if self.taken is not None:
             dtypes |= {name: dtypes[array] for name, array in self.taken.arrays.items() if array in dtypes}
@@ -232,9 +236,8 @@ class Form:
     def translated(self, arrays: Mapping[str, Any], call: Call) -> tuple[dict[str, Any], dict[str, Any]]:
         """What the parameters of a known interface are passed: arrays, and all else."""
         assert self.taken is not None
-        m, inputs, options = self.mechanism, dict[str, Any](), dict[str, Any]()
-        given = {name: m.meant(name, x) for name, x in call.options.items()}
-        values = {**dict.fromkeys(m.absent), **m.defaults, **given, **call.inputs, **self.sizes_of(call)}
+        inputs, options = dict[str, Any](), dict[str, Any]()
+        known = self._forward(call) if self.handed else self._values(call)
         for name, passed in self.taken.passed.items():
             if name in self.taken.arrays:
                 if self.taken.arrays[name] in arrays:
@@ -247,12 +250,33 @@ class Form:
             if passed.how == "room":
                 inputs[name] = np.zeros(int(passed.texts[0]))
                 continue
-            x = _worth(passed, values, self.mechanism, call.dtype)
+            x = worth(passed, known, self.mechanism)
             if isinstance(x, np.ndarray):
                 inputs[name] = x.astype(np.int32) if x.dtype.kind == "i" else x  # as kernels take lengths and places
             elif x is not None or name in self.taken.wanting or passed.how == "text":
                 options[name] = x
         return inputs, options
+
+    def _values(self, call: Call) -> Values:
+        m = self.mechanism
+        given = {name: m.meant(name, x) for name, x in {**self.fixed, **call.options}.items()}
+        own = {**dict.fromkeys(m.absent), **m.defaults, **given, **call.inputs, **self.sizes_of(call)}
+        return Values(own, call.dtype)
+
+    def _forward(self, call: Call) -> Frame:
+        """The forward pass of a call; `MisfitError` where there is none, as for inputs that go not together."""
+        assert self.taken is not None
+        try:
+            return forward(self.mechanism, self._values(call).values, self.taken.signature.conventions)
+        except SpecError as error:
+            raise MisfitError(str(error)) from None
+
+    @property
+    def handed(self) -> set[str]:
+        """The results of the forward pass that parameters are passed, or are computed from."""
+        known, taken = results(self.mechanism), self.taken
+        passed = taken.passed.values() if taken and known else ()
+        return {name for each in passed for name in used_by(each, self.mechanism)} & known
 
     def sizes_of(self, call: Call) -> dict[str, int]:
         m = self.mechanism
@@ -261,42 +285,6 @@ class Form:
             axes = zip(reversed(shape), reversed(call.inputs[name].shape), strict=False)  # further ones stand in front
             found |= {size: n for size, n in axes if size}
         return found
-
-
-def _worth(passed: Passed, values: Mapping[str, Any], mechanism: Mechanism, dtype: str) -> Any:
-    """What a parameter is passed, in plain values or as an array."""
-    if passed.how == "left":
-        return None
-    with np.errstate(all="ignore"), budget.metered():
-        found = [_plain(_expression(mechanism, text)(Values(values, dtype))) for text in passed.expressions]
-    if passed.how == "text":
-        return passed.texts[0] if all(found) else passed.otherwise
-    if passed.how == "array" and isinstance(found[0], str):
-        return mechanism.passed(passed.texts[0], found[0])
-    if passed.how == "complex":
-        return (found[0] + 1j * found[1]).astype(np.complex64)
-    if passed.how == "object":
-        return dict(zip(passed.names, found, strict=True))
-    return tuple(found) if passed.how == "tuple" else found[0]
-
-
-@functools.cache
-def _compiled(operator: str, digest: str, text: str) -> dict[str, Expression]:
-    return {}
-
-
-def _expression(mechanism: Mechanism, text: str) -> Expression:
-    """An expression of a signature, compiled once."""
-    kept = _compiled(mechanism.name, mechanism.digest, text)
-    if not kept:
-        kept[text] = Expression(text, scope_of(mechanism))
-    return kept[text]
-
-
-def _plain(x: Any) -> Any:
-    x = np.asarray(x.must) if isinstance(x, Truth) else x if x is None or isinstance(x, bool | int | str) else value(x)
-    single = isinstance(x, np.generic) or (isinstance(x, np.ndarray) and x.ndim == 0)
-    return x.item() if single else x
 
 
 def form_in(mechanism: Mechanism, layout: str, label: str, like: str = "") -> Form:
@@ -372,12 +360,12 @@ def as_operator(taken: Taken, mechanism: Mechanism, name: str, module: str) -> E
     uses = {"none"}
     seen = typing | ({*mechanism.options} - {*mechanism.defaults})
     for text in taken.signature.requires:
-        uses |= _expression(mechanism, text).uses & seen
+        uses |= compiled(mechanism, text).uses & seen
     for parameter, passed in taken.passed.items():
         if parameter in taken.arrays:
             uses.add(taken.arrays[parameter])
         else:
-            own = _uses(passed, mechanism)
+            own = used_by(passed, mechanism)
             uses |= own - mechanism.absent | ({passed.asks} & mechanism.absent)
     uses |= _everywhere(taken, mechanism)
     kinds = inspect.Parameter
@@ -389,15 +377,10 @@ def as_operator(taken: Taken, mechanism: Mechanism, name: str, module: str) -> E
     return Elsewhere(name, module, inspect.Signature([*by_position, *by_name]))
 
 
-def _uses(passed: Passed, mechanism: Mechanism) -> set[str]:
-    """What the expressions of a parameter use."""
-    return set[str]().union(*(_expression(mechanism, text).uses for text in passed.expressions))
-
-
 def _everywhere(taken: Taken, mechanism: Mechanism) -> set[str]:
     """What further mechanisms add of which a function has all parameters by which its interface is passed it."""
     one = taken.signature
     arrays, had = one.arrays_in(mechanism), [*taken.passed.values()]
-    computed = [(passed in had, _uses(passed, mechanism)) for n, passed in one.parameters.items() if n not in arrays]
+    computed = [(passed in had, used_by(passed, mechanism)) for n, passed in one.parameters.items() if n not in arrays]
     used, lacking = ({x for has, own in computed if has is had for x in own} for had in (True, False))
     return (used - lacking) & mechanism.absent

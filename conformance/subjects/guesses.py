@@ -64,7 +64,7 @@ def _by_name(adapter: Adapter) -> bool:
         parameters = inspect.signature(adapter.function).parameters.values()
     except (TypeError, ValueError):
         return False
-    return not adapter.layout and all(p.kind not in (p.VAR_POSITIONAL, p.POSITIONAL_ONLY) for p in parameters)
+    return all(p.kind not in (p.VAR_POSITIONAL, p.POSITIONAL_ONLY) for p in parameters)
 
 
 def _needed(adapter: Adapter) -> list[str]:
@@ -77,7 +77,7 @@ def _needed(adapter: Adapter) -> list[str]:
 
 def _interface(adapter: Adapter, operator: str | None, known: Library) -> Signature | None:
     """The known interface of a plain function; None for one that is called like its operator."""
-    if not _by_name(replace(adapter, layout="")):
+    if not _by_name(adapter):
         return None
     parameters = inspect.signature(adapter.function).parameters.values()
     plain = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
@@ -126,20 +126,37 @@ def guess_operator(name: str, known: Library | None = None, needed: Sequence[str
     found = [word for word in said if f"_{word}_" in words]
     if found:
         operator = said[max(found, key=len)]
+        if operator == "multi_head" and needed and _needs_attention(known, needed):
+            operator = "attention"  # without weights
+        if {*words.split("_")} & BACKWARD and not {*words.split("_")} & FORWARD:
+            operator = f"{operator}_gradient" if f"{operator}_gradient" in known.stating else operator
         packed = any(name.lower().startswith(("cu_seq", "cu_len")) for name in needed)
         return f"packed_{operator}" if packed and f"packed_{operator}" in known.stating else operator
-    if needed and "attention" in known.stating:
-        attention = known["attention"]
-        words = (*attention.required, *attention.takes)
-        own = [alike(each, words) or each for each in needed]
-        further = {each for each in own[3:] if not is_told(each, attention, needed)}
-        if (*own[:3],) == attention.required and further <= {*words}:
-            return attention.name
+    if needed and "attention_gradient" in known.stating:
+        gradient = known["attention_gradient"]
+        own = [alike(each, gradient.required) or each for each in needed]
+        if {*gradient.required} <= {*own}:
+            return gradient.name
+    if needed and _needs_attention(known, needed):
+        return "attention"
     raise UsageError(
         f"the name {name!r} does not say which operator it is; add --operator NAME ('attnspec list operators')"
     )
 
 
+def _needs_attention(known: Library, needed: Sequence[str]) -> bool:
+    """Whether the parameters of a function that have no default are those of attention."""
+    if "attention" not in known.stating:
+        return False
+    attention = known["attention"]
+    words = (*attention.required, *attention.takes)
+    own = [alike(each, words) or each for each in needed]
+    further = {each for each in own[3:] if not is_told(each, attention, needed)}
+    return (*own[:3],) == attention.required and further <= {*words}
+
+
+BACKWARD, FORWARD = {"bwd", "backward", "backwards", "vjp"}, {"fwd", "forward"}
+"""What functions of gradients are called, and those of both passes."""
 SYNONYMS = {
     "attn": "attention",
     "sdpa": "attention",

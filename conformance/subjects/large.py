@@ -125,6 +125,8 @@ def in_form(form: Form, call: Call, shapes: Mapping[str, tuple[int, ...]]) -> La
         raise MisfitError("inputs of dtypes of their own are not tried at these sizes")
     if form.assembling:
         raise MisfitError("outputs that are assembled from several are not tried at these sizes")
+    if form.handed:
+        raise MisfitError("results of a forward pass are not handed over at these sizes")
     if form.layout.stacks:
         raise MisfitError(f"the layout {form.layout.name} holds several arrays in one")
     inputs: dict[str, Any] = {}

@@ -14,12 +14,15 @@ from dataclasses import dataclass, field
 
 from attnspec.adapters import Adapter
 
-from ..language.expressions import Expression
+from ..mechanisms.forward import results
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.parameters import Reading, readings
-from ..mechanisms.signatures import scope_of
 from ..mechanisms.stated import Line, kind_and_texts, stated
+from .passing import compiled
 from .renaming import given_by, lacks, spells, stated_for
+
+LACKING = "lacking"
+"""The kind of what says which input a function has not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,16 @@ class Way:
     """Options of one value, each with that value."""
 
     @property
+    def kind(self) -> str:
+        """What it tells: what parameters are, which input is lacking, conventions, or options and results."""
+        one = self.reading
+        if self.parameters:
+            return "parameters"
+        if one.lacking or one.conventions:
+            return LACKING if one.lacking else "conventions"
+        return "options"
+
+    @property
     def says(self) -> str:
         """What the parameters are."""
         names = " and ".join(f"`{name}`" for name in self.parameters)
@@ -47,7 +60,7 @@ class Way:
 def ways(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
     """The ways to read a plain function, in the order in which they are tried."""
     found, parameters = list[Way](), inspect.signature(adapter.function).parameters
-    for reading in readings(mechanism.operator):
+    for reading in readings(mechanism):
         own = _matched(reading, parameters)
         if own is None or reading.unless & {*parameters} or not _is_named(reading, adapter):
             continue
@@ -55,7 +68,7 @@ def ways(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
             continue
         wanting = {name for name in own if parameters[name].default is inspect.Parameter.empty}
         texts = {name: _passed(text, "" if name in wanting else reading.absent) for name, text in own.items()}
-        shown = _shown(texts.values(), mechanism)
+        shown = _shown(texts.values(), mechanism) | reading.shown
         fixed = _fixed(reading, given_by(adapter.function, mechanism, texts))
         some = bool(own or reading.returns or not reading.fixed)
         found += [Way(reading, texts, shown, bool(wanting), each) for each in fixed if some or each]
@@ -71,11 +84,16 @@ def _fixed(reading: Reading, given: Collection[str]) -> Iterator[dict[str, str]]
 
 def begun(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
     """The ways by which a plain function is called first: as its name says, and the first of what it asks for."""
-    found, asked = list[Way](), unsaid(adapter, mechanism, stated_for(adapter.function, mechanism))
-    for way in ways(adapter, mechanism):
+    found, known = list[Way](), ways(adapter, mechanism)
+    asked = unsaid(adapter, mechanism, stated_for(adapter.function, mechanism))
+    handed = (way for way in known if way.asked and _hands_results(way, mechanism))
+    asked |= {name for way in handed for name in way.parameters}  # whatever else its name may mean
+    for way in known:
         if any(other.reading is way.reading for other in found):
             continue
-        if way.reading.named or way.reading.lacking or way.reading.usual or {*way.parameters} & asked:
+        one = way.reading
+        first = one.certain and not any({*way.parameters} & {*other.parameters} for other in found)
+        if one.named or one.lacking or one.usual or first or {*way.parameters} & asked:
             found.append(way)
             asked -= {*way.parameters}
     return found
@@ -115,6 +133,7 @@ def _line(adapter: Adapter, mechanism: Mechanism, some: Sequence[Way]) -> Line:
         },
         tuple(name for way in some for name in way.reading.returns),
         {name: text for way in some for name, text in way.reading.outputs.items()},
+        {name: word for way in some for name, word in way.reading.conventions.items()},
     )
 
 
@@ -146,9 +165,15 @@ def _passed(text: str, absent: str) -> str:
     return parts[0] if how == "array" else f"[{', '.join(parts)}]"
 
 
+def _hands_results(way: Way, mechanism: Mechanism) -> bool:
+    """Whether a parameter is passed what a forward pass gave."""
+    texts = (part for text in way.parameters.values() for part in kind_and_texts(text)[1])
+    return any(compiled(mechanism, text).uses & results(mechanism) for text in texts)
+
+
 def _shown(texts: Collection[str], mechanism: Mechanism) -> frozenset[str]:
     """What some expressions use that calls may lack."""
     parts = (part for text in texts for part in kind_and_texts(text)[1])
-    used = {name for part in parts for name in Expression(part, scope_of(mechanism)).uses}
+    used = {name for part in parts for name in compiled(mechanism, part).uses}
     lacked = {name for name in mechanism.takes if mechanism.defaults.get(name, 1) in (None, True, 0.0)}
     return frozenset(used & lacked)

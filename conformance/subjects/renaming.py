@@ -11,10 +11,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..mechanisms.forward import spared
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.parameters import words
 from ..mechanisms.signatures import Signature
-from ..mechanisms.stated import Line
+from ..mechanisms.stated import Line, kind_and_texts
 from .sizes import SIZES, size_named
 
 ALIKE = (
@@ -25,8 +26,10 @@ ALIKE = (
     {"eps", "epsilon", "norm_eps", "variance_epsilon", "layer_norm_eps"},
     {"base", "theta", "rope_theta", "rotary_base"},
     {"interleaved", "rope_interleaved", "rotary_interleaved"},
+    {"rotary_dim", "rotary_ndims", "rotary_dims", "rope_dim", "rot_dim", "n_rot"},
     {"positions", "position_ids", "pos_ids"},
-    {"weight", "gamma"},
+    {"weight", "gamma", "w"},
+    {"targets", "target", "labels", "label"},
     {"q", "query", "queries"},
     {"k", "key", "keys"},
     {"v", "value", "values"},
@@ -37,6 +40,13 @@ ALIKE = (
     {"q_lens", "query_lens", "seqlens_q"},
     {"sink", "sinks", "s_aux", "attn_sink", "attn_sinks", "attention_sinks", "learnable_sink", "softmax_offset"},
     {"slopes", "alibi_slopes"},
+    {"d_out", "do", "dout", "d_o", "grad_out", "grad_output", "grad_o", "dy", "d_y", "grad_y", "grad", "dloss"},
+    {"d_q", "dq", "grad_q", "grad_query"},
+    {"d_k", "dk", "grad_k", "grad_key"},
+    {"d_v", "dv", "grad_v", "grad_value"},
+    {"d_x", "dx", "grad_x", "grad_input"},
+    {"d_weight", "dw", "d_w", "dweight", "grad_weight", "dgamma", "grad_gamma"},
+    {"d_bias", "db", "d_b", "dbias", "grad_bias", "dbeta", "grad_beta"},
 )
 """Names that mean the same wherever they stand."""
 TABLES = frozenset({"freqs", "freqs_cis", "freqs_cos", "freqs_sin", "cos", "sin", "cos_sin_cache", "image_rotary_emb"})
@@ -44,6 +54,7 @@ TABLES = frozenset({"freqs", "freqs_cis", "freqs_cos", "freqs_sin", "cos", "sin"
 NEEDED = {
     "scale": ("head_dim", "head_dim ** -0.5 if scale == none else scale"),
     "softcap": ("", "0.0 if softcap == none else softcap"),
+    "rotary_dim": ("dim", "dim if rotary_dim == none else rotary_dim"),
     "mask": ("k_len", "mask and full(true, 1, 1, q_len, k_len)"),
     "bias": ("k_len", "bias + full(0.0, 1, 1, q_len, k_len)"),
 }
@@ -113,7 +124,7 @@ def _matched(
         elif output := _output(p, mechanism):
             own.setdefault(p.name, f"{{out: {output}}}")
     requires |= _told_sizes(plain, own, mechanism, letters=False)
-    left = _left(own, requires, mechanism)
+    left = _unpassed(own, requires, mechanism)
     for p in plain[: len(mechanism.required) if by_place else 0]:  # the first ones, whatever else they are called
         free = p.name not in own and p.name not in TABLES and p.default is p.empty and p.kind is not p.KEYWORD_ONLY
         if left and free:
@@ -130,8 +141,17 @@ def _called(name: str, mechanism: Mechanism) -> str:
 
 def _left(own: Mapping[str, str], requires: Collection[str], mechanism: Mechanism) -> list[str]:
     """The inputs of every call that no parameter is passed, and that are not determined either."""
-    words = {word for text in (*own.values(), *requires) for word in re.findall(r"[a-z_]\w*", text)}
+    passed = [part for text in own.values() for part in kind_and_texts(text)[1]]
+    words = {word for text in (*passed, *requires) for word in re.findall(r"[a-z_]\w*", text)}
+    words |= spared(mechanism, words)
     return [name for name in mechanism.required if name not in words]
+
+
+def _unpassed(own: Mapping[str, str], requires: Collection[str], mechanism: Mechanism) -> list[str]:
+    """The same, and of gradients those as well from which results of the forward pass alone are computed."""
+    if not mechanism.gradient_of:
+        return _left(own, requires, mechanism)
+    return [name for name in mechanism.required if name not in own.values()]
 
 
 def _wanting(function: Callable[..., Any]) -> set[str]:
@@ -172,6 +192,8 @@ def _output(parameter: inspect.Parameter, mechanism: Mechanism) -> str:
     """The output that a parameter is room for; nothing where it is none."""
     if parameter.name in mechanism.outputs:
         return parameter.name
+    if mechanism.gradient_of:  # whose `out` is that of the forward pass
+        return like(parameter.name, mechanism.outputs)
     return mechanism.outputs[0] if parameter.default is parameter.empty and parameter.name.lower() in OUTPUT else ""
 
 

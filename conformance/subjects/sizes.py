@@ -21,6 +21,8 @@ NAMES = {
 """What each size is called."""
 RATIOS = {"heads // kv_heads": "num_groups n_groups n_rep num_key_value_groups group_size heads_per_group num_rep"}
 """What is told of two sizes."""
+PRODUCTS = {"heads * head_dim": "d_model embed_dim model_dim emb_dim"}
+"""What is told of all heads together."""
 LETTERS = {"batch": "b z", "heads": "h", "q_len": "m", "head_dim": "d", "n": "n"}
 """What a size is called in one letter, where a function asks for it."""
 LENGTH = "seq_len seqlen seq_length sequence_length seq length n_ctx context_length tokens num_tokens"
@@ -46,6 +48,9 @@ def size_named(name: str, sizes: Collection[str], others: Collection[str], *, le
     for ratio, names in RATIOS.items():
         if {*ratio.split(" // ")} <= {*sizes} and word in names.split():
             return ratio, ""
+    for product, names in PRODUCTS.items():
+        if {*product.split(" * ")} <= {*sizes} and word in names.split():
+            return product, ""
     letter = letters and len(name) == 1
     if letter and word == "n" and "k_len" in sizes and _has(others, "q_len"):
         return "k_len", ""

@@ -1,5 +1,7 @@
 """Known interfaces, each with a small kernel behind it: a right one is conformant by it, and a faulty one is not."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -42,6 +44,23 @@ def exchanged(*arrays):
 def flash_attn_kvpacked_func(q, kv, softmax_scale=None, causal=False):
     q, k, v = exchanged(q, kv[:, :, 0], kv[:, :, 1])
     return exchanged(attend(q, k, v, softmax_scale, hidden=future(q.shape[2], k.shape[2], causal)))[0]
+
+
+def flash_attn_varlen_kvpacked_func(
+    q, kv, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, softmax_scale=None, causal=False
+):
+    out = np.zeros((*q.shape[:2], kv.shape[3]), q.dtype)
+    keys, values = kv[:, 0], kv[:, 1]
+    for (first, end), (start, stop) in zip(pairwise(cu_seqlens_q), pairwise(cu_seqlens_k), strict=True):
+        rows = exchanged(q[first:end], keys[start:stop], values[start:stop])
+        hidden = future(end - first, stop - start, causal)
+        out[first:end] = exchanged(attend(*rows, softmax_scale, hidden=hidden))[0]
+    return out
+
+
+def flash_attn_varlen_qkvpacked_func(qkv, cu_seqlens, max_seqlen, softmax_scale=None, causal=False):
+    bounds = cu_seqlens, cu_seqlens, max_seqlen, max_seqlen
+    return flash_attn_varlen_kvpacked_func(qkv[:, 0], qkv[:, 1:], *bounds, softmax_scale, causal)
 
 
 def flash_attn_with_kvcache(q, k_cache, v_cache, cache_seqlens, block_table, softmax_scale=None):
@@ -255,6 +274,8 @@ def mamba_chunk_scan_combined(x, dt, A, B, C, chunk_size, D=None, dt_bias=None, 
 
 KERNELS = [
     (flash_attn_kvpacked_func, "attention"),
+    (flash_attn_varlen_kvpacked_func, "packed_attention"),
+    (flash_attn_varlen_qkvpacked_func, "packed_attention"),
     (flash_attn_with_kvcache, "paged_attention"),
     (trtllm_batch_decode_with_kv_cache, "paged_attention"),
     (trtllm_batch_decode_with_kv_cache_mla, "latent_pages"),
@@ -284,7 +305,11 @@ def needed(kernel):
     names = {*kernel.__code__.co_names}
     if kernel is chunk_delta_rule:
         return "sqrt"
-    return "exp" if names & {"attend", "recurrent"} else next(name for name in ("exp", "sqrt", "sin") if name in names)
+    return (
+        "exp"
+        if names & {"attend", "recurrent", "flash_attn_varlen_kvpacked_func"}
+        else next(name for name in ("exp", "sqrt", "sin") if name in names)
+    )
 
 
 def checked(function, like, operator):

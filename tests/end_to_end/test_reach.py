@@ -59,6 +59,19 @@ TABLE = {
         "add_rms_norm is treated as residual_rms_norm: `hidden_states` for `x`, `variance_epsilon` for `eps`",
         ("hidden_states = hidden_states + residual\n    residual = hidden_states\n    h", "h"),
     ),
+    "flash_attention_backward": (
+        "torch",
+        "attention_gradient",
+        'flash_attention_backward reads [batch, length, heads, dim]: declare layout = "bshd"; it is treated as '
+        "attention_gradient: `dout` for `d_out`, `softmax_lse` for `lse`, `softmax_scale` for `scale`",
+        ("- (dout * out).sum(-1, keepdim=True)", ""),
+    ),
+    "rms_norm_bwd": (
+        "torch",
+        "rms_norm_gradient",
+        "rms_norm_bwd is treated as rms_norm_gradient: `dy` for `d_out`, `w` for `weight`",
+        (".mean(-1, keepdim=True)", ".sum(-1, keepdim=True)"),
+    ),
     "mha": (
         "jax",
         "attention",

@@ -59,6 +59,26 @@ def fused_add_rms_norm(x, residual, weight, eps=1e-6):
     x.copy_((y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + eps)).to(x.dtype) * weight)
 
 
+def flash_attention_backward(dout, q, k, v, out, softmax_lse, causal, softmax_scale):
+    """Gradients of q, k and v [batch, length, heads, dim], by the logsumexp [batch, heads, length]."""
+    q, k, v, out, dout = (x.float().transpose(1, 2) for x in (q, k, v, out, dout))
+    a = q @ k.transpose(-1, -2) * softmax_scale
+    if causal:
+        hidden = torch.ones_like(a, dtype=torch.bool).triu(1 + k.shape[2] - q.shape[2])
+        a = a.masked_fill(hidden, float("-inf"))
+    p = (a - softmax_lse[..., None]).exp()
+    ds = p * (dout @ v.transpose(-1, -2) - (dout * out).sum(-1, keepdim=True)) * softmax_scale
+    return tuple(x.transpose(1, 2) for x in (ds @ k, ds.transpose(-1, -2) @ q, p.transpose(-1, -2) @ dout))
+
+
+def rms_norm_bwd(dy, x, w, rstd):
+    """Gradients of x [rows, n] and w [n], by one over the root mean square [rows]."""
+    assert x.ndim == 2
+    normed, pulled = x.float() * rstd[:, None], dy.float() * w.float()
+    dx = (pulled - normed * (normed * pulled).mean(-1, keepdim=True)) * rstd[:, None]
+    return dx.to(x.dtype), (dy.float() * normed).sum(0).to(x.dtype)
+
+
 def add_rms_norm(hidden_states, residual, weight, variance_epsilon=1e-6):
     hidden_states = hidden_states + residual
     residual = hidden_states

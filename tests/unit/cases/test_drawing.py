@@ -10,6 +10,7 @@ from attnspec.judging.bench import Bench
 from attnspec.judging.trial import Trial
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.stand_ins import DefinitionSubject
+from attnspec.subjects.targets import subject, undecorated
 
 
 @pytest.fixture(autouse=True)
@@ -50,3 +51,19 @@ def test_runs_that_keep_nothing_find_nothing_either(folder, monkeypatch):
     for sample in found:
         sample.cache.load()
     assert [1, 0] == [len(sample.cache) for sample in found]
+
+
+def flash_attn_varlen_qkvpacked_func(qkv, cu_seqlens, max_seqlen):
+    """A kernel of as many keys as queries, which a scenario of three queries and many keys has not."""
+
+
+def test_a_scenario_of_other_sizes_than_those_that_are_tied_is_left_out():
+    one = subject(
+        undecorated(flash_attn_varlen_qkvpacked_func, "flash_attn_varlen_qkvpacked_func", None, "numpy"), declared=False
+    )
+    assert "q_tokens" == one.claims.ties["k_tokens"]
+    labels = {
+        sample.case.label for sample in plan(one.mechanism, one.claims, PROFILES["quick"], 0, "float32").scenarios
+    }
+    assert "many_items" in labels
+    assert "weights_of_powers" not in labels

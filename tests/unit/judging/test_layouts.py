@@ -1,11 +1,13 @@
 """The layout that a function reads is found before anything is judged, and a right function is asked once."""
 
+from functools import partial
+
 import pytest
 
 from attnspec.adapters import Adapter
 from attnspec.judging.layouts import CASES, candidates, lay_out, layout_told, right_answers
 from attnspec.mechanisms.loader import library
-from attnspec.subjects.targets import subject
+from attnspec.subjects.targets import subject, undecorated
 
 ATTENTION = library()["attention"]
 
@@ -91,6 +93,24 @@ def test_what_no_layout_tells_apart_is_in_that_of_the_operator():
 
 def test_layouts_of_other_arrays_are_not_guessed():
     assert ["bhsd", "bshd", "sbhd"] == candidates(ATTENTION)
+
+
+def folded(q, k, v, num_heads, scale=1.0):
+    q, k, v = (x.reshape(*x.shape[:2], num_heads, -1).transpose(1, 2) for x in (q, k, v))
+    return (right(scale * q, k, v)).transpose(1, 2).flatten(-2)
+
+
+def test_who_is_told_the_heads_alone_has_as_many_of_keys_in_folded_axes():
+    one = subject(undecorated(folded, "folded", "attention", "torch"), declared=False)
+    lay_out(one, ATTENTION, "float32", "cpu")
+    assert ("bsd", True) == (one.form.layout.name, one.observed_layout)
+    assert "heads == kv_heads" in one.adapter.requires
+
+
+def test_a_wrong_function_is_in_no_folded_layout():
+    one = subject(undecorated(partial(folded, scale=2.0), "folded", "attention", "torch"), declared=False)
+    lay_out(one, ATTENTION, "float32", "cpu")
+    assert "bsd" != one.form.layout.name
 
 
 def test_a_layout_is_found_once():

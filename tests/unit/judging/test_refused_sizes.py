@@ -65,6 +65,58 @@ def test_what_goes_wrong_below_a_function_is_no_refusal(tmp_path, check):
     assert not notes(report)
 
 
+GRADIENT = """
+import torch
+
+
+def attention_bwd(do, q, k, v):
+    k, v = (x.repeat_interleave({times}, 1) for x in (k, v))
+    p = (q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5).softmax(-1)
+    flowing = do @ v.transpose(-1, -2)
+    ds = p * (flowing - (p * flowing).sum(-1, keepdim=True)) * q.shape[-1] ** -0.5
+    return ds @ k, ds.transpose(-1, -2) @ q, p.transpose(-1, -2) @ do
+"""
+
+
+def gradient(tmp_path, times):
+    (tmp_path / "backward.py").write_text(GRADIENT.replace("{times}", times))
+    return attnspec.check(f"{tmp_path / 'backward.py'}:attention_bwd", dtypes="float32", explain_time=0)
+
+
+def test_who_fails_where_heads_share_keys_is_not_tried_there(tmp_path):
+    report = gradient(tmp_path, "1")
+    assert {"attention_bwd": "conformant"} == report.verdicts, report
+    assert "fails unless heads == kv_heads, with RuntimeError" in str(report)
+
+
+def test_who_gives_a_wrong_shape_where_heads_share_keys_is_refuted(tmp_path):
+    report = gradient(tmp_path, "q.shape[1] // k.shape[1]")
+    assert {"attention_bwd": "violated"} == report.verdicts, report
+
+
+ROWS = """
+import torch
+
+
+def softmax(x):
+    rows, n = {shape}
+    shifted = (x.float() - x.float().amax(-1, keepdim=True)).exp()
+    return (shifted / shifted.sum({axis}, keepdim=True)).to(x.dtype)
+"""
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "verdict"),
+    [("x.shape", "-1", "conformant"), ("x.shape", "0", "violated"), ("x.shape[-2:]", "1", "violated")],
+)
+def test_who_takes_rows_of_one_axis_is_given_no_others(tmp_path, shape, axis, verdict):
+    (tmp_path / "rows.py").write_text(ROWS.replace("{shape}", shape).replace("{axis}", axis))
+    report = attnspec.check(f"{tmp_path / 'rows.py'}:softmax", dtypes="float32", explain_time=0)
+    assert {"softmax": verdict} == report.verdicts, report
+    told = "fails unless ndim(x) == 2, with ValueError:" in str(report)
+    assert told is (shape == "x.shape")
+
+
 def test_who_refuses_everything_is_given_no_limits(tmp_path):
     report = checked(tmp_path, "raise NotImplementedError('soon')")
     assert not notes(report)

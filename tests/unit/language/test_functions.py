@@ -98,7 +98,7 @@ MEANING: dict[str, list[tuple[str, Any]]] = {
         ("argsort(x, 0)", [[1, 1, 0], [0, 0, 1]]),
     ],
     "size": [("size(x)", 3), ("size(x, 0)", 2), ("size(n)", 1), ("size(true, -2)", 1)],
-    "ndim": [("ndim(x)", 2), ("ndim(x[0])", 1), ("ndim(n)", 0)],
+    "ndim": [("ndim(x)", 2), ("ndim(x[0])", 1), ("ndim(n)", 0), ("ndim(true)", 0)],
     "single": [("single(n)", True), ("single(true)", True), ("single(x)", False), ("single(x[0, 0])", True)],
     "transpose": [("transpose(x)", X.T), ("transpose(x[none])", X.T[None]), ("transpose(n)", 2)],
     "permute": [("permute(x[none], 2, 0, 1)", np.transpose(X[None], (2, 0, 1))), ("permute(true, 1, 0)", True)],

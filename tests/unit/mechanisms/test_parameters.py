@@ -11,10 +11,21 @@ def test_the_shipped_files_have_no_fault():
 
 
 def test_readings_are_in_the_order_of_the_file():
-    first, *others = readings("attention")
+    first, *others = readings(library()["attention"])
     assert "is true where a query may see a key" in first.says
     assert any(("key_padding_mask" in names) for one in others for names in one.parameters)
-    assert () == readings("softmax")
+    assert [] == readings(library()["softmax"])
+
+
+def test_gradients_have_the_readings_of_their_operator_too_as_far_as_they_take_the_same():
+    own = [one.says for one in readings(library()["attention_gradient"])]
+    assert "is the output of the forward pass" == own[0]
+    assert "is true for padding, [batch, k_len]" in own
+    tables = [
+        one for one in readings(library()["rotary_gradient"]) if ("cos", "freqs_cos", "cos_table") in one.parameters
+    ]
+    assert tables
+    assert not [one for one in readings(library()["rms_norm_gradient"]) if one.lacking]
 
 
 def test_words_in_names_say_one_operator_each():
@@ -24,7 +35,7 @@ def test_words_in_names_say_one_operator_each():
 
 
 def test_an_option_of_one_value_may_have_several():
-    first = readings("moe_routing")[0]
+    first = readings(library()["moe_routing"])[0]
     assert (("false", "true"), ("topk_weights", "topk_ids")) == (first.fixed["renormalise"], first.returns)
 
 
@@ -36,14 +47,20 @@ def test_an_option_of_one_value_may_have_several():
         ("operator: attention\nreadings: [{says: x}]", "a reading has parameters, or says"),
         ("operator: attention\nreadings: [{says: x, parameters: {m: maks}}]", "parameters.m: unknown name 'maks'"),
         ("operator: attention\nreadings: [{says: x, parameters: {m: '{out: lse}'}}]", "what is read is computed"),
+        ("operator: attention\nreadings: [{says: x, parameters: {m: out}}]", "parameters.m: unknown name 'out'"),
+        ("operator: attention\nreadings: [{says: x, named: [y], shown: [k]}]", "shown: attention does not"),
+        (
+            "operator: attention\nreadings: [{says: x, conventions: {grouping: tailed}}]",
+            "attention has no convention 'grouping' with the word 'tailed'",
+        ),
         ("operator: attention\nreadings: [{says: x, named: [y], fixed: {casual: 'true'}}]", "no option 'casual'"),
         (
             "operator: attention\nreadings: [{says: x, named: [y], fixed: {causal: [no_word, 'true']}}]",
             "fixed: unknown",
         ),
         (
-            "operator: attention\nreadings: [{says: x, returns: [p], outputs: {out: q}}]",
-            "outputs.out: unknown name 'q'",
+            "operator: attention\nreadings: [{says: x, returns: [p], outputs: {outs: p}}]",
+            "attention has no output 'outs'",
         ),
         ("operator: attention\ncalled: [router]", "called: 'router' says 'moe_routing'"),
         ("operator: attention\ncalled: [softmax]", "called: 'softmax' says 'softmax'"),

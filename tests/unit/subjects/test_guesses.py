@@ -8,6 +8,17 @@ from attnspec.mechanisms.loader import library
 from attnspec.subjects.guesses import Asked, completed, guess_operator
 
 
+def test_attention_of_several_heads_has_weights_unless_queries_are_asked_for():
+    assert "multi_head" == guess_operator("multi_head_attention", needed=["x", "wq", "wk", "wv", "wo"])
+    assert "attention" == guess_operator("multi_head_attention", needed=["query", "key", "value", "num_heads"])
+
+
+def test_what_needs_queries_keys_values_and_a_gradient_is_the_backward_pass_of_attention():
+    needed = ["dO", "query", "key", "value", "out", "lse"]
+    assert "attention_gradient" == guess_operator("solve", needed=needed)
+    assert "attention_gradient" == guess_operator("backward", needed=needed[:4])
+
+
 @pytest.mark.parametrize(
     ("name", "operator"),
     [
@@ -24,6 +35,11 @@ from attnspec.subjects.guesses import Asked, completed, guess_operator
         ("my_varlen_attn", "packed_attention"),
         ("route", "moe_routing"),
         ("per_token_quant_int8", "quantize_blocks"),
+        ("flash_attention_backward", "attention_gradient"),
+        ("rmsnorm_bwd", "rms_norm_gradient"),
+        ("softmax_backward_kernel", "softmax_gradient"),
+        ("attention_gradient", "attention_gradient"),
+        ("attention_forward_backward", "attention"),
     ],
 )
 def test_a_name_says_its_operator(name, operator):
@@ -51,6 +67,15 @@ def test_parameters_of_no_operator_or_of_several_say_none(function):
 def test_a_name_that_says_no_operator_is_no_guess(name):
     with pytest.raises(UsageError, match="does not say which operator it is"):
         guess_operator(name)
+
+
+def test_a_layout_that_is_declared_leaves_the_names_of_parameters_what_they_are():
+    def attention(query, key, value, sm_scale=None):
+        """A kernel."""
+
+    adapter = Adapter("attention", "", attention, "numpy", layout="bshd")
+    found = completed(adapter, Asked(), None)
+    assert ("attention(query=q, key=k, value=v, sm_scale=scale)", "bshd") == (found.like, found.layout)
 
 
 def test_of_interfaces_of_one_name_that_is_taken_which_has_most_of_the_parameters():

@@ -15,6 +15,7 @@ ATTENTION = ("batch", "kv_heads", "heads", "q_len", "k_len", "head_dim", "value_
         ("seqlen_k", "k_len"),
         ("d_v", "value_dim"),
         ("n_rep", "heads // kv_heads"),
+        ("d_model", "heads * head_dim"),
         ("eps", ""),
     ],
 )

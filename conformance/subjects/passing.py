@@ -1,0 +1,59 @@
+"""What a parameter of an interface is passed: its expressions, evaluated on a call."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from ..language.expressions import Expression
+from ..language.scopes import Environment
+from ..mechanisms.forward import scope_with_results
+from ..mechanisms.mechanism import Mechanism
+from ..mechanisms.signatures import Passed
+from ..numerics import budget
+from ..numerics.numbers import value
+from ..numerics.truths import Truth
+
+
+def worth(passed: Passed, known: Environment, mechanism: Mechanism) -> Any:
+    """What a parameter is passed, in plain values or as an array."""
+    if passed.how == "left":
+        return None
+    with np.errstate(all="ignore"), budget.metered():
+        found = [plain_value(compiled(mechanism, text)(known)) for text in passed.expressions]
+    if passed.how == "text":
+        return passed.texts[0] if all(found) else passed.otherwise
+    if passed.how == "array" and isinstance(found[0], str):
+        return mechanism.passed(passed.texts[0], found[0])
+    if passed.how == "complex":
+        return (found[0] + 1j * found[1]).astype(np.complex64)
+    if passed.how == "object":
+        return dict(zip(passed.names, found, strict=True))
+    return tuple(found) if passed.how == "tuple" else found[0]
+
+
+def used_by(passed: Passed, mechanism: Mechanism) -> set[str]:
+    """What the expressions of a parameter use."""
+    return set[str]().union(*(compiled(mechanism, text).uses for text in passed.expressions))
+
+
+@functools.cache
+def _compiled(operator: str, digest: str, text: str) -> dict[str, Expression]:
+    return {}
+
+
+def compiled(mechanism: Mechanism, text: str) -> Expression:
+    """An expression of an interface, compiled once."""
+    kept = _compiled(mechanism.name, mechanism.digest, text)
+    if not kept:
+        kept[text] = Expression(text, scope_with_results(mechanism))
+    return kept[text]
+
+
+def plain_value(x: Any) -> Any:
+    """What an expression gives, without bounds, and as a number where it is a single one."""
+    x = np.asarray(x.must) if isinstance(x, Truth) else x if x is None or isinstance(x, bool | int | str) else value(x)
+    single = isinstance(x, np.generic) or (isinstance(x, np.ndarray) and x.ndim == 0)
+    return x.item() if single else x
