@@ -91,7 +91,10 @@ def _first_right(
 def _nearest(
     subject: AdapterSubject, before: Sequence[Way], several: Sequence[Sequence[Way]], shown: frozenset[str], device: str
 ) -> Sequence[Way] | None:
-    """The ways by which the most answers are right, if these are some; the subject is called so from now on."""
+    """The ways by which the most answers are right, if these are some; the subject is called so from now on.
+
+    What it is called by is kept where half of the answers are right.
+    """
     own, best, most = subject.adapter.like, None, LEAST
     if not shown or not is_read_right(subject, subject.mechanism, subject.claims.dtypes[0], device):
         return None
@@ -104,6 +107,8 @@ def _nearest(
         share = share_of_right(subject, subject.mechanism, subject.claims.dtypes[0], device, given)
         if share > most:
             best, most = (some, like), share
+        if like == own and share >= HALF:
+            break
     subject.take_as(best[1] if best else own)
     return best[0] if best else None
 
@@ -130,6 +135,8 @@ def _answered(
 
 LEAST = 0.25
 """The share of answers that may be right by chance."""
+HALF = 0.5
+"""The share of right answers with which a fault is none of how a parameter is read."""
 
 
 def _instead(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list[str]:

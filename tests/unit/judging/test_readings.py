@@ -156,6 +156,12 @@ def cut(q, k, v, *, mask=None):
     return (torch.where(weights < 0.01, 0.0, weights) @ v.double()).to(q.dtype)
 
 
+def one_key_too_many(q, k, v, *, mask=None, causal=False):
+    hidden = torch.zeros(q.shape[2], k.shape[2], dtype=bool) if mask is None else ~mask
+    reach = 2 + k.shape[2] - q.shape[2]
+    return attend(q, k, v, hidden | torch.ones(q.shape[2], k.shape[2], dtype=bool).triu(reach) if causal else hidden)
+
+
 def backward(q, k, v, o, lse, do, causal=False, base=1.0, top_left=False):
     scores = q.float() @ k.float().transpose(-1, -2) / math.sqrt(q.shape[-1])
     if causal:
@@ -357,7 +363,7 @@ def test_two_parameters_are_read_one_after_the_other():
     ]
 
 
-@pytest.mark.parametrize("function", [as_it_is, flipped, unscaled, cut])
+@pytest.mark.parametrize("function", [as_it_is, flipped, unscaled, cut, one_key_too_many])
 def test_what_the_operator_has_is_read_as_it_has_it_wherever_no_other_way_is_right(function):
     one, said = read(function)
     assert ([], "") == (said, one.adapter.like)
