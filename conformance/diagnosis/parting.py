@@ -24,7 +24,7 @@ from ..judging.bench import Bench
 from .clock import now
 from .conditions import Condition, Fit, Literal, fitting
 from .facts import Facts, facts_of
-from .steering import EXPLAINED_ENTRIES, beyond, imposed, neighbours, otherwise, redrawn, sized, turned
+from .steering import EXPLAINED_ENTRIES, beyond, imposed, neighbours, otherwise, redrawn, sized, steered, turned
 
 TRIES = 128
 """Cases that are drawn for the tests of conditions."""
@@ -132,17 +132,13 @@ class Parting:
 
         These count for rows of integers, which are drawn and cannot be moved as sizes can.
         """
-        if literal.kind not in ROWS:
-            return literal.key in self.turned
-        others = [one for one in fit.condition.literals if one is not literal]
-        return (
-            literal.key in self.turned
-            or sum(
-                not p.wrong and not literal.holds(p.facts) and all(one.holds(p.facts) for one in others)
-                for p in self.points
-            )
-            >= SUPPORTED
-        )
+        supported = literal.kind in ROWS and len(self.right_without(literal, fit.condition)) >= SUPPORTED
+        return supported or literal.key in self.turned
+
+    def right_without(self, literal: Literal, condition: Condition) -> list[Point]:
+        """The right cases on which one literal of a condition alone does not hold."""
+        others = Condition(tuple(one for one in condition.literals if one is not literal))
+        return [p for p in self.points if not p.wrong and not literal.holds(p.facts) and others.holds(p.facts)]
 
     def shorter(self, fit: Fit) -> Fit:
         """A condition of several literals, learned anew where the subject is wrong without one of them.
@@ -293,16 +289,13 @@ class Parting:
             for literal in condition.literals:
                 if number >= WRONG and literal.key in self.turned:  # the first ones said enough
                     continue
-                found = self.kept(
-                    "without",
-                    literal.key,
-                    point.sample,
-                    lambda x=point.sample, y=literal: beyond(x, claims, y),
-                )
+                sample = point.sample
+                found = self.kept("without", literal.key, sample, lambda x=sample, y=literal: beyond(x, claims, y))
                 if found is not None:
                     yield found
                     self.turned.update({literal.key} if found.key in self.telling else ())
         for literal in condition.literals:
+            yield from self.entered(literal, condition) if literal.key not in self.turned else ()
             if literal.kind == "remainder":
                 first = wrong[0].sample
                 sizes = first.values[literal.name] + np.arange(1, REMAINDERS + 1)
@@ -315,19 +308,31 @@ class Parting:
         if self.turning:
             yield from self.turned_over(condition, [point.sample for point in wrong[:TURNED]])
 
+    def entered(self, literal: Literal, condition: Condition) -> Iterator[Sample]:
+        """Right cases without a literal alone, moved to where it holds, until the subject is wrong on one.
+
+        They say as much as a wrong case that is moved out, of which none says anything.
+        """
+        claims, near = self.bench.subject.claims, [p.sample for p in self.right_without(literal, condition)]
+        for sample in sorted(near, key=lambda sample: sample.entries)[: 3 * WRONG]:
+            found = self.kept("within", literal.key, sample, lambda x=sample: steered(x, claims, literal, holds=True))
+            if found is not None:
+                yield found
+                if any(p.wrong for p in self.points if p.sample.key == found.key):
+                    self.turned.add(literal.key)
+                    return
+
     def turned_over(self, condition: Condition, wrong: Sequence[Sample]) -> Iterator[Sample]:
         """Wrong cases with one option or optional input given or left out of which a condition does not speak.
 
         Where the first one is right then, so may be the others.
         """
-        spoken = {literal.name for literal in condition.literals}
+        claims, spoken = self.bench.subject.claims, {literal.name for literal in condition.literals}
         for name in dict.fromkeys(
             name for sample in wrong for name in (*sample.mechanism.optional, *sample.mechanism.options)
         ):
             for sample in wrong if name not in spoken else ():
-                found = self.kept(
-                    "other", name, sample, lambda x=sample, n=name: turned(x, self.bench.subject.claims, n)
-                )
+                found = self.kept("other", name, sample, lambda x=sample, n=name: turned(x, claims, n))
                 if found is None:
                     continue
                 yield found

@@ -31,7 +31,7 @@ SOUGHT = 0.3
 BESIDE = 8
 """Fresh cases without one of several conditions that the subject is asked about."""
 ALIKE = 8
-"""Edits that give the same as a changed line on every case, beyond which none of them is told."""
+"""Edits that give the same as a changed line on every case and are told with it, at most."""
 TELLING = 8
 """Cases that tell a likeness from its rivals and that the subject is asked about."""
 
@@ -66,8 +66,8 @@ def outlasting(
     candidate = likeness.candidate
     if candidate is None or bench.mechanism.by_reference or bench.subject.claims.compiled:
         return likeness
-    wrong, where = [o for o in observations if not o.right], candidate.where or EVERYWHERE
-    near = resembling(_rivals(bench, candidate), wrong, until=now() + SOUGHT)
+    wrong, where, until = [o for o in observations if not o.right], candidate.where or EVERYWHERE, now() + SOUGHT
+    near = itertools.takewhile(lambda _: now() < until, resembling(_rivals(bench, candidate), wrong, until=until))
     left = [candidate, *(one for one in near if _differs_nowhere(one, observations))]
     asked = 0
     for observation in _drawn(bench, where, grade, seed) if len(left) > 1 else ():
@@ -82,7 +82,7 @@ def outlasting(
     first, *others = (one if one is candidate else conditioned(replace(one, where=None), where) for one in left)
     found = likeness if first is candidate else _as(likeness, first)
     alike = dict.fromkeys((*found.others, *(other.name for other in others))) if first.changed else found.others
-    return replace(found, others=tuple(alike)) if len(alike) <= ALIKE else None
+    return replace(found, others=tuple(alike)[:ALIKE])
 
 
 def _raising_beside(bench: Bench, candidate: Candidate, grade: Grade, seed: int) -> Iterator[Observation]:

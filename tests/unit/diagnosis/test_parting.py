@@ -9,6 +9,7 @@ from attnspec.cases.samples import Sample
 from attnspec.diagnosis.conditions import Condition, Fit, Literal
 from attnspec.diagnosis.parting import Parting, point_of
 from attnspec.diagnosis.phrases import where
+from attnspec.diagnosis.steering import redrawn, sized
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
 from attnspec.mechanisms.loader import library
@@ -159,3 +160,25 @@ def test_sizes_that_are_the_same_are_moved_together_where_a_threshold_is_sought(
     found = [point_of(s, wrong=2 <= s.values["n"] == s.values["rows"]) for s in samples]
     fit, _ = Square(BENCH, found, 0).stands()
     assert "n = rows and rows >= 2" == where(fit.condition)
+
+
+class Hidden(Parting):
+    """Wrong where the number of entries is odd; that it is right elsewhere shows with some entries alone."""
+
+    exact, shows = True, 0
+
+    def wrong(self, sample: Sample) -> bool | None:
+        odd = sample.values["n"] % 2 == 1
+        return odd if odd or sample.case.seed == self.shows else None
+
+
+def test_a_condition_stands_by_right_cases_that_are_wrong_where_it_holds():
+    m, claims = library()["softmax"], BENCH.subject.claims
+    plain = next(s for s in plan(m, claims, PROFILES["quick"], 0, "float32").pairs if s.mechanism is m)
+    (other,) = redrawn(plain, claims, 1)
+    wrong = [point_of(sized(plain, claims, "n", n), wrong=True) for n in (3, 5, 9, 11)]
+    right = [point_of(sized(other, claims, "n", n), wrong=False) for n in (4, 8, 10, 12)]
+    search = Hidden(BENCH, [*wrong, *right], 0)
+    search.shows = other.case.seed
+    fit, stands = search.stands()
+    assert ("n is odd", True) == (where(fit.condition), stands)
