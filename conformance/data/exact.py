@@ -56,6 +56,11 @@ def plain_or_none(x: Any) -> Any:
     return found if type(found) in PLAIN else None
 
 
+def is_numbers(x: Any) -> bool:
+    """Whether something is a list of plain numbers and nothing else."""
+    return type(x) is list and bool(x) and all(type(n) in (int, float) for n in x)
+
+
 def exact_text(x: object) -> str:
     """The text of an object, as str itself; it raises what the object's own method raises."""
     return str.__str__(str(x))

@@ -47,3 +47,9 @@ def safe_data(x: Any, most: int = 2 * LINE) -> Any:
     if isinstance(x, dict):
         return {safe_data(key, most): safe_data(value, most) for key, value in x.items()}
     return [safe_data(part, most) for part in x] if isinstance(x, list | tuple) else x
+
+
+def described(x: object) -> str:
+    """What kind of thing something is, as in `a list`."""
+    kind = safe(type(x).__name__) or "?"
+    return "None" if x is None else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"

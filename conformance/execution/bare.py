@@ -207,7 +207,9 @@ def answer(function: Any, asked: Any, parts: list[bytes]) -> tuple[Any, list[byt
         if hasattr(result, "items"):
             found = dict(result.items())
         else:
-            found = dict(zip(asked["outputs"], result if isinstance(result, tuple | list) else (result,), strict=False))
+            numbers = type(result) is list and all(type(x) in (int, float) for x in result)
+            several = isinstance(result, tuple | list) and not (numbers and len(asked["outputs"]) == 1)
+            found = dict(zip(asked["outputs"], result if several else (result,), strict=False))
         found = {**own, **{str(name): x for name, x in found.items() if x is not None}}
         outputs = {name: plain(x) for name, x in found.items()}
     except BaseException as error:  # whatever it is, it is what the call gives

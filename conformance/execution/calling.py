@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from attnspec.adapters import Module, Unsupported
 
-from ..data.exact import plain_or_none
-from ..data.texts import safe, told
+from ..data.exact import is_numbers, plain_or_none
+from ..data.texts import described, safe, told
 from ..errors import UsageError, did_you_mean
 from ..frameworks.framework import Framework, NotDifferentiableError
 from ..frameworks.known import framework_named
@@ -197,7 +197,7 @@ class DirectCaller:
                 fault = outputs if isinstance(outputs, Fault) else self._oversized(call, outputs)
         except Exception as error:  # a mapping of its own kind, whose methods fail
             outputs = fault = Fault(
-                "returned", f"returned {_described(result)} that cannot be read: {raised(error).says}"
+                "returned", f"returned {described(result)} that cannot be read: {raised(error).says}"
             )
         if isinstance(outputs, Fault) or fault is not None:
             return Reply(fault=fault)
@@ -281,19 +281,20 @@ class DirectCaller:
                 return Fault("returned", f"returned an output {unknown[0]!r}{own}")
             outputs = {name: result[key] for name, key in named.items() if name in known}
         else:
-            parts = result if isinstance(result, tuple | list) else (result,)
+            whole = is_numbers(result) and len(self.interface.outputs) == 1
+            parts = result if isinstance(result, tuple | list) and not whole else (result,)
             if len(parts) > len(known):
                 own = f"{self.interface.operator} has {len(known)}: {', '.join(known)}"
                 return Fault("returned", f"returned {len(parts)} outputs; {own}")
             outputs = dict(zip(known, parts, strict=False))
         outputs = written | {name: x for name, x in outputs.items() if x is not None and not self._is_other(name, x)}
         if known[0] not in outputs and (self.interface.backward is None or not outputs):  # or asked for others alone
-            return Fault("returned", f"returned {_described(result)}, and no {known[0]!r}")
+            return Fault("returned", f"returned {described(result)}, and no {known[0]!r}")
         for name, x in outputs.items():
-            if not self.framework.is_array(x) and not issubclass(type(x), int | float):
-                return Fault("returned", f"returned {_described(x)} as {name!r}, not an array of {self.framework.name}")
+            if not (self.framework.is_array(x) or is_numbers(x) or issubclass(type(x), int | float)):
+                return Fault("returned", f"returned {described(x)} as {name!r}, not an array of {self.framework.name}")
             if self.framework.is_array(x) and (strange := self.framework.strange(x)):
-                return Fault("returned", f"returned {name!r} as {_described(x)}: {strange}")
+                return Fault("returned", f"returned {name!r} as {described(x)}: {strange}")
         return outputs
 
     def _is_other(self, name: str, x: Any) -> bool:
@@ -304,7 +305,7 @@ class DirectCaller:
         """What is wrong with an output that no definition can want, which is not looked into."""
         given = sum(x.size for x in call.inputs.values())
         for name, x in outputs.items():
-            shape = [int(n) for n in x.shape] if self.framework.is_array(x) else []
+            shape = [int(n) for n in x.shape] if self.framework.is_array(x) else [len(x)] if is_numbers(x) else []
             if math.prod(shape) > max(LARGEST, FACTOR * given):
                 says = f"{name} has the shape {shape}, {math.prod(shape):,} entries for inputs of {given:,}"
                 return Fault("misshapen", says)
@@ -312,7 +313,8 @@ class DirectCaller:
 
     def read(self, x: Any) -> NDArray[Any]:
         """The entries as an array of NumPy itself, of an exact dtype."""
-        entries = self.framework.read(x) if self.framework.is_array(x) else np.asarray(plain_or_none(x))
+        given = self.framework.is_array(x)
+        entries = self.framework.read(x) if given else np.asarray(x if is_numbers(x) else plain_or_none(x))
         if entries.dtype.kind not in "biuf" or entries.dtype.itemsize > 8:
             raise TypeError(f"entries of {entries.dtype} are not numbers")
         return np.array(entries, entries.dtype.newbyteorder("="), copy=type(entries) is not np.ndarray or None)
@@ -392,8 +394,3 @@ def _at_home() -> Iterator[None]:
     finally:
         if os.getpid() != home:
             os._exit(0)
-
-
-def _described(x: Any) -> str:
-    kind = safe(type(x).__name__) or "?"
-    return "None" if x is None else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from ..mechanisms.stated import is_stated
@@ -44,7 +46,26 @@ def _among(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list[s
         if not (says and unread):
             break
         left = unread
-    return says
+    return says or _together(subject, taken, unread, device)
+
+
+def _together(
+    subject: AdapterSubject, taken: Sequence[Way], several: Sequence[Sequence[Way]], device: str
+) -> list[str]:
+    """What parameters are found to be of which no way alone is right, one way of each that a function asks for."""
+    groups = [alike for alike in several if alike[0].asked or alike[0].kind == "options"]
+    if len(groups) < 2 or math.prod(map(len, groups)) > MOST:
+        return []
+    for some in itertools.product(*groups):
+        before = [way for way in taken if not any(_overlap(way, other) for other in some)]
+        shown = frozenset[str]().union(*(way.shown for way in some))
+        if _right(subject, [*before, *some], shown, device)[1]:
+            return [f"{way.says}, as first calls show" for way in some]
+    return []
+
+
+MOST = 100
+"""Ways to read several parameters together that are tried."""
 
 
 def _one_of(

@@ -101,6 +101,8 @@ def _interface(adapter: Adapter, operator: str | None, known: Library) -> Signat
         guessed = known[operator or guess_operator(adapter.name, known)]
     except (UsageError, KeyError):
         guessed = None
+    if found is not None and found is called and guessed is not None and not {*names} & {*guessed.required}:
+        return found  # which has their names
     return None if guessed is not None and _like_its_operator([*names], guessed) else found
 
 

@@ -40,6 +40,40 @@ def moe_ffn_without_weights(x, topk_ids, topk_weights, w1, w2, w3):
     return moe_ffn(x, topk_ids, torch.ones_like(topk_weights), w1, w2, w3)
 
 
+def moe_forward(x, gate_weight, w1, w2, w3, top_k):
+    ids, weights = moe_gate_of(x @ gate_weight.T, top_k)
+    return moe_ffn(x, ids, weights / weights.sum(-1, keepdim=True), w1, w2, w3)
+
+
+def moe_forward_of_the_worst(x, gate_weight, w1, w2, w3, top_k):
+    return moe_forward(x, -gate_weight, w1, w2, w3, top_k)
+
+
+def moe_gate_of(logits, k):
+    weights, ids = torch.topk(torch.softmax(logits.float(), -1), k, -1)
+    return ids, weights
+
+
+def gqa(x, wq, wk, wv, wo, n_heads, n_kv_heads):
+    split = [
+        y.unflatten(-1, (n, -1)).transpose(1, 2)
+        for y, n in ((x @ wq, n_heads), (x @ wk, n_kv_heads), (x @ wv, n_kv_heads))
+    ]
+    q, k, v = split[0], *(y.repeat_interleave(n_heads // n_kv_heads, 1) for y in split[1:])
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2) @ wo
+
+
+def mqa(q, k, v):
+    scores = torch.einsum("bhsd,btd->bhst", q, k) / math.sqrt(q.shape[-1])
+    return torch.einsum("bhst,btd->bhsd", scores.softmax(-1), v)
+
+
+def linear_attention_of_elu(q, k, v):
+    q, k = F.elu(q) + 1, F.elu(k) + 1
+    states, sums = torch.einsum("bhtd,bhte->bhtde", k, v).cumsum(2), k.cumsum(2)
+    return torch.einsum("bhtd,bhtde->bhte", q, states) / (torch.einsum("bhtd,bhtd->bht", q, sums)[..., None] + 1e-6)
+
+
 def permute_tokens(x, topk_ids, num_experts):
     experts = topk_ids.reshape(-1)
     counts = torch.bincount(experts, minlength=num_experts)  # which has no place for what is sent nowhere
@@ -127,6 +161,14 @@ def get_alibi_slopes(n_heads):
     return torch.tensor(own + [2 ** (-8 * (i + 0.5) / below) for i in range(n_heads - below)])
 
 
+def get_slopes(num_heads):
+    return get_alibi_slopes(num_heads).tolist()
+
+
+def get_slopes_of_the_next_head(num_heads):
+    return get_alibi_slopes(num_heads + 1)[1:].tolist()
+
+
 def build_alibi_bias(num_heads, seq_len):
     place = torch.arange(seq_len)
     return get_alibi_slopes(num_heads)[:, None, None] * -(place[:, None] - place).abs()
@@ -169,11 +211,12 @@ def retention(q, k, v):
 RIGHT = (
     route, moe_gate, moe_ffn, permute_tokens, store_kv, top_k_top_p, repetition_penalty, per_token_group_quant,
     dequantize_int8, fused_add_rmsnorm, geglu, softmax, rms_norm, get_alibi_slopes, build_alibi_bias,
-    multi_head_attention, mamba_scan, grouped_gemm, block_sparse_attention, retention,
+    multi_head_attention, mamba_scan, grouped_gemm, block_sparse_attention, retention, moe_forward, gqa, mqa,
+    linear_attention_of_elu, get_slopes,
 )  # fmt: skip
 WRONG = (
     route_to_the_next, moe_ffn_without_weights, store_kv_of_padding, fused_add_rmsnorm_without_eps,
-    geglu_with_half_the_gate, rms_norm_of_all,
+    geglu_with_half_the_gate, rms_norm_of_all, moe_forward_of_the_worst, get_slopes_of_the_next_head,
 )  # fmt: skip
 
 

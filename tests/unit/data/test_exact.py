@@ -5,7 +5,7 @@ import enum
 import numpy as np
 import pytest
 
-from attnspec.data.exact import ROOM, Foreign, exact, exact_text, plain_or_none, read, written
+from attnspec.data.exact import ROOM, Foreign, exact, exact_text, is_numbers, plain_or_none, read, written
 
 
 class Number(int):
@@ -88,6 +88,22 @@ def test_what_holds_itself_or_too_much_comes_to_an_end():
         doubled = [doubled] * 100
     assert list is type(exact(own))
     assert "(list that holds too much)" == exact(doubled).says
+
+
+@pytest.mark.parametrize(
+    ("x", "numbers"),
+    [
+        ([0.5, 1], True),
+        ([1.0], True),
+        ([], False),
+        ((0.5, 1), False),
+        ([True], False),
+        ([Number(1)], False),
+        (1, False),
+    ],
+)
+def test_numbers_are_a_list_of_nothing_else(x, numbers):
+    assert numbers is is_numbers(x)
 
 
 def test_a_text_is_of_an_exact_type():
