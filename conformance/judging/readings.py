@@ -43,10 +43,10 @@ def _among(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list[s
                 continue
             taken, said = found
             says += said
-        if not (says and unread):
-            break
         left = unread
-    return says or _together(subject, taken, unread, device)
+        if not (says and left):
+            break
+    return says or _together(subject, taken, left, device)
 
 
 def _together(

@@ -162,7 +162,7 @@ class _Asked:
 
     def __init__(self, subject: AdapterSubject, device: str) -> None:
         operator, self.dtype = subject.mechanism, subject.claims.dtypes[0]
-        self.bench = Bench(subject, operator, self.dtype, device, operator.words)
+        self.subject, self.bench = subject, Bench(subject, operator, self.dtype, device, operator.words)
         self.planned = plan(operator, subject.claims, PROFILES["quick"], 0, self.dtype)
         self.first = next(self.plain, None)
         self.sizes = {name for name, size in operator.sizes.items() if size.draws}
@@ -236,7 +236,7 @@ class _Asked:
     def _is_right_on(self, cases: Iterable[Sample]) -> bool:
         """Whether a function is right on one of some cases."""
         answered = (case for case in cases if self.fault_of(case) is False)
-        return "right" in fits_of(self.bench.subject, self.bench.mechanism, answered, self.dtype, self.bench.device)
+        return "right" in fits_of(self.subject, self.bench.mechanism, answered, self.dtype, self.bench.device)
 
     def _is_met(self, condition: str, case: Sample) -> bool:
         """Whether a condition holds of a case."""
