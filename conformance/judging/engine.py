@@ -53,10 +53,10 @@ def run(request: Request) -> Result:
     with warnings.catch_warnings(), request.subject.session(), budget.budgeted():
         warnings.simplefilter("ignore")
         operator = request.mechanism.stating
+        noted(request.subject)  # what was seen before this run is none of its business
         lay_out(request.subject, operator, request.dtype, request.device)
         if request.profile.strict and layout_told(request.subject):
             return Result(tuple(unread(request)))
-        noted(request.subject)  # what was seen before this run is none of its business
         found = identified(request.subject, operator, request.dtype, request.device)
         seen = Course(request, found)
         result = _Run(seen).run()

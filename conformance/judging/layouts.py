@@ -280,17 +280,21 @@ def candidates(operator: Mechanism) -> list[str]:
 def telling(subject: AdapterSubject, operator: Mechanism, dtype: str) -> list[Sample]:
     """The first plain cases in which no two layouts have arrays of the same shapes, and some with fewer sizes.
 
-    Options of one value may have any.
+    Options of one value may have any. Where every call gives an optional input, so do these cases.
     """
     claims = subject.claims
     plain = {name: x for name, x in plain_options(operator).items() if name not in claims.fixed}
+    options = {name: x for name, x in plain.items() if name in operator.options}
     found: list[Sample] = []
-    for sample in plan(operator, claims, PROFILES["quick"], 0, dtype).one_by_one():
-        usual = all(_same(sample.values[name], x) for name, x in plain.items())
-        if usual and sample.entries <= SMALL and sample.layout == "contiguous" and _told(operator, sample):
-            found += [sample, *_alike(operator, sample, dtype, subject)] if not found else [sample]
-            if len(found) >= CASES:
-                break
+    for usual in (plain, options):
+        for sample in plan(operator, claims, PROFILES["quick"], 0, dtype).one_by_one():
+            small = sample.entries <= SMALL and sample.layout == "contiguous"
+            if small and all(_same(sample.values[name], x) for name, x in usual.items()) and _told(operator, sample):
+                found += [sample, *_alike(operator, sample, dtype, subject)] if not found else [sample]
+                if len(found) >= CASES:
+                    break
+        if found:
+            break
     return found[:CASES]
 
 

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from ..mechanisms.signatures import ENOUGH, signature_named
 from ..mechanisms.stated import is_stated
 from ..subjects.readings import LACKING, Way, begun, line_of, unsaid, ways
 from ..subjects.subject import AdapterSubject
@@ -80,7 +81,8 @@ def _one_of(
     unread = alike[0].parameters and not first and not {*alike[0].parameters} & {*subject.claims.names}
     own = [] if unread else [first]
     further = [[way] for way in alike if way not in first]
-    without = [[]] if first and alike[0].kind not in ("parameters", LACKING) else []
+    open_ = first and alike[0].kind not in ("parameters", LACKING) and not any(way.chosen for way in first)
+    without = [[]] if open_ else []
     some = _first_right(subject, before, [*own, *further, *without], alike, device)
     how = "as first calls show"
     if some is None:
@@ -165,6 +167,10 @@ def _instead(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list
     m, dtype, own = subject.mechanism, subject.claims.dtypes[0], subject.adapter.like
     if is_read_right(subject, m, dtype, device):
         return []
+    if _is_known(subject, own):
+        known = [way for way in known if way.parameters]
+        if not known:
+            return []
     like = line_of(subject.adapter, m, begun(subject.adapter, m))
     if like and unsaid(subject.adapter, m, like):
         return []
@@ -174,6 +180,13 @@ def _instead(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list
         return says
     subject.take_as(own)
     return []
+
+
+def _is_known(subject: AdapterSubject, like: str) -> bool:
+    """Whether a function has the name of its known interface and half of its parameters: so it is what that says."""
+    one, taken = signature_named(like), subject.form.taken
+    has = len(taken.passed) if taken else 0
+    return subject.adapter.name in (one.name, *one.also) and has >= ENOUGH * len(one.mapped)
 
 
 def _alternatives(known: Iterable[Way]) -> Iterator[list[Way]]:

@@ -40,6 +40,8 @@ STARTS = ((64, 128), (128, 128), (16, 16), (256, 256))
 """Widths and lengths that kernels take which take few."""
 TRIED = (1, 2, 3, 4, 5, 7, 8, 11, 16, 17, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256)
 """The sizes of which a function may take some only."""
+FAILING = ("raised", "unsupported")
+"""What becomes of calls that a function does not take."""
 FEW = 4
 """Cases that are looked at, beyond a limit and within."""
 GROUPED = (("heads", "kv_heads"), ("heads", "key_heads"), ("heads", "groups"))
@@ -120,7 +122,7 @@ def taken_alone(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str
         yield from _axes(asked, m.required[0], len(m.shapes[m.required[0]]))
     pairs = [pair for pair in GROUPED if {*pair} <= {*m.sizes}]
     weaker = {f"{heads} == {others}": f"{heads} == {others} or {others} == 1" for heads, others in pairs}
-    faults = dict.fromkeys((*weaker, *_given(subject)), ("raised",)) | dict.fromkeys(limits(m), ("raised", "misshapen"))
+    faults = dict.fromkeys((*weaker, *_given(subject)), FAILING) | dict.fromkeys(limits(m), (*FAILING, "misshapen"))
     kept = dict.fromkeys(faults)
     for condition, kinds in faults.items():
         del kept[condition]
@@ -207,7 +209,7 @@ class _Asked:
     def beyond(
         self,
         condition: str,
-        kinds: Collection[str] = ("raised",),
+        kinds: Collection[str] = FAILING,
         others: Collection[str] = (),
         *,
         wrong: bool = False,

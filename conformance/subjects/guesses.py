@@ -101,8 +101,11 @@ def _interface(adapter: Adapter, operator: str | None, known: Library) -> Signat
         guessed = known[operator or guess_operator(adapter.name, known)]
     except (UsageError, KeyError):
         guessed = None
-    if found is not None and found is called and guessed is not None and not {*names} & {*guessed.required}:
-        return found  # which has their names
+    if found is not None and guessed is not None:
+        if found is called and not {*names} & {*guessed.required}:
+            return found  # which has their names
+        if found.operator != guessed.operator and is_spelt(adapter, guessed):
+            return None  # for its name and its parameters say another operator
     return None if guessed is not None and _like_its_operator([*names], guessed) else found
 
 

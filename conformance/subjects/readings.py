@@ -53,12 +53,19 @@ class Way:
     def says(self) -> str:
         """What the parameters are."""
         names = " and ".join(f"`{name}`" for name in self.parameters)
-        chosen = [f"{name} = {x}" for name, x in self.fixed.items() if len(self.reading.fixed[name]) > 1]
-        return ", ".join(filter(None, [f"{names} {self.reading.says}".strip(), *chosen]))
+        return ", ".join(filter(None, [f"{names} {self.reading.says}".strip(), *self.chosen]))
+
+    @property
+    def chosen(self) -> list[str]:
+        """Which values options have of those that they may have."""
+        return [f"{name} = {x}" for name, x in self.fixed.items() if len(self.reading.fixed[name]) > 1]
 
 
 def ways(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
-    """The ways to read a plain function, in the order in which they are tried."""
+    """The ways to read a plain function, in the order in which they are tried.
+
+    Where its name says something of an option, nothing else is tried for that.
+    """
     found, parameters = list[Way](), inspect.signature(adapter.function).parameters
     for reading in readings(mechanism):
         own = _matched(reading, parameters)
@@ -72,7 +79,8 @@ def ways(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
         fixed = _fixed(reading, given_by(adapter.function, mechanism, texts))
         some = bool(own or reading.returns or not reading.fixed)
         found += [Way(reading, texts, shown, bool(wanting), each) for each in fixed if some or each]
-    return found
+    said = {name for way in found if way.reading.named for name in way.fixed}
+    return [way for way in found if way.reading.named or way.parameters or not {*way.fixed} & said]
 
 
 def _fixed(reading: Reading, given: Collection[str]) -> Iterator[dict[str, str]]:

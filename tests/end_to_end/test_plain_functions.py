@@ -140,6 +140,25 @@ def geglu_with_half_the_gate(x):
     return geglu(x) / 2
 
 
+def geglu_of_another_gate(x):
+    gate, up = x.chunk(2, -1)
+    return F.silu(gate) * up
+
+
+def swiglu_fwd_turned_round(gate, up):
+    return F.silu(up) * gate
+
+
+def softmax_topk_of_sigmoids(router_logits, top_k):
+    weights, ids = torch.topk(router_logits.float().sigmoid(), top_k, -1)
+    return weights / weights.sum(-1, keepdim=True), ids
+
+
+def per_token_quant_of_all(x):
+    scale = x.float().abs().max() / 127
+    return (x.float() / scale).round().to(torch.int8), scale.expand(len(x), 1)
+
+
 def softmax(x):
     rows, _ = x.shape
     return torch.stack([torch.softmax(x[row], -1) for row in range(rows)]) if rows else x
@@ -217,6 +236,7 @@ RIGHT = (
 WRONG = (
     route_to_the_next, moe_ffn_without_weights, store_kv_of_padding, fused_add_rmsnorm_without_eps,
     geglu_with_half_the_gate, rms_norm_of_all, moe_forward_of_the_worst, get_slopes_of_the_next_head,
+    geglu_of_another_gate, swiglu_fwd_turned_round, softmax_topk_of_sigmoids, per_token_quant_of_all,
 )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ LATER = "of an earlier call, after the call had returned"
 
 
 def subject_of(function, framework="numpy"):
-    return AdapterSubject(Adapter("function", "softmax", function, framework), SOFTMAX)
+    return AdapterSubject(Adapter("function", "softmax", function, framework, layout="rn"), SOFTMAX)
 
 
 def call_of(*rows):

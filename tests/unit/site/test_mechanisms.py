@@ -52,4 +52,4 @@ def test_layouts_are_shown_with_the_axes_of_every_array():
     by = {name: dict(zip(found.arrays, axes, strict=True)) for name, axes in found.layouts}
     assert ("b h s d", "b s h d", "") == (by["bhsd"]["q"], by["bshd"]["q"], by["bshd"]["lse"])
     assert "k + v" == by["kv"]["kv"]
-    assert () == mechanism_page(SOFTMAX, {}).layouts
+    assert () == mechanism_page(library()["top_k_filter"], {}).layouts
