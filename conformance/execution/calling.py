@@ -291,7 +291,8 @@ class DirectCaller:
         if known[0] not in outputs and (self.interface.backward is None or not outputs):  # or asked for others alone
             return Fault("returned", f"returned {described(result)}, and no {known[0]!r}")
         for name, x in outputs.items():
-            if not (self.framework.is_array(x) or is_numbers(x) or issubclass(type(x), int | float)):
+            numbers = x is result and is_numbers(x)
+            if not (self.framework.is_array(x) or numbers or issubclass(type(x), int | float)):
                 return Fault("returned", f"returned {described(x)} as {name!r}, not an array of {self.framework.name}")
             if self.framework.is_array(x) and (strange := self.framework.strange(x)):
                 return Fault("returned", f"returned {name!r} as {described(x)}: {strange}")

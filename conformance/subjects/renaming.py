@@ -49,11 +49,11 @@ ALIKE = (
     {"d_bias", "db", "d_b", "dbias", "grad_bias", "dbeta", "grad_beta"},
 )
 """Names that mean the same wherever they stand."""
-TABLES = frozenset(
-    "freqs freqs_cis freqs_cos freqs_sin cos sin cos_sin_cache image_rotary_emb "
-    "indptr page_indptr kv_indptr paged_kv_indptr page_indices kv_page_indices paged_kv_indices "
-    "last_page_len kv_last_page_len paged_kv_last_page_len".split()
-)
+TABLES = frozenset({
+    "freqs", "freqs_cis", "freqs_cos", "freqs_sin", "cos", "sin", "cos_sin_cache", "image_rotary_emb",
+    "indptr", "page_indptr", "kv_indptr", "paged_kv_indptr", "page_indices", "kv_page_indices", "paged_kv_indices",
+    "last_page_len", "kv_last_page_len", "paged_kv_last_page_len",
+})  # fmt: skip
 """Names of what no operator takes, however early it stands."""
 NEEDED = {
     "scale": ("head_dim", "head_dim ** -0.5 if scale == none else scale"),
