@@ -136,7 +136,8 @@ def taken_alone(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str
 def _axes(asked: _Asked, first: str, usual: int) -> Iterator[tuple[str, str]]:
     """How many axes the first array has to have, if it may have more or fewer in other functions."""
     numbers = {np.ndim(sample.values[first]) for sample in asked.plain} - {usual}
-    failing = {number: says for number in numbers if (says := asked.beyond(f"ndim({first}) != {number}"))}
+    asking = ((number, asked.beyond(f"ndim({first}) != {number}", later=True)) for number in sorted(numbers))
+    failing = {number: says for number, says in asking if says}
     taken = {usual, *numbers} - {*failing}
     low, high = min(taken), max(taken)
     fewer, more = any(n < low for n in failing), any(n > high for n in failing)
@@ -213,11 +214,13 @@ class _Asked:
         others: Collection[str] = (),
         *,
         wrong: bool = False,
+        later: bool = False,
     ) -> str:
         """What is said to the first of the cases of which a condition does not hold, if all of these fail in such ways.
 
-        Some may be `wrong` instead, if one fails and none is right. One of which the condition holds is answered. Some
-        other conditions hold of all cases that are looked at.
+        Some may be `wrong` instead, if one fails and none is right. With `later`, it is enough that an output behind the
+        first one is misshapen. One of which the condition holds is answered. Some other conditions hold of all cases
+        that are looked at.
         """
 
         def besides(cases: Iterable[Sample], *, met: bool) -> Iterator[Sample]:
@@ -227,13 +230,17 @@ class _Asked:
         without, said = [*besides(itertools.chain(self.plain, self.planned.pairs), met=False)], ""
         for case in without:
             fault = self.fault_of(case)
-            fails = fault and fault.kind in kinds
+            fails = fault and (fault.kind in kinds or (later and self._is_misshapen_later(case, fault)))
             if not fails and not wrong:
                 return ""
             said = said or (fault.says if fault and fails else "")
         if not said or (wrong and self._is_right_on(without)):
             return ""
         return said if any(self.fault_of(case) is False for case in besides(self.plain, met=True)) else ""
+
+    def _is_misshapen_later(self, case: Sample, fault: Fault) -> bool:
+        """Whether an output behind the first one alone has another shape, as what is added up over one axis of rows."""
+        return fault.kind == "misshapen" and self.fault_of(case, self.bench.mechanism.outputs[:1]) is False
 
     def _is_right_on(self, cases: Iterable[Sample]) -> bool:
         """Whether a function is right on one of some cases."""
