@@ -218,9 +218,8 @@ class _Asked:
     ) -> str:
         """What is said to the first of the cases of which a condition does not hold, if all of these fail in such ways.
 
-        Some may be `wrong` instead, if one fails and none is right. With `later`, it is enough that an output behind the
-        first one is misshapen. One of which the condition holds is answered. Some other conditions hold of all cases
-        that are looked at.
+        Some may be `wrong` instead, if one fails and none is right. With `later`, an output behind the first one may be
+        misshapen. One of which the condition holds is answered. Some other conditions hold of all cases looked at.
         """
 
         def besides(cases: Iterable[Sample], *, met: bool) -> Iterator[Sample]:

@@ -51,7 +51,7 @@ def _operator_of(adapter: Adapter, known: Library) -> str:
     try:
         return guess_operator(adapter.name, known, _needed(adapter))
     except UsageError:
-        ours = [name for name in described() if name in known.stating] if _by_name(adapter) else []
+        ours = [name for name in described() if name in known.stating] if len(_needed(adapter)) >= TELLING else []
         found = [name for name in ours if is_spelt(adapter, known[name])]
         if len(found) != 1:
             raise
@@ -160,6 +160,8 @@ def _needs_attention(known: Library, needed: Sequence[str]) -> bool:
     return (*own[:3],) == attention.required and further <= {*words}
 
 
+TELLING = 4
+"""Parameters without a default whose names say an operator; fewer may be those of anything."""
 BACKWARD, FORWARD = {"bwd", "backward", "backwards", "vjp"}, {"fwd", "forward"}
 """What functions of gradients are called, and those of both passes."""
 SYNONYMS = {
