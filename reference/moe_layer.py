@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .feed_forward import swiglu
 from .moe_routing import moe_routing
+from .routed_experts import routed_experts
 
 
 def moe_layer(x, w_router, w_gate, w_up, w_down, *, k, scoring="softmax", renormalise=False, scaling=1.0):
@@ -13,11 +13,7 @@ def moe_layer(x, w_router, w_gate, w_up, w_down, *, k, scoring="softmax", renorm
 
     x [tokens, dim], w_router [dim, experts], w_gate and w_up [experts, dim, hidden], w_down [experts, hidden, dim].
     """
-    out = np.zeros(x.shape)
-    for t, token in enumerate(x):
-        logits = token @ w_router
-        (weights,) = moe_routing(logits[None], k=k, scoring=scoring, renormalise=renormalise, scaling=scaling)
-        for expert in np.argsort(-logits, kind="stable")[:k]:
-            (made,) = swiglu(token[None], w_gate[expert], w_up[expert], w_down[expert])
-            out[t] += weights[expert] * made
-    return out
+    logits = x @ w_router
+    weights = moe_routing(logits, k=k, scoring=scoring, renormalise=renormalise, scaling=scaling)
+    chosen = np.argsort(-logits, axis=1, kind="stable")[:, :k]
+    return routed_experts(x, chosen, np.take_along_axis(weights, chosen, 1), w_gate, w_up, w_down)

@@ -23,6 +23,14 @@ WHOLE = range(8, 4097, 8)
 """Sizes of which a row takes whole parts of 16 bytes in every dtype, as torch's grouped product demands."""
 
 
+def fill(experts: Any, w_gate: Any, w_up: Any, w_down: Any) -> None:
+    """Give experts that have gate and up in one matrix their weights, output channels first."""
+    import torch
+
+    experts.gate_up_proj = torch.nn.Parameter(torch.cat((w_gate, w_up), 2).mT.contiguous(), requires_grad=False)
+    experts.down_proj = torch.nn.Parameter(w_down.mT.contiguous(), requires_grad=False)
+
+
 def computed(
     name: str, x: Any, chosen: Any, weights: Any, w_gate: Any, w_up: Any, w_down: Any, expert_map: Any = None
 ) -> Any:
@@ -42,8 +50,7 @@ def computed(
         _experts_implementation=name,
     )
     experts = new_layer(MixtralExperts, config)
-    experts.gate_up_proj = torch.nn.Parameter(torch.cat((w_gate, w_up), 2).mT.contiguous(), requires_grad=False)
-    experts.down_proj = torch.nn.Parameter(w_down.mT.contiguous(), requires_grad=False)
+    fill(experts, w_gate, w_up, w_down)
     if expert_map is not None:
         experts._is_expert_parallel = True
         chosen = torch.where(chosen < 0, -1, expert_map[chosen.clamp(min=0)])

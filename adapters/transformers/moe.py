@@ -13,6 +13,7 @@ from typing import Any
 
 from .. import adapter
 from ..torch.layers import new_layer
+from .experts import fill
 
 DECLARED: dict[str, Any] = {
     "dtypes": ("float32", "bfloat16", "float16"),
@@ -33,12 +34,8 @@ def block(model: str, name: str, x: Any, w_router: Any, w_gate: Any, w_up: Any, 
     made = new_layer(
         getattr(modeling, name), SimpleNamespace(**sizes, **given, **config, _experts_implementation="eager")
     )
-    for module, part, weight in (
-        (made.gate, "weight", w_router.mT),
-        (made.experts, "gate_up_proj", torch.cat((w_gate, w_up), 2).mT),
-        (made.experts, "down_proj", w_down.mT),
-    ):
-        setattr(module, part, torch.nn.Parameter(weight.contiguous(), requires_grad=False))
+    made.gate.weight = torch.nn.Parameter(w_router.mT.contiguous(), requires_grad=False)
+    fill(made.experts, w_gate, w_up, w_down)
     out = made(x[None])
     return (out[0] if isinstance(out, tuple) else out)[0]
 

@@ -207,7 +207,7 @@ def answer(function: Any, asked: Any, parts: list[bytes]) -> tuple[Any, list[byt
         if hasattr(result, "items"):
             found = dict(result.items())
         else:
-            numbers = type(result) is list and all(type(x) in (int, float) for x in result)
+            numbers = type(result) is list and bool(result) and all(type(x) in (int, float) for x in result)
             several = isinstance(result, tuple | list) and not (numbers and len(asked["outputs"]) == 1)
             found = dict(zip(asked["outputs"], result if several else (result,), strict=False))
         found = {**own, **{str(name): x for name, x in found.items() if x is not None}}

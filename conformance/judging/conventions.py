@@ -23,6 +23,7 @@ from ..numerics.numbers import Number, value
 from ..subjects.gradients import GradientSubject
 from ..subjects.subject import Subject
 from .bench import Bench
+from .judge import is_right
 from .layouts import lay_out
 from .settling import Declined
 from .trial import Faulted, Trial
@@ -284,19 +285,10 @@ def _confirmed(finding: Finding, trials: Sequence[Trial], known: Mapping[str, st
 def _is_bounded(trial: Trial, name: str, word: str, known: Mapping[str, str]) -> bool:
     """Whether results are as a word has them within the bounds of the dtype, which may hide what words differ in."""
     subject, dtype = trial.bench.subject, trial.bench.dtype
+    worded = Trial(replace(trial.bench, words={**known, name: word}), trial.sample)
+    worded.replies = trial.replies
     grade = looser(dtype, subject.claims.grade(dtype))[-1]
-    version = trial.frames.version({**known, name: word}, grade)
-    outputs = trial.reply(trial.base).outputs
-    for output in _differing(trial, name, known):
-        expected = version[output] if isinstance(version[output], Number) else Number(version[output])
-        if output not in outputs or outputs[output].shape != expected.shape:
-            return False
-        found, radius = value(trial.frames.normal(output, outputs[output])), expected.full(np.asarray(expected.radius))
-        with np.errstate(invalid="ignore"):
-            same = (found == expected.value) | (np.isnan(found) & np.isnan(expected.value)) | np.isinf(radius)
-            if not (same | (np.abs(found - expected.value) <= radius)).all():
-                return False
-    return True
+    return all(is_right(worded, output, grade) for output in _differing(trial, name, known))
 
 
 def _by_word(finding: Finding, operator: Mechanism, trials: Sequence[Trial], known: Mapping[str, str]) -> Finding:

@@ -286,7 +286,7 @@ def telling(subject: AdapterSubject, operator: Mechanism, dtype: str) -> list[Sa
     plain = {name: x for name, x in plain_options(operator).items() if name not in claims.fixed}
     options = {name: x for name, x in plain.items() if name in operator.options}
     found: list[Sample] = []
-    for usual in (plain, options):
+    for usual in (plain, options) if len(options) < len(plain) else (plain,):
         for sample in plan(operator, claims, PROFILES["quick"], 0, dtype).one_by_one():
             small = sample.entries <= SMALL and sample.layout == "contiguous"
             if small and all(_same(sample.values[name], x) for name, x in usual.items()) and _told(operator, sample):

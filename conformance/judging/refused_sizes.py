@@ -5,7 +5,7 @@ the first case is refused so, cases with fewer freedoms are tried until one is a
 back that the function takes. What is left becomes limits and conditions, as an adapter would declare them.
 
 Other errors are failures, with two exceptions: room for results is often made like the queries, so that values of
-another width do not fit, and many kernels of rows take arrays of two axes alone.
+another width do not fit, and a function may fail on all calls of one kind that few functions take (`taken_alone`).
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ from ..cases.profiles import PROFILES
 from ..cases.samples import Sample, Unfit
 from ..errors import SpecError
 from ..execution.faults import Fault
-from ..language.expressions import Expression
 from ..language.scopes import Values
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.parameters import limits
-from ..mechanisms.signatures import scope_of
 from ..numerics import budget
 from ..numerics.truths import truth
+from ..subjects.passing import compiled
 from ..subjects.subject import AdapterSubject
 from .bench import Bench
 from .layouts import fits_of
@@ -120,14 +119,14 @@ def taken_alone(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str
     asked, m = _Asked(subject, device), subject.mechanism
     if m.required:
         yield from _axes(asked, m.required[0], len(m.shapes[m.required[0]]))
-    pairs = [pair for pair in GROUPED if {*pair} <= {*m.sizes}]
+    given, pairs = _given(subject), [pair for pair in GROUPED if {*pair} <= {*m.sizes}]
     weaker = {f"{heads} == {others}": f"{heads} == {others} or {others} == 1" for heads, others in pairs}
-    faults = dict.fromkeys((*weaker, *_given(subject)), FAILING) | dict.fromkeys(limits(m), (*FAILING, "misshapen"))
+    faults = dict.fromkeys((*weaker, *given), FAILING) | dict.fromkeys(limits(m), (*FAILING, "misshapen"))
     kept = dict.fromkeys(faults)
     for condition, kinds in faults.items():
         del kept[condition]
         for text in filter(None, (condition, weaker.get(condition))):
-            if says := asked.beyond(text, kinds, [*kept], wrong=condition not in _given(subject)):
+            if says := asked.beyond(text, kinds, [*kept], wrong=condition not in given):
                 kept[text] = None
                 yield text, says
                 break
@@ -169,6 +168,7 @@ class _Asked:
         self.planned = plan(operator, subject.claims, PROFILES["quick"], 0, self.dtype)
         self.first = next(self.plain, None)
         self.sizes = {name for name, size in operator.sizes.items() if size.draws}
+        self._faults = dict[tuple[str, tuple[str, ...]], Fault | Literal[False] | None]()
 
     @property
     def plain(self) -> Iterator[Sample]:
@@ -196,7 +196,7 @@ class _Asked:
 
     def _fault(self, sizes: Mapping[str, int]) -> Fault | Literal[False] | None:
         """The fault of the case at these sizes; false where it has none, None where it cannot be asked."""
-        first, claims = self.first, self.bench.subject.claims
+        first, claims = self.first, self.subject.claims
         assert first is not None
         case = replace(
             first.case, label="sizes", seed=seed_of(0, "sizes"), fixed={**first.case.fixed, **sizes}, literals={}
@@ -248,18 +248,23 @@ class _Asked:
 
     def _is_met(self, condition: str, case: Sample) -> bool:
         """Whether a condition holds of a case."""
-        expression = Expression(condition, scope_of(self.bench.mechanism))
+        expression = compiled(self.bench.mechanism, condition)
         with np.errstate(all="ignore"), budget.metered():
             return bool(truth(expression(Values(case.values, self.dtype))).must)
 
     def fault_of(self, sample: Sample, outputs: Sequence[str] = ()) -> Fault | Literal[False] | None:
         """The fault of a case, as far as some outputs or all show it; false for none, None where it cannot be asked."""
-        subject = self.bench.subject
-        outputs = outputs or self.bench.mechanism.outputs
+        asked = sample.key, tuple(outputs or self.bench.mechanism.outputs)
+        if asked not in self._faults:
+            self._faults[asked] = self._fault_in(sample, asked[1])
+        return self._faults[asked]
+
+    def _fault_in(self, sample: Sample, outputs: Sequence[str]) -> Fault | Literal[False] | None:
+        """The same, by a call."""
         try:
             trial = Trial(self.bench, sample)
-            with subject.session():
-                reply = subject.call(trial.call(trial.base))
+            with self.subject.session():
+                reply = self.subject.call(trial.call(trial.base))
                 if reply.fault is not None:
                     return reply.fault
                 for name in (name for name in outputs if name in reply.outputs or name == outputs[0]):

@@ -95,17 +95,14 @@ def readings(mechanism: Mechanism) -> list[Reading]:
 
     Gradients have those of the operator whose gradients they are, too, as far as they take the same.
     """
-    source = mechanism.stating.gradient_of
-    shared = [one for one in words(source).readings if _is_of(one, mechanism)] if source else []
+    shared = [one for one in words(mechanism.stating.gradient_of).readings if _is_of(one, mechanism)]
     return [*words(mechanism.operator).readings, *shared]
 
 
 def limits(mechanism: Mechanism) -> list[str]:
     """What holds of the calls of many functions of an operator, which fail on others; of gradients, as of readings."""
-    source = mechanism.stating.gradient_of
-    shared = words(source).limits if source else ()
-    known = [text for text in shared if not [*_unknown("", [text], mechanism, None)]]
-    return [*words(mechanism.operator).limits, *known]
+    shared = words(mechanism.stating.gradient_of).limits
+    return [*words(mechanism.operator).limits, *(text for text in shared if not [*_unknown("", [text], mechanism)])]
 
 
 def _is_of(one: Reading, mechanism: Mechanism) -> bool:
@@ -113,7 +110,7 @@ def _is_of(one: Reading, mechanism: Mechanism) -> bool:
     texts = [part for text in one.parameters.values() for part in kind_and_texts(text)[1]]
     texts += [*one.requires, *filter(None, [one.absent])]
     known = {*one.fixed} <= {*mechanism.options} and one.lacking in ("", *mechanism.required)
-    return known and not [*_unknown("", texts, mechanism, None)]
+    return known and not [*_unknown("", texts, mechanism)]
 
 
 def _words(document: Mapping[Any, Any]) -> Words:
@@ -143,7 +140,7 @@ def _reading(document: Mapping[Any, Any]) -> Reading:
         dtypes=_by_names(plain.get("dtypes", {})),
         returns=tuple(map(str, plain.get("returns", ()))),
         outputs={str(name): str(text) for name, text in plain.get("outputs", {}).items()},
-        usual=str(plain.get("usual", "")) == "true",
+        usual=bool(plain.get("usual", False)),
     )
 
 
@@ -219,7 +216,7 @@ def _misread(document: Mapping[Any, Any], one: Reading, m: Mechanism) -> Iterato
         yield SpecError(says, place_of(next(name for name in document if str(name) == key)))
 
 
-def _unknown(label: str, texts: Iterable[str], m: Mechanism, place: Place | None) -> Iterator[SpecError]:
+def _unknown(label: str, texts: Iterable[str], m: Mechanism, place: Place | None = None) -> Iterator[SpecError]:
     """Expressions that cannot be read."""
     for text in texts:
         try:

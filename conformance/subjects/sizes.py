@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 NAMES = {
@@ -19,10 +20,11 @@ NAMES = {
     "experts": "num_experts n_experts",
 }
 """What each size is called."""
-RATIOS = {"heads // kv_heads": "num_groups n_groups n_rep num_key_value_groups group_size heads_per_group num_rep"}
+OF_TWO = {
+    "heads // kv_heads": "num_groups n_groups n_rep num_key_value_groups group_size heads_per_group num_rep",
+    "heads * head_dim": "d_model embed_dim model_dim emb_dim",
+}
 """What is told of two sizes."""
-PRODUCTS = {"heads * head_dim": "d_model embed_dim model_dim emb_dim"}
-"""What is told of all heads together."""
 LETTERS = {"batch": "b z", "heads": "h", "q_len": "m", "head_dim": "d", "n": "n"}
 """What a size is called in one letter, where a function asks for it."""
 LENGTH = "seq_len seqlen seq_length sequence_length seq length n_ctx context_length tokens num_tokens"
@@ -45,12 +47,9 @@ def size_named(name: str, sizes: Collection[str], others: Collection[str], *, le
     for size, names in NAMES.items():
         if size in sizes and word in names.split():
             return size, ""
-    for ratio, names in RATIOS.items():
-        if {*ratio.split(" // ")} <= {*sizes} and word in names.split():
-            return ratio, ""
-    for product, names in PRODUCTS.items():
-        if {*product.split(" * ")} <= {*sizes} and word in names.split():
-            return product, ""
+    for text, names in OF_TWO.items():
+        if {*re.findall(r"\w+", text)} <= {*sizes} and word in names.split():
+            return text, ""
     letter = letters and len(name) == 1
     if letter and word == "n" and "k_len" in sizes and _has(others, "q_len"):
         return "k_len", ""
