@@ -264,7 +264,7 @@ class _Asked:
         try:
             trial = Trial(self.bench, sample)
             with self.subject.session():
-                reply = self.subject.call(trial.call(trial.base))
+                reply = trial.replies[trial.base.key] = self.subject.call(trial.call(trial.base))
                 if reply.fault is not None:
                     return reply.fault
                 for name in (name for name in outputs if name in reply.outputs or name == outputs[0]):

@@ -197,3 +197,39 @@ def test_an_error_on_some_cases_is_a_failure():
         return torch.softmax(x, -1)
 
     assert ([], False) == unless(softmax)
+
+
+def of_every_call(logits, k, p):
+    raise KeyError(logits.shape)
+
+
+def without_k_now_and_then(logits, k, p, calls=[]):  # noqa: B006 - it is to remember
+    """An error at every second call without k."""
+    calls += [k] if k is None else []
+    if k is None and len(calls) % 2:
+        raise KeyError(len(calls))
+    return top_k(logits, torch.full((len(logits),), logits.shape[1]) if k is None else k)
+
+
+def top_k(logits, k, p=None):
+    kept = [row >= row.topk(min(int(n), len(row))).values[-1] for row, n in zip(logits, k, strict=True)]
+    return logits.masked_fill(~torch.stack(kept), -torch.inf)
+
+
+@pytest.mark.parametrize("function", [of_every_call, without_k_now_and_then])
+def test_there_is_no_limit_without_an_answer_within_or_with_one_beyond(function):
+    conditions, conforms = unless(function, operator="filter_rows")
+    assert (False, False) == ("not single(k)" in conditions, conforms)
+
+
+def cross_entropy(logits, targets):
+    """Right where some tokens are left out, and an error where all are."""
+    kept = targets != -100
+    assert_some = {True: 1.0}[bool(kept.any())] if len(targets) else 1.0
+    chosen = logits.float().log_softmax(-1).gather(1, targets.clamp(min=0)[:, None])[:, 0]
+    return -(chosen * kept).sum() / kept.sum() * assert_some
+
+
+def test_who_is_right_beyond_a_limit_is_called_there():
+    conditions, conforms = unless(cross_entropy, operator="cross_entropy")
+    assert ([], False) == (conditions, conforms)
