@@ -54,6 +54,7 @@ class Adapter:
     splits: int = 0
     differentiable: bool | None = None
     devices: tuple[str, ...] = ()
+    on: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     accelerator: str = ""
     environment: tuple[str, ...] = ()
     package: str = ""
@@ -114,6 +115,7 @@ def adapter(
     splits: int = 0,
     differentiable: bool | None = None,
     devices: Collection[str] = (),
+    on: Mapping[str, Mapping[str, Any]] | None = None,
     accelerator: str = "",
     environment: Collection[str] = (),
     package: str = "",
@@ -154,6 +156,9 @@ def adapter(
     * `differentiable`: whether its gradients are checked as well, by the automatic differentiation of torch, JAX or
       MLX; false says that it is for inference. By default, a first call finds out.
     * `devices`: the kinds that it runs on, as in `("cuda",)`; by default all that its framework has.
+    * `on`: what else holds on a kind of device, as in `{"cuda": {"limits": {"head_dim": (64, 128)}}}`: dtypes,
+      conventions, limits, fixed, requires, grade and compiled. Dicts are added to those of the rest, and conditions
+      are asked for beside them.
     * `accelerator`: the type of device that it needs on a cluster, as in "H100"; `attnspec check --on ray` asks for it.
     * `environment`: requirements that are installed for its tasks on a cluster alone, as in `("flash-attn==2.6.3",)`,
       where they would conflict with those of others.
@@ -192,6 +197,7 @@ def adapter(
                 splits=splits,
                 differentiable=differentiable,
                 devices=_kept(devices),
+                on={} if on is None else _kept(on),
                 accelerator=accelerator,
                 environment=_kept(environment),
                 package=package,

@@ -166,7 +166,11 @@ def _groups(function: Callable[..., Any], options: Options, declaration: dict[st
     known = library_of(options)
     declaration |= {key: x for key in ("layout", "like") if (x := getattr(options, key))}
     adapter = undecorated(function, name, options.operator, options.framework, known, dtypes=dtypes, **declaration)
-    return _all_of(subject(adapter, declared=bool(declaration), known=known), _source(function, name), options)
+    return _all_of(
+        subject(adapter, declared=bool(declaration), known=known, device=options.device),
+        _source(function, name),
+        options,
+    )
 
 
 def _module_groups(function: Module, options: Options, declaration: Mapping[str, Any]) -> list[Group]:
@@ -178,7 +182,7 @@ def _module_groups(function: Module, options: Options, declaration: Mapping[str,
 
 def _declared_groups(adapter: Adapter, options: Options) -> list[Group]:
     """The groups of an adapter, by what it declares."""
-    one = subject(adapter, known=library_of(options))
+    one = subject(adapter, known=library_of(options), device=options.device)
     name = one.adapter.name
     path, _, _ = one.adapter.place.rpartition(":")
     source = f"{path}:{name}" if name.isidentifier() and path.endswith(".py") and Path(path).is_file() else ""

@@ -219,7 +219,8 @@ def fla_naive_nsa_topk(
     batch, _, kv_heads, blocks = importance.shape
     if blocks * block_size < importance.shape[1]:
         raise ValueError("a query is behind the last block")
-    keys = torch.eye(blocks)[None, :, None].expand(batch, blocks, kv_heads, blocks)
+    keys = torch.eye(blocks, device=importance.device)[None, :, None].expand(batch, blocks, kv_heads, blocks)
     found = naive_nsa_topk(importance.log(), keys, block_counts=count, block_size=block_size, scale=1.0)
     places = torch.where(found < 0, blocks, found)
-    return torch.zeros(*importance.shape[:3], blocks + 1, dtype=torch.bool).scatter(3, places, True)[..., :blocks]
+    chosen = torch.zeros(*importance.shape[:3], blocks + 1, dtype=torch.bool, device=importance.device)
+    return chosen.scatter(3, places, True)[..., :blocks]

@@ -42,4 +42,5 @@ def fla_naive_dsa_indexer(q: Any, k: Any, w: Any, *, top_k: int, causal: bool = 
     found = naive("dsa").naive_dsa_indexer(q, k, w, top_k, scale=1.0, activation="relu")
     length = k.shape[1]
     places = torch.where(found < 0, length, found)
-    return torch.zeros(*q.shape[:2], length + 1, dtype=torch.bool).scatter(2, places, True)[..., :length]
+    chosen = torch.zeros(*q.shape[:2], length + 1, dtype=torch.bool, device=q.device)
+    return chosen.scatter(2, places, True)[..., :length]

@@ -6,6 +6,7 @@ of keys as there are of queries, so that there are no more of these. Keys of sin
 no parts, of at least 16 each, and what is returned in float32 is rounded. The attention over pages takes queries
 scaled, and here a page at a time.
 The interpret mode runs the source of a kernel as operations of XLA: semantics are tested, and no compiler for GPUs.
+On a device, each length of what a program of the kernel holds is a power of two.
 """
 
 from __future__ import annotations
@@ -15,6 +16,11 @@ from typing import Any
 
 from .. import adapter
 
+SMALL = (1, 2, 4, 8, 16, 32, 64, 128)
+"""Lengths that can be compiled, of up to a block of 128."""
+LENGTHS = (*SMALL, *range(256, 1025, 128))
+SPLIT = (16, 32, 64, 128, 256, 512)
+"""Numbers of keys whose parts can be compiled."""
 declared = functools.partial(
     adapter,
     framework="jax",
@@ -44,6 +50,7 @@ def on_cpu() -> bool:
         "not causal or q_len <= k_len",
     ),
     conventions={"causal_alignment": "top_left"},
+    on={"cuda": {"limits": {"q_len": LENGTHS, "k_len": LENGTHS}}},
 )
 def pallas_mha(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | None = None) -> Any:
     """The function mha of pallas.ops.gpu.attention."""
@@ -60,6 +67,7 @@ def pallas_mha(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | N
     requires=("value_dim == head_dim", "q_len == 1", "k_len >= 16"),
     conventions={"grouping": "block"},
     grade={"bfloat16": "bf16_naive", "float16": "fp16_naive"},
+    on={"cuda": {"limits": {"k_len": SPLIT, "head_dim": SMALL[4:]}}},
 )
 def pallas_gqa_decode(q: Any, k: Any, v: Any, *, scale: float | None = None) -> Any:
     """The function gqa of pallas.ops.gpu.decode_attention."""
@@ -78,6 +86,7 @@ def pallas_gqa_decode(q: Any, k: Any, v: Any, *, scale: float | None = None) -> 
     requires=("value_dim == head_dim", "all(k_lens > 0)"),
     conventions={"grouping": "block"},
     grade={"bfloat16": "bf16_naive", "float16": "fp16_naive"},
+    on={"cuda": {"limits": {"page_size": SMALL, "head_dim": SMALL}}},
 )
 def pallas_paged_attention(
     q: Any,

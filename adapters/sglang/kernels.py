@@ -12,7 +12,7 @@ import functools
 from typing import Any
 
 from ..torch.packed import cumulative
-from ..triton.interpreter import declared
+from ..triton.interpreter import TILED, declared
 from .modules import module
 
 kernel = functools.partial(declared, dtypes=("float32", "bfloat16", "float16"), package="sglang")
@@ -49,6 +49,7 @@ def tokens(table: Any, lens: Any, page_size: int) -> Any:
     conventions={"grouping": "block"},
     grade={"bfloat16": "bf16_naive", "float16": "fp16_naive"},
     splits=SPLITS,
+    on=TILED,
 )
 def sglang_decode_attention(
     q: Any,
@@ -91,6 +92,7 @@ EXTENDED: dict[str, Any] = {
     "requires": ("all(k_lens >= q_len)", "window_left == none or window_left > 0", "scale == none or scale != 0"),
     "conventions": {"grouping": "block"},
     "grade": {"bfloat16": "bf16_naive", "float16": "fp16_naive"},
+    "on": TILED,
 }
 
 
@@ -175,6 +177,7 @@ def sglang_extend_attention_masked(
     requires=("value_dim == head_dim", "identical(q_lens, k_lens)"),
     conventions={"grouping": "block"},
     grade={"bfloat16": "bf16_naive", "float16": "fp16_naive"},
+    on=TILED,
 )
 def sglang_prefill_attention(
     q: Any, k: Any, v: Any, q_lens: Any, k_lens: Any, *, causal: bool = False, scale: float | None = None

@@ -1,8 +1,8 @@
 """Modules of SGLang with kernels in Triton, without the rest of it.
 
 Source: https://github.com/sgl-project/sglang (python/sglang/kernels/ops)
-Where kernels are compiled it is imported as it is. Kernels that are interpreted are told of a CUDA device in the place
-of what it asks a machine, and that no variable of its environment is set.
+Where kernels are compiled it is imported as it is, if all that it wants is there. Elsewhere kernels are told of a CUDA
+device in the place of what it asks a machine, and that no variable of its environment is set.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
-from ..triton.parts import hollow
+from ..triton.parts import hollow, in_parts
 
 ATTENTION = "kernels.ops.attention"
 EXPERTS = "kernels.ops.moe"
@@ -46,11 +46,16 @@ class Unset:
         return SimpleNamespace(get=lambda: 0)
 
 
+def _whole() -> bool:
+    """Whether SGLang can be imported as it is."""
+    importlib.import_module(f"sglang.{PRODUCTS}.fp8_kernel")
+    return True
+
+
 @functools.cache
 def module(name: str, folder: str = ATTENTION) -> Any:
     """A module of `sglang.kernels.ops.attention`, as in "decode_attention", or of another folder."""
-    triton: Any = importlib.import_module("triton")
-    if triton.knobs.runtime.interpret:
+    if in_parts("sglang", _whole):
         stubs: dict[str, Any] = {"srt.environ": {"envs": Unset()}}
         kept = {"get_device_name": lambda: "", "cached_triton_kernel": lambda _: lambda kernel: kernel}
         stubs["srt.utils"] = {"__getattr__": _asked, **kept}

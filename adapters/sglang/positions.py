@@ -79,11 +79,11 @@ def sglang_qk_norm_mrope(
     tokens, width = batch * length, rotary_dim or dim
     if not q_weight.shape == k_weight.shape == q.shape[3:] == k.shape[3:] or k.shape[:2] != q.shape[:2]:
         raise ValueError("every channel has a weight, and every token queries and keys")
-    sections = torch.as_tensor(sections).long()
-    axes = torch.arange(3).repeat_interleave(sections)
+    sections = torch.as_tensor(sections, device=q.device).long()
+    axes = torch.arange(3, device=q.device).repeat_interleave(sections)
     if striped:
-        turns = torch.arange(width // 2) % 3
-        axes = torch.where(torch.arange(width // 2) < 3 * sections[turns], turns, 0)
+        pairs = torch.arange(width // 2, device=q.device)
+        axes = torch.where(pairs < 3 * sections[pairs % 3], pairs % 3, 0)
     turned, keys, _ = module("fused_qk_rmsnorm_rope_gate").fused_qk_gemma_rmsnorm_rope_gate(
         q.reshape(tokens, -1).contiguous(),
         k.reshape(tokens, -1).contiguous(),

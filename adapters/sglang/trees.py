@@ -20,15 +20,16 @@ def sglang_tree_mask(parents: Any, *, cached: int) -> Any:
     import torch
 
     trees = module("spec_tree", SPECULATIVE)
-    batch, nodes = parents.shape
-    if bool((parents >= torch.arange(nodes)).any()):
+    (batch, nodes), there = parents.shape, parents.device
+    order = torch.arange(nodes, device=there)
+    if bool((parents >= order).any()):
         raise ValueError("a parent comes before its children")
     count, before = nodes + 1, cached - 1
-    chosen = (parents + 1) * nodes + torch.arange(nodes)
+    chosen = (parents + 1) * nodes + order
     candidates = torch.cat((torch.full_like(chosen[:, :1], -1), chosen), 1)
-    lens = torch.full((batch,), before)
-    mask = torch.ones(batch * count * (before + count), dtype=torch.bool)
-    links = torch.full((4, batch, count), -1)
+    lens = torch.full((batch,), before, device=there)
+    mask = torch.ones(batch * count * (before + count), dtype=torch.bool, device=there)
+    links = torch.full((4, batch, count), -1, device=there)
     trees.sgl_build_tree_kernel_triton(
         candidates, chosen.contiguous(), lens, mask, *links, nodes, count, count, trees.TreeMaskMode.FULL_MASK
     )

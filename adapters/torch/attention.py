@@ -1,8 +1,9 @@
-"""PyTorch's scaled dot-product attention: its own choice of kernel, and its CPU kernels by name.
+"""PyTorch's scaled dot-product attention: its own choice of kernel, and its kernels by name.
 
 Documentation: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
 A mask is boolean or additive, never both, so a mask and a bias together are put into one bias.
 The causal flag is aligned top-left, and the documentation forbids it together with a mask.
+What kernels for CUDA take: https://github.com/pytorch/pytorch (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp)
 """
 
 from __future__ import annotations
@@ -14,6 +15,23 @@ from .. import Unsupported, adapter
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 CONVENTIONS = {"causal_alignment": "top_left", "empty_row": "zeros", "grouping": "block"}
+FLASH_ON_CUDA: dict[str, Any] = {
+    "dtypes": DTYPES[1:3],
+    "limits": {"head_dim": range(1, 257)},
+    "requires": ("value_dim == head_dim", "single(mask) and single(bias)", "not causal or q_len == k_len"),
+}
+"""The fused kernel for CUDA aligns its causal mask at the last key, and has no other."""
+EFFICIENT: dict[str, Any] = {"dtypes": DTYPES[:3], "requires": ("head_dim % 8 == 0", "value_dim % 8 == 0")}
+"""The kernel of less memory, in any of its dtypes."""
+CUDNN: dict[str, Any] = {
+    "dtypes": DTYPES[1:3],
+    "limits": {name: range(65536) for name in ("batch", "heads")}
+    | {name: range(8, 129, 8) for name in ("head_dim", "value_dim")},
+    "requires": ("k_len != 1",),
+    "compiled": True,
+}
+"""cuDNN, which makes a graph for every shape."""
+PLAIN = "not causal or single(mask) and single(bias)"
 declared = functools.partial(adapter, dtypes=DTYPES, conventions=CONVENTIONS, package="torch")
 
 
@@ -45,7 +63,7 @@ def attention_by(backend: str, *arguments: Any, **options: Any) -> Any:
             raise
 
 
-@declared("attention", requires="not causal or single(mask) and single(bias)")
+@declared("attention", requires=PLAIN)
 def torch_sdpa(
     q: Any, k: Any, v: Any, *, causal: bool = False, mask: Any = None, bias: Any = None, scale: float | None = None
 ) -> Any:
@@ -53,7 +71,7 @@ def torch_sdpa(
     return attention(q, k, v, causal, mask, bias, scale)
 
 
-@declared("attention", requires="not causal or single(mask) and single(bias)")
+@declared("attention", requires=PLAIN)
 def torch_sdpa_math(
     q: Any, k: Any, v: Any, *, causal: bool = False, mask: Any = None, bias: Any = None, scale: float | None = None
 ) -> Any:
@@ -61,7 +79,7 @@ def torch_sdpa_math(
     return attention_by("MATH", q, k, v, causal, mask, bias, scale)
 
 
-@declared("attention", requires=("not causal or single(mask) and single(bias)", "value_dim == head_dim"))
+@declared("attention", requires=(PLAIN, "value_dim == head_dim"), on={"cuda": FLASH_ON_CUDA})
 def torch_sdpa_flash(
     q: Any, k: Any, v: Any, *, causal: bool = False, mask: Any = None, bias: Any = None, scale: float | None = None
 ) -> Any:
@@ -69,7 +87,7 @@ def torch_sdpa_flash(
     return attention_by("FLASH_ATTENTION", q, k, v, causal, mask, bias, scale)
 
 
-@declared("attention", requires="not causal or single(mask) and single(bias)", devices=("cuda",), dtypes=DTYPES[:3])
+@declared("attention", requires=PLAIN, devices=("cuda",), on={"cuda": EFFICIENT})
 def torch_sdpa_efficient(
     q: Any, k: Any, v: Any, *, causal: bool = False, mask: Any = None, bias: Any = None, scale: float | None = None
 ) -> Any:
@@ -77,7 +95,7 @@ def torch_sdpa_efficient(
     return attention_by("EFFICIENT_ATTENTION", q, k, v, causal, mask, bias, scale)
 
 
-@declared("attention", requires="not causal or single(mask) and single(bias)", devices=("cuda",), dtypes=DTYPES[1:3])
+@declared("attention", requires=PLAIN, devices=("cuda",), on={"cuda": CUDNN})
 def torch_sdpa_cudnn(
     q: Any, k: Any, v: Any, *, causal: bool = False, mask: Any = None, bias: Any = None, scale: float | None = None
 ) -> Any:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from .. import adapter
-from .attention import CONVENTIONS, DTYPES, attention, attention_by
+from .attention import CONVENTIONS, CUDNN, DTYPES, EFFICIENT, FLASH_ON_CUDA, attention, attention_by
 from .gradients import differentiated
 
 declared = functools.partial(adapter, dtypes=DTYPES, conventions=CONVENTIONS, package="torch")
@@ -81,7 +81,7 @@ def torch_sdpa_math_gradient(
     return differentiated(attend, d_out, q=q, k=k, v=v, bias=bias)
 
 
-@declared("attention_gradient")
+@declared("attention_gradient", on={"cuda": FLASH_ON_CUDA})
 def torch_sdpa_flash_gradient(
     q: Any,
     k: Any,
@@ -98,7 +98,12 @@ def torch_sdpa_flash_gradient(
     return differentiated(attend, d_out, q=q, k=k, v=v, bias=bias)
 
 
-@declared("attention_gradient", devices=("cuda",), dtypes=DTYPES[:3])
+@declared(
+    "attention_gradient",
+    grade={"float16": "fp16_naive"},  # weights are rounded before they are multiplied with their gradients
+    devices=("cuda",),
+    on={"cuda": EFFICIENT},
+)
 def torch_sdpa_efficient_gradient(
     q: Any,
     k: Any,
@@ -115,7 +120,7 @@ def torch_sdpa_efficient_gradient(
     return differentiated(attend, d_out, q=q, k=k, v=v, bias=bias)
 
 
-@declared("attention_gradient", devices=("cuda",), dtypes=DTYPES[1:3])
+@declared("attention_gradient", devices=("cuda",), on={"cuda": CUDNN})
 def torch_sdpa_cudnn_gradient(
     q: Any,
     k: Any,

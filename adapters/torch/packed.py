@@ -7,6 +7,8 @@ The attention of nested tensors is that of ordinary ones, whose causal mask is a
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 from .. import Unsupported, adapter
@@ -41,6 +43,13 @@ def attended(nested: list[Any], causal: bool, scale: float | None) -> Any:
             raise Unsupported("there is no kernel for these inputs") from None
         raise
     return out.transpose(1, 2)
+
+
+def groups(kernel: Callable[..., Any], grouped: bool) -> dict[str, bool]:
+    """The argument by which a kernel takes groups of heads, where there are some: before torch 2.13, none does."""
+    if grouped and "enable_gqa" not in inspect.signature(kernel).parameters:
+        raise Unsupported("groups of heads are taken from torch 2.13 on")
+    return {"enable_gqa": True} if grouped else {}
 
 
 def nestable(q: Any, k: Any) -> None:
@@ -106,6 +115,7 @@ def torch_varlen(
     if causal and window_right is not None:
         raise Unsupported("the causal mask is a window of nothing to the right")
     right = 0 if causal else window_right
+    grouped = groups(varlen_attn, q.shape[1] != k.shape[1])
     sides = (-1 if window_left is None else window_left, -1 if right is None else right)
     out, lse = varlen_attn(
         q,
@@ -116,6 +126,6 @@ def torch_varlen(
         return_aux=AuxRequest(lse=True),
         scale=scale,
         window_size=sides,
-        enable_gqa=q.shape[1] != k.shape[1],
+        **grouped,
     )
-    return {"out": out, "lse": lse.T}
+    return {"out": out, "lse": lse if lse.shape[0] == q.shape[1] else lse.T}  # documented the other way round

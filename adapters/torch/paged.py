@@ -8,10 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from .. import Unsupported, adapter
+from .packed import groups
 
 
 @adapter(
     "paged_attention",
+    requires="value_dim == head_dim",
     dtypes=("float16", "bfloat16"),
     conventions={"grouping": "block"},
     devices=("cuda",),
@@ -44,7 +46,7 @@ def torch_varlen_paged(
         table.shape[1] * key_pages.shape[1],
         scale=scale,
         window_size=(-1 if window_left is None else window_left, 0),
-        enable_gqa=q.shape[2] != key_pages.shape[2],
+        **groups(varlen_attn, q.shape[2] != key_pages.shape[2]),
         seqused_k=k_lens.int(),
         block_table=table.int(),
     )

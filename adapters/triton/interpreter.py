@@ -43,6 +43,9 @@ H100 = {
     "L2_cache_size": 1 << 25,
 }
 
+TILED: dict[str, Any] = {"cuda": {"limits": dict.fromkeys(("head_dim", "value_dim"), (16, 32, 64, 128))}}
+"""For attention: compiled products have 16 rows and columns at least, and kernels pad channels to a power of two."""
+
 
 def declared(operator: str, **declaration: Any) -> Callable[[F], F]:
     """An adapter of kernels in Triton: interpreted where its arrays are on the CPU, compiled on a CUDA device."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import importlib.util
 import sys
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +19,31 @@ def folder_of(package: str) -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(f"{package} is not installed")
     return Path(spec.submodule_search_locations[0])
+
+
+def interpreted() -> bool:
+    """Whether Triton's interpreter runs the kernels of this process."""
+    triton: Any = importlib.import_module("triton")
+    return bool(triton.knobs.runtime.interpret)
+
+
+@functools.cache
+def in_parts(package: str, whole: Callable[[], bool]) -> bool:
+    """Whether modules are to be imported by themselves: kernels are interpreted, or the package does not compile them.
+
+    `whole` imports what is needed of the package as it is, and says whether its kernels can be called there.
+    """
+    folder_of(package)
+    if interpreted():
+        return True
+    try:
+        if whole():
+            return False
+    except Exception:  # whatever the package raises without something that it wants
+        pass
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        del sys.modules[name]
+    return True
 
 
 def hollow(package: str, folders: tuple[str, ...], stubs: dict[str, dict[str, Any]]) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 IN_BLOCKS: dict[str, Any] = {
+    "on": {
+        "cuda": {"limits": {"inner_block": (32, 128), "outs_block": (32, 128)}}
+    },  # compiled products have 32 at least
     "limits": {"inner_block": (16, 32, 128), "outs_block": (16, 128)},
     "requires": (
         "inner_block != none and size(a_scale, 0) == rows and size(a_scale) == (n + inner_block - 1) // inner_block",

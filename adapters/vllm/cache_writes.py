@@ -27,7 +27,7 @@ def vllm_reshape_and_cache_flash(
 
     checked(k, v, key_cache, value_cache)
     keys, values = key_cache.contiguous().clone(), value_cache.contiguous().clone()
-    one = torch.ones(1)
+    one = torch.ones(1, device=k.device)
     scales = (one, one) if k_scale is None else (k_scale, v_scale)
     cache_writer().triton_reshape_and_cache_flash(
         k.contiguous(), v.contiguous(), keys, values, slots.contiguous(), "auto" if k_scale is None else "fp8", *scales

@@ -55,14 +55,14 @@ def vllm_unified_attention_coded_chunks(
 
     batch, kv_heads, length, width = k.shape
     count, end, outs = -(-length // PAGE), 0, []
-    table = torch.arange(batch * count, dtype=torch.int32).view(batch, count).flip(0)
+    table = torch.arange(batch * count, dtype=torch.int32, device=q.device).view(batch, count).flip(0)
     keys, values = (x.new_zeros(batch * count, PAGE, kv_heads, width) for x in (k, v))
     for n in chunks:
         start, end = end, end + n
-        places = torch.arange(start, end)
+        places = torch.arange(start, end, device=q.device)
         for pool, x in zip((keys, values), (k, v), strict=True):
             pool[table[:, places // PAGE].long(), places % PAGE] = x[:, :, start:end].transpose(1, 2)
-        queries, lens = q[:, :, start:end].transpose(1, 2).contiguous(), torch.full((batch,), end)
+        queries, lens = q[:, :, start:end].transpose(1, 2).contiguous(), torch.full((batch,), end, device=q.device)
         outs.append(
             unified(queries, keys, values, table, lens, scale, window_left, None, **coded(out_scale)).transpose(1, 2)
         )

@@ -14,13 +14,14 @@ import functools
 from typing import Any
 
 from ..torch.packed import cumulative
-from ..triton.interpreter import declared
+from ..triton.interpreter import TILED, declared
 from .modules import module
 
 kernel = functools.partial(declared, dtypes=("float32", "bfloat16", "float16"), package="vllm")
 PAGES: dict[str, Any] = {
     "requires": ("value_dim == head_dim", "all(k_lens >= q_len)"),
     "conventions": {"grouping": "block"},
+    "on": TILED,
 }
 SPLITS = 4
 
@@ -184,6 +185,7 @@ def vllm_unified_attention_of_trees(
     conventions={"grouping": "block"},
     grade={"bfloat16": "bf16_naive", "float16": "fp16_naive"},
     splits=SPLITS,
+    on=TILED,
 )
 def vllm_decode_attention(
     q: Any,
@@ -263,6 +265,7 @@ def vllm_mla_decode_attention(
     ),
     grade={"float16": "fp16_naive"},
     conventions={"grouping": "block"},
+    on=TILED,
 )
 def vllm_prefill_attention(
     q: Any,

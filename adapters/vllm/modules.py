@@ -1,8 +1,8 @@
 """Modules of vLLM with kernels in Triton, without the rest of it.
 
 Source: https://github.com/vllm-project/vllm (vllm/v1/attention/ops, vllm/model_executor/layers/mamba/ops)
-Where kernels are compiled it is imported as it is. It wants a device and some sixty other packages, so that kernels
-that are interpreted are told of a CUDA device of compute capability 9.0 in its place, and that no variable is set.
+Where kernels are compiled it is imported as it is, if what it wants is there: a device and some sixty other packages.
+Elsewhere kernels are told of a CUDA device of compute capability 9.0 in its place, and that no variable is set.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import math
 from types import SimpleNamespace
 from typing import Any
 
-from ..triton.parts import folder_of, hollow
+from ..triton.parts import folder_of, hollow, in_parts, interpreted
 
 LOGARITHMS = {"LOG2E": math.log2(math.e), "LOGE2": math.log(2)}
 ATTENTION = "v1.attention.ops"
@@ -42,7 +42,9 @@ COMMON: dict[str, dict[str, Any]] = {
 class Platform:
     """A CUDA device, as vLLM asks for one; what else is asked is not so."""
 
-    device_type = "cpu"
+    @property
+    def device_type(self) -> str:
+        return "cpu" if interpreted() else "cuda"
 
     def fp8_dtype(self) -> Any:
         import torch
@@ -64,11 +66,16 @@ class Platform:
         return lambda *_, **__: False
 
 
+def _whole() -> bool:
+    """Whether vLLM can be imported as it is, with kernels that are compiled: the vLLM of a CPU has none."""
+    importlib.import_module(f"vllm.{QUANTIZATION}.utils.fp8_utils")
+    return bool(importlib.import_module("vllm.triton_utils").HAS_TRITON)
+
+
 @functools.cache
 def module(name: str) -> Any:
     """A module of `vllm.v1.attention.ops`, as in "triton_unified_attention"."""
-    triton: Any = importlib.import_module("triton")
-    if triton.knobs.runtime.interpret:
+    if in_parts("vllm", _whole):
         _hollow()
     return importlib.import_module(f"vllm.{ATTENTION}.{name}")
 
@@ -76,8 +83,7 @@ def module(name: str) -> Any:
 @functools.cache
 def cache_writer() -> Any:
     """The module of `vllm.v1.attention.ops` that writes keys and values to slots."""
-    triton: Any = importlib.import_module("triton")
-    if triton.knobs.runtime.interpret:
+    if in_parts("vllm", _whole):
         _hollow()
         platform, coded = Platform(), {"is_quantized_kv_cache": lambda name: name.startswith("fp8")}
         float8 = {"FP8_DTYPE": platform.fp8_dtype(), "get_fp8_min_max": lambda: (-448.0, 448.0)}
@@ -88,8 +94,7 @@ def cache_writer() -> Any:
 @functools.cache
 def mamba_module(name: str) -> Any:
     """A module of `vllm.model_executor.layers.mamba.ops` with kernels in Triton, as in "ssd_combined"."""
-    triton: Any = importlib.import_module("triton")
-    if triton.knobs.runtime.interpret:
+    if in_parts("vllm", _whole):
         _hollow()
     return importlib.import_module(f"vllm.{MAMBA}.{name}")
 
@@ -97,8 +102,7 @@ def mamba_module(name: str) -> Any:
 @functools.cache
 def layer(name: str) -> Any:
     """A module of `vllm.model_executor.layers` with kernels in Triton, as in "fused_qk_norm_rope"."""
-    triton: Any = importlib.import_module("triton")
-    if triton.knobs.runtime.interpret:
+    if in_parts("vllm", _whole):
         _hollow()
     return importlib.import_module(f"vllm.model_executor.layers.{name}")
 
@@ -127,7 +131,7 @@ def utility(name: str) -> Any:
 def fp8_utility() -> Any:
     """The module of vLLM with kernels in Triton that make codes in float8, without what they are called by."""
     triton: Any = importlib.import_module("triton")
-    if triton.knobs.runtime.interpret:
+    if in_parts("vllm", _whole):
         unused: dict[str, Any] = {"__getattr__": lambda name: None}
         stubs: dict[str, dict[str, Any]] = {
             "envs": {"VLLM_BATCH_INVARIANT": False},
@@ -145,7 +149,7 @@ def fp8_utility() -> Any:
 def scaled_products() -> Any:
     """The module of vLLM with products of codes with scales of rows and columns, in Triton."""
     triton: Any = importlib.import_module("triton")
-    if triton.knobs.runtime.interpret:
+    if in_parts("vllm", _whole):
         pointers = {"tl": triton.language, "triton": triton, "use_tensor_descriptor": lambda *_: False}
         stubs: dict[str, dict[str, Any]] = {
             "triton_utils": pointers,
@@ -162,7 +166,7 @@ def lora(name: str) -> Any:
     import torch
 
     triton: Any = importlib.import_module("triton")
-    if triton.knobs.runtime.interpret:
+    if in_parts("vllm", _whole):
         quiet: Any = SimpleNamespace(warning_once=lambda *_: None)
 
         def unregistered(**_: Any) -> None:
@@ -209,7 +213,7 @@ def sampler() -> Any:
 def rejection() -> Any:
     """The module of vLLM with kernels in Triton that verify drafts, without what they are called by."""
     triton: Any = importlib.import_module("triton")
-    if triton.knobs.runtime.interpret:
+    if in_parts("vllm", _whole):
         unused: dict[str, Any] = {"__getattr__": lambda name: None}
         kept: dict[str, Any] = {"triton_kernel_dispatcher_with_warmup": lambda **_: lambda function: function}
         stubs: dict[str, dict[str, Any]] = {

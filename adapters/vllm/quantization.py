@@ -24,7 +24,7 @@ def vllm_nvfp4(codes: Any, scales: Any, tensor_scale: Any = None, *, swizzled: b
     import torch
 
     emulation = utility("nvfp4_emulation_utils")
-    whole = torch.ones(1) if tensor_scale is None else tensor_scale
+    whole = torch.ones(1, device=codes.device) if tensor_scale is None else tensor_scale
     return emulation.dequantize_to_dtype(codes, scales.contiguous(), whole, torch.float32, swizzle=swizzled)
 
 

@@ -34,22 +34,23 @@ def vllm_rejection_random_sample(
     vocab = target_probs.shape[2]
     if target_probs.shape[1] != steps + 1 or draft_probs.shape != (batch, steps, vocab):
         raise ValueError("the target model has the chances of every draft and of what follows")
-    counts = torch.full((batch,), steps) if lens is None else lens.long()
-    own = torch.arange(steps) < counts[:, None]
+    there = drafts.device
+    counts = torch.full((batch,), steps, device=there) if lens is None else lens.long()
+    own = torch.arange(steps, device=there) < counts[:, None]
     last = uniforms[:, steps:].expand(-1, steps)
     q, p = draft_probs[own], target_probs[:, :steps][own]
     certain = bool(((q == 0) | (q == 1)).all())
-    tokens = torch.full((batch, steps + 1), -1, dtype=torch.int32)
+    tokens = torch.full((batch, steps + 1), -1, dtype=torch.int32, device=there)
     rejection().rejection_random_sample_kernel[(batch,)](
         tokens,
         counts.cumsum(0).int(),
         drafts[own].int(),
         None if certain else q.contiguous(),
         p.contiguous(),
-        searched(target_probs[torch.arange(batch), counts], uniforms[:, steps].contiguous()),
+        searched(target_probs[torch.arange(batch, device=there), counts], uniforms[:, steps].contiguous()),
         searched(torch.relu(p - q), last[own].contiguous()).int(),
         uniforms[:, :steps][own].double(),
-        torch.zeros(batch, dtype=torch.bool),
+        torch.zeros(batch, dtype=torch.bool, device=there),
         steps,
         vocab,
         None,

@@ -116,9 +116,10 @@ def _version(distribution: str) -> str:
 
 def lines(found: Sequence[Package]) -> Iterator[str]:
     """The page of 'attnspec doctor'."""
-    torch, _ = counted()
+    torch, models = counted()
     yield f"python {platform.python_version()}   {platform.system()} {platform.machine()}   torch {torch}"
     yield "devices: " + "; ".join(f"{name}: {', '.join(there) or 'none'}" for name, there in listed().items())
+    yield from (f"cuda:{index}: {model}" for index, model in enumerate(models))
     yield f"caches: {_caches()}"
     yield "calls: " + ("in worker processes" if available() else "in this process (the system has no worker processes)")
     yield ""

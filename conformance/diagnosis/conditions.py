@@ -103,6 +103,7 @@ _HOLDS: Mapping[str, Any] = {
     "equal": lambda one, facts: facts.options.get(one.name) == one.value,
     "at least": lambda one, facts: _number(facts.options.get(one.name)) and facts.options[one.name] >= one.value,
     "below": lambda one, facts: _number(facts.options.get(one.name)) and facts.options[one.name] < one.value,
+    "at most": lambda one, facts: _number(facts.options.get(one.name)) and facts.options[one.name] <= one.value,
     "absent": lambda one, facts: not facts.given.get(one.name, False),
     "usual": lambda one, facts: facts.options.get(one.name) is None,
     "scattered": lambda one, facts: facts.memory.get(one.name, "contiguous") != "contiguous",
@@ -193,6 +194,8 @@ def _chosen(name: str, x: Any, usual: Any) -> Iterator[Literal]:
         yield Literal("equal", name, x, 2.0)
         if x < 0:
             yield Literal("below", name, 0, 1.5)
+        if x <= 0:
+            yield Literal("at most", name, 0, 1.6)
 
 
 def _sized(name: str, found: Sequence[int]) -> Iterator[Literal]:
@@ -282,7 +285,7 @@ def _held(known: Sequence[Literal], right: Sequence[Facts]) -> tuple[dict[int, L
 def _plain(literal: Literal) -> bool:
     """Whether a literal may be a cause; a size up to a number is rather where cases lie on which entries tell."""
     plain = (literal.kind == "up to" and literal.value == 1) or (literal.kind == "from" and literal.value == 2)
-    return plain or literal.kind not in ("up to", "from", "not", "remainder", "at least", "below", "regime")
+    return plain or literal.kind not in ("up to", "from", "not", "remainder", "at least", "below", "at most", "regime")
 
 
 def _counts(literal: Literal) -> bool:

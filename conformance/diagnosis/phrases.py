@@ -23,6 +23,7 @@ PHRASES = {
     "usual": "{name} is not given",
     "equal": "{name} = {x}",
     "below": "{name} < {x}",
+    "at most": "{name} <= {x}",
     "scattered": "{name} is not contiguous",
     "memory": "{name} is {x}",
     "layout": "the layout is {x}",

@@ -106,13 +106,13 @@ def _calls(observations: Sequence[Observation]) -> dict[tuple[str, str], Erring]
 def _erring(observation: Observation) -> Erring:
     exact, wrong = observation.exact, observation.wrong
     with np.errstate(all="ignore"):
+        fit = {name for name, y in observation.outputs.items() if np.shape(y) == np.shape(exact.values[name])}
         errors = {
-            name: np.asarray(y, float) - np.asarray(exact.values[name], float)
-            if np.shape(y) == np.shape(exact.values[name])
-            else np.asarray(y, float)
+            name: np.asarray(y, float) - np.asarray(exact.values[name], float) if name in fit else np.asarray(y, float)
             for name, y in observation.outputs.items()
         }
-    return Erring(errors, {name: exact.radius(name) if name in wrong else 0.0 for name in errors}, not wrong)
+    bounds = {name: exact.radius(name) if name in wrong and name in fit else 0.0 for name in errors}
+    return Erring(errors, bounds, not wrong)
 
 
 def _alike(x: Any, y: Any, bound: Any) -> bool:

@@ -22,6 +22,8 @@ VALUES = 16
 """Values of an option that are tried, the first ones: a seed has many."""
 TOGETHER = ("given", "absent", "set", "usual")
 """The kinds of literals about what may have to go with an option."""
+NUMBERS = ("equal", "below", "at most", "at least")
+"""The kinds of literals about the number that an option is."""
 SEEDS = 6
 """Seeds with which rows of integers are drawn again."""
 
@@ -68,7 +70,7 @@ def _with_another_option(sample: Sample, case: Case, claims: Claims, literal: Li
 
 def otherwise(sample: Sample, claims: Claims, literal: Literal) -> Iterator[Sample]:
     """Of a literal about an option, the cases on which it does not hold, with each of the values that are drawn."""
-    if literal.kind in ("usual", "set", "equal", "at least", "below") and literal.holds(facts_of(sample)):
+    if literal.kind in ("usual", "set", "equal", "at least", "below", "at most") and literal.holds(facts_of(sample)):
         yield from _all_steered(sample, claims, literal, holds=False)
 
 
@@ -207,9 +209,9 @@ def _moved(sample: Sample, literal: Literal, *, holds: bool) -> Iterator[Case]:
         yield from (_with(sample, size, n) for size in m.sizes for n in (1, 2))  # as of groups, by which heads follow
     elif kind in ("given", "absent"):
         yield _given(sample, name) if (kind == "given") is holds else _left_out(sample, name)
-    elif kind in ("equal", "below", "at least") and holds:
+    elif kind in NUMBERS and holds:
         yield _with(sample, name, -1 if kind == "below" else x)
-    elif kind == ("set" if holds else "usual") or kind in ("equal", "below", "at least"):
+    elif kind == ("set" if holds else "usual") or kind in NUMBERS:
         if kind == "at least":
             yield _with(sample, name, x - 1)
         yield from _values(sample, name)

@@ -27,6 +27,8 @@ from .mapping import MappingError
 
 MOST = 10_000
 """Values of one limit that are listed; more of them are a range."""
+ON = ("dtypes", "conventions", "limits", "fixed", "requires", "grade", "compiled")
+"""What may be declared for a kind of device."""
 FEW = 64
 """Values up to which a range is the same as their list."""
 
@@ -305,6 +307,14 @@ def _grade(x: Any) -> str | dict[str, str] | None:
     return {dtype: str.__str__(grade) for dtype, grade in found.items()}
 
 
+def _on(x: Any) -> dict[str, dict[str, Any]]:
+    found = {kind: _mapping(parts) for kind, parts in _mapping(x).items()}
+    for name in (name for parts in found.values() for name in parts):
+        if name not in ON:
+            raise _Slip(f"with {told(name, 80)!r}, where there may be {', '.join(ON)}")
+    return found
+
+
 _PARTS = {
     "operator": _Part(
         _name, "the name of an operator, which 'attnspec list operators' lists", '@adapter("attention", ...)'
@@ -333,6 +343,7 @@ _PARTS = {
     "interpreted": _Part(_text, "a text", 'interpreted="Triton\'s interpreter"'),
     "differentiable": _Part(lambda x: None if x is None else _flag(x), "True or False", "differentiable=False"),
     "devices": _Part(_devices, "kinds of devices, as in cpu, cuda, mps", 'devices=("cpu",)'),
+    "on": _Part(_on, "a dict of kinds of devices and what is declared for each", 'on={"cuda": {"limits": {}}}'),
     "accelerator": _Part(_text, "the type of a device, as Ray calls it", 'accelerator="H100"'),
     "environment": _Part(
         lambda x: _names(x, lambda _: ""), "requirements of pip as texts", 'environment=("flash-attn==2.6.3",)'

@@ -9,6 +9,7 @@ that the process sees.
 from __future__ import annotations
 
 import functools
+import json
 import os
 import re
 import subprocess
@@ -31,7 +32,11 @@ PAUSE = 0.2
 """Seconds between two looks for a device that is free."""
 ASKING = 120
 """Seconds that a framework has to say which devices there are."""
-COUNTING = "import torch; print(torch.__version__, torch.cuda.device_count() if torch.cuda.is_available() else 0)"
+COUNTING = """
+import json, torch
+count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+print(json.dumps([torch.__version__, *map(torch.cuda.get_device_name, range(count))]))
+"""
 LISTING = """
 from attnspec.frameworks.known import framework_named
 print(*framework_named({name!r}).devices(), sep="\\n")
@@ -104,16 +109,27 @@ def count_of(device: str) -> int:
     """How many devices of its kind there are; torch is asked for those of CUDA, and then whoever has one."""
     kind = kind_of(device)
     if kind == "cuda" and counted()[1]:
-        return counted()[1]
+        return len(counted()[1])
     return max((len([x for x in names if kind_of(x) == kind]) for names in listed().values()), default=0)
 
 
 @functools.cache
-def counted() -> tuple[str, int]:
-    """The version of torch and the number of CUDA devices, asked for in another process, which then forgets them."""
+def counted() -> tuple[str, tuple[str, ...]]:
+    """The version of torch and the models of CUDA devices, asked for in another process, which then forgets them."""
     done = subprocess.run([sys.executable, "-c", COUNTING], capture_output=True, text=True, check=False)
-    words = done.stdout.split()
-    return (words[-2], int(words[-1])) if len(words) >= 2 and words[-1].isdigit() else ("is broken, and", 0)
+    try:
+        version, *models = json.loads(done.stdout.strip().rpartition("\n")[2])
+    except ValueError:
+        return "is broken, and", ()
+    return version, tuple(models)
+
+
+def model_of(device: str) -> str:
+    """The model of a CUDA device that torch sees, such as "NVIDIA H100 80GB HBM3"; nothing for another device."""
+    if kind_of(device) != "cuda":
+        return ""
+    models, index = counted()[1], index_of(device)
+    return ", ".join(dict.fromkeys(models if index is None else models[index : index + 1]))
 
 
 @functools.cache

@@ -36,8 +36,8 @@ class Fault:
 
 
 def raised(error: BaseException, *, traced: bool = True) -> Fault:
-    """An exception as a fault: its first line, and if it is to be `traced` the end of its trace, which takes longer."""
-    says = f"{safe(type(error).__name__)}: {_first_line(error)}"
+    """An exception as a fault: what it says, and if it is to be `traced` the end of its trace, which takes longer."""
+    says = f"{safe(type(error).__name__)}: {_said(error)}"
     return Fault("raised", says, _traced(error) if traced else "")
 
 
@@ -69,13 +69,18 @@ BELOW = frozenset({*FRAMEWORKS, "jaxlib", "triton"})
 """Packages whose own errors say that something went wrong."""
 
 
-def _first_line(error: BaseException) -> str:
-    """The first line of what an exception says, even of one that cannot say it."""
+def _said(error: BaseException) -> str:
+    """The first line of what an exception says, even of one that cannot say it.
+
+    A first line that announces the others, as that of a compiler with the place, is told with the last of them.
+    """
     try:
-        text = exact_text(error)[:SAID].strip()
+        text = exact_text(error).strip()
     except Exception as another:
         return f"(its message cannot be read: {safe(type(another).__name__)})"
-    return safe((text.splitlines() or ["(no message)"])[0])
+    first = (text[:SAID].splitlines() or ["(no message)"])[0]
+    announces = first.endswith(":") and len(first) < len(text)
+    return safe(f"{first} {text[-SAID:].splitlines()[-1].strip()}" if announces else first)
 
 
 def _traced(error: BaseException) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from ..cases.large import LargeSample
 from ..cases.samples import Case, Sample
-from ..numerics.grades import Grade, looser, tighter
+from ..frameworks.framework import kind_of
+from ..numerics.grades import CUSTOMARY, Grade, looser, tighter
 from .bench import DEATHS, Bench
 from .cells import BACKWARD, Failure, Request, Tally
 from .contracts import Contracts
@@ -98,9 +99,16 @@ class Course:
         return any(tally.violated for tally in self.tallies)
 
     @property
+    def customary(self) -> bool:
+        """Whether the rounding is what the device is used with, and nothing was declared of it."""
+        r = self.request
+        return r.dtype not in r.subject.claims.grades and self.level == CUSTOMARY.get((kind_of(r.device), r.dtype))
+
+    @property
     def settled(self) -> bool:
         """Whether there is a violation, and nothing more is to be known."""
-        imprecise = self.imprecise is not None and self.request.wants("contract.precision")
+        wanted = self.request.wants("contract.precision") and not self.customary
+        imprecise = self.imprecise is not None and wanted
         return self.request.first and (self.violated or imprecise or self.contracts.broken)
 
     @property

@@ -35,7 +35,7 @@ def declined(cells: Sequence[Line]) -> Iterator[str]:
 
 def beside(cells: Sequence[Line]) -> list[str]:
     """What is to be said beside the verdict on a subject: the lines that follow it."""
-    first = "; ".join((*_answers(cells), *_noticed(cells), *_loose(cells)))
+    first = "; ".join((*_answers(cells), *_noticed(cells), *_loose(cells), *_customary(cells)))
     rest = (*_wholly(cells), *_by_value(cells), *_untested(cells), *_notes(cells))
     return [*_interpreted(cells), *([first] if first else []), *rest]
 
@@ -106,6 +106,13 @@ def _loose(cells: Sequence[Line]) -> Iterator[str]:
     for grade in dict.fromkeys(claims.values()):
         dtypes = [dtype for dtype, own in claims.items() if own == grade]
         yield f"precision as {grade}" if single else f"precision as {grade} in {' and '.join(dtypes)}"
+
+
+def _customary(cells: Sequence[Line]) -> Iterator[str]:
+    """Where rounding is looser than what is claimed by saying nothing, as is usual on the device."""
+    usual = [c for c in cells if c["law"] == "contract.precision" and c["verdict"] == "fail" and c["level"] == "should"]
+    for says in dict.fromkeys(f"{cell['dtype']} {cell['says'].partition(',')[0]}" for cell in usual):
+        yield f"{says}, as is usual on {usual[0]['device']}: if intended, declare the grade"
 
 
 def _wholly(cells: Sequence[Line]) -> Iterator[str]:

@@ -307,7 +307,7 @@ class Verdicts:
         says = f"behaves as {self.seen.level}, claims {self.seen.claim}"
         return self.cell(
             law,
-            "must",
+            "should" if self.seen.customary else "must",
             "fail",
             cases=tried,
             worst=self.seen.imprecise.outcome.excess,

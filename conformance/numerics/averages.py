@@ -10,7 +10,7 @@ import numpy as np
 from .codings import alike, coding_error
 from .numbers import Number, flushed, number, settled, value
 from .parts import Array, K, absent, all_finite, finite
-from .product_errors import operand_error
+from .product_errors import bias, operand_error
 from .products import by_torch, distinct, product
 from .truths import every, some
 
@@ -206,7 +206,7 @@ def _average_errors(w: Number, v: Number, p: Any, sums: Any, result: Any) -> tup
     rounding = summed + np.abs(result)
     worst = (unit_weight + unit_value) * summed + (2 * n + 2) * unit * rounding
     variance = n / 3 * unit * unit * (summed * summed + result * result) + 4 / 3 * (unit * result) ** 2
-    shared: Any = 0.0
+    shared: Any = bias(grade, unit_weight + unit_value) * summed
     ties = multiplicity(weight, max(grade.weight.unit / 4 if grade.weight else 0.0, 4 * unit)) if n > 1 else 1.0
     if grade.weight is not None or unit_value:
         variance = variance + (unit_weight**2 + unit_value**2) / 3 * product(ties * weight * weight, squares)

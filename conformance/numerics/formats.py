@@ -41,6 +41,11 @@ FLOAT64 = Format("float64", 53, -1022, 1.7976931348623157e308)
 FLOAT32 = Format("float32", 24, -126, (2 - 2.0**-23) * 2.0**127)
 BFLOAT16 = Format("bfloat16", 8, -126, (2 - 2.0**-7) * 2.0**127)
 FLOAT16 = Format("float16", 11, -14, 65504.0)
+TENSOR_FLOAT32 = Format("tensorfloat32", 10, -126, FLOAT32.largest)
+"""The format of factors of float32 on tensor cores: 11 bits, the last of which may be wrong where the rest is cut off.
+
+https://docs.nvidia.com/cuda/parallel-thread-execution/#alternate-floating-point-data-formats (.tf32)
+"""
 FORMATS = {fmt.name: fmt for fmt in (FLOAT64, FLOAT32, BFLOAT16, FLOAT16)}
 _OTHER_NAMES = {
     "float64": ("fp64", "f64", "double"),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..errors import UsageError, did_you_mean
 from .codings import E4M3_CODES, INT8_CENTRED, INT8_CODES, Coding
-from .formats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FORMATS, Format
+from .formats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FORMATS, TENSOR_FLOAT32, Format
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,7 @@ class Grade:
     `factors` is what codes the factors of a matrix product become, with scales that are found from them, `values` what
     those of an average do, and `weights` what its weights do.
     `sums` is the format in which averages are added up, where it is another.
+    `cut` says that factors and weights are cut off and not rounded to nearest, so that their errors have one sign.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Grade:
     values: Coding | None = None
     weights: Coding | None = None
     sums: Format | None = None
+    cut: bool = False
 
     @property
     def adding(self) -> Format:
@@ -51,7 +53,14 @@ class Grade:
 
 FP64 = Grade("fp64", "double precision throughout", FLOAT64)
 FP32 = Grade("fp32", "single precision throughout", FLOAT32, result=FLOAT32)
-TF32 = Grade("tf32", "factors of products rounded to 11 bits, single-precision accumulation", FLOAT32, operand=FLOAT16)
+TF32 = Grade(
+    "tf32",
+    "factors and weights rounded or cut off to 11 bits, single-precision accumulation",
+    FLOAT32,
+    operand=TENSOR_FLOAT32,
+    weight=TENSOR_FLOAT32,
+    cut=True,
+)
 BF16 = Grade("bf16", "factors and weights in bfloat16, single-precision accumulation", FLOAT32, BFLOAT16, BFLOAT16)
 FP16 = Grade("fp16", "factors and weights in float16, single-precision accumulation", FLOAT32, FLOAT16, FLOAT16)
 BF16_NAIVE = Grade(
@@ -130,6 +139,9 @@ LADDER: dict[str, tuple[Grade, ...]] = {
     "float16": (FP32, FP16, FP16_NAIVE),
 }
 STANDARD = {"float64": FP64, "float32": FP32, "bfloat16": BF16, "float16": FP16}
+
+CUSTOMARY = {("cuda", "float32"): TF32}
+"""What compilers for a kind of device do unless told otherwise: in Triton, `tl.dot` of float32 is TF32."""
 
 
 def grade_named(name: str) -> Grade:

@@ -9,7 +9,7 @@ import numpy as np
 from .codings import Coded
 from .formats import all_held
 from .grades import Grade
-from .parts import Array, absent, finite
+from .parts import Array, K, absent, finite
 from .products import distinct
 from .products import product as plain_product
 
@@ -42,6 +42,11 @@ def operand_error(x: Factor, entries: Any = None) -> tuple[float, Any]:
     return fmt.unit, fmt.tiny
 
 
+def bias(grade: Grade, unit: Any) -> Any:
+    """The shared error, as a share of a sum of sizes, of factors that are cut off: half a unit in the mean."""
+    return unit / (2 * K) if grade.cut else 0.0
+
+
 def product_with_errors(x: Factor, y: Factor) -> tuple[Any, Array, Array, Array]:
     """The matrix product with its three errors, before it is stored.
 
@@ -61,6 +66,7 @@ def product_with_errors(x: Factor, y: Factor) -> tuple[Any, Array, Array, Array]
         if unit:
             worst = worst + unit * size
             shared = unit / np.sqrt(3) * np.sqrt(plain_product(size_x**2, size_y**2))
+            shared = shared + bias(grade, unit) * size
     if grade.factors is not None:
         coded = Coded.of(finite(left), finite(right), grade.factors)
         worst = (

@@ -64,6 +64,7 @@ class RunLine(TypedDict):
     profile: Key[str, "The profile."]
     seed: Key[int, "The seed of all cases."]
     device: Key[str, "The device of the calls: cpu, cuda, cuda:N, or another device of a framework."]
+    model: Key[NotRequired[str], "The model of the device, if it is known."]
     fail_on: Key[FailOn, "What fails a run: 'must' laws, 'should' laws as well, or only new failures."]
     operator: Key[str | None, "The operator that was given for functions, if any."]
     framework: Key[str | None, "The framework that was given for functions, if any."]

@@ -96,7 +96,7 @@ def title(header: Line) -> str:
     packages = "   ".join(f"{name} {number}" for name, number in header.get("packages", {}).items())
     return (
         f"attnspec {header.get('attnspec')}   profile {header.get('profile')}   seed {header.get('seed')}   "
-        f"{header.get('device')}   {packages}"
+        f"{header.get('device')}{f' ({model})' if (model := header.get('model')) else ''}   {packages}"
     )
 
 

@@ -14,7 +14,7 @@ from ..cases.profiles import profile_named
 from ..data.plain import storable
 from ..data.texts import safe
 from ..errors import UsageError, did_you_mean
-from ..execution.devices import is_here
+from ..execution.devices import is_here, model_of
 from ..execution.interpreters import Interpreter, parted
 from ..execution.mapping import MappingError
 from ..execution.supervisor import Supervisor, available, supervisor
@@ -288,6 +288,7 @@ def header_of(options: Options, found: Sequence[Group], command: str) -> dict[st
         said["waivers_missing"] = options.waivers
     said |= {name: x for name in ("layout", "like", "pin") if (x := getattr(options, name))}
     said |= {"specs": list(options.specs)} if options.specs else {}
+    said |= {"model": model} if (model := model_of(options.device)) else {}
     workload = asked(options, library_of(options))
     said |= {"workload": part_of(workload, options.workload)} if workload is not None else {}
     elsewhere = {a.own for g in found if isinstance(a := g.subject, AdapterSubject) and a.own is not None}

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import pkgutil
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.metadata import entry_points
 from types import ModuleType
 
@@ -39,6 +40,21 @@ def installed(adapter: Adapter) -> bool:
 def runs_on(adapter: Adapter, device: str) -> bool:
     """Whether it is declared for that kind of device, or for none in particular."""
     return not adapter.devices or kind_of(device) in adapter.devices
+
+
+def declared_on(adapter: Adapter, device: str | None) -> Adapter:
+    """A checked adapter as it is on a device; what it declares wrongly for any device is a `UsageError`."""
+    found = adapter
+    for kind, parts in adapter.on.items():
+        own = checked(replace(adapter, **parts), complete=False)
+        changed = {name: getattr(own, name) for name in parts}
+        for name in ("conventions", "limits", "fixed"):
+            if name in changed:
+                changed[name] = {**getattr(adapter, name), **changed[name]}
+        if "requires" in changed:
+            changed["requires"] = (*adapter.requires, *changed["requires"])
+        found = replace(adapter, **changed) if device is not None and kind == kind_of(device) else found
+    return found
 
 
 def install_command(adapter: Adapter) -> str:

@@ -39,7 +39,7 @@ from ..mechanisms.signatures import signature_named
 from ..mechanisms.stated import is_stated, stated
 from .claims import Claims
 from .guesses import Asked, completed
-from .registered import FAULT, fault, find, install_command, installed, runs_on
+from .registered import FAULT, declared_on, fault, find, install_command, installed, runs_on
 from .renaming import stated_for
 from .stand_ins import DefinitionSubject, ReferenceSubject
 from .subject import AdapterSubject, Subject
@@ -81,12 +81,12 @@ def resolve(
     if target.startswith("mistake:"):
         return [mistake(target.removeprefix("mistake:"), known)]
     if target.startswith(FAULT):
-        return [subject(fault(target), supervisor=supervisor, known=known)]
+        return [subject(fault(target), supervisor=supervisor, known=known, device=device)]
     path = file_of(target)
     if path is not None:
-        found = from_file(path, function_of(target), asked, supervisor, known, elsewhere=elsewhere)
+        found = from_file(path, function_of(target), asked, supervisor, known, elsewhere=elsewhere, device=device)
     else:
-        found = [subject(find(target), supervisor=supervisor, known=known, elsewhere=elsewhere)]
+        found = [subject(find(target), supervisor=supervisor, known=known, elsewhere=elsewhere, device=device)]
     _check_device(found, device)
     return [*found]
 
@@ -114,14 +114,14 @@ def _elsewhere(
         own = examined(python, interpreters.imported(path))
         if supervisor.framework(path) != "numpy":
             own.require(supervisor.framework(path), str(path))
-        found = from_file(path, function_of(target), asked, supervisor, known, own)
+        found = from_file(path, function_of(target), asked, supervisor, known, own, device=device)
     else:
         adapter = fault(target) if target.startswith(FAULT) else find(target)
         needed = [*filter(None, (adapter.framework, adapter.package))]
         own = examined(python, needed)
         for module in needed:
             own.require(module, adapter.name)
-        found = [subject(adapter, supervisor=supervisor, known=known, own=own)]
+        found = [subject(adapter, supervisor=supervisor, known=known, own=own, device=device)]
     _check_device(found, device)
     return [*found]
 
@@ -195,13 +195,14 @@ def subject(
     known: Library | None = None,
     own: Interpreter | None = None,
     elsewhere: bool = False,
+    device: str | None = None,
 ) -> AdapterSubject:
     """An adapter as a subject; what it declares wrongly is an error with its place.
 
     With a supervisor its calls are made in another process, which finds the adapter in its module, or in a file.
     That process is of this interpreter, or of its `own`.
     """
-    known, adapter = known or library(), checked(adapter)
+    known, adapter = known or library(), declared_on(checked(adapter), device)
     if adapter.like and not adapter.operator:
         adapter = replace(adapter, operator=signature_named(adapter.like).operator)
     if is_stated(adapter.like):
@@ -277,13 +278,14 @@ def from_file(
     known: Library | None = None,
     own: Interpreter | None = None,
     elsewhere: bool = False,
+    device: str | None = None,
 ) -> list[AdapterSubject]:
     """The adapters declared in a file, or one function of it; with a supervisor, the file is loaded elsewhere."""
     python = own.path if own else ""
     declared = supervisor.declared(path, function, python) if supervisor else sources.declared(path, function)
     declared = [replace(found, layout=found.layout or asked.layout) for found in declared]
     return [
-        subject(found, supervisor=supervisor, path=path, known=known, own=own, elsewhere=elsewhere)
+        subject(found, supervisor=supervisor, path=path, known=known, own=own, elsewhere=elsewhere, device=device)
         if found.operator or found.like
         else subject(
             completed(found, asked, known),

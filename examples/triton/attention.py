@@ -14,12 +14,12 @@ import triton.language as tl
 def forward(
     q, k, v, out, scale, length, causal: tl.constexpr, dim: tl.constexpr, rows: tl.constexpr, keys: tl.constexpr
 ):
-    head, channel = tl.program_id(1) * length * dim, tl.arange(0, dim)
-    row = tl.program_id(0) * rows + tl.arange(0, rows)
+    head, channel = tl.program_id(0).to(tl.int64) * length * dim, tl.arange(0, dim)
+    row = tl.program_id(1) * rows + tl.arange(0, rows)
     own = tl.load(q + head + row[:, None] * dim + channel, mask=row[:, None] < length, other=0.0)
     top = tl.full([rows], -float("inf"), tl.float32)
     total, weighted = tl.zeros([rows], tl.float32), tl.zeros([rows, dim], tl.float32)
-    end = min((tl.program_id(0) + 1) * rows, length) if causal else length
+    end = min((tl.program_id(1) + 1) * rows, length) if causal else length
     for start in range(0, end, keys):
         key = start + tl.arange(0, keys)
         at, inside = head + key[:, None] * dim + channel, key[:, None] < length
@@ -46,7 +46,7 @@ class Attention(torch.autograd.Function):
         batch, heads, length, dim = q.shape
         q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
         out = torch.empty_like(q)
-        forward[(triton.cdiv(length, 64), batch * heads)](q, k, v, out, sm_scale, length, causal, dim, 64, 32)
+        forward[(batch * heads, triton.cdiv(length, 64))](q, k, v, out, sm_scale, length, causal, dim, 64, 32)
         ctx.save_for_backward(q, k, v, out)
         ctx.causal, ctx.scale = causal, sm_scale
         return out

@@ -265,3 +265,21 @@ def test_an_open_side_of_a_window_of_jax_reaches_every_key():
 
     q, k = jax.numpy.zeros((1, 1, 5, 8)), jax.numpy.ones((1, 1, 1, 8))
     assert [0.0] * 5 == jax_attention(q, k, k, window_right=2)["lse"][0, 0].tolist()
+
+
+MADE = frozenset({"arange", "as_tensor", "empty", "eye", "full", "ones", "rand", "randn", "tensor", "zeros"})
+DEVICED = ("fla", "flash_attention", "flashinfer", "liger", "sageattention", "sglang", "vllm", "xformers")
+
+
+def homeless(tree):
+    """The lines on which torch makes an array without being told where, but for functions of compiled code for CPUs."""
+    for function in (node for node in tree.body if isinstance(node, ast.FunctionDef) and "_cpu" not in node.name):
+        for node in ast.walk(function):
+            made = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MADE
+            if made and ast.unparse(node.func.value) == "torch" and "device" not in {k.arg for k in node.keywords}:
+                yield node.lineno
+
+
+@pytest.mark.parametrize("path", [p for name in DEVICED for p in (FOLDER / name).glob("*.py")], ids=lambda p: p.stem)
+def test_what_adapters_of_kernels_make_is_on_the_device_of_their_arrays(path):
+    assert [] == [*homeless(ast.parse(path.read_text("utf-8")))]

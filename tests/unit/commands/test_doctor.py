@@ -22,7 +22,7 @@ def shipped(monkeypatch):
         monkeypatch.setattr(doctor, "shipped", lambda: list(adapters))
         return {package.name: package for package in packages()}
 
-    monkeypatch.setattr(doctor, "counted", lambda: ("2.13.0+cpu", 0))
+    monkeypatch.setattr(doctor, "counted", lambda: ("2.13.0+cpu", ()))
     return shipped
 
 
@@ -97,7 +97,7 @@ def test_a_fault_that_is_known_comes_with_what_mends_it(monkeypatch, fault, mend
 )
 def test_torchvision_comes_from_where_its_torch_came_from(monkeypatch, torch, mends):
     monkeypatch.setattr(doctor, "find_spec", lambda name: None)
-    monkeypatch.setattr(doctor, "counted", lambda: (torch, 0))
+    monkeypatch.setattr(doctor, "counted", lambda: (torch, ()))
     assert mends == doctor._mends("cannot be imported: ModuleNotFoundError: No module named 'torchvision'")
 
 

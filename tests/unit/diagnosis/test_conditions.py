@@ -41,6 +41,7 @@ CONDITIONS = {
     "a mask is given": lambda c: c.given["mask"],
     "a mask is given and causal = True": lambda c: c.given["mask"] and c.options["causal"],
     "causal = True and no mask is given": lambda c: not c.given["mask"] and c.options["causal"],
+    "scale <= 0": lambda c: c.options["scale"] is not None and c.options["scale"] <= 0,
     "scale < 0": lambda c: (c.options["scale"] or 0) < 0,
     "scale is given": lambda c: c.options["scale"] is not None,
     "q is not contiguous": lambda c: c.memory["q"] != "contiguous",

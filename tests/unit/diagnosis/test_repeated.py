@@ -82,3 +82,22 @@ def test_errors_are_alike_by_a_share_of_the_largest_one(one, other, expected):
 def test_what_bounds_allow_is_no_difference():
     first, second = (Erring({"y": np.array([x])}, {"y": 0.2}, right=False) for x in (1.0, 0.5))
     assert first.alike(second)
+
+
+def turned(dtype):
+    """Attention over items that returns the logarithms of its sums with their axes exchanged, and NaN."""
+
+    def kernel(q, k, v, q_lens, k_lens):
+        return {"out": np.full((*q.shape[:2], v.shape[-1]), np.nan, q.dtype), "lse": np.zeros(q.shape[:2], q.dtype)}
+
+    one = subject(Adapter("kernel", "packed_attention", kernel, "numpy", dtypes=("float64", "float32")))
+    mechanism = library()["packed_attention"]
+    result = run(Request(one, mechanism, dtype, PROFILES["smoke"], laws=frozenset({"definition"})))
+    failure = headline([cell for cell in result.cells if cell.bad], mechanism).failure
+    return result.bench, failure, observed(result.bench, failure, 0)
+
+
+def test_outputs_of_another_shape_are_compared_without_bounds():
+    known = Sought()
+    known.keep(*turned("float64"), 1.0, None)
+    assert known.before(*turned("float32"), 1.0) is not None

@@ -49,6 +49,7 @@ LITERALS = [
     Literal("usual", "scale"),
     Literal("equal", "softcap", 0.5),
     Literal("below", "scale", 0),
+    Literal("at most", "scale", 0),
     Literal("at least", "window_left", 2),
     Literal("scattered", "q"),
     Literal("memory", "k", "strided"),

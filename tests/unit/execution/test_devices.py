@@ -12,7 +12,7 @@ from attnspec.api import check
 from attnspec.errors import TargetError, UsageError
 from attnspec.execution import devices
 from attnspec.execution.calling import Call
-from attnspec.execution.devices import Lease, check_device, lease, workers_on
+from attnspec.execution.devices import Lease, check_device, lease, model_of, workers_on
 from attnspec.execution.supervisor import Supervisor
 from attnspec.frameworks import known
 from attnspec.subjects.targets import resolve
@@ -41,7 +41,7 @@ def two(monkeypatch, tmp_path):
     """Two devices, as far as anybody asks, with leases of their own."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(devices, "counted", lambda: ("2.0", 2))
+    monkeypatch.setattr(devices, "counted", lambda: ("2.0", ("Old", "New")))
     found = {"torch": ("cpu", "cuda:0", "cuda:1"), "jax": ("cpu:0", "TPU_0(1,2)")}
     monkeypatch.setattr(devices, "listed", lambda: found)
 
@@ -68,15 +68,22 @@ def test_a_device_that_is_there_is_taken(two, device):
 
 
 def test_a_machine_without_devices_says_so_with_the_version_of_torch(monkeypatch):
-    monkeypatch.setattr(devices, "counted", lambda: ("2.13.0+cpu", 0))
+    monkeypatch.setattr(devices, "counted", lambda: ("2.13.0+cpu", ()))
     monkeypatch.setattr(devices, "listed", dict)
     with pytest.raises(UsageError, match=r"device 'cuda': torch 2.13.0\+cpu sees no CUDA device"):
         check_device("cuda")
 
 
 def test_devices_are_counted_in_another_process():
-    version, count = devices.counted.__wrapped__()
-    assert (True, True) == (version[0].isdigit(), count >= 0)
+    version, models = devices.counted.__wrapped__()
+    assert (True, tuple) == (version[0].isdigit(), type(models))
+
+
+@pytest.mark.parametrize(
+    ("device", "model"), [("cpu", ""), ("tpu:0", ""), ("cuda", "Old, New"), ("cuda:0", "Old"), ("cuda:1", "New")]
+)
+def test_the_model_of_a_device_is_told(two, device, model):
+    assert model == model_of(device)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +168,7 @@ def test_after_an_error_of_the_device_the_next_call_finds_a_fresh_process(two, t
 
 
 def test_devices_of_cuda_that_torch_does_not_see_are_those_of_another_framework(monkeypatch):
-    monkeypatch.setattr(devices, "counted", lambda: ("2.13.0+cpu", 0))
+    monkeypatch.setattr(devices, "counted", lambda: ("2.13.0+cpu", ()))
     monkeypatch.setattr(devices, "listed", lambda: {"torch": ("cpu",), "cupy": ("cuda:0", "cuda:1")})
     check_device("cuda:1")
     assert 2 == devices.count_of("cuda")

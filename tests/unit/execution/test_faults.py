@@ -67,3 +67,17 @@ def test_few_places_are_kept():
     for number in range(3 * faults.PLACES):
         raised(caught(exec, compile("raise ValueError", f"file {number}", "exec")))
     assert len(faults._FORMATTED) <= faults.PLACES
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("at 163:21:\n    scores = tl.dot(q, k)\n             ^\nK is at least 16", "at 163:21: K is at least 16"),
+        ("one line:", "one line:"),
+        ("a sentence\nand another", "a sentence"),
+        (f"at 1:1:\n{'x' * 5000}\n the end ", "at 1:1: the end"),
+        ("", "(no message)"),
+    ],
+)
+def test_a_first_line_that_announces_others_is_told_with_the_last_of_them(text, says):
+    assert f"ValueError: {says}" == raised(ValueError(text)).says

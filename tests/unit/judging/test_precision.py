@@ -10,6 +10,7 @@ from attnspec.adapters.controls import codings
 from attnspec.cases.profiles import PROFILES
 from attnspec.judging import engine
 from attnspec.judging.cells import Request
+from attnspec.judging.coverage import beside
 from attnspec.judging.engine import run
 from attnspec.judging.judge import Kind, Outcome
 from attnspec.mechanisms.loader import library
@@ -138,3 +139,33 @@ def test_a_claim_for_which_a_tighter_one_would_do_is_told():
 
 def upcast(q, k, v, *, causal=False, scale=None):
     return codings.attended(q.float(), k.float(), v.float(), scale, causal, lambda weights: weights)[0].to(q.dtype)
+
+
+def cut(x):
+    """The leading 11 bits of numbers in float32, the rest being cut off, as tensor cores do."""
+    return (np.asarray(x, np.float32).view(np.int32) & -(1 << 13)).view(np.float32)
+
+
+def on_tensor_cores(q, k, v, *, causal=False, scale=None):
+    scores = cut(q) @ np.swapaxes(cut(k), -1, -2) * np.float32(q.shape[-1] ** -0.5 if scale is None else scale)
+    if causal:
+        scores = np.where(np.tri(*scores.shape[-2:], scores.shape[-1] - scores.shape[-2], bool), scores, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True, initial=-1e30))
+    return cut(weights) @ cut(v) / weights.sum(-1, keepdims=True).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("device", "more", "level"), [("cpu", {}, "must"), ("cuda:0", {}, "should"), ("cuda", {"grade": "fp32"}, "must")]
+)
+def test_products_of_float32_on_tensor_cores_are_usual_on_a_device_alone(device, more, level):
+    one = adapted(on_tensor_cores, "attention", framework="numpy", dtypes=("float32",), **more)
+    request = Request(one, library()["causal_mask"], "float32", PROFILES["quick"], device=device)
+    found = cell_of(run(request), "contract.precision")
+    assert ("fail", "behaves as tf32, claims fp32", level) == (found.verdict, found.says, found.level)
+
+
+def test_that_precision_is_told_beside_the_verdict():
+    cell = {"law": "contract.precision", "verdict": "fail", "dtype": "float32", "device": "cuda"}
+    cell["says"] = "behaves as tf32, claims fp32"
+    usual = ["float32 behaves as tf32, as is usual on cuda: if intended, declare the grade"]
+    assert (usual, []) == (beside([{**cell, "level": "should"}]), beside([{**cell, "level": "must"}]))

@@ -1,15 +1,18 @@
 """Adapters by name: whose they are, and what they need."""
 
 import importlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from attnspec import adapters
 from attnspec.adapters import Adapter
-from attnspec.errors import TargetError
+from attnspec.errors import TargetError, UsageError
+from attnspec.execution.declarations import checked
 from attnspec.subjects import registered
-from attnspec.subjects.registered import INTERPRETERS, families, find, installed, shipped
+from attnspec.subjects.registered import INTERPRETERS, declared_on, families, find, installed, shipped
+from attnspec.subjects.targets import subject
 
 from .test_targets import ADAPTERS, names, refused
 
@@ -102,3 +105,45 @@ def test_a_package_does_not_replace_a_shipped_adapter(package, monkeypatch):
     monkeypatch.setattr(adapters, "_registered", list(adapters.registered()))
     package("kernels_again", ADAPTERS.replace("def first", "def torch_sdpa"))
     assert refused("torch_sdpa").endswith(" both declare the adapter 'torch_sdpa'; rename one of them")
+
+
+ON_CUDA = {"limits": {"k_len": (64,)}, "requires": "q_len > 1", "dtypes": "bfloat16", "grade": "bf16_naive"}
+KERNEL = Adapter(
+    "kernel",
+    "attention",
+    lambda q, k, v: q,
+    "torch",
+    dtypes=("float32",),
+    limits={"head_dim": (8, 16), "k_len": (1, 2)},
+    requires=("q_len == k_len",),
+    on={"cuda": ON_CUDA},
+)
+
+
+def test_what_is_declared_for_a_device_comes_on_top_of_the_rest():
+    found = declared_on(checked(KERNEL), "cuda:1")
+    assert ({"head_dim": (8, 16), "k_len": (64,)}, ("q_len == k_len", "q_len > 1")) == (found.limits, found.requires)
+    assert (("bfloat16",), "bf16_naive", KERNEL.name) == (found.dtypes, found.grade, found.name)
+
+
+@pytest.mark.parametrize("device", ["cpu", None, "mps:0"])
+def test_elsewhere_it_is_left_out(device):
+    assert checked(KERNEL) == declared_on(checked(KERNEL), device)
+
+
+@pytest.mark.parametrize(
+    ("on", "says"),
+    [
+        ({"cuda": {"limit": {}}}, "on is .* with 'limit', where there may be dtypes, conventions, limits, fixed, "),
+        ({"cuda": 5}, "on is .*; expected a dict of kinds of devices and what is declared for each"),
+        ({"cuda": {"limits": {"k_len": ()}}}, "limits is .* with no value for 'k_len'"),
+    ],
+)
+def test_what_is_declared_wrongly_for_any_device_is_an_error(on, says):
+    with pytest.raises(UsageError, match=says):
+        declared_on(checked(replace(KERNEL, on=on)), "cpu")
+
+
+def test_a_subject_is_that_of_its_device():
+    one = subject(KERNEL, device="cuda")
+    assert (("bfloat16",), (64,)) == (one.adapter.dtypes, one.claims.limits["k_len"])
