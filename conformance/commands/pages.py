@@ -146,6 +146,7 @@ def _adapter_page(a: Adapter) -> Iterator[str]:
         if part := getattr(a, label):
             yield f"    {label}: {part}"
     yield from (f"    requires: {condition}" for condition in a.requires)
+    yield from (f"    on {kind}: {parts}" for kind, parts in a.on.items())
     yield f"    {a.function.__module__}" if installed(a) else f"    not installed: {install_command(a)}"
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..errors import Place, SpecError, SpecErrors, did_you_mean
+from ..frameworks.framework import kind_of
 from ..judging.cells import every_name, has_name
 from ..judging.recognition import Mark, scope_of
 from ..language.expressions import Expression
@@ -28,7 +29,7 @@ HEAD = """# Findings
 
 What attnspec has found in released packages, each with the version that was tested, what its documentation says, what it does, and a reproduction that needs the package alone.
 The page is made of `conformance/reporting/findings.yaml`, by which `attnspec check` tells failures that are known from new ones.
-The reproductions are run by `tests/end_to_end/test_findings.py`, which passes over packages of another version; outputs are those of a CPU.
+The reproductions are run by `tests/end_to_end/test_findings.py`, which passes over packages of another version; outputs are those of a CPU, or of an NVIDIA H200 where a program asks for a CUDA device.
 The command under each finds it again.
 """  # noqa: E501 - a sentence a line
 DISPUTABLE = "## Deliberate, or open to dispute"
@@ -46,12 +47,15 @@ class Seen:
     shows: str = ""
     after: str = ""
     """A sentence that stands before its command."""
+    device: str = ""
+    """The kind of device on which it is so; any if it is empty."""
 
     @property
     def command(self) -> str:
         """What finds it again."""
         profile = " --profile serving" if ".serving." in self.laws[0] else ""
-        return f"attnspec check {self.subjects[0]}{profile} --law {self.laws[0]}"
+        device = f" --device {self.device}" if self.device else ""
+        return f"attnspec check {self.subjects[0]}{profile}{device} --law {self.laws[0]}"
 
     def mark(self, finding: str, mechanism: Mechanism, dtype: str) -> Mark | None:
         """By what its failures are recognized on a mechanism in a dtype; None if there are none.
@@ -151,7 +155,7 @@ def _finding(entry: Mapping[Text, Any]) -> Finding:
 
 def _seen(entry: Mapping[str, Any]) -> Seen:
     several = {key: tuple(entry[key]) for key in ("subjects", "laws", "dtypes") if key in entry}
-    return Seen(**several, **{key: entry[key] for key in ("when", "shows", "after") if key in entry})
+    return Seen(**several, **{key: entry[key] for key in ("when", "shows", "after", "device") if key in entry})
 
 
 def unmeant(found: Iterable[Finding], library: Library) -> Iterator[SpecError]:
@@ -171,13 +175,15 @@ def unmeant(found: Iterable[Finding], library: Library) -> Iterator[SpecError]:
                     yield fault
 
 
-def marks(subject: str, mechanism: Mechanism, dtype: str, found: Iterable[Finding] | None = None) -> tuple[Mark, ...]:
-    """By what the failures of an adapter are recognized that are known of the versions which are installed."""
+def marks(
+    subject: str, mechanism: Mechanism, dtype: str, found: Iterable[Finding] | None = None, device: str = "cpu"
+) -> tuple[Mark, ...]:
+    """By what the failures of an adapter on a device are recognized that are known of the versions here."""
     named = [
         (finding, seen)
         for finding in (findings() if found is None else found)
         for seen in finding.seen
-        if subject in seen.subjects
+        if subject in seen.subjects and seen.device in ("", kind_of(device))
     ]
     known = (seen.mark(finding.id, mechanism, dtype) for finding, seen in named if finding.holds)
     return tuple(mark for mark in known if mark is not None)

@@ -89,7 +89,12 @@ def program_of(kept: Kept, *, beside: Path) -> Program:
         "system": header["platform"],
     }
     found = next(
-        (named(m.finding) for m in marks(subject.name, mechanism, bench.dtype) if m.finding == failure.finding), None
+        (
+            named(m.finding)
+            for m in marks(subject.name, mechanism, bench.dtype, device=bench.device)
+            if m.finding == failure.finding
+        ),
+        None,
     )
     stated = law_of(mechanism, law)
     return Program(

@@ -80,7 +80,7 @@ class Runner:
             self.options.seed,
             frozenset(laws),
             self.deadline,
-            marks=marks_of(group),
+            marks=marks_of(group, self.options.device),
             memory=int(self.options.memory * 2**30),
             stress=self.options.stress,
             workload={} if self.workload is None else calls_in(self.workload, group.mechanism.name, group.dtype),
@@ -108,9 +108,9 @@ class Runner:
         return cell.get("finding", "") if self.options.fail_on == "new" else ""
 
 
-def marks_of(group: Group) -> tuple[Mark, ...]:
+def marks_of(group: Group, device: str) -> tuple[Mark, ...]:
     """By what the failures are recognized that are known of a shipped adapter; of others nothing is known."""
     adapter = group.subject.adapter if isinstance(group.subject, AdapterSubject) else None
     if adapter is None or not adapter.module.startswith(SHIPPED):
         return ()
-    return marks(group.name, group.mechanism, group.dtype)
+    return marks(group.name, group.mechanism, group.dtype, device=device)

@@ -121,6 +121,7 @@ def _capabilities(adapter: Adapter) -> list[Capability]:
         "layout": adapter.layout,
         "interface": adapter.like,
         "devices": ", ".join(adapter.devices),
+        **{f"on {kind}": ", ".join(f"{name} = {x}" for name, x in parts.items()) for kind, parts in adapter.on.items()},
         "package": adapter.package,
         "module": adapter.module,
     }

@@ -1,5 +1,6 @@
 """Findings are read with their places, name what exists, and are made into their page."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,15 @@ def test_a_finding_is_known_of_its_subjects_versions_and_dtypes(
 ):
     monkeypatch.setattr(module, "_installed", lambda package: installed)
     assert count == len(marks(subject, library()["softmax"], dtype, read(tmp_path)))
+
+
+@pytest.mark.parametrize(("device", "count"), [("cuda", 1), ("cuda:1", 1), ("cpu", 0)])
+def test_a_finding_of_a_device_is_known_there_alone(tmp_path, monkeypatch, device, count):
+    monkeypatch.setattr(module, "_installed", lambda package: "2.13.0")
+    (found,) = read(tmp_path)
+    found = replace(found, seen=tuple(replace(seen, device="cuda") for seen in found.seen))
+    assert count == len(marks("torch_softmax", library()["softmax"], "float32", [found], device))
+    assert found.seen[0].command.startswith("attnspec check torch_softmax --device cuda --law ")
 
 
 def test_a_finding_is_found_by_its_name():
