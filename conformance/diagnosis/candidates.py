@@ -108,6 +108,11 @@ class Candidate:
         return Candidate(f"{first.name} and {second.name}", first.says, changes, words, (first, second))
 
 
+def anywhere(name: str) -> str:
+    """A name without the mechanism that has it, a pair without those of its parts: the same wherever it is known."""
+    return " and ".join(part.partition(".")[2] or part for part in name.split(" and "))
+
+
 def described(changed: Iterable[Changed]) -> str:
     """Changed lines as a name."""
     return " and ".join(f"{one.line}: {one.before} -> {one.after}" for one in changed)

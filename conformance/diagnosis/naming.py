@@ -21,7 +21,7 @@ from ..mechanisms.library import uncollected
 from ..numerics.grades import Grade, looser
 from . import fitting
 from .answered import observed, raising
-from .candidates import Candidate, faulty, stock
+from .candidates import Candidate, anywhere, faulty, stock
 from .clock import now
 from .conditions import Condition, Literal
 from .facts import facts_of, stated
@@ -171,10 +171,10 @@ def _as_elsewhere(
     Those of its kin, and many fresh ones, were looked at where it was named first.
     """
     own = [o for o in observations if o.mechanism is bench.mechanism]
-    known = [c for c in candidates if (c.name.partition(".")[2] or c.name) in likely]
-    found = Search(bench, known, [], own, grade, seed, until=until, asked=FEWER).likeness() if known else None
-    if found is not None:
-        return found
+    for known in ([c for c in candidates if anywhere(c.name) in likely], _pairs(candidates, likely)):
+        found = Search(bench, known, [], own, grade, seed, until=until, asked=FEWER).likeness() if known else None
+        if found is not None:
+            return found
     near = from_elsewhere(bench.mechanism, likely)
     found = Search(bench, near, [], own, grade, seed, until=until, asked=FEWER).likeness() if near else None
     if found is not None and found.agreed >= FOREIGN:
@@ -182,6 +182,15 @@ def _as_elsewhere(
     made = [] if bench.mechanism.by_reference else shown_as(bench, likely)
     found = Search(bench, made, [], own, grade, seed, until=until, asked=FEWER).likeness(alone=True) if made else None
     return found if found is not None and found.agreed >= SURE else None
+
+
+def _pairs(candidates: Sequence[Candidate], names: Collection[str]) -> list[Candidate]:
+    """Those two of the candidates at once that go by one of the names."""
+    named = (name.split(" and ") for name in names)
+    each = [
+        [[c for c in candidates if anywhere(c.name) == part] for part in parts] for parts in named if len(parts) == 2
+    ]
+    return [a.joined(b) for one in each for a, b in itertools.product(*one) if a.joins(b)]
 
 
 def _functions(bench: Bench, without: Collection[str]) -> Iterator[Candidate]:

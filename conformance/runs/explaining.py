@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from ..data.plain import cause_of, storable, trace_of
 from ..diagnosis.answered import observed
+from ..diagnosis.candidates import anywhere
 from ..diagnosis.clock import now
 from ..diagnosis.history import prepared, retraced
 from ..diagnosis.likeness import Likeness, Nearest
@@ -161,7 +162,7 @@ class Steps:
 def _faults(likeness: Likeness) -> set[str]:
     """What a likeness may be called, the same for mistakes that several mechanisms have in common."""
     names = (likeness.name, *likeness.others)
-    return {*names} if likeness.changed else {name.partition(".")[2] or name for name in names}
+    return {*names} if likeness.changed else {*map(anywhere, names)}
 
 
 def _unnamed(group: Group, head: Cell) -> str:

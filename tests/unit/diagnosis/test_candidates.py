@@ -6,7 +6,7 @@ import pytest
 from attnspec.adapters import Adapter
 from attnspec.cases.profiles import Profile
 from attnspec.diagnosis.answered import observed
-from attnspec.diagnosis.candidates import faulty, resized, stock
+from attnspec.diagnosis.candidates import anywhere, faulty, resized, stock
 from attnspec.diagnosis.observations import Stance
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
@@ -69,3 +69,16 @@ def test_each_change_is_known_by_one_name(failed):
     bench, _ = failed
     names = [candidate.name for candidate in (*stock(bench), *faulty(bench), *resized(bench))]
     assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("attention.no_scale", "no_scale"),
+        ("grouping = block", "grouping = block"),
+        ("grouping = block and grouped_query.reversed_groups", "grouping = block and reversed_groups"),
+        ("softmax.base_two and softmax.last_lost", "base_two and last_lost"),
+    ],
+)
+def test_a_name_goes_without_the_mechanisms_that_have_it(name, expected):
+    assert expected == anywhere(name)

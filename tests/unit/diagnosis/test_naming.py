@@ -10,6 +10,7 @@ import torch
 from attnspec.adapters import Adapter
 from attnspec.cases.profiles import Profile
 from attnspec.diagnosis import fitting, naming
+from attnspec.diagnosis.candidates import anywhere
 from attnspec.diagnosis.likeness import Nearest
 from attnspec.diagnosis.naming import diagnose
 from attnspec.judging.cells import Request
@@ -295,6 +296,14 @@ def test_a_changed_line_that_was_shown_elsewhere_is_tried_before_all_other_edits
     monkeypatch.setattr(naming, "_among_all", lambda *_, **__: None)
     assert shown == likeness_of(one, "grouped_query", likely=(shown,)).name
     assert likeness_of(one, "grouped_query", likely=("strict",)) is None
+
+
+def test_a_pair_that_was_named_elsewhere_is_tried_before_all_others(monkeypatch):
+    one, pair = planted("softmax.base_two", "softmax.last_lost"), "base_two and last_lost"
+    monkeypatch.setattr(naming, "_among_all", lambda *_, **__: None)
+    found = likeness_of(one, "softmax", likely=(pair,))
+    assert pair == anywhere(found.name)
+    assert likeness_of(one, "softmax", likely=pair.split(" and ")) is None
 
 
 def zeros_for_what_is_removed(logits, *, k):
