@@ -86,8 +86,8 @@ def outlasting(
 
 
 def _raising_beside(bench: Bench, candidate: Candidate, grade: Grade, seed: int) -> Iterator[Observation]:
-    """Fresh cases on which one of several conditions does not hold and the subject raises an error."""
-    *wider, _ = _wider(candidate.where or EVERYWHERE)
+    """Fresh cases where a candidate is made, and without one of several conditions, on which the subject raises."""
+    wider = _wider(candidate.where or EVERYWHERE)
     for condition in wider if not bench.subject.claims.compiled else ():
         yield from (o for o in itertools.islice(_drawn(bench, condition, grade, seed), BESIDE) if o.raises())
 

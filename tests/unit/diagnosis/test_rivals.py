@@ -103,3 +103,13 @@ def test_an_edit_of_a_line_that_no_case_tells_from_what_is_told_is_told_with_it(
     text = "where(range(layers)[:, none] == 0, gather(mlp_norm, 0 * range(dim), -1), mlp_norm)"
     told = likeness(Where(m, "mlp_norm", text, lambda inputs: True))
     assert any("for the first of layers" in name for name in (told.name, *told.others))
+
+
+def test_what_raises_errors_on_fresh_cases_alone_is_no_mistake_that_has_results_there():
+    m = library()["padded_pack_gradient"]
+    text = m.definition["in_window"].text.replace("distance >= -window_right", "row >= -window_right")
+    told = likeness(Where(m, "in_window", text, lambda inputs: True))
+    line = (
+        "in_window: window_right == none or distance >= -window_right -> window_right == none or row >= -window_right"
+    )
+    assert line == told.name
