@@ -38,8 +38,6 @@ from .variants import from_elsewhere
 
 CONFINED = 4
 """Cases on which something agrees at least of which elsewhere nothing is said."""
-FEWER = (4, 4)
-"""Cases beside a wrong one, and fresh ones, asked about before a subject is called what it is elsewhere."""
 PARTS = 0.25
 """The share of the CPU time that is kept for parts of the calls, on which what is known is tried."""
 USUAL = ("plain", "finite")
@@ -172,15 +170,17 @@ def _as_elsewhere(
     """
     own = [o for o in observations if o.mechanism is bench.mechanism]
     for known in ([c for c in candidates if anywhere(c.name) in likely], _pairs(candidates, likely)):
-        found = Search(bench, known, [], own, grade, seed, until=until, asked=FEWER).likeness() if known else None
+        found = Search(bench, known, [], own, grade, seed, until=until, elsewhere=True).likeness() if known else None
         if found is not None:
             return found
     near = from_elsewhere(bench.mechanism, likely)
-    found = Search(bench, near, [], own, grade, seed, until=until, asked=FEWER).likeness() if near else None
+    found = Search(bench, near, [], own, grade, seed, until=until, elsewhere=True).likeness() if near else None
     if found is not None and found.agreed >= FOREIGN:
         return found
     made = [] if bench.mechanism.by_reference else shown_as(bench, likely)
-    found = Search(bench, made, [], own, grade, seed, until=until, asked=FEWER).likeness(alone=True) if made else None
+    found = (
+        Search(bench, made, [], own, grade, seed, until=until, elsewhere=True).likeness(alone=True) if made else None
+    )
     return found if found is not None and found.agreed >= SURE else None
 
 

@@ -26,6 +26,8 @@ ASKED = 12
 """Fresh cases that the subject is asked about."""
 BESIDE = 12
 """Cases beside a wrong one that the subject is asked about before."""
+FEWER = (4, 4)
+"""Cases beside a wrong one, and fresh ones, asked about before a subject is called what it is elsewhere."""
 QUIET = 12
 """Cases that differ from a wrong one in an option or input, or in a size, and that it is asked about though it is to
 be right."""
@@ -66,21 +68,26 @@ class Search:
         *,
         until: float = math.inf,
         calls: int = CALLS,
-        asked: tuple[int, int] = (BESIDE, ASKED),
+        elsewhere: bool = False,
         known: Sequence[Candidate] = (),
     ) -> None:
         """Nothing is asked of calls on which `within` does not hold, and of functions so many `calls` at most.
 
         Further calls that the subject answers are added to the `observations`, for whatever is searched for next.
         What comes next is one of the `known` candidates, if these are more than those that are tried.
-        The subject is `asked` about so many cases beside a wrong one, and so many fresh ones, before a name is given.
+        The subject is asked about fewer cases before a name is given that was found `elsewhere`, and confirmed there.
         After `until`, of the clock of searches, nothing further is tried, and a little later nothing confirmed.
         """
         self.asking = Asking(bench, observations, grade, seed)
-        self.calls, self.asked = calls, asked
+        self.calls, self.elsewhere = calls, elsewhere
         self.within, self.until = within, until
         self.candidates, self.functions = candidates, functions
         self.all = known or candidates
+
+    @property
+    def asked(self) -> tuple[int, int]:
+        """The cases beside a wrong one, and fresh ones, that the subject is asked about before a name is given."""
+        return FEWER if self.elsewhere else (BESIDE, ASKED)
 
     def prolonged(self, seconds: float) -> Search:
         """The same search on the same calls, with so much time from now on at least."""
@@ -185,7 +192,8 @@ class Search:
                 break
             if now() > self.until + GRACE:
                 return []
-        left = self.reaching(self.outlasting(left)) if left else left
+        left = self.outlasting(left) if left and not self.elsewhere else left
+        left = self.reaching(left) if left else left
         return [candidate for candidate in left if candidate.function is None or self.evidence(candidate) >= EVIDENCE]
 
     def outlasting(self, found: Sequence[Candidate]) -> list[Candidate]:

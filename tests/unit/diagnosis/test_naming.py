@@ -10,6 +10,7 @@ import torch
 from attnspec.adapters import Adapter
 from attnspec.cases.profiles import Profile
 from attnspec.diagnosis import fitting, naming
+from attnspec.diagnosis.asking import Asking
 from attnspec.diagnosis.candidates import anywhere
 from attnspec.diagnosis.likeness import Nearest
 from attnspec.diagnosis.naming import diagnose
@@ -304,6 +305,14 @@ def test_a_pair_that_was_named_elsewhere_is_tried_before_all_others(monkeypatch)
     found = likeness_of(one, "softmax", likely=(pair,))
     assert pair == anywhere(found.name)
     assert likeness_of(one, "softmax", likely=pair.split(" and ")) is None
+
+
+def test_where_what_was_named_elsewhere_may_not_hold_was_looked_at_there(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(Asking, "outside", lambda *_: iter(drawn.append(1) or ()))
+    one = mistake("causal_mask.sees_next")
+    names = [likeness_of(one, "causal_mask", likely=likely).name for likely in (("sees_next",), ())]
+    assert (["causal_mask.sees_next"] * 2, 1) == (names, len(drawn))
 
 
 def zeros_for_what_is_removed(logits, *, k):
