@@ -10,6 +10,7 @@ how many have no name, how many the name of something with the same effect, and 
 what a diagnosis costs in CPU time.
 Two things have the same effect if no case of a large fresh set tells them apart.
 A wrong name is worse than none.
+Edits that leave open what their subjects return are counted apart, as unsettled, if they have no name.
 With `--blind`, the same of each of the reported faults; with `--edits`, of N edits of each definition that are drawn at
 random, made everywhere, and of N that are made under a condition, the mechanisms in an order that is drawn as well;
 with `--seed`, of others.
@@ -33,6 +34,7 @@ os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS
 
 from attnspec.cases.plans import plan, scenarios_of
 from attnspec.cases.profiles import PROFILES, Profile
+from attnspec.diagnosis.answered import observed
 from attnspec.diagnosis.candidates import Candidate
 from attnspec.diagnosis.likeness import Likeness, Nearest
 from attnspec.diagnosis.naming import diagnose
@@ -115,7 +117,7 @@ class Tally:
         assert result.bench is not None
         if likeness is None:
             counts["silent"] += 1
-        elif _parts(truth.name) in map(_parts, (likeness.name, *likeness.others)):
+        elif _parts(truth.told().name) in map(_parts, (likeness.name, *likeness.others)):
             counts["named"] += 1
         elif likeness.candidate is not None and same_effect(result.bench, truth, likeness.candidate):
             counts["changed line" if likeness.changed else "same effect"] += 1
@@ -210,14 +212,27 @@ def recovered(mechanism: Mechanism, truth: Candidate) -> dict[str, Any]:
     likeness = tally.diagnosed(*failed)
     tally.judge(failed[0], truth, likeness, counts)
     called = "" if likeness is None else likeness.name
-    return {**told, "as": next(iter(counts)), "called": called, "seconds": tally.seconds[0]}
+    found = "unsettled" if likeness is None and unsettled(*failed, truth) else next(iter(counts))
+    return {**told, "as": found, "called": called, "seconds": tally.seconds[0]}
+
+
+def unsettled(result: Result, failure: Failure, truth: Candidate) -> bool:
+    """Whether an edit leaves open what its subject returns, so that nothing could tell that it is this one.
+
+    On some call it has no value, or another one, as where equals are ordered otherwise; or on most of the wrong calls
+    it allows what is right as well.
+    """
+    assert result.bench is not None
+    stances = [(o.right, o.stance(truth)) for o in observed(result.bench, failure, 0)]
+    wrong = [stance for right, stance in stances if not right]
+    return any(stance is Stance.DIFFERS for _, stance in stances) or 2 * wrong.count(Stance.AGREES) < len(wrong)
 
 
 def recovery(kind: str, found: list[dict[str, Any]]) -> str:
     """A line about all edits of a kind."""
     counts, refuted = (
         Counter(one["as"] for one in found),
-        [one for one in found if one["as"] not in ("unrefuted", "raises")],
+        [one for one in found if one["as"] not in ("unrefuted", "raises", "unsettled")],
     )
     spent = sorted(one["seconds"] for one in refuted) or [0.0]
     right = sum(one["as"] not in ("silent", "wrong") for one in refuted)
