@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace as replaced
 from typing import Any
@@ -29,6 +30,8 @@ MOVED, MOVABLE = 8, 24
 that are looked at for that, for not every one can be moved."""
 OUTSIDE = 0.2
 """CPU time in which fresh cases are drawn where something does not hold."""
+VAIN = 16
+"""Fresh cases after which something is taken to hold wherever a mistake shows, as what it is made under does."""
 SHOWN = 8
 """Those on which what is made under a condition would show elsewhere."""
 AGAIN = 3
@@ -95,8 +98,10 @@ class Asking:
         until = now() + OUTSIDE
         everywhere = replaced(candidate, name=f"{candidate.name} everywhere", where=None) if made else None
         fresh = plan(m, claims, PROFILES["ci"], self.seed, self.bench.dtype) if left or made else None
-        shown = 0
+        shown, tried = 0, Counter[Any]()
         for sample in itertools.chain(fresh.pairs, fresh.more(FRESH)) if fresh is not None else ():
+            if not left and (everywhere is None or shown == SHOWN):
+                return
             if sample.entries > EXPLAINED_ENTRIES or now() > until:
                 continue
             if everywhere is not None and shown < SHOWN:
@@ -108,10 +113,13 @@ class Asking:
                 if now() > until:
                     break
                 moved = beyond(sample, claims, literal)
+                tried[key] += 1
                 observation = None if moved is None else self.observation(moved)
                 if observation is not None and observation.defined() and observation.tells(candidate):
                     del left[key]
                     yield observation
+                elif tried[key] == VAIN:
+                    del left[key]
 
     def _agreeing(self, candidate: Candidate) -> list[Observation]:
         """The wrong cases on which a candidate agrees, of which others may be made, the plainest first."""

@@ -1,10 +1,13 @@
 """A subject is asked about cases that tell what agrees with it everywhere from what does so by chance."""
 
+from collections import Counter
+
 import numpy as np
 
 from attnspec.adapters import Adapter
 from attnspec.cases.plans import scenarios_of
-from attnspec.diagnosis.asking import Asking
+from attnspec.diagnosis import asking as asked
+from attnspec.diagnosis.asking import VAIN, Asking
 from attnspec.diagnosis.candidates import stock
 from attnspec.diagnosis.conditional import conditioned
 from attnspec.diagnosis.conditions import Condition, Literal
@@ -80,6 +83,15 @@ def test_outside_of_what_holds_on_all_cases_fresh_ones_are_drawn_on_which_a_cand
     assert all(o.tells(mistake) for o in found)
     for name in ("batch", "k_len", "value_dim"):
         assert plain.sizes[name] > min(o.facts.sizes[name] for o in found)
+
+
+def test_what_nothing_shows_without_is_given_up_after_some_cases(monkeypatch):
+    one, moved = asking(), Counter()
+    monkeypatch.setattr(asked, "now", lambda: 0.0)
+    monkeypatch.setattr(asked, "beyond", lambda sample, claims, literal: moved.update([literal.key]))
+    mistake = next(c for c in stock(one.bench) if c.name == "attention.zero_by_default")
+    assert [] == [*one.outside(mistake)]
+    assert {VAIN} == {*moved.values()}
 
 
 def test_outside_of_a_condition_are_cases_on_which_what_is_made_under_it_would_show():
