@@ -91,11 +91,11 @@ class Library(Mapping[str, Mechanism]):
             return self.files[name]
         return self.beside.file_of(name) if isinstance(self.beside, Library) else None
 
-    def naming(self, text: str) -> Iterator[Mechanism]:
-        """The mechanisms whose files have a text anywhere; the others are not read."""
+    def naming(self, *texts: str) -> Iterator[Mechanism]:
+        """The mechanisms whose files have one of some texts anywhere; the others are not read."""
         for name in self:
             file = self.file_of(name)
-            if file is None or text in file.text:
+            if file is None or any(text in file.text for text in texts):
                 yield self[name]
 
     def is_outside(self, name: str) -> bool:

@@ -7,10 +7,12 @@ from attnspec.adapters import Adapter
 from attnspec.adapters.controls.decoder import control_decoder
 from attnspec.cases.profiles import PROFILES
 from attnspec.diagnosis.naming import diagnose
-from attnspec.diagnosis.variants import varied
+from attnspec.diagnosis.variants import from_elsewhere, varied
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
-from attnspec.mechanisms.loader import library
+from attnspec.mechanisms.library import Library
+from attnspec.mechanisms.loader import files_of, library, spec_folder
+from attnspec.mechanisms.specfiles import SpecFile
 from attnspec.subjects.targets import subject
 
 
@@ -49,6 +51,14 @@ def test_mistakes_of_other_operators_are_tried_where_their_lines_are():
     names = {candidate.name for candidate in varied(library()["packed_attention"])}
     assert "attention.cap_multiplies" in names
     assert not any(name.startswith("packed_attention.cap") for name in names)
+
+
+def test_mistakes_of_some_names_are_found_elsewhere_and_no_other_mechanism_is_read_for_them():
+    known = Library({path.stem: SpecFile(path) for path in files_of(spec_folder())})
+    found = [candidate.name for candidate in from_elsewhere(known["packed_attention"], {"cap_multiplies"})]
+    assert "attention.cap_multiplies" in found
+    assert {name.rpartition(".")[2] for name in found} == {"cap_multiplies"}
+    assert "rms_norm" not in known._read
 
 
 def tiled(tokens, embedding, norm, wq, wk, wv, *weights, heads, kv_heads=None, eps=1e-5, base=1e4):
