@@ -31,7 +31,7 @@ from .distillation import (
 )
 from .document_masks import document_mask
 from .dropout import dropout
-from .feed_forward import gated_activation, swiglu, swiglu_gradient
+from .feed_forward import gated_activation, gated_activation_gradient, swiglu, swiglu_gradient
 from .forgetting import (
     forgetting_attention,
     forgetting_attention_gradient,
@@ -170,6 +170,7 @@ __all__ = [
     "forgetting_attention",
     "forgetting_attention_gradient",
     "gated_activation",
+    "gated_activation_gradient",
     "gated_delta_rule",
     "gated_delta_rule_gradient",
     "gated_rms_norm",

@@ -64,12 +64,53 @@ def gated_activation(x, *, activation="silu", order="gate_first", alpha=1.0, bet
     return out
 
 
+def gated_activation_gradient(
+    x, d_out, *, activation="silu", order="gate_first", alpha=1.0, beta=0.0, limit=None, limit_opened=False
+):
+    """The gradient of sum(out * d_out) as `d_x` [..., 2 n], for x [..., 2 n] and d_out [..., n], entry by entry.
+
+    By the product rule; what a limit cuts, or touches, has no gradient.
+    """
+    if x.shape[-1] % 2 or not x.shape[-1] or (limit is not None and limit <= 0):
+        raise ValueError("every gate has a partner, and a limit is positive")
+    n = x.shape[-1] // 2
+    if d_out.shape != (*x.shape[:-1], n):
+        raise ValueError(f"a cotangent of the shape {d_out.shape} for {n} gates of {x.shape}")
+    d_x = np.empty(x.shape)
+    for place in np.ndindex(d_out.shape):
+        *token, i = place
+        first, second = (2 * i, 2 * i + 1) if order == "interleaved" else (i, i + n)
+        at, beside = ((*token, second), (*token, first)) if order == "up_first" else ((*token, first), (*token, second))
+        z = x[at] if limit is None or limit_opened else min(x[at], limit)
+        opened, slope = ACTIVATIONS[activation](z, alpha), SLOPES[activation](z, alpha)
+        up = x[beside]
+        if limit is not None:
+            if (limit_opened and opened >= limit) or (not limit_opened and x[at] >= limit):
+                slope = 0.0
+            opened = min(opened, limit) if limit_opened else opened
+            up = max(min(up, limit), -limit)
+        d_x[at] = d_out[place] * (up + beta) * slope
+        d_x[beside] = d_out[place] * opened if limit is None or abs(x[beside]) < limit else 0.0
+    return d_x
+
+
 ACTIVATIONS = {
     "silu": lambda z, alpha: silu(alpha * z) / alpha,
     "gelu": lambda z, _: z * math.erfc(-z / math.sqrt(2)) / 2,
     "gelu_tanh": lambda z, _: z * (1 + math.tanh(math.sqrt(2 / math.pi) * (z + 0.044715 * z**3))) / 2,
 }
 """What becomes of a gate."""
+SLOPES = {
+    "silu": lambda z, alpha: sigmoid(alpha * z) + silu(alpha * z) * (1 - sigmoid(alpha * z)),
+    "gelu": lambda z, _: math.erfc(-z / math.sqrt(2)) / 2 + z * math.exp(-z * z / 2) / math.sqrt(2 * math.pi),
+    "gelu_tanh": lambda z, _: slope_of_tanh(z, math.tanh(math.sqrt(2 / math.pi) * (z + 0.044715 * z**3))),
+}
+"""Its slope: the derivative of what becomes of a gate."""
+
+
+def slope_of_tanh(z, t):
+    """The slope of z (1 + t) / 2, where t is the tangent of sqrt(2 / pi) (z + 0.044715 z ** 3)."""
+    return (1 + t) / 2 + z * (1 - t * t) * math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * z * z) / 2
 
 
 def fitting(x, w_gate, w_up, w_down):

@@ -92,6 +92,26 @@ def liger_geglu(x: Any) -> Any:
     return kernels().liger_geglu(*(half.contiguous() for half in x.tensor_split(2, -1)))
 
 
+@declared("gated_activation_gradient", fixed={"activation": "silu", **HALVES})
+def liger_silu_mul_gradient(x: Any, d_out: Any) -> Any:
+    """The backward pass of liger_swiglu of copies of two halves, which it writes over."""
+
+    def silu_mul(x: Any) -> Any:
+        return kernels().liger_swiglu(*(half.clone() for half in x.tensor_split(2, -1)))
+
+    return differentiated(silu_mul, d_out, x=x)["d_x"]
+
+
+@declared("gated_activation_gradient", fixed={"activation": "gelu_tanh", **HALVES})
+def liger_geglu_gradient(x: Any, d_out: Any) -> Any:
+    """The backward pass of liger_geglu of copies of two halves, which it writes over."""
+
+    def geglu(x: Any) -> Any:
+        return kernels().liger_geglu(*(half.clone() for half in x.tensor_split(2, -1)))
+
+    return differentiated(geglu, d_out, x=x)["d_x"]
+
+
 @declared("rms_norm_gradient", conventions={"eps_place": "inside", "weight_form": "plain"})
 def liger_rms_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float) -> dict[str, Any]:
     """The backward pass of liger_rms_norm as for Llama."""

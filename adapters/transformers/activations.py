@@ -13,13 +13,16 @@ from types import SimpleNamespace
 from typing import Any
 
 from .. import adapter
+from ..torch.gradients import differentiated
 from ..torch.layers import new_layer
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 NAIVE = {"bfloat16": "bf16_naive", "float16": "fp16_naive"}
 UNLIMITED: dict[str, Any] = {"alpha": 1.0, "beta": 0.0, "limit": None, "limit_opened": False}
 LIMITED: dict[str, Any] = {"activation": "silu", "beta": 1.0, "limit_opened": False}
-declared = functools.partial(adapter, "gated_activation", dtypes=DTYPES, package="transformers", extra="transformers")
+shared = functools.partial(adapter, dtypes=DTYPES, package="transformers", extra="transformers")
+declared = functools.partial(shared, "gated_activation")
+of_gradients = functools.partial(shared, "gated_activation_gradient")
 
 
 def even(x: Any) -> Any:
@@ -74,3 +77,15 @@ def phi3_gate(x: Any, *, activation: str = "silu") -> Any:
     module = new_layer(Phi3MLP, config)
     module.gate_up_proj = module.down_proj = torch.nn.Identity()
     return module(x)
+
+
+@of_gradients(fixed={"order": "interleaved", **LIMITED}, requires="limit != none", grade=NAIVE)
+def gpt_oss_gate_gradient(x: Any, d_out: Any, *, alpha: float = 1.702, limit: float | None = 7.0) -> Any:
+    """The backward pass of GptOssExperts._apply_gate, by torch.autograd.grad."""
+    return differentiated(functools.partial(gpt_oss_gate, alpha=alpha, limit=limit), d_out, x=x)["d_x"]
+
+
+@of_gradients(fixed={"order": "gate_first", **UNLIMITED})
+def phi3_gate_gradient(x: Any, d_out: Any, *, activation: str = "silu") -> Any:
+    """The backward pass of Phi3MLP between its two products, by torch.autograd.grad."""
+    return differentiated(functools.partial(phi3_gate, activation=activation), d_out, x=x)["d_x"]

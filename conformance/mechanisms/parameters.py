@@ -65,6 +65,8 @@ class Words:
 
     called: tuple[str, ...] = ()
     """Words in the names of such functions, beside the name of the operator."""
+    also: tuple[str, ...] = ()
+    """Other operators whose names such functions have as well."""
     names: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """What inputs and options are called otherwise."""
     limits: tuple[str, ...] = ()
@@ -88,6 +90,12 @@ def described() -> list[str]:
 def called() -> Mapping[str, str]:
     """For words in the names of functions, the operator that they say."""
     return {word: operator for operator in described() for word in words(operator).called}
+
+
+@functools.cache
+def namesakes(operator: str) -> tuple[str, ...]:
+    """The operators whose functions may have the name of another, as their parameters say."""
+    return tuple(other for other in described() if operator in words(other).also)
 
 
 def readings(mechanism: Mechanism) -> list[Reading]:
@@ -117,6 +125,7 @@ def _words(document: Mapping[Any, Any]) -> Words:
     plain = {str(key): x for key, x in document.items()}
     return Words(
         called=tuple(map(str, plain.get("called", ()))),
+        also=tuple(map(str, plain.get("also", ()))),
         names={str(name): frozenset(str(others).split()) for name, others in plain.get("names", {}).items()},
         limits=tuple(map(str, plain.get("limits", ()))),
         readings=tuple(map(_reading, plain.get("readings", ()))),
@@ -180,6 +189,9 @@ def _misnamed(plain: Mapping[str, Any], stem: str, known: Mapping[str, Mechanism
         other = word if str(word) in known else called().get(str(word), stem)
         if other != stem:
             yield SpecError(f"called: {word!r} says {other!r}", place_of(word))
+    for other in plain.get("also", ()):
+        if str(other) not in known or str(other) == stem:
+            yield SpecError(f"also: no other operator is {other!r}{did_you_mean(str(other), known)}", place_of(other))
     for name, others in plain.get("names", {}).items():
         if str(name) not in (*m.required, *m.takes):
             hint = did_you_mean(str(name), (*m.required, *m.takes))

@@ -14,7 +14,7 @@ from ..mechanisms.layouts import is_stack
 from ..mechanisms.library import Library
 from ..mechanisms.loader import library
 from ..mechanisms.mechanism import Mechanism
-from ..mechanisms.parameters import called, described
+from ..mechanisms.parameters import called, described, namesakes
 from ..mechanisms.signatures import Signature, fitting, signature_named, signatures
 from .forms import layout_parts
 from .readings import begun, is_spelt, line_of
@@ -49,13 +49,21 @@ def completed(adapter: Adapter, asked: Asked, known: Library | None) -> Adapter:
 def _operator_of(adapter: Adapter, known: Library) -> str:
     """The operator that the name of a plain function says, or the one whose inputs its parameters are called like."""
     try:
-        return guess_operator(adapter.name, known, _needed(adapter))
+        return _as_spelt(adapter, guess_operator(adapter.name, known, _needed(adapter)), known)
     except UsageError:
         ours = [name for name in described() if name in known.stating] if len(_needed(adapter)) >= TELLING else []
         found = [name for name in ours if is_spelt(adapter, known[name])]
         if len(found) != 1:
             raise
         return found[0]
+
+
+def _as_spelt(adapter: Adapter, named: str, known: Library) -> str:
+    """The operator that the name of a function says, or another one of that name whose parameters it has."""
+    others = [other for other in namesakes(named) if other in known.stating] if _by_name(adapter) else []
+    if not others or is_spelt(adapter, known[named]):
+        return named
+    return next((other for other in others if is_spelt(adapter, known[other])), named)
 
 
 def _by_name(adapter: Adapter) -> bool:

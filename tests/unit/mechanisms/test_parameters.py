@@ -3,7 +3,7 @@
 import pytest
 
 from attnspec.mechanisms.loader import library
-from attnspec.mechanisms.parameters import called, described, faults, readings, words
+from attnspec.mechanisms.parameters import called, described, faults, namesakes, readings, words
 
 
 def test_the_shipped_files_have_no_fault():
@@ -32,6 +32,11 @@ def test_words_in_names_say_one_operator_each():
     assert ("moe_routing", "merge_states") == (called()["router"], called()["merge_state"])
     assert sorted({*called().values()}) == [name for name in described() if words(name).called]
     assert "top_k" in words("moe_routing").names["k"]
+
+
+def test_functions_of_an_operator_may_have_the_name_of_another():
+    assert ("gated_activation",) == namesakes("swiglu")
+    assert () == namesakes("gated_activation")
 
 
 def test_an_option_of_one_value_may_have_several():
@@ -64,6 +69,8 @@ def test_an_option_of_one_value_may_have_several():
         ),
         ("operator: attention\ncalled: [router]", "called: 'router' says 'moe_routing'"),
         ("operator: attention\ncalled: [softmax]", "called: 'softmax' says 'softmax'"),
+        ("operator: attention\nalso: [attention]", "also: no other operator is 'attention'"),
+        ("operator: attention\nalso: [softmaks]", "also: no other operator is 'softmaks'; did you mean 'softmax'"),
         ("operator: attention\nnames: {scal: factor}", "names: attention has no input or option 'scal'"),
         ("operator: attention\nnames: {scale: causal}", "names.scale: attention has 'causal' itself"),
         ("operator: attention\nlimits: [heeds == 1]", "limits: unknown name 'heeds'"),

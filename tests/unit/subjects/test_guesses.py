@@ -56,6 +56,17 @@ def test_parameters_say_the_operator_where_the_name_does_not():
     assert "swiglu" == named_by_parameters(lambda x, w1, w2, w3: x)
 
 
+def test_parameters_decide_between_operators_that_share_a_name():
+    def of(name, function):
+        return completed(Adapter(name, "", function, "torch"), Asked(), None).operator
+
+    assert "gated_activation" == of("swiglu", lambda gate, up: gate)
+    assert "swiglu" == of("swiglu", lambda x, w1, w2, w3: x)
+    assert "swiglu" == of("swiglu", lambda h, m1, m2, m3: h)  # which say neither
+    assert "gated_activation_gradient" == of("swiglu_bwd", lambda dy, gate, up: gate)
+    assert "swiglu_gradient" == of("swiglu_bwd", lambda x, w_gate, w_up, w_down, dy: x)
+
+
 @pytest.mark.parametrize("function", [lambda x: x, lambda x, w1, b1, w2, b2: x, lambda x, shift, scale: x])
 def test_parameters_of_no_operator_or_of_several_say_none(function):
     with pytest.raises(UsageError, match="does not say which operator it is"):
