@@ -110,9 +110,10 @@ class Form:
 
     @property
     def told(self) -> frozenset[str]:
-        """The sizes that parameters are told."""
+        """The sizes that parameters are told, alone or in an expression of nothing but sizes."""
         passed = self.taken.passed.values() if self.taken else ()
-        return self.sizes | {how.texts[0] for how in passed if how.texts[0] in self.mechanism.sizes}
+        used = [used_by(how, self.mechanism) for how in passed if how.how == "array"]
+        return self.sizes.union(*(names for names in used if names <= {*self.mechanism.sizes}))
 
     def interface(self, by_name: frozenset[str]) -> Interface:
         """What the caller of the function has to know; `by_name` is what it takes by name alone."""

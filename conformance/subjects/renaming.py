@@ -52,7 +52,7 @@ ALIKE = (
 TABLES = frozenset({
     "freqs", "freqs_cis", "freqs_cos", "freqs_sin", "cos", "sin", "cos_sin_cache", "image_rotary_emb",
     "indptr", "page_indptr", "kv_indptr", "paged_kv_indptr", "page_indices", "kv_page_indices", "paged_kv_indices",
-    "last_page_len", "kv_last_page_len", "paged_kv_last_page_len",
+    "last_page_len", "kv_last_page_len", "paged_kv_last_page_len", "qo_indptr", "q_indptr", "query_start_loc",
 })  # fmt: skip
 """Names of what no operator takes, however early it stands."""
 NEEDED = {

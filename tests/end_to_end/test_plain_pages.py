@@ -1,0 +1,105 @@
+"""Functions of paged caches as people write them: pages in rows of a table or one after the other, queries packed."""
+
+import itertools
+
+import pytest
+import torch
+
+import attnspec
+
+
+def attend(q, k, v):
+    """What queries [queries, heads, dim] see of keys [keys, kv_heads, dim], of which they are the last."""
+    groups = q.shape[1] // k.shape[1]
+    k, v = (x.float().transpose(0, 1).repeat_interleave(groups, 0) for x in (k, v))
+    scores = q.float().transpose(0, 1) @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+    place = torch.arange(len(q))[:, None] + k.shape[1] - len(q)
+    hidden = torch.arange(k.shape[1]) > place
+    return torch.nan_to_num(scores.masked_fill(hidden, -torch.inf).softmax(-1) @ v).transpose(0, 1)
+
+
+def tokens_of(cache, pages, count):
+    return cache[pages.long()].flatten(0, 1)[:count]
+
+
+def decode(q, k_cache, v_cache, kv_indptr, kv_indices, kv_last_page_len):
+    out = q.new_empty(*q.shape[:2], v_cache.shape[-1])
+    for item, (start, end) in enumerate(zip(kv_indptr[:-1].tolist(), kv_indptr[1:].tolist(), strict=True)):
+        count = (end - start - 1) * k_cache.shape[1] + int(kv_last_page_len[item])
+        k, v = (tokens_of(cache, kv_indices[start:end], count) for cache in (k_cache, v_cache))
+        out[item] = attend(q[item : item + 1], k, v)[0]
+    return out
+
+
+def decode_by_lengths(q, k_cache, v_cache, indptr, indices, seq_lens):
+    return decode(q, k_cache, v_cache, indptr, indices, (seq_lens - 1) % k_cache.shape[1] + 1)
+
+
+def prefill(q, k_cache, v_cache, qo_indptr, kv_indptr, kv_indices, kv_last_page_len):
+    out = q.new_empty(*q.shape[:2], v_cache.shape[-1])
+    for item, last in enumerate(kv_last_page_len.tolist()):
+        start, end = kv_indptr[item : item + 2].tolist()
+        own = slice(*qo_indptr[item : item + 2].tolist())
+        count = (end - start - 1) * k_cache.shape[1] + last
+        out[own] = attend(q[own], *(tokens_of(cache, kv_indices[start:end], count) for cache in (k_cache, v_cache)))
+    return out
+
+
+def flash_attn_paged(q, k_cache, v_cache, cu_seqlens_q, seqused_k, block_table, causal=False):
+    out = q.new_empty(*q.shape[:2], v_cache.shape[-1])
+    for item, count in enumerate(seqused_k.tolist()):
+        own = slice(*cu_seqlens_q[item : item + 2].tolist())
+        pages = block_table[item, : -(-count // k_cache.shape[1])]
+        k, v = (tokens_of(cache, pages, count) for cache in (k_cache, v_cache))
+        rows = [own] if causal else [slice(at, at + 1) for at in range(own.start, own.stop)]
+        for some in rows:  # each query alone sees all keys
+            out[some] = attend(q[some], k, v)
+    return out
+
+
+def decode_of_full_pages(q, k_cache, v_cache, kv_indptr, kv_indices, kv_last_page_len):
+    full = torch.full_like(kv_last_page_len, k_cache.shape[1])
+    return decode(q, k_cache, v_cache, kv_indptr, kv_indices, full)
+
+
+def decode_without_the_last_token(q, k_cache, v_cache, kv_indptr, kv_indices, kv_last_page_len):
+    return decode(q, k_cache, v_cache, kv_indptr, kv_indices, (kv_last_page_len - 1).clamp(min=1))
+
+
+def prefill_one_key_ahead(q, k_cache, v_cache, qo_indptr, kv_indptr, kv_indices, kv_last_page_len):
+    out = prefill(q, k_cache, v_cache, qo_indptr, kv_indptr, kv_indices, kv_last_page_len)
+    for start, end in itertools.pairwise(qo_indptr.tolist()):
+        out[start : end - 1] = out[start + 1 : end].clone()
+    return out
+
+
+def flash_attn_paged_of_the_first_item(q, k_cache, v_cache, cu_seqlens_q, seqused_k, block_table):
+    most = int(seqused_k.min()) if len(seqused_k) else 0
+    return flash_attn_paged(q, k_cache, v_cache, cu_seqlens_q, seqused_k.clamp(max=most), block_table, causal=True)
+
+
+RIGHT = {
+    decode: "bhd_nhd",
+    decode_by_lengths: "bhd_nhd",
+    prefill: "thd_nhd",
+    flash_attn_paged: "thd_nhd",
+}
+WRONG = (
+    decode_of_full_pages, decode_without_the_last_token, prefill_one_key_ahead, flash_attn_paged_of_the_first_item,
+)  # fmt: skip
+
+
+def report_of(function):
+    return attnspec.check(function, dtypes=("float32",), isolate=False, explain_time=0)
+
+
+@pytest.mark.parametrize("function", RIGHT, ids=lambda f: f.__name__)
+def test_a_right_function_conforms(function):
+    report = report_of(function)
+    assert {function.__name__: "conformant"} == report.verdicts, [cell["law"] for cell in report.failures]
+    assert RIGHT[function] == report.cells[0]["run"]["layout"]
+
+
+@pytest.mark.parametrize("function", WRONG, ids=lambda f: f.__name__)
+def test_a_wrong_function_does_not(function):
+    assert {function.__name__: "violated"} == report_of(function).verdicts
