@@ -171,9 +171,13 @@ def _told_sizes(
         others = [name for name in names if name != p.name]
         size, condition = size_named(p.name, _sizes(mechanism), others, letters=letters and p.default is p.empty)
         if size:
-            own[p.name] = size
+            own[p.name] = COUNTED.get(size, size).format(mechanism.required[0] if mechanism.required else "")
             requires |= {condition: None} if condition else {}
     return requires
+
+
+COUNTED = {"rows": "size(reshape({0}, -1)) // max(size({0}), 1)", "entries": "size(reshape({0}, -1))"}
+"""Sizes that are counted in the first array, however many axes that has."""
 
 
 OUTPUT = frozenset({"out", "output", "o", "result"})

@@ -14,19 +14,25 @@ NAMES = {
     "head_dim": "head_size dim_head d_head headdim head_dimension dim_k d_k qk_head_dim",
     "value_dim": "d_v dim_v head_dim_v v_head_dim head_size_v",
     "page_size": "block_size tokens_per_page",
-    "n": "n_cols num_cols hidden_size",
+    "rows": "n_rows num_rows nrows num_tokens n_tokens",
+    "n": "n_cols num_cols ncols n_columns num_columns hidden_size n_features num_features row_size",
+    "dim": "head_dim head_size dim_head d_head headdim hidden_size d_model embed_dim model_dim",
+    "hidden": "intermediate_size d_ff ffn_dim inner_dim",
+    "tokens": "n_rows num_rows nrows num_tokens n_tokens",
     "buckets": "num_buckets n_buckets",
-    "vocab": "vocab_size n_vocab",
+    "vocab": "vocab_size n_vocab n_cols num_cols ncols n_columns num_columns",
     "experts": "num_experts n_experts",
 }
-"""What each size is called."""
+"""What each size is called; of two sizes of one operator with a name in common it is the first."""
 OF_TWO = {
     "heads // kv_heads": "num_groups n_groups n_rep num_key_value_groups group_size heads_per_group num_rep",
     "heads * head_dim": "d_model embed_dim model_dim emb_dim",
 }
 """What is told of two sizes."""
-LETTERS = {"batch": "b z", "heads": "h", "q_len": "m", "head_dim": "d", "n": "n"}
-"""What a size is called in one letter, where a function asks for it."""
+ENTRIES = "n_elements num_elements numel n_elem total_elements"
+"""What all entries of the first array are called, however many axes it has."""
+LETTERS = {"batch": "b z", "heads": "h", "q_len": "m", "head_dim": "d", "rows": "m b", "outs": "n", "n": "n d k"}
+"""What a size is called in one letter, where a function asks for it; of several sizes, it is the first."""
 LENGTH = "seq_len seqlen seq_length sequence_length seq length n_ctx context_length tokens num_tokens"
 LENGTH_LETTERS = "n l s t"
 """What the one length of a function is called that has one only."""
@@ -44,6 +50,8 @@ def size_named(name: str, sizes: Collection[str], others: Collection[str], *, le
     if name in sizes:
         return name, ""
     word = name.lower()
+    if word in ENTRIES.split():
+        return "entries", ""
     for size, names in NAMES.items():
         if size in sizes and word in names.split():
             return size, ""
@@ -53,6 +61,8 @@ def size_named(name: str, sizes: Collection[str], others: Collection[str], *, le
     letter = letters and len(name) == 1
     if letter and word == "n" and "k_len" in sizes and _has(others, "q_len"):
         return "k_len", ""
+    if letter and word == "n" and "rows" in sizes and "outs" not in sizes and "d" in map(str.lower, others):
+        return "rows", ""  # as in [N, D]
     if word in LENGTH.split() or (letter and word in LENGTH_LETTERS.split() and not {"n", "rows"} <= {*sizes}):
         found = next((lengths for lengths in ONE if {*lengths} <= {*sizes}), ())
         alone = len(found) < 2 or any(_has(others, size) for size in found)

@@ -97,7 +97,7 @@ def report_of(function):
 def test_a_right_function_conforms(function):
     report = report_of(function)
     assert {function.__name__: "conformant"} == report.verdicts, [cell["law"] for cell in report.failures]
-    assert RIGHT[function] == report.cells[0]["run"]["layout"]
+    assert {RIGHT[function]} == {cell["run"]["layout"] for cell in report.cells if cell.get("run")}
 
 
 @pytest.mark.parametrize("function", WRONG, ids=lambda f: f.__name__)

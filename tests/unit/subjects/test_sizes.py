@@ -2,7 +2,8 @@
 
 import pytest
 
-from attnspec.subjects.sizes import LENGTH, NAMES, size_named
+from attnspec.mechanisms.loader import library
+from attnspec.subjects.sizes import NAMES, size_named
 
 ATTENTION = ("batch", "kv_heads", "heads", "q_len", "k_len", "head_dim", "value_dim")
 
@@ -38,6 +39,20 @@ def test_an_operator_without_a_size_is_told_none():
     assert ("", "") == size_named("num_heads", ("rows", "n"), (), letters=False)
 
 
-def test_no_name_means_two_sizes():
-    names = [name for each in (*NAMES.values(), LENGTH) for name in each.split()]
+def test_rows_and_entries_are_counted_and_letters_are_those_of_matrices():
+    assert [("rows", ""), ("n", "")] == [size_named(name, ("rows", "n"), (), letters=False) for name in ROWS]
+    assert ("entries", "") == size_named("n_elements", (), (), letters=False)
+    assert ["rows", "n"] == [size_named(name, ("rows", "n"), ("D",), letters=True)[0] for name in ("N", "D")]
+    matrices = ("rows", "n", "outs")
+    assert ["rows", "outs", "n"] == [size_named(name, matrices, (), letters=True)[0] for name in "MNK"]
+
+
+ROWS = ("n_rows", "n_cols")
+
+
+@pytest.mark.parametrize("name", library().stating)
+def test_no_name_means_two_sizes_of_one_operator(name):
+    sizes = {*library()[name].sizes} & {*NAMES}
+    sizes -= {"dim"} if "head_dim" in sizes else set()  # which comes before
+    names = [name for size in sizes for name in NAMES[size].split()]
     assert len({*names}) == len(names)
