@@ -100,8 +100,9 @@ def begun(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
         if any(other.reading is way.reading for other in found):
             continue
         one = way.reading
-        first = one.certain and not any({*way.parameters} & {*other.parameters} for other in found)
-        if one.named or one.lacking or one.usual or first or {*way.parameters} & asked:
+        if any({*way.parameters} & {*other.parameters} for other in found):
+            continue  # which are read already
+        if one.named or one.lacking or one.usual or one.certain or {*way.parameters} & asked:
             found.append(way)
             asked -= {*way.parameters}
     return found

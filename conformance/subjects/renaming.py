@@ -53,6 +53,8 @@ TABLES = frozenset({
     "freqs", "freqs_cis", "freqs_cos", "freqs_sin", "cos", "sin", "cos_sin_cache", "image_rotary_emb",
     "indptr", "page_indptr", "kv_indptr", "paged_kv_indptr", "page_indices", "kv_page_indices", "paged_kv_indices",
     "last_page_len", "kv_last_page_len", "paged_kv_last_page_len", "qo_indptr", "q_indptr", "query_start_loc",
+    "in_proj_weight", "in_proj_bias", "w_qkv", "b_qkv", "wqkv", "bqkv", "qkv_weight", "qkv_bias",
+    "c_attn_weight", "c_attn_bias",
 })  # fmt: skip
 """Names of what no operator takes, however early it stands."""
 NEEDED = {

@@ -16,7 +16,7 @@ NAMES = {
     "page_size": "block_size tokens_per_page",
     "rows": "n_rows num_rows nrows num_tokens n_tokens",
     "n": "n_cols num_cols ncols n_columns num_columns hidden_size n_features num_features row_size",
-    "dim": "head_dim head_size dim_head d_head headdim hidden_size d_model embed_dim model_dim",
+    "dim": "head_dim head_size dim_head d_head headdim hidden_size d_model embed_dim embed_dim_to_check model_dim",
     "hidden": "intermediate_size d_ff ffn_dim inner_dim",
     "tokens": "n_rows num_rows nrows num_tokens n_tokens",
     "buckets": "num_buckets n_buckets",
