@@ -45,7 +45,7 @@ def attended(nested: list[Any], causal: bool, scale: float | None) -> Any:
     return out.transpose(1, 2)
 
 
-def groups(kernel: Callable[..., Any], grouped: bool) -> dict[str, bool]:
+def groups(kernel: Callable[..., Any], grouped: bool) -> dict[str, Any]:
     """The argument by which a kernel takes groups of heads, where there are some: before torch 2.13, none does."""
     if grouped and "enable_gqa" not in inspect.signature(kernel).parameters:
         raise Unsupported("groups of heads are taken from torch 2.13 on")

@@ -99,10 +99,16 @@ class Course:
         return any(tally.violated for tally in self.tallies)
 
     @property
-    def customary(self) -> bool:
-        """Whether the rounding is what the device is used with, and nothing was declared of it."""
+    def tolerated(self) -> Grade:
+        """The loosest rounding that breaks no contract: what is claimed, or usual on the device if nothing is."""
         r = self.request
-        return r.dtype not in r.subject.claims.grades and self.level == CUSTOMARY.get((kind_of(r.device), r.dtype))
+        usual = CUSTOMARY.get((kind_of(r.device), r.dtype), self.claim)
+        return self.claim if r.dtype in r.subject.claims.grades else usual
+
+    @property
+    def customary(self) -> bool:
+        """Whether the rounding is looser than what is claimed, as is usual on the device."""
+        return self.level == self.tolerated != self.claim
 
     @property
     def settled(self) -> bool:

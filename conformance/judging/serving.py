@@ -171,8 +171,9 @@ def _tried(seen: Course, name: str, assigned: Assignments) -> Tried:
 def judged_large(seen: Course, sample: LargeSample, turns: int = 0) -> Tried:
     """What comes of one large case, which is made so often beside other threads."""
     more: dict[str, Any] = {"memory": seen.request.memory, "seconds": SECONDS, "turns": turns}
+    grades = seen.grades[seen.grades.index(seen.tolerated) :] if seen.tolerated in seen.grades else seen.grades
     try:
-        found = Large(seen.bench, sample, **more).judged(seen.grades)
+        found = Large(seen.bench, sample, **more).judged(grades)
     except Declined as answer:
         return Tried("not_declared", str(answer))
     except (Unroomy, SpecError) as answer:
@@ -217,7 +218,7 @@ def made(seen: Course, law: str, shown: Tried, **more: Any) -> Cell:
     r, m = seen.request, seen.mechanism
     failure, found = None, shown.found
     if shown.bad and shown.sample is not None:
-        grade = seen.grades[0] if found is not None and found.worst is not None else None
+        grade = seen.tolerated if found is not None and found.worst is not None else None
         outcome = Outcome(Kind.REFUTED, np.inf, says=shown.says)
         if found is not None:
             outcome = Outcome(found.kind, found.excess, grade, shown.says, fault=found.fault)

@@ -6,6 +6,7 @@ import itertools
 import threading
 
 import numpy as np
+import pytest
 
 from attnspec.adapters import Adapter
 from attnspec.adapters.faults.attention import COMPOSED
@@ -39,10 +40,10 @@ def packed(q, k, v, q_lens, k_lens, *, causal=False):
     return out
 
 
-def cells(function, *names, memory=4 << 30):
-    one = subject(Adapter("kernel", "packed_attention", function, "numpy", conventions=WORDS))
+def cells(function, *names, memory=4 << 30, device="cpu", **declared):
+    one = subject(Adapter("kernel", "packed_attention", function, "numpy", conventions=WORDS, **declared))
     laws = frozenset(f"serving.{name}" for name in names)
-    return run(Request(one, PACKED, "float32", PROFILES["serving"], laws=laws, memory=memory)).cells
+    return run(Request(one, PACKED, "float32", PROFILES["serving"], device, laws=laws, memory=memory)).cells
 
 
 def test_each_case_has_a_verdict_of_its_own():
@@ -61,6 +62,22 @@ def test_a_wrong_entry_is_told_with_its_place():
     assert "fail" == cell.verdict
     assert cell.says.startswith("serving.many_items: out[299, 0, 0] is ")
     assert "Every output agrees with the definition, at production sizes." == sentence_of(PACKED, cell.law)
+
+
+def in_ten_bits(q, k, v, q_lens, k_lens, *, causal=False):
+    cut = ((x.view(np.int32) & -(1 << 13)).view(np.float32) for x in (q, k, v))
+    return packed(*cut, q_lens, k_lens, causal=causal)
+
+
+@pytest.mark.parametrize(
+    ("device", "declared", "verdict"), [("cpu", {}, "fail"), ("cuda", {}, "pass"), ("cuda", {"grade": "fp32"}, "fail")]
+)
+def test_precision_that_is_usual_on_a_device_stands_at_production_sizes(device, declared, verdict):
+    (cell,) = cells(in_ten_bits, "decode_unlike", device=device, **declared)
+    assert (verdict, cell.says.startswith("serving.decode_unlike: behaves as tf32")) == (
+        cell.verdict,
+        verdict == "fail",
+    )
 
 
 def test_a_case_that_does_not_fit_is_not_tested():
