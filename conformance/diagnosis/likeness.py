@@ -37,6 +37,8 @@ class Likeness:
     """Of what is not known by a name, the lines of the definition that it changes."""
     candidate: Candidate | None = None
     """What was run to see that it agrees."""
+    alike: tuple[Candidate, ...] = ()
+    """What was run of the others."""
 
     @property
     def name(self) -> str:

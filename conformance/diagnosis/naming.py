@@ -10,11 +10,12 @@ The other words of conventions come first: what they explain may well be intende
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace as replaced
 
 from ..cases.plans import plan
 from ..cases.profiles import PROFILES
+from ..cases.samples import Sample
 from ..judging.bench import Bench
 from ..judging.cells import Failure
 from ..mechanisms.library import uncollected
@@ -29,7 +30,7 @@ from .fitting import FOREIGN, SURE, as_edited, named
 from .likeness import Likeness, Nearest
 from .observations import Observation, Stance
 from .phrases import where
-from .rivals import closer, outlasting
+from .rivals import called, closer, outlasting
 from .rounding import directed, narrowed
 from .search import Search, cause
 from .signatures import Signature
@@ -38,6 +39,10 @@ from .variants import from_elsewhere
 
 CONFINED = 4
 """Cases on which something agrees at least of which elsewhere nothing is said."""
+FITS = 2
+"""How often something is sought that fits on calls without random outputs and breaks the same laws on others."""
+UNTRIED = 6
+"""Cases with smaller sizes than all on which something agrees, on which it is tried whether it breaks the same laws."""
 PARTS = 0.25
 """The share of the CPU time that is kept for parts of the calls, on which what is known is tried."""
 USUAL = ("plain", "finite")
@@ -70,12 +75,13 @@ def diagnose(
     with uncollected():
         if bench.mechanism.undetermined and bench.mechanism.stochastic:
             known = [*(observed(bench, failure, seed) if observations is None else observations)]
-            found = None
-            if any(not o.right for o in known):
-                found = _of_calls(bench, failure, seed, candidates, grades, without, known, (), until, seconds)
-            if isinstance(found, Likeness) and _by_laws_too(bench, failure, found, known, seed):
-                return found
-            return _by_laws(bench, failure, candidates, known, seed)
+
+            def fit(unlike: Collection[str]) -> Likeness | Nearest | None:
+                own = [candidate for candidate in candidates if candidate.name not in unlike]
+                return _of_calls(bench, failure, seed, own, grades, unlike, known, (), until, seconds)
+
+            lawful = _fit_by_laws(bench, failure, fit, without, known, seed)
+            return lawful or _by_laws(bench, failure, candidates, known, seed)
         of_rounding = _of_rounding(bench, failure, observations or ())
         return of_rounding or _of_calls(
             bench, failure, seed, candidates, grades, without, observations, likely, until, seconds
@@ -247,24 +253,57 @@ def _confined(likeness: Likeness, within: Condition) -> Likeness:
     return replaced(likeness, causes=causes, candidate=candidate)
 
 
+def _fit_by_laws(
+    bench: Bench,
+    failure: Failure,
+    fit: Callable[[Collection[str]], Likeness | Nearest | None],
+    without: Collection[str],
+    observations: Sequence[Observation],
+    seed: int,
+) -> Likeness | None:
+    """What fits on calls whose outputs do not depend on random numbers and breaks the very same laws on others.
+
+    Where what fits first does not, it is sought once more without that.
+    """
+    unlike = set(without)
+    for _ in range(FITS if any(not o.right for o in observations) else 0):
+        found = fit(unlike)
+        if not isinstance(found, Likeness):
+            return None
+        lawful = _by_laws_too(bench, failure, found, observations, seed)
+        if lawful is not None:
+            return lawful
+        unlike |= {found.name, *found.others}
+    return None
+
+
 def _by_laws_too(
     bench: Bench, failure: Failure, found: Likeness, observations: Sequence[Observation], seed: int
-) -> bool:
-    """Whether what fits on calls whose outputs do not depend on random numbers breaks the very same laws on others."""
+) -> Likeness | None:
+    """What fits on such calls if it breaks the very same laws on others, or what is alike on those calls and does."""
     candidate = found.candidate
-    if candidate is None or _untried(bench, candidate, observations, seed):
-        return False
-    return Signature(bench, failure, seed).same(candidate)
+    if candidate is None:
+        return None
+    signature = Signature(bench, failure, seed, _untried(bench, candidate, observations, seed))
+    same = [*filter(signature.same, (candidate, *found.alike))]
+    if not same:
+        return None
+    likeness = found if same[0] is candidate else called(found, same[0])
+    return replaced(likeness, others=tuple(one.name for one in same[1:]), alike=tuple(same[1:]))
 
 
-def _untried(bench: Bench, candidate: Candidate, observations: Sequence[Observation], seed: int) -> bool:
-    """Whether a size is smaller on other cases than on all on which a candidate agrees: it may be made under that."""
+def _untried(bench: Bench, candidate: Candidate, observations: Sequence[Observation], seed: int) -> list[Sample]:
+    """Cases with a size that is smaller than on all on which a candidate agrees: it may be made under that."""
     least: dict[str, int] = {}
     for o in observations:
         for name, n in o.facts.sizes.items() if o.stance(candidate) is Stance.AGREES else ():
             least[name] = min(n, least.get(name, n))
     drawn = plan(bench.mechanism, bench.subject.claims, PROFILES["quick"], seed, bench.dtype).pairs
-    return any(n < least.get(name, 0) for s in drawn for name, n in facts_of(s).sizes.items() if least.get(name, 0) > 2)
+    small = sorted(drawn, key=lambda sample: sample.entries)
+    smaller = (
+        s for s in small if any(n < least.get(x, 0) for x, n in facts_of(s).sizes.items() if least.get(x, 0) > 2)
+    )
+    return [*itertools.islice(smaller, UNTRIED)]
 
 
 def _by_laws(

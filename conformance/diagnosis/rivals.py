@@ -50,7 +50,7 @@ def closer(bench: Bench, likeness: Likeness, observations: Sequence[Observation]
     rivals = (conditioned(edit, condition) for edit in _of_its_line(bench, candidate) for condition in wider)
     for rival in rivals if raising else ():
         if all(o.version(rival) is None for o in raising) and _fits(rival, candidate, observations):
-            return _as(likeness, rival)
+            return called(likeness, rival)
     return likeness
 
 
@@ -80,9 +80,10 @@ def outlasting(
     if not left:
         return None
     first, *others = (one if one is candidate else conditioned(replace(one, where=None), where) for one in left)
-    found = likeness if first is candidate else _as(likeness, first)
-    alike = dict.fromkeys((*found.others, *(other.name for other in others))) if first.changed else found.others
-    return replace(found, others=tuple(alike)[:ALIKE])
+    found = likeness if first is candidate else called(likeness, first)
+    alike = {one.name: one for one in (*found.alike, *others)}
+    names = dict.fromkeys((*found.others, *alike)) if first.changed else found.others
+    return replace(found, others=tuple(names)[:ALIKE], alike=tuple(alike.values()))
 
 
 def _raising_beside(bench: Bench, candidate: Candidate, grade: Grade, seed: int) -> Iterator[Observation]:
@@ -139,8 +140,8 @@ def _wider(condition: Condition) -> Iterator[Condition]:
     yield condition
 
 
-def _as(likeness: Likeness, rival: Candidate) -> Likeness:
-    return replace(likeness, causes=(cause(rival),), others=(), changed=rival.changed, candidate=rival)
+def called(likeness: Likeness, rival: Candidate) -> Likeness:
+    return replace(likeness, causes=(cause(rival),), others=(), changed=rival.changed, candidate=rival, alike=())
 
 
 def _differs_nowhere(rival: Candidate, observations: Sequence[Observation]) -> bool:

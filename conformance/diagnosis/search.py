@@ -115,17 +115,19 @@ class Search:
         if not found:
             return None
         best, *others = found
+        alike = tuple(other.told() for other in others)
         named = {part.name for c in found for part in (c, *c.parts)}
         runner_up, differs = (None, 0) if alone else self.runner_up(named)
         agreed, told = sum(o.stance(best) is Stance.AGREES for o in self.asking.observations), best.told()
         return Likeness(
             tuple(cause(part) for part in told.parts or (told,)),
             agreed,
-            tuple(other.told().name for other in others),
+            tuple(other.name for other in alike),
             runner_up=runner_up.told().name if runner_up else "",
             differs=differs,
             changed=told.changed,
             candidate=told,
+            alike=alike,
         )
 
     def fitting(self) -> Iterator[Candidate]:

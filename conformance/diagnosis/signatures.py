@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -48,12 +48,13 @@ SIGMAS = 6.0
 class Signature:
     """Which laws a subject breaks, and which it keeps, case by case."""
 
-    def __init__(self, bench: Bench, failure: Failure, seed: int) -> None:
+    def __init__(self, bench: Bench, failure: Failure, seed: int, further: Sequence[Sample] = ()) -> None:
+        """They are the smallest cases of all scenarios, and some `further` ones."""
         self.bench = bench
         self.grade = bench.subject.claims.grade(bench.dtype)
         drawn = plan(bench.mechanism, bench.subject.claims, PROFILES["quick"], seed, bench.dtype).scenarios
         small = sorted((s for s in drawn if s.entries <= SIGNED_ENTRIES), key=lambda sample: sample.entries)
-        samples = list(dict.fromkeys((failure.found, *small)))[:CASES]
+        samples = [*list(dict.fromkeys((failure.found, *small)))[:CASES], *further]
         self.means = [(sample, means(bench, sample)) for sample in drawn if sample.entries <= COUNTED]
         self.many = [sample for sample in drawn if max(sample.values[n] for n in bench.mechanism.sizes) >= MANY]
         laws = sorted(bench.mechanism.laws.values(), key=lambda law: law.name != failure.law)

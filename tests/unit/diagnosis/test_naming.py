@@ -168,6 +168,29 @@ def test_where_outputs_are_random_a_mistake_is_known_by_the_laws_that_it_breaks(
     assert likeness.by_laws is (name not in RATE)  # with p = 1 or p = 0 the result is determined
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "line", "before", "after", "law"),
+    [
+        ("sample", "tokens", "cumsum(chances)[:, none]", "chances[:, none]", "frequencies"),
+        (
+            "speculative_sampling",
+            "token_chance",
+            "max(where(is_draft, draft_probs, 0))",
+            "max(draft_probs)",
+            "accepted_as_often",
+        ),
+    ],
+)
+def test_where_outputs_are_random_a_changed_line_is_known_by_determined_calls_and_laws(
+    mechanism, line, before, after, law
+):
+    m = library()[mechanism]
+    changed = Expression(m.definition[line].text.replace(before, after), m.definition[line].scope)
+    bench, failure = failing(DefinitionSubject(m, "one", {line: changed}), m.name, law=law)
+    likeness = diagnose(bench, failure, 0)
+    assert any(name.startswith(f"{line}: ") and after in name for name in (likeness.name, *likeness.others))
+
+
 def adapted(function, operator="attention", dtypes=("float32",), **declared):
     return subject(Adapter("function", operator, function, "torch", dtypes=dtypes, **declared))
 
