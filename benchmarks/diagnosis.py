@@ -27,6 +27,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,10 +107,16 @@ class Tally:
         self.seconds: list[float] = []
         self.wrong: list[str] = []
 
-    def diagnosed(self, result: Result, failure: Failure, without: tuple[str, ...] = ()) -> Likeness | None:
+    def diagnosed(
+        self,
+        result: Result,
+        failure: Failure,
+        without: tuple[str, ...] = (),
+        observations: list[Observation] | None = None,
+    ) -> Likeness | None:
         assert result.bench is not None
         start = time.process_time()
-        likeness = diagnose(result.bench, failure, 0, without=without)
+        likeness = diagnose(result.bench, failure, 0, without=without, observations=observations)
         self.seconds.append(time.process_time() - start)
         return None if isinstance(likeness, Nearest) else likeness
 
@@ -208,22 +215,37 @@ def recovered(mechanism: Mechanism, truth: Candidate) -> dict[str, Any]:
         return {**told, "as": "unrefuted", "called": "", "seconds": 0.0}
     if failed[1].outcome.kind is Kind.FAULTED:  # what it raises says more than any name
         return {**told, "as": "raises", "called": "", "seconds": 0.0}
-    tally, counts = Tally(), Counter[str]()
-    likeness = tally.diagnosed(*failed)
+    tally, counts, calls = Tally(), Counter[str](), its_own(*failed)
+    open_ = unsettled(calls, truth)
+    likeness = tally.diagnosed(*failed, observations=calls)
     tally.judge(failed[0], truth, likeness, counts)
     called = "" if likeness is None else likeness.name
-    found = "unsettled" if likeness is None and unsettled(*failed, truth) else next(iter(counts))
+    found = "unsettled" if likeness is None and open_ else next(iter(counts))
     return {**told, "as": found, "called": called, "seconds": tally.seconds[0]}
 
 
-def unsettled(result: Result, failure: Failure, truth: Candidate) -> bool:
+def its_own(result: Result, failure: Failure) -> list[Observation]:
+    """What is observed of an edit, apart from mechanisms of its kin whose calls its definition answers otherwise."""
+    bench = result.bench
+    assert bench is not None
+    calls, strange = observed(bench, failure, 0), set[str]()
+    plain = DefinitionSubject(bench.mechanism, "definition")
+    for call in calls:
+        if call.mechanism is not bench.mechanism and not call.right and call.mechanism.name not in strange:
+            trial = Trial(replace(call.trial.bench, subject=plain), call.trial.sample)
+            by_definition = Observation(trial, trial.base, call.grade)
+            if by_definition.answered() and not by_definition.right:
+                strange.add(call.mechanism.name)
+    return [call for call in calls if call.mechanism.name not in strange]
+
+
+def unsettled(calls: list[Observation], truth: Candidate) -> bool:
     """Whether an edit leaves open what its subject returns, so that nothing could tell that it is this one.
 
     On some call it has no value, or another one, as where equals are ordered otherwise; or on most of the wrong calls
     it allows what is right as well.
     """
-    assert result.bench is not None
-    stances = [(o.right, o.stance(truth)) for o in observed(result.bench, failure, 0)]
+    stances = [(call.right, call.stance(truth)) for call in calls]
     wrong = [stance for right, stance in stances if not right]
     return any(stance is Stance.DIFFERS for _, stance in stances) or 2 * wrong.count(Stance.AGREES) < len(wrong)
 
