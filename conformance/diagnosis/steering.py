@@ -21,7 +21,7 @@ EXPLAINED_ENTRIES = 20_000
 VALUES = 16
 """Values of an option that are tried, the first ones: a seed has many."""
 TOGETHER = ("given", "absent", "set", "usual")
-"""The kinds of literals about what may have to go with an option."""
+"""The kinds of literals about what may have to go with an option or an optional input."""
 NUMBERS = ("equal", "below", "at most", "at least")
 """The kinds of literals about the number that an option is."""
 SEEDS = 6
@@ -44,7 +44,7 @@ def _all_steered(sample: Sample, claims: Claims, literal: Literal, *, holds: boo
         none = False
         yield found
     if none:
-        together = (other for case in moved for other in _with_another_option(sample, case, claims, literal))
+        together = (other for case in moved for other in _together(sample, case, claims, literal))
         yield from _standing(sample, claims, literal, together, holds=holds)
 
 
@@ -58,14 +58,20 @@ def _standing(
             yield found
 
 
-def _with_another_option(sample: Sample, case: Case, claims: Claims, literal: Literal) -> Iterator[Case]:
-    """A moved case with other values of each option that the input or option of a literal has to go with."""
+def _together(sample: Sample, case: Case, claims: Claims, literal: Literal) -> Iterator[Case]:
+    """A moved case with other values of each option that the input or option of a literal has to go with.
+
+    An optional input that it has to go with is given, or left out.
+    """
     m = sample.mechanism
     bound = set().union(*(line.uses for line in m.requires.values() if literal.name in line.uses)) - {literal.name}
     free = [name for name in m.options if (name in claims.names or name not in m.defaults) and name not in claims.fixed]
     for name in free if literal.kind in TOGETHER else ():
         if name in bound:
             yield from (replace(one, literals={}, scenario="") for one in _values(sample, name, case))
+    for name in m.optional if literal.kind in TOGETHER else ():
+        if name in bound and name in claims.names:
+            yield from (_given(sample, name, case), _left_out(sample, name, case))
 
 
 def otherwise(sample: Sample, claims: Claims, literal: Literal) -> Iterator[Sample]:
@@ -269,9 +275,9 @@ def _related(sample: Sample, literal: Literal, *, holds: bool) -> Iterator[Case]
         yield _with(sample, name, second - by if literal.kind == "less" else second + by)
 
 
-def _given(sample: Sample, name: str) -> Case:
+def _given(sample: Sample, name: str, case: Case | None = None) -> Case:
     """The case with an optional input, drawn by the mechanism's own expression."""
-    case, sites = sample.case, sample.mechanism.inputs[name].draws
+    case, sites = case or sample.case, sample.mechanism.inputs[name].draws
     picks = {f"{name}.{site.ordinal}": 1 for site in sites if site.name == "maybe"}
     fixed = {key: x for key, x in case.fixed.items() if key != name}
     literals = {key: x for key, x in case.literals.items() if key != name}
@@ -288,8 +294,8 @@ def _shaped_otherwise(sample: Sample, name: str, fixed: Mapping[str, Any]) -> It
         yield replace(given, fixed=kept, picks={**given.picks, **picks}, literals={}, scenario="")
 
 
-def _left_out(sample: Sample, name: str) -> Case:
-    case = sample.case
+def _left_out(sample: Sample, name: str, case: Case | None = None) -> Case:
+    case = case or sample.case
     literals = {key: x for key, x in case.literals.items() if key != name}
     return replace(case, fixed={**case.fixed, name: sample.mechanism.defaults.get(name)}, literals=literals)
 

@@ -157,3 +157,12 @@ def test_what_may_be_given_with_another_option_alone_is_given_with_it():
     assert ("kv_as_given", "e4m3fn") == (plain.values["kv_dtype"], found.values["kv_dtype"])
     fixed = replace(claims, fixed={"kv_dtype": "kv_as_given"})
     assert steered(plain, fixed, Literal("given", "v_scale"), holds=True) is None
+
+
+@pytest.mark.parametrize(("label", "kind"), [("with_state", "given"), ("plain", "absent")])
+def test_an_optional_input_is_given_or_left_out_with_another_that_it_has_to_go_with(label, kind):
+    m = library()["wkv4"]
+    claims = ReferenceSubject(m).claims
+    sample = next(s for s in plan(m, claims, PROFILES["quick"], 0, "float32").scenarios if s.case.label == label)
+    given = facts_of(beyond(sample, claims, Literal(kind, "past"))).given
+    assert [kind == "absent"] * 2 == [given["past"], given["lse"]]
