@@ -72,7 +72,15 @@ from .moe_routing import moe_routing
 from .multi_head import multi_head
 from .native_sparse import native_sparse_attention
 from .neighborhood import neighborhood_attention, neighborhood_attention_gradient
-from .norms import gated_rms_norm, group_norm, layer_norm, modulated_norm, residual_rms_norm, rms_norm
+from .norms import (
+    gated_rms_norm,
+    group_norm,
+    layer_norm,
+    modulated_norm,
+    residual_layer_norm,
+    residual_rms_norm,
+    rms_norm,
+)
 from .packed_attention import packed_attention, packed_attention_gradient
 from .packed_recurrences import (
     packed_convolution,
@@ -118,7 +126,7 @@ from .renormalised_filter import renormalised_filter
 from .retention import retention
 from .routed_experts import routed_experts
 from .sampling import filter_rows, sample, sample_rows, top_k_filter, top_p_filter
-from .softmax import softmax
+from .softmax import log_softmax, softmax
 from .sparse_top_k import sparse_top_k
 from .speculation import draft_verification, speculative_sampling
 from .state_space import selective_scan, state_space
@@ -201,6 +209,7 @@ __all__ = [
     "linear_distillation_loss_gradient",
     "linformer",
     "log_linear_attention",
+    "log_softmax",
     "lora_matmul",
     "merge_states",
     "model_flops",
@@ -232,6 +241,7 @@ __all__ = [
     "quantized_matmul",
     "relative_attention",
     "renormalised_filter",
+    "residual_layer_norm",
     "residual_rms_norm",
     "retention",
     "rms_norm",

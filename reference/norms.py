@@ -49,6 +49,14 @@ def residual_rms_norm(x, residual, weight, *, eps=1e-5, eps_place="inside", weig
     return {"out": out, "summed": summed}
 
 
+def residual_layer_norm(x, residual, weight, bias, *, eps=1e-5, eps_place="inside"):
+    """The residual stream [..., n] with x added to it, centred and normalised by rows, and as it is."""
+    if residual.shape != x.shape:
+        raise ValueError("what is added has the shape of the stream")
+    summed = np.array([a + b for a, b in zip(np.ravel(x), np.ravel(residual), strict=True)]).reshape(x.shape)
+    return {"out": layer_norm(summed, weight, bias, eps=eps, eps_place=eps_place), "summed": summed}
+
+
 def gated_rms_norm(x, gate, weight, *, groups=1, norm_before_gate=False, activation="silu", eps=1e-5):
     """Groups of consecutive channels of x [batch, length, n] divided by their root mean square, and gated [as x].
 

@@ -163,6 +163,28 @@ def control_settings_set_back(x: Any) -> Any:
     return y.detach().to(x.dtype)
 
 
+@adapter("log_softmax", dtypes=DTYPES)
+def control_logsumexp_subtracted(x: Any) -> Any:
+    """The logarithm of the sum as a whole, in single precision."""
+    import torch
+
+    y = x.float()
+    if not y.shape[-1]:
+        raise ValueError("a row has entries")
+    return (y - torch.logsumexp(y, -1, keepdim=True)).to(x.dtype)
+
+
+@adapter("log_softmax", dtypes=DTYPES)
+def control_maximum_of_sorted_entries(x: Any) -> Any:
+    """Entries in order, the largest subtracted, in double precision."""
+    import torch
+
+    y = x.double()
+    ranked = y.sort(-1).values
+    top = ranked[..., -1:]
+    return (y - top - torch.log(torch.exp(ranked - top).sum(-1, keepdim=True))).to(x.dtype)
+
+
 @adapter("residual_rms_norm", dtypes=DTYPES, conventions=PLAIN)
 def control_stream_in_place(x: Any, residual: Any, weight: Any, *, eps: float = 1e-5) -> Any:
     """The sum is stored first, and the norm reads what was stored."""
@@ -180,6 +202,25 @@ def control_sum_in_registers(x: Any, residual: Any, weight: Any, *, eps: float =
     y = x.double() + residual.double()
     normed = y / (y.square().mean(-1, keepdim=True) + eps).sqrt()
     return {"summed": y.to(x.dtype), "out": (normed * (1 + weight.double())).to(x.dtype)}
+
+
+@adapter("residual_layer_norm", dtypes=DTYPES, conventions={"eps_place": "inside"})
+def control_stream_normalised_by_torch(x: Any, residual: Any, weight: Any, bias: Any, *, eps: float = 1e-5) -> Any:
+    """The sum is stored first, and normalised by the layer norm of torch."""
+    import torch
+
+    stream = x + residual
+    return torch.nn.functional.layer_norm(stream, weight.shape, weight, bias, eps), stream
+
+
+@adapter("residual_layer_norm", dtypes=DTYPES, conventions={"eps_place": "inside"})
+def control_moments_of_a_sum(x: Any, residual: Any, weight: Any, bias: Any, *, eps: float = 1e-5) -> Any:
+    """The norm reads the sum as it was before it is rounded, in double precision."""
+    y = x.double() + residual.double()
+    centred = y - y.mean(-1, keepdim=True)
+    normed = centred / (centred.square().mean(-1, keepdim=True) + eps).sqrt()
+    out = normed * weight.double() + bias.double()
+    return {"summed": y.to(x.dtype), "out": out.to(x.dtype)}
 
 
 def gate_of(gate: Any, activation: str) -> Any:

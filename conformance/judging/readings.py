@@ -5,12 +5,17 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 
+from ..cases.plans import scenarios_of
+from ..execution.calling import Reply
 from ..mechanisms.signatures import ENOUGH, signature_named
 from ..mechanisms.stated import is_stated
 from ..subjects.readings import LACKING, Way, begun, line_of, unsaid, ways
 from ..subjects.subject import AdapterSubject
+from .bench import Bench
 from .layouts import answers, enough, is_read_right, lay_out, right_answers, share_of_right
+from .settling import Declined, Settled, claimed
 
 
 def find_readings(subject: AdapterSubject, device: str) -> list[str]:
@@ -78,6 +83,8 @@ def _one_of(
     """
     before = [way for way in taken if not _overlap(way, alike[0])]
     first = [way for way in taken if _overlap(way, alike[0])]
+    if not first and alike[0].in_place and not _changes(subject, device):
+        return None  # what it is passed is the same after the call
     unread = alike[0].parameters and not first and not {*alike[0].parameters} & {*subject.claims.names}
     own = [] if unread else [first]
     further = [[way] for way in alike if way not in first]
@@ -109,6 +116,23 @@ def _first_right(
         if right and line_of(subject.adapter, subject.mechanism, [*before, *some]) == own:
             most, kept = right, some
     return kept
+
+
+def _changes(subject: AdapterSubject, device: str) -> bool:
+    """Whether a function changes its inputs, as it is called, or answers none of the first cases."""
+    m, dtype = subject.mechanism, subject.claims.dtypes[0]
+    bench, replies = Bench(subject, m, dtype, device, m.words), list[Reply]()
+    with subject.session():
+        for sample in itertools.islice(scenarios_of(m, subject.claims, seed=0, dtype=dtype), FEW):
+            with suppress(Declined):
+                replies.append(subject.call(claimed(bench, sample, Settled(sample.values))))
+    answered = [reply for reply in replies if reply.fault is None]
+    broken = {breach.contract for reply in answered for breach in reply.breaches}
+    return not answered or "inputs_unchanged" in broken
+
+
+FEW = 3
+"""First cases that show whether a function changes its inputs."""
 
 
 def _nearest(

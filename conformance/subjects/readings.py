@@ -50,6 +50,11 @@ class Way:
         return "options"
 
     @property
+    def in_place(self) -> bool:
+        """Whether it says that the call changes what it is passed."""
+        return any(kind_and_texts(text)[0] == "in_place" for text in self.parameters.values())
+
+    @property
     def says(self) -> str:
         """What the parameters are."""
         names = " and ".join(f"`{name}`" for name in self.parameters)

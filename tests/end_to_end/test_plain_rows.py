@@ -1,0 +1,88 @@
+"""Functions of rows as people write them: logarithms of softmax, and layer norms of a sum, in place or not."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import attnspec
+
+
+def log_softmax(x):
+    return torch.log_softmax(x, -1)
+
+
+def log_softmax_by_the_sum(logits):
+    return logits - torch.logsumexp(logits, -1, keepdim=True)
+
+
+def residual_layer_norm(x, residual, weight, bias, eps=1e-5):
+    stream = x + residual
+    return F.layer_norm(stream, stream.shape[-1:], weight, bias, eps), stream
+
+
+def fused_add_layer_norm(x, residual, gamma, beta, eps=1e-5):
+    return residual_layer_norm(x, residual, gamma, beta, eps)[0]
+
+
+def skip_layernorm(x, residual, weight, bias, eps=1e-5):
+    residual.add_(x)
+    x.copy_(F.layer_norm(residual, residual.shape[-1:], weight, bias, eps))
+
+
+def add_rms_norm(x, residual, weight, eps=1e-6):
+    stream = x + residual
+    return stream * torch.rsqrt(stream.pow(2).mean(-1, keepdim=True) + eps) * weight
+
+
+def log_softmax_of_shares(x):
+    return torch.log(torch.softmax(x, -1) + 1e-6)
+
+
+def log_softmax_without_the_maximum(x):
+    return x - torch.log(torch.exp(x).sum(-1, keepdim=True))
+
+
+def log_softmax_of_rows(x):
+    return torch.log_softmax(x, 0)
+
+
+def add_layer_norm_of_the_input(x, residual, weight, bias, eps=1e-5):
+    return F.layer_norm(x, x.shape[-1:], weight, bias, eps), x + residual
+
+
+def add_layer_norm_with_the_stream_from_before(x, residual, weight, bias, eps=1e-5):
+    return residual_layer_norm(x, residual, weight, bias, eps)[0], residual.clone()
+
+
+def add_rms_norm_of_the_input(x, residual, weight, eps=1e-6):
+    return add_rms_norm(x, 0 * residual, weight, eps)
+
+
+RIGHT = {
+    log_softmax: "log_softmax",
+    log_softmax_by_the_sum: "log_softmax",
+    residual_layer_norm: "residual_layer_norm",
+    fused_add_layer_norm: "residual_layer_norm",
+    skip_layernorm: "residual_layer_norm",
+    add_rms_norm: "residual_rms_norm",
+}
+WRONG = (
+    log_softmax_of_shares, log_softmax_without_the_maximum, log_softmax_of_rows, add_layer_norm_of_the_input,
+    add_layer_norm_with_the_stream_from_before, add_rms_norm_of_the_input,
+)  # fmt: skip
+
+
+def report_of(function):
+    return attnspec.check(function, dtypes=("float32",), isolate=False, explain_time=0)
+
+
+@pytest.mark.parametrize("function", RIGHT, ids=lambda f: f.__name__)
+def test_a_right_function_conforms(function):
+    report = report_of(function)
+    assert {function.__name__: "conformant"} == report.verdicts, [cell["law"] for cell in report.failures]
+    assert {RIGHT[function]} == {cell["mechanism"] for cell in report.cells}
+
+
+@pytest.mark.parametrize("function", WRONG, ids=lambda f: f.__name__)
+def test_a_wrong_function_does_not(function):
+    assert {function.__name__: "violated"} == report_of(function).verdicts
