@@ -74,6 +74,8 @@ class Adapter:
     """Of a plain function: whether its framework compiles it for every shape, as its type shows."""
     weightless: bool = False
     """Of a plain class: whether it is made without arguments, and its forward pass is called."""
+    bundle: str = ""
+    """Of a plain function that takes all that it is passed in one parameter: whether that is a "tuple" or a "dict"."""
     factory: tuple[str, ...] | None = None
     """Of a module, what its factory takes of a case; nothing of a function."""
     same: Mapping[str, str] = field(default_factory=dict)

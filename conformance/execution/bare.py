@@ -22,7 +22,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
-from types import FunctionType, ModuleType, SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 HIDDEN = "att" + "nspec"
@@ -229,7 +229,7 @@ def serve(end: socket.socket) -> None:
         os.chdir(start["folder"])
         function = stand_in.function(start["name"], loaded(start))
         function = function.filled(start["program"], start["said"]) if isinstance(function, Parts) else function
-        if not isinstance(function, FunctionType):
+        if start["forms"]:
             scope: dict[str, Any] = {}
             for text in start["forms"]:
                 exec(compile(text, "forms", "exec"), scope)

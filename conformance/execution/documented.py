@@ -1,17 +1,25 @@
 """The parameters of a function whose own signature says nothing of them.
 
 Those of a function in C are said by its documentation, which begins as `f(query, key, scale=None) -> Tensor`, and those
-of a step of autograd by its forward pass. Nothing here knows attnspec, for it also serves where that is not to be seen.
+of a step of autograd by its forward pass. What a function of one tuple or dict takes is said by how it unpacks that:
+`q, k, v = data`. Nothing here knows attnspec, for it also serves where that is not to be seen.
 """
 
 import ast
 import inspect
 import re
+import textwrap
 from typing import Any
+
+BUNDLES = ("data", "inputs", "input_data", "args", "arguments", "batch", "tensors")
+"""What a parameter is called that holds all others."""
 
 
 def documented(function: Any) -> Any:
     """A function with a signature that names its parameters; itself where it has one, or nothing says one."""
+    bundle = _bundle(function)
+    if bundle is not None:
+        return Bundled(function, *bundle)
     step = _step(function)
     if step is not None:
         _, *parameters = inspect.signature(step.forward).parameters.values()
@@ -50,6 +58,56 @@ class ByPlace(Documented):
         bound = self.__signature__.bind(*given, **named)
         bound.apply_defaults()
         return self.function(*bound.args)
+
+
+class Bundled(Documented):
+    """A function of one tuple or dict as one of what is in it."""
+
+    def __init__(self, function, names, bundle):
+        """`bundle` is "tuple" or "dict"."""
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        super().__init__(function, inspect.Signature([inspect.Parameter(name, kind) for name in names]))
+        self.__wrapped__, self.bundle = function, bundle
+
+    def __call__(self, *given, **named):
+        bound = self.__signature__.bind(*given, **named)
+        return self.function(bound.args if self.bundle == "tuple" else dict(bound.arguments))
+
+
+def _bundle(function):
+    """What is in the only parameter of a function, and whether that is a tuple or a dict; None where it has others."""
+    plain = inspect.unwrap(function) if callable(function) else function
+    if not inspect.isfunction(plain):
+        return None
+    taken = [*inspect.signature(plain).parameters.values()]
+    if len(taken) != 1 or taken[0].name not in BUNDLES or taken[0].kind is inspect.Parameter.VAR_POSITIONAL:
+        return None
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(plain)))
+    except (OSError, TypeError, SyntaxError):
+        return None
+    return _unpacked(tree, taken[0].name)
+
+
+def _unpacked(tree, name):
+    """The names that a tuple is unpacked to, in one line or by its places, or by which a dict is read."""
+    places, keys = {}, {}
+    for node in ast.walk(tree):
+        value = getattr(node, "value", None)
+        if isinstance(node, ast.Assign) and isinstance(value, ast.Name) and value.id == name:
+            targets = getattr(node.targets[0], "elts", ())
+            if len(targets) > 1 and all(isinstance(target, ast.Name) for target in targets):
+                return [target.id for target in targets], "tuple"
+        if isinstance(node, ast.Subscript) and isinstance(value, ast.Name) and value.id == name:
+            key = getattr(node.slice, "value", None)
+            keys |= {key: None} if isinstance(key, str) and key.isidentifier() else {}
+        if isinstance(node, ast.Assign) and isinstance(value, ast.Subscript) and isinstance(node.targets[0], ast.Name):
+            place = getattr(value.slice, "value", None)
+            if isinstance(value.value, ast.Name) and value.value.id == name and type(place) is int:
+                places[place] = node.targets[0].id
+    if len(places) > 1 and sorted(places) == [*range(len(places))]:
+        return [places[place] for place in sorted(places)], "tuple"
+    return ([*keys], "dict") if keys else None
 
 
 def stated(text):

@@ -88,6 +88,7 @@ def undecorated(
         perhaps=perhaps if len(perhaps) > 1 else (),
         compiles=compiles(function),
         weightless=weightless,
+        bundle=str(getattr(function, "bundle", "")),
         name=name,
         operator=declaration.get("operator") or "",
         function=function,

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import re
 from pathlib import Path
+
+from attnspec.adapters import Adapter
 
 from ..data.texts import safe
 from ..errors import UsageError
@@ -63,7 +66,8 @@ def code_of(subject: AdapterSubject, target: str, device: str, beside: Path) -> 
         imports += ["import types"] if stand_in else []
         if adapter.interpreted == BY:
             imports, loading = [*imports, "import os"], f"{INTERPRETING}{loading}"
-        return name, imports, f"{stand_in}{loading}\n{name} = module.{whole}{'().eval().forward' * adapter.weightless}"
+        called = f"module.{whole}{'().eval().forward' * adapter.weightless}"
+        return name, imports, f"{stand_in}{loading}\n{_defined(adapter, name, called)}"
     name = adapter.function.__name__
     if not adapter.module.startswith(SHIPPED):
         stand_in = STAND_IN
@@ -71,6 +75,16 @@ def code_of(subject: AdapterSubject, target: str, device: str, beside: Path) -> 
     interpreted = INTERPRETERS.get(adapter.interpreted) == "triton" and device == "cpu"  # others are asked in the call
     found = (interpreted_excerpt if interpreted else excerpt)(adapter.module, adapter.function)
     return name, found.imports, found.text
+
+
+def _defined(adapter: Adapter, name: str, called: str) -> str:
+    """What defines a function by that name, of which that is what is called."""
+    if not adapter.bundle:
+        return f"{name} = {called}"
+    taken = [*inspect.signature(adapter.function).parameters]
+    pairs = ", ".join(f"{x!r}: {x}" for x in taken)
+    given = f"{{{pairs}}}" if adapter.bundle == "dict" else f"({', '.join(taken)})"
+    return f"\n\ndef {name}({', '.join(taken)}):\n    return {called}({given})"
 
 
 def _loaded(path: Path, beside: Path) -> tuple[str, list[str]]:

@@ -240,17 +240,28 @@ def of_floors(out, input, scale):  # noqa: A002
 of_floors.__name__ = "dynamic_scaled_int8_quant"  # by which its interface is known
 
 
+def custom_kernel(data):
+    q, k, v = data
+    return torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, -1) @ v
+
+
+def custom_kernel_without_scale(data):
+    q, k, v = data
+    return torch.softmax(q @ k.transpose(-1, -2), -1) @ v
+
+
 RIGHT = (
     route, moe_gate, moe_ffn, permute_tokens, store_kv, top_k_top_p, repetition_penalty, per_token_group_quant,
     dequantize_int8, fused_add_rmsnorm, geglu, softmax, rms_norm, get_alibi_slopes, build_alibi_bias,
     multi_head_attention, mamba_scan, grouped_gemm, block_sparse_attention, retention, moe_forward, gqa, mqa,
     linear_attention_of_elu, get_slopes, dynamic_scaled_int8_quant,
+    custom_kernel,
 )  # fmt: skip
 WRONG = (
     route_to_the_next, moe_ffn_without_weights, store_kv_of_padding, fused_add_rmsnorm_without_eps,
     geglu_with_half_the_gate, rms_norm_of_all, moe_forward_of_the_worst, get_slopes_of_the_next_head,
     geglu_of_another_gate, swiglu_fwd_turned_round, softmax_topk_of_sigmoids, per_token_quant_of_all,
-    of_floors,
+    of_floors, custom_kernel_without_scale,
 )  # fmt: skip
 
 

@@ -26,6 +26,51 @@ def test_a_function_with_a_signature_is_itself():
     assert kernel is documented(kernel)
 
 
+def in_a_line(data):
+    q, k, v = data
+    return q + 2 * k + 4 * v
+
+
+def by_places(inputs):
+    k = inputs[1]
+    q = inputs[0]
+    return q + 2 * k
+
+
+def by_names(batch):
+    return batch["q"] + 2 * batch["k"] + batch["q"]
+
+
+def of_a_shape(data):
+    rows, _ = data.shape
+    return rows
+
+
+def of_rows(x):
+    first, second = x
+    return first + second
+
+
+def of_another_place(data):
+    first, third = data[0], data[2]
+    return first + third
+
+
+@pytest.mark.parametrize(
+    ("function", "parameters", "bundle", "found"),
+    [(in_a_line, "q k v", "tuple", 17), (by_places, "q k", "tuple", 5), (by_names, "q k", "dict", 6)],
+)
+def test_a_function_of_one_tuple_or_dict_is_one_of_what_it_unpacks(function, parameters, bundle, found):
+    one = documented(function)
+    assert (parameters.split(), bundle) == ([*inspect.signature(one).parameters], one.bundle)
+    assert found == one(*range(1, 1 + len(parameters.split())))
+
+
+@pytest.mark.parametrize("function", [of_a_shape, of_rows, of_another_place])
+def test_any_other_function_is_itself(function):
+    assert function is documented(function)
+
+
 @pytest.mark.parametrize(
     ("text", "parameters"),
     [
