@@ -69,7 +69,7 @@ def _of_kin(
         return
     scope = next(iter(m.definition.values())).scope
     known = {*m.sizes, *m.inputs, *m.options, *m.conventions, *m.definition}
-    for other in m.library.values() if names is None else m.library.naming(*names):
+    for other in (m.library[name] for name in m.library) if names is None else m.library.naming(*names):
         if other.operator == m.operator or other.by_reference:
             continue
         for mistake in _called(other, names):

@@ -133,6 +133,10 @@ class Known(Protocol):
         """The mechanisms of an operator."""
         ...
 
+    def naming(self, *texts: str) -> Iterator[Mechanism]:
+        """The mechanisms whose files have one of some texts anywhere."""
+        ...
+
     def file_of(self, name: str) -> SpecFile | None:
         """The file that states a mechanism."""
         ...
