@@ -17,6 +17,8 @@ BUNDLES = ("data", "inputs", "input_data", "args", "arguments", "batch", "tensor
 
 def documented(function: Any) -> Any:
     """A function with a signature that names its parameters; itself where it has one, or nothing says one."""
+    if isinstance(function, Documented):
+        return function
     bundle = _bundle(function)
     if bundle is not None:
         return Bundled(function, *bundle)

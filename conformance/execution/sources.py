@@ -79,7 +79,7 @@ def undecorated(
 ) -> Adapter:
     """A plain function as an adapter, or a class without weights, its framework guessed where it is not given."""
     weightless = is_weightless(function)
-    function = forward_of(function) if weightless else function
+    function = forward_of(function) if weightless else documented(function)
     known = {key: x for key, x in declaration.items() if key in KEYWORDS}
     perhaps = guess_frameworks(function, module) if not known.get("framework") else ()
     if perhaps:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from ..cases.plans import scenarios_of
+from ..errors import TargetError
 from ..execution.calling import Reply
 from ..mechanisms.signatures import ENOUGH, signature_named
 from ..mechanisms.stated import is_stated
@@ -198,10 +199,11 @@ def _instead(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list
     like = line_of(subject.adapter, m, begun(subject.adapter, m))
     if like and unsaid(subject.adapter, m, like):
         return []
-    subject.take_as(like)
-    says = _among(subject, device, known)
-    if is_read_right(subject, m, dtype, device):
-        return says
+    with suppress(TargetError):  # who takes everything by name has no such form
+        subject.take_as(like)
+        says = _among(subject, device, known)
+        if is_read_right(subject, m, dtype, device):
+            return says
     subject.take_as(own)
     return []
 
