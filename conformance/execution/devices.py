@@ -57,8 +57,8 @@ KINDS = {
     "cpu": Kind(),
     "cuda": Kind("CUDA_VISIBLE_DEVICES", "cuda|cublas|cudnn|device-side|accelerator"),
 }
-ELSEWHERE = ("mps", "xpu", "hpu", "npu", "tpu", "rocm", "metal")
-"""Kinds that are no misspelling where there is no device of them."""
+ELSEWHERE = ("gpu", "mps", "xpu", "hpu", "npu", "tpu", "rocm", "metal", "mtia", "xla")
+"""Kinds that are no misspelling where there is no device of them, for which every framework is asked."""
 UNKNOWN = Kind(trouble="accelerator|device lost|out of memory")
 
 
@@ -78,7 +78,10 @@ def check_device(device: str) -> None:
         return
     if not re.fullmatch(NAMED, device) or device.endswith(":"):
         raise UsageError(f"unknown device {device!r} (devices: cpu, cuda, cuda:N, or what a framework has)")
-    kind, count = kind_of(device), count_of(device)
+    kind = kind_of(device)
+    if kind not in (*KINDS, *ELSEWHERE) and (meant := did_you_mean(kind, (*KINDS, *ELSEWHERE))):
+        raise UsageError(f"unknown device {device!r}{meant} ('attnspec doctor' lists those that are here)")
+    count = count_of(device)
     if is_leased(device) and count:
         if not re.fullmatch(rf"{kind}(:\d+)?", device):
             raise UsageError(f"unknown device {device!r} (devices: cpu, {kind}, {kind}:N)")

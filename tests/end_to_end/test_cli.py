@@ -188,7 +188,7 @@ def test_a_disk_without_room_is_no_fault_of_ours(monkeypatch):
             4,
             "unknown profile 'quik'; did you mean 'quick'? (profiles: smoke, quick, ci, nightly, serving)",
         ),
-        ("kernel.py --device cpus", 4, "unknown device 'cpus'; did you mean 'cpu'? (available: "),
+        ("kernel.py --device cpus", 4, "unknown device 'cpus'; did you mean 'cpu'? ('attnspec doctor' lists "),
         ("kernel.py --shard 3/2", 4, "a shard must be written as in 1/4, not '3/2'"),
         ("kernel.py --report-dir kernel.py", 4, "cannot write to kernel.py: "),
         ("kernel.py --dtype float16", 5, "nothing to test: no target claims these mechanisms and dtypes"),

@@ -127,7 +127,7 @@ def test_results_are_written_where_they_are_asked_for():
         (softmax, {"mechanisms": ["sofmax"]}, attnspec.UsageError, "unknown mechanism 'sofmax'"),
         (softmax, {"profile": "slow"}, attnspec.UsageError, "unknown profile 'slow'"),
         (softmax, {"dtypes": ["flot32"]}, attnspec.UsageError, "unknown dtype 'flot32'; did you mean 'float32'?"),
-        (softmax, {"device": "gpu"}, attnspec.UsageError, "unknown device 'gpu'"),
+        (softmax, {"device": "gpu"}, attnspec.UsageError, "device 'gpu': no installed framework has it"),
         (softmax, {"conventions": {"empty": "nans"}}, attnspec.UsageError, "unknown convention 'empty'"),
         (softmax, {"kind": 1}, attnspec.UsageError, "a declaration has no 'kind'"),
         (lambda: 0, {"operator": "softmax"}, attnspec.TargetError, "softmax passes 1 inputs by position (x)"),

@@ -49,9 +49,11 @@ def two(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("device", "says"),
     [
-        ("gpu", r"unknown device 'gpu'.* \(available: torch: cpu, cuda:0, cuda:1; jax: cpu:0, TPU_0\(1,2\)\)"),
+        ("gpu", r"no installed framework has it \(available: torch: cpu, cuda:0, cuda:1; jax: cpu:0, TPU_0\(1,2\)\)"),
         ("mps", r"device 'mps': no installed framework has it \(available: torch: cpu, cuda:0"),
         ("c\npu", "unknown device "),
+        ("cpus:1", r"unknown device 'cpus:1'; did you mean 'cpu'\? \('attnspec doctor' lists those that are here\)"),
+        ("abacus", r"unknown device 'abacus' \(available: torch"),
         ("cuda:", "unknown device 'cuda:'"),
         ("cuda:x", "unknown device 'cuda:x'"),
         ("cuda:2", "device 'cuda:2': there are 2 CUDA devices, numbered from 0"),
