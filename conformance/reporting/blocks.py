@@ -299,9 +299,9 @@ def _innocent(witness: Witness, cell: Mapping[str, Any]) -> str:
         first = "if intended" if len(likeness["causes"]) == 1 else "if the first is intended"
         return f"{first}, declare conventions={{{likeness['convention']!r}: {likeness['word']!r}}}; if not, fix it"
     if cell["law"] == "contract.precision":
-        return _innocent_precision(witness.get("elsewhere"))
+        return _innocent_precision(witness.get("elsewhere"), str(cell["says"]))
     if coarse := re.search(r"behaves as (\w+), claims (\w+)", cell["says"] or ""):
-        return f"it would pass as {coarse[1]}: {_innocent_precision(witness.get('elsewhere'))}"
+        return f"it would pass as {coarse[1]}: {_innocent_precision(witness.get('elsewhere'), coarse[0])}"
     unusual = ", ".join(f"{name} = {_value(x)}" for name, x in witness["unusual"].items())
     if cell["verdict"] == "error" and NO_DEVICE in str(cell["says"]):
         return "Triton finds no device here: TRITON_INTERPRET=1 in the environment has its interpreter run the kernels"
@@ -317,13 +317,19 @@ def _innocent(witness: Witness, cell: Mapping[str, Any]) -> str:
     return f"attnspec explain {law if law.startswith('contract.') else cell['mechanism'] + '.' + law}{further}"
 
 
-def _innocent_precision(elsewhere: Sequence[str] | None) -> str:
+def _innocent_precision(elsewhere: Sequence[str] | None, says: str) -> str:
     """What to do about a coarse result, by what else of the subject is wrong; None where that is not known."""
     if elsewhere:
         count = len(elsewhere) - 1
         return f"fix {elsewhere[0]}{f' and {count} more' if count else ''} first: this may follow from it"
     known = "right in every law" if elsewhere is not None else "if it is right in every law"
-    return f"{known}: if intended, declare the grade; if not, look for an intermediate stored in low precision"
+    on_tensor_cores = says.startswith("behaves as tf32")
+    sought = PRODUCTS if on_tensor_cores else "look for an intermediate stored in low precision"
+    return f"{known}: if intended, declare the grade; if not, {sought}"
+
+
+PRODUCTS = 'ask for products in full precision, as by input_precision="ieee" in Triton'
+"""What to do about factors of 11 bits."""
 
 
 def told_of_others(cells: Sequence[dict[str, Any]]) -> Iterator[tuple[Witness, dict[str, Any]]]:

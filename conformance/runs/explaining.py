@@ -79,7 +79,8 @@ class Explainer:
             faults = _faults(likeness) if isinstance(likeness, Likeness) else {unnamed}
             full = room and not faults & shown
             if full and lawful and first.large is None:  # of what has a block already, where it is wrong is told there
-                seen = steps.tried(lambda: mapped(bench, failure, seed))
+                if head.law != "contract.precision":  # which is a matter of all entries
+                    seen = steps.tried(lambda: mapped(bench, failure, seed))
                 left = self.options.explain_time - (now() - begin)
                 when = steps.tried(lambda: self._when(result, head, failure, calls, left, likeness))
             if failure.retraced:
@@ -166,9 +167,11 @@ def _faults(likeness: Likeness) -> set[str]:
 
 
 def _unnamed(group: Group, head: Cell) -> str:
-    """What represents a fault without a name: one that breaks the definition is the same in all of an operator."""
+    """What represents a fault without a name: of the definition or of precision, the same in all of an operator."""
     if head.law == "definition":
         return f"{group.mechanism.operator}.{head.law}.{head.verdict}"
+    if head.law == "contract.precision":
+        return f"{group.mechanism.operator}.{head.law}.{head.says}"
     return f"{group.mechanism.name}.{head.law}"
 
 

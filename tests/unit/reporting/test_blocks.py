@@ -106,6 +106,11 @@ def test_the_condition_and_the_earlier_calls_that_it_needs_are_told_under_when()
         ),
         ({"elsewhere": []}, {"law": "contract.precision"}, "right in every law: if intended, declare the grade; if"),
         (
+            {"elsewhere": []},
+            {"law": "contract.precision", "says": "behaves as tf32, claims fp32"},
+            "right in every law: if intended, declare the grade; if not, ask for products in full precision",
+        ),
+        (
             {"elsewhere": ["attention.definition in float32", "attention.causal in float32"]},
             {"law": "contract.precision"},
             "fix attention.definition in float32 and 1 more first: this may follow from it",

@@ -1,5 +1,6 @@
 """Which failure represents a group, and what an explanation costs where a step of it fails."""
 
+import numpy as np
 import pytest
 
 import attnspec
@@ -57,3 +58,20 @@ def sought_for(monkeypatch):
         mechanisms=("layer_norm",),
     )
     return found
+
+
+def rounded_to_half(q, k, v, *, causal=False):
+    x, y, z = (x.astype(np.float16).astype(np.float32) for x in (q, k, v))
+    scores = x @ np.swapaxes(y, -1, -2) * np.float32(q.shape[-1] ** -0.5)
+    hidden = ~np.tri(*scores.shape[-2:], scores.shape[-1] - scores.shape[-2], dtype=bool) & causal
+    scores = np.where(hidden, -np.inf, scores)
+    weights = np.exp(scores - scores.max(-1, keepdims=True, initial=-1e30))
+    return (weights / weights.sum(-1, keepdims=True)).astype(np.float32) @ z
+
+
+def test_precision_is_explained_once_for_all_mechanisms_and_without_a_map():
+    laws = [f"{name}.{law}" for name in ("attention", "causal_mask") for law in ("definition", "contract.precision")]
+    report = attnspec.check(rounded_to_half, operator="attention", laws=laws, profile="quick")
+    first, second = (cell["witness"] for cell in report.failures)
+    assert (True, False) == (first["full"], second["full"])
+    assert None is first["map"]
