@@ -15,6 +15,7 @@ from ..data.plain import storable
 from ..data.texts import safe
 from ..errors import UsageError, did_you_mean
 from ..execution.devices import is_here, model_of
+from ..execution.interpretation import BY
 from ..execution.interpreters import Interpreter, parted
 from ..execution.mapping import MappingError
 from ..execution.supervisor import Supervisor, available, supervisor
@@ -281,6 +282,8 @@ def header_of(options: Options, found: Sequence[Group], command: str) -> dict[st
     said = {name: getattr(options, name) for name in ("profile", "seed", "device", "fail_on", "operator", "framework")}
     adapters = {g.subject.name: g.subject.adapter for g in found if isinstance(g.subject, AdapterSubject)}
     packages = dict.fromkeys(a.package for a in adapters.values() if a.package)
+    if kind_of(options.device) == "cuda" or any(a.interpreted == BY for a in adapters.values()):
+        packages["triton"] = None  # which compiles kernels, or interprets them
     files = [path for target in options.targets for path in files_of(target)]
     waivers = waivers_file(options)
     files += [path for path in (waivers, Path(options.workload)) if path is not None and path.is_file()]

@@ -53,3 +53,14 @@ def test_the_place_of_a_function_is_told_if_it_lies_in_the_folder_of_the_run(tmp
     for target, place in (("own.py:softmax", "own.py:4"), ("mistake:softmax.unnormalised", None)):
         (found, *_) = groups(Options((target,), operator="softmax", dtypes=("float32",)))
         assert place == found.expected(["definition"], "cpu").get("place")
+
+
+@pytest.mark.parametrize(("device", "named"), [("cpu", False), ("cuda:0", True)])
+def test_the_header_names_the_device_and_what_compiles_its_kernels(device, named, monkeypatch):
+    told = {}
+    monkeypatch.setattr(
+        module, "environment", lambda command, options, packages, files: told.update(options) or packages
+    )
+    monkeypatch.setattr(module, "model_of", lambda device: "" if device == "cpu" else "NVIDIA H200")
+    packages = module.header_of(Options(("torch_softmax",), device=device), [], "attnspec check")
+    assert (named, named) == ("triton" in packages, told.get("model") == "NVIDIA H200")
