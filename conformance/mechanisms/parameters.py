@@ -20,7 +20,7 @@ from .documents import read
 from .forward import scope_with_results
 from .mechanism import Mechanism
 from .schema import faults_beside, place_of, spec_folder
-from .stated import kind_and_texts
+from .stated import expressions_in, kind_and_texts
 
 COMPUTED = ("array", "tuple", "complex", "in_place")
 """How parameters are passed what is computed."""
@@ -115,7 +115,7 @@ def limits(mechanism: Mechanism) -> list[str]:
 
 def _is_of(one: Reading, mechanism: Mechanism) -> bool:
     """Whether an operator has all that a reading speaks of."""
-    texts = [part for text in one.parameters.values() for part in kind_and_texts(text)[1]]
+    texts = [part for text in one.parameters.values() for part in expressions_in(text)]
     texts += [*one.requires, *filter(None, [one.absent])]
     known = {*one.fixed} <= {*mechanism.options} and one.lacking in ("", *mechanism.required)
     return known and not [*_unknown("", texts, mechanism)]
@@ -217,10 +217,12 @@ def _misread(document: Mapping[Any, Any], one: Reading, m: Mechanism) -> Iterato
             yield SpecError(f"conventions: {m.name} has no convention {name!r} with the word {word!r}", place)
     for names, text in one.parameters.items():
         how, texts = kind_and_texts(text)
+        if how == "in_place" and texts[1:] and texts[1] not in m.outputs:
+            yield SpecError(f"parameters.{names[0]}: {m.name} has no output {texts[1]!r}", place)
         if how not in COMPUTED:
             yield SpecError(f"parameters.{names[0]}: what is read is computed, and not {text!r}", place)
             continue
-        yield from _unknown(f"parameters.{names[0]}", [*texts, *filter(None, [one.absent])], m, place)
+        yield from _unknown(f"parameters.{names[0]}", [*expressions_in(text), *filter(None, [one.absent])], m, place)
     yield from _unknown("requires", one.requires, m, place)
     for values in one.fixed.values():
         yield from _unknown("fixed", values, m, place)

@@ -17,7 +17,7 @@ from attnspec.adapters import Adapter
 from ..mechanisms.forward import results
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.parameters import Reading, readings
-from ..mechanisms.stated import Line, kind_and_texts, stated
+from ..mechanisms.stated import Line, expressions_in, kind_and_texts, stated
 from .passing import compiled
 from .renaming import given_by, lacks, spells, stated_for
 
@@ -181,13 +181,13 @@ def _passed(text: str, absent: str) -> str:
 
 def _hands_results(way: Way, mechanism: Mechanism) -> bool:
     """Whether a parameter is passed what a forward pass gave."""
-    texts = (part for text in way.parameters.values() for part in kind_and_texts(text)[1])
+    texts = (part for text in way.parameters.values() for part in expressions_in(text))
     return any(compiled(mechanism, text).uses & results(mechanism) for text in texts)
 
 
 def _shown(texts: Collection[str], mechanism: Mechanism) -> frozenset[str]:
     """What some expressions use that calls may lack."""
-    parts = (part for text in texts for part in kind_and_texts(text)[1])
+    parts = (part for text in texts for part in expressions_in(text))
     used = {name for part in parts for name in compiled(mechanism, part).uses}
     lacked = {name for name in mechanism.takes if mechanism.defaults.get(name, 1) in (None, True, 0.0)}
     return frozenset(used & lacked)

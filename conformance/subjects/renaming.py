@@ -15,7 +15,7 @@ from ..mechanisms.forward import spared
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.parameters import words
 from ..mechanisms.signatures import Signature
-from ..mechanisms.stated import Line, kind_and_texts
+from ..mechanisms.stated import Line, expressions_in
 from .sizes import SIZES, size_named
 
 ALIKE = (
@@ -147,7 +147,7 @@ def _called(name: str, mechanism: Mechanism) -> str:
 
 def _left(own: Mapping[str, str], requires: Collection[str], mechanism: Mechanism) -> list[str]:
     """The inputs of every call that no parameter is passed, and that are not determined either."""
-    passed = [part for text in own.values() for part in kind_and_texts(text)[1]]
+    passed = [part for text in own.values() for part in expressions_in(text)]
     words = {word for text in (*passed, *requires) for word in re.findall(r"[a-z_]\w*", text)}
     words |= spared(mechanism, words)
     return [name for name in mechanism.required if name not in words]

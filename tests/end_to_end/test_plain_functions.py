@@ -250,18 +250,36 @@ def custom_kernel_without_scale(data):
     return torch.softmax(q @ k.transpose(-1, -2), -1) @ v
 
 
+def kv_cache_attention(q, k, v, k_cache, v_cache, cache_seqlens):
+    out = q.new_empty(*q.shape[:3], v.shape[-1])
+    for item, start in enumerate(cache_seqlens.tolist()):
+        end = start + q.shape[1]
+        k_cache[item, start:end], v_cache[item, start:end] = k[item], v[item]
+        keys, values = (
+            x[item, :end].repeat_interleave(q.shape[2] // k.shape[2], 1).transpose(0, 1) for x in (k_cache, v_cache)
+        )
+        scores = q[item].transpose(0, 1) @ keys.mT * q.shape[-1] ** -0.5
+        hidden = torch.ones(q.shape[1], end, dtype=torch.bool).triu(1 + start)
+        out[item] = (scores.masked_fill(hidden, float("-inf")).softmax(-1) @ values).transpose(0, 1)
+    return out
+
+
+def kv_cache_attention_of_a_copy(q, k, v, k_cache, v_cache, cache_seqlens):
+    return kv_cache_attention(q, k, v, k_cache.clone(), v_cache.clone(), cache_seqlens)
+
+
 RIGHT = (
     route, moe_gate, moe_ffn, permute_tokens, store_kv, top_k_top_p, repetition_penalty, per_token_group_quant,
     dequantize_int8, fused_add_rmsnorm, geglu, softmax, rms_norm, get_alibi_slopes, build_alibi_bias,
     multi_head_attention, mamba_scan, grouped_gemm, block_sparse_attention, retention, moe_forward, gqa, mqa,
     linear_attention_of_elu, get_slopes, dynamic_scaled_int8_quant,
-    custom_kernel,
+    custom_kernel, kv_cache_attention,
 )  # fmt: skip
 WRONG = (
     route_to_the_next, moe_ffn_without_weights, store_kv_of_padding, fused_add_rmsnorm_without_eps,
     geglu_with_half_the_gate, rms_norm_of_all, moe_forward_of_the_worst, get_slopes_of_the_next_head,
     geglu_of_another_gate, swiglu_fwd_turned_round, softmax_topk_of_sigmoids, per_token_quant_of_all,
-    of_floors, custom_kernel_without_scale,
+    of_floors, custom_kernel_without_scale, kv_cache_attention_of_a_copy,
 )  # fmt: skip
 
 

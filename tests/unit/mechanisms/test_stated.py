@@ -4,7 +4,7 @@ import pytest
 
 from attnspec.errors import UsageError
 from attnspec.mechanisms.signatures import signature_named
-from attnspec.mechanisms.stated import Line, is_stated, kind_and_texts, stated
+from attnspec.mechanisms.stated import Line, expressions_in, is_stated, kind_and_texts, stated
 
 
 def test_a_line_says_the_operator_and_what_parameters_are_passed():
@@ -58,3 +58,16 @@ def test_a_line_that_cannot_be_read_is_refused(like, says):
     with pytest.raises(UsageError) as error:
         signature_named(like)
     assert str(error.value).startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("text", "texts", "computed"),
+    [
+        ("{in_place: key_cache, as: keys}", ("key_cache", "keys"), ("key_cache",)),
+        ("{in_place: key_cache}", ("key_cache",), ("key_cache",)),
+        ("{in_place: f(x, 2)}", ("f(x, 2)",), ("f(x, 2)",)),
+        ("[a, b]", ("a", "b"), ("a", "b")),
+    ],
+)
+def test_what_is_changed_in_place_may_be_another_output(text, texts, computed):
+    assert (texts, computed) == (kind_and_texts(text)[1], expressions_in(text))
