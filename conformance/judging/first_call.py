@@ -30,7 +30,7 @@ from .bench import Bench
 from .conventions import identified
 from .layouts import candidates, is_read_right, lay_out
 from .readings import find_readings
-from .refused_sizes import learned, one_width, refuses, taken_alone
+from .refused_sizes import learned, one_width, refuses, taken_alone, taken_as_copies
 from .settling import Declined, Settled, claimed
 
 Shape = tuple[int, ...]
@@ -48,7 +48,7 @@ def noticed(subject: Subject, device: str) -> tuple[str, ...]:
     says = [f"takes arrays of {found}, as a first call shows; --framework selects another framework"] if found else []
     _find_variant(subject, device)
     readings = find_readings(subject, device)
-    limits = [*_refused_sizes(subject, device), *_taken_alone(subject, device)]
+    limits = [*_refused_sizes(subject, device), *_taken_alone(subject, device), *_taken_as_copies(subject, device)]
     if limits and not readings:  # which calls beyond them may have hidden
         readings = find_readings(subject, device)
     says += [*readings, *limits]
@@ -110,6 +110,13 @@ def _taken_alone(subject: AdapterSubject, device: str) -> list[str]:
     if found:
         subject.require(*(condition for condition, _ in found))
     return [f"fails unless {condition}, with {says}: not tried" for condition, says in found]
+
+
+def _taken_as_copies(subject: AdapterSubject, device: str) -> list[str]:
+    """That a plain function fails on arrays that are not contiguous, in words; where it does, it is passed copies."""
+    says = taken_as_copies(subject, device) if subject.interface.refusing else ""
+    subject.copies = bool(says)
+    return [f"fails where arrays are not contiguous, with {says}: tried on contiguous copies"] if says else []
 
 
 def _other_results(subject: AdapterSubject, device: str) -> list[str]:

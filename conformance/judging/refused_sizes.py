@@ -29,7 +29,7 @@ from ..mechanisms.parameters import limits
 from ..numerics import budget
 from ..numerics.truths import truth
 from ..subjects.passing import compiled
-from ..subjects.subject import AdapterSubject
+from ..subjects.subject import REFUSING, AdapterSubject
 from .bench import Bench
 from .layouts import fits_of
 from .settling import Declined
@@ -39,10 +39,10 @@ STARTS = ((64, 128), (128, 128), (16, 16), (256, 256))
 """Widths and lengths that kernels take which take few."""
 TRIED = (1, 2, 3, 4, 5, 7, 8, 11, 16, 17, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256)
 """The sizes of which a function may take some only."""
-FAILING = ("raised", "unsupported")
-"""What becomes of calls that a function does not take."""
 FEW = 4
 """Cases that are looked at, beyond a limit and within."""
+SCATTERED = 6
+"""Cases with arrays that are not contiguous that are looked at."""
 GROUPED = (("heads", "kv_heads"), ("heads", "key_heads"), ("heads", "groups"))
 """Sizes that are equal where heads are not grouped."""
 
@@ -121,7 +121,7 @@ def taken_alone(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str
         yield from _axes(asked, m.required[0], len(m.shapes[m.required[0]]))
     given, pairs = _given(subject), [pair for pair in GROUPED if {*pair} <= {*m.sizes}]
     weaker = {f"{heads} == {others}": f"{heads} == {others} or {others} == 1" for heads, others in pairs}
-    faults = dict.fromkeys((*weaker, *given), FAILING) | dict.fromkeys(limits(m), (*FAILING, "misshapen"))
+    faults = dict.fromkeys((*weaker, *given), REFUSING) | dict.fromkeys(limits(m), (*REFUSING, "misshapen"))
     kept = dict.fromkeys(faults)
     for condition, kinds in faults.items():
         del kept[condition]
@@ -130,6 +130,28 @@ def taken_alone(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str
                 kept[text] = None
                 yield text, says
                 break
+
+
+def taken_as_copies(subject: AdapterSubject, device: str) -> str:
+    """What a function says to first cases with arrays that are not contiguous, if it answers them with copies that are.
+
+    Nothing where it answers all of them, or one of them in neither form.
+    """
+    asked, said = _Asked(subject, device), ""
+    scattered = (sample for sample in asked.plain if sample.layout != "contiguous")
+    for sample in itertools.islice(scattered, SCATTERED):
+        try:
+            trial = Trial(asked.bench, sample)
+            call = trial.call(trial.base)
+        except (Unfit, SpecError, Declined):
+            continue
+        with subject.session():
+            fault = subject.call(call).fault
+            if fault is not None and fault.kind in REFUSING:
+                if subject.call(replace(call, layout="contiguous")).fault is not None:
+                    return ""
+                said = said or fault.says
+    return said
 
 
 def _axes(asked: _Asked, first: str, usual: int) -> Iterator[tuple[str, str]]:
@@ -210,7 +232,7 @@ class _Asked:
     def beyond(
         self,
         condition: str,
-        kinds: Collection[str] = FAILING,
+        kinds: Collection[str] = REFUSING,
         others: Collection[str] = (),
         *,
         wrong: bool = False,

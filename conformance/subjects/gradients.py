@@ -41,6 +41,7 @@ class GradientSubject(AdapterSubject):
         declared = _declared(forward, mechanism, further)
         super().__init__(declared, mechanism, declared=forward.claims.declared, own=forward.own)
         self.undeclared_layout = False
+        self.copies = forward.copies
 
     def _formed(self, *, declared: bool) -> tuple[Form, Claims]:
         if self.forward.form.taken is None:

@@ -46,6 +46,10 @@ class Subject(Protocol):
     def session(self) -> AbstractContextManager[None]: ...
 
 
+REFUSING = ("raised", "unsupported")
+"""What becomes of calls that a function does not take."""
+
+
 class AdapterSubject:
     """An adapter's function, called in this process unless somebody is to supervise the calls."""
 
@@ -72,6 +76,8 @@ class AdapterSubject:
         """Whether that was tried."""
         self.observed_layout = False
         """Whether it was identified, and is another one than the operator's."""
+        self.copies = False
+        """Whether it is passed contiguous copies of arrays on which it fails."""
         self.noted: dict[str, Breach] = {}
         self._take(adapter, declared=declared)
 
@@ -151,6 +157,8 @@ class AdapterSubject:
 
     def call(self, call: Call) -> Reply:
         reply = self.form.called(self.caller.call, call)
+        if self.copies and call.layout != "contiguous" and reply.fault is not None and reply.fault.kind in REFUSING:
+            return self.call(replace(call, layout="contiguous"))
         if any(name.startswith(OTHER) for name in reply.outputs):
             reply = replace(reply, outputs={name: x for name, x in reply.outputs.items() if not name.startswith(OTHER)})
         for breach in reply.breaches:

@@ -268,18 +268,29 @@ def kv_cache_attention_of_a_copy(q, k, v, k_cache, v_cache, cache_seqlens):
     return kv_cache_attention(q, k, v, k_cache.clone(), v_cache.clone(), cache_seqlens)
 
 
+def rms_norm_of_views(x, weight, eps=1e-6):
+    rows = x.view(-1, x.shape[-1]).float()
+    return (rows * torch.rsqrt(rows.pow(2).mean(-1, keepdim=True) + eps) * weight.float()).to(x.dtype).view(x.shape)
+
+
+def softmax_of_memory(x):
+    dense = torch.empty(x.shape).stride()
+    return torch.softmax(x.as_strided(x.shape, dense), -1)
+
+
 RIGHT = (
     route, moe_gate, moe_ffn, permute_tokens, store_kv, top_k_top_p, repetition_penalty, per_token_group_quant,
     dequantize_int8, fused_add_rmsnorm, geglu, softmax, rms_norm, get_alibi_slopes, build_alibi_bias,
     multi_head_attention, mamba_scan, grouped_gemm, block_sparse_attention, retention, moe_forward, gqa, mqa,
     linear_attention_of_elu, get_slopes, dynamic_scaled_int8_quant,
-    custom_kernel, kv_cache_attention,
+    custom_kernel, kv_cache_attention, rms_norm_of_views,
 )  # fmt: skip
 WRONG = (
     route_to_the_next, moe_ffn_without_weights, store_kv_of_padding, fused_add_rmsnorm_without_eps,
     geglu_with_half_the_gate, rms_norm_of_all, moe_forward_of_the_worst, get_slopes_of_the_next_head,
     geglu_of_another_gate, swiglu_fwd_turned_round, softmax_topk_of_sigmoids, per_token_quant_of_all,
     of_floors, custom_kernel_without_scale, kv_cache_attention_of_a_copy,
+    softmax_of_memory,
 )  # fmt: skip
 
 

@@ -233,3 +233,34 @@ def cross_entropy(logits, targets):
 def test_who_is_right_beyond_a_limit_is_called_there():
     conditions, conforms = unless(cross_entropy, operator="cross_entropy")
     assert ([], False) == (conditions, conforms)
+
+
+def copied(tmp_path, check, result=RIGHT):
+    """The verdict on a function, and what is said of arrays that are not contiguous."""
+    report = checked(tmp_path, check, result)
+    found = {note for cell in report.cells for note in cell.get("run", {}).get("notes", ()) if "contiguous" in note}
+    return report.verdicts["attention"], found
+
+
+@pytest.mark.parametrize(
+    ("check", "says"),
+    [
+        ("k.view(-1)", "RuntimeError: view size is not compatible"),
+        ("assert k.is_contiguous(), 'keys are contiguous'", "AssertionError: keys are contiguous"),
+    ],
+)
+def test_a_function_that_fails_on_arrays_that_are_not_contiguous_is_passed_copies(tmp_path, check, says):
+    verdict, found = copied(tmp_path, check)
+    (note,) = found
+    assert "conformant" == verdict
+    assert note.startswith(f"fails where arrays are not contiguous, with {says}")
+    assert note.endswith(": tried on contiguous copies")
+    assert "violated" == copied(tmp_path, check, "scores @ v")[0]
+
+
+def test_one_that_fails_on_copies_as_well_is_passed_what_there_is(tmp_path):
+    assert set() == copied(tmp_path, "assert not k.is_contiguous() or len(k) < 2")[1]
+
+
+def test_one_that_reads_such_arrays_wrongly_is_refuted(tmp_path):
+    assert "violated" == copied(tmp_path, "k = k.as_strided(k.shape, torch.empty(k.shape).stride())")[0]
