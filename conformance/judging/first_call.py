@@ -109,6 +109,7 @@ def _taken_alone(subject: AdapterSubject, device: str) -> list[str]:
     found = [*taken_alone(subject, device)] if subject.interface.refusing else []
     if found:
         subject.require(*(condition for condition, _ in found))
+        subject.laid_out = subject.observed_layout  # which calls beyond them may have hidden
     return [f"fails unless {condition}, with {says}: not tried" for condition, says in found]
 
 

@@ -51,6 +51,14 @@ class Passed:
         return whole.get(self.how, self.texts)
 
     @property
+    def array(self) -> str:
+        """The array that it is wherever a call has that, if it may be one."""
+        if self.how not in ("array", "in_place"):
+            return ""
+        perhaps = re.fullmatch(r"none if single\((\w+)\) else \1", self.texts[0])
+        return perhaps[1] if perhaps else self.texts[0]
+
+    @property
     def written(self) -> tuple[str, ...]:
         """The output that is in the array afterwards."""
         return {"out": self.texts, "in_place": self.texts[1:]}.get(self.how, ())
@@ -126,8 +134,7 @@ class Signature:
         whole = {name for m in mechanism.kin for name in m.inputs} | {*layout.stacks, *layout.own} - {
             *mechanism.outputs
         }
-        kinds = ("array", "in_place")
-        return {n: p.texts[0] for n, p in self.parameters.items() if p.how in kinds and p.texts[0] in whole}
+        return {n: p.array for n, p in self.parameters.items() if p.array in whole}
 
     def is_called(self, function: str) -> bool:
         """Whether a function has its name, or one that says the same, as `naive_selective_scan` does.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,7 +22,7 @@ from ..language.expressions import Expression
 from ..mechanisms.layouts import Layout, MisfitError
 from ..mechanisms.library import Library
 from ..mechanisms.mechanism import Mechanism
-from ..mechanisms.signatures import Passed, scope_of
+from ..mechanisms.signatures import scope_of
 from .claims import Claims, claims_of, is_own
 from .forms import Form, as_operator
 from .subject import AdapterSubject, Subject
@@ -146,16 +145,10 @@ class BackwardForm(Form):
         assert taken is not None
         found, stacks = dict[str, str](), self.of.form.layout.stacks
         for name, passed in taken.passed.items():
-            array = taken.arrays.get(name) or _alone(passed)
+            array = taken.arrays.get(name) or passed.array
             if array and all(f"d_{part}" in outputs for part in stacks.get(array, (array,))):
                 found[name] = f"d_{array}"
         return found
-
-
-def _alone(passed: Passed) -> str:
-    """The input that a parameter is passed as it is wherever a call has it."""
-    found = re.fullmatch(r"none if single\((\w+)\) else \1", passed.texts[0])
-    return found[1] if found and passed.how == "array" else ""
 
 
 def further_outputs(forward: AdapterSubject, gradient: Mechanism) -> list[str]:

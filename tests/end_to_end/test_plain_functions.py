@@ -278,19 +278,33 @@ def softmax_of_memory(x):
     return torch.softmax(x.as_strided(x.shape, dense), -1)
 
 
+def naive_recurrent_gla(q, k, v, gk):
+    q, k, v, gate = (x.transpose(1, 2).float() for x in (q, k, v, gk))
+    state, out = q.new_zeros(*q.shape[:2], q.shape[-1], v.shape[-1]), torch.zeros_like(v)
+    for at in range(q.shape[2]):
+        state = state * gate[:, :, at, :, None].exp() + k[:, :, at, :, None] * v[:, :, at, None]
+        out[:, :, at] = (q[:, :, at, :, None] * q.shape[-1] ** -0.5 * state).sum(-2)
+    return out.transpose(1, 2)
+
+
+def naive_gla_of_other_gates(q, k, v, gk):
+    return naive_recurrent_gla(q, k, v, gk.roll(1, 1))
+
+
 RIGHT = (
     route, moe_gate, moe_ffn, permute_tokens, store_kv, top_k_top_p, repetition_penalty, per_token_group_quant,
     dequantize_int8, fused_add_rmsnorm, geglu, softmax, rms_norm, get_alibi_slopes, build_alibi_bias,
     multi_head_attention, mamba_scan, grouped_gemm, block_sparse_attention, retention, moe_forward, gqa, mqa,
     linear_attention_of_elu, get_slopes, dynamic_scaled_int8_quant,
     custom_kernel, kv_cache_attention, rms_norm_of_views,
+    naive_recurrent_gla,
 )  # fmt: skip
 WRONG = (
     route_to_the_next, moe_ffn_without_weights, store_kv_of_padding, fused_add_rmsnorm_without_eps,
     geglu_with_half_the_gate, rms_norm_of_all, moe_forward_of_the_worst, get_slopes_of_the_next_head,
     geglu_of_another_gate, swiglu_fwd_turned_round, softmax_topk_of_sigmoids, per_token_quant_of_all,
     of_floors, custom_kernel_without_scale, kv_cache_attention_of_a_copy,
-    softmax_of_memory,
+    softmax_of_memory, naive_gla_of_other_gates,
 )  # fmt: skip
 
 
