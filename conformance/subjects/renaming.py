@@ -218,9 +218,9 @@ def own_names(parameters: Sequence[inspect.Parameter], signature: Signature, arr
     """What a known interface calls the parameters of a function: the first arrays by their places, others by names."""
     found: dict[str, str] = {}
     written = {name for name, passed in signature.parameters.items() if passed.how == "out"}
-    read = [p for p in parameters if p.name not in written]
+    read, names = [p for p in parameters if p.name not in written], {p.name for p in parameters}
     for p, own in zip(read, (name for name in signature.parameters if name not in written), strict=False):
-        if own not in arrays or (p.name != own and p.name in signature.parameters):
+        if own not in arrays or (p.name != own and (p.name in signature.parameters or own in names)):
             break
         found[p.name] = own
     for p in parameters:
