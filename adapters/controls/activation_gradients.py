@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from .. import adapter
 from ..torch.gradients import differentiated
-from .activations import DTYPES, NAIVE, ROOT, control_activation_step_by_step, parted
+from .activations import DTYPES, NAIVE, ROOT, control_activation_step_by_step, limited, parted, share_of
 
 
 def joined(gate: Any, up: Any, order: str) -> Any:
@@ -57,19 +56,16 @@ def control_slopes_in_single_precision(
     import torch
 
     full_gate, full_up = (part.float() for part in parted(x, order))
-    gate, up, d = full_gate, full_up, d_out.float()
-    if d.shape != gate.shape:
+    d = d_out.float()
+    if d.shape != full_gate.shape:
         raise ValueError("every gate has an entry of the cotangent")
-    if limit is not None:
-        gate, up = gate if limit_opened else gate.clamp(max=limit), up.clamp(-limit, limit)
+    gate, up = limited(full_gate, full_up, limit, limit_opened)
+    share = share_of(gate, activation, alpha)
     if activation == "silu":
-        share = 0.5 + 0.5 * torch.tanh(alpha * gate / 2)
         slope = share * (1 + alpha * gate * (1 - share))
     elif activation == "gelu":
-        share = torch.erfc(-gate * math.sqrt(0.5)) / 2
         slope = share + gate * torch.exp(-gate * gate / 2) * (ROOT / 2)
     else:
-        share = torch.sigmoid(2 * ROOT * gate * (1 + 0.044715 * gate * gate))
         slope = share + 2 * ROOT * gate * share * (1 - share) * (1 + 3 * 0.044715 * gate * gate)
     opened = gate * share
     d_gate = d * (up + beta) * slope

@@ -22,6 +22,24 @@ def parted(x: Any, order: str) -> Any:
     return (second, first) if order == "up_first" else (first, second)
 
 
+def limited(gate: Any, up: Any, limit: float | None, limit_opened: bool) -> tuple[Any, Any]:
+    """Gates below the limit, unless it is for what they open, and partners between minus the limit and the limit."""
+    if limit is None:
+        return gate, up
+    return gate if limit_opened else gate.clamp(max=limit), up.clamp(-limit, limit)
+
+
+def share_of(gate: Any, activation: str, alpha: float) -> Any:
+    """The share of each gate that is opened: a sigmoid by a tangent, the complement of erf, a tangent by a sigmoid."""
+    import torch
+
+    if activation == "silu":
+        return 0.5 + 0.5 * torch.tanh(alpha * gate / 2)
+    if activation == "gelu":
+        return torch.erfc(-gate * math.sqrt(0.5)) / 2
+    return torch.sigmoid(2 * ROOT * gate * (1 + 0.044715 * gate * gate))
+
+
 @adapter("gated_activation", dtypes=DTYPES, grade=NAIVE)
 def control_activation_step_by_step(
     x: Any,
@@ -37,8 +55,7 @@ def control_activation_step_by_step(
     import torch
 
     gate, up = parted(x, order)
-    if limit is not None:
-        gate, up = gate if limit_opened else gate.clamp(max=limit), up.clamp(-limit, limit)
+    gate, up = limited(gate, up, limit, limit_opened)
     if activation == "silu":
         opened = gate * torch.sigmoid(gate * alpha)
     else:
@@ -63,15 +80,8 @@ def control_activation_in_single_precision(
     import torch
 
     gate, up = (part.float() for part in parted(x, order))
-    if limit is not None:
-        gate, up = gate if limit_opened else gate.clamp(max=limit), up.clamp(-limit, limit)
-    if activation == "silu":
-        share = 0.5 + 0.5 * torch.tanh(alpha * gate / 2)
-    elif activation == "gelu":
-        share = torch.erfc(-gate * math.sqrt(0.5)) / 2
-    else:
-        share = torch.sigmoid(2 * ROOT * gate * (1 + 0.044715 * gate * gate))
-    opened = gate * share
+    gate, up = limited(gate, up, limit, limit_opened)
+    opened = gate * share_of(gate, activation, alpha)
     if limit is not None and limit_opened:
         opened = opened.clamp(max=limit)
     return torch.addcmul(beta * opened, opened, up).to(x.dtype)

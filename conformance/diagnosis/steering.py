@@ -76,7 +76,7 @@ def _together(sample: Sample, case: Case, claims: Claims, literal: Literal) -> I
 
 def otherwise(sample: Sample, claims: Claims, literal: Literal) -> Iterator[Sample]:
     """Of a literal about an option, the cases on which it does not hold, with each of the values that are drawn."""
-    if literal.kind in ("usual", "set", "equal", "at least", "below", "at most") and literal.holds(facts_of(sample)):
+    if literal.kind in ("usual", "set", *NUMBERS) and literal.holds(facts_of(sample)):
         yield from _all_steered(sample, claims, literal, holds=False)
 
 

@@ -229,13 +229,12 @@ def serve(end: socket.socket) -> None:
         os.chdir(start["folder"])
         function = stand_in.function(start["name"], loaded(start))
         function = function.filled(start["program"], start["said"]) if isinstance(function, Parts) else function
-        if start["forms"]:
-            scope: dict[str, Any] = {}
-            for text in start["forms"]:
-                exec(compile(text, "forms", "exec"), scope)
-            made = {"is_planned": "Planned", "is_weightless": "forward_of"}
-            how = next((made[kind] for kind in made if scope[kind](function)), "documented")
-            function = scope[how](function)
+        scope: dict[str, Any] = {}
+        for text in start["forms"]:
+            exec(compile(text, "forms", "exec"), scope)
+        made = {"is_planned": "Planned", "is_weightless": "forward_of"}
+        how = next((made[kind] for kind in made if scope[kind](function)), "documented")
+        function = scope[how](function)
         stand_in.forget()
     except BaseException as error:  # a file may also exit
         return send(end, {"fault": f"{type(error).__name__}: {error}"[:300]})

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-import attnspec
+from .test_plain_functions import report_of
 
 
 def attend(q, k, v):
@@ -87,10 +87,6 @@ RIGHT = {
 WRONG = (
     decode_of_full_pages, decode_without_the_last_token, prefill_one_key_ahead, flash_attn_paged_of_the_first_item,
 )  # fmt: skip
-
-
-def report_of(function):
-    return attnspec.check(function, dtypes=("float32",), isolate=False, explain_time=0)
 
 
 @pytest.mark.parametrize("function", RIGHT, ids=lambda f: f.__name__)

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-import attnspec
+from .test_plain_functions import report_of
 
 
 def multi_head_attention_forward(
@@ -58,10 +58,6 @@ RIGHT = (multi_head_attention_forward, mha, mha_of_matrices_side_by_side, quant_
 WRONG = (
     mha_without_its_biases, mha_of_keys_as_queries, quant_matmul_of_the_next_code, quant_matmul_with_zeros_unscaled,
 )  # fmt: skip
-
-
-def report_of(function):
-    return attnspec.check(function, dtypes=("float32",), isolate=False, explain_time=0)
 
 
 @pytest.mark.parametrize("function", RIGHT, ids=lambda f: f.__name__)

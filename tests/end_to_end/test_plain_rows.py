@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-import attnspec
+from .test_plain_functions import report_of
 
 
 def log_softmax(x):
@@ -70,10 +70,6 @@ WRONG = (
     log_softmax_of_shares, log_softmax_without_the_maximum, log_softmax_of_rows, add_layer_norm_of_the_input,
     add_layer_norm_with_the_stream_from_before, add_rms_norm_of_the_input,
 )  # fmt: skip
-
-
-def report_of(function):
-    return attnspec.check(function, dtypes=("float32",), isolate=False, explain_time=0)
 
 
 @pytest.mark.parametrize("function", RIGHT, ids=lambda f: f.__name__)

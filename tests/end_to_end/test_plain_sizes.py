@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-import attnspec
+from .test_plain_functions import report_of
 
 
 def softmax(x, n_rows, n_cols):
@@ -83,10 +83,6 @@ RIGHT = (
 WRONG = (
     softmax_without_the_last_column, rms_norm_over_rows, attention_scaled_by_the_length, silu_mul_of_even_vectors,
 )  # fmt: skip
-
-
-def report_of(function):
-    return attnspec.check(function, dtypes=("float32",), isolate=False, explain_time=0)
 
 
 @pytest.mark.parametrize("function", RIGHT, ids=lambda f: f.__name__)
