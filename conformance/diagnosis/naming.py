@@ -175,18 +175,20 @@ def _as_elsewhere(
     Those of its kin, and many fresh ones, were looked at where it was named first.
     """
     own = [o for o in observations if o.mechanism is bench.mechanism]
+
+    def found_among(some: Sequence[Candidate], alone: bool = False) -> Likeness | None:
+        if not some:
+            return None
+        return Search(bench, some, [], own, grade, seed, until=until, elsewhere=True).likeness(alone=alone)
+
     for known in ([c for c in candidates if anywhere(c.name) in likely], _pairs(candidates, likely)):
-        found = Search(bench, known, [], own, grade, seed, until=until, elsewhere=True).likeness() if known else None
+        found = found_among(known)
         if found is not None:
             return found
-    near = from_elsewhere(bench.mechanism, likely)
-    found = Search(bench, near, [], own, grade, seed, until=until, elsewhere=True).likeness() if near else None
+    found = found_among(from_elsewhere(bench.mechanism, likely))
     if found is not None and found.agreed >= FOREIGN:
         return found
-    made = [] if bench.mechanism.by_reference else shown_as(bench, likely)
-    found = (
-        Search(bench, made, [], own, grade, seed, until=until, elsewhere=True).likeness(alone=True) if made else None
-    )
+    found = found_among([] if bench.mechanism.by_reference else shown_as(bench, likely), alone=True)
     return found if found is not None and found.agreed >= SURE else None
 
 
