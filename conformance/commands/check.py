@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ import click
 from ..data.texts import safe_lines
 from ..errors import Error
 from ..reporting.progress import Progress, progress
-from ..reporting.typesetting import terminal
+from ..reporting.typesetting import fitted, page_width, terminal
 from ..runs.interruptions import interruptible
 from ..runs.options import LINE, REPORT_DIR, Options, given_at
 from .shell import NothingError, every, given, mended, named, options, say, say_ours, typed, verbosity, watch
@@ -49,22 +49,32 @@ def check(every: bool, watch: bool, verbose: int, **_: Any) -> None:
         if watch:
             from .watch import watched
 
-            sys.exit(int(watched(asked(every), lambda options: checked(options, verbose, watching=True))))
+            sys.exit(int(watched(asked(every), lambda options, outdated: checked(options, verbose, outdated))))
         sys.exit(int(checked(asked(every), verbose).exit))
 
 
-def checked(options: Options, verbose: int, *, watching: bool = False) -> Run:
-    """A run from its beginning to the page that it gives; who is `watching` is told at once of what fails."""
+def checked(options: Options, verbose: int, outdated: Callable[[], bool] | None = None) -> Run:
+    """A run from its beginning to the page that it gives.
+
+    Who watches says by `outdated` whether what is checked has changed; the run ends then, and gives no page.
+    They are shown the first failure as soon as it is explained.
+    """
+    from ..runs.run import OUTDATED
+
+    above, columns = set[str](), terminal()
     with interruptible(), progress("reading specifications") as shown, muted():
         run = begun(options, shown)
-        if watching:
+        if outdated is not None:
+            run.outdated, run.told = outdated, lambda cell: _shown_first(cell, run, shown, above, columns)
             run.runner.announce = lambda cell: shown.line(f"{cell.mechanism}.{cell.law} fails in {cell.dtype} ...")
         failed = executed(run, shown)
+    if run.ended == OUTDATED:
+        return run
     from ..reporting.summary import page
 
     if failed:
         say_ours(failed[0], failed[1] if verbose else "")
-    for line in page(run.lines, verbose=verbose, folder=str(run.folder), columns=terminal()):
+    for line in page(run.lines, verbose=verbose, folder=str(run.folder), columns=columns, above=above):
         say(line, plain=True)
     if options.html:
         from ..reporting.rendering import Source, write
@@ -75,6 +85,18 @@ def checked(options: Options, verbose: int, *, watching: bool = False) -> Run:
     if broken is not None:
         say_ours(f"{broken['mechanism']}.{broken['law']}: {broken['says']}")
     return run
+
+
+def _shown_first(cell: Mapping[str, Any], run: Run, shown: Progress, above: set[str], columns: int | None) -> None:
+    """Show a failure at once if it is explained in full and none was shown before; its case is `above` then."""
+    if above or not cell.get("witness", {}).get("full"):
+        return
+    from ..reporting.blocks import failure
+
+    above.add(cell["witness"]["key"])
+    for line in failure(cell, str(run.folder), page_width(columns)).split("\n"):
+        for part in fitted(line, columns):
+            shown.line(part)
 
 
 def asked(every: bool, *own: str) -> Options:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,8 +25,11 @@ PAUSE = 0.05
 Stamps = list[Stamp | None]
 
 
-def watched(options: Options, checked: Callable[[Options], Run]) -> Exit:
-    """Check again and again, until an interruption; how the last check ended."""
+def watched(options: Options, checked: Callable[[Options, Callable[[], bool]], Run]) -> Exit:
+    """Check again and again, until an interruption; how the last check ended.
+
+    A check that is `outdated`, as a file was saved meanwhile, need not come to its end.
+    """
     from ..subjects.targets import files_of
 
     files = [path for target in options.targets for path in files_of(target)]
@@ -36,29 +40,34 @@ def watched(options: Options, checked: Callable[[Options], Run]) -> Exit:
         with interruptible():
             while True:
                 watching = [*files, *imported(files)]
-                seen = stamps(watching)
-                code = _round(options, checked)
+                outdated = partial(_saved, watching, stamps(watching))
+                code = _round(options, checked, outdated)
                 if code is Exit.INTERRUPTED:
                     return code
+                if outdated():
+                    say("a file was saved meanwhile: checking again", err=True)
+                    continue
                 say(f"watching {', '.join(map(str, watching))}: save to check again; Ctrl-C ends", err=True)
-                wait(watching, seen)
+                while not outdated():
+                    time.sleep(PAUSE)
     except KeyboardInterrupt:
         return code
 
 
-def _round(options: Options, checked: Callable[[Options], Run]) -> Exit:
+def _round(
+    options: Options, checked: Callable[[Options, Callable[[], bool]], Run], outdated: Callable[[], bool]
+) -> Exit:
     """One check; a file that cannot be loaded for the moment ends nothing."""
     try:
-        return checked(options).exit
+        return checked(options, outdated).exit
     except Error as error:
         say(f"attnspec: {error}", err=True)
         return error.exit
 
 
-def wait(files: Sequence[Path], seen: Stamps) -> None:
-    """Wait until a file is another one than it was, and all of them are there."""
-    while (now := stamps(files)) == seen or None in now:
-        time.sleep(PAUSE)
+def _saved(files: Sequence[Path], seen: Stamps) -> bool:
+    """Whether a file is another one than it was, and all of them are there."""
+    return (now := stamps(files)) != seen and None not in now
 
 
 def stamps(files: Sequence[Path]) -> Stamps:

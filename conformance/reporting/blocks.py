@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
@@ -74,11 +74,11 @@ def _without_arrays(entries: Sequence[tuple[str, list[str]]], count: int) -> lis
     return kept
 
 
-def failure(cell: Mapping[str, Any], folder: str) -> str:
+def failure(cell: Mapping[str, Any], folder: str, width: int = WIDTH) -> str:
     """A cell that fails, by itself: its block where it has a witness, else one line."""
     cell = safe_data(cell)
     if "witness" in cell:
-        return "\n".join(block(cell["witness"], cell, folder=folder))
+        return "\n".join(block(cell["witness"], cell, width, folder))
     says = cell["says"] or "the law fails"
     if cell["verdict"] == "internal":
         says = f"attnspec itself failed: {says}"
@@ -353,17 +353,26 @@ def _short(text: str, room: int) -> str:
 
 
 def texts(
-    witnessed: Sequence[tuple[Witness, Mapping[str, Any]]], full: int, width: int = WIDTH, folder: str = FOLDER
+    witnessed: Sequence[tuple[Witness, Mapping[str, Any]]],
+    full: int,
+    width: int = WIDTH,
+    folder: str = FOLDER,
+    above: Collection[str] = (),
 ) -> Iterator[str]:
-    """So many failures as blocks, of every subject the first one before any second one, and the others in one line."""
+    """So many failures as blocks, of every subject the first one before any second one, and the others in one line.
+
+    Those whose cases are `above` have had their blocks before.
+    """
     shown = _chosen(witnessed, full)
+    before = [index for index in shown if witnessed[index][0]["key"] in above]
     for index in shown:
-        yield "\n".join(block(*witnessed[index], width, folder))
-        yield ""
-    rest = [pair for index, pair in enumerate(witnessed) if index not in shown]
+        if index not in before:
+            yield "\n".join(block(*witnessed[index], width, folder))
+            yield ""
+    rest = [pair for index, pair in enumerate(witnessed) if index in before or index not in shown]
     for witness, cell in rest:
         yield line(witness, cell)
-    if any(witness.get("full") for witness, _ in rest):
+    if any(witness.get("full") for index, (witness, _) in enumerate(witnessed) if index not in shown):
         yield f"{len(shown)} of {len(witnessed)} failures are shown in full; use -v to see all"
     if rest:
         yield ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +42,15 @@ def page(
     folder: str = "",
     cases: str | None = None,
     columns: int | None = None,
+    above: Collection[str] = (),
 ) -> Iterator[str]:
     """The report of a run, as lines of text; on a terminal of so many columns, none of them is longer.
 
     `folder` has its results, if that is not empty, and the cases that failed, unless `cases` does.
+    The blocks of cases that are `above` have been shown before.
     """
     kept = folder if cases is None else cases
-    for text in _page([safe_line(line) for line in lines], verbose, folder, kept, page_width(columns)):
+    for text in _page([safe_line(line) for line in lines], verbose, folder, kept, page_width(columns), above):
         for line in text.split("\n"):
             yield from fitted(line, columns)
 
@@ -66,7 +68,9 @@ def _traced(line: Line) -> list[Line]:
     return [part for part in (line, line.get("witness", {}), *line.get("unexplained", ())) if part.get("trace")]
 
 
-def _page(lines: Sequence[Line], verbose: int, folder: str, cases: str, width: int) -> Iterator[str]:
+def _page(
+    lines: Sequence[Line], verbose: int, folder: str, cases: str, width: int, above: Collection[str]
+) -> Iterator[str]:
     header, cells = lines[0], _in_order(lines)
     subjects = [line for line in lines if line["kind"] == "subject"]
     yield from dict.fromkeys(cell["run"]["taken"] for cell in cells if cell.get("run", {}).get("taken"))
@@ -76,7 +80,7 @@ def _page(lines: Sequence[Line], verbose: int, folder: str, cases: str, width: i
         yield from rows(subject["subject"], [c for c in cells if c["subject"] == subject["subject"]], width)
         yield ""
     failures = list(told_of_others(cells))
-    yield from texts(failures, 10**6 if verbose else FULL, width, cases)
+    yield from texts(failures, 10**6 if verbose else FULL, width, cases, above)
     yield from unwitnessed(cells)
     yield from troubles(cells, verbose=bool(verbose))
     if verbose:

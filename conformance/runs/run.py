@@ -25,6 +25,8 @@ from .runner import Runner
 JUNIT = "junit.xml"
 STOPPED = "the run was stopped: stopping after 1 failures"
 """Why a run has no more cells that ends at the first failure."""
+OUTDATED = "a file was saved while it was checked"
+"""Why a run has no more cells whose targets have changed."""
 
 
 class Run:
@@ -56,6 +58,10 @@ class Run:
         """The groups whose cells an earlier run has computed."""
         self.ended = ""
         """Why it ended early; nothing if it did not."""
+        self.told: Callable[[Mapping[str, Any]], None] | None = None
+        """Who is told of each cell as soon as it is found."""
+        self.outdated: Callable[[], bool] | None = None
+        """Whether its targets have changed since it began, so that it need not go on."""
         self._results: Results | None = None
 
     def begin(self) -> None:
@@ -105,6 +111,8 @@ class Run:
                     begins(None)
                     if self.options.exitfirst and self.fails(cell):
                         return STOPPED
+                    if self.outdated is not None and self.outdated():
+                        return OUTDATED
         except StartError as error:
             return str(error)
         return ""
@@ -137,6 +145,8 @@ class Run:
     def keep(self, cell: Mapping[str, Any]) -> None:
         """Keep a cell, and its witness where it has one."""
         self.results.add(cell)
+        if self.told is not None:
+            self.told(cell)
         if "witness" in cell and self.cases is not None:
             own = cell["witness"]["law"] if cell["law"].startswith(WORKED) else cell["law"]
             save(self.cases, {**cell["witness"], "law": own})

@@ -10,9 +10,10 @@ from click.testing import CliRunner
 
 from attnspec.cli import main
 from attnspec.commands import watch
-from attnspec.commands.watch import stamps, wait, watched
+from attnspec.commands.watch import watched
 from attnspec.errors import Exit, TargetError, UsageError
 from attnspec.runs.options import Options
+from attnspec.runs.run import OUTDATED, Run
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def ended(*ends):
     """A check that ends so, one time after the other, and those that were made."""
     made = []
 
-    def checked(options):
+    def checked(options, outdated):
         made.append(options)
         end = ends[len(made) - 1]
         if isinstance(end, Exception):
@@ -51,17 +52,22 @@ def test_a_file_that_is_saved_is_checked_again_until_an_interruption(saved):
     assert 2 == len(made)
 
 
-def test_what_is_saved_while_it_is_checked_is_checked_again(saved):
+def test_what_is_saved_while_it_is_checked_is_checked_again(saved, capsys):
     Path("kernel.py").write_text("first")
     checked, made = ended(Exit.CONFORMANT, Exit.CONFORMANT)
 
-    def saving(options):
+    known = []
+
+    def saving(options, outdated):
+        known.append(outdated())
         if not made:
             Path("kernel.py").write_text("second one")
-        return checked(options)
+        known.append(outdated())
+        return checked(options, outdated)
 
     watched(Options(("kernel.py",)), saving)
-    assert 2 == len(made)
+    assert ([False, True, False, False], 2) == (known, len(made))
+    assert "a file was saved meanwhile: checking again\nwatching kernel.py" in capsys.readouterr().err
 
 
 def test_a_file_that_cannot_be_loaded_is_said_and_looked_at_further(saved, capsys):
@@ -90,15 +96,15 @@ def test_an_interruption_of_a_check_ends_it(saved):
 
 def test_a_file_that_is_away_for_a_moment_is_waited_for(saved):
     Path("kernel.py").write_text("first")
-    seen = stamps([Path("kernel.py")])
     saved += [lambda: Path("kernel.py").unlink(), lambda: None, lambda: Path("kernel.py").write_text("second")]
-    wait([Path("kernel.py")], seen)
-    assert [] == saved
+    checked, made = ended(Exit.CONFORMANT, Exit.CONFORMANT)
+    watched(Options(("kernel.py",)), checked)
+    assert ([], 2) == (saved, len(made))
 
 
 def test_only_files_are_watched():
     with pytest.raises(UsageError, match="needs a target that is a file"):
-        watched(Options(("torch_sdpa",)), lambda options: None)
+        watched(Options(("torch_sdpa",)), lambda options, outdated: None)
 
 
 RIGHT = """
@@ -126,3 +132,40 @@ def test_a_check_is_made_again_in_the_same_process(monkeypatch):
     assert (" fails in float32 ..." in first, "NOT CONFORMANT" in first) == (True, True)
     assert ("NOT CONFORMANT" in second, "CONFORMANT" in second) == (False, True)
     assert time.monotonic() - started < 60
+
+
+WRONG = RIGHT.replace("/ p.sum(-1, keepdims=True)", "/ p.sum(-1, keepdims=True) * 2")
+"""Wrong in several mechanisms of its operator, and in two dtypes."""
+
+
+def test_the_first_failure_is_shown_once_and_before_the_page(monkeypatch):
+    Path("kernel.py").write_text(WRONG)
+    monkeypatch.setattr(watch, "time", SimpleNamespace(sleep=lambda seconds: os.kill(os.getpid(), 2)))
+    asked = "kernel.py:softmax --framework numpy --dtype float32 --dtype float64 --profile smoke --watch"
+    result = CliRunner().invoke(main, ["check", *asked.split()])
+    above, _, page = result.output.partition("attnspec 0.")
+    assert (1, 0) == (above.count("Smallest"), page.count("Smallest")), result.output
+    key = above.partition(" case ")[2].split()[0]
+    assert f"   case {key}\n" in page
+    assert "failures are shown in full" not in page
+
+
+def test_a_check_ends_where_its_file_is_saved_and_gives_no_page(monkeypatch):
+    Path("kernel.py").write_text(WRONG)
+    expected = Run.expect
+    began = []
+
+    def saved(run, group, laws):
+        if not began:
+            Path("kernel.py").write_text(RIGHT)
+        began.append(run)
+        return expected(run, group, laws)
+
+    monkeypatch.setattr(Run, "expect", saved)
+    monkeypatch.setattr(watch, "time", SimpleNamespace(sleep=lambda seconds: os.kill(os.getpid(), 2)))
+    asked = "kernel.py:softmax --framework numpy --dtype float32 --dtype float64 --profile smoke --watch"
+    result = CliRunner().invoke(main, ["check", *asked.split()])
+    assert 0 == result.exit_code, result.output
+    first, _, second = result.output.partition("a file was saved meanwhile: checking again\n")
+    assert ("SUMMARY" in first, second.count("SUMMARY"), "NOT CONFORMANT" in second) == (False, 1, False)
+    assert OUTDATED == next(run for run in began).ended
