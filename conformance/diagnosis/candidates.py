@@ -10,6 +10,7 @@ import functools
 import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from attnspec.adapters import Adapter
 from attnspec.adapters.faults.whole import OTHERWISE
@@ -52,6 +53,8 @@ class Candidate:
     """Of what is not made everywhere, the condition on calls on which it is."""
     dense: tuple[str, ...] = ()
     """Of inputs that are read as if they were contiguous, these."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options that have these values whatever a call says."""
     only: tuple[str, ...] = ()
     """Of what shows in some outputs alone, these."""
     each: Mapping[str, Candidate] = field(default_factory=dict)
@@ -93,6 +96,7 @@ class Candidate:
             or one.where is not None
             or one.only
             or one.dense
+            or one.options
             or one.place
             or one.at
             or one.each

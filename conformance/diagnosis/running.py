@@ -90,8 +90,9 @@ class Running(Compared):
         words = {**self.trial.bench.words, **candidate.words}
         base = self._unchanged(words, None)
         frame = self._changed(candidate, base)
-        if candidate.dense:
-            if all(self._dense(name) is self.settled.values[name] for name in candidate.dense):
+        if candidate.dense or candidate.options:
+            dense = any(frame.values[name] is not base.values[name] for name in candidate.dense)
+            if not dense and all(base.values[name] == x for name, x in candidate.options.items()):
                 return SAME
         elif not candidate.words and not differs(frame, base):
             return SAME
@@ -155,8 +156,8 @@ class Running(Compared):
         return read_densely(self.settled.values[name], self.trial.sample.layout, self.mechanism.required.index(name))
 
     def _changed(self, candidate: Candidate, base: Frame) -> Frame:
-        if candidate.dense:
-            values = {**base.values, **{name: self._dense(name) for name in candidate.dense}}
+        if candidate.dense or candidate.options:
+            values = {**base.values, **{name: self._dense(name) for name in candidate.dense}, **candidate.options}
             return Frame(self.mechanism, values, grade=base.grade, dtype=base.dtype, overflow=base.overflow)
         return Frame(
             self.mechanism,

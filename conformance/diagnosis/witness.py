@@ -51,10 +51,12 @@ def describe(
     seen: Map | None = None,
     when: When | None = None,
     after: str = "",
+    fixed: tuple[str, Any] | None = None,
 ) -> dict[str, Any]:
     """A failure as plain data.
 
-    `broken` are the further laws that the subject breaks on the mechanism, and `after` says which calls it needs first.
+    `broken` are the further laws that the subject breaks on the mechanism, `after` says which calls it needs first, and
+    `fixed` is the option, with its value, that the subject may be meant to have in every call.
     """
     m, sample, name = bench.mechanism, failure.sample, failure.law
     law, reject = law_of(m, name), m.rejects.get(name)
@@ -108,6 +110,7 @@ def describe(
         "nearest": asdict(likeness) if isinstance(likeness, Nearest) else None,
         "map": None if seen is None else _map_data(seen),
         "when": None if when is None else _when_data(when),
+        **({} if fixed is None else {"fixed": {"option": fixed[0], "value": plain_value(fixed[1])}}),
         "unusual": _unusual(m, sample, bench.subject.claims.fixed),
         "broken": broken,
     }

@@ -298,6 +298,11 @@ def _innocent(witness: Witness, cell: Mapping[str, Any]) -> str:
     if likeness and likeness["convention"]:
         first = "if intended" if len(likeness["causes"]) == 1 else "if the first is intended"
         return f"{first}, declare conventions={{{likeness['convention']!r}: {likeness['word']!r}}}; if not, fix it"
+    if fixed := witness.get("fixed"):
+        option, value = fixed["option"], fixed["value"]
+        text = str(value).lower() if isinstance(value, bool) else value
+        stated = f"--like '{cell['operator']}() fixed({option}={text})', or fixed={{{option!r}: {value!r}}} in @adapter"
+        return f"if {option} = {value} is meant in every call, declare it: {stated}; otherwise fix it"
     if cell["law"] == "contract.precision":
         return _innocent_precision(witness.get("elsewhere"), str(cell["says"]))
     if coarse := re.search(r"behaves as (\w+), claims (\w+)", cell["says"] or ""):

@@ -112,6 +112,13 @@ class When(TypedDict):
     at: Key[str, "The wrong entries in words, if they are the same on several cases."]
 
 
+class Fixed(TypedDict):
+    """An option that the subject does not take, and may be meant to have in every call."""
+
+    option: Key[str, "Its name."]
+    value: Key[Value, "Its value, with which the definition agrees with the subject on every call."]
+
+
 class Map(TypedDict):
     """The pattern of what is wrong."""
 
@@ -179,6 +186,7 @@ class Witness(_Witness):
     nearest: Key[Nearest | None, "The nearest known mistake, if nothing fits."]
     map: Key[Map | None, "The pattern of what is wrong."]
     when: Key[When | None, "The condition under which the subject is wrong; null if none was found."]
+    fixed: Key[NotRequired[Fixed], "What the subject may be meant to have in every call; missing where it is nothing."]
     unusual: Key[dict[str, Value], "The options that are neither at their defaults nor fixed by the declaration."]
     broken: Key[list[str], "The other laws that fail for the same reason."]
     full: Key[bool, "Whether it is shown in full; each fault is shown in full once."]

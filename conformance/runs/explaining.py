@@ -13,6 +13,7 @@ from ..diagnosis.clock import now
 from ..diagnosis.history import prepared, retraced
 from ..diagnosis.likeness import Likeness, Nearest
 from ..diagnosis.maps import mapped
+from ..diagnosis.meant import fixed_option
 from ..diagnosis.naming import diagnose
 from ..diagnosis.observations import Observation
 from ..diagnosis.repeated import Sought
@@ -53,7 +54,7 @@ class Explainer:
         assert bench is not None
         assert first is not None
         steps = Steps()
-        likeness = seen = when = None
+        likeness = seen = when = fixed = None
         calls: Sequence[Observation] = []
         after = ""
         failure, room = first, len(shown) < BLOCKS and self.options.explain_time > 0
@@ -83,10 +84,11 @@ class Explainer:
                     seen = steps.tried(lambda: mapped(bench, failure, seed))
                 left = self.options.explain_time - (now() - begin)
                 when = steps.tried(lambda: self._when(result, head, failure, calls, left, likeness))
+                fixed = steps.tried(lambda: fixed_option(bench, calls))
             if failure.retraced:
                 steps.tried(lambda: prepared(bench, failure.before))
             data = steps.tried(
-                lambda: storable(describe(failure, bench, group.target, likeness, others, seen, when, after))
+                lambda: storable(describe(failure, bench, group.target, likeness, others, seen, when, after, fixed))
             )
             if data is None:
                 data = steps.tried(lambda: storable(describe(first, bench, group.target, None, others)))

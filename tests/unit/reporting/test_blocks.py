@@ -132,6 +132,18 @@ def test_the_condition_and_the_earlier_calls_that_it_needs_are_told_under_when()
             {},
             "if intended, declare conventions={'empty_row': 'nans'}; if not, fix it",
         ),
+        (
+            {"fixed": {"option": "causal", "value": True}, "likeness": LIKENESS},
+            {"operator": "attention"},
+            "if causal = True is meant in every call, declare it: --like 'attention() fixed(causal=true)', or "
+            "fixed={'causal': True} in @adapter; otherwise fix it",
+        ),
+        (
+            {"fixed": {"option": "reduction", "value": "summed"}},
+            {"operator": "cross_entropy"},
+            "if reduction = summed is meant in every call, declare it: --like 'cross_entropy() "
+            "fixed(reduction=summed)', or fixed={'reduction': 'summed'} in @adapter; otherwise fix it",
+        ),
     ],
 )
 def test_the_innocent_reading_comes_with_what_to_do(witness, cell, says):
