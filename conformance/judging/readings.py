@@ -188,24 +188,33 @@ HALF = 0.5
 
 
 def _instead(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list[str]:
-    """The same of a function that has a known interface by its parameters, where by that all of it is wrong."""
-    m, dtype, own = subject.mechanism, subject.claims.dtypes[0], subject.adapter.like
-    if is_read_right(subject, m, dtype, device):
+    """The same of a function that has a known interface by its parameters, where by that all of it is wrong.
+
+    Or all of it on calls that give what some way reads otherwise.
+    """
+    own, shown = subject.adapter.like, {way.shown: None for way in known if way.parameters and way.shown}
+    if _is_right(subject, shown, device):
         return []
     if _is_known(subject, own):
         known = [way for way in known if way.parameters]
         if not known:
             return []
-    like = line_of(subject.adapter, m, begun(subject.adapter, m))
-    if like and unsaid(subject.adapter, m, like):
+    like = line_of(subject.adapter, subject.mechanism, begun(subject.adapter, subject.mechanism))
+    if like and unsaid(subject.adapter, subject.mechanism, like):
         return []
     with suppress(TargetError):  # who takes everything by name has no such form
         subject.take_as(like)
         says = _among(subject, device, known)
-        if is_read_right(subject, m, dtype, device):
+        if _is_right(subject, shown, device):
             return says
     subject.take_as(own)
     return []
+
+
+def _is_right(subject: AdapterSubject, several: Iterable[frozenset[str]], device: str) -> bool:
+    """Whether a function is right on first cases, and on those that give one of some inputs and options."""
+    m, dtype = subject.mechanism, subject.claims.dtypes[0]
+    return all(is_read_right(subject, m, dtype, device, shown) for shown in ((), *several))
 
 
 def _is_known(subject: AdapterSubject, like: str) -> bool:

@@ -257,7 +257,13 @@ class _Asked:
             said = said or (fault.says if fault and fails else "")
         if not said or (wrong and self._is_right_on(without)):
             return ""
-        return said if any(self.fault_of(case) is False for case in besides(self.plain, met=True)) else ""
+        return said if any(map(self._is_answered, besides(self.plain, met=True))) else ""
+
+    def _is_answered(self, case: Sample) -> bool:
+        """Whether a case is answered; an output behind the first one may be misshapen while no layout is known."""
+        fault = self.fault_of(case)
+        later = bool(fault) and self.subject.undeclared_layout and self._is_misshapen_later(case, fault)
+        return fault is False or later
 
     def _is_misshapen_later(self, case: Sample, fault: Fault) -> bool:
         """Whether an output behind the first one alone has another shape, as what is added up over one axis of rows."""
