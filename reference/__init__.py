@@ -44,6 +44,7 @@ from .gradients import (
     gated_rms_norm_gradient,
     group_norm_gradient,
     layer_norm_gradient,
+    log_softmax_gradient,
     rms_norm_gradient,
     softmax_gradient,
 )
@@ -210,6 +211,7 @@ __all__ = [
     "linformer",
     "log_linear_attention",
     "log_softmax",
+    "log_softmax_gradient",
     "lora_matmul",
     "merge_states",
     "model_flops",

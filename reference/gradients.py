@@ -82,6 +82,17 @@ def softmax_gradient(x, d_out, *, empty_row="zeros"):
     return {"d_x": d_x}
 
 
+def log_softmax_gradient(x, d_out):
+    """Of log_softmax, for cotangents d_out [..., n]: `d_x` [..., n]; of a row of minus infinities NaN."""
+    alike(x, d_out)
+    if not x.shape[-1]:
+        raise ValueError("a row has entries")
+    d_x = np.empty(x.shape)
+    for row in np.ndindex(x.shape[:-1]):
+        d_x[row] = d_out[row] - softmax_of_row(x[row], "nans") * d_out[row].sum()
+    return {"d_x": d_x}
+
+
 def alike(x, d_out):
     """A cotangent has the shape of what it is the cotangent of."""
     if d_out.shape != x.shape:

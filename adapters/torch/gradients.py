@@ -85,3 +85,18 @@ def torch_softmax_gradient(x: Any, d_out: Any) -> dict[str, Any]:
     import torch
 
     return differentiated(lambda x: torch.softmax(x, -1), d_out, x=x)
+
+
+@adapter(
+    "log_softmax_gradient",
+    dtypes=DTYPES,
+    grade={"bfloat16": "bf16_naive", "float16": "fp16_naive"},
+    package="torch",
+)
+def torch_log_softmax_gradient(x: Any, d_out: Any) -> dict[str, Any]:
+    """torch.autograd.grad of torch.log_softmax over the last axis."""
+    import torch
+
+    if not x.shape[-1]:
+        raise ValueError("a row has entries")
+    return differentiated(lambda x: torch.log_softmax(x, -1), d_out, x=x)

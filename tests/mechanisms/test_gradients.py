@@ -106,6 +106,16 @@ def test_the_gradient_of_softmax_is_the_derivative_of_its_formula(n):
     witnessed("softmax_gradient", ("d_x",), derived(softmax, (x,), d_out), x, d_out)
 
 
+@pytest.mark.parametrize("n", [1, 5])
+def test_the_gradient_of_the_logarithm_of_softmax_is_the_derivative_of_its_formula(n):
+    def log_softmax(x):
+        terms = np.vectorize(mpmath.exp, otypes=[object])(x)
+        return x - np.vectorize(mpmath.log, otypes=[object])(np.sum(terms, -1, keepdims=True))
+
+    x, d_out = arrays((2, n), (2, n), offset=40.0)
+    witnessed("log_softmax_gradient", ("d_x",), derived(log_softmax, (x,), d_out), x, d_out)
+
+
 @pytest.mark.parametrize("hidden", [1, 3])
 def test_the_gradient_of_swiglu_is_the_derivative_of_its_formula(hidden):
     def swiglu(x, w_gate, w_up, w_down):
@@ -264,6 +274,31 @@ def test_a_faulty_gradient_of_softmax_is_found(function):
     assert failures(function, "softmax_gradient", conventions={"empty_row": "nans"}, first=True)
 
 
+def log_softmax_gradient(x, d_out):
+    return (d_out.float() - x.float().softmax(-1) * d_out.float().sum(-1, keepdim=True)).to(x.dtype)
+
+
+def mean_in_place_of_the_sum(x, d_out):
+    return (d_out - x.float().softmax(-1) * d_out.mean(-1, keepdim=True)).to(x.dtype)
+
+
+def exponentials_of_the_entries(x, d_out):
+    return (d_out - x.float().exp() * d_out.sum(-1, keepdim=True)).to(x.dtype)
+
+
+def cotangents_of_the_first_tile(x, d_out):
+    return (d_out - x.float().softmax(-1) * d_out[..., :64].sum(-1, keepdim=True)).to(x.dtype)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [mean_in_place_of_the_sum, exponentials_of_the_entries, cotangents_of_the_first_tile],
+    ids=lambda f: f.__name__,
+)
+def test_a_faulty_gradient_of_the_logarithm_of_softmax_is_found(function):
+    assert failures(function, "log_softmax_gradient", first=True)
+
+
 # What is right
 
 
@@ -291,7 +326,9 @@ def test_every_word_of_the_conventions_is_right_where_none_is_declared(function)
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
-    "function", [rms_norm_gradient, layer_norm_gradient, softmax_gradient], ids=lambda f: f.__name__
+    "function",
+    [rms_norm_gradient, layer_norm_gradient, softmax_gradient, log_softmax_gradient],
+    ids=lambda f: f.__name__,
 )
 def test_a_right_gradient_is_not_accused(function, dtype):
     assert [] == failures(function, function.__name__, dtype)
