@@ -8,21 +8,25 @@ side of it.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from ..cases.plans import plan
+from ..cases.profiles import PROFILES
 from ..cases.samples import Sample, Unfit
 from ..errors import SpecError
 from ..judging.bench import Bench
 from .asking import Asking
 from .candidates import Candidate
 from .clock import GRACE, now
-from .conditions import Condition, fitting
+from .conditions import Condition, Fit, fitting, others_fitting
+from .facts import facts_of
 from .observations import Observation, Stance
 from .parting import Parting, Point
 from .phrases import where
-from .steering import as_case
+from .steering import EXPLAINED_ENTRIES, as_case
 
 LEAST = 2
 """Wrong cases that a mistake explains at least before a condition of it is looked for."""
@@ -30,6 +34,10 @@ TRIED = 6
 """Mistakes whose conditions are tested at most, those with the simplest conditions first."""
 SECONDS = 1.0
 """CPU time after which the condition of a mistake is given up."""
+MANY = 200
+"""Fresh cases among which those are looked for that tell a condition from others that fit as well."""
+CONTESTED = 12
+"""Those of them that are tried."""
 
 
 def conditional(asking: Asking, candidates: Sequence[Candidate], until: float = math.inf) -> Iterator[Candidate]:
@@ -112,6 +120,35 @@ class Telling(Parting):
     @property
     def spent(self) -> bool:
         return self.refuted or super().spent
+
+    def stands(self) -> tuple[Fit, bool] | None:
+        """The condition that stands, also on cases that tell it from others that are as simple."""
+        stood = super().stands()
+        while stood is not None and stood[1] and self.contested(stood[0]):
+            stood = super().stands()
+        return stood
+
+    def contested(self, fit: Fit) -> bool:
+        """Whether a fresh case speaks against a condition that tells it from another one that fits as well."""
+        wrong, right = ([p.facts for p in self.points if p.wrong is side] for side in (True, False))
+        left = [*others_fitting(fit.condition, wrong, right, self.untested)]
+        fresh = plan(self.bench.mechanism, self.bench.subject.claims, PROFILES["ci"], self.seed, self.bench.dtype)
+        most = self.tries + CONTESTED
+        for sample in itertools.chain(fresh.pairs, fresh.more(MANY)) if left else ():
+            if not left or self.spent or self.tries >= most:
+                return False
+            if sample.entries > EXPLAINED_ENTRIES:
+                continue
+            facts = facts_of(sample)
+            holds = fit.condition.holds(facts)
+            if all(other.holds(facts) is holds for other in left):
+                continue
+            point = self.tried(sample)
+            if point is not None and self.speaks_against(point, fit):
+                return True
+            if point is not None:
+                left = [other for other in left if other.holds(facts) is holds]
+        return False
 
     def wrong(self, sample: Sample) -> bool | None:
         try:

@@ -270,6 +270,19 @@ def fitting(
     return likely if likely.score < whole else best  # so many words are rather what a few cases happen to share
 
 
+def others_fitting(
+    condition: Condition, wrong: Sequence[Facts], right: Sequence[Facts], without: Collection[tuple[Any, ...]] = ()
+) -> Iterator[Condition]:
+    """The conditions with one literal exchanged that hold on every wrong case and on no right one either."""
+    known = [one for one in literals(wrong) if one.key not in without]
+    for left_out in condition.literals:
+        kept = Condition(tuple(one for one in condition.literals if one is not left_out))
+        near = [facts for facts in right if kept.holds(facts)]
+        for one in known:
+            if one not in condition.literals and not any(one.holds(facts) for facts in near):
+                yield Condition((*kept.literals, one))
+
+
 def _held(known: Sequence[Literal], right: Sequence[Facts]) -> tuple[dict[int, Literal], int]:
     """The literals by the right cases on which they hold, the cheapest of those alike, as bits; and all such bits."""
     every = (1 << len(right)) - 1

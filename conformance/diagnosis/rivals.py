@@ -19,7 +19,7 @@ from .answered import scenarios_raising
 from .candidates import Candidate
 from .clock import now
 from .conditional import conditioned, explains
-from .conditions import EVERYWHERE, Condition
+from .conditions import EVERYWHERE, Condition, fitting
 from .likeness import Likeness
 from .observations import Observation, Stance
 from .search import cause
@@ -39,7 +39,8 @@ TELLING = 8
 def closer(bench: Bench, likeness: Likeness, observations: Sequence[Observation], grade: Grade, seed: int) -> Likeness:
     """A likeness, or the edit of its line that has no result where the subject raises an error as it has one there.
 
-    That edit agrees on all the `observations` as well, perhaps under a wider condition.
+    That edit agrees on all the `observations` as well, perhaps under a wider condition: without one of several
+    literals, or one that holds where errors are raised as well.
     """
     candidate = likeness.candidate
     if candidate is None or not bench.faults["raised"] or bench.mechanism.by_reference:
@@ -47,11 +48,24 @@ def closer(bench: Bench, likeness: Likeness, observations: Sequence[Observation]
     known = itertools.chain(scenarios_raising(bench, grade, seed), _raising_beside(bench, candidate, grade, seed))
     raising = [o for o in known if o.version(candidate) is not None]
     wider = [*_wider(candidate.where or EVERYWHERE)]
-    rivals = (conditioned(edit, condition) for edit in _of_its_line(bench, candidate) for condition in wider)
-    for rival in rivals if raising else ():
-        if all(o.version(rival) is None for o in raising) and _fits(rival, candidate, observations):
-            return called(likeness, rival)
+    for edit in _of_its_line(bench, candidate) if raising else ():
+        if not all(o.version(edit) is None for o in raising):
+            continue
+        learned = _also_where(raising, edit, candidate, observations) if candidate.where is not None else None
+        for rival in (conditioned(edit, condition) for condition in (*wider, *filter(None, (learned,)))):
+            if all(o.version(rival) is None for o in raising) and _fits(rival, candidate, observations):
+                return called(likeness, rival)
     return likeness
+
+
+def _also_where(
+    raising: Sequence[Observation], edit: Candidate, candidate: Candidate, observations: Sequence[Observation]
+) -> Condition | None:
+    """The condition on which a candidate agrees or errors are raised, and on no right case that an edit changes."""
+    wrong = [*raising, *(o for o in observations if o.stance(candidate) is Stance.AGREES)]
+    right = [o for o in observations if o.right and o.stance(edit) is Stance.DIFFERS]
+    fit = fitting([o.facts for o in wrong], [o.facts for o in right], exact=True)
+    return None if fit is None else fit.condition
 
 
 def outlasting(
@@ -71,9 +85,14 @@ def outlasting(
     left = [candidate, *(one for one in near if _differs_nowhere(one, observations))]
     asked = 0
     for observation in _drawn(bench, where, grade, seed) if len(left) > 1 else ():
-        if not any(observation.apart(left[0], one) for one in left[1:]) or not observation.answered():
+        if not any(observation.apart(left[0], one) for one in left[1:]):
             continue
-        left = [one for one in left if observation.stance(one) is not Stance.DIFFERS]
+        if observation.answered():
+            left = [one for one in left if observation.stance(one) is not Stance.DIFFERS]
+        elif observation.version(left[0]) is None and observation.raises():
+            left = [one for one in left if observation.version(one) is None]
+        else:
+            continue
         asked += 1
         if asked == TELLING or not left:
             break
