@@ -78,13 +78,13 @@ def points_of(asking: Asking, candidate: Candidate) -> tuple[list[Point], int]:
 
 def explains(candidate: Candidate, wrong: Sequence[Observation]) -> bool:
     """Whether a candidate differs on no wrong case, and agrees on half of them; of others it may say nothing."""
-    agreed = 0
+    silent = 0
     for observation in wrong:
         stance = observation.stance(candidate)
-        if stance is Stance.DIFFERS:
+        silent += stance is Stance.SILENT
+        if stance is Stance.DIFFERS or 2 * silent > len(wrong):
             return False
-        agreed += stance is Stance.AGREES
-    return 2 * agreed >= len(wrong)
+    return True
 
 
 def conditioned(candidate: Candidate, condition: Condition) -> Candidate:

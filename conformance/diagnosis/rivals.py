@@ -27,7 +27,7 @@ from .steering import EXPLAINED_ENTRIES, imposed
 from .synthesis import edited, resembling
 
 SOUGHT = 0.3
-"""CPU time in which rivals are sought, and cases that tell them apart."""
+"""CPU time in which rivals are sought, in which they are compared, and in which cases are drawn that tell of them."""
 BESIDE = 8
 """Fresh cases without one of several conditions that the subject is asked about."""
 ALIKE = 8
@@ -81,7 +81,8 @@ def outlasting(
     if candidate is None or bench.mechanism.by_reference or bench.subject.claims.compiled:
         return likeness
     wrong, where, until = [o for o in observations if not o.right], candidate.where or EVERYWHERE, now() + SOUGHT
-    near = itertools.takewhile(lambda _: now() < until, resembling(_rivals(bench, candidate), wrong, until=until))
+    near = resembling(_rivals(bench, candidate), wrong, until=until)
+    near = itertools.takewhile(lambda _: now() < until + SOUGHT, near)
     left = [candidate, *(one for one in near if _differs_nowhere(one, observations))]
     asked = 0
     for observation in _drawn(bench, where, grade, seed) if len(left) > 1 else ():
@@ -129,15 +130,28 @@ def _drawn(bench: Bench, condition: Condition, grade: Grade, seed: int) -> Itera
 
 
 def _rivals(bench: Bench, candidate: Candidate) -> Iterator[Candidate]:
-    """The other edits of a changed line, and those of other lines of what is made under a condition, all under that."""
+    """The other edits of a changed line, and those of other lines of what is made under a condition, all under that.
+
+    Of these come first those of the lines that it changes, and of the lines beside them.
+    """
     own = [*_of_its_line(bench, candidate)] if candidate.changed else []
-    others = edited(bench) if candidate.where is not None else []
+    near = _beside(bench, candidate)
+    others = (
+        sorted(edited(bench), key=lambda edit: not edit.changes.keys() <= near) if candidate.where is not None else []
+    )
     for edit in dict.fromkeys((*own, *others)):
         where = candidate.where
         if where is None:
             yield edit
         elif _texts(edit) != _texts(candidate):
             yield replace(edit, where=where, name=f"{edit.name} where {where.key}")
+
+
+def _beside(bench: Bench, candidate: Candidate) -> set[str]:
+    """The lines that a candidate changes, those that they read, and those that read them."""
+    lines, own = bench.mechanism.definition, candidate.changes.keys()
+    read = {used for line in own & lines.keys() for used in lines[line].uses & lines.keys()}
+    return {*own, *read, *(name for name, line in lines.items() if line.uses & own)}
 
 
 def _of_its_line(bench: Bench, candidate: Candidate) -> Iterator[Candidate]:

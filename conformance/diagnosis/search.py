@@ -83,6 +83,8 @@ class Search:
         self.within, self.until = within, until
         self.candidates, self.functions = candidates, functions
         self.all = known or candidates
+        self.decisive: list[Observation] = []
+        """The cases on which candidates differed that agree on those before."""
 
     @property
     def asked(self) -> tuple[int, int]:
@@ -147,9 +149,22 @@ class Search:
         return itertools.takewhile(lambda _: now() < self.until, candidates)
 
     def fits(self, candidate: Candidate) -> bool:
-        """Whether a candidate differs on no case, and agrees on half of the wrong ones; of others it says nothing."""
-        stances = self.stances(candidate)
-        return fit(stances) and 2 * stances[: len(self.asking.wrong)].count(Stance.AGREES) >= len(self.asking.wrong)
+        """Whether a candidate differs on no case, and agrees on half of the wrong ones; of others it says nothing.
+
+        Cases on which others differed are looked at first.
+        """
+        if any(o.stance(candidate) is Stance.DIFFERS for o in self.decisive):
+            return False
+        agreed, wrong = 0, len(self.asking.wrong)
+        for number, observation in enumerate(self.asking.observations):
+            stance = observation.stance(candidate)
+            if stance is Stance.DIFFERS:
+                self.decisive.insert(0, observation)
+                return False
+            agreed += stance is Stance.AGREES
+            if number < wrong and 2 * (number + 1 - agreed) > wrong:  # it agrees on fewer, whatever follows
+                return False
+        return agreed > 0
 
     def stances(self, candidate: Candidate) -> list[Stance]:
         """How a candidate stands on each case, as far as the first on which it differs."""
