@@ -6,6 +6,7 @@ open convention affects; then the words found are confirmed together.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -91,14 +92,7 @@ def identify(
         name = max(telling, key=lambda n: len(telling[n]))
         cases = telling[name]
         if not cases:  # what is left is told by no case, or only together
-            cases = next(
-                (
-                    [t for t in trials if _affects(t, n, known)][:ENOUGH]
-                    for n in open_
-                    if any(_affects(t, n, known) for t in trials)
-                ),
-                [],
-            )
+            cases = next(filter(None, (_affected(trials, n, known, ENOUGH) for n in open_)), [])
             name = next((n for n in open_ if any(_affects(t, n, known) for t in cases)), name)
         found[name] = _judged(name, operator, cases, known)
         known[name] = found[name].word
@@ -157,6 +151,11 @@ def _bounded(trial: Trial, words: Mapping[str, str]) -> dict[str, Number]:
 def _affects(trial: Trial, name: str, known: Mapping[str, str]) -> bool:
     """Whether the words of a convention give different outputs on a case, the others being as known."""
     return bool(_differing(trial, name, known))
+
+
+def _affected(trials: Sequence[Trial], name: str, known: Mapping[str, str], most: int) -> list[Trial]:
+    """The first of some cases that a convention affects."""
+    return [*itertools.islice((trial for trial in trials if _affects(trial, name, known)), most)]
 
 
 def _differing(trial: Trial, name: str, known: Mapping[str, str]) -> dict[str, Any]:
@@ -271,7 +270,7 @@ def _confirmed(finding: Finding, trials: Sequence[Trial], known: Mapping[str, st
     name, word = finding.convention, finding.word
     if finding.how not in ("observed", "unexplained"):
         return finding
-    cases = [trial for trial in trials if _affects(trial, name, known)][:enough]
+    cases = _affected(trials, name, known, enough)
     shares = [_explains(trial, name, word, known) for trial in cases]
     told = [(trial, share) for trial, share in zip(cases, shares, strict=True) if share is not None]
     if any(share != 1.0 for _, share in told):
@@ -296,7 +295,7 @@ def _by_word(finding: Finding, operator: Mechanism, trials: Sequence[Trial], kno
     if finding.how != "unexplained":
         return finding
     name, found = finding.convention, dict[str, list[str]]()
-    for trial in [trial for trial in trials if _affects(trial, name, known)][: 2 * ENOUGH]:
+    for trial in _affected(trials, name, known, 2 * ENOUGH):
         words = [word for word in operator.conventions[name] if _explains(trial, name, word, known) == 1.0]
         if len(words) == 1:
             found.setdefault(words[0], []).append(trial.sample.case.label)
