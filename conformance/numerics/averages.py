@@ -14,7 +14,7 @@ from .product_errors import bias, operand_error
 from .products import by_torch, distinct, product
 from .truths import every, some
 
-FEW = 256
+FEW = 60
 """Weights of a row that are compared each with each; more of them are sorted."""
 
 
