@@ -130,9 +130,12 @@ class Telling(Parting):
 
     def contested(self, fit: Fit) -> bool:
         """Whether a fresh case speaks against a condition that tells it from another one that fits as well."""
+        m, claims = self.bench.mechanism, self.bench.subject.claims
+        if claims.compiled:  # every shape costs a compilation
+            return False
         wrong, right = ([p.facts for p in self.points if p.wrong is side] for side in (True, False))
         left = [*others_fitting(fit.condition, wrong, right, self.untested)]
-        fresh = plan(self.bench.mechanism, self.bench.subject.claims, PROFILES["ci"], self.seed, self.bench.dtype)
+        fresh = plan(m, claims, PROFILES["ci"], self.seed, self.bench.dtype)
         most = self.tries + CONTESTED
         for sample in itertools.chain(fresh.pairs, fresh.more(MANY)) if left else ():
             if not left or self.spent or self.tries >= most:

@@ -12,6 +12,8 @@ from attnspec.judging.engine import run
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.targets import subject
 
+pytestmark = pytest.mark.usefixtures("steady")
+
 
 def norm(change, where):
     """Root mean square normalisation whose mean square is another one where a condition holds."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnspec.diagnosis.conditions import Literal, fitting, opposite
+from attnspec.diagnosis.conditions import Condition, Literal, fitting, opposite, others_fitting
 from attnspec.diagnosis.facts import Facts
 from attnspec.diagnosis.phrases import phrase, where
 
@@ -145,3 +145,12 @@ def test_of_a_word_it_is_told_which_one_it_is_unless_another_is_wrong_as_well():
     right = [kind(None)] * 3
     assert "kind = yarn" == where(fitting([kind("yarn")] * 3, right).condition)
     assert "kind is given" == where(fitting([kind("yarn"), kind("linear")], right).condition)
+
+
+def test_other_conditions_fit_where_no_case_tells_them_from_one():
+    wrong, right = [call(heads=4, value_dim=16), call(heads=6, value_dim=20)], [call(), call(value_dim=24)]
+    one = Condition((Literal("from", "heads", 4, 1.6),))
+    assert [] == [x for x in others_fitting(one, wrong, right) if any(x.holds(facts) for facts in right)]
+    others = {where(x) for x in others_fitting(one, wrong, [call()])}
+    assert "value_dim >= 16" in others
+    assert "value_dim >= 16" not in {where(x) for x in others_fitting(one, wrong, right)}

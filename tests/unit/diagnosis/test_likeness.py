@@ -17,6 +17,8 @@ from attnspec.subjects.targets import mistake, subject
 
 from .test_naming import SCENARIOS, adapted, attention_of, failing, found_of, likeness_of
 
+pytestmark = pytest.mark.usefixtures("steady")
+
 
 def in_two_ways(q, v):
     """A factor that no mistake has on every case."""

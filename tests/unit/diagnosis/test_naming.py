@@ -25,6 +25,8 @@ from attnspec.subjects.targets import mistake, subject
 _SPEC = importlib.util.spec_from_file_location(
     "benchmark_of_diagnosis", Path(__file__).parents[3] / "benchmarks" / "diagnosis.py"
 )
+
+pytestmark = pytest.mark.usefixtures("steady")
 _BENCHMARK = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(_BENCHMARK)
 measured = _BENCHMARK.measured

@@ -16,6 +16,8 @@ from attnspec.mechanisms.definition import Frame
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.targets import subject
 
+pytestmark = pytest.mark.usefixtures("steady")
+
 SCENARIOS = Profile("scenarios", covering=8, draws=0, admitted=1)
 CONVENTIONS = {
     "rms_norm": {"eps_place": "inside", "weight_form": "plain"},

@@ -1,5 +1,7 @@
 """What gives no result where the subject raises an error explains more than what has one there."""
 
+import pytest
+
 from attnspec.cases.profiles import Profile
 from attnspec.diagnosis.naming import diagnose
 from attnspec.judging.cells import Request
@@ -9,6 +11,8 @@ from attnspec.language.expressions import Expression
 from attnspec.mechanisms.loader import library
 from attnspec.runs.explaining import headline
 from attnspec.subjects.stand_ins import DefinitionSubject
+
+pytestmark = pytest.mark.usefixtures("steady")
 
 SCENARIOS = Profile("scenarios", covering=8, draws=0, admitted=1)
 
@@ -58,8 +62,8 @@ class Where(DefinitionSubject):
     """A definition with a changed line where something is so of its inputs."""
 
     def __init__(self, mechanism, line, text, holds):
-        scope = next(iter(mechanism.definition.values())).scope
-        super().__init__(mechanism, "where", {line: Expression(text, scope)})
+        near = mechanism.definition.get(line) or next(iter(mechanism.definition.values()))
+        super().__init__(mechanism, "where", {line: Expression(text, near.scope)})
         self.holds = holds
 
     def frame(self, call, changes, unchanged=None):
@@ -113,3 +117,25 @@ def test_what_raises_errors_on_fresh_cases_alone_is_no_mistake_that_has_results_
         "in_window: window_right == none or distance >= -window_right -> window_right == none or row >= -window_right"
     )
     assert line == told.name
+
+
+def test_of_several_conditions_that_fit_the_one_is_told_that_cases_tell_from_the_others():
+    m = library()["decoder"]
+    told = likeness(Where(m, "blocks", "first", lambda inputs: inputs["wk"].shape[2] >= 3))
+    assert "decoder.second_layer_skipped where kv_dim >= 4" == told.name
+
+
+def test_a_condition_holds_also_where_the_line_that_it_is_about_raises_errors():
+    m = library()["deformable_attention_gradient"]
+    text = m.definition["off_down"].text.replace("row", "(first // broad[:, none])")
+    told = likeness(Where(m, "off_down", text, lambda inputs: len(inputs["spatial_shapes"]) % 2 == 1))
+    assert "off_down: row -> first // broad[:, none] where levels is odd" == told.name
+    assert not any("-> down[..., none]" in name for name in told.others)
+
+
+def test_a_mistake_under_a_condition_is_no_edit_of_a_line_that_it_leaves_out():
+    m = library()["bidirectional_pages"]
+    text = m.definition["row_within"].text.replace("row[..., none] >=", "(-row)[..., none] >=")
+    told = likeness(Where(m, "row_within", text, lambda inputs: inputs["q"].shape[2] >= 3))
+    line = "row_within: row[..., none] >= spans[:, none, :, 0] -> (-row)[..., none] >= spans[:, none, :, 0]"
+    assert f"{line} where heads >= 3" == told.name

@@ -13,6 +13,8 @@ from attnspec.judging.engine import run
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.targets import mistake
 
+pytestmark = pytest.mark.usefixtures("steady")
+
 SCENARIOS = Profile("scenarios", covering=0, draws=0, admitted=1)
 
 

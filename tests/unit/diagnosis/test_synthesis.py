@@ -19,6 +19,8 @@ from attnspec.mechanisms.loader import library
 from attnspec.subjects.stand_ins import DefinitionSubject
 from attnspec.subjects.targets import subject
 
+pytestmark = pytest.mark.usefixtures("steady")
+
 SCENARIOS = Profile("scenarios", covering=8, draws=0, admitted=1)
 WORDS = {"causal_alignment": "bottom_right", "empty_row": "zeros"}
 

@@ -15,6 +15,8 @@ from attnspec.mechanisms.loader import files_of, library, spec_folder
 from attnspec.mechanisms.specfiles import SpecFile
 from attnspec.subjects.targets import subject
 
+pytestmark = pytest.mark.usefixtures("steady")
+
 
 def named(function, operator, framework="numpy", times=1.0, **claims):
     one = subject(Adapter("kernel", operator, function, framework, **claims))
