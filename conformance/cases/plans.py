@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ..execution.declarations import allows
+from ..execution.limits import allows
 from ..language.scopes import Values
 from ..mechanisms.evidence import evidence_of
 from ..mechanisms.mechanism import Mechanism

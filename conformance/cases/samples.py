@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SpecError, UsageError
-from ..execution.declarations import allows, nearest
+from ..execution.limits import allows, nearest
 from ..language.draws import Source
 from ..language.expressions import Expression
 from ..language.scopes import CallSite, Values

@@ -29,8 +29,6 @@ MOST = 10_000
 """Values of one limit that are listed; more of them are a range."""
 ON = ("dtypes", "conventions", "limits", "fixed", "requires", "grade", "compiled")
 """What may be declared for a kind of device."""
-FEW = 64
-"""Values up to which a range is the same as their list."""
 
 
 class _Slip(Exception):  # noqa: N818 - it becomes a `UsageError`
@@ -130,34 +128,6 @@ def by_name(declared: Iterable[Adapter]) -> dict[str, Adapter]:
 def _origin(adapter: Adapter) -> tuple[str, str, str]:
     """The module of a function, its name there, and the operator that it is declared for."""
     return adapter.module, getattr(adapter.function, "__qualname__", ""), adapter.operator
-
-
-# Values that a size or option may have
-
-
-def allows(values: Collection[Any], x: Any) -> bool:
-    """Whether a limit has a value; a range is not gone through."""
-    if not isinstance(values, range):
-        return x in values
-    if isinstance(x, float) and x.is_integer():
-        x = int(x)
-    return isinstance(x, int | np.integer) and int(x) in values
-
-
-def nearest(values: Collection[Any], n: int) -> int | float | None:
-    """The number of a limit that is nearest to `n`, the smaller of two; None where it has none."""
-    if isinstance(values, range):
-        values = values if values.step > 0 else values[::-1]
-        below = (n - values.start) // values.step
-        last = (values[-1] - values.start) // values.step
-        values = {values[min(max(at, 0), last)] for at in (below, below + 1)}
-    numbers = (x for x in values if isinstance(x, int | float))
-    return min(numbers, key=lambda other: (abs(other - n), other), default=None)
-
-
-def settled(values: Collection[Any]) -> Collection[Any]:
-    """A limit as part of a key: the same for equal values, with a long range as it is."""
-    return values if isinstance(values, range) and values[FEW:] else tuple(values)
 
 
 # Reading

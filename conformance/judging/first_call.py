@@ -6,7 +6,7 @@ returns beside outputs, and whether it can be differentiated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 
@@ -30,7 +30,7 @@ from .bench import Bench
 from .conventions import identified
 from .layouts import candidates, is_read_right, lay_out
 from .readings import find_readings
-from .refused_sizes import learned, one_width, refuses, taken_alone, taken_as_copies
+from .refused_sizes import Limits, fails, in_chunks, learned, one_width, refuses, taken_alone, taken_as_copies
 from .settling import Declined, Settled, claimed
 
 Shape = tuple[int, ...]
@@ -72,26 +72,38 @@ def _find_variant(subject: AdapterSubject, device: str) -> None:
 
 
 def _refused_sizes(subject: AdapterSubject, device: str) -> list[str]:
-    """What sizes a plain function refuses, in words; no case is drawn with them from now on."""
+    """What sizes a plain function refuses or fails on, in words; no case is drawn with them from now on."""
     if not subject.interface.refusing:
         return []
     lay_out(subject, subject.mechanism, subject.claims.dtypes[0], device)
-    if not refuses(subject, device):
-        return _one_width(subject, device)
+    says = _limited(subject, device, learned, "refuses") if refuses(subject, device) else _one_width(subject, device)
+    return [*says, *_limited(subject, device, in_chunks, "fails for")]
+
+
+def _limited(
+    subject: AdapterSubject, device: str, find: Callable[[AdapterSubject, str], Limits | None], does: str
+) -> list[str]:
+    """The limits of a plain function in the first layout in which some are found, in words; it is limited to them.
+
+    Other layouts than its own are tried where it gives no result for the first case.
+    """
     own, others = subject.form.layout.name, candidates(subject.mechanism)
     further = (
-        subject.undeclared_layout and not (subject.observed_layout or subject.form.layout.stacks) and own in others
+        subject.undeclared_layout
+        and not (subject.observed_layout or subject.form.layout.stacks)
+        and own in others
+        and fails(subject, device)
     )
     for layout in (own, *(name for name in others if further and name != own)):
         if further:
             subject.read_as(layout)
-        limits = learned(subject, device)
+        limits = find(subject, device)
         if further:
             subject.read_as(own)
         if limits is not None:
             subject.limit_to(limits.values, limits.ties)
             subject.laid_out = not further  # cases of sizes that it takes may tell its layout
-            return [f"refuses {limits.words}, with {limits.says}: not tried"]
+            return [f"{does} {limits.words}, with {limits.says}: not tried"]
     return []
 
 

@@ -89,6 +89,8 @@ def _one_of(
     unread = alike[0].parameters and not first and not {*alike[0].parameters} & {*subject.claims.names}
     own = [] if unread else [first]
     further = [[way] for way in alike if way not in first]
+    if any(way.reading.last_resort for way in alike) and _answers(subject, device):
+        further = [some for some in further if not some[0].reading.last_resort]
     open_ = first and alike[0].kind not in ("parameters", LACKING) and not any(way.chosen for way in first)
     without = [[]] if open_ else []
     some = _first_right(subject, before, [*own, *further, *without], alike, device)
@@ -175,10 +177,15 @@ def _answered(
         if unsaid(subject.adapter, subject.mechanism, line):
             continue
         subject.take_as(line)
-        if answers(subject, subject.mechanism, subject.claims.dtypes[0], device):
+        if _answers(subject, device):
             return None if some in own else some
     subject.take_as(like)
     return None
+
+
+def _answers(subject: AdapterSubject, device: str) -> bool:
+    """Whether a function gives results, as it is called."""
+    return answers(subject, subject.mechanism, subject.claims.dtypes[0], device)
 
 
 LEAST = 0.25

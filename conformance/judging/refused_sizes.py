@@ -4,43 +4,40 @@ Many kernels take some widths only, or as many keys as queries, and raise an err
 the first case is refused so, cases with fewer freedoms are tried until one is answered, and then each freedom is given
 back that the function takes. What is left becomes limits and conditions, as an adapter would declare them.
 
-Other errors are failures, with two exceptions: room for results is often made like the queries, so that values of
-another width do not fit, and a function may fail on all calls of one kind that few functions take (`taken_alone`).
+Other errors are failures, with exceptions: room for results is often made like the queries, so that values of another
+width do not fit (`one_width`); a function may take whole chunks only, or blocks of two to some power, and fail in what
+it calls for every other size (`in_chunks`); and it may fail on all calls of one kind that few functions take
+(`taken_alone`).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
-from ..cases.drawing import seed_of
-from ..cases.plans import plan
-from ..cases.profiles import PROFILES
-from ..cases.samples import Sample, Unfit
+from ..cases.samples import Unfit
 from ..errors import SpecError
-from ..execution.faults import Fault
-from ..language.scopes import Values
+from ..execution.limits import Multiples
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.parameters import limits
-from ..numerics import budget
-from ..numerics.truths import truth
-from ..subjects.passing import compiled
 from ..subjects.subject import REFUSING, AdapterSubject
-from .bench import Bench
-from .layouts import fits_of
+from .first_case import FirstCase
 from .settling import Declined
-from .trial import Faulted, Trial
+from .trial import Trial
 
 STARTS = ((64, 128), (128, 128), (16, 16), (256, 256))
 """Widths and lengths that kernels take which take few."""
 TRIED = (1, 2, 3, 4, 5, 7, 8, 11, 16, 17, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256)
 """The sizes of which a function may take some only."""
-FEW = 4
-"""Cases that are looked at, beyond a limit and within."""
+ODD = 7
+"""A size that is no multiple of a chunk, and no power of two."""
+CHUNKS = 3
+"""Chunks of which a function takes so many that it takes any number."""
+BLOCKS = 3
+"""Powers of two of which a function takes so many that it takes all in between."""
 SCATTERED = 6
 """Cases with arrays that are not contiguous that are looked at."""
 GROUPED = (("heads", "kv_heads"), ("heads", "key_heads"), ("heads", "groups"))
@@ -52,29 +49,66 @@ class Limits:
     """What a function takes: equal sizes, each with the other one, and the values of single sizes."""
 
     ties: Mapping[str, str]
-    values: Mapping[str, tuple[int, ...]]
+    values: Mapping[str, Collection[int]]
     says: str
     """What it said to what it refuses."""
 
     @property
     def words(self) -> str:
         """What is not tried, in words."""
-        few = [f"{name} other than {', '.join(map(str, values))}" for name, values in self.values.items()]
+        several = {
+            name: str(x) if isinstance(x, Multiples) else ", ".join(map(str, x)) for name, x in self.values.items()
+        }
+        few = [f"{name} other than {values}" for name, values in several.items()]
         return " and ".join([*few, *(f"{a} other than {b}" for a, b in self.ties.items())])
 
 
 def refuses(subject: AdapterSubject, device: str) -> bool:
     """Whether a function refuses the first case."""
-    asked = _Asked(subject, device)
+    asked = FirstCase(subject, device)
     return asked.first is not None and bool(asked.refusal({}))
+
+
+def fails(subject: AdapterSubject, device: str) -> bool:
+    """Whether a function gives no result for the first case."""
+    asked = FirstCase(subject, device)
+    return asked.first is not None and bool(asked.error({}))
 
 
 def learned(subject: AdapterSubject, device: str) -> Limits | None:
     """The limits of a plain function that refuses the first case; None where it answers that, or no case at all."""
-    asked = _Asked(subject, device)
+    asked = FirstCase(subject, device)
     if asked.first is None or not (says := asked.refusal({})):
         return None
-    m, values = subject.mechanism, asked.first.values
+    return _limits(asked, says)
+
+
+def in_chunks(subject: AdapterSubject, device: str) -> Limits | None:
+    """The sizes of a function that fails on all but multiples of one number, or powers of two; None for any other.
+
+    It may fail on the first case, or where its lengths or its widths are odd.
+    """
+    m = subject.mechanism
+    for odd in ((), _lengths(m), _last(m)):
+        asked = FirstCase(subject, device)
+        if asked.first is None or not asked.begin({name: ODD for name in odd if name in asked.sizes}):
+            continue
+        if says := asked.error({}):
+            found = _limits(asked, says)
+            return found if found is not None and _is_of_blocks(asked, found) else None
+    return None
+
+
+def _is_of_blocks(asked: FirstCase, found: Limits) -> bool:
+    """Whether a function takes multiples or powers of two alone, and fails on all other sizes that are tried."""
+    takes = all(isinstance(own, Multiples) or _are_powers(own) for own in found.values.values())
+    return bool(found.values) and takes and asked.faulty <= {*REFUSING}
+
+
+def _limits(asked: FirstCase, says: str) -> Limits | None:
+    """The limits of a function that does not take the first case; None where it takes none with fewer freedoms."""
+    assert asked.first is not None
+    m, values = asked.bench.mechanism, asked.first.values
     ties = {b: a for b, a in _pairs(m).items() if b in asked.sizes and a in values}
     free = asked.sizes - ties.keys()
     starts = [
@@ -92,13 +126,26 @@ def learned(subject: AdapterSubject, device: str) -> Limits | None:
     for name in [*single]:
         fewer = {n: x for n, x in single.items() if n != name}
         single = fewer if asked.takes(fewer, ties) else single
-    few = {name: tuple(n for n in TRIED if asked.takes({**single, name: n}, ties)) for name in single}
-    return Limits(ties, few, says)
+    return Limits(ties, {name: _taken(asked, name, single, ties) for name in single}, says)
+
+
+def _taken(asked: FirstCase, name: str, single: Mapping[str, int], ties: Mapping[str, str]) -> Collection[int]:
+    """The values of a size that a function takes of those that are tried, or all multiples of the smallest of them."""
+    few = tuple(n for n in TRIED if asked.takes({**single, name: n}, ties))
+    chunk = min(few, default=1)
+    whole = chunk > 1 and few == tuple(n for n in TRIED if n % chunk == 0)
+    return Multiples(chunk) if whole and asked.takes({**single, name: CHUNKS * chunk}, ties) else few
+
+
+def _are_powers(few: Collection[int]) -> bool:
+    """Whether sizes are all powers of two between two of them that are tried."""
+    tried = [n for n in TRIED if n & (n - 1) == 0 and min(few) <= n <= max(few)] if few else []
+    return len(few) >= BLOCKS and [*few] == tried
 
 
 def one_width(subject: AdapterSubject, device: str) -> Limits | None:
     """The widths that are one for a function that fails where they differ and answers where not; None for any other."""
-    asked, m = _Asked(subject, device), subject.mechanism
+    asked, m = FirstCase(subject, device), subject.mechanism
     ties = {b: a for b, a in _pairs(m).items() if {a, b} <= {*_last(m)} and b in asked.sizes}
     if asked.first is None or not ties or any(asked.first.values[a] == asked.first.values[b] for b, a in ties.items()):
         return None
@@ -116,7 +163,7 @@ def taken_alone(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str
     array has fewer axes than usual, or more; where heads are grouped; where a call lacks what the function asks for;
     and beyond the limits that many functions of its operator have.
     """
-    asked, m = _Asked(subject, device), subject.mechanism
+    asked, m = FirstCase(subject, device), subject.mechanism
     if m.required:
         yield from _axes(asked, m.required[0], len(m.shapes[m.required[0]]))
     given, pairs = _given(subject), [pair for pair in GROUPED if {*pair} <= {*m.sizes}]
@@ -137,7 +184,7 @@ def taken_as_copies(subject: AdapterSubject, device: str) -> str:
 
     Nothing where it answers all of them, or one of them in neither form.
     """
-    asked, said = _Asked(subject, device), ""
+    asked, said = FirstCase(subject, device), ""
     scattered = (sample for sample in asked.plain if sample.layout != "contiguous")
     for sample in itertools.islice(scattered, SCATTERED):
         try:
@@ -154,7 +201,7 @@ def taken_as_copies(subject: AdapterSubject, device: str) -> str:
     return said
 
 
-def _axes(asked: _Asked, first: str, usual: int) -> Iterator[tuple[str, str]]:
+def _axes(asked: FirstCase, first: str, usual: int) -> Iterator[tuple[str, str]]:
     """How many axes the first array has to have, if it may have more or fewer in other functions."""
     numbers = {np.ndim(sample.values[first]) for sample in asked.plain} - {usual}
     asking = ((number, asked.beyond(f"ndim({first}) != {number}", later=True)) for number in sorted(numbers))
@@ -179,129 +226,6 @@ def _given(subject: AdapterSubject) -> list[str]:
         names = {taken.arrays.get(parameter) or taken.passed[parameter].asks for parameter in taken.wanting}
     inputs = [f"not single({name})" for name in m.optional if name in names]
     return [*inputs, *(f"{name} != none" for name in m.options if name in names and m.defaults.get(name, 0) is None)]
-
-
-class _Asked:
-    """The first case of a subject, at sizes that are set."""
-
-    def __init__(self, subject: AdapterSubject, device: str) -> None:
-        operator, self.dtype = subject.mechanism, subject.claims.dtypes[0]
-        self.subject, self.bench = subject, Bench(subject, operator, self.dtype, device, operator.words)
-        self.planned = plan(operator, subject.claims, PROFILES["quick"], 0, self.dtype)
-        self.first = next(self.plain, None)
-        self.sizes = {name for name, size in operator.sizes.items() if size.draws}
-        self._faults = dict[tuple[str, tuple[str, ...]], Fault | Literal[False] | None]()
-
-    @property
-    def plain(self) -> Iterator[Sample]:
-        """The scenarios, each drawn when it is first asked for."""
-        return (sample for sample in self.planned.one_by_one() if sample.case.scenario)
-
-    def settled(self, single: Mapping[str, int], ties: Mapping[str, str]) -> dict[str, int]:
-        """Sizes where some are set, and some equal others."""
-        assert self.first is not None
-        return {**single, **{b: int(single.get(a, self.first.values[a])) for b, a in ties.items()}}
-
-    def takes(self, single: Mapping[str, int], ties: Mapping[str, str]) -> bool:
-        """Whether the case is answered at these sizes."""
-        return self.refusal(self.settled(single, ties)) == ""
-
-    def refusal(self, sizes: Mapping[str, int]) -> str | None:
-        """What is said to the case at these sizes; nothing where it is answered, None where it cannot be asked."""
-        fault = self._fault(sizes)
-        return "" if fault is False else fault.says if fault and fault.kind == "unsupported" else None
-
-    def failure(self, sizes: Mapping[str, int]) -> str | None:
-        """What goes wrong in the case at these sizes, or how the result is misshapen; nothing and None as before."""
-        fault = self._fault(sizes)
-        return "" if fault is False else fault.says if fault and fault.kind in ("raised", "misshapen") else None
-
-    def _fault(self, sizes: Mapping[str, int]) -> Fault | Literal[False] | None:
-        """The fault of the case at these sizes; false where it has none, None where it cannot be asked."""
-        first, claims = self.first, self.subject.claims
-        assert first is not None
-        case = replace(
-            first.case, label="sizes", seed=seed_of(0, "sizes"), fixed={**first.case.fixed, **sizes}, literals={}
-        )
-        try:
-            made = Sample(self.bench.mechanism, case, self.dtype, claims=claims) if sizes else first
-        except (Unfit, SpecError):
-            return None
-        return self.fault_of(made, self.bench.mechanism.outputs[:1])
-
-    def beyond(
-        self,
-        condition: str,
-        kinds: Collection[str] = REFUSING,
-        others: Collection[str] = (),
-        *,
-        wrong: bool = False,
-        later: bool = False,
-    ) -> str:
-        """What is said to the first of the cases of which a condition does not hold, if all of these fail in such ways.
-
-        Some may be `wrong` instead, if one fails and none is right. With `later`, an output behind the first one may be
-        misshapen. One of which the condition holds is answered. Some other conditions hold of all cases looked at.
-        """
-
-        def besides(cases: Iterable[Sample], *, met: bool) -> Iterator[Sample]:
-            own = (case for case in cases if self._is_met(condition, case) is met)
-            return itertools.islice((case for case in own if all(self._is_met(text, case) for text in others)), FEW)
-
-        without, said = [*besides(itertools.chain(self.plain, self.planned.pairs), met=False)], ""
-        for case in without:
-            fault = self.fault_of(case)
-            fails = fault and (fault.kind in kinds or (later and self._is_misshapen_later(case, fault)))
-            if not fails and not wrong:
-                return ""
-            said = said or (fault.says if fault and fails else "")
-        if not said or (wrong and self._is_right_on(without)):
-            return ""
-        return said if any(map(self._is_answered, besides(self.plain, met=True))) else ""
-
-    def _is_answered(self, case: Sample) -> bool:
-        """Whether a case is answered; an output behind the first one may be misshapen while no layout is known."""
-        fault = self.fault_of(case)
-        later = bool(fault) and self.subject.undeclared_layout and self._is_misshapen_later(case, fault)
-        return fault is False or later
-
-    def _is_misshapen_later(self, case: Sample, fault: Fault) -> bool:
-        """Whether an output behind the first one alone has another shape, as what is added up over one axis of rows."""
-        return fault.kind == "misshapen" and self.fault_of(case, self.bench.mechanism.outputs[:1]) is False
-
-    def _is_right_on(self, cases: Iterable[Sample]) -> bool:
-        """Whether a function is right on one of some cases."""
-        answered = (case for case in cases if self.fault_of(case) is False)
-        return "right" in fits_of(self.subject, self.bench.mechanism, answered, self.dtype, self.bench.device)
-
-    def _is_met(self, condition: str, case: Sample) -> bool:
-        """Whether a condition holds of a case."""
-        expression = compiled(self.bench.mechanism, condition)
-        with np.errstate(all="ignore"), budget.metered():
-            return bool(truth(expression(Values(case.values, self.dtype))).must)
-
-    def fault_of(self, sample: Sample, outputs: Sequence[str] = ()) -> Fault | Literal[False] | None:
-        """The fault of a case, as far as some outputs or all show it; false for none, None where it cannot be asked."""
-        asked = sample.key, tuple(outputs or self.bench.mechanism.outputs)
-        if asked not in self._faults:
-            self._faults[asked] = self._fault_in(sample, asked[1])
-        return self._faults[asked]
-
-    def _fault_in(self, sample: Sample, outputs: Sequence[str]) -> Fault | Literal[False] | None:
-        """The same, by a call."""
-        try:
-            trial = Trial(self.bench, sample)
-            with self.subject.session():
-                reply = trial.replies[trial.base.key] = self.subject.call(trial.call(trial.base))
-                if reply.fault is not None:
-                    return reply.fault
-                for name in (name for name in outputs if name in reply.outputs or name == outputs[0]):
-                    trial.observed(name, trial.base)
-        except Faulted as error:
-            return error.fault
-        except (Unfit, SpecError, Declined):
-            return None
-        return False
 
 
 def _pairs(m: Mechanism) -> dict[str, str]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..cases.samples import Sample, unmet
 from ..errors import SpecError, UsageError
 from ..execution.calling import Call
-from ..execution.declarations import allows
+from ..execution.limits import allows
 from ..language.scopes import Values
 from ..mechanisms.definition import sizes_of
 from ..numerics import budget

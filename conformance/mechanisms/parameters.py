@@ -39,6 +39,8 @@ class Reading:
     """Functions with these parameters read them otherwise."""
     certain: bool = False
     """Whether its parameters mean nothing else, so that a function that is wrong with them is wrong."""
+    last_resort: bool = False
+    """Whether it is tried only on functions that give no results by what comes before it."""
     lacking: str = ""
     """The input that no parameter of a function gives."""
     named: frozenset[str] = frozenset()
@@ -140,6 +142,7 @@ def _reading(document: Mapping[Any, Any]) -> Reading:
         absent=str(plain.get("absent", "")),
         unless=frozenset(map(str, plain.get("unless", ()))),
         certain=bool(plain.get("certain", False)),
+        last_resort=bool(plain.get("last_resort", False)),
         lacking=str(plain.get("lacking", "")),
         named=frozenset(map(str, plain.get("named", ()))),
         fixed={str(name): _values(x) for name, x in plain.get("fixed", {}).items()},

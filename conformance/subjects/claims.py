@@ -13,8 +13,8 @@ from attnspec import adapters
 from attnspec.adapters import Adapter
 
 from ..errors import SpecError, TargetError, UsageError, did_you_mean
-from ..execution.declarations import settled
 from ..execution.filling import CASE
+from ..execution.limits import Multiples, settled
 from ..frameworks.known import COMPILING
 from ..language.expressions import Expression
 from ..language.scopes import Scope
@@ -138,7 +138,8 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
     fixed = {**(form.fixed if form else {}), **adapter.fixed}
     limits = {**adapter.limits, **{name: x for name, x in adapter.fixed.items() if name in sizes}}
     for name, values in limits.items():
-        wrong = [] if isinstance(values, range) or name not in sizes else [x for x in _several(values) if not _whole(x)]
+        plain = isinstance(values, range | Multiples) or name not in sizes
+        wrong = [] if plain else [x for x in _several(values) if not _whole(x)]
         if wrong:
             part = "limits" if name in adapter.limits else "fixed"
             raise UsageError(f"{label}{part} has {wrong[0]!r} for the size {name!r}; expected integers from 0 on")

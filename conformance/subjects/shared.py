@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import UsageError
-from ..execution.declarations import allows, settled
+from ..execution.limits import Multiples, allows, settled
 from ..mechanisms.mechanism import Mechanism
 from .claims import Claims
 
@@ -97,6 +97,8 @@ def _limits(one: Mapping[str, Collection[Any]], other: Mapping[str, Collection[A
 
 
 def _listed(values: Collection[Any]) -> str:
+    if isinstance(values, Multiples):
+        return str(values)
     if isinstance(values, range):
         step = f" in steps of {values.step}" if values.step != 1 else ""
         return f"{values[0]} to {values[-1]}{step}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, Protocol
@@ -135,10 +135,9 @@ class AdapterSubject:
         self.form, self.observed_layout = replace(self.form, layout=found), observed
         self.claims = narrowed(self.claims, self.form) if observed else self.claims
 
-    def limit_to(self, values: Mapping[str, Sequence[int]], ties: Mapping[str, str]) -> None:
+    def limit_to(self, values: Mapping[str, Collection[int]], ties: Mapping[str, str]) -> None:
         """Have calls made at some values of sizes alone, and with some sizes equal to others."""
-        limits = {**self.adapter.limits, **{name: tuple(own) for name, own in values.items()}}
-        self.adapter = replace(self.adapter, limits=limits)
+        self.adapter = replace(self.adapter, limits={**self.adapter.limits, **values})
         self.require(*(f"{a} == {b}" for a, b in ties.items()))
 
     def require(self, *conditions: str) -> None:

@@ -1,0 +1,172 @@
+"""Calls that a plain function is asked to make before anything is judged: its first case at sizes that are set."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from ..cases.drawing import seed_of
+from ..cases.plans import plan
+from ..cases.profiles import PROFILES
+from ..cases.samples import Sample, Unfit
+from ..errors import SpecError
+from ..execution.faults import Fault
+from ..language.scopes import Values
+from ..numerics import budget
+from ..numerics.truths import truth
+from ..subjects.passing import compiled
+from ..subjects.subject import REFUSING, AdapterSubject
+from .bench import Bench
+from .layouts import fits_of
+from .settling import Declined
+from .trial import Faulted, Trial
+
+FEW = 4
+"""Cases that are looked at, beyond a limit and within."""
+
+
+class FirstCase:
+    """The first case of a subject, at sizes that are set."""
+
+    def __init__(self, subject: AdapterSubject, device: str) -> None:
+        operator, self.dtype = subject.mechanism, subject.claims.dtypes[0]
+        self.subject, self.bench = subject, Bench(subject, operator, self.dtype, device, operator.words)
+        self.planned = plan(operator, subject.claims, PROFILES["quick"], 0, self.dtype)
+        self.first = next(self.plain, None)
+        self.sizes = {name for name, size in operator.sizes.items() if size.draws}
+        self._faults = dict[tuple[str, tuple[str, ...]], Fault | Literal[False] | None]()
+
+    @property
+    def plain(self) -> Iterator[Sample]:
+        """The scenarios, each drawn when it is first asked for."""
+        return (sample for sample in self.planned.one_by_one() if sample.case.scenario)
+
+    def settled(self, single: Mapping[str, int], ties: Mapping[str, str]) -> dict[str, int]:
+        """Sizes where some are set, and some equal others."""
+        assert self.first is not None
+        return {**single, **{b: int(single.get(a, self.first.values[a])) for b, a in ties.items()}}
+
+    def takes(self, single: Mapping[str, int], ties: Mapping[str, str]) -> bool:
+        """Whether the case is answered at these sizes."""
+        return self.refusal(self.settled(single, ties)) == ""
+
+    def refusal(self, sizes: Mapping[str, int]) -> str | None:
+        """What is said to the case at these sizes; nothing where it is answered, None where it cannot be asked."""
+        fault = self._fault(sizes)
+        return "" if fault is False else fault.says if fault and fault.kind == "unsupported" else None
+
+    def failure(self, sizes: Mapping[str, int]) -> str | None:
+        """What goes wrong in the case at these sizes, or how the result is misshapen; nothing and None as before."""
+        fault = self._fault(sizes)
+        return "" if fault is False else fault.says if fault and fault.kind in ("raised", "misshapen") else None
+
+    def error(self, sizes: Mapping[str, int]) -> str | None:
+        """What is raised for the case at these sizes; nothing and None as before."""
+        fault = self._fault(sizes)
+        return "" if fault is False else fault.says if fault and fault.kind in REFUSING else None
+
+    def begin(self, sizes: Mapping[str, int]) -> bool:
+        """Have the first case these sizes, if it can have them."""
+        self.first = self._at(sizes)
+        return self.first is not None
+
+    def _at(self, sizes: Mapping[str, int]) -> Sample | None:
+        """The first case at these sizes, if it can have them."""
+        first = self.first
+        if first is None or not sizes:
+            return first
+        case = replace(
+            first.case, label="sizes", seed=seed_of(0, "sizes"), fixed={**first.case.fixed, **sizes}, literals={}
+        )
+        try:
+            return Sample(self.bench.mechanism, case, self.dtype, claims=self.subject.claims)
+        except (Unfit, SpecError):
+            return None
+
+    def _fault(self, sizes: Mapping[str, int]) -> Fault | Literal[False] | None:
+        """The fault of the case at these sizes; false where it has none, None where it cannot be asked."""
+        made = self._at(sizes)
+        return None if made is None else self.fault_of(made, self.bench.mechanism.outputs[:1])
+
+    @property
+    def faulty(self) -> set[str]:
+        """The kinds of faults that were seen."""
+        return {fault.kind for fault in self._faults.values() if fault}
+
+    def beyond(
+        self,
+        condition: str,
+        kinds: Collection[str] = REFUSING,
+        others: Collection[str] = (),
+        *,
+        wrong: bool = False,
+        later: bool = False,
+    ) -> str:
+        """What is said to the first of the cases of which a condition does not hold, if all of these fail in such ways.
+
+        Some may be `wrong` instead, if one fails and none is right. With `later`, an output behind the first one may be
+        misshapen. One of which the condition holds is answered. Some other conditions hold of all cases looked at.
+        """
+
+        def besides(cases: Iterable[Sample], *, met: bool) -> Iterator[Sample]:
+            own = (case for case in cases if self._is_met(condition, case) is met)
+            return itertools.islice((case for case in own if all(self._is_met(text, case) for text in others)), FEW)
+
+        without, said = [*besides(itertools.chain(self.plain, self.planned.pairs), met=False)], ""
+        for case in without:
+            fault = self.fault_of(case)
+            fails = fault and (fault.kind in kinds or (later and self._is_misshapen_later(case, fault)))
+            if not fails and not wrong:
+                return ""
+            said = said or (fault.says if fault and fails else "")
+        if not said or (wrong and self._is_right_on(without)):
+            return ""
+        return said if any(map(self._is_answered, besides(self.plain, met=True))) else ""
+
+    def _is_answered(self, case: Sample) -> bool:
+        """Whether a case is answered; an output behind the first one may be misshapen while no layout is known."""
+        fault = self.fault_of(case)
+        later = bool(fault) and self.subject.undeclared_layout and self._is_misshapen_later(case, fault)
+        return fault is False or later
+
+    def _is_misshapen_later(self, case: Sample, fault: Fault) -> bool:
+        """Whether an output behind the first one alone has another shape, as what is added up over one axis of rows."""
+        return fault.kind == "misshapen" and self.fault_of(case, self.bench.mechanism.outputs[:1]) is False
+
+    def _is_right_on(self, cases: Iterable[Sample]) -> bool:
+        """Whether a function is right on one of some cases."""
+        answered = (case for case in cases if self.fault_of(case) is False)
+        return "right" in fits_of(self.subject, self.bench.mechanism, answered, self.dtype, self.bench.device)
+
+    def _is_met(self, condition: str, case: Sample) -> bool:
+        """Whether a condition holds of a case."""
+        expression = compiled(self.bench.mechanism, condition)
+        with np.errstate(all="ignore"), budget.metered():
+            return bool(truth(expression(Values(case.values, self.dtype))).must)
+
+    def fault_of(self, sample: Sample, outputs: Sequence[str] = ()) -> Fault | Literal[False] | None:
+        """The fault of a case, as far as some outputs or all show it; false for none, None where it cannot be asked."""
+        asked = sample.key, tuple(outputs or self.bench.mechanism.outputs)
+        if asked not in self._faults:
+            self._faults[asked] = self._fault_in(sample, asked[1])
+        return self._faults[asked]
+
+    def _fault_in(self, sample: Sample, outputs: Sequence[str]) -> Fault | Literal[False] | None:
+        """The same, by a call."""
+        try:
+            trial = Trial(self.bench, sample)
+            with self.subject.session():
+                reply = trial.replies[trial.base.key] = self.subject.call(trial.call(trial.base))
+                if reply.fault is not None:
+                    return reply.fault
+                for name in (name for name in outputs if name in reply.outputs or name == outputs[0]):
+                    trial.observed(name, trial.base)
+        except Faulted as error:
+            return error.fault
+        except (Unfit, SpecError, Declined):
+            return None
+        return False
