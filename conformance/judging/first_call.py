@@ -28,7 +28,8 @@ from ..subjects.gradients import GradientSubject, further_outputs, gradient_of, 
 from ..subjects.subject import AdapterSubject, Subject
 from .bench import Bench
 from .conventions import identified
-from .layouts import candidates, is_read_right, lay_out
+from .layouts import is_read_right, lay_out
+from .possible_layouts import candidates
 from .readings import find_readings
 from .refused_sizes import Limits, fails, in_chunks, learned, one_width, refuses, taken_alone, taken_as_copies
 from .settling import Declined, Settled, claimed
@@ -87,13 +88,8 @@ def _limited(
 
     Other layouts than its own are tried where it gives no result for the first case.
     """
-    own, others = subject.form.layout.name, candidates(subject.mechanism)
-    further = (
-        subject.undeclared_layout
-        and not (subject.observed_layout or subject.form.layout.stacks)
-        and own in others
-        and fails(subject, device)
-    )
+    own, others = subject.form.layout.name, candidates(subject.mechanism, subject.form)
+    further = subject.undeclared_layout and not subject.observed_layout and own in others and fails(subject, device)
     for layout in (own, *(name for name in others if further and name != own)):
         if further:
             subject.read_as(layout)

@@ -11,6 +11,7 @@ import itertools
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -23,15 +24,14 @@ from ..cases.profiles import PROFILES
 from ..cases.samples import Sample, Unfit
 from ..errors import SpecError
 from ..execution.calling import Reply
-from ..mechanisms.layouts import conditions, layout_of, sizes_of_letters
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.signatures import Signature, beside
 from ..mechanisms.stated import is_stated
 from ..numerics.grades import looser
-from ..subjects.claims import single_sizes
 from ..subjects.subject import AdapterSubject, Subject
 from .bench import Bench
 from .judge import Kind, definition_law, is_right, judged
+from .possible_layouts import candidates, narrow, needed_ties, tells_apart
 from .settling import Declined
 from .trial import Faulted, Trial
 
@@ -73,10 +73,10 @@ def lay_out(subject: Subject, operator: Mechanism, dtype: str, device: str) -> N
 
 def _read(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str) -> Reading | None:
     """What a subject reads; None where nothing tells that it is not its own layout."""
-    own = subject.form.layout.name
-    if own not in candidates(operator) or subject.form.layout.stacks:  # in no other layout are the arrays the same
+    own, known = subject.form.layout.name, candidates(operator, subject.form)
+    if own not in known:  # in no other layout are the arrays the same
         return None
-    others = [name for name in candidates(operator) if name != own]
+    others = [name for name in known if name != own]
     fits: dict[str, list[Fit]] = {name: [] for name in (own, *others)}
     try:
         for sample in telling(subject, operator, dtype):
@@ -93,11 +93,14 @@ def _read(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str)
     if (count := fits.get(best, []).count("right")) > 0:
         return Reading(best, count)
     if not any(found.count("right") for found in fits.values()) and (name := _narrow(subject, operator, dtype, device)):
-        return Reading(name, 1, ties=_needed(operator, name, subject.form.told))
+        return Reading(name, 1, ties=needed_ties(operator, name, subject.form.told))
     most = max((fits[name].count("shaped") for name in others), default=0)
     shaped = [name for name in others if fits[name].count("shaped") == most]
-    if len(shaped) == 1 and most > fits[own].count("shaped"):
+    if (len(shaped) == 1 or subject.form.layout.stacks) and most > fits[own].count("shaped"):
         return Reading(shaped[0], most, by_shape=True)
+    refused = {fit for found in fits.values() for fit in found} == {"refused"}
+    if refused and (name := _narrow(subject, operator, dtype, device, "shaped")):
+        return Reading(name, 1, by_shape=True, ties=needed_ties(operator, name, subject.form.told))
     return None
 
 
@@ -122,10 +125,17 @@ def right_answers(
 ) -> tuple[int, int]:
     """How many of those cases are right, and how many there are; none where some answer is wrong in every layout."""
     own, observed = subject.form.layout.name, subject.observed_layout
-    names = (own, *(name for name in candidates(operator) if name != own and not observed))
     cases, most, count = _giving(subject, operator, dtype, shown), 0, 0
+
+    def names() -> Iterator[str]:
+        yield own
+        if not observed:
+            yield from (name for name in candidates(operator, subject.form) if name != own)
+        if not (observed or most) and _is_refused(subject, operator, dtype, device, own):
+            yield from narrow(operator, subject.form)
+
     try:
-        for name in names:
+        for name in names():
             subject.read_as(name, observed=observed)
             cases, again = itertools.tee(cases)
             with subject.session():
@@ -138,6 +148,12 @@ def right_answers(
     finally:
         subject.read_as(own, observed=observed)
     return most, count
+
+
+def _is_refused(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str, layout: str) -> bool:
+    """Whether a subject gives no result for the first cases in a layout, though it ends each of them."""
+    subject.read_as(layout)
+    return {*fits_of(subject, operator, _giving(subject, operator, dtype, ()), dtype, device)} == {"refused"}
 
 
 def share_of_right(
@@ -224,57 +240,33 @@ def _flagged(sample: Sample, operator: Mechanism, subject: AdapterSubject) -> It
                 continue
 
 
-def _narrow(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str) -> str:
+def _narrow(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str, wanted: Fit = "right") -> str:
     """The layout without an axis that is right on a case in which that axis has one entry; nothing if none is.
 
     It may also be one with folded axes, of a function that is told the length of one of them.
     """
-    own, told = subject.form.layout.name, subject.form.told | _following(operator, subject.form.told).keys()
-    found = [layout_of(operator.layouts, name) for name in operator.layouts]
-    found = [x for x in found if not x.stacks and all(told & {_sizes(operator)[y] for y in fold} for fold in x.folded)]
-    single = {x.name: single_sizes(conditions(x, _sizes(operator))) for x in found}
+    own = subject.form.layout.name
     try:
         for sample in telling(subject, operator, dtype):
-            for name, sizes in single.items():
-                case = replace(
-                    sample.case,
-                    label="layout",
-                    seed=seed_of(0, "layout"),
-                    fixed={**sample.case.fixed, **dict.fromkeys(sizes, 1)},
-                    literals={},
-                )
+            for name, sizes in narrow(operator, subject.form).items():
                 subject.read_as(name)
-                try:
-                    made = Sample(operator, case, dtype, claims=subject.claims)
-                    fit = _fit(subject, operator, made, dtype, device) if sizes or subject.form.layout.folds else ""
-                    right = fit == "right"
-                except (Unfit, SpecError):
-                    right = False
-                if right:
+                made = _with_single(operator, sample, sizes, subject)
+                if made is not None and _fit(subject, operator, made, dtype, device) == wanted:
                     return name
+                subject.read_as(own)
     finally:
         subject.read_as(own)
     return ""
 
 
-def _following(operator: Mechanism, told: Collection[str]) -> dict[str, tuple[str, str]]:
-    """The sizes that a function knows too if they equal one that it is told, each with the pair that is equal."""
-    pairs = ((a, b) for a, size in operator.sizes.items() for b in sorted(size.uses & {*operator.sizes}))
-    ends = ((new, (a, b)) for a, b in pairs for new, old in ((a, b), (b, a)) if old in told and new not in told)
-    return dict(ends)
-
-
-def _needed(operator: Mechanism, layout: str, told: Collection[str]) -> dict[str, str]:
-    """The sizes that are to equal others in a layout with folded axes, of which a function is told some lengths."""
-    following, names = _following(operator, told), _sizes(operator)
-    folds = [{names[letter] for letter in fold} for fold in layout_of(operator.layouts, layout).folded]
-    return dict(following[name] for fold in folds if not fold & {*told} for name in sorted(fold & following.keys()))
-
-
-def candidates(operator: Mechanism) -> list[str]:
-    """The layouts in which the same arrays are passed, each with all of its axes."""
-    found = [layout_of(operator.layouts, name) for name in operator.layouts]
-    return [x.name for x in found if not x.stacks and not x.folds and not conditions(x, _sizes(operator))]
+def _with_single(operator: Mechanism, sample: Sample, sizes: Collection[str], subject: AdapterSubject) -> Sample | None:
+    """A case with some sizes of one, with other arrays where those of its scenario do not go with that."""
+    fixed, seed = {**sample.case.fixed, **dict.fromkeys(sizes, 1)}, seed_of(0, "layout")
+    for scenario in (sample.case.scenario, ""):
+        case = replace(sample.case, label="layout", seed=seed, fixed=fixed, literals={}, scenario=scenario)
+        with suppress(Unfit, SpecError):
+            return Sample(operator, case, sample.dtype, claims=subject.claims)
+    return None
 
 
 def telling(subject: AdapterSubject, operator: Mechanism, dtype: str) -> list[Sample]:
@@ -289,8 +281,8 @@ def telling(subject: AdapterSubject, operator: Mechanism, dtype: str) -> list[Sa
     for usual in (plain, options) if len(options) < len(plain) else (plain,):
         for sample in plan(operator, claims, PROFILES["quick"], 0, dtype).one_by_one():
             small = sample.entries <= SMALL and sample.layout == "contiguous"
-            if small and all(_same(sample.values[name], x) for name, x in usual.items()) and _told(operator, sample):
-                found += [sample, *_alike(operator, sample, dtype, subject)] if not found else [sample]
+            if small and all(_same(sample.values[name], x) for name, x in usual.items()):
+                found += _told_apart(operator, sample, subject, first=not found)
                 if len(found) >= CASES:
                     break
         if found:
@@ -298,28 +290,40 @@ def telling(subject: AdapterSubject, operator: Mechanism, dtype: str) -> list[Sa
     return found[:CASES]
 
 
-def _alike(operator: Mechanism, sample: Sample, dtype: str, subject: AdapterSubject) -> Iterator[Sample]:
-    """A case with one length and one width, as some functions need it."""
+def _told_apart(operator: Mechanism, sample: Sample, subject: AdapterSubject, *, first: bool) -> list[Sample]:
+    """A case in which no two layouts have arrays of the same shapes, where it is one; the first with another one.
+
+    Where several arrays lie in one, as many as a size is, that size is changed.
+    """
+    several = {len(parts) for parts in subject.form.layout.stacks.values()}
+    if several and not tells_apart(operator, sample, subject.form):
+        sizes = {name: sample.values[name] for name, size in operator.sizes.items() if size.draws}
+        free = (n for n in itertools.count(4) if n not in sizes.values())
+        apart = _at(operator, sample, {name: next(free) for name, n in sizes.items() if n in several}, subject)
+        return [apart] if apart is not None else []
+    if not tells_apart(operator, sample, subject.form):
+        return []
+    alike = _at(operator, sample, _one_length(operator, sample), subject) if first else None
+    return [sample, alike] if alike is not None else [sample]
+
+
+def _one_length(operator: Mechanism, sample: Sample) -> dict[str, int]:
+    """One length and one width, as some functions need it."""
     first, *others = (operator.shapes[name] for name in operator.required)
     pairs = {b: a for other in others if len(other) == len(first) for a, b in zip(first, other, strict=True) if a != b}
-    fixed = {b: sample.values[a] for b, a in pairs.items() if a and b and operator.sizes[b].draws}
+    return {b: sample.values[a] for b, a in pairs.items() if a and b and operator.sizes[b].draws}
+
+
+def _at(operator: Mechanism, sample: Sample, sizes: Mapping[str, int], subject: AdapterSubject) -> Sample | None:
+    """A case at other sizes, if it can have them and tells layouts apart there."""
     case = replace(
-        sample.case, label="layout", seed=seed_of(0, "layout"), fixed={**sample.case.fixed, **fixed}, literals={}
+        sample.case, label="layout", seed=seed_of(0, "layout"), fixed={**sample.case.fixed, **sizes}, literals={}
     )
     try:
-        made = Sample(operator, case, dtype, claims=subject.claims)
+        made = Sample(operator, case, sample.dtype, claims=subject.claims)
     except (Unfit, SpecError):
-        return
-    yield from [made] if fixed and _told(operator, made) else []
-
-
-def _told(operator: Mechanism, sample: Sample) -> bool:
-    """Whether no two layouts have arrays of the same shapes."""
-    shapes = []
-    for name in candidates(operator):
-        arrays = layout_of(operator.layouts, name).arranged({n: sample.values[n] for n in operator.required})
-        shapes.append(tuple(x.shape for x in arrays.values()))
-    return len(set(shapes)) == len(shapes)
+        return None
+    return made if sizes and tells_apart(operator, made, subject.form) else None
 
 
 def _fit(
@@ -348,10 +352,6 @@ def _fit(
         return "right" if is_right(trial, first, grades[-1]) else "shaped"  # whatever else is wrong
     except (Faulted, Declined, SpecError):
         return "refused"
-
-
-def _sizes(operator: Mechanism) -> dict[str, str]:
-    return sizes_of_letters(next(iter(operator.layouts.values())), operator.shapes)
 
 
 def _finite(sample: Sample) -> bool:

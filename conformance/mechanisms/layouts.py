@@ -214,6 +214,12 @@ def _unfolded(name: str, x: NDArray[Any], form: Pattern, lengths: Mapping[str, i
     return x.reshape(shape)
 
 
+def stacks_of(layouts: Mapping[str, Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
+    """The arrays of all layouts that hold several, each with these."""
+    texts = {name: text for layout in layouts.values() for name, text in layout.items() if is_stack(text)}
+    return {name: tuple(text.split(" + ")) for name, text in texts.items()}
+
+
 def layout_of(layouts: Mapping[str, Mapping[str, str]], name: str) -> Layout:
     """One of the layouts of an operator, the first of which is its own."""
     return Layout(name, next(iter(layouts.values())), layouts[name])

@@ -18,6 +18,7 @@ from ..language.expressions import Expression
 from .assembled import faults_in
 from .documents import read
 from .forward import scope_with_results
+from .layouts import stacks_of
 from .mechanism import Mechanism
 from .schema import faults_beside, place_of, spec_folder
 from .stated import expressions_in, kind_and_texts
@@ -196,7 +197,7 @@ def _misnamed(plain: Mapping[str, Any], stem: str, known: Mapping[str, Mechanism
         if str(other) not in known or str(other) == stem:
             yield SpecError(f"also: no other operator is {other!r}{did_you_mean(str(other), known)}", place_of(other))
     for name, others in plain.get("names", {}).items():
-        if str(name) not in (*m.required, *m.takes):
+        if str(name) not in (*m.required, *m.takes, *stacks_of(m.layouts)):
             hint = did_you_mean(str(name), (*m.required, *m.takes))
             yield SpecError(f"names: {stem} has no input or option {name!r}{hint}", place_of(name))
         for word in {*str(others).split()} & {*m.required, *m.takes}:

@@ -18,7 +18,7 @@ from ..language.expressions import Expression
 from ..language.scopes import Scope
 from .assembled import faults_in
 from .documents import read
-from .layouts import Layout, layout_of
+from .layouts import Layout, layout_of, stacks_of
 from .layouts import faults as layout_faults
 from .mechanism import Mechanism
 from .schema import faults_beside, place_of, spec_folder
@@ -122,8 +122,14 @@ class Signature:
         """The layout of its arrays."""
         if not mechanism.layouts:
             return Layout("", {}, {})
-        found = layout_of(mechanism.layouts, self.layout or next(iter(mechanism.layouts)))
+        found = layout_of(mechanism.layouts, self.layout or self._first_layout(mechanism))
         return Layout(found.name, found.own, {**found.given, **self.arrays}) if self.arrays else found
+
+    def _first_layout(self, mechanism: Mechanism) -> str:
+        """The layout of the operator, or the first one with an array of several that a parameter is passed."""
+        stacks = {passed.array for passed in self.parameters.values()} & stacks_of(mechanism.layouts).keys()
+        own = next(iter(mechanism.layouts))
+        return next((name for name, texts in mechanism.layouts.items() if stacks & texts.keys()), own)
 
     def arrays_in(self, mechanism: Mechanism) -> dict[str, str]:
         """The parameters that are an array, of the layout or of a further mechanism, each with that array.

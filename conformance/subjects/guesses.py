@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from attnspec.adapters import Adapter
 
 from ..errors import UsageError
-from ..mechanisms.layouts import is_stack
+from ..mechanisms.layouts import stacks_of
 from ..mechanisms.library import Library
 from ..mechanisms.loader import library
 from ..mechanisms.mechanism import Mechanism
@@ -18,7 +18,7 @@ from ..mechanisms.parameters import called, described, namesakes
 from ..mechanisms.signatures import Signature, fitting, signature_named, signatures
 from .forms import layout_parts
 from .readings import begun, is_spelt, line_of
-from .renaming import is_told, own_names
+from .renaming import is_told, own_names, stack_called
 from .renaming import like as alike
 
 
@@ -120,7 +120,7 @@ def _interface(adapter: Adapter, operator: str | None, known: Library) -> Signat
 def _like_its_operator(names: Sequence[str], operator: Mechanism) -> bool:
     """Whether a function with these parameters is called as its operator is."""
     first, others = names[: len(operator.required)], {*names[len(operator.required) :]}
-    stacks = {name for layout in operator.layouts.values() for name, text in layout.items() if is_stack(text)}
+    stacks = stacks_of(operator.layouts)
     options = {name for name in first if name not in operator.required and (name in operator.takes or name in stacks)}
     return others <= operator.takes and not options
 
@@ -163,7 +163,9 @@ def _needs_attention(known: Library, needed: Sequence[str]) -> bool:
         return False
     attention = known["attention"]
     words = (*attention.required, *attention.takes)
-    own = [alike(each, words) or each for each in needed]
+    stacks = stacks_of(attention.layouts)
+    whole = [stacks.get(stack_called(each, attention, needed), (each,)) for each in needed]
+    own = [alike(each, words) or each for parts in whole for each in parts]
     further = {each for each in own[3:] if not is_told(each, attention, needed)}
     return (*own[:3],) == attention.required and further <= {*words}
 

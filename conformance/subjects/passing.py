@@ -10,6 +10,7 @@ import numpy as np
 from ..language.expressions import Expression
 from ..language.scopes import Environment
 from ..mechanisms.forward import scope_with_results
+from ..mechanisms.layouts import stacks_of
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.signatures import Passed
 from ..numerics import budget
@@ -35,8 +36,9 @@ def worth(passed: Passed, known: Environment, mechanism: Mechanism) -> Any:
 
 
 def used_by(passed: Passed, mechanism: Mechanism) -> set[str]:
-    """What the expressions of a parameter use."""
-    return set[str]().union(*(compiled(mechanism, text).uses for text in passed.expressions))
+    """What the expressions of a parameter use, or the arrays that lie in the one that it is passed."""
+    stacks = stacks_of(mechanism.layouts)
+    return set[str]().union(*(stacks.get(text) or compiled(mechanism, text).uses for text in passed.expressions))
 
 
 @functools.cache

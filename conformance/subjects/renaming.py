@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..mechanisms.forward import spared
+from ..mechanisms.layouts import stacks_of
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.parameters import words
 from ..mechanisms.signatures import Signature
@@ -143,7 +144,8 @@ def _matched(
     known = (*mechanism.required, *mechanism.takes)
     for p in plain:
         free = [other for other in known if other not in names and other not in own.values()]
-        found = p.name if p.name in known else _called(p.name, mechanism) or like(p.name, free)
+        whole = stack_called(p.name, mechanism, names)
+        found = p.name if p.name in known else whole or _called(p.name, mechanism) or like(p.name, free)
         if found:
             own.setdefault(p.name, found)
         elif output := _output(p, mechanism):
@@ -161,13 +163,27 @@ def _matched(
 def _called(name: str, mechanism: Mechanism) -> str:
     """The input or option that functions of an operator call so; nothing where they call none so."""
     names = words(mechanism.operator).names
-    return next((own for own, others in names.items() if {name, name.lower()} & others), "")
+    known = {*mechanism.required, *mechanism.takes}
+    return next((own for own, others in names.items() if own in known and {name, name.lower()} & others), "")
+
+
+def stack_called(name: str, mechanism: Mechanism, names: Collection[str]) -> str:
+    """The array of several inputs that functions call so, where no other of their parameters is one of these inputs."""
+    known, stacks = words(mechanism.operator).names, stacks_of(mechanism.layouts)
+    found = next((own for own in stacks if name.lower() == own or name.lower() in known.get(own, ())), "")
+    parts = stacks.get(found, ())
+    return (
+        ""
+        if any(other in parts or like(other, parts) or _called(other, mechanism) in parts for other in names)
+        else found
+    )
 
 
 def _left(own: Mapping[str, str], requires: Collection[str], mechanism: Mechanism) -> list[str]:
     """The inputs of every call that no parameter is passed, and that are not determined either."""
     passed = [part for text in own.values() for part in expressions_in(text)]
     words = {word for text in (*passed, *requires) for word in re.findall(r"[a-z_]\w*", text)}
+    words |= {part for stack, parts in stacks_of(mechanism.layouts).items() if stack in words for part in parts}
     words |= spared(mechanism, words)
     return [name for name in mechanism.required if name not in words]
 

@@ -65,9 +65,8 @@ def test_what_is_arranged_is_restored(operator, layout):
     length = {letter: 2 + n for n, letter in enumerate(sorted({x for letters in own.values() for x in letters}))}
     made = layout_of(m.layouts, layout)
     kept = {letter for form in made.patterns.values() for letter in form.letters}
+    length = dict.fromkeys(length, 3) if made.stacks else length
     length |= dict.fromkeys(length.keys() - kept, 1)  # of a pack: it has one item
-    if made.stacks:
-        length = dict.fromkeys(length, 3)
     given = {name: stream.normal(size=[length[x] for x in letters]) for name, letters in own.items()}
     back = made.restored(made.arranged(given), made.lengths(given))
     assert {*given} == {*back}

@@ -100,8 +100,8 @@ def test_a_function_of_a_stated_interface_is_checked_by_it():
 
 
 def test_a_parameter_in_the_place_of_an_array_that_is_there_by_its_name_is_not_that_array():
-    def mamba_chunk_scan(hidden_states, dt, A, B, C, chunk_size, D=None):
+    def mamba_chunk_scan(hidden_states, dt, A, B, C, tile_size, D=None):
         return hidden_states
 
-    with pytest.raises(TargetError, match=r"the parameter 'chunk_size' is none of state_space; say what to pass"):
+    with pytest.raises(TargetError, match=r"the parameter 'tile_size' is none of state_space; say what to pass"):
         attnspec.check(mamba_chunk_scan, framework="torch")
