@@ -25,6 +25,7 @@ from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.signatures import variants
 from ..numerics import budget
 from ..subjects.gradients import GradientSubject, further_outputs, gradient_of, may_have_gradients, writes
+from ..subjects.guesses import as_made
 from ..subjects.subject import AdapterSubject, Subject
 from .bench import Bench
 from .conventions import identified
@@ -47,6 +48,7 @@ def noticed(subject: Subject, device: str) -> tuple[str, ...]:
         return ()
     found = find_framework(subject, device)
     says = [f"takes arrays of {found}, as a first call shows; --framework selects another framework"] if found else []
+    says += _as_made(subject)
     _find_variant(subject, device)
     readings = find_readings(subject, device)
     limits = [*_refused_sizes(subject, device), *_taken_alone(subject, device), *_taken_as_copies(subject, device)]
@@ -57,6 +59,14 @@ def noticed(subject: Subject, device: str) -> tuple[str, ...]:
     if subject.claims.sparing:
         says.append("is compiled for every shape, so few shapes are tried; compiled=False or --profile ci tries all")
     return tuple(says)
+
+
+def _as_made(subject: AdapterSubject) -> list[str]:
+    """What the file of a plain function says of the arrays that it takes, in words; it is given no others."""
+    requires = () if subject.claims.declared else as_made(subject.adapter, subject.mechanism)
+    if requires:
+        subject.require(*requires)
+    return [f"`get_inputs` of its file makes arrays of which {text} holds: no others are tried" for text in requires]
 
 
 def _find_variant(subject: AdapterSubject, device: str) -> None:

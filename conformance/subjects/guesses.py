@@ -17,6 +17,7 @@ from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.parameters import called, described, namesakes
 from ..mechanisms.signatures import Signature, fitting, signature_named, signatures
 from .forms import layout_parts
+from .hints import hints, source_of, without_doubt
 from .readings import begun, is_spelt, line_of
 from .renaming import is_told, own_names, stack_called
 from .renaming import like as alike
@@ -46,6 +47,13 @@ def completed(adapter: Adapter, asked: Asked, known: Library | None) -> Adapter:
     return replace(adapter, operator=named, like=like, guessed=guessed, **given)
 
 
+def as_made(adapter: Adapter, mechanism: Mechanism) -> tuple[str, ...]:
+    """How many axes arrays of rows have, where `get_inputs` of the file makes as many as the definition has."""
+    first = next(iter(mechanism.required), "")
+    source = source_of(adapter) if len(mechanism.shapes.get(first, ())) == ROWS else None
+    return (f"ndim({first}) == {ROWS}",) if source is not None and source.axes[:1] == [ROWS] else ()
+
+
 def _operator_of(adapter: Adapter, known: Library) -> str:
     """The operator that the name of a plain function says, or the one whose inputs its parameters are called like."""
     try:
@@ -54,8 +62,26 @@ def _operator_of(adapter: Adapter, known: Library) -> str:
         ours = [name for name in described() if name in known.stating] if len(_needed(adapter)) >= TELLING else []
         found = [name for name in ours if is_spelt(adapter, known[name])]
         if len(found) != 1:
-            raise
+            return _by_its_file(adapter, known)
         return found[0]
+
+
+def _by_its_file(adapter: Adapter, known: Library) -> str:
+    """The operator of a function that only calls another one; a `UsageError` that tells what its file speaks of."""
+    source = source_of(adapter)
+
+    def says(text: str) -> str:
+        return said_by(text, known)
+
+    operator, arrays = without_doubt(source, says) if source is not None else ("", 0)
+    if operator and arrays == len(known[operator].required) and len(_needed(adapter)) == arrays:
+        return operator
+    told = "add --operator NAME ('attnspec list operators')"
+    found = [*hints(source, says)][:HINTS] if source is not None else []
+    if found:
+        told = " and ".join(f"{each.where} says {each.operator}" for each in found)
+        told += f": add {' or '.join(f'--operator {each.operator}' for each in found)}"
+    raise UsageError(f"the name {adapter.name!r} does not say which operator it is; {told}")
 
 
 def _as_spelt(adapter: Adapter, named: str, known: Library) -> str:
@@ -131,14 +157,8 @@ def guess_operator(name: str, known: Library | None = None, needed: Sequence[str
     Where it says none, it is attention for a function that needs queries, keys and values, and options of that.
     """
     known = known or library()
-    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)  # RMSNormFunction
-    words = f"_{'_'.join(SYNONYMS.get(word, word) for word in re.split(r'[^a-z0-9]+', parted.lower()))}_"
-    said = {operator: operator for operator in known.stating} | {
-        word: operator for word, operator in called().items() if operator in known.stating
-    }
-    found = [word for word in said if f"_{word}_" in words]
-    if found:
-        operator = said[max(found, key=len)]
+    words, operator = _words(name), said_by(name, known)
+    if operator:
         if operator == "multi_head" and needed and _needs_attention(known, needed):
             operator = "attention"  # without weights
         if {*words.split("_")} & BACKWARD and not {*words.split("_")} & FORWARD:
@@ -157,6 +177,23 @@ def guess_operator(name: str, known: Library | None = None, needed: Sequence[str
     )
 
 
+def said_by(text: str, known: Library) -> str:
+    """The operator that the words of a name or of a sentence say, the longest if they say several; or nothing."""
+    words = _words(text)
+    said = {operator: operator for operator in known.stating} | {
+        word: operator for word, operator in called().items() if operator in known.stating
+    }
+    found = [word for word in said if f"_{word}_" in words]
+    return said[max(found, key=len)] if found else ""
+
+
+def _words(text: str) -> str:
+    """The words of a text, each between underscores, as operators have them."""
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", text)  # RMSNormFunction
+    words = f"_{'_'.join(SYNONYMS.get(word, word) for word in re.split(r'[^a-z0-9]+', parted.lower()))}_"
+    return re.sub(r"(?<=_)(rms|layer|group)_normali[sz]ation(?=_)", r"\1_norm", words)
+
+
 def _needs_attention(known: Library, needed: Sequence[str]) -> bool:
     """Whether the parameters of a function that have no default are those of attention."""
     if "attention" not in known.stating:
@@ -172,6 +209,10 @@ def _needs_attention(known: Library, needed: Sequence[str]) -> bool:
 
 TELLING = 4
 """Parameters without a default whose names say an operator; fewer may be those of anything."""
+ROWS = 2
+"""Axes of an array of rows, of which a function may take more."""
+HINTS = 2
+"""Operators that are named of those that a file speaks of."""
 BACKWARD, FORWARD = {"bwd", "backward", "backwards", "vjp"}, {"fwd", "forward"}
 """What functions of gradients are called, and those of both passes."""
 SYNONYMS = {

@@ -1,0 +1,177 @@
+"""What the file of a plain function tells of its operator where its name does not, read as text.
+
+A class may be called `Model` as in KernelBench: its documentation, what its forward pass calls, and the name of its
+file say more. `get_inputs` in the same file says how many axes its arrays have.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from attnspec.adapters import Adapter
+
+LARGEST = 1_000_000
+"""Bytes of a file beyond which it is not read."""
+APPLYING = ("apply", "forward", "fn", "run")
+"""What is called of something that has the name of an operator."""
+SPARE = ("shape", "size", "view", "reshape")
+"""Names that say a shape, and no operator."""
+MAKING = ("rand", "randn", "empty", "zeros", "ones", "normal", "uniform")
+"""What makes an array of the axes that it is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """An operator that a file speaks of."""
+
+    operator: str
+    where: str
+    """What says it, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A function, or a class with its forward pass, as its file has it."""
+
+    path: Path
+    module: ast.Module
+    node: ast.ClassDef | ast.FunctionDef
+    function: ast.FunctionDef
+
+    @property
+    def parameters(self) -> list[str]:
+        own = self.function.args
+        names = [a.arg for a in (*own.posonlyargs, *own.args)]
+        return names[1:] if names[:1] == ["self"] else names
+
+    @property
+    def documentation(self) -> list[str]:
+        """The first lines of what is written of it, and of its file."""
+        texts = (ast.get_docstring(node) for node in (self.node, self.function, self.module))
+        return [line for text in texts if text and (line := text.strip().partition("\n\n")[0])]
+
+    @property
+    def called(self) -> list[str]:
+        """The names of what it calls, in their order."""
+        calls = (node for node in ast.walk(self.function) if isinstance(node, ast.Call))
+        return [name for call in calls if (name := _name(call.func))]
+
+    @property
+    def returned(self) -> ast.Call | None:
+        """The only thing that it does: a call of something else with its own parameters, in their order."""
+        body = [node for node in self.function.body if not (isinstance(node, ast.Expr) and _is_text(node.value))]
+        only = body[0].value if len(body) == 1 and isinstance(body[0], ast.Return) else None
+        if not isinstance(only, ast.Call):
+            return None
+        names = [x.id if isinstance(x, ast.Name) else "" for x in only.args]
+        return only if names and names == self.parameters[: len(names)] else None
+
+    @property
+    def axes(self) -> list[int]:
+        """How many axes each array of `get_inputs` has, until one is not told."""
+        made = _named(self.module, "get_inputs")
+        if not isinstance(made, ast.FunctionDef):
+            return []
+        assigned = {
+            target.id: node.value
+            for node in made.body
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        last = made.body[-1]
+        parts = last.value.elts if isinstance(last, ast.Return) and isinstance(last.value, ast.List | ast.Tuple) else []
+        found = list[int]()
+        for part in parts:
+            count = _axes_of(assigned.get(part.id, part) if isinstance(part, ast.Name) else part)
+            if not count:
+                break
+            found.append(count)
+        return found
+
+
+def source_of(adapter: Adapter) -> Source | None:
+    """What an adapter is in its file; None where that cannot be read."""
+    path = Path(adapter.place.rpartition(":")[0])
+    try:
+        if not path.is_file() or path.stat().st_size > LARGEST:
+            return None
+        module = ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, SyntaxError, RecursionError):
+        return None
+    node: ast.AST | None = module
+    for part in adapter.name.split("."):
+        node = _named(node, part) if node is not None else None
+    function = _named(node, "forward") if isinstance(node, ast.ClassDef) else node
+    if not isinstance(node, ast.ClassDef | ast.FunctionDef) or not isinstance(function, ast.FunctionDef):
+        return None
+    return Source(path, module, node, function)
+
+
+def hints(source: Source, says: Callable[[str], str]) -> Iterator[Hint]:
+    """The operators that a file speaks of, the most telling first; `says` has the operator that a text says."""
+    found = [(line, "its documentation") for line in source.documentation]
+    found += [(name, f"its call of `{name}`") for name in source.called if name not in SPARE]
+    found += [(source.path.stem, f"the name of {source.path.name}")]
+    seen = set[str]()
+    for text, where in found:
+        operator = says(text)
+        if operator and operator not in seen:
+            seen.add(operator)
+            yield Hint(operator, where)
+
+
+def without_doubt(source: Source, says: Callable[[str], str]) -> tuple[str, int]:
+    """The operator whose function is all that is called, and with how many arrays; nothing where something else may be.
+
+    What is written of it says no other one, and no axis is named but the last.
+    """
+    call = source.returned
+    operator = says(_name(call.func)) if call is not None else ""
+    if call is None or not operator or {*filter(None, map(says, source.documentation))} - {operator}:
+        return "", 0
+    last = (-1, *(count - 1 for count in source.axes[:1]))
+    named = {word.arg: word.value for word in call.keywords}
+    axes = [x for name in ("dim", "axis") if (x := named.get(name)) is not None]
+    plain = all(_number(x) in last for x in axes)
+    return (operator, len(call.args)) if plain else ("", 0)
+
+
+def _named(node: ast.AST, name: str) -> ast.AST | None:
+    """The last definition of that name in a module or a class."""
+    body = getattr(node, "body", [])
+    found = [x for x in body if isinstance(x, ast.ClassDef | ast.FunctionDef) and x.name == name]
+    return found[-1] if found else None
+
+
+def _name(function: ast.expr) -> str:
+    """What is called, by its own name or by that of what it is called of."""
+    if isinstance(function, ast.Attribute):
+        return _name(function.value) if function.attr in APPLYING else function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def _axes_of(made: ast.expr) -> int:
+    """How many axes an array has that is made of the lengths of these; zero for any other."""
+    if not isinstance(made, ast.Call):
+        return 0
+    if isinstance(made.func, ast.Attribute) and made.func.attr not in MAKING:  # `torch.rand(2, 3).cuda()`
+        return _axes_of(made.func.value)
+    if _name(made.func) not in MAKING or any(isinstance(x, ast.Starred) for x in made.args):
+        return 0
+    shape = made.args[0] if made.args else None
+    return len(shape.elts) if isinstance(shape, ast.Tuple | ast.List) and len(made.args) == 1 else len(made.args)
+
+
+def _number(x: ast.expr) -> object:
+    try:
+        return ast.literal_eval(x)
+    except ValueError:
+        return None
+
+
+def _is_text(x: ast.expr) -> bool:
+    return isinstance(x, ast.Constant) and isinstance(x.value, str)

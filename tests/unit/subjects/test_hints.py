@@ -1,0 +1,71 @@
+"""What the file of a plain function tells of its operator."""
+
+import pytest
+
+from attnspec.adapters import Adapter
+from attnspec.mechanisms.loader import library
+from attnspec.subjects.guesses import said_by
+from attnspec.subjects.hints import hints, source_of, without_doubt
+
+
+def says(text):
+    return said_by(text, library())
+
+
+def source(tmp_path, text, name="mine", file="kernels.py"):
+    path = tmp_path / file
+    path.write_text(text)
+    return source_of(Adapter(name, "", print, "torch", place=f"{path}:1"))
+
+
+def test_documentation_calls_and_the_file_say_operators_in_this_order(tmp_path):
+    text = "def mine(x):\n    '''RMS Normalization.'''\n    return F.softmax(x.view(1, -1))\n"
+    found = [(one.operator, one.where) for one in hints(source(tmp_path, text, file="7_LayerNorm.py"), says)]
+    assert [
+        ("rms_norm", "its documentation"),
+        ("softmax", "its call of `softmax`"),
+        ("layer_norm", "the name of 7_LayerNorm.py"),
+    ] == found
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("return softmax(x)", ("softmax", 1)),
+        ("return MySoftmax.apply(x)", ("softmax", 1)),
+        ("return self.op.softmax_cuda(x, dim=-1)", ("softmax", 1)),
+        ("return softmax(x, dim=0)", ("", 0)),
+        ("return softmax(y)", ("", 0)),
+        ("return softmax(2 * x)", ("", 0)),
+        ("return softmax(x) * 2", ("", 0)),
+        ("x = x + 1\n    return softmax(x)", ("", 0)),
+        ("return scale(x)", ("", 0)),
+        ("'''Layer normalization.'''\n    return softmax(x)", ("", 0)),
+    ],
+)
+def test_who_only_calls_another_one_is_that(tmp_path, body, found):
+    assert found == without_doubt(source(tmp_path, f"def mine(x):\n    {body}\n"), says)
+
+
+def test_the_last_axis_is_known_by_the_inputs_that_a_file_makes(tmp_path):
+    text = "def mine(x):\n    return softmax(x, dim=1)\ndef get_inputs():\n    return [torch.rand({})]\n"
+    found = [without_doubt(source(tmp_path, text.format(shape)), says)[0] for shape in ("2, 3", "(2, 3)", "2, 3, 4")]
+    assert ["softmax", "softmax", ""] == found
+
+
+@pytest.mark.parametrize(
+    ("lines", "axes"),
+    [
+        ("x = torch.randn(2, n)\n    return [x, torch.rand((1, 2, 3)).cuda()]", [2, 3]),
+        ("return [torch.rand(*shape), torch.rand(2)]", []),
+        ("return make()", []),
+    ],
+)
+def test_axes_of_inputs_are_counted(tmp_path, lines, axes):
+    assert axes == source(tmp_path, f"def mine(x):\n    pass\ndef get_inputs():\n    {lines}\n").axes
+
+
+@pytest.mark.parametrize("text", ["def mine(:", "class mine:\n    pass\n", "mine = print\n", "\0"])
+def test_what_cannot_be_read_says_nothing(tmp_path, text):
+    assert source(tmp_path, text) is None
+    assert source_of(Adapter("mine", "", print, "torch", place="")) is None
