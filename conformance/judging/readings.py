@@ -15,7 +15,7 @@ from ..mechanisms.stated import is_stated
 from ..subjects.readings import LACKING, Way, begun, line_of, unsaid, ways
 from ..subjects.subject import AdapterSubject
 from .bench import Bench
-from .layouts import answers, enough, is_read_right, lay_out, right_answers, share_of_right
+from .layouts import answers, enough, fits_of, is_read_right, lay_out, right_answers, share_of_right
 from .settling import Declined, Settled, claimed
 
 
@@ -94,6 +94,9 @@ def _one_of(
     open_ = first and alike[0].kind not in ("parameters", LACKING) and not any(way.chosen for way in first)
     without = [[]] if open_ else []
     some = _first_right(subject, before, [*own, *further, *without], alike, device)
+    numbers = [each for each in further if each[0].is_number]
+    if numbers and (some == [] or some in numbers):
+        some = _closest(subject, before, [*own, *numbers], device)
     how = "as first calls show"
     if some is None:
         some, how = _nearest(subject, before, [*own, *further], alike[0].shown, device), "as most first calls show"
@@ -119,6 +122,24 @@ def _first_right(
         if right and line_of(subject.adapter, subject.mechanism, [*before, *some]) == own:
             most, kept = right, some
     return kept
+
+
+def _closest(
+    subject: AdapterSubject, before: Sequence[Way], several: Sequence[Sequence[Way]], device: str
+) -> Sequence[Way]:
+    """The number by which the most scenarios are right, of several between which few calls do not decide.
+
+    The subject is called so from now on.
+    """
+    m, dtype, best, most = subject.mechanism, subject.claims.dtypes[0], several[0], -1
+    lines = [(some, line_of(subject.adapter, m, [*before, *some])) for some in several]
+    for some, like in lines:
+        subject.take_as(like)
+        count = fits_of(subject, m, scenarios_of(m, subject.claims, seed=0, dtype=dtype), dtype, device).count("right")
+        if count > most:
+            best, most = some, count
+    subject.take_as(next(like for some, like in lines if some is best))
+    return best
 
 
 def _changes(subject: AdapterSubject, device: str) -> bool:
@@ -200,10 +221,11 @@ def _instead(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list
     Or all of it on calls that give what some way reads otherwise.
     """
     own, shown = subject.adapter.like, {way.shown: None for way in known if way.parameters and way.shown}
-    if _is_right(subject, shown, device):
+    right = _is_right(subject, shown, device)
+    if right and not any(way.is_number for way in known):
         return []
     if _is_known(subject, own):
-        known = [way for way in known if way.parameters]
+        known = [way for way in known if way.parameters or way.is_number]
         if not known:
             return []
     like = line_of(subject.adapter, subject.mechanism, begun(subject.adapter, subject.mechanism))
@@ -212,7 +234,7 @@ def _instead(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list
     with suppress(TargetError):  # who takes everything by name has no such form
         subject.take_as(like)
         says = _among(subject, device, known)
-        if _is_right(subject, shown, device):
+        if (says or not right) and _is_right(subject, shown, device):
             return says
     subject.take_as(own)
     return []

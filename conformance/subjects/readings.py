@@ -50,6 +50,12 @@ class Way:
         return "options"
 
     @property
+    def is_number(self) -> bool:
+        """Whether it says nothing but the one number that an option is, as an epsilon."""
+        texts = [x for values in self.reading.fixed.values() for x in values]
+        return self.kind == "options" and not self.reading.returns and bool(texts) and all(map(_is_number, texts))
+
+    @property
     def in_place(self) -> bool:
         """Whether it says that the call changes what it is passed."""
         return any(kind_and_texts(text)[0] == "in_place" for text in self.parameters.values())
@@ -149,6 +155,10 @@ def _line(adapter: Adapter, mechanism: Mechanism, some: Sequence[Way]) -> Line:
         {name: text for way in some for name, text in way.reading.outputs.items()},
         {name: word for way in some for name, word in way.reading.conventions.items()},
     )
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"\d+\.\d+", text) is not None
 
 
 def _matched(reading: Reading, parameters: Collection[str]) -> dict[str, str] | None:
