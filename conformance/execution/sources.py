@@ -78,7 +78,7 @@ def undecorated(
     function: Callable[..., Any], name: str, module: ModuleType | None = None, **declaration: Any
 ) -> Adapter:
     """A plain function as an adapter, or a class without weights, its framework guessed where it is not given."""
-    weightless = is_weightless(function)
+    weightless, written = is_weightless(function), getattr(function, "__doc__", None)
     function = forward_of(function) if weightless else documented(function)
     known = {key: x for key, x in declaration.items() if key in KEYWORDS}
     perhaps = guess_frameworks(function, module) if not known.get("framework") else ()
@@ -93,7 +93,7 @@ def undecorated(
         operator=declaration.get("operator") or "",
         function=function,
         place=place_of(function),
-        summary=str(getattr(function, "__doc__", None) or "").strip().partition("\n")[0],
+        summary=str(getattr(function, "__doc__", None) or (weightless and written) or "").strip().partition("\n")[0],
         further={key: x for key, x in declaration.items() if key not in (*KEYWORDS, "operator")},
         **known,
     )
