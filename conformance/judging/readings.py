@@ -7,7 +7,8 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 
-from ..cases.plans import scenarios_of
+from ..cases.plans import plan, scenarios_of
+from ..cases.profiles import PROFILES
 from ..errors import TargetError
 from ..execution.calling import Reply
 from ..mechanisms.signatures import ENOUGH, signature_named
@@ -72,7 +73,7 @@ def _together(
 
 
 MOST = 100
-"""Ways to read several parameters together that are tried."""
+"""Ways to read several parameters together that are tried, and cases by which an option is told."""
 
 
 def _one_of(
@@ -94,9 +95,9 @@ def _one_of(
     open_ = first and alike[0].kind not in ("parameters", LACKING) and not any(way.chosen for way in first)
     without = [[]] if open_ else []
     some = _first_right(subject, before, [*own, *further, *without], alike, device)
-    numbers = [each for each in further if each[0].is_number]
-    if numbers and (some == [] or some in numbers):
-        some = _closest(subject, before, [*own, *numbers], device)
+    choices = [each for each in further if each[0].is_choice]
+    if choices and (some == first or some in choices):
+        some = _closest(subject, before, [*own, *choices], device)
     how = "as first calls show"
     if some is None:
         some, how = _nearest(subject, before, [*own, *further], alike[0].shown, device), "as most first calls show"
@@ -127,17 +128,22 @@ def _first_right(
 def _closest(
     subject: AdapterSubject, before: Sequence[Way], several: Sequence[Sequence[Way]], device: str
 ) -> Sequence[Way]:
-    """The number by which the most scenarios are right, of several between which few calls do not decide.
+    """The value of an option by which the most cases are right, of those between which few calls do not decide.
 
     The subject is called so from now on.
     """
-    m, dtype, best, most = subject.mechanism, subject.claims.dtypes[0], several[0], -1
-    lines = [(some, line_of(subject.adapter, m, [*before, *some])) for some in several]
-    for some, like in lines:
+    m, dtype, best, most = subject.mechanism, subject.claims.dtypes[0], [], -1
+    right = [some for some in several if _right(subject, [*before, *some], (), device)[1]]
+    lines = [(some, line_of(subject.adapter, m, [*before, *some])) for some in right]
+    for some, like in lines if len(lines) > 1 else ():
         subject.take_as(like)
-        count = fits_of(subject, m, scenarios_of(m, subject.claims, seed=0, dtype=dtype), dtype, device).count("right")
+        planned = plan(m, subject.claims, PROFILES["quick"], 0, dtype)
+        drawn = (sample for block in planned.blocks() for sample in block)
+        cases = itertools.islice(drawn, MOST)
+        count = fits_of(subject, m, cases, dtype, device).count("right")
         if count > most:
             best, most = some, count
+    best = best if len(lines) > 1 else right[0]
     subject.take_as(next(like for some, like in lines if some is best))
     return best
 

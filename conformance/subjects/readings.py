@@ -56,6 +56,11 @@ class Way:
         return self.kind == "options" and not self.reading.returns and bool(texts) and all(map(_is_number, texts))
 
     @property
+    def is_choice(self) -> bool:
+        """Whether it says nothing but which value options have, of several."""
+        return self.kind == "options" and not self.reading.returns and bool(self.chosen)
+
+    @property
     def in_place(self) -> bool:
         """Whether it says that the call changes what it is passed."""
         return any(kind_and_texts(text)[0] == "in_place" for text in self.parameters.values())

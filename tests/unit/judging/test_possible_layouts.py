@@ -51,6 +51,14 @@ def test_layouts_without_an_axis_have_sizes_of_one():
     )
 
 
+def test_a_size_that_is_told_is_not_one():
+    def told(q, k, v, num_heads):
+        return q
+
+    assert "sd" in narrow(ATTENTION, form_of(plain))
+    assert {"hsd", "rows", "bsd"} == narrow(ATTENTION, form_of(told)).keys() & {"hsd", "rows", "bsd", "sd"}
+
+
 def test_sizes_tell_layouts_apart_unless_they_are_as_many_as_arrays_in_one():
     sizes = {"batch": 2, "q_len": 5, "k_len": 5, "head_dim": 7, "value_dim": 7, "scale": None}
     three, four = (sample(kv_heads=n, **sizes) for n in (3, 4))

@@ -1,0 +1,96 @@
+"""Functions as competitions and packages have them, each right and broken in one way."""
+
+import math
+
+import pytest
+import torch
+
+from .test_plain_functions import report_of
+
+
+def rotated(x, cos, sin, is_neox_style, sign):
+    cos, sin = cos[..., None, :], sin[..., None, :]
+    first, second = x.chunk(2, -1) if is_neox_style else (x[..., ::2], x[..., 1::2])
+    turned = first * cos - sign * second * sin, second * cos + sign * first * sin
+    return torch.cat(turned, -1) if is_neox_style else torch.stack(turned, -1).flatten(-2)
+
+
+def apply_rotary_emb_torch(x, cos, sin, is_neox_style):
+    return rotated(x, cos, sin, is_neox_style, 1)
+
+
+def apply_rotary_emb_turned_back(x, cos, sin, is_neox_style):
+    return rotated(x, cos, sin, is_neox_style, -1)
+
+
+def multi_head_attention_solve(Q, K, V, output, N, d_model, h):
+    q, k, v = (x.view(N, h, -1).transpose(0, 1) for x in (Q, K, V))
+    output.copy_(((q @ k.mT) * (d_model // h) ** -0.5).softmax(-1).matmul(v).transpose(0, 1).reshape(N, d_model))
+
+
+def multi_head_attention_of_the_model(Q, K, V, output, N, d_model, h):
+    q, k, v = (x.view(N, h, -1).transpose(0, 1) for x in (Q, K, V))
+    output.copy_(((q @ k.mT) * d_model**-0.5).softmax(-1).matmul(v).transpose(0, 1).reshape(N, d_model))
+
+
+def causal_self_attention(q, k, v):
+    seen = torch.ones(q.shape[-2], q.shape[-2]).tril()
+    scores = (q @ k.mT) * q.shape[-1] ** -0.5
+    return scores.masked_fill(seen == 0, -math.inf).softmax(-1) @ v
+
+
+def causal_self_attention_of_the_next(q, k, v):
+    seen = torch.ones(q.shape[-2], q.shape[-2]).tril(1)
+    scores = (q @ k.mT) * q.shape[-1] ** -0.5
+    return scores.masked_fill(seen == 0, -math.inf).softmax(-1) @ v
+
+
+def causal_attention_of_short_prefixes(q, k, v):
+    before = k.shape[-2] - q.shape[-2]
+    if before > 16:
+        raise RuntimeError("out of range")
+    seen = torch.ones(q.shape[-2], k.shape[-2]).tril(before)
+    scores = (q @ k.mT) * q.shape[-1] ** -0.5
+    return scores.masked_fill(seen == 0, -math.inf).softmax(-1).nan_to_num(0) @ v
+
+
+def clipped(logp, old_logp, advantages, epsilon):
+    ratio = (logp - old_logp).exp()
+    return -torch.minimum(ratio * advantages[:, None], ratio.clamp(1 - epsilon, 1 + epsilon) * advantages[:, None])
+
+
+def grpo_loss(logp, old_logp, advantages, mask, epsilon=0.2):
+    return (clipped(logp, old_logp, advantages, epsilon) * mask).sum() / mask.sum()
+
+
+def grpo_loss_of_all_tokens(logp, old_logp, advantages, mask, epsilon=0.2):
+    return (clipped(logp, old_logp, advantages, epsilon) * mask).mean()
+
+
+def grpo_loss_without_clipping(logp, old_logp, advantages, mask, epsilon=0.2):
+    return (clipped(logp, old_logp, advantages, math.inf) * mask).sum() / mask.sum()
+
+
+class Core(torch.nn.Module):
+    """Causal attention without weights, by three arrays."""
+
+    def forward(self, query, key, value):
+        return causal_self_attention(query, key, value)
+
+
+RIGHT = (apply_rotary_emb_torch, multi_head_attention_solve, causal_self_attention, grpo_loss, Core)
+WRONG = (
+    apply_rotary_emb_turned_back, multi_head_attention_of_the_model, causal_self_attention_of_the_next,
+    causal_attention_of_short_prefixes, grpo_loss_of_all_tokens, grpo_loss_without_clipping,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("function", RIGHT, ids=lambda f: f.__name__)
+def test_a_right_function_conforms(function):
+    report = report_of(function)
+    assert {function.__name__: "conformant"} == report.verdicts, [cell["law"] for cell in report.failures]
+
+
+@pytest.mark.parametrize("function", WRONG, ids=lambda f: f.__name__)
+def test_a_wrong_function_does_not(function):
+    assert {function.__name__: "violated"} == report_of(function).verdicts
