@@ -133,7 +133,7 @@ def judged(
     With `at_once`, the law is not tried without bounds before: whether it is refuted is the same.
     With `kind_alone`, nobody asks by how much the definition is refuted: the worst case at the last grade, which allows
     more than all others, is tried first.
-    Raises `SpecError` for a law that cannot be evaluated; a case that limits make too large is left out.
+    Raises `SpecError` for a law that cannot be evaluated; a case that limits or ties make too large is left out.
     """
     try:
         with np.errstate(all="ignore"), budget.metered():
@@ -143,7 +143,8 @@ def judged(
                 return replace(outcome, certain=worst.kind is Kind.REFUTED)
             return outcome
     except budget.OverspentError as error:
-        if not trial.bench.subject.claims.limits:
+        claims = trial.bench.subject.claims
+        if not (claims.limits or claims.ties):
             raise
         return Outcome(Kind.IDLE, says=error.message)
     except Slow as answer:
