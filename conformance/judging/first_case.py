@@ -111,12 +111,7 @@ class FirstCase:
         Some may be `wrong` instead, if one fails and none is right. With `later`, an output behind the first one may be
         misshapen. One of which the condition holds is answered. Some other conditions hold of all cases looked at.
         """
-
-        def besides(cases: Iterable[Sample], *, met: bool) -> Iterator[Sample]:
-            own = (case for case in cases if self._is_met(condition, case) is met)
-            return itertools.islice((case for case in own if all(self._is_met(text, case) for text in others)), FEW)
-
-        without, said = [*besides(itertools.chain(self.plain, self.planned.pairs), met=False)], ""
+        without, said = [*self._without(condition, others)], ""
         for case in without:
             fault = self.fault_of(case)
             fails = fault and (fault.kind in kinds or (later and self._is_misshapen_later(case, fault)))
@@ -125,13 +120,28 @@ class FirstCase:
             said = said or (fault.says if fault and fails else "")
         if not said or (wrong and self._is_right_on(without)):
             return ""
-        return said if any(map(self._is_answered, besides(self.plain, met=True))) else ""
+        within = self._besides(self.plain, condition, others, met=True)
+        return said if any(map(self._is_answered, within)) else ""
 
     def _is_answered(self, case: Sample) -> bool:
         """Whether a case is answered; an output behind the first one may be misshapen while no layout is known."""
         fault = self.fault_of(case)
         later = bool(fault) and self.subject.undeclared_layout and self._is_misshapen_later(case, fault)
         return fault is False or later
+
+    def has(self, condition: str, others: Collection[str]) -> bool:
+        """Whether there is a case of which a condition does not hold, and some others do."""
+        return next(self._without(condition, others), None) is not None
+
+    def _without(self, condition: str, others: Collection[str]) -> Iterator[Sample]:
+        """The first cases of which a condition does not hold, and some others do."""
+        return self._besides(itertools.chain(self.plain, self.planned.pairs), condition, others, met=False)
+
+    def _besides(
+        self, cases: Iterable[Sample], condition: str, others: Collection[str], *, met: bool
+    ) -> Iterator[Sample]:
+        own = (case for case in cases if self._is_met(condition, case) is met)
+        return itertools.islice((case for case in own if all(self._is_met(text, case) for text in others)), FEW)
 
     def _is_misshapen_later(self, case: Sample, fault: Fault) -> bool:
         """Whether an output behind the first one alone has another shape, as what is added up over one axis of rows."""

@@ -173,7 +173,8 @@ def taken_alone(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str
     for condition, kinds in faults.items():
         del kept[condition]
         for text in filter(None, (condition, weaker.get(condition))):
-            if says := asked.beyond(text, kinds, [*kept], wrong=condition not in given):
+            others = [*kept] if asked.has(text, [*kept]) else [each for each in kept if each not in limits(m)]
+            if says := asked.beyond(text, kinds, others, wrong=condition not in given):
                 kept[text] = None
                 yield text, says
                 break
