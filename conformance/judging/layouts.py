@@ -115,6 +115,16 @@ def is_read_right(
     return enough(right, cases, shown)
 
 
+def is_read_wrong(
+    subject: AdapterSubject, operator: Mechanism, dtype: str, device: str, shown: Collection[str]
+) -> bool:
+    """Whether a subject gives a wrong answer, or no right one, to those cases that give what is to be `shown`."""
+    if is_read_right(subject, operator, dtype, device, shown):
+        return False
+    fits = fits_of(subject, operator, _giving(subject, operator, dtype, shown), dtype, device)
+    return "shaped" in fits or (bool(fits) and "right" not in fits)
+
+
 def enough(right: int, cases: int, shown: Collection[str]) -> bool:
     """Whether so many right answers say how a subject is read, where it gives no wrong one."""
     return right > 0 and 2 * right >= max(cases, 4 * bool(shown))

@@ -16,7 +16,7 @@ from ..mechanisms.stated import is_stated
 from ..subjects.readings import LACKING, Way, begun, line_of, unsaid, ways
 from ..subjects.subject import AdapterSubject
 from .bench import Bench
-from .layouts import answers, enough, fits_of, is_read_right, lay_out, right_answers, share_of_right
+from .layouts import answers, enough, fits_of, is_read_right, is_read_wrong, lay_out, right_answers, share_of_right
 from .settling import Declined, Settled, claimed
 
 
@@ -97,7 +97,7 @@ def _one_of(
     some = _first_right(subject, before, [*own, *further, *without], alike, device)
     choices = [each for each in further if each[0].is_choice]
     if choices and (some == first or some in choices):
-        some = _closest(subject, before, [*own, *choices], device)
+        some = _closest(subject, before, [*own, *choices], some, device)
     how = "as first calls show"
     if some is None:
         some, how = _nearest(subject, before, [*own, *further], alike[0].shown, device), "as most first calls show"
@@ -126,14 +126,18 @@ def _first_right(
 
 
 def _closest(
-    subject: AdapterSubject, before: Sequence[Way], several: Sequence[Sequence[Way]], device: str
+    subject: AdapterSubject,
+    before: Sequence[Way],
+    several: Sequence[Sequence[Way]],
+    first: Sequence[Way],
+    device: str,
 ) -> Sequence[Way]:
     """The value of an option by which the most cases are right, of those between which few calls do not decide.
 
-    The subject is called so from now on.
+    It is the `first` one if by none of them these are right. The subject is called so from now on.
     """
-    m, dtype, best, most = subject.mechanism, subject.claims.dtypes[0], [], -1
-    right = [some for some in several if _right(subject, [*before, *some], (), device)[1]]
+    m, dtype, best, most = subject.mechanism, subject.claims.dtypes[0], first, -1
+    right = [some for some in several if _right(subject, [*before, *some], (), device)[1]] or [first]
     lines = [(some, line_of(subject.adapter, m, [*before, *some])) for some in right]
     for some, like in lines if len(lines) > 1 else ():
         subject.take_as(like)
@@ -247,9 +251,10 @@ def _instead(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list
 
 
 def _is_right(subject: AdapterSubject, several: Iterable[frozenset[str]], device: str) -> bool:
-    """Whether a function is right on first cases, and on those that give one of some inputs and options."""
+    """Whether a function is right on first cases, and not wrong on those that give one of some inputs and options."""
     m, dtype = subject.mechanism, subject.claims.dtypes[0]
-    return all(is_read_right(subject, m, dtype, device, shown) for shown in ((), *several))
+    right = is_read_right(subject, m, dtype, device)
+    return right and not any(is_read_wrong(subject, m, dtype, device, shown) for shown in several)
 
 
 def _is_known(subject: AdapterSubject, like: str) -> bool:
