@@ -46,6 +46,8 @@ class Library(Mapping[str, Mechanism]):
         """The folders of its own files, where they are neither shipped nor registered."""
         self._read: dict[str, Mechanism] = {}
         self._owned: dict[Any, Any] = {}
+        self._others_froze = False
+        """Whether somebody has frozen objects: that is found once, for all of these are counted."""
 
     @functools.cached_property
     def _names(self) -> tuple[str, ...]:
@@ -67,11 +69,16 @@ class Library(Mapping[str, Mechanism]):
     def __getitem__(self, name: str) -> Mechanism:
         if name not in self._read:
             if name in self.files:
-                with uncollected(lasting=True):
+                with uncollected(lasting=not self._is_frozen()):
                     self._read[name] = self._restored(name) or self._built(name)
             else:
                 self._read[name] = replace(self.beside[name], library=self)
         return self._read[name]
+
+    def _is_frozen(self) -> bool:
+        """Whether somebody else has taken objects from the garbage collector, which is to stay so."""
+        self._others_froze = self._others_froze or gc.get_freeze_count() > 0
+        return self._others_froze
 
     def kept(self, kind: Callable[[], Owned]) -> Owned:
         """What is kept of one kind about these mechanisms, for as long as the library is in use; made at first."""
@@ -208,7 +215,8 @@ class _Operators(Mapping[str, Takes]):
 def uncollected(*, lasting: bool = False) -> Iterator[None]:
     """Without the garbage collector: hardly anything of what is made is garbage, and to look for it takes long.
 
-    What is `lasting` counts as old afterwards: the next search, which is among new objects, leaves it out.
+    What is `lasting` counts as old afterwards: the next search, which is among new objects, leaves it out. So does what
+    somebody has frozen before.
     """
     collecting = gc.isenabled()
     gc.disable()
@@ -216,7 +224,7 @@ def uncollected(*, lasting: bool = False) -> Iterator[None]:
         yield
     finally:
         if collecting:
-            if lasting and not gc.get_freeze_count():  # what somebody else has frozen stays so
+            if lasting:
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()

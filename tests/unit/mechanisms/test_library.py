@@ -241,10 +241,9 @@ def test_a_library_owns_what_is_kept_about_its_mechanisms():
 
 
 @pytest.mark.parametrize(("lasting", "searched"), [(True, False), (False, True)])
-def test_what_lasts_is_not_searched_for_garbage_once_it_is_made(lasting, searched, monkeypatch):
+def test_what_lasts_is_not_searched_for_garbage_once_it_is_made(lasting, searched):
     begun = []
     gc.collect()
-    monkeypatch.setattr(gc, "get_freeze_count", lambda: 0)
     gc.callbacks.append(lambda phase, info: begun.append(info["generation"]) if phase == "start" else None)
     with uncollected(lasting=lasting):
         made = [[] for _ in range(gc.get_threshold()[0] + 1)]
@@ -252,3 +251,12 @@ def test_what_lasts_is_not_searched_for_garbage_once_it_is_made(lasting, searche
     gc.callbacks.pop()
     gc.freeze()  # as it was
     assert (searched, True) == (bool(begun), gc.isenabled())
+
+
+def test_what_somebody_has_frozen_stays_so_and_is_counted_once(monkeypatch):
+    counted = []
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: counted.append(1) or 5)
+    monkeypatch.setattr(gc, "unfreeze", lambda: pytest.fail("it is thawed"))
+    own = fresh(double=DOUBLE, triple=DOUBLE.replace("double", "triple"))
+    assert ("double", "triple") == (own["double"].name, own["triple"].name)
+    assert [1] == counted
