@@ -96,7 +96,7 @@ def _one_of(
     without = [[]] if open_ else []
     some = _first_right(subject, before, [*own, *further, *without], alike, device)
     choices = [each for each in further if each[0].is_choice]
-    if choices and (some == first or some in choices):
+    if choices and some is not None and (some == first or some in choices):
         some = _closest(subject, before, [*own, *choices], some, device)
     how = "as first calls show"
     if some is None:
