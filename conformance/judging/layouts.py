@@ -115,16 +115,6 @@ def is_read_right(
     return enough(right, cases, shown)
 
 
-def is_read_wrong(
-    subject: AdapterSubject, operator: Mechanism, dtype: str, device: str, shown: Collection[str]
-) -> bool:
-    """Whether a subject gives a wrong answer, or no right one, to those cases that give what is to be `shown`."""
-    if is_read_right(subject, operator, dtype, device, shown):
-        return False
-    fits = fits_of(subject, operator, _giving(subject, operator, dtype, shown), dtype, device)
-    return "shaped" in fits or (bool(fits) and "right" not in fits)
-
-
 def enough(right: int, cases: int, shown: Collection[str]) -> bool:
     """Whether so many right answers say how a subject is read, where it gives no wrong one."""
     return right > 0 and 2 * right >= max(cases, 4 * bool(shown))
@@ -135,7 +125,7 @@ def right_answers(
 ) -> tuple[int, int]:
     """How many of those cases are right, and how many there are; none where some answer is wrong in every layout."""
     own, observed = subject.form.layout.name, subject.observed_layout
-    cases, most, count = _giving(subject, operator, dtype, shown), 0, 0
+    cases, most, count = giving(subject, operator, dtype, shown), 0, 0
 
     def names() -> Iterator[str]:
         yield own
@@ -163,7 +153,7 @@ def right_answers(
 def _is_refused(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str, layout: str) -> bool:
     """Whether a subject gives no result for the first cases in a layout, though it ends each of them."""
     subject.read_as(layout)
-    return {*fits_of(subject, operator, _giving(subject, operator, dtype, ()), dtype, device)} == {"refused"}
+    return {*fits_of(subject, operator, giving(subject, operator, dtype, ()), dtype, device)} == {"refused"}
 
 
 def share_of_right(
@@ -171,14 +161,14 @@ def share_of_right(
 ) -> float:
     """The share of those cases that a subject answers rightly, in the layout in which it is called; of few, none."""
     with subject.session():
-        cases = [*_giving(subject, operator, dtype, shown)]
+        cases = [*giving(subject, operator, dtype, shown)]
         right = sum(_fit(subject, sample.mechanism, sample, dtype, device) == "right" for sample in cases)
     return right / len(cases) if right > FEW else 0.0
 
 
 def answers(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str) -> bool:
     """Whether a subject gives results of the right shape for the first cases, wrong or not."""
-    fits = fits_of(subject, operator, _giving(subject, operator, dtype, ()), dtype, device)
+    fits = fits_of(subject, operator, giving(subject, operator, dtype, ()), dtype, device)
     return bool(fits) and not {*fits} & {"refused", "stuck"}
 
 
@@ -216,7 +206,7 @@ def _right_by_some_words(
     return 0
 
 
-def _giving(subject: AdapterSubject, operator: Mechanism, dtype: str, shown: Collection[str]) -> Iterator[Sample]:
+def giving(subject: AdapterSubject, operator: Mechanism, dtype: str, shown: Collection[str]) -> Iterator[Sample]:
     """The first cases of an operator, or of all its mechanisms those that give one of some inputs and options.
 
     Each is drawn when it is asked for.

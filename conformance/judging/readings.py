@@ -16,7 +16,7 @@ from ..mechanisms.stated import is_stated
 from ..subjects.readings import LACKING, Way, begun, line_of, unsaid, ways
 from ..subjects.subject import AdapterSubject
 from .bench import Bench
-from .layouts import answers, enough, fits_of, is_read_right, is_read_wrong, lay_out, right_answers, share_of_right
+from .layouts import answers, enough, fits_of, giving, is_read_right, lay_out, right_answers, share_of_right
 from .settling import Declined, Settled, claimed
 
 
@@ -252,9 +252,17 @@ def _instead(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list
 
 def _is_right(subject: AdapterSubject, several: Iterable[frozenset[str]], device: str) -> bool:
     """Whether a function is right on first cases, and not wrong on those that give one of some inputs and options."""
+    right = is_read_right(subject, subject.mechanism, subject.claims.dtypes[0], device)
+    return right and not any(_is_wrong(subject, shown, device) for shown in several)
+
+
+def _is_wrong(subject: AdapterSubject, shown: frozenset[str], device: str) -> bool:
+    """Whether a function gives a wrong answer, or no right one, to first cases that give what is to be shown."""
     m, dtype = subject.mechanism, subject.claims.dtypes[0]
-    right = is_read_right(subject, m, dtype, device)
-    return right and not any(is_read_wrong(subject, m, dtype, device, shown) for shown in several)
+    if is_read_right(subject, m, dtype, device, shown):
+        return False
+    fits = fits_of(subject, m, giving(subject, m, dtype, shown), dtype, device)
+    return "shaped" in fits or (bool(fits) and "right" not in fits)
 
 
 def _is_known(subject: AdapterSubject, like: str) -> bool:

@@ -5,7 +5,6 @@ It fits on a screen, whatever the witness is.
 
 from __future__ import annotations
 
-import re
 import shlex
 import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -17,8 +16,8 @@ from typing import Any
 from ..data.texts import safe_data
 from ..errors import Error
 from ..subjects.targets import files_of
+from .advice import advice, value
 from .typesetting import WIDTH, command
-from .workloads import WORKED
 
 HEIGHT, NARROW = 24, 4
 """Lines of a block, and how many more of them where they are short."""
@@ -27,8 +26,6 @@ ROWS, FEWEST = 6, 3
 """Rows of a map where there is room for them, and where there is not."""
 FOLDER = "attnspec-report"
 """Where cases are looked for, unless otherwise asked for."""
-NO_DEVICE = "0 active drivers"
-"""What Triton says where there is no device for its kernels."""
 DRAWN = ("Weights", "Like", "Waive")
 """Entries whose further lines are as they are."""
 LEGEND = {"o": "ok", ".": "hidden", "+": "too large", "-": "too small", "!": "NaN"}
@@ -131,7 +128,7 @@ def _entries(witness: Witness, cell: Mapping[str, Any], rows: int, room: int, fo
         yield "Known", f"{cell['finding']}: attnspec explain {cell['finding']}"
     if cell.get("note"):
         yield "Note", f"{cell['note']}; it does not fail a run until 'attnspec freeze' renews the pin"
-    yield "Then", _innocent(witness, cell)
+    yield "Then", advice(witness, cell)
     yield "Replay", _replay(witness, folder)
     if folder and not witness.get("alone") and not witness.get("large"):
         yield "Repro", f"attnspec repro {witness['key']}{_at(folder)}{_trust(witness)}"
@@ -246,15 +243,11 @@ def _labelled(label: str) -> str:
 
 
 def _sizes(values: Mapping[str, Any]) -> str:
-    return " ".join(f"{name}={_value(x)}" for name, x in values.items() if x is not None and _telling(name, x))
+    return " ".join(f"{name}={value(x)}" for name, x in values.items() if x is not None and _telling(name, x))
 
 
 def _telling(name: str, x: Any) -> bool:
     return not (x is False or (name == "mask" and x is True) or (name == "bias" and x == 0) or x == "-inf")
-
-
-def _value(x: Any) -> str:
-    return f"{x:g}" if isinstance(x, float) else str(x)
 
 
 def _error(witness: Witness, cell: Mapping[str, Any]) -> str:
@@ -289,52 +282,6 @@ def _where(outcome: Mapping[str, Any]) -> str:
     share = f"{outcome['spoiled']} of {outcome['entries']} entries" if outcome["entries"] > 1 else "the only entry"
     share += " that were judged" if output else ""
     return f"{place}{share} beyond the bound" if outcome["units"] is not None else f"{place}{share}"
-
-
-def _innocent(witness: Witness, cell: Mapping[str, Any]) -> str:
-    """What to do if it is meant, and what if it is not."""
-    law = cell["law"]
-    likeness = witness["likeness"]
-    if likeness and likeness["convention"]:
-        first = "if intended" if len(likeness["causes"]) == 1 else "if the first is intended"
-        return f"{first}, declare conventions={{{likeness['convention']!r}: {likeness['word']!r}}}; if not, fix it"
-    if fixed := witness.get("fixed"):
-        option, value = fixed["option"], fixed["value"]
-        text = str(value).lower() if isinstance(value, bool) else value
-        stated = f"--like '{cell['operator']}() fixed({option}={text})', or fixed={{{option!r}: {value!r}}} in @adapter"
-        return f"if {option} = {value} is meant in every call, declare it: {stated}; otherwise fix it"
-    if cell["law"] == "contract.precision":
-        return _innocent_precision(witness.get("elsewhere"), str(cell["says"]))
-    if coarse := re.search(r"behaves as (\w+), claims (\w+)", cell["says"] or ""):
-        return f"it would pass as {coarse[1]}: {_innocent_precision(witness.get('elsewhere'), coarse[0])}"
-    unusual = ", ".join(f"{name} = {_value(x)}" for name, x in witness["unusual"].items())
-    if cell["verdict"] == "error" and NO_DEVICE in str(cell["says"]):
-        return "Triton finds no device here: TRITON_INTERPRET=1 in the environment has its interpreter run the kernels"
-    if cell["verdict"] == "error":
-        return "if it is not supported, raise attnspec.Unsupported or declare limits; otherwise -v shows the trace"
-    if unusual:
-        return f"if {unusual} is not supported, raise attnspec.Unsupported or remove the option; otherwise fix it"
-    if law.startswith("convention."):
-        return f"attnspec explain {law.removeprefix('convention.')}"
-    if law.startswith(WORKED):
-        law = "definition"
-    further = "".join(f" --spec {shlex.quote(folder)}" for folder in witness.get("specs", ()))
-    return f"attnspec explain {law if law.startswith('contract.') else cell['mechanism'] + '.' + law}{further}"
-
-
-def _innocent_precision(elsewhere: Sequence[str] | None, says: str) -> str:
-    """What to do about a coarse result, by what else of the subject is wrong; None where that is not known."""
-    if elsewhere:
-        count = len(elsewhere) - 1
-        return f"fix {elsewhere[0]}{f' and {count} more' if count else ''} first: this may follow from it"
-    known = "right in every law" if elsewhere is not None else "if it is right in every law"
-    on_tensor_cores = says.startswith("behaves as tf32")
-    sought = PRODUCTS if on_tensor_cores else "look for an intermediate stored in low precision"
-    return f"{known}: if intended, declare the grade; if not, {sought}"
-
-
-PRODUCTS = 'ask for products in full precision, as by input_precision="ieee" in Triton'
-"""What to do about factors of 11 bits."""
 
 
 def told_of_others(cells: Sequence[dict[str, Any]]) -> Iterator[tuple[Witness, dict[str, Any]]]:
