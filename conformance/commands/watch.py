@@ -23,9 +23,12 @@ if TYPE_CHECKING:
 PAUSE = 0.05
 """Seconds between two looks at the files."""
 Stamps = list[Stamp | None]
+Outdated = Callable[[], bool]
+Checked = Callable[[Options, Outdated], "Run"]
+"""Makes a check, which need not come to its end once it is outdated."""
 
 
-def watched(options: Options, checked: Callable[[Options, Callable[[], bool]], Run]) -> Exit:
+def watched(options: Options, checked: Checked) -> Exit:
     """Check again and again, until an interruption; how the last check ended.
 
     A check that is `outdated`, as a file was saved meanwhile, need not come to its end.
@@ -54,9 +57,7 @@ def watched(options: Options, checked: Callable[[Options, Callable[[], bool]], R
         return code
 
 
-def _round(
-    options: Options, checked: Callable[[Options, Callable[[], bool]], Run], outdated: Callable[[], bool]
-) -> Exit:
+def _round(options: Options, checked: Checked, outdated: Outdated) -> Exit:
     """One check; a file that cannot be loaded for the moment ends nothing."""
     try:
         return checked(options, outdated).exit

@@ -56,18 +56,21 @@ class FirstCase:
 
     def refusal(self, sizes: Mapping[str, int]) -> str | None:
         """What is said to the case at these sizes; nothing where it is answered, None where it cannot be asked."""
-        fault = self._fault(sizes)
-        return "" if fault is False else fault.says if fault and fault.kind == "unsupported" else None
+        return self._said(sizes, ("unsupported",))
 
     def failure(self, sizes: Mapping[str, int]) -> str | None:
         """What goes wrong in the case at these sizes, or how the result is misshapen; nothing and None as before."""
-        fault = self._fault(sizes)
-        return "" if fault is False else fault.says if fault and fault.kind in ("raised", "misshapen") else None
+        return self._said(sizes, ("raised", "misshapen"))
 
     def error(self, sizes: Mapping[str, int]) -> str | None:
         """What is raised for the case at these sizes; nothing and None as before."""
-        fault = self._fault(sizes)
-        return "" if fault is False else fault.says if fault and fault.kind in REFUSING else None
+        return self._said(sizes, REFUSING)
+
+    def _said(self, sizes: Mapping[str, int], kinds: Collection[str]) -> str | None:
+        """What a fault of some kinds says at these sizes; nothing where there is none, None where it is of another."""
+        made = self._at(sizes)
+        fault = None if made is None else self.fault_of(made, self.bench.mechanism.outputs[:1])
+        return "" if fault is False else fault.says if fault and fault.kind in kinds else None
 
     def begin(self, sizes: Mapping[str, int]) -> bool:
         """Have the first case these sizes, if it can have them."""
@@ -86,11 +89,6 @@ class FirstCase:
             return Sample(self.bench.mechanism, case, self.dtype, claims=self.subject.claims)
         except (Unfit, SpecError):
             return None
-
-    def _fault(self, sizes: Mapping[str, int]) -> Fault | Literal[False] | None:
-        """The fault of the case at these sizes; false where it has none, None where it cannot be asked."""
-        made = self._at(sizes)
-        return None if made is None else self.fault_of(made, self.bench.mechanism.outputs[:1])
 
     @property
     def faulty(self) -> set[str]:

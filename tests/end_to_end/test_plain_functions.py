@@ -312,12 +312,27 @@ def report_of(function):
     return attnspec.check(function, dtypes=("float32",), isolate=False, explain_time=0)
 
 
-@pytest.mark.parametrize("function", RIGHT, ids=lambda f: f.__name__)
-def test_a_right_function_conforms(function):
-    report = report_of(function)
-    assert {function.__name__: "conformant"} == report.verdicts, [cell["law"] for cell in report.failures]
+def conforming(right, beside=lambda function, report: None):
+    """A test that right functions conform, and of what has to hold `beside` that of each and its report."""
+
+    @pytest.mark.parametrize("function", right, ids=lambda f: f.__name__)
+    def conforms(function):
+        report = report_of(function)
+        assert {function.__name__: "conformant"} == report.verdicts, [cell["law"] for cell in report.failures]
+        beside(function, report)
+
+    return conforms
 
 
-@pytest.mark.parametrize("function", WRONG, ids=lambda f: f.__name__)
-def test_a_wrong_function_does_not(function):
-    assert {function.__name__: "violated"} == report_of(function).verdicts
+def refuted(wrong):
+    """A test that wrong functions do not conform."""
+
+    @pytest.mark.parametrize("function", wrong, ids=lambda f: f.__name__)
+    def is_refuted(function):
+        assert {function.__name__: "violated"} == report_of(function).verdicts
+
+    return is_refuted
+
+
+test_a_right_function_conforms = conforming(RIGHT)
+test_a_wrong_function_does_not = refuted(WRONG)

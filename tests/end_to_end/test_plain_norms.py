@@ -1,10 +1,9 @@
 """Norms that have no parameter for epsilon, each with one of its own: right and wrong ones."""
 
-import pytest
 import torch
 import torch.nn.functional as F
 
-from .test_plain_functions import report_of
+from .test_plain_functions import conforming, refuted
 
 
 def rms_norm(x, weight):
@@ -51,12 +50,5 @@ WRONG = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("function", RIGHT, ids=lambda f: f.__name__)
-def test_a_right_function_conforms(function):
-    report = report_of(function)
-    assert {function.__name__: "conformant"} == report.verdicts, [cell["law"] for cell in report.failures]
-
-
-@pytest.mark.parametrize("function", WRONG, ids=lambda f: f.__name__)
-def test_a_wrong_function_does_not(function):
-    assert {function.__name__: "violated"} == report_of(function).verdicts
+test_a_right_function_conforms = conforming(RIGHT)
+test_a_wrong_function_does_not = refuted(WRONG)

@@ -2,10 +2,9 @@
 
 import itertools
 
-import pytest
 import torch
 
-from .test_plain_functions import report_of
+from .test_plain_functions import conforming, refuted
 
 
 def attend(q, k, v):
@@ -89,13 +88,9 @@ WRONG = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("function", RIGHT, ids=lambda f: f.__name__)
-def test_a_right_function_conforms(function):
-    report = report_of(function)
-    assert {function.__name__: "conformant"} == report.verdicts, [cell["law"] for cell in report.failures]
+def is_read_in_its_layout(function, report):
     assert {RIGHT[function]} == {cell["run"]["layout"] for cell in report.cells if cell.get("run")}
 
 
-@pytest.mark.parametrize("function", WRONG, ids=lambda f: f.__name__)
-def test_a_wrong_function_does_not(function):
-    assert {function.__name__: "violated"} == report_of(function).verdicts
+test_a_right_function_conforms = conforming(RIGHT, is_read_in_its_layout)
+test_a_wrong_function_does_not = refuted(WRONG)

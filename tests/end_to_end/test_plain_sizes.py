@@ -1,10 +1,9 @@
 """Functions that are told the sizes of their arrays, as launchers of kernels are: right and wrong ones."""
 
-import pytest
 import torch
 import torch.nn.functional as F
 
-from .test_plain_functions import report_of
+from .test_plain_functions import conforming, refuted
 
 
 def softmax(x, n_rows, n_cols):
@@ -85,12 +84,5 @@ WRONG = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("function", RIGHT, ids=lambda f: f.__name__)
-def test_a_right_function_conforms(function):
-    report = report_of(function)
-    assert {function.__name__: "conformant"} == report.verdicts, [cell["law"] for cell in report.failures]
-
-
-@pytest.mark.parametrize("function", WRONG, ids=lambda f: f.__name__)
-def test_a_wrong_function_does_not(function):
-    assert {function.__name__: "violated"} == report_of(function).verdicts
+test_a_right_function_conforms = conforming(RIGHT)
+test_a_wrong_function_does_not = refuted(WRONG)

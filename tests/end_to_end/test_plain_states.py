@@ -3,11 +3,10 @@
 Nothing is said of them but their names and parameters.
 """
 
-import pytest
 import torch
 import torch.nn.functional as F
 
-import attnspec
+from .test_plain_functions import conforming, refuted
 
 
 def recurrence(q, k, v, *, state=None, decay=None, beta=None, scale=None):
@@ -168,18 +167,10 @@ WRONG = [
 ]
 
 
-def report_of(function):
-    return attnspec.check(function, dtypes=("float32",), isolate=False, explain_time=0)
-
-
-@pytest.mark.parametrize("function", RIGHT, ids=lambda f: f.__name__)
-def test_a_right_function_conforms_with_its_state(function):
-    report = report_of(function)
-    assert {function.__name__: "conformant"} == report.verdicts, [cell["law"] for cell in report.failures]
+def is_tested_with_its_state(function, report):
     tested = {cell["law"] for cell in report.cells if cell["verdict"] == "pass"}
     assert {"handed_on", "fading"} & tested, tested
 
 
-@pytest.mark.parametrize("function", WRONG, ids=lambda f: f.__name__)
-def test_a_wrong_function_does_not(function):
-    assert {function.__name__: "violated"} == report_of(function).verdicts
+test_a_right_function_conforms_with_its_state = conforming(RIGHT, is_tested_with_its_state)
+test_a_wrong_function_does_not = refuted(WRONG)
