@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -95,7 +96,7 @@ def _explored(
     known, structures = mechanism.kept(Examples), Structures(mechanism, claims, dtype)
     found = _repeated(structures, known[key]) if key in known else None
     if found is None:
-        found, known[key] = _drawn_anew(structures, seed, count)
+        found, known[key] = _drawn_anew(structures, seed, count, first=not known)
     return found
 
 
@@ -123,7 +124,9 @@ def _repeated(structures: Structures, examples: Sequence[Example]) -> list[Sampl
     return found
 
 
-def _drawn_anew(structures: Structures, seed: int, count: int) -> tuple[list[Sample], list[Example]]:
+def _drawn_anew(
+    structures: Structures, seed: int, count: int, *, first: bool = True
+) -> tuple[list[Sample], list[Example]]:
     import hypothesis
     from hypothesis import strategies
     from hypothesis.errors import Unsatisfiable
@@ -156,9 +159,25 @@ def _drawn_anew(structures: Structures, seed: int, count: int) -> tuple[list[Sam
         if sample is not None:
             found.append(sample)
 
-    with contextlib.suppress(Unsatisfiable), _reading_no_sources():
+    with contextlib.suppress(Unsatisfiable), _reading_no_sources(), _collecting_nothing(first):
         explore()
     return found, examples
+
+
+@contextlib.contextmanager
+def _collecting_nothing(first: bool) -> Iterator[None]:
+    """Have Hypothesis, which collects garbage when it draws for the first time, not search what there is before.
+
+    All specifications that were read are there, and hardly any garbage. What somebody else has frozen stays so.
+    """
+    alone = first and not gc.get_freeze_count()
+    if alone:
+        gc.freeze()
+    try:
+        yield
+    finally:
+        if alone:
+            gc.unfreeze()
 
 
 @contextlib.contextmanager

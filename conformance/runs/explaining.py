@@ -43,6 +43,8 @@ class Explainer:
     deadline: float | None = None
     shown: dict[str, set[str]] = field(default_factory=dict)
     reduced: dict[str, Reduced] = field(default_factory=dict)
+    blocks: int = BLOCKS
+    """Faults of one subject that are explained in full at most."""
     sought: dict[str, Sought] = field(default_factory=dict)
 
     def explained(self, group: Group, result: Result, failed: Sequence[Cell], head: Cell) -> dict[str, Any]:
@@ -57,7 +59,7 @@ class Explainer:
         likeness = seen = when = fixed = None
         calls: Sequence[Observation] = []
         after = ""
-        failure, room = first, len(shown) < BLOCKS and self.options.explain_time > 0
+        failure, room = first, len(shown) < self.blocks and self.options.explain_time > 0
         others, seed = [c.law for c in failed if c is not head and c.finding == head.finding], self.options.seed
         unnamed = _unnamed(group, head)
         times = self._times * (AGAIN if unnamed in shown else 1.0)

@@ -1,5 +1,8 @@
 """What Hypothesis draws: as many cases as asked for, all different, kept where they are drawn again."""
 
+import gc
+import threading
+
 import pytest
 from hypothesis.internal.conjecture import providers
 
@@ -87,6 +90,18 @@ def test_hypothesis_is_not_asked_again_for_another_dtype(monkeypatch):
     explored(ATTENTION, EVERYTHING, 7, "float32", 4)
     monkeypatch.setattr(exploring, "_drawn_anew", None)
     assert 4 == len(explored(ATTENTION, EVERYTHING, 7, "float16", 4))
+
+
+def test_hypothesis_does_not_search_for_garbage_among_all_that_there_is(monkeypatch):
+    gc.unfreeze()
+    searched, everything = [], len(gc.get_objects())
+    monkeypatch.setattr(gc, "collect", lambda: searched.append(len(gc.get_objects())))
+    ATTENTION.kept(Examples).clear()
+    drawing = threading.Thread(target=explored, args=(ATTENTION, EVERYTHING, 5, "float32", 1))  # the first of a thread
+    drawing.start()
+    drawing.join()
+    assert [True] == [n < everything / 10 for n in searched]
+    assert 0 == gc.get_freeze_count()
 
 
 def test_examples_are_drawn_anew_where_something_else_comes_of_them():

@@ -1,5 +1,6 @@
 """Checks that are made again as soon as a file is saved."""
 
+import json
 import os
 import time
 from pathlib import Path
@@ -148,6 +149,32 @@ def test_the_first_failure_is_shown_once_and_before_the_page(monkeypatch):
     key = above.partition(" case ")[2].split()[0]
     assert f"   case {key}\n" in page
     assert "failures are shown in full" not in page
+
+
+TWICE = """
+import numpy as np
+def softmax(x):
+    with np.errstate(all="ignore"):
+        x = 2 * x if x.dtype == np.float32 else x
+        p = np.exp(x - x.max(-1, keepdims=True))
+        return p / p.sum(-1, keepdims=True) if x.dtype == np.float32 else p
+"""
+"""Wrong in one way in float32 and in another in float64."""
+
+
+@pytest.mark.parametrize(("further", "explained"), [((), 2), (("--watch",), 1)])
+def test_in_a_round_one_fault_of_a_function_is_explained_and_others_keep_their_cases(further, explained, monkeypatch):
+    Path("kernel.py").write_text(TWICE)
+    monkeypatch.setattr(watch, "time", SimpleNamespace(sleep=lambda seconds: os.kill(os.getpid(), 2)))
+    asked = "kernel.py:softmax --framework numpy --dtype float32 --dtype float64 --profile smoke --mechanism softmax"
+    result = CliRunner().invoke(main, ["check", *asked.split(), *further])
+    assert 1 == result.exit_code, result.output
+    cells = map(json.loads, Path("attnspec-report/results.ndjson").read_text().splitlines())
+    shown = [cell["witness"] for cell in cells if "witness" in cell]
+    assert [explained, 2] == [sum(witness["full"] for witness in shown), len(shown)]
+    for witness in shown:
+        assert f"case {witness['key']}" in result.output
+        assert Path(f"attnspec-report/cases/{witness['key']}.json").exists()
 
 
 def test_a_check_ends_where_its_file_is_saved_and_gives_no_page(monkeypatch):
