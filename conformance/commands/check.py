@@ -66,7 +66,7 @@ def checked(options: Options, verbose: int, outdated: Callable[[], bool] | None 
         run = begun(options, shown)
         if outdated is not None:
             run.outdated, run.told = outdated, lambda cell: _shown_first(cell, run, shown, above, columns)
-            run.runner.explainer.blocks = 1  # the next round may not have the others
+            run.runner.explainer.blocks = 1  # the next round may have none of the others
             run.runner.announce = lambda cell: shown.line(f"{cell.mechanism}.{cell.law} fails in {cell.dtype} ...")
         failed = executed(run, shown)
     if run.ended == OUTDATED:

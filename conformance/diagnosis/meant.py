@@ -11,7 +11,7 @@ from typing import Any
 
 from ..judging.bench import Bench
 from .candidates import Candidate
-from .observations import Observation
+from .observations import Observation, Stance
 from .search import fit
 
 CASES = 2
@@ -23,12 +23,14 @@ def fixed_option(bench: Bench, observations: Sequence[Observation]) -> tuple[str
 
     None where there is no such option, or the subject takes it: that is wrong whatever is meant.
     """
-    wrong = sum(not o.right for o in observations)
-    if wrong < CASES:
+    wrong, right = ([o for o in observations if o.right is is_right] for is_right in (False, True))
+    if len(wrong) < CASES:
         return None
     for name, value in _values(bench):
         candidate = Candidate(f"{name} = {value}", "", options={name: value})
-        if fit([o.stance(candidate) for o in sorted(observations, key=lambda o: o.right)]):
+        if wrong[0].stance(candidate) is Stance.DIFFERS:  # as most do
+            continue
+        if fit([o.stance(candidate) for o in (*wrong, *right)]):
             return name, value
     return None
 

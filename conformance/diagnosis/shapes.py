@@ -175,6 +175,7 @@ _KEPT = keys(
         "nearest": or_none(keys({"name": text, "says": text, "agreed": whole, "cases": whole})),
         "map": or_none(MAP),
         "field": or_none(FIELD),
+        "follows": keys({"operator": name, "told": whole}),
     },
 )
 

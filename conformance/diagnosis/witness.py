@@ -31,6 +31,7 @@ from ..numerics.drawn import Drawn
 from ..numerics.streams import digest
 from ..subjects.subject import AdapterSubject, Subject
 from . import phrases
+from .derivatives import OwnDerivatives
 from .entries import worst_entry
 from .fields import Field, field_of
 from .likeness import Likeness, Nearest
@@ -52,11 +53,13 @@ def describe(
     when: When | None = None,
     after: str = "",
     fixed: tuple[str, Any] | None = None,
+    follows: OwnDerivatives | None = None,
 ) -> dict[str, Any]:
     """A failure as plain data.
 
-    `broken` are the further laws that the subject breaks on the mechanism, `after` says which calls it needs first, and
-    `fixed` is the option, with its value, that the subject may be meant to have in every call.
+    `broken` are the further laws that the subject breaks on the mechanism, `after` says which calls it needs first,
+    `fixed` is the option, with its value, that the subject may be meant to have in every call, and what it `follows`
+    from are the wrong outputs of a function whose gradients are at stake.
     """
     m, sample, name = bench.mechanism, failure.sample, failure.law
     law, reject = law_of(m, name), m.rejects.get(name)
@@ -111,6 +114,7 @@ def describe(
         "map": None if seen is None else _map_data(seen),
         "when": None if when is None else _when_data(when),
         **({} if fixed is None else {"fixed": {"option": fixed[0], "value": plain_value(fixed[1])}}),
+        **({} if follows is None else {"follows": asdict(follows)}),
         "unusual": _unusual(m, sample, bench.subject.claims.fixed),
         "broken": broken,
     }

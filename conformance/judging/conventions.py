@@ -99,7 +99,8 @@ def identify(
         open_.remove(name)
     enough = len(trials) if blind else 2 * ENOUGH
     confirmed = {name: _confirmed(finding, trials, known, enough) for name, finding in found.items()}
-    return {name: _by_word(finding, operator, trials, known) for name, finding in confirmed.items()}
+    grounded = {name: _grounded(finding, operator, trials, known) for name, finding in confirmed.items()}
+    return {name: _by_word(finding, operator, trials, known) for name, finding in grounded.items()}
 
 
 def _of_forward(subject: Subject, operator: Mechanism, dtype: str, device: str) -> dict[str, str]:
@@ -288,6 +289,21 @@ def _is_bounded(trial: Trial, name: str, word: str, known: Mapping[str, str]) ->
     worded.replies = trial.replies
     grade = looser(dtype, subject.claims.grade(dtype))[-1]
     return all(is_right(worded, output, grade) for output in _differing(trial, name, known))
+
+
+def _grounded(finding: Finding, operator: Mechanism, trials: Sequence[Trial], known: Mapping[str, str]) -> Finding:
+    """A finding that no word explains, by the first word unless one case at least is right by the word found.
+
+    What is wrong in other entries too may look like another word by chance, as heads in reverse order do where they are
+    two.
+    """
+    name, first = finding.convention, next(iter(operator.conventions[finding.convention]))
+    if finding.how != "unexplained" or finding.word == first:
+        return finding
+    cases = _affected(trials, name, known, 2 * ENOUGH)
+    if any(_is_bounded(trial, name, finding.word, known) for trial in cases):
+        return finding
+    return replace(finding, word=first, agreed=sum(_explains(trial, name, first, known) == 1.0 for trial in cases))
 
 
 def _by_word(finding: Finding, operator: Mechanism, trials: Sequence[Trial], known: Mapping[str, str]) -> Finding:

@@ -18,6 +18,9 @@ PRODUCTS = 'ask for products in full precision, as by input_precision="ieee" in 
 def advice(witness: Mapping[str, Any], cell: Mapping[str, Any]) -> str:
     """What to do if it is meant, and what if it is not."""
     law = cell["law"]
+    if follows := witness.get("follows"):
+        told = f"these are the gradients of what the function returns, as {follows['told']} differences show"
+        return f"fix {follows['operator']} first: {told}"
     likeness = witness["likeness"]
     if likeness and likeness["convention"]:
         first = "if intended" if len(likeness["causes"]) == 1 else "if the first is intended"

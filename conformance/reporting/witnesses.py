@@ -119,6 +119,13 @@ class Fixed(TypedDict):
     value: Key[Value, "Its value, with which the definition agrees with the subject on every call."]
 
 
+class Follows(TypedDict):
+    """Gradients that are those of what the function returns, which is wrong itself."""
+
+    operator: Key[str, "The operator of the function."]
+    told: Key[int, "Differences of its outputs that agree with the gradients, and not with the right ones."]
+
+
 class Map(TypedDict):
     """The pattern of what is wrong."""
 
@@ -187,6 +194,7 @@ class Witness(_Witness):
     map: Key[Map | None, "The pattern of what is wrong."]
     when: Key[When | None, "The condition under which the subject is wrong; null if none was found."]
     fixed: Key[NotRequired[Fixed], "What the subject may be meant to have in every call; missing where it is nothing."]
+    follows: Key[NotRequired[Follows], "What wrong gradients follow from; missing where that is nothing."]
     unusual: Key[dict[str, Value], "The options that are neither at their defaults nor fixed by the declaration."]
     broken: Key[list[str], "The other laws that fail for the same reason."]
     full: Key[bool, "Whether it is shown in full; each fault is shown in full once."]

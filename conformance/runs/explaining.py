@@ -10,6 +10,7 @@ from ..data.plain import cause_of, storable, trace_of
 from ..diagnosis.answered import observed
 from ..diagnosis.candidates import anywhere
 from ..diagnosis.clock import now
+from ..diagnosis.derivatives import OwnDerivatives, own_derivatives
 from ..diagnosis.history import prepared, retraced
 from ..diagnosis.likeness import Likeness, Nearest
 from ..diagnosis.maps import mapped
@@ -24,6 +25,7 @@ from ..judging.bench import Bench
 from ..judging.cells import Cell, Failure, Result, is_large, law_of
 from ..judging.shrinking import Reduced, made_small
 from ..mechanisms.mechanism import Mechanism
+from ..subjects.gradients import GradientSubject
 from .groups import Group
 from .options import OPTIONS, Options
 
@@ -46,6 +48,10 @@ class Explainer:
     blocks: int = BLOCKS
     """Faults of one subject that are explained in full at most."""
     sought: dict[str, Sought] = field(default_factory=dict)
+    wrong: dict[str, set[str]] = field(default_factory=dict)
+    """The operators of each subject that have failed."""
+    followed: dict[tuple[str, str], OwnDerivatives] = field(default_factory=dict)
+    """What the gradients of a subject follow from, by subject and mechanism."""
 
     def explained(self, group: Group, result: Result, failed: Sequence[Cell], head: Cell) -> dict[str, Any]:
         """The failure that represents all of the group, explained; the others are listed under it.
@@ -64,6 +70,8 @@ class Explainer:
         unnamed = _unnamed(group, head)
         times = self._times * (AGAIN if unnamed in shown else 1.0)
         with group.subject.session():
+            follows = steps.tried(lambda: self._followed(group, bench, first)) if room else None
+            room = room and (follows is None or follows.operator not in self.wrong.get(group.name, ()))
             if room and first.large is not None:
                 seen = wrong_rows(first)
                 when = steps.tried(lambda: self._at_scale(result, first))
@@ -90,7 +98,9 @@ class Explainer:
             if failure.retraced:
                 steps.tried(lambda: prepared(bench, failure.before))
             data = steps.tried(
-                lambda: storable(describe(failure, bench, group.target, likeness, others, seen, when, after, fixed))
+                lambda: storable(
+                    describe(failure, bench, group.target, likeness, others, seen, when, after, fixed, follows)
+                )
             )
             if data is None:
                 data = steps.tried(lambda: storable(describe(first, bench, group.target, None, others)))
@@ -99,7 +109,18 @@ class Explainer:
             data |= {} if group.source is None else {"target": group.source or group.target, "alone": not group.source}
             found["witness"] = {**data, "full": full}
         shown |= faults
+        self.wrong.setdefault(group.name, set()).add(group.mechanism.operator)
         return found
+
+    def _followed(self, group: Group, bench: Bench, failure: Failure) -> OwnDerivatives | None:
+        """What wrong gradients follow from, which is the same in all dtypes."""
+        key = group.name, group.mechanism.name
+        if key not in self.followed and isinstance(bench.subject, GradientSubject) and failure.large is None:
+            found = own_derivatives(bench, observed(bench, failure, self.options.seed))
+            if found is None:
+                return None
+            self.followed[key] = found
+        return self.followed.get(key)
 
     def _named(
         self, group: Group, bench: Bench, failure: Failure, calls: Sequence[Observation], times: float

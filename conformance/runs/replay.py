@@ -14,7 +14,7 @@ from ..reporting.blocks import block
 from ..reporting.typesetting import page_width, terminal
 from .opening import Kept, Opened, Say, again, run_again
 
-TOLD = ("from", "likeness", "nearest", "map", "when", "after", "before", "broken", "key")
+TOLD = ("from", "likeness", "nearest", "map", "when", "fixed", "follows", "after", "before", "broken", "key")
 """What was found out when the case was kept, and is told again."""
 
 

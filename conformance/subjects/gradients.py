@@ -70,11 +70,15 @@ class GradientSubject(AdapterSubject):
 
     def forward_fails(self, call: Call) -> bool:
         """Whether the function gives no result either where the gradients of a call are not asked for."""
+        return self.forward_reply(call, call.inputs).fault is not None
+
+    def forward_reply(self, call: Call, inputs: Mapping[str, NDArray[Any]]) -> Reply:
+        """What the function itself returns on the inputs, for a call that asks for gradients."""
         known = {*self.forward.mechanism.required, *self.forward.mechanism.takes}
-        inputs = {name: x for name, x in call.inputs.items() if name in known}
-        inputs |= {name: inputs[like] for name, like in _zeros(self.forward.mechanism, self.mechanism).items()}
+        passed = {name: x for name, x in inputs.items() if name in known}
+        passed |= {name: passed[like] for name, like in _zeros(self.forward.mechanism, self.mechanism).items()}
         options = {name: x for name, x in call.options.items() if name in known}
-        return self.forward.call(replace(call, inputs=inputs, options=options)).fault is not None
+        return self.forward.call(replace(call, inputs=passed, options=options))
 
     def apart(self, calls: Sequence[Call], seconds: float, *, anew: bool = False) -> list[Reply]:
         raise ApartError("attnspec computes its gradients; the function itself is tested")

@@ -1,0 +1,130 @@
+"""Whether wrong gradients are those of what the function itself returns, so that not its backward pass is at fault.
+
+The function is called a small step ahead and a small step behind along random directions: these differences need no
+definition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..execution.backward import cotangents_in
+from ..execution.calling import Call
+from ..judging.bench import Bench
+from ..numerics.formats import FLOAT64, FORMATS
+from ..numerics.streams import Stream
+from ..subjects.gradients import GradientSubject
+from .observations import Observation
+
+CALLS = 6
+"""Wrong calls that are looked at."""
+TELLING = 3
+"""Differences that tell wrong gradients from right ones, all of which are those of the function."""
+ROOM = 1e-3
+"""The share of a difference by which a gradient along the same direction may miss it, in wide dtypes.
+
+In others it is half a step, which is the cube root of what results are rounded by.
+"""
+APART = 4
+"""How many times as far off as that the right gradient is where a difference tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnDerivatives:
+    """Gradients that are those of a function which is wrong itself."""
+
+    operator: str
+    """Of the function."""
+    told: int
+    """Differences that agree with the gradients, and not with the right ones."""
+
+
+def own_derivatives(bench: Bench, observations: Sequence[Observation]) -> OwnDerivatives | None:
+    """What the wrong gradients of a function follow from; None where they are not those of what it returns.
+
+    That is asked of functions that attnspec differentiates, on calls with wrong gradients.
+    """
+    subject = bench.subject
+    if not isinstance(subject, GradientSubject):
+        return None
+    told = 0
+    wrong = (o for o in observations if o.mechanism is bench.mechanism and not o.right)
+    for _, observation in zip(range(CALLS), wrong, strict=False):
+        for one in _directions(subject, observation):
+            found = one.difference()
+            if found is None:
+                continue
+            if abs(found - one.own) > (room := one.room * max(abs(one.own), abs(found))):
+                nearer = one.difference(1 / 2)
+                if nearer is None or abs(nearer - found) > room:  # too steep for the step
+                    continue
+                return None
+            told += abs(one.right - found) > APART * room
+    return OwnDerivatives(subject.forward.operator, told) if told >= TELLING else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Direction:
+    """A direction in which one input of a function is moved."""
+
+    subject: GradientSubject
+    call: Call
+    input: str
+    ahead: Any
+    own: float
+    """The derivative along it, by the gradient that was returned."""
+    right: float
+    """By that which should have been."""
+
+    @property
+    def step(self) -> float:
+        """The cube root of what results are rounded by."""
+        return float(FORMATS.get(self.call.dtype, FLOAT64).unit ** (1 / 3))
+
+    @property
+    def room(self) -> float:
+        return max(ROOM, self.step / 2)
+
+    def difference(self, share: float = 1.0) -> float | None:
+        """The derivative by what the function returns on both sides, a step or a share of it away.
+
+        None where rounding may have made it.
+        """
+        step, inputs = share * self.step, self.call.inputs
+        sides = [self._weighted({**inputs, self.input: inputs[self.input] + way * self.ahead}) for way in (step, -step)]
+        if None in sides:
+            return None
+        (front, size), (back, _) = sides
+        found = (front - back) / (2 * step)
+        noise = size * self.step**3 / step
+        return found if np.isfinite(found) and noise < self.room * abs(found) else None
+
+    def _weighted(self, inputs: Mapping[str, Any]) -> tuple[float, float] | None:
+        """The sum of all outputs, each times what is passed as its gradient, and the root of the sum of squares."""
+        names = [*self.subject.forward.mechanism.outputs]
+        asked = {names[at]: name for name, at in cotangents_in(inputs, names).items()}
+        outputs = self.subject.forward_reply(self.call, inputs).outputs
+        if not asked.keys() <= outputs.keys():
+            return None
+        with np.errstate(all="ignore"):
+            parts = [np.asarray(outputs[name], float) * inputs[weight] for name, weight in asked.items()]
+            return float(sum(np.sum(part) for part in parts)), float(sum(np.sum(part**2) for part in parts)) ** 0.5
+
+
+def _directions(subject: GradientSubject, observation: Observation) -> Iterator[_Direction]:
+    """A random direction for each gradient that a call has returned."""
+    call = observation.trial.call(observation.settled)
+    for name in observation.names:
+        at, x = name.removeprefix("d_"), call.inputs.get(name.removeprefix("d_"))
+        right, own = (np.asarray(y[name], float) for y in (observation.exact.values, observation.outputs))
+        if x is None or not x.shape == right.shape == own.shape:
+            continue
+        ahead = Stream("direction", name, *x.shape).normal(x.shape) * max(1.0, float(np.abs(x).max(initial=0.0)))
+        with np.errstate(all="ignore"):
+            along = [float(np.sum(y * ahead)) for y in (own, right)]
+        if np.isfinite(along).all():
+            yield _Direction(subject, call, at, ahead, *along)
