@@ -11,9 +11,9 @@ from ..diagnosis.answered import observed
 from ..diagnosis.candidates import anywhere
 from ..diagnosis.clock import now
 from ..diagnosis.derivatives import OwnDerivatives, own_derivatives
-from ..diagnosis.history import prepared, retraced
+from ..diagnosis.history import Retraced, prepared, retraced
 from ..diagnosis.likeness import Likeness, Nearest
-from ..diagnosis.maps import mapped
+from ..diagnosis.maps import Map, mapped
 from ..diagnosis.meant import fixed_option
 from ..diagnosis.naming import diagnose
 from ..diagnosis.observations import Observation
@@ -38,151 +38,186 @@ AGAIN = 0.25
 
 
 @dataclass(slots=True)
+class Told:
+    """What was found out about a subject when its earlier failures were explained."""
+
+    shown: set[str] = field(default_factory=set)
+    """The faults that were shown in full: one fault gets one block."""
+    wrong: set[str] = field(default_factory=set)
+    """The operators that have failed."""
+    reduced: Reduced = field(default_factory=Reduced)
+    sought: Sought = field(default_factory=Sought)
+    follows: dict[str, OwnDerivatives] = field(default_factory=dict)
+    """What the gradients of a mechanism follow from, which is the same in all dtypes."""
+
+
+@dataclass(slots=True)
 class Explainer:
-    """Explains failures, and keeps what it has shown in full of each subject: one fault gets one block."""
+    """Explains failures, one after the other."""
 
     options: Options
     deadline: float | None = None
-    shown: dict[str, set[str]] = field(default_factory=dict)
-    reduced: dict[str, Reduced] = field(default_factory=dict)
     blocks: int = BLOCKS
     """Faults of one subject that are explained in full at most."""
-    sought: dict[str, Sought] = field(default_factory=dict)
-    wrong: dict[str, set[str]] = field(default_factory=dict)
-    """The operators of each subject that have failed."""
-    followed: dict[tuple[str, str], OwnDerivatives] = field(default_factory=dict)
-    """What the gradients of a subject follow from, by subject and mechanism."""
+    told: dict[str, Told] = field(default_factory=dict)
+    """What was told of each subject, by its name."""
 
     def explained(self, group: Group, result: Result, failed: Sequence[Cell], head: Cell) -> dict[str, Any]:
         """The failure that represents all of the group, explained; the others are listed under it.
 
         What goes wrong in explaining it is told under `unexplained`: the verdict stands.
         """
-        bench, first, shown = result.bench, head.failure, self.shown.setdefault(group.name, set())
-        assert bench is not None
-        assert first is not None
-        steps = Steps()
-        likeness = seen = when = fixed = None
-        calls: Sequence[Observation] = []
-        after = ""
-        failure, room = first, len(shown) < self.blocks and self.options.explain_time > 0
-        others, seed = [c.law for c in failed if c is not head and c.finding == head.finding], self.options.seed
-        unnamed = _unnamed(group, head)
-        times = self._times * (AGAIN if unnamed in shown else 1.0)
+        told = self.told.setdefault(group.name, Told())
+        others = [c.law for c in failed if c is not head and c.finding == head.finding]
         with group.subject.session():
-            follows = steps.tried(lambda: self._followed(group, bench, first)) if room else None
-            room = room and (follows is None or follows.operator not in self.wrong.get(group.name, ()))
-            if room and first.large is not None:
-                seen = wrong_rows(first)
-                when = steps.tried(lambda: self._at_scale(result, first))
-            elif room:
-                reduced = self.reduced.setdefault(group.name, Reduced())
-                failure = steps.tried(lambda: made_small(first, result, reduced)) or first
-                again = (
-                    steps.tried(lambda: retraced(bench, failure, result, self.deadline)) if failure.dependent else None
-                )
-                failure, after = (again.failure, again.says) if again else (failure, "")
-            lawful = head.law == "contract.precision" or law_of(group.mechanism, first.law) is not None
-            begin = now()
-            if room and lawful and first.large is None:
-                calls = steps.tried(lambda: observed(bench, failure, seed)) or []
-                likeness = steps.tried(lambda: self._named(group, bench, failure, calls, times))
-            faults = _faults(likeness) if isinstance(likeness, Likeness) else {unnamed}
-            full = room and not faults & shown
-            if full and lawful and first.large is None:  # of what has a block already, where it is wrong is told there
-                if head.law != "contract.precision":  # which is a matter of all entries
-                    seen = steps.tried(lambda: mapped(bench, failure, seed))
-                left = self.options.explain_time - (now() - begin)
-                when = steps.tried(lambda: self._when(result, head, failure, calls, left, likeness))
-                fixed = steps.tried(lambda: fixed_option(bench, calls))
-            if failure.retraced:
-                steps.tried(lambda: prepared(bench, failure.before))
-            data = steps.tried(
-                lambda: storable(
-                    describe(failure, bench, group.target, likeness, others, seen, when, after, fixed, follows)
-                )
-            )
-            if data is None:
-                data = steps.tried(lambda: storable(describe(first, bench, group.target, None, others)))
-        found: dict[str, Any] = {"unexplained": steps.failed} if steps.failed else {}
+            found = Explanation(self.options, self.deadline, told, group, result, head)
+            if self.options.explain_time > 0 and len(told.shown) < self.blocks:
+                found.make()
+            data = found.described(others)
+        told.shown |= found.faults
+        told.wrong.add(group.mechanism.operator)
+        return data
+
+
+@dataclass(slots=True)
+class Explanation:
+    """What is found out about one failure, step by step; a step that fails costs itself alone."""
+
+    options: Options
+    deadline: float | None
+    told: Told
+    group: Group
+    result: Result
+    head: Cell
+    bench: Bench = field(init=False)
+    failure: Failure = field(init=False)
+    """The failure, made small."""
+    full: bool = False
+    """Whether it is shown in full."""
+    likeness: Likeness | Nearest | None = None
+    seen: Map | None = None
+    when: When | None = None
+    fixed: tuple[str, Any] | None = None
+    follows: OwnDerivatives | None = None
+    after: str = ""
+    """The calls that it needs first, in words."""
+    troubles: list[dict[str, str]] = field(default_factory=list)
+    """The steps that failed."""
+
+    def __post_init__(self) -> None:
+        assert self.result.bench is not None
+        assert self.head.failure is not None
+        self.bench, self.failure = self.result.bench, self.head.failure
+
+    @property
+    def faults(self) -> set[str]:
+        """What the fault may be called."""
+        return _faults(self.likeness) if isinstance(self.likeness, Likeness) else {_unnamed(self.group, self.head)}
+
+    def make(self) -> None:
+        """Find out as much as there is time for."""
+        if self.failure.large is not None:
+            self.full, self.seen = not self.faults & self.told.shown, wrong_rows(self.failure)
+            self.when = self.tried(self._at_scale)
+            return
+        self.follows = self.tried(self._followed)
+        if self.follows is not None and self.follows.operator in self.told.wrong:  # of which all is told there
+            return
+        self.failure = self.tried(lambda: made_small(self.failure, self.result, self.told.reduced)) or self.failure
+        again = self.tried(self._retraced) if self.failure.dependent else None
+        self.failure, self.after = (again.failure, again.says) if again else (self.failure, "")
+        lawful = self._of_precision or law_of(self.group.mechanism, self.failure.law) is not None
+        begin = now()
+        calls = (self.tried(self._observed) if lawful else None) or []
+        self.likeness = self.tried(lambda: self._named(calls)) if lawful else None
+        self.full = not self.faults & self.told.shown
+        if self.full and lawful:  # where what has a block already is wrong is told there
+            self.seen = None if self._of_precision else self.tried(self._mapped)
+            self.when = self.tried(lambda: self._when(calls, self.options.explain_time - (now() - begin)))
+            self.fixed = self.tried(lambda: fixed_option(self.bench, calls))
+
+    def described(self, others: list[str]) -> dict[str, Any]:
+        """All that was found out, as plain data."""
+        if self.failure.retraced:
+            self.tried(lambda: prepared(self.bench, self.failure.before))
+        bench, target, source, found = self.bench, self.group.target, self.group.source, dict[str, Any]()
+        whole = (self.likeness, others, self.seen, self.when, self.after, self.fixed, self.follows)
+        data = self.tried(lambda: storable(describe(self.failure, bench, target, *whole)))
+        first = self.head.failure
+        if data is None and first is not None:
+            data = self.tried(lambda: storable(describe(first, bench, target, None, others)))
         if data is not None:
-            data |= {} if group.source is None else {"target": group.source or group.target, "alone": not group.source}
-            found["witness"] = {**data, "full": full}
-        shown |= faults
-        self.wrong.setdefault(group.name, set()).add(group.mechanism.operator)
-        return found
+            data |= {} if source is None else {"target": source or target, "alone": not source}
+            found = {"witness": {**data, "full": self.full}}
+        return {"unexplained": self.troubles, **found} if self.troubles else found
 
-    def _followed(self, group: Group, bench: Bench, failure: Failure) -> OwnDerivatives | None:
-        """What wrong gradients follow from, which is the same in all dtypes."""
-        key = group.name, group.mechanism.name
-        if key not in self.followed and isinstance(bench.subject, GradientSubject) and failure.large is None:
-            found = own_derivatives(bench, observed(bench, failure, self.options.seed))
-            if found is None:
-                return None
-            self.followed[key] = found
-        return self.followed.get(key)
+    def tried(self, step: Callable[[], T]) -> T | None:
+        """What a step gives; None where it fails."""
+        try:
+            return step()
+        except Exception as error:
+            self.troubles.append({"says": cause_of(error), "trace": trace_of(error)})
+            return None
 
-    def _named(
-        self, group: Group, bench: Bench, failure: Failure, calls: Sequence[Observation], times: float
-    ) -> Likeness | Nearest | None:
+    # The steps
+
+    @property
+    def _of_precision(self) -> bool:
+        return self.head.law == "contract.precision"
+
+    def _at_scale(self) -> When | None:
+        """The condition under which a subject is wrong at the sizes of production."""
+        memory = int(self.options.memory * 2**30)
+        return from_which_sizes(self.bench, self.failure, self.result, self.options.seed, memory, self.deadline)
+
+    def _followed(self) -> OwnDerivatives | None:
+        """What wrong gradients follow from."""
+        known, name = self.told.follows, self.group.mechanism.name
+        if name not in known and isinstance(self.bench.subject, GradientSubject):
+            found = own_derivatives(self.bench, self._observed())
+            known.update({} if found is None else {name: found})
+        return known.get(name)
+
+    def _retraced(self) -> Retraced | None:
+        return retraced(self.bench, self.failure, self.result, self.deadline)
+
+    def _observed(self) -> list[Observation]:
+        return observed(self.bench, self.failure, self.options.seed)
+
+    def _named(self, calls: Sequence[Observation]) -> Likeness | Nearest | None:
         """What the subject behaves like, which is sought once for the same failure if nothing is found."""
-        sought, seed = self.sought.setdefault(group.name, Sought()), self.options.seed
-        before = sought.before(bench, failure, calls, times)
+        times = self._times * (AGAIN if _unnamed(self.group, self.head) in self.told.shown else 1.0)
+        before = self.told.sought.before(self.bench, self.failure, calls, times)
         if before is not None:
             return before.nearest
-        found = diagnose(bench, failure, seed, observations=calls, times=times, likely=self.shown[group.name])
-        sought.keep(bench, failure, calls, times, found)
+        seed, likely = self.options.seed, self.told.shown
+        found = diagnose(self.bench, self.failure, seed, observations=calls, times=times, likely=likely)
+        self.told.sought.keep(self.bench, self.failure, calls, times, found)
         return found
 
-    def _at_scale(self, result: Result, failure: Failure) -> When | None:
-        """The condition under which a subject is wrong at the sizes of production."""
-        assert result.bench is not None
-        memory = int(self.options.memory * 2**30)
-        return from_which_sizes(result.bench, failure, result, self.options.seed, memory, self.deadline)
+    def _mapped(self) -> Map | None:
+        return mapped(self.bench, self.failure, self.options.seed)
 
-    def _when(
-        self,
-        result: Result,
-        head: Cell,
-        failure: Failure,
-        calls: Sequence[Observation],
-        left: float,
-        likeness: Likeness | Nearest | None,
-    ) -> When | None:
+    def _when(self, calls: Sequence[Observation], left: float) -> When | None:
         """The condition under which a subject is wrong; precision and what earlier calls do are another matter."""
-        if head.law == "contract.precision" or failure.dependent or result.bench is None:
+        if self._of_precision or self.failure.dependent:
             return None
-        seed, deadline, times = self.options.seed, self.deadline, self._times
         return separated(
-            result.bench,
-            failure,
-            result,
-            seed,
+            self.bench,
+            self.failure,
+            self.result,
+            self.options.seed,
             observations=calls,
-            deadline=deadline,
-            times=times,
+            deadline=self.deadline,
+            times=self._times,
             left=left,
-            likeness=likeness,
+            likeness=self.likeness,
         )
 
     @property
     def _times(self) -> float:
         """How many times as long as usual an explanation may take."""
         return self.options.explain_time / float(OPTIONS["explain_time"].default)
-
-
-@dataclass(slots=True)
-class Steps:
-    """Steps of an explanation, each of which may fail without the others."""
-
-    failed: list[dict[str, str]] = field(default_factory=list)
-
-    def tried(self, step: Callable[[], T]) -> T | None:
-        try:
-            return step()
-        except Exception as error:
-            self.failed.append({"says": cause_of(error), "trace": trace_of(error)})
-            return None
 
 
 def _faults(likeness: Likeness) -> set[str]:

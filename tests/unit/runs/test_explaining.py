@@ -7,7 +7,7 @@ import attnspec
 from attnspec.judging.cells import Cell
 from attnspec.mechanisms.loader import library
 from attnspec.runs import explaining
-from attnspec.runs.explaining import Steps, headline
+from attnspec.runs.explaining import headline
 
 ATTENTION = library()["attention"]
 
@@ -30,11 +30,15 @@ def test_the_failure_that_says_most_stands_for_the_others(failed, expected):
     assert expected == headline(cells, ATTENTION).law
 
 
-def test_a_step_that_fails_costs_itself_alone():
-    steps = Steps()
-    assert [None, 3] == [steps.tried(lambda: 1 // 0), steps.tried(lambda: 3)]
-    assert ["ZeroDivisionError: integer division or modulo by zero"] == [step["says"] for step in steps.failed]
-    assert "1 // 0" in steps.failed[0]["trace"]
+def test_a_step_that_fails_costs_itself_alone(monkeypatch):
+    monkeypatch.setattr(explaining, "mapped", lambda *_: 1 // 0)
+    function = lambda x, weight, bias: 2 * x  # noqa: E731
+    report = attnspec.check(function, operator="layer_norm", framework="numpy", dtypes=("float64",))
+    cell = next(cell for cell in report.failures if "witness" in cell)
+    (trouble,) = cell["unexplained"]
+    assert "ZeroDivisionError: integer division or modulo by zero" == trouble["says"]
+    assert "1 // 0" in trouble["trace"]
+    assert [None, True] == [cell["witness"]["map"], cell["witness"]["when"] is not None]
 
 
 def test_the_name_of_a_fault_that_was_shown_without_one_is_sought_for_less_time(monkeypatch):
