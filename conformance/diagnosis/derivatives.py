@@ -95,12 +95,13 @@ class _Direction:
         None where rounding may have made it.
         """
         step, inputs = share * self.step, self.call.inputs
-        sides = [self._weighted({**inputs, self.input: inputs[self.input] + way * self.ahead}) for way in (step, -step)]
-        if None in sides:
+        front, back = (
+            self._weighted({**inputs, self.input: inputs[self.input] + way * self.ahead}) for way in (step, -step)
+        )
+        if front is None or back is None:
             return None
-        (front, size), (back, _) = sides
-        found = (front - back) / (2 * step)
-        noise = size * self.step**3 / step
+        found = (front[0] - back[0]) / (2 * step)
+        noise = front[1] * self.step**3 / step  # the cube of a step is what results are rounded by
         return found if np.isfinite(found) and noise < self.room * abs(found) else None
 
     def _weighted(self, inputs: Mapping[str, Any]) -> tuple[float, float] | None:
