@@ -130,15 +130,15 @@ def _drawn(bench: Bench, condition: Condition, grade: Grade, seed: int) -> Itera
 
 
 def _rivals(bench: Bench, candidate: Candidate) -> Iterator[Candidate]:
-    """The other edits of a changed line, and those of other lines of what is made under a condition, all under that.
+    """The other edits of a changed line, then those of the lines beside it, and of all of what is under a condition.
 
-    Of these come first those of the lines that it changes, and of the lines beside them.
+    They are made under that.
     """
     own = [*_of_its_line(bench, candidate)] if candidate.changed else []
     near = _beside(bench, candidate)
-    others = (
-        sorted(edited(bench), key=lambda edit: not edit.changes.keys() <= near) if candidate.where is not None else []
-    )
+    others = [edit for edit in edited(bench) if edit.changes.keys() <= near] if own or candidate.where else []
+    if candidate.where is not None:
+        others += edited(bench)
     for edit in dict.fromkeys((*own, *others)):
         where = candidate.where
         if where is None:

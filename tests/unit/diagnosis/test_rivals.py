@@ -139,3 +139,11 @@ def test_a_mistake_under_a_condition_is_no_edit_of_a_line_that_it_leaves_out():
     told = likeness(Where(m, "row_within", text, lambda inputs: inputs["q"].shape[2] >= 3))
     line = "row_within: row[..., none] >= spans[:, none, :, 0] -> (-row)[..., none] >= spans[:, none, :, 0]"
     assert f"{line} where heads >= 3" == told.name
+
+
+def test_an_edit_of_the_line_beside_it_is_told_where_it_alone_is_right_everywhere():
+    m = library()["hstu_attention"]
+    number = m.definition["number"].text.replace("last", "item")
+    told = f"context > 0 and {number}[:, none] == 0 and {number} < item"
+    text = m.definition["allowed"].text.replace("from_context", f"({told})")
+    assert f"allowed: from_context -> {told}" == likeness(Where(m, "allowed", text, lambda inputs: True)).name
