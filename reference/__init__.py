@@ -45,6 +45,8 @@ from .gradients import (
     group_norm_gradient,
     layer_norm_gradient,
     log_softmax_gradient,
+    residual_layer_norm_gradient,
+    residual_rms_norm_gradient,
     rms_norm_gradient,
     softmax_gradient,
 )
@@ -244,7 +246,9 @@ __all__ = [
     "relative_attention",
     "renormalised_filter",
     "residual_layer_norm",
+    "residual_layer_norm_gradient",
     "residual_rms_norm",
+    "residual_rms_norm_gradient",
     "retention",
     "rms_norm",
     "rms_norm_gradient",

@@ -56,6 +56,32 @@ def layer_norm_gradient(x, weight, d_out, *, eps=1e-5, eps_place="inside", varia
     return {"d_x": d_x, "d_weight": d_weight, "d_bias": d_bias}
 
 
+def residual_rms_norm_gradient(
+    x, residual, weight, d_out, *, d_summed=0.0, eps=1e-5, eps_place="inside", weight_form="plain"
+):
+    """Of residual_rms_norm, for cotangents d_out and d_summed [..., n]: `d_x`, `d_residual` and `d_weight`."""
+    if not eps > 0:
+        raise ValueError("epsilon is positive")
+    summed = of_a_sum(x, residual, d_summed)
+    of = rms_norm_gradient(summed, weight, d_out, eps=eps, eps_place=eps_place, weight_form=weight_form)
+    return {"d_x": of["d_x"] + d_summed, "d_residual": of["d_x"] + d_summed, "d_weight": of["d_weight"]}
+
+
+def residual_layer_norm_gradient(x, residual, weight, d_out, *, d_summed=0.0, eps=1e-5, eps_place="inside"):
+    """Of residual_layer_norm, for cotangents d_out and d_summed [..., n]: the same, and `d_bias` [n]."""
+    summed = of_a_sum(x, residual, d_summed)
+    of = layer_norm_gradient(summed, weight, d_out, eps=eps, eps_place=eps_place)
+    return {**of, "d_x": of["d_x"] + d_summed, "d_residual": of["d_x"] + d_summed}
+
+
+def of_a_sum(x, residual, d_summed):
+    """The sum of both, which its cotangent has the shape of, if there is one."""
+    alike(x, residual)
+    if np.ndim(d_summed):
+        alike(x, d_summed)
+    return np.array([a + b for a, b in zip(np.ravel(x), np.ravel(residual), strict=True)]).reshape(x.shape)
+
+
 def group_norm_gradient(x, weight, d_out, *, groups, eps=1e-5, grouping="block"):
     """Of group_norm, for cotangents d_out [batch, channels, height, width]: `d_x` like x, `d_weight` and `d_bias`."""
     alike(x, d_out)

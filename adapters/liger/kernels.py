@@ -59,6 +59,12 @@ def liger_rms_norm_gemma(x: Any, weight: Any, *, eps: float) -> Any:
     return kernels().liger_rms_norm(x, weight, eps, offset=1.0, casting_mode="gemma")
 
 
+@declared("residual_rms_norm", conventions={"eps_place": "inside", "weight_form": "plain"})
+def liger_fused_add_rms_norm(x: Any, residual: Any, weight: Any, *, eps: float) -> Any:
+    """liger_fused_add_rms_norm as for Llama."""
+    return kernels().liger_fused_add_rms_norm(x, residual, weight, eps)
+
+
 @declared("layer_norm", conventions={"eps_place": "inside", "variance": "biased"})
 def liger_layer_norm(x: Any, weight: Any, bias: Any, *, eps: float) -> Any:
     """liger_layer_norm."""
@@ -130,6 +136,19 @@ def liger_rms_norm_gemma_gradient(x: Any, weight: Any, d_out: Any, *, eps: float
         return kernels().liger_rms_norm(x, weight, eps, offset=1.0, casting_mode="gemma", in_place=False)
 
     return differentiated(rms_norm, d_out, x=x, weight=weight)
+
+
+@declared("residual_rms_norm_gradient", conventions={"eps_place": "inside", "weight_form": "plain"})
+def liger_fused_add_rms_norm_gradient(
+    x: Any, residual: Any, weight: Any, d_out: Any, *, d_summed: Any = None, eps: float
+) -> dict[str, Any]:
+    """The backward pass of liger_fused_add_rms_norm as for Llama."""
+
+    def fused(x: Any, residual: Any, weight: Any) -> dict[str, Any]:
+        out, summed = kernels().liger_fused_add_rms_norm(x, residual, weight, eps, in_place=False)
+        return {"out": out, "summed": summed}
+
+    return differentiated(fused, d_out, further={"summed": d_summed}, x=x, residual=residual, weight=weight)
 
 
 @declared("layer_norm_gradient", conventions={"eps_place": "inside", "variance": "biased"})

@@ -62,6 +62,35 @@ def torch_layer_norm_gradient(x: Any, weight: Any, d_out: Any, *, eps: float = 1
     return differentiated(layer_norm, d_out, x=x, weight=weight, bias=torch.zeros_like(weight))
 
 
+@adapter("residual_rms_norm_gradient", dtypes=DTYPES, conventions=ROOT_MEAN_SQUARE, package="torch")
+def torch_residual_rms_norm_gradient(
+    x: Any, residual: Any, weight: Any, d_out: Any, *, d_summed: Any = None, eps: float = 1e-5
+) -> dict[str, Any]:
+    """torch.autograd.grad of a sum and its torch.nn.functional.rms_norm."""
+    import torch
+
+    def fused(x: Any, residual: Any, weight: Any) -> dict[str, Any]:
+        summed = x + residual
+        return {"out": torch.nn.functional.rms_norm(summed, weight.shape, weight, eps), "summed": summed}
+
+    return differentiated(fused, d_out, further={"summed": d_summed}, x=x, residual=residual, weight=weight)
+
+
+@adapter("residual_layer_norm_gradient", dtypes=DTYPES, conventions={"eps_place": "inside"}, package="torch")
+def torch_residual_layer_norm_gradient(
+    x: Any, residual: Any, weight: Any, d_out: Any, *, d_summed: Any = None, eps: float = 1e-5
+) -> dict[str, Any]:
+    """torch.autograd.grad of a sum and its torch.nn.functional.layer_norm."""
+    import torch
+
+    def fused(x: Any, residual: Any, weight: Any, bias: Any) -> dict[str, Any]:
+        summed = x + residual
+        return {"out": torch.nn.functional.layer_norm(summed, weight.shape, weight, bias, eps), "summed": summed}
+
+    inputs = {"x": x, "residual": residual, "weight": weight, "bias": torch.zeros_like(weight)}
+    return differentiated(fused, d_out, further={"summed": d_summed}, **inputs)
+
+
 @adapter(
     "group_norm_gradient",
     dtypes=DTYPES,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
@@ -288,7 +289,9 @@ def _is_bounded(trial: Trial, name: str, word: str, known: Mapping[str, str]) ->
     worded = Trial(replace(trial.bench, words={**known, name: word}), trial.sample)
     worded.replies = trial.replies
     grade = looser(dtype, subject.claims.grade(dtype))[-1]
-    return all(is_right(worded, output, grade) for output in _differing(trial, name, known))
+    with suppress(Faulted):  # an output may be misshapen
+        return all(is_right(worded, output, grade) for output in _differing(trial, name, known))
+    return False
 
 
 def _grounded(finding: Finding, operator: Mechanism, trials: Sequence[Trial], known: Mapping[str, str]) -> Finding:

@@ -6,7 +6,8 @@ returns beside outputs, and whether it can be differentiated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -142,28 +143,47 @@ def _other_results(subject: AdapterSubject, device: str) -> list[str]:
     """What a plain function returns beside the operator's outputs, in words; it is left alone from now on.
 
     A further result is none of these where its shape is another one on every first call, as that of the weights is in
-    the place of a logsumexp.
+    the place of a logsumexp. A backward pass may return some of the gradients alone.
     """
     if not subject.interface.others:
         return []
     lay_out(subject, subject.mechanism, subject.claims.dtypes[0], device)
-    found = dict[str, list[tuple[Shape, Shape | None]]]()
+    m, found = subject.mechanism, defaultdict[str, list[tuple[Shape, Call]]](list)
     with subject.session():
         for call in first_calls(subject, device):
             for name, x in subject.results(call).items():
-                found.setdefault(name, []).append((x.shape, _shape(subject, name, call)))
-    m, says = subject.mechanism, list[str]()
-    for name in [*m.outputs][1:]:
-        pairs = found.get(name, [])
-        if pairs and all(own is not None and seen != own for seen, own in pairs):
-            seen, own = (told([*(shape or ())]) for shape in pairs[0])
-            says.append(f"it returns {seen} in the place of {name}, which is {own}: not tested")
-            subject.set_aside(name)
+                found[name].append((x.shape, call))
+    fits = {name: _fits(subject, name, found[name]) for name in [*m.outputs][1:] if name in found}
+    if m.gradient_of and not all(map(all, fits.values())) and (some := _some_gradients(subject, [*found.values()])):
+        subject.returned_as(some)
+        return [f"it returns {', '.join(some)} alone, as the shapes of first results show"]
+    says = list[str]()
+    for name in (name for name, fit in fits.items() if not any(fit)):
+        shape, call = found[name][0]
+        seen, own = (told([*(each or ())]) for each in (shape, _shape(subject, name, call)))
+        says.append(f"it returns {seen} in the place of {name}, which is {own}: not tested")
+        subject.set_aside(name)
     further = [name for name in found if name.startswith(OTHER)]
     if further:
         whole = len(m.outputs) + len(further)
         says.append(f"it returns {whole} results, and {m.operator} has {len(m.outputs)}: the others are not tested")
     return says
+
+
+def _fits(subject: AdapterSubject, output: str, found: Sequence[tuple[Shape, Call]]) -> list[bool]:
+    """For each call whether what was returned has the shape of an output, or that cannot be said."""
+    return [_shape(subject, output, call) in (shape, None) for shape, call in found]
+
+
+def _some_gradients(subject: AdapterSubject, found: Sequence[Sequence[tuple[Shape, Call]]]) -> list[str]:
+    """The gradients that results are, in their order, by the shapes of all first calls; nothing where some are none."""
+    names, left = list[str](), iter(subject.mechanism.outputs)
+    for result in found:
+        name = next((name for name in left if all(_fits(subject, name, result))), "")
+        if not name:
+            return []
+        names.append(name)
+    return names
 
 
 def _shape(subject: AdapterSubject, output: str, call: Call) -> Shape | None:

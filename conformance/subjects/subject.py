@@ -150,8 +150,11 @@ class AdapterSubject:
     def set_aside(self, output: str) -> None:
         """Take what is returned in the place of an output for something else."""
         names = enumerate(self.interface.outputs)
-        kept = tuple(f"{OTHER}{place}" if name == output else name for place, name in names)
-        self.interface = replace(self.interface, outputs=kept)
+        self.returned_as([f"{OTHER}{place}" if name == output else name for place, name in names])
+
+    def returned_as(self, names: Sequence[str]) -> None:
+        """Take what is returned for these outputs, in their order."""
+        self.interface = replace(self.interface, outputs=tuple(names))
         self.caller = self._called()
 
     def call(self, call: Call) -> Reply:

@@ -1,4 +1,4 @@
-"""Functions of rows as people write them: logarithms of softmax, and layer norms of a sum, in place or not."""
+"""Functions of rows as people write them: logarithms of softmax, norms of a sum, and gradients of both."""
 
 import torch
 import torch.nn.functional as F
@@ -91,7 +91,65 @@ def log_softmax_with_another_gradient(x):
     return MeanOfCotangents.apply(x)
 
 
+def add_rms_norm_backward(dy, x, residual, weight, eps=1e-6):
+    dx, dw = through_the_norm(dy, x + residual, weight, eps)
+    return dx, dx, dw
+
+
+def fused_add_rms_norm_bwd(dy, ds_out, s, weight, rstd):
+    y, v = s * rstd[:, None], dy * weight
+    return rstd[:, None] * (v - y * (v * y).mean(-1, keepdim=True)) + ds_out, (dy * y).sum(0)
+
+
+def residual_layer_norm_backward(dout, dresidual_out, x, residual, weight, eps=1e-5):
+    stream = (x + residual).detach().requires_grad_()
+    gamma, beta = weight.detach().requires_grad_(), torch.zeros_like(weight).requires_grad_()
+    with torch.enable_grad():
+        out = F.layer_norm(stream, stream.shape[-1:], gamma, beta, eps)
+    d_stream, d_gamma, d_beta = torch.autograd.grad(out, (stream, gamma, beta), dout)
+    return d_stream + dresidual_out, d_gamma, d_beta
+
+
+def through_the_norm(dy, s, weight, eps):
+    rstd = torch.rsqrt(s.square().mean(-1, keepdim=True) + eps)
+    y, v = s * rstd, dy * weight
+    return rstd * (v - y * (v * y).mean(-1, keepdim=True)), (dy * y).reshape(-1, s.shape[-1]).sum(0)
+
+
+def fused_add_rms_norm_bwd_of_both_cotangents(dy, ds_out, s, weight, rstd):
+    return fused_add_rms_norm_bwd(dy + ds_out, 0 * ds_out, s, weight, rstd)
+
+
+def fused_add_rms_norm_bwd_of_raw_shares(dy, ds_out, s, weight, rstd):
+    return fused_add_rms_norm_bwd(dy, ds_out, s, weight, rstd)[0], (dy * s).sum(0)
+
+
+def residual_layer_norm_backward_without_the_stream(dout, dresidual_out, x, residual, weight, eps=1e-5):
+    return residual_layer_norm_backward(dout, 0 * dresidual_out, x, residual, weight, eps)
+
+
+class StreamForgotten(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, residual, weight, eps):
+        stream = x + residual
+        ctx.save_for_backward(stream, weight)
+        ctx.eps = eps
+        return F.rms_norm(stream, stream.shape[-1:], weight, eps), stream
+
+    @staticmethod
+    def backward(ctx, dy, d_stream):
+        dx, dw = through_the_norm(dy, *ctx.saved_tensors, ctx.eps)
+        return dx, dx, dw, None
+
+
+def add_rms_norm_with_another_gradient(x, residual, weight, eps=1e-6):
+    return StreamForgotten.apply(x, residual, weight, eps)
+
+
 RIGHT = {
+    add_rms_norm_backward: "residual_rms_norm_gradient",
+    fused_add_rms_norm_bwd: "residual_rms_norm_gradient",
+    residual_layer_norm_backward: "residual_layer_norm_gradient",
     log_softmax_backward: "log_softmax_gradient",
     log_softmax_bwd: "log_softmax_gradient",
     log_softmax: "log_softmax",
@@ -102,6 +160,8 @@ RIGHT = {
     add_rms_norm: "residual_rms_norm",
 }
 WRONG = (
+    fused_add_rms_norm_bwd_of_both_cotangents, fused_add_rms_norm_bwd_of_raw_shares, add_rms_norm_with_another_gradient,
+    residual_layer_norm_backward_without_the_stream,
     log_softmax_backward_of_softmax, log_softmax_backward_without_exponentials, log_softmax_with_another_gradient,
     log_softmax_of_shares, log_softmax_without_the_maximum, log_softmax_of_rows, add_layer_norm_of_the_input,
     add_layer_norm_with_the_stream_from_before, add_rms_norm_of_the_input,

@@ -52,7 +52,7 @@ def derived(function, inputs, d_out):
 
 def witnessed(operator, outputs, expected, *inputs, **options):
     """Reference and definition have the gradients that are expected."""
-    named = dict(zip(library()[operator].inputs, inputs, strict=True))
+    named = dict(zip(library()[operator].required, inputs, strict=True))
     by_reference = getattr(reference, operator)(*inputs, **options)
     by_definition = Frame(library()[operator], {**named, **options}).outputs()
     for witness in (by_reference, by_definition):

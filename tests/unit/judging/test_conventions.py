@@ -164,6 +164,18 @@ def test_a_word_found_at_first_is_confirmed_on_further_cases():
     assert Finding("causal_alignment", "bottom_right", "unexplained", 4, 5) == replace(finding, told_by=())
 
 
+def test_what_no_word_explains_may_have_an_output_of_another_shape():
+    def residual_rms_norm_gradient(x, residual, weight, d_out, *, d_summed=0.0, eps=1e-5):
+        root = ((x + residual).square().mean(-1, keepdim=True) + eps).sqrt()
+        y, v = (x + residual) / root, d_out * weight
+        d_x = (v - y * (v * y).mean(-1, keepdim=True)) / root + d_summed
+        return d_x, d_x[..., :1], (d_x + 1).reshape(-1, len(weight)).sum(0)
+
+    function, m = residual_rms_norm_gradient, library()["residual_rms_norm_gradient"]
+    one = subject(Adapter("norm", function.__name__, function, "torch", dtypes=("float32",)))
+    assert identify(one, m, "float32", "cpu")["eps_place"].how == "unexplained"
+
+
 def test_cases_that_are_not_taken_do_not_keep_a_word_from_being_found():
     def kernel(q, k, v, *, mask=None):
         if mask is not None and q.shape[2] != k.shape[2]:

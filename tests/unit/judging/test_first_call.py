@@ -42,6 +42,20 @@ def test_what_is_shaped_like_an_output_is_judged_as_that(tmp_path, second, verdi
     assert "in the place of" not in notes(report)
 
 
+@pytest.mark.parametrize(("factor", "verdict"), [("1", "conformant"), ("2", "violated")])
+def test_a_backward_pass_may_return_some_gradients_alone(tmp_path, factor, verdict):
+    text = f"""
+def add_rms_norm_backward(dy, x, residual, weight, eps=1e-5):
+    rstd = ((x + residual) ** 2).mean(-1, keepdim=True).add(eps).rsqrt()
+    y, v = (x + residual) * rstd, dy * weight
+    return rstd * (v - y * (v * y).mean(-1, keepdim=True)), {factor} * (dy * y).flatten(0, -2).sum(0)
+"""
+    (tmp_path / "kernels.py").write_text(text)
+    report = attnspec.check(f"{tmp_path / 'kernels.py'}:add_rms_norm_backward", dtypes="float32", explain_time=0)
+    assert {"add_rms_norm_backward": verdict} == report.verdicts, report
+    assert "it returns d_x, d_weight alone" in notes(report)
+
+
 def test_further_results_are_left_alone(tmp_path):
     report = checked(tmp_path, "layer_norm")
     assert {"layer_norm": "conformant"} == report.verdicts, report
