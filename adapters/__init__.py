@@ -72,8 +72,8 @@ class Adapter:
     """Of a plain function: whether its interface is guessed, so that first calls may show another one."""
     compiles: bool = False
     """Of a plain function: whether its framework compiles it for every shape, as its type shows."""
-    weightless: bool = False
-    """Of a plain class: whether it is made without arguments, and its forward pass is called."""
+    made: str = ""
+    """Of a plain class whose forward pass is called: what stands behind its name where it is made."""
     bundle: str = ""
     """Of a plain function that takes all that it is passed in one parameter: whether that is a "tuple" or a "dict"."""
     factory: tuple[str, ...] | None = None

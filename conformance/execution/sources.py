@@ -27,7 +27,7 @@ from .documented import documented
 from .dotted import Named, named
 from .interpretation import interpreted, interpreting
 from .planned import Planned, is_planned
-from .weightless import forward_of, is_weightless
+from .weightless import asked, call_of, forward_of, is_module, is_weightless, made, telling
 
 
 def declared(path: Path, function: str = "") -> list[Adapter]:
@@ -66,8 +66,25 @@ def _called(path: Path, name: str, module: ModuleType) -> Callable[..., Any]:
     if inspect.isclass(found):
         weighty = any(base.__module__.partition(".")[0] in MODULES for base in found.__mro__)
         hint = f"'attnspec init {path}:{name}' proposes how its weights are filled" if weighty else "name a function"
-        raise TargetError(f"{path}: {name} is a class; {hint}")
+        raise TargetError(f"{path}: {name} is a class{_unmade(found)}; {hint}")
     return found
+
+
+def _unmade(kind: type) -> str:
+    """Why no module of a class can be made, after its name; nothing where one can, or it is no module of torch."""
+    if not is_module(kind):
+        return ""
+    told = telling(kind)
+    if told is None:
+        names = ", ".join(asked(kind))
+        return f" that asks for {names}, and its file has no get_init_inputs() that returns a list of that" * bool(
+            names
+        )
+    try:
+        made(kind)
+    except Exception as error:
+        return f" that cannot be made with what get_init_inputs() of its file returns, with {_said(error)}"
+    return ""
 
 
 MODULES = ("torch", "flax", "keras")
@@ -78,8 +95,9 @@ def undecorated(
     function: Callable[..., Any], name: str, module: ModuleType | None = None, **declaration: Any
 ) -> Adapter:
     """A plain function as an adapter, or a class without weights, its framework guessed where it is not given."""
-    weightless, written = is_weightless(function), getattr(function, "__doc__", None)
-    function = forward_of(function) if weightless else documented(function)
+    whole = call_of(function) if is_weightless(function) else ""
+    written = getattr(function, "__doc__", None) if whole else None
+    function = forward_of(function) if whole else documented(function)
     known = {key: x for key, x in declaration.items() if key in KEYWORDS}
     perhaps = guess_frameworks(function, module) if not known.get("framework") else ()
     if perhaps:
@@ -87,13 +105,13 @@ def undecorated(
     given = Adapter(
         perhaps=perhaps if len(perhaps) > 1 else (),
         compiles=compiles(function),
-        weightless=weightless,
+        made=whole,
         bundle=str(getattr(function, "bundle", "")),
         name=name,
         operator=declaration.get("operator") or "",
         function=function,
         place=place_of(function),
-        summary=str(getattr(function, "__doc__", None) or (weightless and written) or "").strip().partition("\n")[0],
+        summary=str(getattr(function, "__doc__", None) or written or "").strip().partition("\n")[0],
         further={key: x for key, x in declaration.items() if key not in (*KEYWORDS, "operator")},
         **known,
     )

@@ -59,14 +59,15 @@ def code_of(subject: AdapterSubject, target: str, device: str, beside: Path) -> 
         return _module(subject, path, beside)
     if path is not None:
         whole = function_of(target) or adapter.name
-        whole = whole if in_module(target) or "." in whole else _function_of(path, whole, adapter.place)
+        known = in_module(target) or "." in whole or adapter.made
+        whole = whole if known else _function_of(path, whole, adapter.place)
         name = whole.rpartition(".")[2]
         stand_in = STAND_IN if DECLARING.search(path.read_bytes()) else ""
         loading, imports = _loaded(path, beside)
         imports += ["import types"] if stand_in else []
         if adapter.interpreted == BY:
             imports, loading = [*imports, "import os"], f"{INTERPRETING}{loading}"
-        called = f"module.{whole}{'().eval().forward' * adapter.weightless}"
+        called = f"module.{whole}{adapter.made and f'{adapter.made}.eval().forward'}"
         return name, imports, f"{stand_in}{loading}\n{_defined(adapter, name, called)}"
     name = adapter.function.__name__
     if not adapter.module.startswith(SHIPPED):

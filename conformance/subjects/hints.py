@@ -1,13 +1,14 @@
 """What the file of a plain function tells of its operator where its name does not, read as text.
 
 A class may be called `Model` as in KernelBench: its documentation, what its forward pass calls, and the name of its
-file say more. `get_inputs` in the same file says how many axes its arrays have.
+file say more. `get_inputs` in the same file says how many axes its arrays have, and `get_init_inputs` with what a class
+is made.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,22 +71,37 @@ class Source:
         return only if names and names == self.parameters[: len(names)] else None
 
     @property
+    def held(self) -> dict[str, ast.expr]:
+        """What a module holds of what it is made with, by its attributes: `get_init_inputs` says that, or a default."""
+        made = _named(self.node, "__init__")
+        if not isinstance(made, ast.FunctionDef):
+            return {}
+        names = [arg.arg for arg in made.args.args[1:]]
+        given = dict(zip(reversed(names), reversed(made.args.defaults), strict=False))
+        given |= zip(names, _returned(_named(self.module, "get_init_inputs")), strict=False)
+        return {
+            target.attr: given[node.value.id]
+            for node in made.body
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id in given
+            for target in node.targets
+            if isinstance(target, ast.Attribute) and _name(target.value) == "self"
+        }
+
+    def number(self, x: ast.expr) -> object:
+        """The number that an expression is, as it stands, by its name or as what a module holds; else None."""
+        if isinstance(x, ast.Attribute) and _name(x.value) == "self":
+            x = self.held.get(x.attr, x)
+        assigned = _assigned(self.module.body)
+        return _number(assigned.get(x.id, x) if isinstance(x, ast.Name) else x)
+
+    @property
     def axes(self) -> list[int]:
         """How many axes each array of `get_inputs` has, until one is not told."""
         made = _named(self.module, "get_inputs")
         if not isinstance(made, ast.FunctionDef):
             return []
-        assigned = {
-            target.id: node.value
-            for node in made.body
-            if isinstance(node, ast.Assign)
-            for target in node.targets
-            if isinstance(target, ast.Name)
-        }
-        last = made.body[-1]
-        parts = last.value.elts if isinstance(last, ast.Return) and isinstance(last.value, ast.List | ast.Tuple) else []
-        found = list[int]()
-        for part in parts:
+        assigned, found = _assigned(made.body), list[int]()
+        for part in _returned(made):
             count = _axes_of(assigned.get(part.id, part) if isinstance(part, ast.Name) else part)
             if not count:
                 break
@@ -136,7 +152,7 @@ def without_doubt(source: Source, says: Callable[[str], str]) -> tuple[str, int]
     last = (-1, *(count - 1 for count in source.axes[:1]))
     named = {word.arg: word.value for word in call.keywords}
     axes = [x for name in ("dim", "axis") if (x := named.get(name)) is not None]
-    plain = all(_number(x) in last for x in axes)
+    plain = all(source.number(x) in last for x in axes)
     return (operator, len(call.args)) if plain else ("", 0)
 
 
@@ -145,6 +161,23 @@ def _named(node: ast.AST, name: str) -> ast.AST | None:
     body = getattr(node, "body", [])
     found = [x for x in body if isinstance(x, ast.ClassDef | ast.FunctionDef) and x.name == name]
     return found[-1] if found else None
+
+
+def _assigned(body: Iterable[ast.stmt]) -> dict[str, ast.expr]:
+    """What names are assigned."""
+    return {
+        target.id: node.value
+        for node in body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def _returned(made: ast.AST | None) -> list[ast.expr]:
+    """The parts of the list that a function returns in its last line."""
+    last = made.body[-1] if isinstance(made, ast.FunctionDef) else None
+    return last.value.elts if isinstance(last, ast.Return) and isinstance(last.value, ast.List | ast.Tuple) else []
 
 
 def _name(function: ast.expr) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 import attnspec
-from attnspec.errors import UsageError
+from attnspec.errors import TargetError, UsageError
 
 KERNELS = """
 import torch
@@ -90,6 +90,51 @@ def model(tmp_path):
     return written
 
 
+MADE = """
+import torch
+import torch.nn as nn
+
+DIM = 1
+
+
+class Model(nn.Module):
+    'Softmax.'
+    def __init__(self, {parameters}):
+        super().__init__()
+        self.dim = dim
+        self.factor = factor
+
+    def forward(self, x):
+        return torch.softmax({x}, dim=self.dim)
+
+
+class ModelNew(Model):
+    def forward(self, x):
+        return torch.softmax({x}, dim=self.dim)
+
+
+def get_inputs():
+    return [torch.randn(16, 16384)]
+{made}
+"""
+
+
+@pytest.fixture
+def made(tmp_path):
+    def written(made, parameters="dim, factor=1", x="self.factor * x", name="Model"):
+        text = MADE
+        for key, code in {"made": made, "parameters": parameters, "x": x}.items():
+            text = text.replace(f"{{{key}}}", code)
+        (tmp_path / "1_made.py").write_text(text)
+        return f"{tmp_path / '1_made.py'}:{name}"
+
+    return written
+
+
+def get_init_inputs(text):
+    return f"\n\ndef get_init_inputs():\n    return {text}"
+
+
 def checked(target):
     return attnspec.check(target, dtypes=("float32",), explain_time=0)
 
@@ -118,3 +163,45 @@ def test_what_a_file_speaks_of_is_told_where_it_leaves_a_doubt(model, name, says
     with pytest.raises(UsageError) as told:
         checked(model(name))
     assert f"the name {name!r} does not say which operator it is; {says}" == str(told.value)
+
+
+@pytest.mark.parametrize("name", ["Model", "ModelNew"])
+@pytest.mark.parametrize(
+    ("given", "parameters", "verdict"),
+    [
+        ("[1]", "dim, factor=1", "conformant"),
+        ("[DIM]", "dim, factor=1", "conformant"),
+        ("[[1], {'factor': 1}]", "dim, factor", "conformant"),
+        ("[1]", "dim=0, factor=1", "conformant"),
+        ("[1, 2]", "dim, factor", "violated"),
+        ("[[], {'dim': 1, 'factor': 0.5}]", "dim, factor=1", "violated"),
+    ],
+)
+def test_a_class_is_made_with_what_its_file_says(made, name, given, parameters, verdict):
+    target = made(get_init_inputs(given), parameters, name=name)
+    report = attnspec.check(target, operator="softmax", dtypes=("float32",), explain_time=0)
+    assert {name: verdict} == report.verdicts, report
+
+
+def test_what_a_module_holds_says_the_last_axis(made):
+    plain = {"parameters": "dim, factor=None", "x": "x"}
+    assert {"Model": "conformant"} == checked(made(get_init_inputs("[DIM]"), **plain)).verdicts
+    with pytest.raises(UsageError, match="its documentation says softmax: add --operator softmax"):
+        checked(made(get_init_inputs("[0]"), **plain))
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("", "Model is a class that asks for dim, factor, and its file has no get_init_inputs() that returns a list"),
+        (get_init_inputs("[1]"), "Model is a class that cannot be made with what get_init_inputs() of its file "),
+        (
+            get_init_inputs("[1, 2 / 0]"),
+            "of its file returns, with ZeroDivisionError: division by zero; 'attnspec init",
+        ),
+    ],
+)
+def test_what_a_class_is_not_made_with_is_told(made, given, says):
+    with pytest.raises(TargetError) as told:
+        checked(made(given, "dim, factor"))
+    assert says in str(told.value)

@@ -1,10 +1,12 @@
-"""A class of modules without weights is a function: that of its forward pass."""
+"""A class of modules without weights is a function: that of its forward pass, made as its file says."""
+
+import sys
 
 import pytest
 import torch
 
 import attnspec
-from attnspec.execution.weightless import forward_of, is_weightless
+from attnspec.execution.weightless import arguments, asked, call_of, forward_of, is_weightless
 
 KERNEL = """
 import torch
@@ -39,6 +41,18 @@ class Sized(torch.nn.Module):
 def test_a_class_without_weights_is_made_without_arguments():
     assert [True, False, False, False] == [*map(is_weightless, (Plain, Sized, torch.nn.LayerNorm, dict))]
     assert 4 == forward_of(Plain)(2)
+
+
+def test_a_class_is_made_with_what_its_file_tells(monkeypatch):
+    module = sys.modules[__name__]
+    assert [["dim"], []] == [asked(Sized), asked(Plain)]
+    for told, given, text in (
+        ([3], ([3], {}), "(*module.get_init_inputs())"),
+        (([], {"dim": 3}), ([], {"dim": 3}), "(*module.get_init_inputs()[0], **module.get_init_inputs()[1])"),
+    ):
+        monkeypatch.setattr(module, "get_init_inputs", lambda told=told: told, raising=False)
+        assert (True, given, text) == (is_weightless(Sized), arguments(Sized), call_of(Sized))
+        assert (True, ([], {}), "()") == (is_weightless(Plain), arguments(Plain), call_of(Plain))
 
 
 @pytest.mark.parametrize(("result", "verdict"), [(RIGHT, "conformant"), (f"2 * {RIGHT}", "violated")])

@@ -143,6 +143,34 @@ def test_a_plain_function_of_another_framework_is_called_in_its_file(tmp_path, b
     assert 0 == bare(made)[0]
 
 
+MODEL = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self, dim, factor):
+        super().__init__()
+        self.dim = dim
+        self.factor = factor
+
+    def forward(self, x):
+        return torch.softmax(self.factor * x, self.dim)
+
+def get_init_inputs():
+    return {given}
+"""
+
+
+@pytest.mark.parametrize("given", ["[-1, {}]", "[[-1], {{'factor': {}}}]"])
+def test_a_class_is_made_with_what_its_file_says(tmp_path, given, bare):
+    path = tmp_path / "model.py"
+    path.write_text(MODEL.format(given=given.format(2)))
+    key = kept(f"{path}:Model", "definition", tmp_path, operator="softmax")
+    made = written(tmp_path, key, "softmax")
+    assert 1 == bare(made)[0]
+    path.write_text(MODEL.format(given=given.format(1)))
+    assert 0 == bare(made)[0]
+
+
 ROUTER = """
 import torch
 

@@ -47,6 +47,32 @@ def test_who_only_calls_another_one_is_that(tmp_path, body, found):
     assert found == without_doubt(source(tmp_path, f"def mine(x):\n    {body}\n"), says)
 
 
+@pytest.mark.parametrize(
+    ("made", "given", "found"),
+    [
+        ("def __init__(self, dim):\n        self.dim = dim", "[1]", "softmax"),
+        ("def __init__(self, dim):\n        self.dim = dim", "[LAST]", "softmax"),
+        ("def __init__(self, dim):\n        self.dim = dim", "[0]", ""),
+        ("def __init__(self, dim):\n        self.dim = dim", "[]", ""),
+        ("def __init__(self, eps, dim=-1):\n        self.dim = dim", "[0.1]", "softmax"),
+        ("def __init__(self, eps, dim=-1):\n        self.dim = dim", "[0.1, 0]", ""),
+    ],
+)
+def test_what_a_module_holds_is_known_by_what_it_is_made_with(tmp_path, made, given, found):
+    text = f"""
+LAST = 1
+class mine(Module):
+    {made}
+    def forward(self, x):
+        return softmax(x, dim=self.dim)
+def get_inputs():
+    return [torch.rand(2, 3)]
+def get_init_inputs():
+    return {given}
+"""
+    assert found == without_doubt(source(tmp_path, text), says)[0]
+
+
 def test_the_last_axis_is_known_by_the_inputs_that_a_file_makes(tmp_path):
     text = "def mine(x):\n    return softmax(x, dim=1)\ndef get_inputs():\n    return [torch.rand({})]\n"
     found = [without_doubt(source(tmp_path, text.format(shape)), says)[0] for shape in ("2, 3", "(2, 3)", "2, 3, 4")]
