@@ -26,13 +26,13 @@ from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.signatures import variants
 from ..numerics import budget
 from ..subjects.gradients import GradientSubject, further_outputs, gradient_of, may_have_gradients, writes
-from ..subjects.guesses import as_made
+from ..subjects.guesses import as_documented, as_made
 from ..subjects.subject import AdapterSubject, Subject
 from .bench import Bench
 from .conventions import identified
 from .layouts import is_read_right, lay_out
 from .possible_layouts import candidates
-from .readings import find_readings
+from .readings import find_readings, last_resorts
 from .refused_sizes import Limits, fails, in_chunks, learned, one_width, refuses, taken_alone, taken_as_copies
 from .settling import Declined, Settled, claimed
 
@@ -52,8 +52,10 @@ def noticed(subject: Subject, device: str) -> tuple[str, ...]:
     says += _as_made(subject)
     _find_variant(subject, device)
     readings = find_readings(subject, device)
-    limits = [*_refused_sizes(subject, device), *_taken_alone(subject, device), *_taken_as_copies(subject, device)]
-    if limits and not readings:  # which calls beyond them may have hidden
+    chunks = _larger_chunks(subject, device)
+    limits = chunks or _refused_sizes(subject, device)
+    limits += [*_taken_alone(subject, device), *_taken_as_copies(subject, device)]
+    if chunks or (limits and not readings):  # which calls beyond them may have hidden
         readings = find_readings(subject, device)
     says += [*readings, *limits]
     says += _other_results(subject, device)
@@ -92,6 +94,22 @@ def _refused_sizes(subject: AdapterSubject, device: str) -> list[str]:
     return [*says, *_limited(subject, device, in_chunks, "fails for")]
 
 
+def _larger_chunks(subject: AdapterSubject, device: str) -> list[str]:
+    """The sizes that a plain function takes if its chunks are as large as kernels have them, in words.
+
+    Where it gives no result for the first case, and none with larger chunks of which that is no multiple.
+    """
+    own, found = subject.adapter.like, list[str]()
+    if not subject.adapter.guessed or not fails(subject, device):
+        return []
+    for like in last_resorts(subject):
+        subject.take_as(like)
+        if found := _limited(subject, device, in_chunks, "fails for"):
+            break
+    subject.take_as(own)  # how it is read is seen by first calls, which have these sizes now
+    return found
+
+
 def _limited(
     subject: AdapterSubject, device: str, find: Callable[[AdapterSubject, str], Limits | None], does: str
 ) -> list[str]:
@@ -125,7 +143,8 @@ def _one_width(subject: AdapterSubject, device: str) -> list[str]:
 
 def _taken_alone(subject: AdapterSubject, device: str) -> list[str]:
     """What holds of all calls that a plain function takes, in words; no other case is drawn from now on."""
-    found = [*taken_alone(subject, device)] if subject.interface.refusing else []
+    said = as_documented(subject.adapter, subject.mechanism)
+    found = [*taken_alone(subject, device, said)] if subject.interface.refusing else []
     if found:
         subject.require(*(condition for condition, _ in found))
         subject.laid_out = subject.observed_layout  # which calls beyond them may have hidden

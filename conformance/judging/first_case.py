@@ -45,6 +45,11 @@ class FirstCase:
         """The scenarios, each drawn when it is first asked for."""
         return (sample for sample in self.planned.one_by_one() if sample.case.scenario)
 
+    @property
+    def _some(self) -> Iterator[Sample]:
+        """The scenarios, and then the cases of pairs of settings."""
+        return itertools.chain(self.plain, self.planned.pairs)
+
     def settled(self, single: Mapping[str, int], ties: Mapping[str, str]) -> dict[str, int]:
         """Sizes where some are set, and some equal others."""
         assert self.first is not None
@@ -102,12 +107,14 @@ class FirstCase:
         others: Collection[str] = (),
         *,
         wrong: bool = False,
+        right: bool = False,
         later: bool = False,
     ) -> str:
         """What is said to the first of the cases of which a condition does not hold, if all of these fail in such ways.
 
-        Some may be `wrong` instead, if one fails and none is right. With `later`, an output behind the first one may be
-        misshapen. One of which the condition holds is answered. Some other conditions hold of all cases looked at.
+        Some may be `wrong` instead, if one fails and none is right; with `right`, these may be some, too. With `later`,
+        an output behind the first one may be misshapen. One of which the condition holds is answered. Some other
+        conditions hold of all cases looked at.
         """
         without, said = [*self._without(condition, others)], ""
         for case in without:
@@ -116,9 +123,9 @@ class FirstCase:
             if not fails and not wrong:
                 return ""
             said = said or (fault.says if fault and fails else "")
-        if not said or (wrong and self._is_right_on(without)):
+        if not said or (wrong and not right and self._is_right_on(without)):
             return ""
-        within = self._besides(self.plain, condition, others, met=True)
+        within = self._besides(self._some, condition, others, met=True)
         return said if any(map(self._is_answered, within)) else ""
 
     def _is_answered(self, case: Sample) -> bool:
@@ -133,7 +140,7 @@ class FirstCase:
 
     def _without(self, condition: str, others: Collection[str]) -> Iterator[Sample]:
         """The first cases of which a condition does not hold, and some others do."""
-        return self._besides(itertools.chain(self.plain, self.planned.pairs), condition, others, met=False)
+        return self._besides(self._some, condition, others, met=False)
 
     def _besides(
         self, cases: Iterable[Sample], condition: str, others: Collection[str], *, met: bool

@@ -168,8 +168,13 @@ def share_of_right(
 
 def answers(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str) -> bool:
     """Whether a subject gives results of the right shape for the first cases, wrong or not."""
+    return share_of_answers(subject, operator, dtype, device) == 1
+
+
+def share_of_answers(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str) -> float:
+    """The share of the first cases for which a subject gives such results."""
     fits = fits_of(subject, operator, giving(subject, operator, dtype, ()), dtype, device)
-    return bool(fits) and not {*fits} & {"refused", "stuck"}
+    return sum(fit not in ("refused", "stuck") for fit in fits) / max(len(fits), 1)
 
 
 def fits_of(

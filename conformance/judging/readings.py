@@ -16,7 +16,17 @@ from ..mechanisms.stated import is_stated
 from ..subjects.readings import LACKING, Way, begun, line_of, unsaid, ways
 from ..subjects.subject import AdapterSubject
 from .bench import Bench
-from .layouts import answers, enough, fits_of, giving, is_read_right, lay_out, right_answers, share_of_right
+from .layouts import (
+    answers,
+    enough,
+    fits_of,
+    giving,
+    is_read_right,
+    lay_out,
+    right_answers,
+    share_of_answers,
+    share_of_right,
+)
 from .settling import Declined, Settled, claimed
 
 
@@ -36,6 +46,15 @@ def find_readings(subject: AdapterSubject, device: str) -> list[str]:
     if says:
         subject.laid_out = subject.observed_layout  # which a wrong way may have hidden
     return says
+
+
+def last_resorts(subject: AdapterSubject) -> Iterator[str]:
+    """The interfaces by which a plain function may be called that gives no results by any other."""
+    begun_by = begun(subject.adapter, subject.mechanism)
+    for way in ways(subject.adapter, subject.mechanism):
+        if way.reading.last_resort:
+            before = [other for other in begun_by if not _overlap(other, way)]
+            yield line_of(subject.adapter, subject.mechanism, [*before, way])
 
 
 def _among(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list[str]:
@@ -201,17 +220,25 @@ def _answered(
     further: Sequence[Sequence[Way]],
     device: str,
 ) -> Sequence[Way] | None:
-    """The first ways by which a function gives results, if it gives none by its own; it is called so from now on."""
-    like = subject.adapter.like
+    """The first ways by which a function gives results for all cases; it is called so from now on.
+
+    Where it gives none by its own ways, and none for all cases by any, they are those by which it gives the most.
+    """
+    like, best, most = subject.adapter.like, None, 0.0
     for some in (*own, *further):
         line = line_of(subject.adapter, subject.mechanism, [*before, *some])
         if unsaid(subject.adapter, subject.mechanism, line):
             continue
         subject.take_as(line)
-        if _answers(subject, device):
+        share = share_of_answers(subject, subject.mechanism, subject.claims.dtypes[0], device)
+        if share == 1:
             return None if some in own else some
-    subject.take_as(like)
-    return None
+        if some in own and share:
+            most = 1.0
+        elif share > most:
+            best, most = (some, line), share
+    subject.take_as(best[1] if best else like)
+    return best[0] if best else None
 
 
 def _answers(subject: AdapterSubject, device: str) -> bool:

@@ -156,12 +156,12 @@ def one_width(subject: AdapterSubject, device: str) -> Limits | None:
     return Limits(ties, {}, says)
 
 
-def taken_alone(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str]]:
+def taken_alone(subject: AdapterSubject, device: str, documented: Collection[str] = ()) -> Iterator[tuple[str, str]]:
     """What has to hold of the calls that a function takes, and what it says where it does not.
 
     It answers a first case of which all of that holds, and fails on all of which one of it does not: where the first
     array has fewer axes than usual, or more; where heads are grouped; where a call lacks what the function asks for;
-    and beyond the limits that many functions of its operator have.
+    and beyond the limits that many functions of its operator have; beyond those that are `documented`, it may be right.
     """
     asked, m = FirstCase(subject, device), subject.mechanism
     if m.required:
@@ -173,8 +173,12 @@ def taken_alone(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str
     for condition, kinds in faults.items():
         del kept[condition]
         for text in filter(None, (condition, weaker.get(condition))):
-            others = [*kept] if asked.has(text, [*kept]) else [each for each in kept if each not in limits(m)]
-            if says := asked.beyond(text, kinds, others, wrong=condition not in given):
+            said = condition in documented
+            whole = not said and asked.has(text, [*kept])
+            if not (said or whole) and {*documented} & {*kept}:
+                break  # which says more
+            others = [each for each in kept if whole or each not in limits(m)]
+            if says := asked.beyond(text, kinds, others, wrong=condition not in given, right=said):
                 kept[text] = None
                 yield text, says
                 break

@@ -23,8 +23,8 @@ from .mechanism import Mechanism
 from .schema import faults_beside, place_of, spec_folder
 from .stated import expressions_in, kind_and_texts
 
-COMPUTED = ("array", "tuple", "complex", "in_place")
-"""How parameters are passed what is computed."""
+READ = ("array", "tuple", "complex", "in_place", "text")
+"""How parameters are passed what is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +223,8 @@ def _misread(document: Mapping[Any, Any], one: Reading, m: Mechanism) -> Iterato
         how, texts = kind_and_texts(text)
         if how == "in_place" and texts[1:] and texts[1] not in m.outputs:
             yield SpecError(f"parameters.{names[0]}: {m.name} has no output {texts[1]!r}", place)
-        if how not in COMPUTED:
-            yield SpecError(f"parameters.{names[0]}: what is read is computed, and not {text!r}", place)
+        if how not in READ:
+            yield SpecError(f"parameters.{names[0]}: what is read is computed or text, and not {text!r}", place)
             continue
         yield from _unknown(f"parameters.{names[0]}", [*expressions_in(text), *filter(None, [one.absent])], m, place)
     yield from _unknown("requires", one.requires, m, place)

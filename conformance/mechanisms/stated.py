@@ -128,9 +128,9 @@ def kind_and_texts(text: str, label: str = "") -> tuple[str, tuple[str, ...]]:
 
 
 def expressions_in(text: str) -> tuple[str, ...]:
-    """The expressions in what is said of a parameter: all but the output that what is changed in place becomes."""
+    """The expressions in what is said of a parameter: all but text, and the output that what is changed becomes."""
     how, texts = kind_and_texts(text)
-    return texts[:1] if how == "in_place" else texts
+    return () if how == "text" else texts[:1] if how == "in_place" else texts
 
 
 def _between(text: str) -> tuple[str, ...]:

@@ -54,6 +54,13 @@ def as_made(adapter: Adapter, mechanism: Mechanism) -> tuple[str, ...]:
     return (f"ndim({first}) == {ROWS}",) if source is not None and source.axes[:1] == [ROWS] else ()
 
 
+def as_documented(adapter: Adapter, mechanism: Mechanism) -> tuple[str, ...]:
+    """That there are as many queries as keys, where a function gives both one shape in words."""
+    source = source_of(adapter) if {"q_len", "k_len"} <= {*mechanism.sizes} and "q" in mechanism.required else None
+    first = source.parameters[:2] if source is not None else []
+    return ("k_len == q_len",) if source is not None and len(first) == 2 and source.alike(*first) else ()
+
+
 def _operator_of(adapter: Adapter, known: Library) -> str:
     """The operator that the name of a plain function says, or the one whose inputs its parameters are called like."""
     try:

@@ -8,6 +8,7 @@ is made.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ APPLYING = ("apply", "forward", "fn", "run")
 """What is called of something that has the name of an operator."""
 SPARE = ("shape", "size", "view", "reshape")
 """Names that say a shape, and no operator."""
+SHAPED = r"(\w+(?:\s*(?:,|/|and)\s*\w+)*)`?\s*(?::|=|of shape|has shape|are|is)?\s*[\[(]([\w*]+(?:\s*,\s*[\w*]+)+)[\])]"
+"""Names of arrays and the axes that they are said to have."""
 MAKING = ("rand", "randn", "empty", "zeros", "ones", "normal", "uniform")
 """What makes an array of the axes that it is told."""
 
@@ -53,6 +56,17 @@ class Source:
         """The first lines of what is written of it, and of its file."""
         texts = (ast.get_docstring(node) for node in (self.node, self.function, self.module))
         return [line for text in texts if text and (line := text.strip().partition("\n\n")[0])]
+
+    def alike(self, one: str, other: str) -> bool:
+        """Whether its documentation gives two of its parameters one shape, as in `q, k, v: [B, H, T, D]`."""
+        text = ast.get_docstring(self.function) or ast.get_docstring(self.node) or ""
+        shapes = {
+            name: [part.strip() for part in axes.split(",")]
+            for names, axes in re.findall(SHAPED, text)
+            for name in re.findall(r"\w+", names)
+        }
+        found = shapes.get(one)
+        return found is not None and len(found) > 1 and found == shapes.get(other)
 
     @property
     def called(self) -> list[str]:

@@ -188,7 +188,7 @@ def _is_named(reading: Reading, adapter: Adapter) -> bool:
 def _passed(text: str, absent: str) -> str:
     """What a parameter is passed, which is none in some calls."""
     how, texts = kind_and_texts(text)
-    if not absent or how == "complex":
+    if not absent or how in ("complex", "text"):
         return text
     parts = [f"none if {absent} else {part}" for part in texts]
     return parts[0] if how == "array" else f"[{', '.join(parts)}]"

@@ -51,7 +51,10 @@ def test_an_option_of_one_value_may_have_several():
         ("operator: atention\nreadings: [{says: x, named: [y]}]", "operator: the file is called 'attention'"),
         ("operator: attention\nreadings: [{says: x}]", "a reading has parameters, or says"),
         ("operator: attention\nreadings: [{says: x, parameters: {m: maks}}]", "parameters.m: unknown name 'maks'"),
-        ("operator: attention\nreadings: [{says: x, parameters: {m: '{out: lse}'}}]", "what is read is computed"),
+        (
+            "operator: attention\nreadings: [{says: x, parameters: {m: '{out: lse}'}}]",
+            "what is read is computed or text",
+        ),
         ("operator: attention\nreadings: [{says: x, parameters: {m: out}}]", "parameters.m: unknown name 'out'"),
         ("operator: attention\nreadings: [{says: x, named: [y], shown: [k]}]", "shown: attention does not"),
         (

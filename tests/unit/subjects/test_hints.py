@@ -73,6 +73,24 @@ def get_init_inputs():
     assert found == without_doubt(source(tmp_path, text), says)[0]
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("q, k, v: [B, H, T, D]", True),
+        ("q, k and v are (batch, heads, length, dim).", True),
+        ("q [B, H, T, D], k [B, H, T, D]", True),
+        ("q of shape (B, H, T, D) and k of shape (B, H, T, D)", True),
+        ("q [B, H, T, D], k, v [B, H, S, D]", False),
+        ("q (B, T, H, D)", False),
+        ("Attention (see q, k).", False),
+        ("Calls f(q, k, v) of q and k.", False),
+    ],
+)
+def test_arrays_of_one_shape_are_known_by_documentation(tmp_path, text, found):
+    told = source(tmp_path, f"def mine(q, k, v):\n    '''Attention.\n\n    {text}\n    '''\n")
+    assert found is told.alike("q", "k")
+
+
 def test_the_last_axis_is_known_by_the_inputs_that_a_file_makes(tmp_path):
     text = "def mine(x):\n    return softmax(x, dim=1)\ndef get_inputs():\n    return [torch.rand({})]\n"
     found = [without_doubt(source(tmp_path, text.format(shape)), says)[0] for shape in ("2, 3", "(2, 3)", "2, 3, 4")]
