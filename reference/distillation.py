@@ -31,9 +31,13 @@ def flowing(pull, d_out, valid, reduction):
     return np.where(valid[:, None], pull * d_out / counts[reduction], 0.0)
 
 
-def distillation_loss(log_probs, teacher, labels=None, *, beta=0.5, ignore_index=-100, reduction="batchmean"):
+def distillation_loss(
+    log_probs, teacher, labels=None, *, beta=0.5, ignore_index=-100, reduction="batchmean", normalisation="outside"
+):
     """The divergence of log_probs from teacher, both [tokens, vocab]: one number, or all entries for `none`."""
     valid = left(log_probs, teacher, labels, ignore_index)
+    if normalisation == "inside":
+        log_probs, teacher = log_softmax(log_probs), log_softmax(teacher)
     p, q = np.exp(teacher), np.exp(log_probs)
     if beta == 0:
         entries = p * (teacher - log_probs)
@@ -46,10 +50,20 @@ def distillation_loss(log_probs, teacher, labels=None, *, beta=0.5, ignore_index
 
 
 def distillation_loss_gradient(
-    log_probs, teacher, d_out, labels=None, *, beta=0.5, ignore_index=-100, reduction="batchmean"
+    log_probs,
+    teacher,
+    d_out,
+    labels=None,
+    *,
+    beta=0.5,
+    ignore_index=-100,
+    reduction="batchmean",
+    normalisation="outside",
 ):
     """The gradients of sum(loss * d_out) with respect to log_probs: [tokens, vocab]."""
     valid = left(log_probs, teacher, labels, ignore_index)
+    if normalisation == "inside":
+        log_probs, teacher = log_softmax(log_probs), log_softmax(teacher)
     q = np.exp(log_probs)
     if beta == 0:
         pull = -np.exp(teacher)
@@ -57,6 +71,9 @@ def distillation_loss_gradient(
         pull = q * (log_probs - teacher + 1)
     else:
         pull = (1 - beta) * q * (log_probs - np.logaddexp(np.log(beta) + teacher, np.log1p(-beta) + log_probs))
+    if normalisation == "inside":
+        pull = pull * d_out
+        pull, d_out = pull - q * pull.sum(1, keepdims=True), 1.0
     return flowing(pull, d_out, valid, reduction)
 
 
@@ -74,7 +91,11 @@ def total_variation_gradient(probs, teacher, d_out, labels=None, *, ignore_index
 
 def tempered(hidden, weight, temperature):
     """The log-probabilities of the words of a model: [tokens, vocab]."""
-    x = hidden @ weight.T / temperature
+    return log_softmax(hidden @ weight.T / temperature)
+
+
+def log_softmax(x):
+    """The logarithms of the softmax of rows."""
     return x - np.logaddexp.reduce(x, axis=1, keepdims=True)
 
 

@@ -9,6 +9,8 @@ from .. import adapter
 from ..torch.gradients import differentiated
 from .attention import DTYPES
 
+OUTSIDE, INSIDE = {"normalisation": "outside"}, {"normalisation": "inside"}
+
 
 def fitting(student: Any, teacher: Any) -> None:
     """Refuse another vocabulary."""
@@ -43,7 +45,7 @@ def entries_by_mixture(x: Any, y: Any, beta: float) -> Any:
     return beta * y.exp() * (y - mixed) + (1 - beta) * x.exp() * (x - mixed)
 
 
-@adapter("distillation_loss", dtypes=DTYPES)
+@adapter("distillation_loss", dtypes=DTYPES, conventions=OUTSIDE)
 def control_distillation_by_mixture(
     log_probs: Any,
     teacher: Any,
@@ -59,7 +61,7 @@ def control_distillation_by_mixture(
     return reduced(entries, valid_of(log_probs, labels, ignore_index), reduction)
 
 
-@adapter("distillation_loss", dtypes=DTYPES)
+@adapter("distillation_loss", dtypes=DTYPES, conventions=OUTSIDE)
 def control_distillation_by_entropies(
     log_probs: Any,
     teacher: Any,
@@ -83,7 +85,7 @@ def control_distillation_by_entropies(
     return reduced(torch.stack(rows).float(), valid_of(log_probs, labels, ignore_index), reduction)
 
 
-@adapter("distillation_loss_gradient", dtypes=DTYPES)
+@adapter("distillation_loss_gradient", dtypes=DTYPES, conventions=OUTSIDE)
 def control_distillation_gradient(
     log_probs: Any,
     teacher: Any,
@@ -112,7 +114,7 @@ def control_distillation_gradient(
     return (torch.where(valid, pull / divisor, 0.0) * d_out.float()).to(log_probs.dtype)
 
 
-@adapter("distillation_loss_gradient", dtypes=DTYPES)
+@adapter("distillation_loss_gradient", dtypes=DTYPES, conventions=OUTSIDE)
 def control_distillation_backward(
     log_probs: Any,
     teacher: Any,
@@ -128,6 +130,43 @@ def control_distillation_backward(
 
     def loss(log_probs: Any) -> Any:
         entries = entries_by_mixture(log_probs.double(), teacher.double(), beta)
+        return reduced(entries, valid_of(log_probs, labels, ignore_index), reduction)
+
+    return differentiated(loss, d_out.double(), log_probs=log_probs)
+
+
+@adapter("distillation_loss", dtypes=DTYPES, conventions=INSIDE)
+def control_distillation_of_logits(
+    log_probs: Any,
+    teacher: Any,
+    labels: Any = None,
+    *,
+    beta: float = 0.5,
+    ignore_index: int = -100,
+    reduction: str = "batchmean",
+) -> Any:
+    """Of logits, the logarithms of softmax in double precision."""
+    fitting(log_probs, teacher)
+    entries = entries_by_mixture(log_probs.double().log_softmax(-1), teacher.double().log_softmax(-1), beta)
+    return reduced(entries, valid_of(log_probs, labels, ignore_index), reduction).float()
+
+
+@adapter("distillation_loss_gradient", dtypes=DTYPES, conventions=INSIDE)
+def control_distillation_backward_of_logits(
+    log_probs: Any,
+    teacher: Any,
+    d_out: Any,
+    labels: Any = None,
+    *,
+    beta: float = 0.5,
+    ignore_index: int = -100,
+    reduction: str = "batchmean",
+) -> dict[str, Any]:
+    """What autograd makes of the loss of logits in double precision."""
+    fitting(log_probs, teacher)
+
+    def loss(log_probs: Any) -> Any:
+        entries = entries_by_mixture(log_probs.double().log_softmax(-1), teacher.double().log_softmax(-1), beta)
         return reduced(entries, valid_of(log_probs, labels, ignore_index), reduction)
 
     return differentiated(loss, d_out.double(), log_probs=log_probs)

@@ -52,7 +52,7 @@ def tiled(part: Any) -> Callable[..., Any]:
     return distillation_loss
 
 
-TILED = Whole("distillation_loss", tiled, (tiles, counted))
+TILED = Whole("distillation_loss", tiled, (tiles, counted), {"normalisation": "outside"})
 
 
 @TILED.instead_of(tiles)
@@ -87,7 +87,7 @@ def kept(part: Any) -> Callable[..., Any]:
     return distillation_loss_gradient
 
 
-KEPT = Whole("distillation_loss_gradient", kept, (multiplied,))
+KEPT = Whole("distillation_loss_gradient", kept, (multiplied,), {"normalisation": "outside"})
 
 
 @KEPT.instead_of(multiplied)

@@ -23,6 +23,9 @@ LOSS: dict[str, Any] = {
 }
 
 
+OUTSIDE = {"normalisation": "outside"}
+
+
 def kernels() -> Any:
     """The functions of Liger."""
     from liger_kernel.transformers import functional
@@ -231,7 +234,7 @@ def liger_fused_linear_cross_entropy(
     )
 
 
-@declared("distillation_loss", fixed={"reduction": "averaged"}, grade=LOSS["grade"])
+@declared("distillation_loss", fixed={"reduction": "averaged"}, conventions=OUTSIDE, grade=LOSS["grade"])
 def liger_jsd(
     log_probs: Any,
     teacher: Any,
@@ -245,7 +248,7 @@ def liger_jsd(
     return kernels().liger_jsd(log_probs, teacher, labels, beta, ignore_index)
 
 
-@declared("distillation_loss_gradient", fixed={"reduction": "averaged"}, grade=LOSS["grade"])
+@declared("distillation_loss_gradient", fixed={"reduction": "averaged"}, conventions=OUTSIDE, grade=LOSS["grade"])
 def liger_jsd_gradient(
     log_probs: Any,
     teacher: Any,

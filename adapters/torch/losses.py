@@ -15,6 +15,7 @@ from .gradients import differentiated
 DIVERGENCE: dict[str, Any] = {
     "dtypes": ("float32", "bfloat16", "float16", "float64"),
     "grade": {"bfloat16": "bf16_naive", "float16": "fp16_naive"},
+    "conventions": {"normalisation": "outside"},
     "package": "torch",
 }
 

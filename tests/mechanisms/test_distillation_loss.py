@@ -27,11 +27,12 @@ def test_the_divergence_goes_from_that_of_the_teacher_to_that_of_the_student(bet
 
 @pytest.mark.parametrize("beta", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("reduction", ["batchmean", "mean", "sum", "none"])
-def test_gradients_are_those_of_the_loss(beta, reduction):
+@pytest.mark.parametrize("normalisation", ["outside", "inside"])
+def test_gradients_are_those_of_the_loss(beta, reduction, normalisation):
     rng = np.random.default_rng(0)
-    x, y = (np.log(rng.dirichlet(np.ones(3), 2)) for _ in range(2))
+    x, y = (np.log(rng.dirichlet(np.ones(3), 2)) + 2 * (normalisation == "inside") for _ in range(2))
     labels, step = np.array([4, -100]), 1e-6
-    options = {"labels": labels, "beta": beta, "reduction": reduction}
+    options = {"labels": labels, "beta": beta, "reduction": reduction, "normalisation": normalisation}
     d_out = rng.normal(size=(2, 3)) if reduction == "none" else np.float64(-3.0)
     found = reference.distillation_loss_gradient(x, y, d_out, **options)
     for at in np.ndindex(x.shape):
