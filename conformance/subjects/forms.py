@@ -253,7 +253,8 @@ class Form:
                 continue
             x = worth(passed, known, self.mechanism)
             if isinstance(x, np.ndarray):
-                inputs[name] = x.astype(np.int32) if x.dtype.kind == "i" else x  # as kernels take lengths and places
+                short = x.dtype.kind == "i" and self.taken.signature.dtypes.get(name) != "integer"
+                inputs[name] = x.astype(np.int32) if short else x  # as kernels take lengths and places
             elif x is not None or name in self.taken.wanting or passed.how == "text":
                 options[name] = x
         return inputs, options

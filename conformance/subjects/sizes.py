@@ -7,7 +7,8 @@ from collections.abc import Collection
 
 NAMES = {
     "batch": "batch_size bsz bs n_batch num_batches num_seqs",
-    "heads": "num_heads n_heads nheads n_head num_q_heads n_q_heads num_qo_heads num_attention_heads q_heads",
+    "heads": "num_heads n_heads nheads n_head num_q_heads n_q_heads num_qo_heads num_attention_heads q_heads"
+    " total_num_heads num_query_heads",
     "kv_heads": "num_kv_heads n_kv_heads num_key_value_heads n_kv_head nheads_k num_k_heads",
     "q_len": "seqlen_q seq_len_q q_len q_seq_len q_seqlen qo_len query_len target_len tgt_len",
     "k_len": "seqlen_k seq_len_k k_len kv_len k_seq_len kv_seq_len seq_len_kv seqlen_kv key_len source_len src_len",

@@ -1,0 +1,138 @@
+"""Functions whose names say their operator by other words than its own, and what they do otherwise than it."""
+
+import math
+
+import torch
+
+from .test_plain_functions import conforming, refuted
+
+
+def selective_log_softmax(logits, index):
+    return logits.log_softmax(-1).gather(-1, index[:, None])[:, 0]
+
+
+def token_log_probs(logits, tokens):
+    picked = logits.gather(-1, tokens[:, None])[:, 0]
+    return picked - logits.logsumexp(-1)
+
+
+def tvd_loss(p, q):
+    return (p - q).abs().sum() / (2 * len(p))
+
+
+def jsd_loss(student_logits, teacher_logits, beta=0.5):
+    student, teacher = student_logits.log_softmax(-1), teacher_logits.log_softmax(-1)
+    if beta in (0, 1):
+        return ((student.exp() * (student - teacher)) if beta else teacher.exp() * (teacher - student)).sum() / len(
+            student
+        )
+    mixed = torch.logaddexp(student + math.log1p(-beta), teacher + math.log(beta))
+    entries = beta * teacher.exp() * (teacher - mixed) + (1 - beta) * student.exp() * (student - mixed)
+    return entries.sum() / len(student)
+
+
+def rwkv6_recurrent(q, k, v, w, u):
+    state, outs = q.new_zeros(*q.shape[:2], q.shape[-1], v.shape[-1]), []
+    for t in range(q.shape[2]):
+        own = k[:, :, t, :, None] * v[:, :, t, None]
+        outs.append((q[:, :, t, :, None] * (state + u[..., None] * own)).sum(-2))
+        state = state * w[:, :, t, :, None].exp() + own
+    return torch.stack(outs, 2)
+
+
+def attention_combine(outs, lses):
+    total = lses.logsumexp(0)
+    shares = (lses - total).exp().nan_to_num()
+    return (shares[..., None] * outs).sum(0), total
+
+
+def get_slopes(total_num_heads):
+    power = 2 ** math.floor(math.log2(total_num_heads))
+    first = [2 ** (-8 * (i + 1) / power) for i in range(power)]
+    further = [2 ** (-4 * (2 * i + 1) / power) for i in range(total_num_heads - power)]
+    return torch.tensor(first + further)
+
+
+def filter_logits(logits, k=None, p=None):
+    """Both filters, in place."""
+    ordered, places = logits.sort(-1)
+    if k is not None:
+        ordered.masked_fill_(ordered < ordered.gather(-1, logits.shape[-1] - k.long()[:, None]), -torch.inf)
+    if p is not None:
+        hidden = ordered.softmax(-1).cumsum(-1) <= 1 - p[:, None]
+        hidden[:, -1] = False
+        ordered.masked_fill_(hidden, -torch.inf)
+    return logits.scatter_(-1, places, ordered)
+
+
+def apply_penalties(
+    logits, prompt_tokens_tensor, output_tokens_tensor, presence_penalties, frequency_penalties, repetition_penalties
+):
+    """In place, by counts that are added up at the numbers of tokens."""
+    rows, n = logits.shape
+    prompt, output = (
+        torch.zeros(rows, n + 1, dtype=torch.long).scatter_add_(1, tokens, torch.ones_like(tokens))[:, :n]
+        for tokens in (prompt_tokens_tensor, output_tokens_tensor)
+    )
+    seen = (prompt > 0) | (output > 0)
+    factor = torch.where(seen, repetition_penalties[:, None], 1.0)
+    logits.copy_(torch.where(logits > 0, logits / factor, logits * factor))
+    return logits.sub_(frequency_penalties[:, None] * output + presence_penalties[:, None] * (output > 0))
+
+
+def selective_log_softmax_of_two(logits, index):
+    return 2 * selective_log_softmax(logits, index)
+
+
+def token_log_probs_of_the_next(logits, tokens):
+    return token_log_probs(logits, (tokens + 1) % logits.shape[-1])
+
+
+def tvd_loss_of_squares(p, q):
+    return (p - q).square().sum() / (2 * len(p))
+
+
+def jsd_loss_of_half(student_logits, teacher_logits, beta=0.5):
+    return jsd_loss(student_logits, teacher_logits, 0.5 if 0 < beta < 1 else beta)
+
+
+def rwkv6_recurrent_without_bonus(q, k, v, w, u):
+    return rwkv6_recurrent(q, k, v, w, torch.ones_like(u))
+
+
+def attention_combine_evenly(outs, lses):
+    return outs.mean(0), lses.logsumexp(0)
+
+
+def get_slopes_of_powers(total_num_heads):
+    return torch.tensor([2 ** (-4 * (i + 1) / total_num_heads) for i in range(total_num_heads)])
+
+
+def filter_logits_of_one_more(logits, k=None, p=None):
+    """Both filters, in place."""
+    return filter_logits(logits, None if k is None else (k + 1).clamp(max=logits.shape[-1]), p)
+
+
+RIGHT = {
+    selective_log_softmax: "cross_entropy",
+    token_log_probs: "cross_entropy",
+    tvd_loss: "total_variation",
+    jsd_loss: "distillation_loss",
+    rwkv6_recurrent: "wkv6",
+    attention_combine: "merge_states",
+    get_slopes: "alibi_slopes",
+    filter_logits: "filter_rows",
+    apply_penalties: "token_penalties",
+}
+WRONG = (
+    selective_log_softmax_of_two, token_log_probs_of_the_next, tvd_loss_of_squares, jsd_loss_of_half,
+    rwkv6_recurrent_without_bonus, attention_combine_evenly, get_slopes_of_powers, filter_logits_of_one_more,
+)  # fmt: skip
+
+
+def it_is_what_its_name_says(function, report):
+    assert RIGHT[function] in {cell["mechanism"] for cell in report.cells}
+
+
+test_a_right_function_conforms = conforming(RIGHT, it_is_what_its_name_says)
+test_a_wrong_function_does_not = refuted(WRONG)
