@@ -1,7 +1,8 @@
 """A function in its other calls, as a further subject of the same name.
 
 One function may compute several operators: with `cu_seqlens` a kernel of linear attention takes packed items, and with
-`block_table` a kernel of packed attention takes pages. Each such use is a known interface of its own, which says beside
+`block_table` a kernel of packed attention takes pages; a function that turns queries and keys is tested on one array by
+itself first. Each such use is a known interface of its own, which says beside
 which one it is.
 """
 
@@ -43,5 +44,6 @@ def others(first: AdapterSubject, known: Library) -> Iterator[BesideSubject]:
 
 
 def _takes(taken: Taken, one: Signature) -> bool:
-    """Whether a function has a parameter that makes its calls other ones, which the first interface leaves alone."""
-    return any(name in taken.left for name in one.mapped)
+    """Whether other calls use what the first interface leaves alone: a parameter that makes them, or a result."""
+    results = zip(taken.signature.returns, one.returns, strict=False)
+    return any(name in taken.left for name in one.mapped) or any(own == "_" != other for own, other in results)

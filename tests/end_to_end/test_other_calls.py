@@ -208,3 +208,34 @@ def test_what_makes_the_other_calls_is_not_said_to_be_untested():
 def test_an_operator_that_is_asked_for_is_the_only_one():
     report = checked(gla(), operator="packed_linear_attention")
     assert {"packed_linear_attention"} == {cell["operator"] for cell in report.lines if cell["kind"] == "cell"}
+
+
+KEYS = """
+import torch
+
+
+def rotate_half(x):
+    first, second = x.chunk(2, -1)
+    return torch.cat((-second, first), -1)
+
+
+def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
+    cos, sin = cos.unsqueeze(unsqueeze_dim), sin.unsqueeze(unsqueeze_dim)
+    return q * cos + rotate_half(q) * sin, {keys}
+"""
+
+
+@pytest.mark.parametrize(
+    ("keys", "failing"),
+    [
+        ("k * cos + rotate_half(k) * sin", set()),
+        ("k * cos - rotate_half(k) * sin", {"rotary_pair"}),
+        ("k * cos[:, :, :1] + rotate_half(k) * sin[:, :, :1]", {"rotary_pair"}),
+    ],
+)
+def test_what_the_first_interface_leaves_of_the_results_is_tested_beside_it(tmp_path, keys, failing):
+    path = tmp_path / "kernels.py"
+    path.write_text(KEYS.replace("{keys}", keys))
+    report = attnspec.check(f"{path}:apply_rotary_pos_emb", dtypes="float32", explain_time=0)
+    assert failing == {cell["mechanism"] for cell in report.failures if cell["level"] == "must"}
+    assert {"rotary", "rotary_pair"} <= {cell["mechanism"] for cell in report.cells}
