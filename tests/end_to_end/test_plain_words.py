@@ -80,6 +80,15 @@ def apply_penalties(
     return logits.sub_(frequency_penalties[:, None] * output + presence_penalties[:, None] * (output > 0))
 
 
+def moe_forward(x, gate_up_proj, down_proj, top_k_index, top_k_weights):
+    out = torch.zeros_like(x)
+    for place in range(top_k_index.shape[1]):
+        own = top_k_index[:, place].long()
+        gate, up = (gate_up_proj[own] @ x[..., None])[..., 0].chunk(2, -1)
+        out += top_k_weights[:, place, None] * (down_proj[own] @ (gate * gate.sigmoid() * up)[..., None])[..., 0]
+    return out
+
+
 def selective_log_softmax_of_two(logits, index):
     return 2 * selective_log_softmax(logits, index)
 
@@ -108,6 +117,10 @@ def get_slopes_of_powers(total_num_heads):
     return torch.tensor([2 ** (-4 * (i + 1) / total_num_heads) for i in range(total_num_heads)])
 
 
+def moe_forward_of_first_choices(x, gate_up_proj, down_proj, top_k_index, top_k_weights):
+    return moe_forward(x, gate_up_proj, down_proj, top_k_index[:, :1], top_k_weights[:, :1])
+
+
 def filter_logits_of_one_more(logits, k=None, p=None):
     """Both filters, in place."""
     return filter_logits(logits, None if k is None else (k + 1).clamp(max=logits.shape[-1]), p)
@@ -123,10 +136,12 @@ RIGHT = {
     get_slopes: "alibi_slopes",
     filter_logits: "filter_rows",
     apply_penalties: "token_penalties",
+    moe_forward: "routed_experts",
 }
 WRONG = (
     selective_log_softmax_of_two, token_log_probs_of_the_next, tvd_loss_of_squares, jsd_loss_of_half,
-    rwkv6_recurrent_without_bonus, attention_combine_evenly, get_slopes_of_powers, filter_logits_of_one_more,
+    rwkv6_recurrent_without_bonus, moe_forward_of_first_choices, attention_combine_evenly,
+    get_slopes_of_powers, filter_logits_of_one_more,
 )  # fmt: skip
 
 
