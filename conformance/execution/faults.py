@@ -56,6 +56,11 @@ def is_deliberate(error: BaseException, file: str) -> bool:
     return raising and (code.co_filename == file or BELOW.isdisjoint(code.co_filename.split(os.sep)))
 
 
+def lacks_device(error: BaseException) -> bool:
+    """Whether a framework says that there is no device of a kind that a function asks for by itself."""
+    return isinstance(error, AssertionError | RuntimeError) and any(text in str(error) for text in WITHOUT_DEVICE)
+
+
 def file_of(function: Any) -> str:
     """The file that a function is written in, or of a step of autograd its forward pass; nothing where that is none."""
     called = getattr(function, "function", function)
@@ -65,6 +70,8 @@ def file_of(function: Any) -> str:
 
 REFUSING = (AssertionError, NotImplementedError, TypeError, ValueError)
 """What functions raise for calls that they do not take."""
+WITHOUT_DEVICE = ("Torch not compiled with CUDA enabled", "Found no NVIDIA driver on your system")
+"""What frameworks say of a device that is not there."""
 BELOW = frozenset({*FRAMEWORKS, "jaxlib", "triton"})
 """Packages whose own errors say that something went wrong."""
 

@@ -18,6 +18,8 @@ DTYPES = (
 )
 UNDIFFERENTIABLE = re.compile("derivative for|not implemented|must implement|autograd kernel", re.IGNORECASE)
 """What torch says of an operation without a backward pass."""
+REENTRANT = "use_reentrant=True"
+"""What torch says where a graph has a checkpoint of which `torch.autograd.grad` takes no gradients."""
 KINDS = ("cuda", "mps", "xpu", "hpu", "npu", "mtia", "xla")
 """The kinds of devices that torch or a package beside it has, where `torch.KIND` says whether one is there."""
 
@@ -165,11 +167,19 @@ class TorchFramework:
                     return self._second(seeds, own)
                 found = torch.autograd.grad(seeds, own, allow_unused=True, materialize_grads=True)
             except (NotImplementedError, RuntimeError) as error:
+                if REENTRANT in str(error):
+                    return self._by_backward(function, leaves, cotangents)
                 if isinstance(error, NotImplementedError) or UNDIFFERENTIABLE.search(str(error)):
                     raise NotDifferentiableError(str(error).partition("\n")[0]) from error
                 raise
         given = {x.data_ptr() for x in cotangents}
         return [x.clone() if x.data_ptr() in given else x for x in found]
+
+    def _by_backward(self, function: Callable[..., Any], leaves: list[Any], cotangents: list[Any]) -> list[Any]:
+        """The gradients as they are added to `grad` of the leaves: a checkpoint in the graph may know nothing else."""
+        own = [x.detach().requires_grad_() for x in leaves]
+        self.torch.autograd.backward(list(function(*own)), cotangents)
+        return [self.torch.zeros_like(x) if x.grad is None else x.grad for x in own]
 
     def _second(self, seeds: list[Any], leaves: list[Any]) -> list[Any]:
         """What a second backward pass adds to `grad` of the leaves; a graph may refuse it."""

@@ -6,8 +6,7 @@ returns beside outputs, and whether it can be differentiated.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -24,6 +23,7 @@ from ..mechanisms.definition import Frame
 from ..mechanisms.library import Library
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.signatures import variants
+from ..mechanisms.stated import is_stated
 from ..numerics import budget
 from ..subjects.gradients import GradientSubject, further_outputs, gradient_of, may_have_gradients, writes
 from ..subjects.guesses import as_documented, as_made
@@ -31,12 +31,13 @@ from ..subjects.subject import AdapterSubject, Subject
 from .bench import Bench
 from .conventions import identified
 from .layouts import is_read_right, lay_out
-from .possible_layouts import candidates
+from .possible_layouts import candidates, differing_later
 from .readings import find_readings, last_resorts
 from .refused_sizes import Limits, fails, in_chunks, learned, one_width, refuses, taken_alone, taken_as_copies
 from .settling import Declined, Settled, claimed
 
 Shape = tuple[int, ...]
+Results = list[tuple[Shape, Call]]
 LOOKED_AT = 16
 """Scenarios of which the smallest is the first call."""
 SMALLEST = 2
@@ -167,17 +168,15 @@ def _other_results(subject: AdapterSubject, device: str) -> list[str]:
     if not subject.interface.others:
         return []
     lay_out(subject, subject.mechanism, subject.claims.dtypes[0], device)
-    m, found = subject.mechanism, defaultdict[str, list[tuple[Shape, Call]]](list)
-    with subject.session():
-        for call in first_calls(subject, device):
-            for name, x in subject.results(call).items():
-                found[name].append((x.shape, call))
-    fits = {name: _fits(subject, name, found[name]) for name in [*m.outputs][1:] if name in found}
-    if m.gradient_of and not all(map(all, fits.values())) and (some := _some_gradients(subject, [*found.values()])):
+    m, found = subject.mechanism, _results(subject, device)
+    whole = all(all(_fits(subject, name, found[name])) for name in [*m.outputs][1:] if name in found)
+    if m.gradient_of and not whole and (some := _some_gradients(subject, [*found.values()])):
         subject.returned_as(some)
         return [f"it returns {', '.join(some)} alone, as the shapes of first results show"]
+    if _others(subject, found, [*m.outputs][1:]):
+        found = _laid_out_later(subject, device) or found
     says = list[str]()
-    for name in (name for name, fit in fits.items() if not any(fit)):
+    for name in _others(subject, found, [*m.outputs][1:]):
         shape, call = found[name][0]
         seen, own = (told([*(each or ())]) for each in (shape, _shape(subject, name, call)))
         says.append(f"it returns {seen} in the place of {name}, which is {own}: not tested")
@@ -189,12 +188,27 @@ def _other_results(subject: AdapterSubject, device: str) -> list[str]:
     return says
 
 
-def _fits(subject: AdapterSubject, output: str, found: Sequence[tuple[Shape, Call]]) -> list[bool]:
+def _results(subject: AdapterSubject, device: str) -> dict[str, Results]:
+    """What each result of the first calls is like."""
+    found = dict[str, Results]()
+    with subject.session():
+        for call in first_calls(subject, device):
+            for name, x in subject.results(call).items():
+                found.setdefault(name, []).append((x.shape, call))
+    return found
+
+
+def _fits(subject: AdapterSubject, output: str, found: Results) -> list[bool]:
     """For each call whether what was returned has the shape of an output, or that cannot be said."""
     return [_shape(subject, output, call) in (shape, None) for shape, call in found]
 
 
-def _some_gradients(subject: AdapterSubject, found: Sequence[Sequence[tuple[Shape, Call]]]) -> list[str]:
+def _others(subject: AdapterSubject, found: Mapping[str, Results], outputs: Iterable[str]) -> list[str]:
+    """The outputs in the place of which something of another shape is returned on every call."""
+    return [name for name in outputs if name in found and not any(_fits(subject, name, found[name]))]
+
+
+def _some_gradients(subject: AdapterSubject, found: Sequence[Results]) -> list[str]:
     """The gradients that results are, in their order, by the shapes of all first calls; nothing where some are none."""
     names, left = list[str](), iter(subject.mechanism.outputs)
     for result in found:
@@ -203,6 +217,21 @@ def _some_gradients(subject: AdapterSubject, found: Sequence[Sequence[tuple[Shap
             return []
         names.append(name)
     return names
+
+
+def _laid_out_later(subject: AdapterSubject, device: str) -> dict[str, Results]:
+    """The same results in the layout of the same arrays in which further outputs have theirs; nothing if in none."""
+    own, observed, taken = subject.form.layout.name, subject.observed_layout, subject.form.taken
+    if not subject.undeclared_layout or (taken is not None and not is_stated(subject.adapter.like)):
+        return {}
+    for name in differing_later(subject.mechanism, own):
+        subject.read_as(name, observed=observed)
+        found = _results(subject, device)
+        if not _others(subject, found, subject.mechanism.outputs):
+            subject.read_as(name, observed=True)
+            return found
+    subject.read_as(own, observed=observed)
+    return {}
 
 
 def _shape(subject: AdapterSubject, output: str, call: Call) -> Shape | None:

@@ -119,7 +119,8 @@ class FirstCase:
         without, said = [*self._without(condition, others)], ""
         for case in without:
             fault = self.fault_of(case)
-            fails = fault and (fault.kind in kinds or (later and self._is_misshapen_later(case, fault)))
+            last = bool(fault) and self._is_misshapen_later(case, fault)
+            fails = fault and (later if last else fault.kind in kinds)
             if not fails and not wrong:
                 return ""
             said = said or (fault.says if fault and fails else "")
@@ -139,8 +140,9 @@ class FirstCase:
         return next(self._without(condition, others), None) is not None
 
     def _without(self, condition: str, others: Collection[str]) -> Iterator[Sample]:
-        """The first cases of which a condition does not hold, and some others do."""
-        return self._besides(self._some, condition, others, met=False)
+        """The first cases of which a condition does not hold, and some others do; arrays lie as they usually do."""
+        usual = (case for case in self._some if case.layout == "contiguous")
+        return self._besides(usual, condition, others, met=False)
 
     def _besides(
         self, cases: Iterable[Sample], condition: str, others: Collection[str], *, met: bool

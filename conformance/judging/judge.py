@@ -133,7 +133,8 @@ def judged(
     With `at_once`, the law is not tried without bounds before: whether it is refuted is the same.
     With `kind_alone`, nobody asks by how much the definition is refuted: the worst case at the last grade, which allows
     more than all others, is tried first.
-    Raises `SpecError` for a law that cannot be evaluated; a case that limits or ties make too large is left out.
+    Raises `SpecError` for a law that cannot be evaluated; a case that limits, ties or conditions make too large is left
+    out.
     """
     try:
         with np.errstate(all="ignore"), budget.metered():
@@ -144,7 +145,7 @@ def judged(
             return outcome
     except budget.OverspentError as error:
         claims = trial.bench.subject.claims
-        if not (claims.limits or claims.ties):
+        if not (claims.limits or claims.ties or claims.requires):
             raise
         return Outcome(Kind.IDLE, says=error.message)
     except Slow as answer:

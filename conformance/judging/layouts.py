@@ -31,7 +31,7 @@ from ..numerics.grades import looser
 from ..subjects.subject import AdapterSubject, Subject
 from .bench import Bench
 from .judge import Kind, definition_law, is_right, judged
-from .possible_layouts import candidates, narrow, needed_ties, tells_apart
+from .possible_layouts import candidates, differing_later, narrow, needed_ties, tells_apart
 from .settling import Declined
 from .trial import Faulted, Trial
 
@@ -96,6 +96,8 @@ def _read(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str)
         return Reading(name, 1, ties=needed_ties(operator, name, subject.form.told))
     most = max((fits[name].count("shaped") for name in others), default=0)
     shaped = [name for name in others if fits[name].count("shaped") == most]
+    alike = {*differing_later(operator, shaped[0])} if shaped else set[str]()
+    shaped = [name for name in shaped if name not in alike]
     if (len(shaped) == 1 or subject.form.layout.stacks) and most > fits[own].count("shaped"):
         return Reading(shaped[0], most, by_shape=True)
     refused = {fit for found in fits.values() for fit in found} == {"refused"}
@@ -124,20 +126,20 @@ def right_answers(
     subject: AdapterSubject, operator: Mechanism, dtype: str, device: str, shown: Collection[str]
 ) -> tuple[int, int]:
     """How many of those cases are right, and how many there are; none where some answer is wrong in every layout."""
-    own, observed = subject.form.layout.name, subject.observed_layout
+    own, observed, claims = subject.form.layout.name, subject.observed_layout, subject.claims
     cases, most, count = giving(subject, operator, dtype, shown), 0, 0
 
-    def names() -> Iterator[str]:
-        yield own
+    def names() -> Iterator[tuple[str, bool]]:
+        yield own, False
         if not observed:
-            yield from (name for name in candidates(operator, subject.form) if name != own)
+            yield from ((name, False) for name in candidates(operator, subject.form) if name != own)
         if not (observed or most) and _is_refused(subject, operator, dtype, device, own):
-            yield from narrow(operator, subject.form)
+            yield from ((name, True) for name in narrow(operator, subject.form))
 
     try:
-        for name in names():
-            subject.read_as(name, observed=observed)
-            cases, again = itertools.tee(cases)
+        for name, single in names():
+            subject.read_as(name, observed=observed or single)
+            cases, again = itertools.tee(giving(subject, operator, dtype, shown) if single else cases)
             with subject.session():
                 right = _right_by_some_words(subject, operator, again, dtype, device)
             if right:
@@ -145,7 +147,9 @@ def right_answers(
                 most, count = max(most, right), len([*again])
             if enough(most, count, shown):
                 break
+            subject.claims = claims
     finally:
+        subject.claims = claims
         subject.read_as(own, observed=observed)
     return most, count
 

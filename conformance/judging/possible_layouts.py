@@ -28,14 +28,14 @@ def candidates(operator: Mechanism, form: Form | None = None) -> list[str]:
 def narrow(operator: Mechanism, form: Form) -> dict[str, list[str]]:
     """The layouts of the same arrays without an axis, or with folded ones of a told length; the sizes that are one.
 
-    A size that a function is told is none of these.
+    A size that parameters speak of is none of these.
     """
     found, letters = [layout_of(operator.layouts, name) for name in operator.layouts], sizes_by_letter(operator)
     told = form.told | following(operator, form.told).keys()
     alike = (x for x in found if x.stacks == form.layout.stacks)
     known = [x for x in alike if all(told & {letters[y] for y in fold} for fold in _folds(x, operator))]
     single = {x.name: single_sizes(conditions(x, letters)) for x in known}
-    fits = (x.name for x in known if (single[x.name] or x.folds) and form.told.isdisjoint(single[x.name]))
+    fits = (x.name for x in known if (single[x.name] or x.folds) and form.spoken.isdisjoint(single[x.name]))
     return {name: single[name] for name in fits}
 
 
@@ -46,6 +46,13 @@ def tells_apart(operator: Mechanism, sample: Sample, form: Form) -> bool:
         arrays = layout.arranged({n: sample.values[n] for n in operator.required})
         shapes.add(tuple(x.shape for x in arrays.values()))
     return len(shapes) == len({tuple(_axes(layout, name) for name in operator.required) for layout in known})
+
+
+def differing_later(operator: Mechanism, name: str) -> list[str]:
+    """The layouts that differ from one in outputs behind the first one alone."""
+    first, own = [*operator.required, operator.outputs[0]], layout_of(operator.layouts, name)
+    others = (layout_of(operator.layouts, other) for other in operator.layouts if other != name)
+    return [x.name for x in others if x.stacks == own.stacks and all(x.text(n) == own.text(n) for n in first)]
 
 
 def _axes(layout: Layout, name: str) -> tuple[frozenset[str], ...]:

@@ -23,6 +23,7 @@ from ..errors import SpecError
 from ..execution.limits import Multiples
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.parameters import limits
+from ..subjects.passing import compiled
 from ..subjects.subject import REFUSING, AdapterSubject
 from .first_case import FirstCase
 from .settling import Declined
@@ -147,7 +148,10 @@ def one_width(subject: AdapterSubject, device: str) -> Limits | None:
     """The widths that are one for a function that fails where they differ and answers where not; None for any other."""
     asked, m = FirstCase(subject, device), subject.mechanism
     ties = {b: a for b, a in _pairs(m).items() if {a, b} <= {*_last(m)} and b in asked.sizes}
-    if asked.first is None or not ties or any(asked.first.values[a] == asked.first.values[b] for b, a in ties.items()):
+    if asked.first is None or not ties:
+        return None
+    equal = {b: int(asked.first.values[b]) for b, a in ties.items() if asked.first.values[a] == asked.first.values[b]}
+    if equal and not asked.begin({b: n + 2 for b, n in equal.items()}):
         return None
     says = asked.failure({})
     alike = {b: int(asked.first.values[a]) for b, a in ties.items()}
@@ -168,7 +172,8 @@ def taken_alone(subject: AdapterSubject, device: str, documented: Collection[str
         yield from _axes(asked, m.required[0], len(m.shapes[m.required[0]]))
     given, pairs = _given(subject), [pair for pair in GROUPED if {*pair} <= {*m.sizes}]
     weaker = {f"{heads} == {others}": f"{heads} == {others} or {others} == 1" for heads, others in pairs}
-    faults = dict.fromkeys((*weaker, *given), REFUSING) | dict.fromkeys(limits(m), (*REFUSING, "misshapen"))
+    usual = [text for text in limits(m) if not _is_given(subject, text)]
+    faults = dict.fromkeys((*weaker, *given), REFUSING) | dict.fromkeys(usual, (*REFUSING, "misshapen"))
     kept = dict.fromkeys(faults)
     for condition, kinds in faults.items():
         del kept[condition]
@@ -182,6 +187,15 @@ def taken_alone(subject: AdapterSubject, device: str, documented: Collection[str
                 kept[text] = None
                 yield text, says
                 break
+
+
+def _is_given(subject: AdapterSubject, condition: str) -> bool:
+    """Whether a condition is of an option that calls may lack, and that a parameter gives: a function is to take it."""
+    m = subject.mechanism
+    used = {name for name in compiled(m, condition).uses & {*m.options} if m.defaults.get(name, 0) is None}
+    passed = subject.form.taken.passed.values() if subject.form.taken else ()
+    given = {text for each in passed for text in each.texts} if passed else subject.claims.names
+    return bool(used & {*given})
 
 
 def taken_as_copies(subject: AdapterSubject, device: str) -> str:

@@ -8,7 +8,8 @@ they are tried.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,14 @@ def called() -> Mapping[str, str]:
 def namesakes(operator: str) -> tuple[str, ...]:
     """The operators whose functions may have the name of another, as their parameters say."""
     return tuple(other for other in described() if operator in words(other).also)
+
+
+def called_so(mechanism: Mechanism, inputs: Collection[str]) -> frozenset[str]:
+    """What functions of an operator call some inputs, alone or several in one."""
+    own, found = words(mechanism.operator), {*inputs}
+    found |= {other for name in inputs for other in own.names.get(name, ())}
+    read = (pair for one in own.readings for pair in one.parameters.items())
+    return frozenset(found.union(*(names for names, text in read if {*inputs} & {*re.findall(r"\w+", text)})))
 
 
 def readings(mechanism: Mechanism) -> list[Reading]:

@@ -36,6 +36,7 @@ from ..mechanisms.layouts import (
     sizes_of_letters,
 )
 from ..mechanisms.mechanism import Mechanism
+from ..mechanisms.parameters import COMPUTED
 from ..mechanisms.signatures import SCRATCH, Passed, Signature, signature_named
 from ..numerics import budget
 from .passing import compiled, plain_value, used_by, worth
@@ -114,6 +115,13 @@ class Form:
         passed = self.taken.passed.values() if self.taken else ()
         used = [used_by(how, self.mechanism) for how in passed if how.how == "array"]
         return self.sizes.union(*(names for names in used if names <= {*self.mechanism.sizes}))
+
+    @property
+    def spoken(self) -> frozenset[str]:
+        """The sizes that the expressions of parameters speak of."""
+        passed = self.taken.passed.values() if self.taken else ()
+        used = (used_by(how, self.mechanism) for how in passed if how.how in COMPUTED)
+        return self.told.union(*(names & {*self.mechanism.sizes} for names in used))
 
     def interface(self, by_name: frozenset[str]) -> Interface:
         """What the caller of the function has to know; `by_name` is what it takes by name alone."""

@@ -14,7 +14,7 @@ from ..mechanisms.layouts import stacks_of
 from ..mechanisms.library import Library
 from ..mechanisms.loader import library
 from ..mechanisms.mechanism import Mechanism
-from ..mechanisms.parameters import called, described, namesakes
+from ..mechanisms.parameters import called, called_so, described, namesakes
 from ..mechanisms.signatures import Signature, fitting, signature_named, signatures
 from .forms import layout_parts
 from .hints import hints, source_of, without_doubt
@@ -166,11 +166,15 @@ def guess_operator(name: str, known: Library | None = None, needed: Sequence[str
     known = known or library()
     words, operator = _words(name), said_by(name, known)
     if operator:
-        if operator == "multi_head" and needed and _needs_attention(known, needed):
-            operator = "attention"  # without weights
-        if {*words.split("_")} & BACKWARD and not {*words.split("_")} & FORWARD:
+        if operator == "multi_head" and needed and _has_no_weights(known, needed):
+            operator = "attention"
+        if (
+            {*words.split("_")} & BACKWARD
+            and not {*words.split("_")} & FORWARD
+            and not _is_forward(needed, operator, known)
+        ):
             operator = f"{operator}_gradient" if f"{operator}_gradient" in known.stating else operator
-        packed = any(name.lower().startswith(("cu_seq", "cu_len")) for name in needed)
+        packed = any(name.lower().startswith(BOUNDS) for name in needed)
         return f"packed_{operator}" if packed and f"packed_{operator}" in known.stating else operator
     if needed and "attention_gradient" in known.stating:
         gradient = known["attention_gradient"]
@@ -181,6 +185,14 @@ def guess_operator(name: str, known: Library | None = None, needed: Sequence[str
         return "attention"
     raise UsageError(
         f"the name {name!r} does not say which operator it is; add --operator NAME ('attnspec list operators')"
+    )
+
+
+def _is_forward(needed: Sequence[str], operator: str, known: Library) -> bool:
+    """Whether a function asks for the inputs of an operator alone, and so for no gradient of an output."""
+    own = known[operator].required
+    return len(needed) == len(own) and all(
+        each in own or alike(each, own) == name for each, name in zip(needed, own, strict=True)
     )
 
 
@@ -201,6 +213,16 @@ def _words(text: str) -> str:
     return re.sub(r"(?<=_)(rms|layer|group)_normali[sz]ation(?=_)", r"\1_norm", words)
 
 
+def _has_no_weights(known: Library, needed: Sequence[str]) -> bool:
+    """Whether a function needs queries, keys and values first, and none of the weights that `multi_head` has."""
+    if not {"attention", "multi_head"} <= {*known.stating}:
+        return False
+    arrays, layer = known["attention"].required, known["multi_head"]
+    caches = known["paged_attention"].required[1:3] if "paged_attention" in known.stating else ()
+    first = [alike(each, arrays) or alike(each, caches) or each for each in needed[:3]]
+    return first in ([*arrays], [arrays[0], *caches]) and {*needed[3:]}.isdisjoint(called_so(layer, layer.required[2:]))
+
+
 def _needs_attention(known: Library, needed: Sequence[str]) -> bool:
     """Whether the parameters of a function that have no default are those of attention."""
     if "attention" not in known.stating:
@@ -216,6 +238,8 @@ def _needs_attention(known: Library, needed: Sequence[str]) -> bool:
 
 TELLING = 4
 """Parameters without a default whose names say an operator; fewer may be those of anything."""
+BOUNDS = ("cu_seq", "cu_len", "cum_seq", "cu_q", "cu_k", "qo_indptr", "q_indptr")
+"""How names begin that say where items begin and end."""
 ROWS = 2
 """Axes of an array of rows, of which a function may take more."""
 HINTS = 2

@@ -5,7 +5,7 @@ import traceback
 import pytest
 
 from attnspec.execution import faults
-from attnspec.execution.faults import TRACED, raised
+from attnspec.execution.faults import TRACED, lacks_device, raised
 
 
 def caught(function, *arguments):
@@ -81,3 +81,16 @@ def test_few_places_are_kept():
 )
 def test_a_first_line_that_announces_others_is_told_with_the_last_of_them(text, says):
     assert f"ValueError: {says}" == raised(ValueError(text)).says
+
+
+@pytest.mark.parametrize(
+    ("error", "lacks"),
+    [
+        (AssertionError("Torch not compiled with CUDA enabled"), True),
+        (RuntimeError("Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU"), True),
+        (ValueError("Torch not compiled with CUDA enabled"), False),
+        (RuntimeError("shape '[1, 2]' is invalid for input of size 3"), False),
+    ],
+)
+def test_what_frameworks_say_where_there_is_no_device_is_known(error, lacks):
+    assert lacks is lacks_device(error)

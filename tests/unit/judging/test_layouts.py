@@ -126,4 +126,4 @@ def test_conventions_cost_no_calls(function):
     kernel = reading(function)
     one = subject(Adapter("mine", "attention", kernel, "torch"))
     right_answers(one, ATTENTION, "float32", "cpu", ())
-    assert kernel.calls <= CASES * len([*candidates(ATTENTION), *narrow(ATTENTION, one.form)])
+    assert kernel.calls <= CASES * len([ATTENTION, *candidates(ATTENTION), *narrow(ATTENTION, one.form)])

@@ -2,7 +2,15 @@
 
 from attnspec.cases.drawing import seed_of
 from attnspec.cases.samples import Case, Sample
-from attnspec.judging.possible_layouts import candidates, following, narrow, needed_ties, sizes_by_letter, tells_apart
+from attnspec.judging.possible_layouts import (
+    candidates,
+    differing_later,
+    following,
+    narrow,
+    needed_ties,
+    sizes_by_letter,
+    tells_apart,
+)
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.targets import subject, undecorated
 
@@ -34,8 +42,14 @@ def sample(**sizes):
 
 
 def test_layouts_of_other_arrays_are_no_candidates():
-    assert ["bhsd", "bshd", "sbhd"] == candidates(ATTENTION) == candidates(ATTENTION, form_of(plain))
+    assert ["bhsd", "bshd", "bshd_lse", "sbhd"] == candidates(ATTENTION) == candidates(ATTENTION, form_of(plain))
     assert all(name.startswith("qkv") for name in candidates(ATTENTION, form_of(packed)))
+
+
+def test_layouts_may_differ_in_further_outputs_alone():
+    assert ["bshd_lse"] == differing_later(ATTENTION, "bshd")
+    assert ["bshd"] == differing_later(ATTENTION, "bshd_lse")
+    assert [] == differing_later(ATTENTION, "bhsd")
 
 
 def test_folded_axes_need_a_length_that_is_told():

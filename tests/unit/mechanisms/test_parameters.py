@@ -3,7 +3,7 @@
 import pytest
 
 from attnspec.mechanisms.loader import library
-from attnspec.mechanisms.parameters import called, described, faults, namesakes, readings, words
+from attnspec.mechanisms.parameters import called, called_so, described, faults, namesakes, readings, words
 
 
 def test_the_shipped_files_have_no_fault():
@@ -37,6 +37,12 @@ def test_words_in_names_say_one_operator_each():
 def test_functions_of_an_operator_may_have_the_name_of_another():
     assert ("gated_activation",) == namesakes("swiglu")
     assert () == namesakes("gated_activation")
+
+
+def test_what_functions_call_an_input_alone_or_among_others_is_known():
+    found = called_so(library()["multi_head"], ["wq", "wo"])
+    assert {"wq", "w_q", "q_proj", "in_proj_weight", "out_proj"} <= found
+    assert not {"x", "key", "value"} & found
 
 
 def test_an_option_of_one_value_may_have_several():

@@ -13,6 +13,18 @@ def test_attention_of_several_heads_has_weights_unless_queries_are_asked_for():
     assert "attention" == guess_operator("multi_head_attention", needed=["query", "key", "value", "num_heads"])
 
 
+def test_attention_of_several_heads_without_weights_is_packed_or_in_pages_as_its_parameters_say():
+    asked = ["q", "k_cache", "v_cache", "kv_indptr", "kv_indices"]
+    assert "attention" == guess_operator("gqa_decode", needed=asked)  # and by these of pages
+    assert "packed_attention" == guess_operator("ref_mha_varlen", needed=["q", "k", "v", "cu_q", "cu_k", "scale"])
+    assert "multi_head" == guess_operator("mha", needed=["query", "key", "value", "w_q", "w_k", "w_v", "w_o"])
+
+
+def test_a_backward_pass_asks_for_more_than_its_forward_pass():
+    assert "attention" == guess_operator("attention_without_vjp", needed=["q", "k", "v"])
+    assert "attention_gradient" == guess_operator("attention_vjp", needed=["q", "k", "v", "do"])
+
+
 def test_what_needs_queries_keys_values_and_a_gradient_is_the_backward_pass_of_attention():
     needed = ["dO", "query", "key", "value", "out", "lse"]
     assert "attention_gradient" == guess_operator("solve", needed=needed)

@@ -15,7 +15,10 @@ ATTENTION = ("batch", "kv_heads", "heads", "q_len", "k_len", "head_dim", "value_
         ("n_kv_heads", "kv_heads"),
         ("seqlen_k", "k_len"),
         ("d_v", "value_dim"),
+        ("h_q", "heads"),
+        ("nkvhead", "kv_heads"),
         ("n_rep", "heads // kv_heads"),
+        ("num_queries_per_kv", "heads // kv_heads"),
         ("d_model", "heads * head_dim"),
         ("eps", ""),
     ],
@@ -43,6 +46,8 @@ def test_rows_and_entries_are_counted_and_letters_are_those_of_matrices():
     assert [("rows", ""), ("n", "")] == [size_named(name, ("rows", "n"), (), letters=False) for name in ROWS]
     assert ("entries", "") == size_named("n_elements", (), (), letters=False)
     assert ["rows", "n"] == [size_named(name, ("rows", "n"), ("D",), letters=True)[0] for name in ("N", "D")]
+    assert ["rows", "n"] == [size_named(name, ("rows", "n"), ("C",), letters=True)[0] for name in ("N", "C")]
+    assert ["length", "dim"] == [size_named(name, ("length", "dim"), ("D",), letters=True)[0] for name in ("M", "D")]
     matrices = ("rows", "n", "outs")
     assert ["rows", "outs", "n"] == [size_named(name, matrices, (), letters=True)[0] for name in "MNK"]
 
