@@ -28,14 +28,14 @@ def candidates(operator: Mechanism, form: Form | None = None) -> list[str]:
 def narrow(operator: Mechanism, form: Form) -> dict[str, list[str]]:
     """The layouts of the same arrays without an axis, or with folded ones of a told length; the sizes that are one.
 
-    A size that parameters speak of is none of these.
+    A size that parameters are told, or along which an array is spread for them, is none of these.
     """
     found, letters = [layout_of(operator.layouts, name) for name in operator.layouts], sizes_by_letter(operator)
     told = form.told | following(operator, form.told).keys()
     alike = (x for x in found if x.stacks == form.layout.stacks)
     known = [x for x in alike if all(told & {letters[y] for y in fold} for fold in _folds(x, operator))]
     single = {x.name: single_sizes(conditions(x, letters)) for x in known}
-    fits = (x.name for x in known if (single[x.name] or x.folds) and form.spoken.isdisjoint(single[x.name]))
+    fits = (x.name for x in known if (single[x.name] or x.folds) and form.spread.isdisjoint(single[x.name]))
     return {name: single[name] for name in fits}
 
 

@@ -121,7 +121,7 @@ def _one_of(
     if some is None:
         some, how = _nearest(subject, before, [*own, *further], alike[0].shown, device), "as most first calls show"
         some = None if some == first else some
-    if some is None and first:
+    if some is None and (first or any(way.asked for way in alike)):
         some, how = _answered(subject, before, own, further, device), "as the shapes of first results show"
     return None if some is None else ([*before, *some], [f"{way.says}, {how}" for way in some])
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -36,12 +37,13 @@ from ..mechanisms.layouts import (
     sizes_of_letters,
 )
 from ..mechanisms.mechanism import Mechanism
-from ..mechanisms.parameters import COMPUTED
 from ..mechanisms.signatures import SCRATCH, Passed, Signature, signature_named
 from ..numerics import budget
 from .passing import compiled, plain_value, used_by, worth
 from .renaming import own_names
 
+SPREAD = re.compile(r"full\([^(),]+,([^()]*)\)")
+"""The axes of an array that an expression makes of one value."""
 ROOM = "uint8"
 """The dtype of an array that is room to work in."""
 
@@ -117,11 +119,11 @@ class Form:
         return self.sizes.union(*(names for names in used if names <= {*self.mechanism.sizes}))
 
     @property
-    def spoken(self) -> frozenset[str]:
-        """The sizes that the expressions of parameters speak of."""
+    def spread(self) -> frozenset[str]:
+        """The sizes that parameters are told, or along which expressions spread an array for them."""
         passed = self.taken.passed.values() if self.taken else ()
-        used = (used_by(how, self.mechanism) for how in passed if how.how in COMPUTED)
-        return self.told.union(*(names & {*self.mechanism.sizes} for names in used))
+        texts = (axes for how in passed for text in how.texts for axes in SPREAD.findall(text))
+        return self.told.union(*({*re.findall(r"[a-z_]\w*", text)} & {*self.mechanism.sizes} for text in texts))
 
     def interface(self, by_name: frozenset[str]) -> Interface:
         """What the caller of the function has to know; `by_name` is what it takes by name alone."""

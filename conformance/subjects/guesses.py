@@ -166,7 +166,7 @@ def guess_operator(name: str, known: Library | None = None, needed: Sequence[str
     known = known or library()
     words, operator = _words(name), said_by(name, known)
     if operator:
-        if operator == "multi_head" and needed and _has_no_weights(known, needed):
+        if operator == "multi_head" and needed and (_needs_attention(known, needed) or _has_no_weights(known, needed)):
             operator = "attention"
         if (
             {*words.split("_")} & BACKWARD
