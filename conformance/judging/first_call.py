@@ -27,6 +27,7 @@ from ..mechanisms.stated import is_stated
 from ..numerics import budget
 from ..subjects.gradients import GradientSubject, further_outputs, gradient_of, may_have_gradients, writes
 from ..subjects.guesses import as_documented, as_made
+from ..subjects.renaming import numbered
 from ..subjects.subject import AdapterSubject, Subject
 from .bench import Bench
 from .conventions import identified
@@ -50,7 +51,7 @@ def noticed(subject: Subject, device: str) -> tuple[str, ...]:
         return ()
     found = find_framework(subject, device)
     says = [f"takes arrays of {found}, as a first call shows; --framework selects another framework"] if found else []
-    says += _as_made(subject)
+    says += [*_as_made(subject), *_own_scale(subject)]
     _find_variant(subject, device)
     readings = find_readings(subject, device)
     chunks = _larger_chunks(subject, device)
@@ -71,6 +72,12 @@ def _as_made(subject: AdapterSubject) -> list[str]:
     if requires:
         subject.require(*requires)
     return [f"`get_inputs` of its file makes arrays of which {text} holds: no others are tried" for text in requires]
+
+
+def _own_scale(subject: AdapterSubject) -> list[str]:
+    """Which number the scale of a plain function is by default, in words; it is passed one in every call."""
+    numbers = numbered(subject.adapter.function) if subject.adapter.guessed and is_stated(subject.adapter.like) else {}
+    return [f"`{name}` is {x:g} where a call leaves it out, which no call does" for name, x in numbers.items()]
 
 
 def _find_variant(subject: AdapterSubject, device: str) -> None:

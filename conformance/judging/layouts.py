@@ -171,7 +171,7 @@ def share_of_right(
 
 
 def answers(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str) -> bool:
-    """Whether a subject gives results of the right shape for the first cases, wrong or not, if without an axis."""
+    """Whether a subject gives results of the right shape for the first cases, wrong or not, in some layout."""
     return share_of_answers(subject, operator, dtype, device) == 1
 
 
@@ -179,7 +179,7 @@ def share_of_answers(subject: AdapterSubject, operator: Mechanism, dtype: str, d
     """The share of the first cases for which a subject gives such results."""
     fits = fits_of(subject, operator, giving(subject, operator, dtype, ()), dtype, device)
     if {*fits} == {"refused"} and subject.undeclared_layout and not subject.observed_layout:
-        return float(any(_narrow(subject, operator, dtype, device, wanted) for wanted in ("right", "shaped")))
+        return float(_read(subject, operator, dtype, device) is not None)
     return sum(fit not in ("refused", "stuck") for fit in fits) / max(len(fits), 1)
 
 

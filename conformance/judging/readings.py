@@ -268,11 +268,14 @@ def _instead(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list
     like = line_of(subject.adapter, subject.mechanism, begun(subject.adapter, subject.mechanism))
     if like and unsaid(subject.adapter, subject.mechanism, like):
         return []
+    silent = not right and not _answers(subject, device)
     with suppress(TargetError):  # who takes everything by name has no such form
         subject.take_as(like)
         says = _among(subject, device, known)
         if (says or not right) and _is_right(subject, shown, device):
             return says
+        if says and silent and _answers(subject, device):
+            return says  # so that a fault is seen as what it is
     subject.take_as(own)
     return []
 

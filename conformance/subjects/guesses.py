@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from attnspec.adapters import Adapter
@@ -14,7 +14,7 @@ from ..mechanisms.layouts import stacks_of
 from ..mechanisms.library import Library
 from ..mechanisms.loader import library
 from ..mechanisms.mechanism import Mechanism
-from ..mechanisms.parameters import called, called_so, described, namesakes
+from ..mechanisms.parameters import called, called_so, described, namesakes, readings
 from ..mechanisms.signatures import Signature, fitting, signature_named, signatures
 from .forms import layout_parts
 from .hints import hints, source_of, without_doubt
@@ -147,7 +147,22 @@ def _interface(adapter: Adapter, operator: str | None, known: Library) -> Signat
             return found  # which has their names
         if found.operator != guessed.operator and is_spelt(adapter, guessed):
             return None  # for its name and its parameters say another operator
-    return None if guessed is not None and _like_its_operator([*names], guessed) else found
+    if guessed is None or found is None:
+        return found
+    better = found.operator == guessed.operator and _understood(guessed, names) > _understood_by(found, names) + 1
+    return None if better or _like_its_operator([*names], guessed) else found
+
+
+def _understood(operator: Mechanism, names: Collection[str]) -> int:
+    """How many of some parameters are inputs or options of an operator by their names, or of its readings."""
+    known = {*operator.required, *operator.takes}
+    read = {name for one in readings(operator) for several in one.parameters for name in several}
+    return sum(name in known or name in read or bool(alike(name, known)) for name in names)
+
+
+def _understood_by(interface: Signature, names: Mapping[str, str]) -> int:
+    """How many of some parameters a known interface has, by what it calls them."""
+    return sum(own in interface.parameters for own in names.values())
 
 
 def _like_its_operator(names: Sequence[str], operator: Mechanism) -> bool:

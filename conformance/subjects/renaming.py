@@ -98,7 +98,7 @@ def stated_for(function: Callable[..., Any], mechanism: Mechanism, given: Line |
 
     `given` says what some of its parameters are passed.
     """
-    names, wanting = [p.name for p in _parameters(function)], _wanting(function)
+    names, wanting = [p.name for p in _parameters(function)], _wanting(function) | numbered(function).keys()
     own, requires = _matched(function, mechanism, given)
     for name, (size, text) in NEEDED.items():
         parameter = next((each for each, option in own.items() if option == name and each in wanting), "")
@@ -114,6 +114,15 @@ def stated_for(function: Callable[..., Any], mechanism: Mechanism, given: Line |
         return ""
     line = given or Line(mechanism.operator, {})
     return str(replace(line, parameters=ordered, requires=requires))
+
+
+def numbered(function: Callable[..., Any]) -> dict[str, float]:
+    """The parameters for the scale of scores whose default is a number, which a call of the operator leaves to a width.
+
+    They are passed a scale in every call.
+    """
+    plain = (p for p in _parameters(function) if type(p.default) in (int, float) and p.default)
+    return {p.name: p.default for p in plain if like(p.name, ["scale"])}
 
 
 def given_by(function: Callable[..., Any], mechanism: Mechanism, read: Mapping[str, str]) -> set[str]:

@@ -69,6 +69,39 @@ def attention_ref_with_scaled_bias(q, k, v, attn_bias=None):
     return weighed((scores if attn_bias is None else scores + attn_bias) * q.shape[-1] ** -0.5, v)
 
 
+def attention_ref_with_hidden_keys(q, k, v, attn_mask=None):
+    scores = scored(q, k)
+    return weighed(scores if attn_mask is None else scores.masked_fill(attn_mask, -math.inf), v)
+
+
+def attention_ref_without_its_mask(q, k, v, attn_mask=None):
+    return weighed(scored(q, k), v)
+
+
+def attention_ref_of_added_flags(q, k, v, key_padding_mask=None):
+    scores = scored(q, k)
+    return weighed(scores if key_padding_mask is None else scores + key_padding_mask[:, None, None].float(), v)
+
+
+def memory_efficient_attention(q, k, v, mask=None, causal=False, attn_bias=None):
+    scores = torch.einsum("bhqd,bhkd->bhqk", q, k) * q.shape[-1] ** -0.5
+    scores = scores if attn_bias is None else scores + attn_bias
+    scores = scores if mask is None else scores.masked_fill(~mask[:, None, None], -torch.inf)
+    return (later(scores) if causal else scores).softmax(-1) @ v
+
+
+def memory_efficient_attention_of_all_keys(q, k, v, mask=None, causal=False, attn_bias=None):
+    return memory_efficient_attention(q, k, v, None, causal, attn_bias)
+
+
+def mha_reference(q, k, v, *, sm_scale: float = 1.0):
+    return weighed(scored(q, k, sm_scale), v)
+
+
+def mha_reference_scaled_twice(q, k, v, *, sm_scale: float = 1.0):
+    return weighed(scored(q, k, sm_scale**2), v)
+
+
 def ref_program(Q, K, V, is_causal):
     scores = scored(Q, K)
     if is_causal:
@@ -221,17 +254,19 @@ def torch_rope_neox_of_one_sign(x, cos, sin):
 
 
 RIGHT = (
-    rope, apply_rotary_emb, torch_rope_neox, attention_ref, attention_ref_with_lse, attention_ref_with_bias,
+    mha_reference, attention_ref_with_hidden_keys, memory_efficient_attention, rope, apply_rotary_emb,
+    torch_rope_neox, attention_ref, attention_ref_with_lse, attention_ref_with_bias,
     attention_ref_with_bias_of_heads, ref_program, single_decode, gqa_decode, grouped_query_attention_reference,
     ref_masked_attention, ref_attn, ref_mha_varlen, torch_decode_attention, gqa_paged_decode_reference,
     checkpointed_attention,
 )  # fmt: skip
 WRONG = (
-    rope_turned_back, apply_rotary_emb_of_one_angle, torch_rope_neox_of_one_sign, attention_ref_of_the_first_keys,
-    attention_ref_with_lse_of_scores, attention_ref_with_scaled_bias, ref_program_of_earlier_keys,
-    single_decode_of_the_first_head, gqa_decode_but_the_last_key, ref_attn_of_the_first_row,
-    ref_mha_varlen_of_the_whole, torch_decode_attention_by_pages, gqa_paged_decode_of_the_first_page,
-    checkpointed_attention_without_some,
+    mha_reference_scaled_twice, attention_ref_without_its_mask, attention_ref_of_added_flags,
+    memory_efficient_attention_of_all_keys, rope_turned_back, apply_rotary_emb_of_one_angle,
+    torch_rope_neox_of_one_sign, attention_ref_of_the_first_keys, attention_ref_with_lse_of_scores,
+    attention_ref_with_scaled_bias, ref_program_of_earlier_keys, single_decode_of_the_first_head,
+    gqa_decode_but_the_last_key, ref_attn_of_the_first_row, ref_mha_varlen_of_the_whole,
+    torch_decode_attention_by_pages, gqa_paged_decode_of_the_first_page, checkpointed_attention_without_some,
 )  # fmt: skip
 
 
