@@ -94,6 +94,22 @@ def memory_efficient_attention_of_all_keys(q, k, v, mask=None, causal=False, att
     return memory_efficient_attention(q, k, v, None, causal, attn_bias)
 
 
+def attention_ref_in_a_window(q, k, v, window_size=(None, None)):
+    scores, (left, right) = scored(q, k), window_size
+    queries, keys = scores.shape[-2:]
+    offsets = torch.arange(keys) - torch.arange(keys - queries, keys)[:, None]
+    hidden = torch.zeros(queries, keys, dtype=torch.bool)
+    hidden |= offsets < -left if left is not None else hidden
+    hidden |= offsets > right if right is not None else hidden
+    weights = scores.masked_fill(hidden, torch.finfo(scores.dtype).min).softmax(-1) * ~hidden
+    return torch.einsum("bhqk,bkhd->bqhd", weights, v)
+
+
+def attention_ref_in_a_wider_window(q, k, v, window_size=(None, None)):
+    left, right = window_size
+    return attention_ref_in_a_window(q, k, v, (None if left is None else left + 1, right))
+
+
 def mha_reference(q, k, v, *, sm_scale: float = 1.0):
     return weighed(scored(q, k, sm_scale), v)
 
@@ -254,19 +270,20 @@ def torch_rope_neox_of_one_sign(x, cos, sin):
 
 
 RIGHT = (
-    mha_reference, attention_ref_with_hidden_keys, memory_efficient_attention, rope, apply_rotary_emb,
-    torch_rope_neox, attention_ref, attention_ref_with_lse, attention_ref_with_bias,
+    attention_ref_in_a_window, mha_reference, attention_ref_with_hidden_keys, memory_efficient_attention, rope,
+    apply_rotary_emb, torch_rope_neox, attention_ref, attention_ref_with_lse, attention_ref_with_bias,
     attention_ref_with_bias_of_heads, ref_program, single_decode, gqa_decode, grouped_query_attention_reference,
     ref_masked_attention, ref_attn, ref_mha_varlen, torch_decode_attention, gqa_paged_decode_reference,
     checkpointed_attention,
 )  # fmt: skip
 WRONG = (
-    mha_reference_scaled_twice, attention_ref_without_its_mask, attention_ref_of_added_flags,
-    memory_efficient_attention_of_all_keys, rope_turned_back, apply_rotary_emb_of_one_angle,
-    torch_rope_neox_of_one_sign, attention_ref_of_the_first_keys, attention_ref_with_lse_of_scores,
-    attention_ref_with_scaled_bias, ref_program_of_earlier_keys, single_decode_of_the_first_head,
-    gqa_decode_but_the_last_key, ref_attn_of_the_first_row, ref_mha_varlen_of_the_whole,
-    torch_decode_attention_by_pages, gqa_paged_decode_of_the_first_page, checkpointed_attention_without_some,
+    attention_ref_in_a_wider_window, mha_reference_scaled_twice, attention_ref_without_its_mask,
+    attention_ref_of_added_flags, memory_efficient_attention_of_all_keys, rope_turned_back,
+    apply_rotary_emb_of_one_angle, torch_rope_neox_of_one_sign, attention_ref_of_the_first_keys,
+    attention_ref_with_lse_of_scores, attention_ref_with_scaled_bias, ref_program_of_earlier_keys,
+    single_decode_of_the_first_head, gqa_decode_but_the_last_key, ref_attn_of_the_first_row,
+    ref_mha_varlen_of_the_whole, torch_decode_attention_by_pages, gqa_paged_decode_of_the_first_page,
+    checkpointed_attention_without_some,
 )  # fmt: skip
 
 
