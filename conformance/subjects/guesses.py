@@ -84,7 +84,9 @@ def _by_its_file(adapter: Adapter, known: Library) -> str:
     if operator and arrays == len(known[operator].required) and len(_needed(adapter)) == arrays:
         return operator
     told = "add --operator NAME ('attnspec list operators')"
-    found = [*hints(source, says)][:HINTS] if source is not None else []
+    asking = any(alike(name, ["q"]) for name in source.parameters) if source is not None else False
+    spoken = hints(source, says) if source is not None else ()
+    found = [each for each in spoken if not (asking and each.operator == "softmax")][:HINTS]  # a step of attention
     if found:
         told = " and ".join(f"{each.where} says {each.operator}" for each in found)
         told += f": add {' or '.join(f'--operator {each.operator}' for each in found)}"

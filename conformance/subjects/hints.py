@@ -19,8 +19,8 @@ LARGEST = 1_000_000
 """Bytes of a file beyond which it is not read."""
 APPLYING = ("apply", "forward", "fn", "run")
 """What is called of something that has the name of an operator."""
-SPARE = ("shape", "size", "view", "reshape")
-"""Names that say a shape, and no operator."""
+SPARE = ("shape", "size", "view", "reshape", "einsum")
+"""Names that say a shape or a step of any operator, and no operator."""
 SHAPED = r"(\w+(?:\s*(?:,|/|and)\s*\w+)*)`?\s*(?::|=|of shape|has shape|are|is)?\s*[\[(]([\w*]+(?:\s*,\s*[\w*]+)+)[\])]"
 """Names of arrays and the axes that they are said to have."""
 MAKING = ("rand", "randn", "empty", "zeros", "ones", "normal", "uniform")

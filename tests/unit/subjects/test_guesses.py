@@ -142,3 +142,11 @@ def test_only_operators_of_interfaces_that_fit_are_read():
 
     completed(Adapter("attention", "", attention, "torch"), Asked(), Watched())
     assert {"attention"} == read
+
+
+def test_steps_of_attention_are_no_advice(tmp_path):
+    path = tmp_path / "kernels.py"
+    path.write_text("def program(query, key, value, seen):\n    return einsum(softmax(einsum(query, key)), value)\n")
+    adapter = Adapter("program", "", lambda query, key, value, seen: None, "torch", place=f"{path}:1")
+    with pytest.raises(UsageError, match="add --operator NAME"):
+        completed(adapter, Asked(), None)
