@@ -89,6 +89,37 @@ def moe_forward(x, gate_up_proj, down_proj, top_k_index, top_k_weights):
     return out
 
 
+def torch_group_norm(x, g, w, b, eps):
+    return torch.nn.functional.group_norm(x, g, w, b, eps)
+
+
+def apply_rotary_emb(x, freqs_cis):
+    return turned_by_pairs(x, *freqs_cis.view(1, x.shape[1], 1, -1, 2).unbind(-1))
+
+
+def naive_log_linear_attn(q, k, v, g, level_scales):
+    """Token after token [batch, length, heads, dim], each earlier one at the level of the block where both part."""
+    length, outs = q.shape[1], []
+    sums = g.cumsum(1)
+    for t in range(length):
+        levels = torch.tensor([(t ^ s).bit_length() for s in range(t + 1)])
+        weight = level_scales[:, t][..., levels].transpose(1, 2) * (sums[:, t, None] - sums[:, : t + 1]).exp()
+        scores = (q[:, t, None] * k[:, : t + 1]).sum(-1) * weight
+        outs.append((scores[..., None] * v[:, : t + 1]).sum(1))
+    return torch.stack(outs, 1)
+
+
+def apply_top_k_only(logits, k):
+    """In place."""
+    least = logits.sort(-1, descending=True).values.gather(-1, k.long()[:, None] - 1)
+    return logits.masked_fill_(logits < least, -torch.inf)
+
+
+def turned_by_pairs(x, cos, sin):
+    even, odd = x[..., ::2], x[..., 1::2]
+    return torch.stack((even * cos - odd * sin, odd * cos + even * sin), -1).flatten(-2)
+
+
 def selective_log_softmax_of_two(logits, index):
     return 2 * selective_log_softmax(logits, index)
 
@@ -121,6 +152,23 @@ def moe_forward_of_first_choices(x, gate_up_proj, down_proj, top_k_index, top_k_
     return moe_forward(x, gate_up_proj, down_proj, top_k_index[:, :1], top_k_weights[:, :1])
 
 
+def apply_rotary_embedding_turned_back(x, freqs_cis):
+    return turned_by_pairs(x, *freqs_cis.view(1, x.shape[1], 1, -1, 2).flip(-1).unbind(-1))
+
+
+def group_norm_of_one_group(x, g, w, b, eps):
+    return torch_group_norm(x, 1, w, b, eps)
+
+
+def naive_log_linear_attn_of_one_level(q, k, v, g, level_scales):
+    return naive_log_linear_attn(q, k, v, g, level_scales[..., :1] + 0 * level_scales)
+
+
+def apply_top_k_only_of_one_row(logits, k):
+    """In place."""
+    return apply_top_k_only(logits, k[:1] + 0 * k)
+
+
 def filter_logits_of_one_more(logits, k=None, p=None):
     """Both filters, in place."""
     return filter_logits(logits, None if k is None else (k + 1).clamp(max=logits.shape[-1]), p)
@@ -137,11 +185,16 @@ RIGHT = {
     filter_logits: "filter_rows",
     apply_penalties: "token_penalties",
     moe_forward: "routed_experts",
+    torch_group_norm: "group_norm",
+    apply_rotary_emb: "rotary",
+    naive_log_linear_attn: "log_linear_attention",
+    apply_top_k_only: "filter_rows",
 }
 WRONG = (
     selective_log_softmax_of_two, token_log_probs_of_the_next, tvd_loss_of_squares, jsd_loss_of_half,
     rwkv6_recurrent_without_bonus, moe_forward_of_first_choices, attention_combine_evenly,
-    get_slopes_of_powers, filter_logits_of_one_more,
+    get_slopes_of_powers, filter_logits_of_one_more, apply_rotary_embedding_turned_back, group_norm_of_one_group,
+    naive_log_linear_attn_of_one_level, apply_top_k_only_of_one_row,
 )  # fmt: skip
 
 
