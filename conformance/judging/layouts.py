@@ -31,7 +31,7 @@ from ..numerics.grades import looser
 from ..subjects.subject import AdapterSubject, Subject
 from .bench import Bench
 from .judge import Kind, definition_law, is_right, judged
-from .possible_layouts import candidates, differing_later, narrow, needed_ties, tells_apart
+from .possible_layouts import candidates, differing_later, narrow, needed_ties, one_length, tells_apart
 from .settling import Declined
 from .trial import Faulted, Trial
 
@@ -314,15 +314,8 @@ def _told_apart(operator: Mechanism, sample: Sample, subject: AdapterSubject, *,
         return [apart] if apart is not None else []
     if not tells_apart(operator, sample, subject.form):
         return []
-    alike = _at(operator, sample, _one_length(operator, sample), subject) if first else None
+    alike = _at(operator, sample, one_length(operator, sample), subject) if first else None
     return [sample, alike] if alike is not None else [sample]
-
-
-def _one_length(operator: Mechanism, sample: Sample) -> dict[str, int]:
-    """One length and one width, as some functions need it."""
-    first, *others = (operator.shapes[name] for name in operator.required)
-    pairs = {b: a for other in others if len(other) == len(first) for a, b in zip(first, other, strict=True) if a != b}
-    return {b: sample.values[a] for b, a in pairs.items() if a and b and operator.sizes[b].draws}
 
 
 def _at(operator: Mechanism, sample: Sample, sizes: Mapping[str, int], subject: AdapterSubject) -> Sample | None:

@@ -60,6 +60,13 @@ def _axes(layout: Layout, name: str) -> tuple[frozenset[str], ...]:
     return tuple(frozenset(axis) for axis in pattern(layout.text(name)).axes)
 
 
+def one_length(operator: Mechanism, sample: Sample) -> dict[str, int]:
+    """One length and one width, as some functions need it."""
+    first, *others = (operator.shapes[name] for name in operator.required)
+    pairs = {b: a for other in others if len(other) == len(first) for a, b in zip(first, other, strict=True) if a != b}
+    return {b: sample.values[a] for b, a in pairs.items() if a and b and operator.sizes[b].draws}
+
+
 def following(operator: Mechanism, told: Collection[str]) -> dict[str, tuple[str, str]]:
     """The sizes that a function knows too if they equal one that it is told, each with the pair that is equal."""
     pairs = ((a, b) for a, size in operator.sizes.items() for b in sorted(size.uses & {*operator.sizes}))

@@ -185,11 +185,8 @@ def guess_operator(name: str, known: Library | None = None, needed: Sequence[str
     if operator:
         if operator == "multi_head" and needed and (_needs_attention(known, needed) or _has_no_weights(known, needed)):
             operator = "attention"
-        if (
-            {*words.split("_")} & BACKWARD
-            and not {*words.split("_")} & FORWARD
-            and not _is_forward(needed, operator, known)
-        ):
+        passes = {*words.split("_")} & (BACKWARD | FORWARD)
+        if passes and passes <= BACKWARD and not _is_forward(needed, operator, known):
             operator = f"{operator}_gradient" if f"{operator}_gradient" in known.stating else operator
         packed = any(name.lower().startswith(BOUNDS) for name in needed)
         return f"packed_{operator}" if packed and f"packed_{operator}" in known.stating else operator
@@ -208,9 +205,7 @@ def guess_operator(name: str, known: Library | None = None, needed: Sequence[str
 def _is_forward(needed: Sequence[str], operator: str, known: Library) -> bool:
     """Whether a function asks for the inputs of an operator alone, and so for no gradient of an output."""
     own = known[operator].required
-    return len(needed) == len(own) and all(
-        each in own or alike(each, own) == name for each, name in zip(needed, own, strict=True)
-    )
+    return [alike(each, own) or each for each in needed] == [*own]
 
 
 def said_by(text: str, known: Library) -> str:
