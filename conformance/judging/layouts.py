@@ -384,7 +384,8 @@ def interface_told(signature: Signature) -> str:
     """What a known interface is called, with its file, or what stands for what in one that is stated in a line."""
     if not is_stated(signature.name):
         return f"{signature.name} ({signature.path})"
-    renamed = {name: passed.texts[0] for name, passed in signature.parameters.items() if passed.texts[0] != name}
+    single = {name: x.texts[0] for name, x in signature.parameters.items() if len(x.texts) == 1}
+    renamed = {name: text for name, text in single.items() if text != name}
     options = {name: option for name, text in renamed.items() if (option := _option(text)).isidentifier()}
     said = ", ".join(f"`{name}` for `{option}`" for name, option in options.items() if option != name)
     return f"{signature.operator}" + (f": {said}" if said else "")

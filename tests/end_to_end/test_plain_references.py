@@ -307,3 +307,9 @@ def test_lengths_are_tried_apart_where_the_weights_are_returned():
     report = attnspec.check(attention_ref, dtypes=("float32",), explain_time=0)
     assert "in the place of lse" in str(report)
     assert "fails unless" not in str(report)
+
+
+def test_a_pair_is_not_said_to_stand_for_one_half_of_it():
+    report = attnspec.check(attention_ref_in_a_window, dtypes=("float32",), explain_time=0)
+    assert "`window_size` is how many keys a query sees before and after its own" in str(report)
+    assert "`window_size` for" not in str(report)
