@@ -22,12 +22,13 @@ from ..numerics import budget
 from ..numerics.grades import Grade
 from ..subjects.claims import is_own
 from ..subjects.subject import AdapterSubject, noted
+from .announced import layout_told
 from .cells import Failure, Request, Result, Tally, large_names
 from .conventions import identified
 from .course import Course
 from .independence import KEPT, known_of
 from .judge import Kind, Outcome, definition_law, judged
-from .layouts import lay_out, layout_told
+from .layouts import lay_out
 from .precision import examined
 from .recall import recalled
 from .recognition import recognized

@@ -21,7 +21,7 @@ from ..numerics.truths import truth
 from ..subjects.passing import compiled
 from ..subjects.subject import REFUSING, AdapterSubject
 from .bench import Bench
-from .layouts import fits_of
+from .fits import fits_of
 from .settling import Declined
 from .trial import Faulted, Trial
 

@@ -8,14 +8,11 @@ one and these are more than in the operator's own.
 from __future__ import annotations
 
 import itertools
-import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
-
-import numpy as np
+from typing import Any
 
 from ..cases.applicability import plain_options, undeclared
 from ..cases.drawing import seed_of
@@ -25,25 +22,9 @@ from ..cases.samples import Sample, Unfit
 from ..errors import SpecError
 from ..execution.calling import Reply
 from ..mechanisms.mechanism import Mechanism
-from ..mechanisms.signatures import Signature, beside
-from ..mechanisms.stated import is_stated
-from ..numerics.grades import looser
 from ..subjects.subject import AdapterSubject, Subject
-from .bench import Bench
-from .judge import Kind, definition_law, is_right, judged
+from .fits import CASES, SMALL, Fit, fit_of, fits_of, giving, same
 from .possible_layouts import candidates, differing_later, narrow, needed_ties, one_length, tells_apart
-from .settling import Declined
-from .trial import Faulted, Trial
-
-CASES = 4
-"""Cases that are looked at, where the first does not decide."""
-FEW = 2
-"""Answers that may be right by chance."""
-GIVING = 40
-"""Cases of an operator on which what they give is seen."""
-SMALL = 20_000
-"""Entries beyond which a case is not looked at."""
-Fit = Literal["right", "shaped", "refused", "stuck"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +63,7 @@ def _read(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str)
         for sample in telling(subject, operator, dtype):
             for name, seen in fits.items():
                 subject.read_as(name)
-                seen.append(_fit(subject, operator, sample, dtype, device))
+                seen.append(fit_of(subject, operator, sample, dtype, device))
                 if name == own and seen[-1] in ("right", "stuck"):
                     return None
             if any(found.count("right") > 1 for found in fits.values()):
@@ -160,16 +141,6 @@ def _is_refused(subject: AdapterSubject, operator: Mechanism, dtype: str, device
     return {*fits_of(subject, operator, giving(subject, operator, dtype, ()), dtype, device)} == {"refused"}
 
 
-def share_of_right(
-    subject: AdapterSubject, operator: Mechanism, dtype: str, device: str, shown: Collection[str]
-) -> float:
-    """The share of those cases that a subject answers rightly, in the layout in which it is called; of few, none."""
-    with subject.session():
-        cases = [*giving(subject, operator, dtype, shown)]
-        right = sum(_fit(subject, sample.mechanism, sample, dtype, device) == "right" for sample in cases)
-    return right / len(cases) if right > FEW else 0.0
-
-
 def answers(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str) -> bool:
     """Whether a subject gives results of the right shape for the first cases, wrong or not, in some layout."""
     return share_of_answers(subject, operator, dtype, device) == 1
@@ -181,14 +152,6 @@ def share_of_answers(subject: AdapterSubject, operator: Mechanism, dtype: str, d
     if {*fits} == {"refused"} and subject.undeclared_layout and not subject.observed_layout:
         return float(_read(subject, operator, dtype, device) is not None)
     return sum(fit not in ("refused", "stuck") for fit in fits) / max(len(fits), 1)
-
-
-def fits_of(
-    subject: AdapterSubject, operator: Mechanism, cases: Iterable[Sample], dtype: str, device: str
-) -> list[Fit]:
-    """What a subject's answers to some cases are."""
-    with subject.session():
-        return [_fit(subject, operator, sample, dtype, device) for sample in cases]
 
 
 def _right_by_some_words(
@@ -205,7 +168,7 @@ def _right_by_some_words(
         right = 0
         for sample in itertools.chain([*known.values()], cases):
             known[sample.key] = sample
-            fit = _fit(subject, sample.mechanism, sample, dtype, device, words, replies[sample.key])
+            fit = fit_of(subject, sample.mechanism, sample, dtype, device, words, replies[sample.key])
             if fit == "stuck":
                 return 0
             if fit == "shaped":
@@ -215,40 +178,6 @@ def _right_by_some_words(
         else:
             return right
     return 0
-
-
-def giving(subject: AdapterSubject, operator: Mechanism, dtype: str, shown: Collection[str]) -> Iterator[Sample]:
-    """The first cases of an operator, or of all its mechanisms those that give one of some inputs and options.
-
-    Each is drawn when it is asked for.
-    """
-    if not shown:
-        yield from itertools.islice(plan(operator, subject.claims, PROFILES["quick"], 0, dtype).one_by_one(), CASES)
-        return
-    plain, found = plain_options(operator), list[Sample]()
-    slow = subject.claims.compiled or subject.claims.interpreted
-    most, others = (3 * CASES, 1) if slow else (GIVING, CASES)
-    for m in (each for each in operator.kin if undeclared(each, subject.claims) is None):
-        planned = plan(m, subject.claims, PROFILES["quick"], 0, dtype)
-        samples = planned.one_by_one(pairs=m is operator)
-        given = (x for x in samples if any(not _same(x.values.get(name), plain.get(name)) for name in shown))
-        small = (x for x in given if x.entries <= SMALL and x.layout == "contiguous" and _finite(x))
-        for sample in itertools.islice(small, most if m is operator else others):
-            found += [sample][: others - len(found)]
-            yield sample
-    for sample in found:
-        yield from _flagged(sample, operator, subject)
-
-
-def _flagged(sample: Sample, operator: Mechanism, subject: AdapterSubject) -> Iterator[Sample]:
-    """A case with each flag that it does not give, as far as it is taken with the rest."""
-    for name in sorted(subject.claims.names & {*operator.options}):
-        if sample.values.get(name) is False:
-            case = replace(sample.case, label="flagged", fixed={**sample.case.fixed, name: True})
-            try:
-                yield sample.another(case, subject.claims)
-            except (Unfit, SpecError):
-                continue
 
 
 def _narrow(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str, wanted: Fit = "right") -> str:
@@ -262,7 +191,7 @@ def _narrow(subject: AdapterSubject, operator: Mechanism, dtype: str, device: st
             for name, sizes in narrow(operator, subject.form).items():
                 subject.read_as(name)
                 made = _with_single(operator, sample, sizes, subject)
-                if made is not None and _fit(subject, operator, made, dtype, device) == wanted:
+                if made is not None and fit_of(subject, operator, made, dtype, device) == wanted:
                     return name
                 subject.read_as(own)
     finally:
@@ -292,7 +221,7 @@ def telling(subject: AdapterSubject, operator: Mechanism, dtype: str) -> list[Sa
     for usual in (plain, options) if len(options) < len(plain) else (plain,):
         for sample in plan(operator, claims, PROFILES["quick"], 0, dtype).one_by_one():
             small = sample.entries <= SMALL and sample.layout == "contiguous"
-            if small and all(_same(sample.values[name], x) for name, x in usual.items()):
+            if small and all(same(sample.values[name], x) for name, x in usual.items()):
                 found += _told_apart(operator, sample, subject, first=not found)
                 if len(found) >= CASES:
                     break
@@ -328,77 +257,3 @@ def _at(operator: Mechanism, sample: Sample, sizes: Mapping[str, int], subject: 
     except (Unfit, SpecError):
         return None
     return made if sizes and tells_apart(operator, made, subject.form) else None
-
-
-def _fit(
-    subject: AdapterSubject,
-    operator: Mechanism,
-    sample: Sample,
-    dtype: str,
-    device: str,
-    words: Mapping[str, str] | None = None,
-    replies: dict[tuple[Any, ...], Reply] | None = None,
-) -> Fit:
-    """What a subject's answer to a case is; one among `replies` is not asked for again."""
-    said = {**operator.words, **operator.declared(subject.claims.conventions), **(words or {})}
-    bench = Bench(subject, operator, dtype, device, said)
-    trial = Trial(bench, sample)
-    trial.replies = trial.replies if replies is None else replies
-    grades = looser(dtype, subject.claims.grade(dtype))
-    outcome = judged(trial, definition_law(operator), grades, weighed=False)
-    if outcome.fault is not None and outcome.fault.kind in ("hung", "slow"):
-        return "stuck"
-    if outcome.kind in (Kind.HELD, Kind.VACUOUS):
-        return "right"
-    first = operator.outputs[0]
-    try:
-        trial.observed(first, trial.base)
-        return "right" if is_right(trial, first, grades[-1]) else "shaped"  # whatever else is wrong
-    except (Faulted, Declined, SpecError):
-        return "refused"
-
-
-def _finite(sample: Sample) -> bool:
-    """Whether no array has an entry that is NaN or infinite, of which conventions say what becomes."""
-    arrays = (x for x in sample.values.values() if isinstance(x, np.ndarray) and x.dtype.kind == "f")
-    return all(np.isfinite(x).all() for x in arrays)
-
-
-def _same(x: object, y: object) -> bool:
-    return type(x) is type(y) and x == y
-
-
-def taken_told(subject: AdapterSubject) -> str:
-    """What a report begins with: the layout that is to be declared, and the interface that a function is treated as."""
-    taken = subject.form.taken
-    if taken is None:
-        return layout_told(subject)
-    layout = layout_told(subject)
-    told = f"{f'{layout}; it' if layout else subject.name} is treated as {interface_told(taken.signature)}"
-    elsewhere = {name for one in beside(taken.signature.name) for name in one.mapped}
-    left = [name for name in taken.left if name not in elsewhere]
-    return told + (f"; not tested: {', '.join(left)}" if left else "")
-
-
-def interface_told(signature: Signature) -> str:
-    """What a known interface is called, with its file, or what stands for what in one that is stated in a line."""
-    if not is_stated(signature.name):
-        return f"{signature.name} ({signature.path})"
-    single = {name: x.texts[0] for name, x in signature.parameters.items() if len(x.texts) == 1}
-    renamed = {name: text for name, text in single.items() if text != name}
-    options = {name: option for name, text in renamed.items() if (option := _option(text)).isidentifier()}
-    said = ", ".join(f"`{name}` for `{option}`" for name, option in options.items() if option != name)
-    return f"{signature.operator}" + (f": {said}" if said else "")
-
-
-def _option(text: str) -> str:
-    """The option that an expression passes, or something in place of none; or the expression."""
-    found = re.fullmatch(r".* if (\w+) == none else \1", text)
-    return found[1] if found else text
-
-
-def layout_told(subject: Subject) -> str:
-    """What is said of a layout that was identified and is not the operator's; nothing where there is none."""
-    if not isinstance(subject, AdapterSubject) or not subject.observed_layout:
-        return ""
-    return f'{subject.name} reads {subject.form.in_words()}: declare layout = "{subject.form.layout.name}"'

@@ -16,17 +16,8 @@ from ..mechanisms.stated import is_stated
 from ..subjects.readings import LACKING, Way, begun, line_of, unsaid, ways
 from ..subjects.subject import AdapterSubject
 from .bench import Bench
-from .layouts import (
-    answers,
-    enough,
-    fits_of,
-    giving,
-    is_read_right,
-    lay_out,
-    right_answers,
-    share_of_answers,
-    share_of_right,
-)
+from .fits import fits_of, giving, share_of_right
+from .layouts import answers, enough, is_read_right, lay_out, right_answers, share_of_answers
 from .settling import Declined, Settled, claimed
 
 

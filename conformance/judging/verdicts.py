@@ -18,13 +18,13 @@ from ..mechanisms.mechanism import Reject
 from ..numerics import budget
 from ..numerics.truths import truth
 from ..subjects.subject import AdapterSubject, Subject
+from .announced import layout_told
 from .cells import BACKWARD, LAYOUT, PARAMETERS, Cell, Failure, Request, Result, every_name, law_names
 from .contracts import CONTRACTS
 from .conventions import Finding, explained, identified, words_of
 from .course import Course
 from .independence import Elsewhere, examined
 from .judge import Kind, Outcome
-from .layouts import layout_told
 from .recognition import recognized
 from .settling import Declined
 from .trial import Trial

@@ -10,9 +10,9 @@ from ..cases.plans import beyond_limits, directed
 from ..data.texts import safe
 from ..diagnosis.witness import finite_or_none
 from ..frameworks.framework import kind_of
+from ..judging.announced import taken_told
 from ..judging.cells import Cell, Result, sentence_of
 from ..judging.conventions import Finding
-from ..judging.layouts import taken_told
 from ..mechanisms.evidence import Evidence, evidence_of
 from ..numerics.grades import coarser
 from ..subjects.subject import AdapterSubject

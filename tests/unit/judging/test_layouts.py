@@ -5,7 +5,9 @@ from functools import partial
 import pytest
 
 from attnspec.adapters import Adapter
-from attnspec.judging.layouts import CASES, lay_out, layout_told, right_answers
+from attnspec.judging.announced import layout_told
+from attnspec.judging.fits import CASES
+from attnspec.judging.layouts import lay_out, right_answers
 from attnspec.judging.possible_layouts import candidates, narrow
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.targets import subject, undecorated
